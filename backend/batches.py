@@ -1,4 +1,4 @@
-"""Batches: the rows of a request, those that it carries or those of a stored batch, and how they are stored."""
+"""Batches: the rows of a request or of a stored batch, and how they are validated and stored."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ Array = npt.NDArray[Any]
 Arrays = Mapping[str, Array]
 
 _NUMBER_BYTES = 8
-#: Names that become Python strings at once: while all of them do, no other thread runs.
+#: Number of names converted to Python strings at once; no other thread runs during a conversion.
 _NAMES_AT_ONCE = 1 << 16
 
 
 class RowOptions(Protocol):
-    """The options by which a request names its rows."""
+    """The options that identify the rows of a request."""
 
     @property
     def batch(self) -> str | None: ...  # noqa: D102
@@ -39,7 +39,7 @@ class RowOptions(Protocol):
 
 
 class RequestRows(NamedTuple):
-    """The arrays of a request or of its stored batch, not checked yet."""
+    """The arrays of a request or of its stored batch, not yet validated."""
 
     arrays: Arrays
     scale: Scale
@@ -47,7 +47,7 @@ class RequestRows(NamedTuple):
 
 
 class LabelledRows(NamedTuple):
-    """Checked rows with labels, and their groups if there are any; ``source`` is what they were read from."""
+    """Validated rows with labels, and their groups if there are any; ``source`` holds the original arrays."""
 
     batch: Batch
     groups: Groups | None
@@ -65,20 +65,20 @@ def find_rows(requester: Requester, arrays: Arrays, options: RowOptions) -> Requ
     record, stored = requester.store.batches.arrays(options.batch)
     for name in ("scale", "weights_kind"):
         if _stated(options, name) not in (None, getattr(record, name)):
-            raise InvalidField.at(f"/{name}", "differs from the batch's own")
+            raise InvalidField.at(f"/{name}", "must equal that of the batch")
     _note(stored)
     return RequestRows(stored, record.scale, record.weights_kind)
 
 
 def take_slot_for(requester: Requester, batch_id: str) -> None:
-    """Take a slot for a stored batch that is as large as a heavy body; raises ``UnknownBatch`` and ``Busy``."""
+    """Take a slot if a stored batch is as large as a heavy body; raises ``UnknownBatch`` and ``Busy``."""
     record = requester.store.batches.record(batch_id)
     if record.n * ((record.n_classes or 1) + len(record.arrays) - 1) * _NUMBER_BYTES > LIGHT_BYTES:
         requester.take_slot()
 
 
 def check_labelled(rows: RequestRows) -> LabelledRows:
-    """Check predictions, labels, weights and groups; labels are required."""
+    """Validate predictions, labels, weights and groups; labels are required."""
     arrays = rows.arrays
     for name in ("predictions", "labels"):
         if name not in arrays:
@@ -90,20 +90,20 @@ def check_labelled(rows: RequestRows) -> LabelledRows:
 
 
 def store_batch(requester: Requester, arrays: Arrays, options: BatchOptions) -> BatchRecord:
-    """Check arrays, with or without labels, and store them as a batch; raises ``BatchFull`` and ``QuotaExceeded``."""
+    """Validate arrays, labels optional, and store them as a batch; raises ``BatchFull`` and ``QuotaExceeded``."""
     ttl, longest = options.ttl, requester.settings.batch_ttl
     if ttl is not None and ttl > longest:
-        raise InvalidField.at("/ttl", f"may be at most {longest}")
+        raise InvalidField.at("/ttl", f"must be at most {longest}")
     predictions, kept = _check(RequestRows(arrays, options.scale, options.weights_kind))
     record = _record(requester.new_id("batch"), predictions, kept, options.weights_kind)
     return _store(requester, record, kept, longest if ttl is None else ttl)
 
 
 def store_labelled(requester: Requester, rows: LabelledRows) -> BatchRecord:
-    """Store checked rows as a batch, for a job; raises ``BatchFull`` and ``QuotaExceeded``."""
+    """Store validated rows as a batch for a job; raises ``BatchFull`` and ``QuotaExceeded``."""
     batch, arrays = rows.batch, rows.source.arrays
     kept = {"predictions": np.asarray(arrays["predictions"]), "labels": batch.labels}
-    if batch.weights is not None:  # as they came: rows may be appended
+    if batch.weights is not None:  # not normalized, because rows may be appended
         kept["weights"] = np.asarray(arrays["weights"], dtype=np.float64)
     if rows.groups is not None:
         kept["groups"] = arrays["groups"]
@@ -112,18 +112,20 @@ def store_labelled(requester: Requester, rows: LabelledRows) -> BatchRecord:
 
 
 def append_rows(requester: Requester, batch_id: str, arrays: Arrays, options: RowsOptions) -> BatchRecord:
-    """Check arrays and append them to a batch that has the same arrays."""
+    """Validate arrays and append them to a batch with the same arrays."""
     batches, most = requester.store.batches, requester.settings.max_batch_rows
     batch = batches.record(batch_id)
     for name, own in (("scale", batch.scale), ("weights_kind", batch.weights_kind)):
         if getattr(options, name) not in (None, own):
-            raise InvalidField.at(f"/{name}", "differs from the batch's own")
+            raise InvalidField.at(f"/{name}", "must equal that of the batch")
     predictions, kept = _check(RequestRows(arrays, batch.scale, batch.weights_kind))
     for name in sorted(set(kept) ^ set(batch.arrays)):
-        raise InvalidField.at(f"/{name}", "is missing: the batch has it" if name not in kept else "is not the batch's")
+        raise InvalidField.at(
+            f"/{name}", "is missing, but the batch has it" if name not in kept else "is not an array of the batch"
+        )
     if predictions.n_classes != batch.n_classes:
         shape = "(n,)" if batch.n_classes is None else f"(n, {batch.n_classes})"
-        raise WrongShape.at("/predictions", f"must be {shape}, as the batch's")
+        raise WrongShape.at("/predictions", f"must be {shape}, like those of the batch")
     rows = _record(batch_id, predictions, kept, batch.weights_kind)
     return batches.append(batch_id, requester.new_id("part"), rows, kept, most_rows=most)
 
@@ -136,7 +138,7 @@ def _store(requester: Requester, record: BatchRecord, kept: Arrays, ttl: int) ->
 
 
 def _check(rows: RequestRows) -> tuple[Predictions, dict[str, Array]]:
-    """Check rows that may lack labels; the arrays are those that will be stored."""
+    """Validate rows that may lack labels; returns the predictions and the arrays to store."""
     arrays = rows.arrays
     if "predictions" not in arrays:
         raise InvalidField.at("/predictions", "is missing")
@@ -188,7 +190,7 @@ def _check_groups(groups: Array, n: int) -> None:
     if groups.ndim != 1:
         raise WrongShape.at("/groups", "must be (n,)")
     if len(groups) != n:
-        raise LengthMismatch.at("/groups", f"has {len(groups)} rows where /predictions has {n}")
+        raise LengthMismatch.at("/groups", f"has {len(groups)} rows, but /predictions has {n}")
 
 
 def _note(arrays: Arrays) -> None:
@@ -197,5 +199,5 @@ def _note(arrays: Arrays) -> None:
 
 
 def _stated(options: RowOptions, name: str) -> Any:
-    """The value of a field that options may not have; ``getattr`` is slow if they do not."""
+    """The value of an option that may not exist; ``getattr`` is slow for missing attributes."""
     return vars(options).get(name)

@@ -1,4 +1,4 @@
-"""Evaluations: of a request at once, or by a job; of one batch or of several, and as a whole report."""
+"""Evaluations of one or several batches, and full reports: directly or as a job."""
 
 from __future__ import annotations
 
@@ -38,34 +38,34 @@ from schemas.evaluate import BySizePicture, CostPlanePicture, EvaluateOptions, E
 from schemas.jobs import JobRecord
 from schemas.maps import MapRecord
 
-#: The level of the intervals of comparisons and power laws if the request names none.
+#: Default confidence level of comparisons and power laws.
 LEVEL = 0.95
 
 Names = Sequence[str] | None
-#: Batches one by one: id, rows, and the groups of the rows.
+#: Batches one at a time: id, rows, and the groups of the rows.
 Batches = Iterable[tuple[str, Batch, Names]]
-#: The record of a map's id; raises ``UnknownMap``.
+#: Finds the record of a map's id; raises ``UnknownMap``.
 FindMap = Callable[[str], MapRecord]
 
-# --- What a request may evaluate, each kind by the same calls
+# --- The kinds of evaluations, with a common interface
 
 
 def _is_of_several(_batch: Batch, _groups: Names, _device: str) -> dict[str, Any]:
-    raise TypeError("is of several batches")
+    raise TypeError("requires several batches")
 
 
 def _is_of_one(_batches: Batches, _number: int, _device: str) -> dict[str, Any]:
-    raise TypeError("is of one batch")
+    raise TypeError("requires one batch")
 
 
 @dataclass(frozen=True)
 class Task:
-    """A checked request for an evaluation: everything but the rows. ``inline`` is False if something is a long fit.
+    """A validated evaluation without its rows; ``inline`` is False if it needs a long fit.
 
-    ``reduction`` gives its full name, ``seconds`` the estimate of ``one``; both raise what that would, without
-    measuring. ``one`` is the report of one batch as plain JSON, ``several`` that of so many, of which one is held at a
-    time. ``scale`` is that of arrays for which the request states none; ``same_rows`` is whether several batches must
-    be of the same rows.
+    ``reduction`` returns the full name of the reduction, and ``seconds`` the estimated time of ``one``; both raise the
+    errors of ``one`` without computing anything. ``one`` returns the report of one batch as plain JSON, ``several`` the
+    report of several batches, which are loaded one at a time. ``scale`` is the default scale of arrays. With
+    ``same_rows`` all batches must have the same rows.
     """
 
     inline: bool
@@ -106,7 +106,7 @@ def _comparison(comparison: Comparison, ids: dict[str, str], *, by_group: bool) 
 
 
 def _picture(picture: BySizePicture | CostPlanePicture, reduction: str | None, seed: int) -> Task:
-    """What a picture is made of; raises ``UnknownMeasure`` and ``InvalidOption``."""
+    """The task of a picture; raises ``UnknownMeasure`` and ``InvalidOption``."""
     if isinstance(picture, BySizePicture):
         by_size = read_by_size(picture.model_dump(), reduction, seed)
         return Task(
@@ -133,7 +133,7 @@ def _with_laws(
     number: int,
     device: str,
 ) -> dict[str, Any]:
-    """The report of each batch and, of five or more, the power laws over them."""
+    """The report of each batch and, for five or more, the power laws."""
     laws, reports = PowerLaws(task), []
     for i, (batch_id, batch, groups) in enumerate(batches):
         with step(2 * i, 2 * number):
@@ -142,12 +142,12 @@ def _with_laws(
             laws.add(batch)
     if len(reports) >= LEAST_BATCHES:
         return {"batches": reports, "power_law": law_document(laws.laws()), "problem": None}
-    problem = f"no power law: it takes {LEAST_BATCHES} batches"
+    problem = f"a power law needs at least {LEAST_BATCHES} batches"
     return {"batches": reports, "power_law": None, "problem": problem}
 
 
 def read_task(spec: EvaluateSpec, find_map: FindMap) -> Task:
-    """Check what is to be evaluated and load its maps; raises ``UnknownMap`` and ``CalibrationError``."""
+    """Validate an evaluation and load its maps; raises ``UnknownMap`` and ``CalibrationError``."""
     if spec.picture is not None:
         return _picture(spec.picture, spec.reduction, spec.seed)
     level = LEVEL if spec.interval is None and (spec.maps or spec.batches) else spec.interval
@@ -167,7 +167,7 @@ def read_task(spec: EvaluateSpec, find_map: FindMap) -> Task:
 
 
 def training_of(record: MapRecord) -> Training:
-    """How a stored map was fitted, as far as its record says; an imported map cannot be fitted again."""
+    """How a stored map was fitted, according to its record; imported maps cannot be fitted again."""
     if record.seed is None:
         return Training(record.digest, None)
     try:
@@ -183,7 +183,7 @@ def whole_report(
     find_map: FindMap,
     device: str = "cpu",
 ) -> dict[str, Any]:
-    """A whole report as plain JSON: the evaluations that ``spec`` takes, the groups and a recommendation."""
+    """A full report as plain JSON: the evaluations of ``spec``, the groups and a recommendation."""
 
     def evaluate(spec: EvaluateSpec, groups: Names) -> dict[str, Any]:
         return read_task(spec, find_map).one(batch, groups, device)
@@ -191,11 +191,11 @@ def whole_report(
     return make(spec, batch, groups, evaluate)
 
 
-# --- For a request: evaluated at once, or by a job
+# --- For a request: evaluated directly or as a job
 
 
 class WholeReport(NamedTuple):
-    """A whole report, and what was evaluated; ``weights_kind`` is None for rows without weights."""
+    """A full report and its spec; ``weights_kind`` is None for rows without weights."""
 
     report: dict[str, Any]
     spec: EvaluateSpec
@@ -205,7 +205,7 @@ class WholeReport(NamedTuple):
 
 @traced("work")
 def evaluate_or_queue(requester: Requester, arrays: Arrays, options: EvaluateOptions) -> dict[str, Any] | JobRecord:
-    """Evaluate rows at once, or queue a job if it is long or estimated to take more than 2 s."""
+    """Evaluate rows directly, or queue a job if it needs a long fit or more than an estimated 2 s."""
     spec, find_map = _read_spec(requester, options)
     task = read_task(spec, find_map)
     if spec.batches is not None:
@@ -219,9 +219,9 @@ def evaluate_or_queue(requester: Requester, arrays: Arrays, options: EvaluateOpt
 
 @traced("work")
 def report_or_queue(requester: Requester, arrays: Arrays, options: EvaluateOptions) -> WholeReport | JobRecord:
-    """Make a whole report of one batch at once, or queue a job."""
+    """Create a full report of one batch directly, or queue a job."""
     if options.batches is not None:
-        raise InvalidField.at("/batches", "are reported as JSON only; request a report of one batch")
+        raise InvalidField.at("/batches", "are not supported in HTML reports; request a report of one batch")
     spec, find_map = _read_spec(requester, options)
     task = read_task(spec, find_map)
     rows = _rows(requester, arrays, options, task)
@@ -254,12 +254,12 @@ def _queue(requester: Requester, spec: EvaluateSpec, rows: LabelledRows) -> JobR
 def _evaluate_several(
     requester: Requester, arrays: Arrays, options: EvaluateOptions, spec: EvaluateSpec, task: Task
 ) -> dict[str, Any] | JobRecord:
-    """``evaluate_or_queue`` of stored batches, of which one is held at a time."""
+    """``evaluate_or_queue`` for stored batches, which are loaded one at a time."""
     ids, store = spec.batches or [], requester.store
     if arrays or options.batch is not None:
         raise InvalidField.at("/batches", "cannot be combined with arrays or batch; send one of the three")
     if len(set(ids)) < len(ids):
-        raise InvalidField.at("/batches", "must differ from one another")
+        raise InvalidField.at("/batches", "must be distinct")
     seconds = 0.0
     first: SharedRows | None = None
     parts = [store.batches.record(batch_id).parts for batch_id in ids]
@@ -278,9 +278,9 @@ def _evaluate_several(
 
 
 def _read_spec(requester: Requester, options: EvaluateOptions) -> tuple[EvaluateSpec, FindMap]:
-    """What is to be evaluated, each map by its id, and the maps that were read for that."""
+    """The spec of an evaluation with map ids, and a lookup of the maps that were read for it."""
     if options.map is not None and options.maps is not None:
-        raise InvalidField.at("/maps", "are compared, and map is applied before and after; send one of the two")
+        raise InvalidField.at("/maps", "cannot be combined with map; send one of the two")
     read: dict[str, MapRecord] = {}
 
     def find(ref: str) -> str:
@@ -298,7 +298,7 @@ def _read_spec(requester: Requester, options: EvaluateOptions) -> tuple[Evaluate
 
 def _contestant(find: Callable[[str], str], refs: list[str], i: int) -> dict[str, str]:
     if refs[i] == RAW:
-        raise InvalidField.at(f"/maps/{i}", f"{RAW} names the predictions as they came; give the map's id")
+        raise InvalidField.at(f"/maps/{i}", f"{RAW} is reserved for the uncalibrated predictions; use the map's id")
     if refs[i] in refs[:i]:
         raise InvalidField.at(f"/maps/{i}", "repeats an earlier map")
     try:
@@ -311,7 +311,7 @@ def _contestant(find: Callable[[str], str], refs: list[str], i: int) -> dict[str
 
 
 def run_evaluation(store: Store, run: Run, device: str, progress: Progress) -> None:
-    """Evaluate what a job names; the report is its result. Waits for a store that is away."""
+    """Run an evaluation job; its result is the report. Retries while the store is unavailable."""
     spec = EvaluateSpec.model_validate(run.job.spec)
 
     def find_map(map_id: str) -> MapRecord:

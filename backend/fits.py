@@ -1,4 +1,4 @@
-"""Fits of calibration maps: of a request at once, or by a job."""
+"""Fits of calibration maps, directly or as a job."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from schemas.maps import FitOptions, FitSpec, MapRecord
 
 @traced("work")
 def fit_or_queue(requester: Requester, arrays: Arrays, options: FitOptions) -> MapRecord | JobRecord:
-    """Fit and store a map at once, or queue a job if the fit is long or estimated to take more than 2 s."""
+    """Fit and store a map directly, or queue a job if the method is a long fit or takes more than an estimated 2 s."""
     fitting = Fitting.read(options.method, options.options, options.reduction, where="/options")
     rows = check_labelled(find_rows(requester, arrays, options))
     batch = rows.batch
@@ -38,9 +38,10 @@ def fit_or_queue(requester: Requester, arrays: Arrays, options: FitOptions) -> M
 
 
 def run_fit(store: Store, run: Run, device: str, progress: Progress) -> None:
-    """Fit the map that a job names, or one part of it; storing the map and ending the job is one transaction.
+    """Run a fit job, or one part of it; storing the map and ending the job is one transaction.
 
-    The map's id comes from the job's, so that two runs make one map. Waits for a store that is away.
+    The map's id is derived from the job's id, so that two runs create only one map. Retries while the store is
+    unavailable.
     """
     job = run.job
     spec = FitSpec.model_validate(job.spec)

@@ -1,4 +1,4 @@
-"""The maps that a process keeps in memory, ready to apply."""
+"""Maps that a process keeps in memory, ready to apply."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Key = tuple[str, str]
 
 @dataclass(frozen=True)
 class HeldMap:
-    """A stored map's id, the map itself, and the version that it is of its name, if it has one."""
+    """A stored map: its id, the loaded map, and its version if it has a name."""
 
     id: str
     map: CalibrationMap
@@ -25,9 +25,9 @@ class HeldMap:
 
 
 class HeldMaps:
-    """At most ``size`` maps and as many references, of all tenants; the longest unused are dropped.
+    """At most ``size`` maps and as many references, of all tenants; the least recently used are dropped.
 
-    What is read from the store while a change is heard is not kept: it may be what was before the change.
+    A map read from the store during a change notification is not kept, because it may be outdated.
     """
 
     def __init__(self, size: int) -> None:
@@ -37,12 +37,12 @@ class HeldMaps:
         self._writing = Lock()
 
     def held(self, tenant: str, ref: str) -> HeldMap | None:
-        """The map of a reference where it is in memory; O(1)."""
+        """The map of a reference if it is in memory; O(1)."""
         map_id = self._ids.get((tenant, ref))
         return None if map_id is None else self._maps.get((tenant, map_id))
 
     def find(self, store: Store, tenant: str, ref: str) -> HeldMap:
-        """The map of a reference, from the store where it is not in memory; raises ``UnknownMap``."""
+        """The map of a reference, from memory or the store; raises ``UnknownMap``."""
         found = self.held(tenant, ref)
         if found is not None:
             return found
@@ -55,8 +55,8 @@ class HeldMaps:
                 self._ids.put((tenant, ref), record.id)
         return found
 
-    def hear(self, change: Change) -> None:
-        """Drop what a change may have made untrue."""
+    def handle_change(self, change: Change) -> None:
+        """Drop the maps and references that a change may affect."""
         with self._writing:
             self._changes += 1
             if change.tenant is None:
@@ -68,7 +68,7 @@ class HeldMaps:
                 self._ids.drop((change.tenant, change.id))
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Drop everything."""
         with self._writing:
             self._changes += 1
             self._maps.clear()
@@ -76,7 +76,7 @@ class HeldMaps:
 
 
 class _Recent(Generic[Value]):
-    """A bounded mapping that drops what was longest unused. Its operations are atomic under the interpreter's lock."""
+    """A bounded mapping that drops the least recently used entry; its operations are atomic under the GIL."""
 
     def __init__(self, size: int) -> None:
         self._size = size

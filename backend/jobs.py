@@ -1,4 +1,4 @@
-"""Jobs: long work of a request, queued for the workers, and the list of it."""
+"""Jobs: long-running work of a request, queued for the workers, and their list."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from backend.store.store import Store
 from backend.telemetry.observed import carried
 from schemas.jobs import FINAL, JobRecord, JobsQuery, Kind
 
-#: Work that is estimated to take longer is a job.
+#: Work with a longer estimate runs as a job.
 INLINE_SECONDS = 2.0
-#: Seconds that a batch is kept at least when a job is requested for it; then the job holds it.
+#: Minimum seconds that a batch is kept when a job is requested for it; afterwards the job keeps it.
 _QUEUEING_SECONDS = 10
 
 
 def runs_inline(requester: Requester, seconds: float) -> bool:
-    """Whether work of so many seconds is done in the request, which then has a slot for it; raises ``Busy``."""
+    """Whether work with this estimate runs in the request, which then holds a slot; raises ``Busy``."""
     if seconds > INLINE_SECONDS or requester.prefers_job:
         return False
     requester.take_slot(seconds)
@@ -33,9 +33,9 @@ def runs_inline(requester: Requester, seconds: float) -> bool:
 
 @contextlib.contextmanager
 def place_for_job(requester: Requester) -> Iterator[str]:
-    """Reserve a place for a job, to be queued within, and give its id; raises ``TooManyJobs`` and ``QueueFull``.
+    """Reserve a place in the queue for a job and yield its id; raises ``TooManyJobs`` and ``QueueFull``.
 
-    The place is taken before anything of the request is stored. Raises ``StoreFull`` if nothing more may be.
+    The place is reserved before anything of the request is stored. Raises ``StoreFull`` if nothing more may be stored.
     """
     requester.check_room()
     job_id, places = requester.new_id("job"), requester.store.places
@@ -43,7 +43,7 @@ def place_for_job(requester: Requester) -> Iterator[str]:
     try:
         yield job_id
     except BaseException:
-        with contextlib.suppress(*UNAVAILABLE):  # then the place is free again in a while
+        with contextlib.suppress(*UNAVAILABLE):  # the reservation then expires
             places.give_back(job_id)
         raise
 
@@ -51,9 +51,9 @@ def place_for_job(requester: Requester) -> Iterator[str]:
 def queue(
     requester: Requester, kind: Kind, job_id: str, spec: dict[str, Any], *, pieces: int = 1, gpu: bool = False
 ) -> JobRecord:
-    """Queue a job that has a place, on the batches that its spec names, as they are now; raises ``UnknownBatch``.
+    """Queue a job with a reserved place, for the current state of the batches in its spec; raises ``UnknownBatch``.
 
-    It goes to the workers in so many ``pieces``, and to a worker with a GPU if it is worth one and one is alive.
+    The job is split into ``pieces``; with ``gpu`` it goes to a GPU worker if one is running.
     """
     store, settings = requester.store, requester.settings
     ids = batches_of(spec)
@@ -77,7 +77,7 @@ def queue(
 
 
 def find_jobs(store: Store, page: PageRequest, query: JobsQuery) -> Page[JobRecord]:
-    """The page of the jobs that pass the filters of a query."""
+    """The page of jobs that match the filters of a query."""
 
     def keep(record: JobRecord) -> bool:
         wanted = {"status": query.status, "kind": query.kind}
@@ -88,6 +88,6 @@ def find_jobs(store: Store, page: PageRequest, query: JobsQuery) -> Page[JobReco
 
 
 def has_no_more_events(store: Store, job_id: str, last: str | None) -> bool:
-    """Whether a job has ended and no event follows ``last``; raises ``UnknownJob``."""
+    """Whether a job has ended and has no event after ``last``; raises ``UnknownJob``."""
     record = store.jobs.get(job_id)
     return record.status in FINAL and not store.jobs.events(job_id, last)

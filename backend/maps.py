@@ -1,4 +1,4 @@
-"""Stored maps: imported, described and deleted, and the aliases that point at their versions."""
+"""Stored maps: import, description, deletion, and aliases."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from schemas.aliases import AliasOptions, AliasRecord
 from schemas.base import ID_PREFIX, Document
 from schemas.maps import MAX_TAGS, ImportOptions, MapChanges, MapRecord
 
-#: Raises if the present state, None for nothing, is not what the caller believes it is.
+#: Raises an error if the current state (None if absent) is not what the caller expects.
 Require = Callable[[Document | None], None]
 
-#: The longest name of a method in a document from elsewhere.
+#: Maximum length of a method name in an imported document.
 _LONGEST_METHOD = 64
 
 
 def import_map(requester: Requester, options: ImportOptions) -> MapRecord:
-    """Check a document and store its map; raises ``InvalidDocument`` with the place that is wrong."""
+    """Validate a document and store its map; raises ``InvalidDocument`` with the invalid place."""
     requester.store.charges.check_maps()
     try:
         fitted = _read(options.document)
@@ -35,7 +35,7 @@ def import_map(requester: Requester, options: ImportOptions) -> MapRecord:
 
 
 def change_map(requester: Requester, ref: str, changes: MapChanges, require: Require) -> MapRecord:
-    """Merge changes into a map's tags and description."""
+    """Merge changes into the tags and the description of a map."""
 
     def change(record: MapRecord) -> MapRecord:
         require(record)
@@ -44,7 +44,7 @@ def change_map(requester: Requester, ref: str, changes: MapChanges, require: Req
             merged = {} if given["tags"] is None else record.tags | given["tags"]
             given["tags"] = {name: value for name, value in merged.items() if value is not None}
             if len(given["tags"]) > MAX_TAGS:
-                raise InvalidField.at("/tags", f"would be more than {MAX_TAGS} with those the map has")
+                raise InvalidField.at("/tags", f"must be at most {MAX_TAGS} including the existing ones")
         changed = record.model_copy(update=given)
         return record if changed == record else changed.model_copy(update={"updated_at": stamp()})
 
@@ -53,10 +53,10 @@ def change_map(requester: Requester, ref: str, changes: MapChanges, require: Req
 
 
 def delete_map(requester: Requester, ref: str, require: Require) -> None:
-    """Delete one version: a name or an alias may have come to mean another one since the caller looked."""
+    """Delete one version; names and aliases are rejected, because they may now refer to another version."""
     reference = read_reference(ref)
     if reference is not None and not reference.exact:
-        raise InvalidField.at("/ref", "must be an id or name:version, so that no other version is deleted")
+        raise InvalidField.at("/ref", "must be an id or name:version")
     maps = requester.store.maps
     maps.delete(maps.resolve(ref), require)
 

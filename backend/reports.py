@@ -1,4 +1,4 @@
-"""A whole report from rows: what is asked of them in all, and the evaluations that it takes."""
+"""Full reports: the evaluations that make up a report, and its assembly."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from calibrant.reports.advice import MOST_NUMBERS, MOST_ROWS, recommend
 from calibrant.reports.panel import by_group, full, group_diagrams, joined
 from schemas.evaluate import EvaluateSpec
 
-#: Estimated seconds of a recommendation: of any, of a row, of a number (rows by classes).
+#: Estimated seconds of a recommendation: fixed, per row, and per number (rows times classes).
 _ONCE, _ROW, _NUMBER = 0.05, 8e-6, 4e-6
 
 
 class Evaluate(Protocol):
-    """One evaluation of the rows, as plain JSON."""
+    """Evaluate the rows, as plain JSON."""
 
     def __call__(self, spec: EvaluateSpec, groups: Sequence[str] | None) -> dict[str, Any]:
-        """Evaluate as ``spec`` says; by group where there are ``groups``."""
+        """Evaluate ``spec``; by group if there are ``groups``."""
 
 
 def whole(spec: EvaluateSpec, n: int, n_classes: int | None, reduction: str) -> EvaluateSpec:
-    """``spec`` with the panel's measures, diagrams and intervals where it names none; ``reduction`` in full.
+    """Complete ``spec`` with the default measures, diagrams and intervals of a report; ``reduction`` is the full name.
 
-    Of the panel's measures groups have few, so that they are evaluated apart.
+    Groups use only a few of the default measures, so they are evaluated separately.
     """
     panel = full(n, n_classes, reduction, seed=spec.seed)
     given: dict[str, Any] = {"report": True}
@@ -39,7 +39,7 @@ def whole(spec: EvaluateSpec, n: int, n_classes: int | None, reduction: str) -> 
 
 
 def apart(spec: EvaluateSpec, reduction: str, n_classes: int | None) -> EvaluateSpec | None:
-    """The evaluation by group that a whole report needs beside the first; None where the first tells of groups."""
+    """The additional evaluation by group of a full report; None if the first evaluation already covers groups."""
     if spec.by_group:
         return None
     options = by_group(reduction, n_classes, seed=spec.seed)
@@ -57,7 +57,7 @@ def make(
     evaluate: Evaluate,
     progress: Progress | None = None,
 ) -> dict[str, Any]:
-    """The report of ``whole``: everything measured, the groups, and the ``recommendation``."""
+    """Assemble the report: all results, the groups, and the ``recommendation``."""
     with reporting(progress):
         with step(0, 3):
             found = evaluate(spec, groups if spec.by_group else None)
@@ -65,7 +65,7 @@ def make(
         if again is not None:
             with step(1, 3):
                 found = joined(found, evaluate(again, groups))
-        if spec.classes is None:  # a map is of all classes, and groups are of all rows
+        if spec.classes is None:  # a map covers all classes, and groups cover all rows
             if groups is not None:
                 drawn = group_diagrams(batch, groups, found["reduction"])
                 found |= {} if drawn is None else {"group_diagrams": drawn}

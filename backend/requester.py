@@ -1,4 +1,4 @@
-"""What a use case needs of the request that it serves."""
+"""The interface between use cases and the request that they serve."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from backend.store.store import Store
 
 
 class Limits(Protocol):
-    """The settings that use cases obey."""
+    """The settings that limit use cases."""
 
     @property
     def batch_ttl(self) -> int: ...  # noqa: D102
@@ -28,7 +28,7 @@ class Limits(Protocol):
 
 
 class Requester(Protocol):
-    """Whose data a use case works on, and what the request may take. The service's ``Context`` is one."""
+    """The caller of a use case and the limits of the request; the service's ``Context`` implements it."""
 
     @property
     def store(self) -> Store:
@@ -44,23 +44,23 @@ class Requester(Protocol):
 
     @property
     def seed(self) -> str | None:
-        """What the ids of a request with an idempotency key are derived from; None without such a key."""
+        """Seed of the ids of a request with an idempotency key; None without such a key."""
 
     @property
     def prefers_job(self) -> bool:
-        """Whether the caller prefers a job over an answer at once."""
+        """Whether the caller prefers a job over an immediate response."""
 
     def new_id(self, kind: Kind) -> str:
-        """An id for what this request makes; at most one of a kind."""
+        """Create the id of an object that this request creates; at most one per kind."""
 
     def find_map(self, ref: str) -> HeldMap:
         """The map of a reference; raises ``UnknownMap``."""
 
     def take_slot(self, seconds: float = math.inf) -> None:
-        """Take one of the few slots for heavy work, unless it takes a moment only; raises ``Busy``."""
+        """Take one of the slots for heavy work if the estimate is long enough; raises ``Busy``."""
 
     def check_room(self) -> None:
-        """Raise ``StoreFull`` if the tenant may store nothing more."""
+        """Raise ``StoreFull`` if the tenant may not store more."""
 
     def go_on(self) -> None:
-        """Raise ``DeadlineExceeded`` if the request has been answered without this work."""
+        """Raise ``DeadlineExceeded`` if the request has already timed out."""

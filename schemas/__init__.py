@@ -1,1 +1,1 @@
-"""The wire contract: what goes over HTTP and what is stored, as pydantic models."""
+"""The HTTP contract and the stored documents, as pydantic models."""

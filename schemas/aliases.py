@@ -14,13 +14,13 @@ class AliasOptions(Document):
 
 
 class AliasRecord(Document):
-    """Where an alias points, and who moved it there."""
+    """The version that an alias points at, and who set it."""
 
     name: str
     alias: str
     version: int
     map: str = Field(description="id of that version's map")
-    revision: int = Field(description="how often it has been pointed somewhere")
+    revision: int = Field(description="number of times the alias has been set")
     updated_at: str
     updated_by: str | None = Field(None, description="name of the API key")
 
@@ -32,15 +32,15 @@ class StoredAlias(AliasRecord):
 
     @classmethod
     def of(cls, record: AliasRecord) -> StoredAlias:
-        """The document of a record."""
+        """Create the stored document of a record."""
         return cls(**record.model_dump())
 
     def record(self) -> AliasRecord:
-        """The record of the document."""
+        """The record in the stored document."""
         return AliasRecord(**self.model_dump(exclude={"format"}))
 
 
 class Aliases(Document):
-    """The answer of ``GET /maps/{name}/aliases``."""
+    """The response of ``GET /maps/{name}/aliases``."""
 
     aliases: list[AliasRecord]

@@ -1,4 +1,4 @@
-"""The lines of a backup, in the order of their kinds: a header, documents behind those they refer to, and the end."""
+"""The lines of a backup: a header, documents (each after those that it refers to), and an end line."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pydantic import Field, TypeAdapter
 from schemas.base import Document
 from schemas.keys import Tenant
 
-Life = Annotated[int, Field(ge=1, description="milliseconds that it was still to be kept")]
+Life = Annotated[int, Field(ge=1, description="remaining lifetime in milliseconds")]
 
 
 MonitorUid = Annotated[str, Field(pattern=r"^[A-Za-z0-9_]+$")]
@@ -20,7 +20,7 @@ class Header(Document):
 
     kind: Literal["calibrant-backup"] = "calibrant-backup"
     format: int = 1
-    version: str = Field(description="of Calibrant")
+    version: str = Field(description="version of Calibrant")
     created_at: str
 
 
@@ -32,7 +32,7 @@ class KeyLine(Document):
 
 
 class PieceLine(Document):
-    """The next bytes of a field of a batch, whose own line follows after the last of them."""
+    """The next bytes of a field of a batch; the line of the batch follows its last piece."""
 
     kind: Literal["piece"] = "piece"
     tenant: Tenant
@@ -67,7 +67,7 @@ class AliasLine(Document):
 
 
 class VersionLine(Document):
-    """The newest version number that a name was ever given, though its map may be deleted."""
+    """The newest version number ever assigned to a name; its map may have been deleted."""
 
     kind: Literal["version"] = "version"
     tenant: Tenant
@@ -76,27 +76,27 @@ class VersionLine(Document):
 
 
 class MonitorPartLine(Document):
-    """What stands at one key of a monitor, or more of it, whose own line follows after the last of it."""
+    """The value of one key of a monitor, or a part of it; the line of the monitor follows its last part."""
 
     kind: Literal["monitor-part"] = "monitor-part"
     tenant: Tenant
     uid: MonitorUid
-    name: str = Field(description="of the key, among those of the monitor")
+    name: str = Field(description="name of the key within the monitor")
     type: Literal["hash", "list", "zset", "string"]
     items: list[str] = Field(
-        min_length=1, description="base64; of a hash fields and values, of a zset members and scores"
+        min_length=1, description="base64; for a hash fields and values, for a zset members and scores"
     )
-    generation: int | None = Field(description="of a list of tallies")
+    generation: int | None = Field(description="for a list of tallies")
     life: Life | None
 
 
 class MonitorIdsLine(Document):
-    """Ids of rows that a monitor knows, and their entries."""
+    """Ids of rows that a monitor stores, and their entries."""
 
     kind: Literal["monitor-ids"] = "monitor-ids"
     tenant: Tenant
     uid: MonitorUid
-    slot: int = Field(description="of time, in which they arrived")
+    slot: int = Field(description="time slot in which the ids arrived")
     ids: str = Field(description="base64")
     entries: str = Field(description="base64")
 
@@ -110,7 +110,7 @@ class MonitorLine(Document):
 
 
 class AnswerLine(Document):
-    """An idempotency key, by the SHA-256 of its text, with what its request was answered."""
+    """An idempotency key, identified by the SHA-256 of its text, and the response to its request."""
 
     kind: Literal["answer"] = "answer"
     tenant: Tenant
@@ -120,7 +120,7 @@ class AnswerLine(Document):
 
 
 class JobLine(Document):
-    """A job; one that has ended has a time to live."""
+    """A job; a job that has ended has a remaining lifetime."""
 
     kind: Literal["job"] = "job"
     tenant: Tenant
@@ -129,7 +129,7 @@ class JobLine(Document):
 
 
 class End(Document):
-    """The last line: how many there were of each kind, and the SHA-256 of all lines before it."""
+    """The last line: the number of lines of each kind, and the SHA-256 of all lines before it."""
 
     kind: Literal["end"] = "end"
     counts: dict[str, int]

@@ -1,4 +1,4 @@
-"""The base of every model: unknown fields are refused, values are frozen."""
+"""The base of every model: unknown fields are rejected, and instances are immutable."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-#: Ids of maps begin so, and names do not.
+#: Ids of maps start with this prefix; names must not.
 ID_PREFIX = "map_"
 
 
@@ -19,11 +19,11 @@ def _no_id(name: str) -> str:
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"), AfterValidator(_no_id)]
 #: An id, ``name``, ``name:version`` or ``name@alias``.
 Reference = Annotated[str, Field(min_length=1, max_length=160)]
-#: One less than 2^32 - 1, so that a definition that draws from seed + 1 still fits the generator.
+#: One less than 2^32 - 1, so that seed + 1 is also a valid seed of the generator.
 Seed = Annotated[int, Field(ge=0, le=2**32 - 2)]
 
 
 class Document(BaseModel):
-    """Base of the contract's models."""
+    """Base of all models."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)

@@ -1,4 +1,4 @@
-"""Batches: predictions and labels stored once, used many times."""
+"""Batches: predictions and labels that are stored once and used many times."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pydantic import Field
 from schemas.base import Document
 from schemas.pages import PageQuery
 
-# --- Batches: predictions and labels stored once, used many times
+# --- Batches
 
 Scale = Literal["probability", "logit"]
 WeightsKind = Literal["frequency", "importance"]
@@ -17,19 +17,23 @@ Predictions = list[float] | list[list[float]]
 
 
 class Arrays(Document):
-    """The arrays of a batch as JSON; a binary body carries them under the same names."""
+    """The arrays of a batch as JSON; binary bodies use the same names."""
 
-    predictions: Predictions = Field(description="[p] = P(Y=1), or [[p_1..p_K]]", examples=[[0.1, 0.4, 0.6, 0.9]])
-    labels: list[int] | None = Field(None, description="0/1, or 0..K-1", examples=[[0, 0, 1, 1]])
-    weights: list[float] | None = Field(None, description="at least 0")
-    groups: list[str] | None = Field(None, description="a group's name per row")
+    predictions: Predictions = Field(
+        description="P(Y=1) of each row, or a row of K class probabilities each", examples=[[0.1, 0.4, 0.6, 0.9]]
+    )
+    labels: list[int] | None = Field(None, description="0 or 1, or the class from 0 to K - 1", examples=[[0, 0, 1, 1]])
+    weights: list[float] | None = Field(None, description="non-negative weights")
+    groups: list[str] | None = Field(None, description="name of the group of each row")
 
 
 class RowsOptions(Document):
-    """How arrays that are appended to a batch are to be read: as the batch's own."""
+    """Options of appended arrays; they must equal those of the batch."""
 
-    scale: Scale | None = Field(None, description="default: the batch's own; another one is refused")
-    weights_kind: WeightsKind | None = Field(None, description="default: the batch's own; another one is refused")
+    scale: Scale | None = Field(None, description="default: that of the batch; any other value is rejected")
+    weights_kind: WeightsKind | None = Field(
+        None, description="default: that of the batch; any other value is rejected"
+    )
 
 
 class RowsBody(RowsOptions, Arrays):
@@ -37,11 +41,11 @@ class RowsBody(RowsOptions, Arrays):
 
 
 class BatchOptions(Document):
-    """How the arrays are to be read, and how long they are kept."""
+    """How the arrays are interpreted, and how long they are kept."""
 
     scale: Scale = "probability"
     weights_kind: WeightsKind = "frequency"
-    ttl: int | None = Field(None, ge=1, description="seconds that it is kept; default and most: the setting batch_ttl")
+    ttl: int | None = Field(None, ge=1, description="lifetime in seconds; default and maximum: the setting batch_ttl")
 
 
 class BatchBody(BatchOptions, Arrays):
@@ -49,7 +53,7 @@ class BatchBody(BatchOptions, Arrays):
 
 
 class BatchRecord(Document):
-    """What is known of a stored batch."""
+    """The record of a stored batch."""
 
     format: int = 2
     id: str
@@ -58,14 +62,16 @@ class BatchRecord(Document):
     scale: Scale
     weights_kind: WeightsKind
     arrays: list[str]
-    parts: int = Field(1, description="1, and one more for each time that rows were appended")
-    label_counts: list[int] | None = Field(None, description="rows of each label, of at most 1,000 classes")
-    positive_rate: float | None = Field(None, description="the share of rows of label 1, of a binary batch")
-    bytes: int | None = Field(None, description="of the arrays")
+    parts: int = Field(1, description="1, plus one for each time that rows were appended")
+    label_counts: list[int] | None = Field(None, description="number of rows of each label, for up to 1,000 classes")
+    positive_rate: float | None = Field(None, description="fraction of rows with label 1, for a binary batch")
+    bytes: int | None = Field(None, description="size of the arrays")
     clipped: int
     renormalised: int
     created_at: str
-    expires_at: str | None = Field(description="null while a job that has not ended needs it: then it does not expire")
+    expires_at: str | None = Field(
+        description="null while a queued or running job needs the batch, which then does not expire"
+    )
 
 
 class BatchesQuery(PageQuery):
@@ -76,16 +82,16 @@ class BatchesAnswer(Document):
     """A page of batches, newest first."""
 
     items: list[BatchRecord]
-    next: str | None = Field(description="cursor of the page that follows")
+    next: str | None = Field(description="cursor of the next page")
 
 
-# --- The records that the web page keeps beside a batch
+# --- Records that the web page stores with a batch
 
 
 class UploadRecord(Document):
-    """What a file that became a batch was called, and how it was read."""
+    """The name of an uploaded file that became a batch, and how the file was interpreted."""
 
     format: int = 1
-    file: str | None = Field(None, description="null where the rows came in another way")
-    said: list[str] = Field([], description="each guess, and each reading that is not plain")
-    classes: list[str] | None = Field(None, description="names of the classes in order, where the file tells them")
+    file: str | None = Field(None, description="null if the rows were not uploaded as a file")
+    said: list[str] = Field([], description="everything that was inferred or converted")
+    classes: list[str] | None = Field(None, description="names of the classes in order, if the file contains them")

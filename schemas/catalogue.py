@@ -1,4 +1,4 @@
-"""The catalogues of measures, diagrams, methods, problems and limits, and whether the service is up."""
+"""The catalogues of measures, diagrams, methods, problems and limits, and the health of the service."""
 
 from __future__ import annotations
 
@@ -8,37 +8,37 @@ from pydantic import Field
 
 from schemas.base import Document
 
-# --- The catalogues of measures, diagrams, methods and problems, and whether the service is up
+# --- Measures, diagrams, methods and problems, and the health of the service
 
 Runs = Literal["inline", "job"]
 Of = list[Literal["event", "vector"]]
 
 
 class Health(Document):
-    """The service is up."""
+    """The health of the service."""
 
-    status: Literal["ok", "degraded"] = Field(description="degraded: requests that store something may be refused")
+    status: Literal["ok", "degraded"] = Field(description="degraded: writes may be refused")
     reason: Literal["store-full", "store-cannot-save"] | None = Field(
         default=None,
-        description="why it is degraded; store-full: the store has reached its budget or its memory's end; "
-        "store-cannot-save: its last attempt to save to its disk failed",
+        description="why it is degraded; store-full: the store has reached its budget or its memory limit; "
+        "store-cannot-save: its last attempt to save to disk failed",
     )
 
 
 class OptionEntry(Document):
     """One option of a measure, diagram or method."""
 
-    default: Any = Field(description="null: none, or chosen by the rows")
-    allowed: str | None = Field(description="its values, in words")
+    default: Any = Field(description="null: no default, or chosen from the data")
+    allowed: str | None = Field(description="description of the accepted values")
 
 
 class MeasureEntry(Document):
-    """One measure of the catalogue."""
+    """One measure in the catalogue."""
 
     name: str
     title: str
     definition: str
-    range: tuple[float | None, float | None] = Field(description="null: no such end")
+    range: tuple[float | None, float | None] = Field(description="null: unbounded")
     better: str
     family: str
     needs: str
@@ -50,12 +50,12 @@ class MeasureEntry(Document):
 
 
 class DiagramEntry(Document):
-    """One diagram of the catalogue."""
+    """One diagram in the catalogue."""
 
     name: str
     title: str
     definition: str
-    data: dict[str, str] = Field(description="what each of its data is")
+    data: dict[str, str] = Field(description="description of each data field")
     cost: str
     source: str
     runs: Runs
@@ -63,7 +63,7 @@ class DiagramEntry(Document):
 
 
 class MethodEntry(Document):
-    """One calibrator of the catalogue, and what is known of its maps, in words."""
+    """One calibration method in the catalogue, with descriptions of the properties of its maps."""
 
     name: str
     title: str
@@ -81,7 +81,7 @@ class MethodEntry(Document):
 
 
 class ProblemEntry(Document):
-    """One kind of problem: what causes it and how to mend it."""
+    """One kind of problem: its cause and its remedy."""
 
     type: str = Field(examples=["/problems/out-of-range"])
     code: str
@@ -95,14 +95,14 @@ class ProblemEntry(Document):
 
 
 class Limit(Document):
-    """One limit; a value of 0 where the meaning says so is none."""
+    """One limit; for some limits a value of 0 means no limit, as the meaning explains."""
 
     value: float = Field(examples=[268435456])
     meaning: str
 
 
 class LimitsAnswer(Document):
-    """The limits by the names of their settings."""
+    """The limits by the name of their setting."""
 
     limits: dict[str, Limit]
-    used: dict[str, int] = Field(description="what the caller's tenant has taken of its quotas")
+    used: dict[str, int] = Field(description="current usage of the tenant's quotas")

@@ -1,4 +1,4 @@
-"""``POST /diagrams``, and the pictures of what is stored."""
+"""``POST /diagrams``, and pictures of stored results."""
 
 from __future__ import annotations
 
@@ -14,24 +14,27 @@ Theme = Literal["auto", "light", "dark"]
 
 
 class PictureQuery(Document):
-    """How a picture is to look."""
+    """The appearance of a picture."""
 
-    theme: Theme = Field("auto", description="auto follows the reader's own preference, in SVG alone; a PNG is light")
-    width: int = Field(560, ge=320, le=2000, description="pixels; of a PNG there are twice as many")
+    theme: Theme = Field(
+        "auto", description="auto follows the reader's system preference, in SVG only; a PNG is then light"
+    )
+    width: int = Field(560, ge=320, le=2000, description="width in pixels; a PNG has twice as many")
 
 
 class ReportPictureQuery(PictureQuery):
-    """Which diagram of a report is drawn, and how."""
+    """Which diagram of a report to draw, and its appearance."""
 
     key: str | None = Field(None, max_length=64, description="the diagram's key in the report; default: the first")
 
 
 class DiagramOptions(PictureQuery):
-    """Everything of a picture but its arrays. ``batch`` or ``batches`` stand in their place."""
+    """All options of a picture except its arrays; ``batch`` or ``batches`` may replace the arrays."""
 
     diagram: str | dict[str, Any] = Field(
         "reliability",
-        description="a diagram's name, or an object of name and options; also by-size and, of two batches, cost-plane",
+        description="name of a diagram, or an object with name and options; also by-size and, for two batches, "
+        "cost-plane",
         examples=[
             "reliability",
             {"name": "by-size", "measures": ["ece", "ks"]},
@@ -40,14 +43,14 @@ class DiagramOptions(PictureQuery):
     )
     batch: str | None = Field(None, description="id of a stored batch, instead of the arrays")
     batches: list[str] | None = Field(
-        None, min_length=2, max_length=12, description="ids of stored batches, instead of the arrays: a picture of each"
+        None, min_length=2, max_length=12, description="ids of stored batches, instead of the arrays: one panel each"
     )
-    scale: Scale | None = Field(None, description="default: probability, or the batch's own")
+    scale: Scale | None = Field(None, description="default: that of the batch, else probability")
     weights_kind: WeightsKind | None = None
     reduction: str | None = Field(None, examples=["confidence"])
-    classes: list[int] | None = Field(None, description="of (n, K), the classes to which predictions are restricted")
-    map: Reference | None = Field(None, description="of a map: before and after it, one over the other")
-    interval: float | None = Field(0.95, gt=0, lt=1, description="level of the error's interval in the title")
+    classes: list[int] | None = Field(None, description="for (n, K): the classes to restrict predictions to")
+    map: Reference | None = Field(None, description="draw the diagram before and after this map, overlaid")
+    interval: float | None = Field(0.95, gt=0, lt=1, description="confidence level of the interval in the title")
     resamples: int = Field(1000, ge=100, le=100_000)
     seed: Seed = 0
 
@@ -59,14 +62,14 @@ class DiagramBody(DiagramOptions, Arrays):
 
 
 class OneEvaluated(EvaluateOptions):
-    """The evaluation behind a picture: of all rows alone, whatever groups they have."""
+    """The evaluation behind a picture: all rows, without a breakdown by group."""
 
     by_group: bool = False
     picture: Pictured | None = None
 
 
 class PictureAnswer(DiagramAnswer):
-    """The numbers of a picture, and what it says in words: null where there is nothing to draw."""
+    """The data of a picture and its text description; null if there is nothing to draw."""
 
     after: DiagramAnswer | None = Field(None, description="after the map")
     alt: str | None
@@ -81,13 +84,13 @@ class PictureReport(Document):
 
 
 class BatchPicture(DiagramAnswer):
-    """The numbers of one of several batches."""
+    """The data of one of several batches."""
 
     batch: str
 
 
 class PicturesAnswer(Document):
-    """The numbers of a picture of several batches, and what it says in words."""
+    """The data of a picture of several batches, and its text description."""
 
     batches: list[BatchPicture]
     alt: str | None

@@ -1,4 +1,4 @@
-"""``POST /evaluate``, and diagrams that need more than one event."""
+"""``POST /evaluate``, and pictures that need more than one event."""
 
 from __future__ import annotations
 
@@ -9,35 +9,37 @@ from pydantic import Field
 from schemas.base import Document, Reference, Seed
 from schemas.batches import Arrays, Scale, WeightsKind
 
-# --- Diagrams that need more than one event: measures by number of rows, and the costs of two models' decisions
+# --- Pictures that need more than one event: measures by sample size, and decision costs of two models
 
 Share = Annotated[float, Field(ge=0, le=1)]
 Ratio = Annotated[float, Field(gt=0, le=1e9)]
 
 
 class BySizePicture(Document):
-    """Measures on random subsamples of growing size: what is not biased stays level."""
+    """Measures on random subsamples of increasing size; an unbiased measure stays level."""
 
     name: Literal["by-size"]
     measures: list[str | dict[str, Any]] = Field(
-        ["ece", "ks"], min_length=1, max_length=4, description="names, or objects of a name, options and as"
+        ["ece", "ks"], min_length=1, max_length=4, description="names, or objects with name, options and ``as``"
     )
-    start: int = Field(100, ge=1, description="the smallest size, below the number of rows of weight above 0")
-    start_repetitions: int = Field(100, ge=1, le=100_000, description="subsamples of the smallest size")
+    start: int = Field(
+        100, ge=1, description="the smallest size; must be less than the number of rows with positive weight"
+    )
+    start_repetitions: int = Field(100, ge=1, le=100_000, description="number of subsamples of the smallest size")
 
 
 class CostPlanePicture(Document):
-    """Which of two models' decisions cost less, where the least confident may be left to another at a price."""
+    """Compares the decision costs of two models that may abstain on their least confident predictions at a cost."""
 
     name: Literal["cost-plane"]
     abstention: list[Share] | None = Field(
-        None, min_length=1, max_length=100, description="shares left to another; default: 0, 0.05, ..., 0.95"
+        None, min_length=1, max_length=100, description="fractions of abstention; default: 0, 0.05, ..., 0.95"
     )
     cost_ratios: list[Ratio] | None = Field(
         None,
         min_length=1,
         max_length=100,
-        description="costs of an error, in costs of leaving it; default: 1, 2, 5, 10, 20, 50, 100",
+        description="cost of an error relative to that of an abstention; default: 1, 2, 5, 10, 20, 50, 100",
     )
 
 
@@ -51,61 +53,61 @@ Of = Literal["value", "debiased"]
 
 
 class EvaluateOptions(Document):
-    """Everything of an evaluation but its arrays. ``batch`` or ``batches`` stand in their place."""
+    """All options of an evaluation except its arrays; ``batch`` or ``batches`` may replace the arrays."""
 
     batch: str | None = Field(None, description="id of a stored batch, instead of the arrays")
     batches: list[str] | None = Field(
         None,
         min_length=2,
         max_length=100,
-        description="ids of stored batches, instead of the arrays: a report of each, and of five or more the power law",
+        description="ids of stored batches, instead of the arrays: one report each, and the power law for five or more",
     )
-    scale: Scale | None = Field(None, description="default: probability, or the batch's own")
+    scale: Scale | None = Field(None, description="default: that of the batch, else probability")
     weights_kind: WeightsKind | None = None
     measures: list[str | dict[str, Any]] | None = Field(
         None, examples=[["ece", {"name": "ece", "norm": 2, "as": "l2"}]]
     )
     diagrams: list[str | dict[str, Any]] | None = Field(
-        None, description="diagrams to draw as data", examples=[["reliability", {"name": "corp", "level": 0.95}]]
+        None, description="diagrams to return as data", examples=[["reliability", {"name": "corp", "level": 0.95}]]
     )
     reduction: str | None = Field(None, examples=["confidence"])
-    classes: list[int] | None = Field(None, description="of (n, K), the classes to which predictions are restricted")
+    classes: list[int] | None = Field(None, description="for (n, K): the classes to restrict predictions to")
     map: Reference | None = Field(None, description="id, name or name:version of a map to apply first")
     maps: list[Reference] | None = Field(
         None,
         min_length=1,
         max_length=20,
-        description="maps to compare with each other and with the predictions as they came, uncalibrated",
+        description="maps to compare with each other and with the uncalibrated predictions",
         examples=[["spam:1", "spam:2"]],
     )
-    correction: Correction = Field("max-t", description="of a comparison, over all pairs of a measure")
+    correction: Correction = Field("max-t", description="for a comparison: correction for all pairs of a measure")
     interval: float | None = Field(
-        None, gt=0, lt=1, description="default: none; 0.95 of maps and batches", examples=[0.95]
+        None, gt=0, lt=1, description="confidence level; default: none, but 0.95 with maps or batches", examples=[0.95]
     )
     resamples: int = Field(1000, ge=100, le=100_000)
     seed: Seed = 0
 
 
 class ContestantSpec(Document):
-    """A map to compare: the name that the caller gave it, and its id."""
+    """A map to compare: the reference that the caller gave, and its id."""
 
     name: str
     map: str
 
 
 class EvaluateSpec(Document):
-    """An evaluation as a job keeps it: ids and options, never arrays; ``map`` is an id.
+    """An evaluation as stored with a job: ids and options, never arrays; ``map`` is an id.
 
-    ``batch`` is None where ``batches`` are evaluated.
+    ``batch`` is None if ``batches`` are evaluated.
     """
 
     batch: str | None
-    parts: int | None = Field(None, description="the first parts of the batch alone; None: all")
+    parts: int | None = Field(None, description="only the first parts of the batch; None: all")
     batches: list[str] | None = None
-    parts_of: list[int] | None = Field(None, description="of ``batches``, the first parts of each alone; None: all")
-    by_group: bool = Field(True, description="whether groups, if the rows have them, are reported separately")
-    report: bool = Field(False, description="a whole report, with groups apart and a recommendation")
-    picture: Pictured | None = Field(None, description="makes this alone, in the place of measures and diagrams")
+    parts_of: list[int] | None = Field(None, description="for ``batches``: only the first parts of each; None: all")
+    by_group: bool = Field(True, description="whether groups are reported separately, if there are any")
+    report: bool = Field(False, description="a full report with groups and a recommendation")
+    picture: Pictured | None = Field(None, description="draws this picture instead of computing measures and diagrams")
     maps: list[ContestantSpec] | None = None
     correction: Correction = "max-t"
     measures: list[str | dict[str, Any]] | None
@@ -125,13 +127,13 @@ class EvaluateBody(EvaluateOptions, Arrays):
 
 
 class MeasureAnswer(Document):
-    """One measure's answer; what is not defined is null."""
+    """The result of one measure; undefined values are null."""
 
     value: float | None
     debiased: float | None = None
     interval: tuple[float, float] | None = None
     p_value: float | None = None
-    parts: dict[str, Any] = Field(default_factory=dict, description="what does not fit one number")
+    parts: dict[str, Any] = Field(default_factory=dict, description="results beyond a single number")
     definition: dict[str, Any]
     problem: str | None = None
 
@@ -140,7 +142,7 @@ Measures = dict[str, MeasureAnswer]
 
 
 class GapAnswer(Document):
-    """The largest difference of a measure between two groups, those of its smallest and its largest value."""
+    """The largest difference of a measure between two groups: those with its smallest and its largest value."""
 
     between: tuple[str, str] | None
     value: float | None
@@ -151,7 +153,7 @@ class GapAnswer(Document):
 
 
 class DiagramAnswer(Document):
-    """One diagram's numbers; ``GET /diagrams`` says what each of its data is."""
+    """The data of one diagram; ``GET /diagrams`` describes each field."""
 
     data: dict[str, Any] | None
     definition: dict[str, Any]
@@ -159,7 +161,7 @@ class DiagramAnswer(Document):
 
 
 class After(Document):
-    """The measures and diagrams after the map."""
+    """The measures and diagrams after applying the map."""
 
     measures: Measures
     gaps: dict[str, GapAnswer] | None = None
@@ -175,11 +177,11 @@ class GroupAnswer(Document):
 
 
 class ContestantAnswer(Document):
-    """One contestant; the first is ``uncalibrated``, the predictions as they came, without a map."""
+    """One contestant; the first is ``uncalibrated``, the predictions without a map."""
 
-    name: str = Field(description="the reference that was given, or uncalibrated")
+    name: str = Field(description="the reference in the request, or uncalibrated")
     map: str | None
-    in_sample: bool | None = Field(None, description="whether the map was fitted to these rows; null: not known")
+    in_sample: bool | None = Field(None, description="whether the map was fitted to these rows; null: unknown")
     measures: Measures
     classification_error: float | None
     brier: float | None
@@ -187,33 +189,33 @@ class ContestantAnswer(Document):
 
 
 class PairAnswer(Document):
-    """The difference of two contestants, first less second; null where ``problem`` says why."""
+    """The difference of two contestants, first minus second; if ``problem`` is set, some fields are null."""
 
     between: tuple[str, str]
     difference: float
-    interval: tuple[float, float] | None = Field(None, description="all pairs of the measure hold at once")
-    p_value: float | None = Field(None, description="adjusted over all pairs of the measure")
-    unadjusted: float | None = Field(None, description="the p-value of this pair alone")
+    interval: tuple[float, float] | None = Field(None, description="simultaneous interval for all pairs of the measure")
+    p_value: float | None = Field(None, description="adjusted for all pairs of the measure")
+    unadjusted: float | None = Field(None, description="p-value of this pair alone, unadjusted")
     problem: str | None = None
 
 
 class MeasureComparisonAnswer(Document):
-    """All contestants by one measure."""
+    """All contestants compared by one measure."""
 
-    of: Of = Field(description="which values rank: debiased ones where every contestant has one")
-    ranking: list[str] | None = Field(description="from the best; null where neither direction is better")
+    of: Of = Field(description="which values are ranked: debiased ones if every contestant has one")
+    ranking: list[str] | None = Field(description="best first; null if neither direction is better")
     indistinguishable: list[str] | None = Field(
-        description="the best out of sample, and those whose difference from it chance explains"
+        description="the best out-of-sample contestant, and those that do not differ from it significantly"
     )
     pairs: list[PairAnswer]
     fronts: dict[Literal["classification-error", "brier"], list[str]] = Field(
-        description="of a calibration error against each error, those that none beats in both"
+        description="Pareto front of the calibration error and each other error"
     )
     problem: str | None = None
 
 
 class ComparisonAnswer(Document):
-    """Several maps side by side on the same rows."""
+    """Several maps compared on the same rows."""
 
     correction: Correction
     level: float
@@ -229,29 +231,29 @@ class GroupDiagrams(Document):
 
 
 class ReportAnswer(Document):
-    """The answer of ``POST /evaluate``."""
+    """The response of ``POST /evaluate``."""
 
     n: int
     reduction: str
-    left_out: int = Field(0, description="rows of other classes than those chosen")
+    left_out: int = Field(0, description="rows of classes that were not selected")
     clipped: int
     renormalised: int
     measures: Measures
     map: str | None = None
     after: After | None = None
-    in_sample: bool | None = Field(None, description="whether the map was fitted to these rows; null: not known")
+    in_sample: bool | None = Field(None, description="whether the map was fitted to these rows; null: unknown")
     improvement: Measures | None = Field(
-        None, description="brier and log-loss before less after the map; in sample, of out-of-fold predictions"
+        None, description="brier and log-loss before minus after the map; in-sample: of out-of-fold predictions"
     )
     groups: dict[str, GroupAnswer] | None = None
     gaps: dict[str, GapAnswer] | None = None
     diagrams: dict[str, DiagramAnswer] | None = None
     comparison: ComparisonAnswer | None = Field(None, description="if maps were requested")
     group_diagrams: dict[str, GroupDiagrams] | None = Field(
-        None, description="of a whole report, the reliability diagram of each of two to nine groups"
+        None, description="in a full report: the reliability diagram of each group, for two to nine groups"
     )
     recommendation: dict[str, Any] | None = Field(
-        None, description="of a report that was requested as HTML: the map to fit, and what each would gain"
+        None, description="in a report requested as HTML: the recommended map, and the gain of each candidate"
     )
 
 
@@ -267,14 +269,14 @@ class PowerLawAnswer(Document):
 
     exponent: float | None
     factor: float | None
-    interval: tuple[float, float] | None = Field(description="of the exponent")
-    used: list[int] = Field(description="places of the batches whose errors are both above 0")
-    of: Of = Field(description="debiased values where every batch has one above 0")
+    interval: tuple[float, float] | None = Field(description="interval of the exponent")
+    used: list[int] = Field(description="indices of the batches with both errors above 0")
+    of: Of = Field(description="debiased values if every batch has one above 0")
     problem: str | None = None
 
 
 class ReportsAnswer(Document):
-    """The answer of ``POST /evaluate`` with ``batches``; power laws by contestant and measure, null below five."""
+    """The response of ``POST /evaluate`` with ``batches``; power laws by contestant and measure, null below five."""
 
     batches: list[BatchReport]
     power_law: dict[str, dict[str, PowerLawAnswer]] | None

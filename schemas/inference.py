@@ -1,4 +1,4 @@
-"""The Open Inference Protocol, version 2, over HTTP: a map as a model, its versions as versions."""
+"""The Open Inference Protocol, version 2, over HTTP: each map is a model, and its versions are the model versions."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from pydantic_core import PydanticCustomError
 
 from schemas.base import Document
 
-#: The datatypes that hold numbers; the protocol's BOOL and BYTES do not, and BF16 has no counterpart in numpy.
+#: The numeric datatypes; BOOL and BYTES are not numeric, and BF16 has no counterpart in numpy.
 Datatype = Literal[
     "FP64", "FP32", "FP16", "INT64", "INT32", "INT16", "INT8", "UINT64", "UINT32", "UINT16", "UINT8"
 ]  # fmt: skip
-#: Parameters of extensions by which a tensor would lie elsewhere, or be another: to pass them over were to guess.
+#: Parameters of unsupported extensions that would change where or what a tensor is, so they cannot be ignored.
 _NOT_OFFERED = ("classification", "shared_memory_region", "shared_memory_byte_size", "shared_memory_offset")
 
 
@@ -27,7 +27,7 @@ Scalar = Annotated[Any, AfterValidator(_is_scalar), WithJsonSchema({"type": ["st
 
 
 class Parameters(Document):
-    """Parameters by name; those that are not known change nothing."""
+    """Parameters by name; unknown parameters are ignored."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
     __pydantic_extra__: dict[str, Scalar] = Field(init=False)
@@ -36,40 +36,42 @@ class Parameters(Document):
     def _offered(self) -> Parameters:
         for name in _NOT_OFFERED:
             if name in (self.__pydantic_extra__ or {}):
-                raise PydanticCustomError("parameter", "{name} is of an extension that is not offered", {"name": name})
+                raise PydanticCustomError(
+                    "parameter", "{name} belongs to an extension that is not supported", {"name": name}
+                )
         return self
 
 
 class RequestParameters(Parameters):
     """Parameters of a whole request."""
 
-    binary_data_output: bool = Field(False, description="whether outputs come as binary data unless they say otherwise")
+    binary_data_output: bool = Field(False, description="whether outputs are binary data by default")
 
 
 class InputParameters(Parameters):
     """Parameters of an input."""
 
-    binary_data_size: int | None = Field(None, ge=0, lt=2**63, description="bytes after the JSON object")
+    binary_data_size: int | None = Field(None, ge=0, lt=2**63, description="number of bytes after the JSON object")
 
 
 class OutputParameters(Parameters):
     """Parameters of a requested output."""
 
-    binary_data: bool | None = Field(None, description="whether this output comes as binary data")
+    binary_data: bool | None = Field(None, description="whether this output is binary data")
 
 
 class InferenceInput(Document):
-    """The input ``predictions``, its elements in ``data`` or after the JSON object."""
+    """The input ``predictions``, with its elements in ``data`` or after the JSON object."""
 
     name: str = Field(examples=["predictions"])
     shape: list[Annotated[int, Field(ge=0, lt=2**64)]] = Field(max_length=8, examples=[[3]])
     datatype: Datatype = Field(examples=["FP64"])
     parameters: InputParameters | None = None
-    data: list[Any] | None = Field(None, description="row by row, flat or nested", examples=[[0.25, 0.5, 0.75]])
+    data: list[Any] | None = Field(None, description="row-major, flat or nested", examples=[[0.25, 0.5, 0.75]])
 
 
 class RequestedOutput(Document):
-    """An output by name."""
+    """A requested output, by name."""
 
     name: str = Field(examples=["predictions"])
     parameters: OutputParameters | None = None
@@ -78,22 +80,22 @@ class RequestedOutput(Document):
 class InferenceRequest(Document):
     """The JSON object of an inference request."""
 
-    id: str | None = Field(None, description="comes back in the answer", examples=["42"])
-    model_name: str | None = Field(None, description="sent by some clients; the path alone names the model")
-    model_version: str | None = Field(None, description="sent by some clients; the path alone names the version")
+    id: str | None = Field(None, description="returned in the response", examples=["42"])
+    model_name: str | None = Field(None, description="accepted but ignored: the path names the model")
+    model_version: str | None = Field(None, description="accepted but ignored: the path names the version")
     parameters: RequestParameters | None = None
     inputs: list[InferenceInput] = Field(min_length=1, max_length=16)
-    outputs: list[RequestedOutput] | None = Field(None, max_length=16, description="default: all of the model's")
+    outputs: list[RequestedOutput] | None = Field(None, max_length=16, description="default: all outputs of the model")
 
 
 class InferenceOutput(Document):
-    """One output, its elements in ``data`` or after the JSON object."""
+    """One output, with its elements in ``data`` or after the JSON object."""
 
     name: str = Field(examples=["predictions"])
     shape: list[int] = Field(examples=[[3]])
     datatype: Literal["FP64"] = "FP64"
-    parameters: dict[str, int] | None = Field(None, description="binary_data_size, of binary data")
-    data: list[float] | None = Field(None, description="row by row, flat", examples=[[0.25, 0.5, 0.75]])
+    parameters: dict[str, int] | None = Field(None, description="binary_data_size, for binary data")
+    data: list[float] | None = Field(None, description="row-major, flat", examples=[[0.25, 0.5, 0.75]])
 
 
 class InferenceResponse(Document):
@@ -102,18 +104,18 @@ class InferenceResponse(Document):
     model_name: str = Field(examples=["churn"])
     model_version: str | None = Field(None, examples=["1"])
     id: str | None = Field(None, examples=["42"])
-    parameters: dict[str, str] = Field(description="map: the id of the map that was applied")
+    parameters: dict[str, str] = Field(description="map: id of the applied map")
     outputs: list[InferenceOutput]
 
 
 class InferenceError(Document):
-    """What went wrong; never the data itself."""
+    """An error message; it never contains the data of the request."""
 
     error: str = Field(examples=["there is no such map"])
 
 
 class ServerMetadata(Document):
-    """The server and the extensions of the protocol that it offers."""
+    """The server and its supported protocol extensions."""
 
     name: str = Field(examples=["calibrant"])
     version: str
@@ -121,27 +123,27 @@ class ServerMetadata(Document):
 
 
 class ServerLive(Document):
-    """The process answers."""
+    """Whether the process responds."""
 
     live: bool
 
 
 class ServerReady(Document):
-    """The store answers too. The protocol's text calls the field ``live``, its implementations ``ready``."""
+    """Whether the store responds; the specification names the field ``live``, implementations ``ready``."""
 
     live: bool
     ready: bool
 
 
 class ModelReady(Document):
-    """The model is ready."""
+    """Whether the model is ready."""
 
     name: str = Field(examples=["churn"])
     ready: bool
 
 
 class TensorMetadata(Document):
-    """A tensor that a model takes or gives; -1 in ``shape`` is any length."""
+    """An input or output tensor of a model; -1 in ``shape`` means any length."""
 
     name: str = Field(examples=["predictions"])
     datatype: Literal["FP64"] = "FP64"
@@ -149,10 +151,10 @@ class TensorMetadata(Document):
 
 
 class ModelMetadata(Document):
-    """A map as a model. ``parameters`` say which map it is, and on what scale and of what event it was fitted."""
+    """A map as a model; ``parameters`` give the map's id, and the scale and event that it was fitted for."""
 
     name: str = Field(examples=["churn"])
-    versions: list[str] | None = Field(None, description="absent of a map without a name", examples=[["1", "2"]])
+    versions: list[str] | None = Field(None, description="absent for a map without a name", examples=[["1", "2"]])
     platform: str = Field(examples=["calibrant_map"])
     inputs: list[TensorMetadata]
     outputs: list[TensorMetadata]

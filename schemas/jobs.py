@@ -1,4 +1,4 @@
-"""Jobs: long work, its progress and its result; and the workers that do it."""
+"""Jobs: long-running work, its progress and its result; and the workers that run it."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from schemas.base import Document
 from schemas.pages import PageQuery
 from schemas.problems import Problem
 
-# --- Jobs: long work, its progress and its result
+# --- Jobs
 
 Kind = Literal["fit", "evaluate"]
 Status = Literal["queued", "running", "succeeded", "failed", "cancelled"]
-#: The statuses that never change again.
+#: Statuses that never change again.
 FINAL: frozenset[Status] = frozenset({"succeeded", "failed", "cancelled"})
 
 
 class Progress(Document):
-    """How far a job is."""
+    """The progress of a job."""
 
     done: int = 0
     total: int = 0
@@ -27,7 +27,7 @@ class Progress(Document):
 
 
 class JobSummary(Document):
-    """A job without its result, as lists and events tell it."""
+    """A job without its result, as in lists and events."""
 
     id: str
     kind: Kind
@@ -40,7 +40,7 @@ class JobSummary(Document):
 
 
 class JobAnswer(JobSummary):
-    """A job, as ``GET /jobs/{id}`` answers it."""
+    """A job, as ``GET /jobs/{id}`` returns it."""
 
     result: dict[str, Any] | None = None
 
@@ -50,23 +50,24 @@ class JobsQuery(PageQuery):
 
     status: Status | None = None
     kind: Kind | None = None
-    batch: str | None = Field(None, description="of this batch")
+    batch: str | None = Field(None, description="only jobs of this batch")
 
 
 class JobsAnswer(Document):
     """A page of jobs, newest first."""
 
     items: list[JobSummary]
-    next: str | None = Field(description="cursor of the page that follows")
+    next: str | None = Field(description="cursor of the next page")
 
 
 class JobRecord(JobAnswer):
-    """A job as it is stored: with what it has to do and what became of its runs.
+    """A job as stored: with its task and the state of its runs.
 
-    ``ttl`` is how many seconds it is known once it has ended, ``timeout`` how many one run may take. ``run`` numbers
-    its last run, from 1 on: what a run writes counts while it has that number. ``losses`` are the runs that were lost
-    with their process, ``kills`` those of them that may have ended it. ``carried`` is what its request leaves for its
-    traces. A job of several ``parts`` counts how many are ``left``; a part names its ``parent`` and its own number.
+    ``ttl`` is the number of seconds that the job is kept after its end, and ``timeout`` the limit of one run. ``run``
+    is the number of the latest run, counted from 1; only this run may write results. ``losses`` counts the runs whose
+    process was lost, and ``kills`` those of them that may have caused the loss. ``carried`` is the trace context of the
+    request. A job with several ``parts`` counts how many are ``left``; a part refers to its ``parent`` and has its own
+    number.
     """
 
     format: int = 2
@@ -84,19 +85,19 @@ class JobRecord(JobAnswer):
     part: int | None = None
 
     def answer(self) -> JobAnswer:
-        """What the caller sees."""
+        """The fields that the caller sees."""
         return JobAnswer.model_validate(self.model_dump(include=set(JobAnswer.model_fields)))
 
     def summary(self) -> JobSummary:
-        """What lists and events tell."""
+        """The fields in lists and events."""
         return JobSummary.model_validate(self.model_dump(include=set(JobSummary.model_fields)))
 
 
-# --- The record that a supervisor keeps of its workers
+# --- The record that a supervisor keeps about its workers
 
 
 class WorkersRecord(Document):
-    """One supervisor: where it runs, and how many workers it keeps for which queues on which device."""
+    """One supervisor: its host, and the number, queues and device of its workers."""
 
     format: int = 1
     id: str
@@ -107,11 +108,11 @@ class WorkersRecord(Document):
     processes: int
 
 
-# --- Idempotency keys as they are stored
+# --- Idempotency keys as stored
 
 
 class StoredAnswer(Document):
-    """What a request was answered."""
+    """The stored response to a request."""
 
     status: int
     headers: dict[str, str]
@@ -119,7 +120,7 @@ class StoredAnswer(Document):
 
 
 class IdempotencyRecord(Document):
-    """The request of a key: what it was, what its ids are made from, and its answer once there is one."""
+    """The request of an idempotency key: its fingerprint, the seed of its ids, and its response once complete."""
 
     format: int = 1
     fingerprint: str

@@ -1,4 +1,4 @@
-"""API keys and sessions as they are stored, without their secrets."""
+"""API keys and sessions as stored, without their secrets."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from schemas.base import Document
 # --- API keys as stored: tenant, scope and expiry, never the secrets
 
 Scope = Literal["read", "write", "admin"]
-#: Each scope holds those before it.
+#: Each scope includes those before it.
 SCOPES: tuple[Scope, ...] = ("read", "write", "admin")
 Tenant = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,62}$")]
 KeyName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._ -]{0,63}$")]
 
 
 class Secret(Document):
-    """One secret of a key: the SHA-256 of its text, and when it ends by itself."""
+    """One secret of a key: the SHA-256 of its text, and when it expires."""
 
     digest: str
     created_at: str
@@ -26,7 +26,7 @@ class Secret(Document):
 
 
 class KeyRecord(Document):
-    """An API key. Two secrets are live while it is rotated."""
+    """An API key; it has two valid secrets while it is being rotated."""
 
     format: int = 1
     id: str
@@ -37,23 +37,23 @@ class KeyRecord(Document):
     created_at: str
     revoked_at: str | None = None
     rate_limit: int | None = Field(
-        None, ge=0, description="requests a minute; null: the service's setting; 0: no limit"
+        None, ge=0, description="requests per minute; null: the service's setting; 0: no limit"
     )
 
     def may(self, scope: Scope) -> bool:
-        """Whether the key holds a scope."""
+        """Whether the key has a scope."""
         return SCOPES.index(self.scope) >= SCOPES.index(scope)
 
 
-# --- Sessions of the web page as stored: the id of the key and digests, neither key nor cookie
+# --- Sessions of the web page as stored: the id of the key and digests, never the key or the cookie
 
 
 class SessionRecord(Document):
-    """A session. It ends with the secret that opened it, at the latest at ``ends_at``."""
+    """A session; it ends when the secret that opened it expires, and at the latest at ``ends_at``."""
 
     format: int = 1
     key: str = Field(description="id of the API key")
-    secret: str = Field(description="SHA-256 of the key's secret, as the key's record has it")
-    token: str = Field(description="what goes with every form of the session")
+    secret: str = Field(description="SHA-256 of the key's secret, as in the record of the key")
+    token: str = Field(description="token in every form of the session")
     created_at: str
     ends_at: str

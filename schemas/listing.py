@@ -1,4 +1,4 @@
-"""``GET /maps``: filters, and pages of summaries."""
+"""``GET /maps``: filters and pages of summaries."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ _Word = Annotated[str, Field(min_length=1, max_length=200)]
 
 
 class MapQuery(Document):
-    """The query of ``GET /maps``: filters, all of which must hold, and the page."""
+    """The query of ``GET /maps``: the page, and filters that are combined with AND."""
 
     name: _Word | None = None
     method: _Word | None = None
     reduction: _Word | None = None
     scale: Scale | None = None
-    alias: _Word | None = Field(None, description="maps at which this alias of their name points")
+    alias: _Word | None = Field(None, description="only maps that this alias of their name points at")
     tag: list[Annotated[str, Field(min_length=1, max_length=330)]] = Field(
         [], max_length=8, description="name, or name=value; may be repeated"
     )
     created_by: _Word | None = None
     n_classes: int | None = Field(None, ge=2)
-    limit: int = Field(50, ge=1, le=100, description="maps of a page, at most")
-    cursor: Annotated[str, Field(max_length=400)] | None = Field(None, description="`next` of the page before")
+    limit: int = Field(50, ge=1, le=100, description="maximum number of maps on a page")
+    cursor: Annotated[str, Field(max_length=400)] | None = Field(None, description="`next` of the previous page")
 
 
 class ListedMap(MapSummary):
@@ -37,7 +37,7 @@ class ListedMap(MapSummary):
 
 
 class MapPage(Document):
-    """The answer of ``GET /maps``: newest first; ``next`` is the cursor of the page that follows, null on the last."""
+    """The response of ``GET /maps``, newest first; ``next`` is the cursor of the next page, null on the last page."""
 
     items: list[ListedMap]
     next: str | None = None

@@ -1,4 +1,4 @@
-"""``/monitors/{name}/alarms``, ``/audit``, ``/proposal`` and ``/deliveries``, and the events that webhooks carry."""
+"""``/monitors/{name}/alarms``, ``/audit``, ``/proposal`` and ``/deliveries``, and the events sent by webhooks."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from schemas.base import Document
 from schemas.monitors import RecalibrationSpec
 from schemas.pages import PageQuery
 
-# --- The events of a monitor, as webhooks carry them
+# --- The events of a monitor, as webhooks send them
 #
-# A body has the structure that Standard Webhooks 1.0 recommends: ``type``, the ``timestamp`` of what happened,
+# The body has the structure that Standard Webhooks 1.0 recommends: ``type``, the ``timestamp`` of the event, and
 # ``data``.
 
 AlarmType = Literal["monitor.alarm.raised", "monitor.alarm.cleared", "monitor.alarm.acknowledged"]
@@ -29,57 +29,59 @@ EventId = Annotated[str, Field(pattern=r"^event_[0-9a-f]{30}$")]
 
 
 class AlarmTold(Document):
-    """An alarm, as it was when it was raised, cleared or acknowledged."""
+    """An alarm, at the time when it was raised, cleared or acknowledged."""
 
     monitor: str
     rule: str = Field(description="name of the rule")
     kind: Literal["evidence", "threshold"]
-    measure: str | None = Field(None, description="of a threshold: the key of the measure")
-    window: str | None = Field(None, description="of a threshold: the window that it looks at")
-    group: str | None = Field(None, description="of a threshold: the group; null for all rows")
-    value: float | None = Field(None, description="the number compared; of an evidence rule: the e-value's logarithm")
-    bound: float | None = Field(None, description="what it is compared with")
-    rows: int | None = Field(None, description="labelled rows that it was computed from")
-    since: str | None = Field(None, description="since when the alarm is raised")
+    measure: str | None = Field(None, description="for a threshold: key of the measure")
+    window: str | None = Field(None, description="for a threshold: name of the window")
+    group: str | None = Field(None, description="for a threshold: the group; null for all rows")
+    value: float | None = Field(
+        None, description="the compared value; for an evidence rule: the logarithm of the e-value"
+    )
+    bound: float | None = Field(None, description="the bound that the value is compared with")
+    rows: int | None = Field(None, description="number of labelled rows in the computation")
+    since: str | None = Field(None, description="when the alarm was raised")
 
 
 class RecalibrationTold(Document):
-    """A challenger beside the champion."""
+    """A challenger compared with the champion."""
 
     monitor: str
-    rule: str | None = Field(None, description="name of the rule whose alarm began it; null if it was requested")
+    rule: str | None = Field(None, description="name of the rule whose alarm started it; null if requested by a caller")
     name: str | None = Field(None, description="name of the map")
-    alias: str | None = Field(None, description="the alias that is moved, or would be")
-    champion: str | None = Field(None, description="id of the map at which the alias points, or pointed; null: none")
-    challenger: str | None = Field(None, description="id of the map that was fitted; null: none was")
-    gain: float | None = Field(None, description="log loss of the champion less that of the challenger, in nats")
+    alias: str | None = Field(None, description="the alias that is, or would be, moved")
+    champion: str | None = Field(None, description="id of the map that the alias points or pointed at; null: none")
+    challenger: str | None = Field(None, description="id of the fitted map; null: none")
+    gain: float | None = Field(None, description="log loss of the champion minus that of the challenger, in nats")
     low: float | None = Field(None, description="lower end of the interval of the gain")
     high: float | None = Field(None, description="upper end of the interval of the gain")
     rows: int | None = Field(
-        None, description="rows that it was compared on, none of which it was fitted to; too few: all that there are"
+        None, description="number of held-out rows in the comparison; if there are too few, of all rows"
     )
-    since: str | None = Field(None, description="when the rows begin that it was fitted to; null: with the window")
-    code: str | None = Field(None, description="why it was declined, or code of the problem where it failed")
+    since: str | None = Field(None, description="start of the rows that it was fitted to; null: start of the window")
+    code: str | None = Field(None, description="reason why it was declined, or code of the problem if it failed")
 
 
 class HookTestTold(Document):
-    """A requested test of a hook; nothing has happened to the monitor."""
+    """A requested test of a hook; it does not indicate a change of the monitor."""
 
     monitor: str
     hook: str
 
 
 class MonitorEvent(Document):
-    """Something that happened to a monitor. Its ``id`` goes into the header ``webhook-id``, the rest into the body."""
+    """An event of a monitor. Its ``id`` is sent in the header ``webhook-id``, the other fields in the body."""
 
     id: EventId
     type: EventType
-    timestamp: str = Field(description="when it happened, not when it was delivered")
-    # In this order, in which generated clients try them: the last requires least.
+    timestamp: str = Field(description="time of the event, not of the delivery")
+    # Generated clients try the types in this order: the last one has the fewest required fields.
     data: AlarmTold | HookTestTold | RecalibrationTold
 
     def body(self) -> str:
-        """What is sent and signed, the same bytes at every attempt."""
+        """The body that is sent and signed, identical for every attempt."""
         return self.model_dump_json(exclude={"id"})
 
 
@@ -87,7 +89,7 @@ class MonitorEvent(Document):
 
 RuleKind = Literal["evidence", "threshold"]
 RuleStatus = Literal["unknown", "ok", "alarm"]
-#: What an entry of the audit says: whose doing follows from ``who``, null for the service itself.
+#: Actions in the audit log; ``who`` of the entry gives the actor, null for the service itself.
 AuditAction = Literal[
     "alarm-raised",
     "alarm-cleared",
@@ -106,69 +108,69 @@ AuditAction = Literal[
 
 
 class EvidenceReading(Document):
-    """Evidence against calibration, since the present start.
+    """Evidence against calibration since the last start of the rule.
 
-    ``log_e`` may be compared with ``bound`` at any look: under calibration it ever reaches it with a chance of at most
-    the rule's alpha.
+    ``log_e`` may be compared with ``bound`` at any time: if the model is calibrated, the probability that it ever
+    reaches ``bound`` is at most the rule's alpha.
     """
 
-    log_e: float = Field(description="natural logarithm of the e-value at the last look")
-    largest: float = Field(description="the largest at any look since the start")
+    log_e: float = Field(description="natural logarithm of the e-value at the last check")
+    largest: float = Field(description="largest value at any check since the start")
     bound: float = Field(description="log(1 / alpha)")
-    level: float = Field(description="exp(-largest), at most 1: a p-value that is valid however often one looks")
-    since: str | None = Field(description="the time bucket since which the rows speak loudest, by its beginning")
-    shape: Literal["line", "curve", "part"] = Field(description="of the error that they speak loudest for")
-    delta: float = Field(description="its size, in log-odds of the outcome above those of the prediction")
-    spread: float = Field(description="of a line: what is added to ``delta`` for each unit of half the logit")
-    low: float = Field(description="the predictions that it concerns, from here")
-    high: float = Field(description="to here")
+    level: float = Field(description="exp(-largest), at most 1: an anytime-valid p-value")
+    since: str | None = Field(description="start of the time bucket from which on the evidence is strongest")
+    shape: Literal["line", "curve", "part"] = Field(description="shape of the error with the strongest evidence")
+    delta: float = Field(description="its size: log-odds of the outcome minus those of the prediction")
+    spread: float = Field(description="for a line: change of ``delta`` per unit of half the logit")
+    low: float = Field(description="smallest prediction that it concerns")
+    high: float = Field(description="largest prediction that it concerns")
     description: str = Field(
-        validation_alias=AliasChoices("description", "told"),  # what earlier versions stored
-        description="the error as text",
+        validation_alias=AliasChoices("description", "told"),  # the name in documents of earlier versions
+        description="description of the error",
     )
 
 
 class ThresholdReading(Document):
-    """A measure beside its bound, at the last look."""
+    """A measure and its bound at the last check."""
 
     measure: str
     window: str
     group: str | None = None
-    value: float | None = Field(description="the number that is compared; null where there is none")
+    value: float | None = Field(description="the compared value; null if undefined")
     above: float
     clear_below: float
-    looks: int = Field(description="looks in a row, on other rows each, that speak for the other status")
+    looks: int = Field(description="consecutive checks, each on different rows, that indicate the other status")
 
 
 class RuleState(Document):
-    """A rule: what it says now, and since when."""
+    """The current state of a rule, and since when."""
 
     rule: str
     kind: RuleKind
-    status: RuleStatus = Field("unknown", description="``unknown`` before there were rows enough")
-    since: str | None = Field(None, description="when the status began")
-    alarms: int = Field(0, description="how often it was raised")
-    rows: int = Field(0, description="labelled rows that the last look saw")
+    status: RuleStatus = Field("unknown", description="``unknown`` until there are enough rows")
+    since: str | None = Field(None, description="when the status last changed")
+    alarms: int = Field(0, description="number of times that the alarm was raised")
+    rows: int = Field(0, description="number of labelled rows in the last check")
     looked_at: str | None = None
-    challengers: int = Field(0, description="how often a challenger was requested upon the alarm that is raised")
-    acknowledged_at: str | None = Field(None, description="of a threshold that is still raised")
+    challengers: int = Field(0, description="number of challengers requested for the raised alarm")
+    acknowledged_at: str | None = Field(None, description="for a threshold that is still raised")
     acknowledged_by: str | None = None
-    started_at: float = Field(0.0, description="of evidence: rows predicted earlier are none; seconds since 1970")
-    definition: str = Field("", description="digest of the rule: one that is changed begins anew")
+    started_at: float = Field(0.0, description="for evidence: rows predicted earlier are excluded; seconds since 1970")
+    definition: str = Field("", description="digest of the rule; a changed rule starts again")
     evidence: EvidenceReading | None = None
     threshold: ThresholdReading | None = None
 
 
 class Occasion(Document):
-    """Why a challenger is fitted: one alarm of one rule, or a request."""
+    """The reason to fit a challenger: an alarm of a rule, or a request."""
 
-    rule: str | None = Field(None, description="null: a request")
-    number: int = Field(description="of the rule's alarms, or of the requests, counted from 1")
-    attempt: int = Field(1, description="an alarm that stays is seen to again; counted from 1")
+    rule: str | None = Field(None, description="null for a request")
+    number: int = Field(description="number of the rule's alarm, or of the request, counted from 1")
+    attempt: int = Field(1, description="an alarm that stays raised causes further attempts; counted from 1")
 
     @property
     def seed(self) -> str:
-        """Its name among those of a monitor; no rule has a space in its name."""
+        """A name that is unique within the monitor; names of rules contain no space."""
         named = f"{self.rule or 'by request'}:{self.number}"
         return named if self.attempt == 1 else f"{named}:{self.attempt}"
 
@@ -177,79 +179,85 @@ class RecalibrationRequested(Document):
     """A requested challenger, and how it will be fitted."""
 
     monitor: str
-    number: int = Field(description="of the request, counted from 1; one that still waits is requested again")
+    number: int = Field(description="number of the request, counted from 1; a pending request is returned again")
     requested_at: str
-    requested_by: str | None = Field(description="the API key's name; null: without keys")
+    requested_by: str | None = Field(description="name of the API key; null if the service runs without keys")
     recalibration: RecalibrationSpec
 
 
 class Proposal(Document):
-    """A challenger that was better than the champion, and waits to be accepted or rejected."""
+    """A challenger that was better than the champion and is waiting to be accepted or rejected."""
 
     id: str
     created_at: str
     occasion: Occasion
-    map: str = Field(description="id of the challenger, which has no name and no version yet")
-    name: str = Field(description="the name whose next version it becomes when it is accepted")
-    alias: str = Field(description="what is moved to it when it is accepted")
-    version: int | None = Field(None, description="the challenger's, in the answer that accepts it")
-    revision: int | None = Field(description="of the alias when they were compared; null: there was none")
+    map: str = Field(description="id of the challenger, which has no name or version yet")
+    name: str = Field(description="name whose next version it becomes if accepted")
+    alias: str = Field(description="alias that is moved to it if accepted")
+    version: int | None = Field(None, description="version of the challenger, in the response that accepts it")
+    revision: int | None = Field(description="revision of the alias at the comparison; null: there was no alias")
     found: RecalibrationTold
 
 
 class Standing(Document):
-    """What a monitor remembers between two looks, beside its rows: changed as a whole or not at all."""
+    """The state of a monitor's rules and recalibration between two checks; written as a whole."""
 
     format: int = 1
     rules: dict[str, RuleState] = Field({})
-    asked: list[Occasion] = Field([], description="alarms upon which a challenger is to be fitted")
-    last_asked: float | None = Field(None, description="when one was tried last, seconds since 1970")
-    requests: int = Field(0, description="how often one was requested by a caller")
-    rows_wanted: int = Field(0, description="labelled rows since the monitor began, before another one is worth a try")
+    asked: list[Occasion] = Field([], description="alarms and requests for which a challenger is to be fitted")
+    last_asked: float | None = Field(None, description="time of the last attempt, seconds since 1970")
+    requests: int = Field(0, description="number of requests by callers")
+    rows_wanted: int = Field(
+        0, description="number of labelled rows since the monitor began that the next attempt needs"
+    )
     proposal: Proposal | None = None
-    moving: Proposal | None = Field(None, description="decided: its alias is being moved")
+    moving: Proposal | None = Field(None, description="accepted proposal whose alias is being moved")
     moved_by: str | None = None
-    applied: str | None = Field(None, description="id of the map that rows were mapped by at the last look")
+    applied: str | None = Field(None, description="id of the map that was applied to rows at the last check")
 
 
 class AuditEntry(Document):
-    """One step that was taken, and by whom."""
+    """One action, and who performed it."""
 
     at: str
     action: AuditAction
-    who: str | None = Field(None, description="the API key's name; null: the service itself, or without keys")
+    who: str | None = Field(
+        None, description="name of the API key; null: the service itself, or a service without keys"
+    )
     rule: str | None = None
-    alarm: int | None = Field(None, description="the rule's alarm, or without a rule the request; counted from 1")
-    detail: str | None = Field(None, description="why")
+    alarm: int | None = Field(
+        None, description="number of the rule's alarm, or of the request if there is no rule; counted from 1"
+    )
+    detail: str | None = Field(None, description="reason")
     found: RecalibrationTold | None = None
 
 
 class JournalQuery(Document):
-    """Which events, or entries of the audit log: the newest, or those after a page."""
+    """A page of events or of audit entries."""
 
     limit: int = Field(20, ge=1, le=100)
-    cursor: str | None = Field(None, max_length=200, description="the `next` of the page before")
+    cursor: str | None = Field(None, max_length=200, description="the `next` of the previous page")
 
 
 class AlarmsAnswer(Document):
-    """What every rule says now, and a page of what happened, newest first."""
+    """The current state of every rule, and a page of events, newest first."""
 
     rules: list[RuleState]
     items: list[MonitorEvent]
-    next: str | None = Field(description="cursor of the page that follows")
+    next: str | None = Field(description="cursor of the next page")
 
 
 class AuditAnswer(Document):
-    """A page of the audit, newest first."""
+    """A page of the audit log, newest first."""
 
     items: list[AuditEntry]
-    next: str | None = Field(description="cursor of the page that follows")
+    next: str | None = Field(description="cursor of the next page")
 
 
-# --- ``/monitors/{name}/deliveries``: events that are sent to webhooks, and the outcome of each attempt
+# --- ``/monitors/{name}/deliveries``: events sent to webhooks, and the outcome of each attempt
 
 DeliveryStatus = Literal["pending", "succeeded", "dead"]
-#: Why an attempt got no status of a receiver. ``interrupted``: the process that made it ended, or still makes it.
+#: Why an attempt has no response status. ``interrupted``: the process of the attempt ended, or is still running.
 AttemptError = Literal[
     "interrupted",
     "not-admitted",
@@ -262,22 +270,22 @@ AttemptError = Literal[
     "no-hook",
     "no-secret",
 ]
-#: A delivery keeps so many of its last attempts.
+#: Number of attempts that a delivery keeps.
 MOST_ATTEMPTS = 20
 
 
 class Attempt(Document):
-    """One attempt: the status that the receiver answered, or why there is none. Nothing else of an answer is kept."""
+    """One attempt: the response status, or the reason why there is none. Nothing else of a response is stored."""
 
-    number: int = Field(description="counted from 1, over all times that it was sent again")
+    number: int = Field(description="counted from 1, including resends")
     at: str
     status: int | None = None
     error: AttemptError | None = None
-    seconds: float | None = Field(None, description="that it took")
+    seconds: float | None = Field(None, description="duration")
 
 
 class DeliveryRecord(Document):
-    """An event on its way to one hook."""
+    """The delivery of an event to one hook."""
 
     format: int = 1
     id: str
@@ -286,10 +294,10 @@ class DeliveryRecord(Document):
     status: DeliveryStatus = "pending"
     event: MonitorEvent
     attempts: list[Attempt] = Field([], description=f"the last {MOST_ATTEMPTS}, oldest first")
-    tried: int = Field(0, description="attempts since it was last requested")
+    tried: int = Field(0, description="attempts since the event was created or resent")
     created_at: str
     ended_at: str | None = None
-    next_at: str | None = Field(None, description="when it is tried next; null where it is not")
+    next_at: str | None = Field(None, description="time of the next attempt; null if there is none")
 
 
 class DeliverySummary(Document):
@@ -308,7 +316,7 @@ class DeliverySummary(Document):
 
     @classmethod
     def of(cls, record: DeliveryRecord) -> DeliverySummary:
-        """What a list tells of a delivery."""
+        """Create the summary of a delivery."""
         return cls(
             id=record.id,
             hook=record.hook,
@@ -326,12 +334,12 @@ class DeliverySummary(Document):
 class DeliveriesQuery(PageQuery):
     """The query of ``GET /monitors/{name}/deliveries``."""
 
-    status: DeliveryStatus | None = Field(None, description="``dead``: the dead letters")
-    hook: str | None = Field(None, max_length=32, description="to this hook alone")
+    status: DeliveryStatus | None = Field(None, description="``dead`` lists the dead letters")
+    hook: str | None = Field(None, max_length=32, description="only deliveries to this hook")
 
 
 class DeliveriesAnswer(Document):
     """A page of deliveries, newest first."""
 
     items: list[DeliverySummary]
-    next: str | None = Field(description="cursor of the page that follows")
+    next: str | None = Field(description="cursor of the next page")

@@ -1,4 +1,4 @@
-"""Answers of monitors: windows, values over time, and definitions without secrets."""
+"""Responses of monitors: windows, values over time, and definitions without secrets."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from schemas.monitor_alarms import RuleState
 from schemas.monitors import Counts, Label, MonitorRecord
 from schemas.pages import PageQuery
 
-#: What options and parts of measures are: numbers, words, and lists of them.
+#: Options and parts of measures: numbers, strings, and lists of them.
 Plain = float | int | str | bool | None
-Told = dict[str, Plain | list[Plain] | list[list[Plain]]]
+PlainFields = dict[str, Plain | list[Plain] | list[list[Plain]]]
 
 
 class MonitorAnswer(MonitorRecord):
-    """A monitor as callers see it: a hook's secret stands here once, in the answer of the call that had it made."""
+    """A monitor as callers see it; a hook has its secret only in the response that generated it."""
 
 
 class MonitorsQuery(PageQuery):
@@ -27,19 +27,19 @@ class MonitorsAnswer(Document):
     """A page of monitors, newest first."""
 
     items: list[MonitorAnswer]
-    next: str | None = Field(description="cursor of the page that follows")
+    next: str | None = Field(description="cursor of the next page")
 
 
 class MeasureReading(Document):
-    """One measure of a window; what is not defined is null."""
+    """One measure of a window; undefined values are null."""
 
     value: float | None
     debiased: float | None = None
     interval: tuple[float, float] | None = None
     p_value: float | None = Field(
-        None, description="of calibration, at one look decided on beforehand; for any number of looks there are rules"
+        None, description="p-value of calibration for a single, planned check; for repeated checks use rules"
     )
-    parts: Told = Field({}, description="what does not fit one number")
+    parts: PlainFields = Field({}, description="results beyond a single number")
     problem: str | None = None
 
 
@@ -47,7 +47,7 @@ Readings = dict[str, MeasureReading]
 
 
 class DelayReading(Document):
-    """How long the labels of a window took after their predictions, in seconds: each to within a third, 0 below one."""
+    """The delay of a window's labels in seconds, exact to about a third; 0 if below one second."""
 
     labels: int
     p50: float
@@ -56,7 +56,7 @@ class DelayReading(Document):
 
 
 class HistogramReading(Document):
-    """Where the predictions lie."""
+    """The distribution of the predictions."""
 
     edges: list[float]
     count: list[float]
@@ -64,7 +64,7 @@ class HistogramReading(Document):
 
 
 class ReliabilityReading(Document):
-    """The reliability diagram of a window, as ``POST /diagrams`` has it; every list has a number a bin."""
+    """The reliability diagram of a window, as in ``POST /diagrams``; every list has one value per bin."""
 
     start: list[float]
     end: list[float]
@@ -86,32 +86,34 @@ class ReliabilityReading(Document):
 class RowsReading(Document):
     """The labelled rows of a window, or of one of its groups."""
 
-    rows: int = Field(description="labelled")
+    rows: int = Field(description="number of labelled rows")
     mean_prediction: float | None
-    label_rate: float | None = Field(description="the share of rows whose event came true")
+    label_rate: float | None = Field(description="event rate of the rows")
     measures: Readings
 
 
 class Difference(Document):
-    """Two values of independent rows, and the first less the second."""
+    """Two values of independent rows, and the first minus the second."""
 
-    value: float | None = Field(description="of the window")
+    value: float | None = Field(description="value of the window")
     reference: float | None
     difference: float | None
-    interval: tuple[float, float] | None = Field(None, description="of the difference")
+    interval: tuple[float, float] | None = Field(None, description="interval of the difference")
 
 
 class Shift(Document):
-    """How far the labelled rows' predictions lie from the reference's: the largest gap of the distributions."""
+    """The Kolmogorov-Smirnov distance between the distributions of the window's and the reference's predictions."""
 
     distance: float = Field(ge=0, le=1)
-    p_value: float = Field(description="that predictions of one law lie so far apart; at most so, since cells tie rows")
+    p_value: float = Field(
+        description="p-value of equal distributions; conservative, because rows are grouped in cells"
+    )
 
 
 class ReferenceReading(Document):
-    """A window beside the reference; ``problem`` says why it is not, where nothing else does."""
+    """A window compared with the reference; ``problem`` explains why the comparison is missing."""
 
-    start: float | None = Field(None, description="of a span")
+    start: float | None = Field(None, description="for a span of time")
     end: float | None = None
     batch: str | None = None
     rows: int
@@ -123,49 +125,51 @@ class ReferenceReading(Document):
 
 
 class WindowReading(RowsReading):
-    """A window as it is now."""
+    """The current state of a window."""
 
     name: str
-    seconds: int | None = Field(description="of a window of time")
-    at_least: int | None = Field(None, description="of a window of rows: so many, where there are as many")
-    start: float | None = Field(description="seconds since 1970; null of a window of rows")
+    seconds: int | None = Field(description="for a window of time")
+    at_least: int | None = Field(None, description="for a window of rows: its number of rows, if there are as many")
+    start: float | None = Field(description="seconds since 1970; null for a window of rows")
     end: float | None = None
-    predictions: int | None = Field(description="labelled or not; null of a window of rows")
-    coverage: float | None = Field(description="labelled rows a prediction")
+    predictions: int | None = Field(description="number of predictions, labelled or not; null for a window of rows")
+    coverage: float | None = Field(description="fraction of predictions with a label")
     delay: DelayReading | None
     diagram: ReliabilityReading | None
-    groups: dict[str, RowsReading] = Field(description="by name, of the rows of each; without intervals")
+    groups: dict[str, RowsReading] = Field(description="measures of each group by name; without intervals")
     reference: ReferenceReading | None
 
 
 class MonitorReading(Document):
-    """The answer of ``GET /monitors/{name}``."""
+    """The response of ``GET /monitors/{name}``."""
 
     monitor: MonitorAnswer
     counts: Counts
-    definitions: dict[str, Told] = Field(description="of each measure, in full")
+    definitions: dict[str, PlainFields] = Field(description="full definition of each measure")
     windows: list[WindowReading]
-    rules: list[RuleState] = Field(description="the result of each rule at the last look, if there was one")
+    rules: list[RuleState] = Field(description="state of each rule at the last check, if there was one")
     read_at: float = Field(description="seconds since 1970")
 
 
 class ReadingQuery(Document):
     """The query of ``GET /monitors/{name}``."""
 
-    windows: str | None = Field(None, max_length=400, description="names, separated by commas; default: all")
-    groups: int = Field(20, ge=0, le=1000, description="so many groups are listed, those of most labelled rows")
+    windows: str | None = Field(None, max_length=400, description="names of windows, separated by commas; default: all")
+    groups: int = Field(
+        20, ge=0, le=1000, description="number of groups in the response, those with the most labelled rows first"
+    )
 
 
 class SeriesQuery(Document):
     """The query of ``GET /monitors/{name}/series``."""
 
-    window: Label | None = Field(None, description="of time: the series ends now and reaches back so far")
-    measure: str | None = Field(None, max_length=64, description="the key of one of the monitor's; default: all")
-    group: str | None = Field(None, max_length=200, description="of one group alone")
-    start: float | None = Field(None, ge=0, le=1e11, description="seconds since 1970; default: what is kept")
+    window: Label | None = Field(None, description="a window of time: the series covers this window, up to now")
+    measure: str | None = Field(None, max_length=64, description="key of one of the monitor's measures; default: all")
+    group: str | None = Field(None, max_length=200, description="only this group")
+    start: float | None = Field(None, ge=0, le=1e11, description="seconds since 1970; default: the oldest stored time")
     end: float | None = Field(None, ge=0, le=1e11, description="default: now")
-    points: int = Field(100, ge=1, le=1000, description="at most so many spans of time, of whole buckets")
-    intervals: bool = Field(False, description="whether each value has its interval, which takes longer")
+    points: int = Field(100, ge=1, le=1000, description="maximum number of time spans, each of whole buckets")
+    intervals: bool = Field(False, description="whether to compute the interval of each value, which takes longer")
 
 
 class SeriesPoint(RowsReading):
@@ -173,34 +177,34 @@ class SeriesPoint(RowsReading):
 
     start: float
     end: float
-    predictions: int | None = Field(description="labelled or not; null of one group")
+    predictions: int | None = Field(description="number of predictions, labelled or not; null for one group")
     coverage: float | None
 
 
 class SeriesAnswer(Document):
-    """The values of measures over time; spans in which nothing was predicted are left out."""
+    """The values of measures over time; spans without predictions are left out."""
 
     name: str
     group: str | None
-    span: int = Field(description="seconds of a point")
+    span: int = Field(description="seconds per point")
     points: list[SeriesPoint]
 
 
 class SeriesPictureQuery(SeriesQuery, PictureQuery):
-    """Which values are drawn over time, and how: of one measure, by default the first, with its intervals."""
+    """Which values to draw over time: one measure (by default the first) with its intervals; and the appearance."""
 
-    points: int = Field(60, ge=1, le=200, description="at most so many spans of time, of whole buckets")
+    points: int = Field(60, ge=1, le=200, description="maximum number of time spans, each of whole buckets")
     intervals: bool = True
 
 
 class WindowPictureQuery(PictureQuery):
-    """Of which window the reliability diagram is drawn, and how."""
+    """The window whose reliability diagram is drawn, and the appearance."""
 
     window: Label | None = Field(None, description="default: the first")
-    group: str | None = Field(None, max_length=200, description="of one group alone")
+    group: str | None = Field(None, max_length=200, description="only this group")
 
 
 def answer_of(record: MonitorRecord, fresh: frozenset[str] = frozenset()) -> MonitorAnswer:
-    """A monitor without its hooks' secrets, but for those of the hooks that are named ``fresh``."""
+    """A monitor without the secrets of its hooks, except for the hooks named in ``fresh``."""
     hooks = [hook.shown(secret=hook.name in fresh) for hook in record.hooks]
     return MonitorAnswer.model_validate(record.model_copy(update={"hooks": hooks}).model_dump())

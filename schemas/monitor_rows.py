@@ -1,4 +1,4 @@
-"""The rows that are sent to a monitor, as JSON."""
+"""The JSON bodies that send rows to a monitor."""
 
 from __future__ import annotations
 
@@ -8,15 +8,17 @@ from pydantic import ConfigDict, Field
 
 from schemas.base import Document
 
-#: Seconds since 1970, or RFC 3339.
+#: Seconds since 1970, or an RFC 3339 string.
 Moment = float | str
 Prediction = float | list[float]
 
-_ID = Field(description="at most 200 bytes; the same id is the same row, however often it is sent")
-_OPTIONAL_ID = Field(None, description="at most 200 bytes; a row without one is counted each time it is sent")
-_PREDICTION = Field(description="P(Y=1), or [p_1..p_K] of a monitor of K classes; logits where it is on their scale")
+_ID = Field(description="at most 200 bytes; rows with the same id are the same row")
+_OPTIONAL_ID = Field(None, description="at most 200 bytes; a row without an id is counted each time it is sent")
+_PREDICTION = Field(
+    description="P(Y=1), or [p_1..p_K] for a monitor of K classes; logits if the monitor's scale is logit"
+)
 _LABEL = Field(description="0 or 1, or the class from 0 to K - 1")
-_TIME = Field(None, description="when it was predicted: seconds since 1970, or RFC 3339; default: now")
+_TIME = Field(None, description="time of the prediction: seconds since 1970, or RFC 3339; default: now")
 
 
 class LabelledRow(Document):
@@ -30,7 +32,7 @@ class LabelledRow(Document):
 
 
 class PredictionRow(Document):
-    """A prediction that waits for its label."""
+    """A prediction that will be joined with its label later."""
 
     id: str | int = _ID
     prediction: Prediction = _PREDICTION
@@ -39,11 +41,11 @@ class PredictionRow(Document):
 
 
 class LabelRow(Document):
-    """A label, by the id of its prediction."""
+    """A label, identified by the id of its prediction."""
 
     id: str | int = _ID
     label: int = _LABEL
-    timestamp: Moment | None = Field(None, description="when it became known; default: now")
+    timestamp: Moment | None = Field(None, description="time when the label became known; default: now")
 
 
 class LabelledBody(Document):
@@ -74,4 +76,4 @@ class EventBody(Document):
     source: str
     type: str = Field(examples=["com.calibrant.rows"])
     time: str | None = None
-    data: Any = Field(None, description="of our own types: a row, or an object with ``rows``")
+    data: Any = Field(None, description="for Calibrant's own types: a row, or an object with ``rows``")

@@ -1,4 +1,4 @@
-"""``/monitors``: definitions of monitors, their rows and their state."""
+"""``/monitors``: definitions of monitors, and the results of ingestion."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from pydantic import Field
 from schemas.base import Document, Name, Reference
 from schemas.batches import Scale
 
-#: Seconds.
+#: In seconds.
 MINUTE, HOUR, DAY = 60, 3600, 86_400
-#: At most so many of each, in one monitor.
+#: Maximum number of each in one monitor.
 MAX_WINDOWS, MAX_RULES, MAX_MONITOR_MEASURES, MAX_HOOKS = 8, 16, 8, 4
-#: A monitor tells at most so many groups apart; and keeps at most so many time buckets.
+#: Maximum number of groups, and of time buckets, of a monitor.
 MAX_MONITOR_GROUPS, MAX_BUCKETS = 1000, 10_000
 
-#: Shown in the place of a hook's path and query.
+#: Replaces the path and query of a hook's URL.
 HIDDEN_PATH = "/..."
 
 Label = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,31}$")]
@@ -24,11 +24,15 @@ Recalibrating = Literal["off", "propose", "auto"]
 
 
 class WindowSpec(Document):
-    """A window: the rows predicted in the last ``seconds``, or the last ``rows`` that were labelled."""
+    """A window: the rows predicted in the last ``seconds``, or the last ``rows`` labelled rows."""
 
     name: Label = Field(examples=["day"])
-    seconds: int | None = Field(None, ge=MINUTE, le=400 * DAY, description="by the time of prediction")
-    rows: int | None = Field(None, ge=100, le=10**9, description="to within a sixteenth of them, and one request")
+    seconds: int | None = Field(
+        None, ge=MINUTE, le=400 * DAY, description="length in seconds, by the time of prediction"
+    )
+    rows: int | None = Field(
+        None, ge=100, le=10**9, description="number of labelled rows, accurate to a sixteenth of it plus one request"
+    )
 
 
 class ReferenceSpec(Document):
@@ -36,44 +40,48 @@ class ReferenceSpec(Document):
 
     start: float | None = Field(None, description="seconds since 1970")
     end: float | None = Field(None, description="seconds since 1970")
-    batch: str | None = Field(None, description="id of a stored batch; its tally is kept with the monitor")
+    batch: str | None = Field(None, description="id of a stored batch; the monitor keeps a tally of it")
 
 
 class EvidenceRule(Document):
-    """An alarm by a test that stays valid however often it is looked at."""
+    """An alarm based on an anytime-valid test: it stays valid however often it is checked."""
 
     kind: Literal["evidence"]
     name: Label = Field("evidence")
-    alpha: float = Field(0.01, gt=0, lt=0.5, description="the chance of ever a false alarm, since the last start")
+    alpha: float = Field(0.01, gt=0, lt=0.5, description="probability of any false alarm since the last start")
     after: int = Field(
         0,
         ge=0,
         le=400 * DAY,
-        description="only buckets that ended so many seconds ago count: give the time after which labels are complete, "
-        "if one outcome is known sooner than the other",
+        description="only buckets that ended at least this many seconds ago count; if one outcome is known sooner than "
+        "the "
+        "other, set it to the time after which labels are complete",
     )
 
 
 class ThresholdRule(Document):
-    """An alarm by a measure above a bound, with hysteresis."""
+    """An alarm when a measure exceeds a bound, with hysteresis."""
 
     kind: Literal["threshold"]
     name: Label = Field("threshold")
-    measure: str = Field("ece", description="the key of one of the monitor's measures")
+    measure: str = Field("ece", description="key of one of the monitor's measures")
     window: Label
-    group: str | None = Field(None, description="of one group alone; None: of all rows")
-    above: float = Field(description="raised above this")
-    clear_below: float | None = Field(None, description="cleared below this; default: ``above``")
-    by: Literal["value", "lower", "debiased"] = Field("value", description="which number is compared")
-    looks: int = Field(1, ge=1, le=1000, description="so many looks in a row, to raise and to clear")
-    least_rows: int = Field(100, ge=1, description="labelled rows that the window has at least")
+    group: str | None = Field(None, description="only this group; None: all rows")
+    above: float = Field(description="the alarm is raised above this value")
+    clear_below: float | None = Field(None, description="the alarm is cleared below this value; default: ``above``")
+    by: Literal["value", "lower", "debiased"] = Field(
+        "value",
+        description="which value is compared: the estimate, the lower end of its interval, or the debiased estimate",
+    )
+    looks: int = Field(1, ge=1, le=1000, description="number of consecutive checks needed to raise or clear the alarm")
+    least_rows: int = Field(100, ge=1, description="minimum number of labelled rows in the window")
 
 
 Rule = Annotated[EvidenceRule | ThresholdRule, Field(discriminator="kind")]
 
 
 class HookSpec(Document):
-    """Where alarms are delivered to, signed as Standard Webhooks 1.0 says."""
+    """A webhook that receives alarms, signed according to Standard Webhooks 1.0."""
 
     name: Label = Field("hook")
     url: str = Field(max_length=2000, examples=["https://alerts.example.com/calibrant"], repr=False)
@@ -81,57 +89,62 @@ class HookSpec(Document):
         None,
         max_length=200,
         repr=False,
-        description="``whsec_`` and 24 to 64 bytes in base64; made and shown once where not given",
+        description="``whsec_`` and 24 to 64 bytes in base64; if omitted, generated and returned once",
     )
     old_secret: str | None = Field(
-        None, max_length=200, repr=False, description="signs beside ``secret`` while receivers change over"
+        None, max_length=200, repr=False, description="also signs events during a change of the secret"
     )
     old_secret_until: float | None = Field(
-        None, description="seconds since 1970 at which ``old_secret`` ends; a day from now where it is not given"
+        None, description="when ``old_secret`` expires, seconds since 1970; default: a day from now"
     )
 
     @property
     def shown_url(self) -> str:
-        """The URL's scheme, host and port: in the path, as in the query, secrets may stand."""
+        """The URL's scheme, host and port; the path and the query may contain secrets."""
         scheme, mark, rest = self.url.partition("://")
         end = next((i for i, letter in enumerate(rest) if letter in "/?#"), len(rest))
         return f"{scheme}{mark}{rest[:end]}" + (HIDDEN_PATH if rest[end:].strip("/") else rest[end:])
 
     def shown(self, *, secret: bool = False) -> HookSpec:
-        """The hook as callers see it, with its ``secret`` where that was made for the caller."""
+        """The hook as callers see it; includes ``secret`` only if it was generated for this caller."""
         hidden = {"url": self.shown_url, "old_secret": None, "secret": self.secret if secret else None}
         return self.model_copy(update=hidden)
 
 
 class RecalibrationSpec(Document):
-    """What is done on an alarm: ``propose`` and ``auto`` fit a challenger, ``auto`` moves the alias if it is better."""
+    """The action on an alarm: ``propose`` and ``auto`` fit a challenger; ``auto`` moves the alias if it is better."""
 
     policy: Recalibrating = "off"
-    name: Name | None = Field(None, description="the name whose next version a challenger becomes; default: the map's")
+    name: Name | None = Field(
+        None, description="name whose next version a challenger becomes; default: that of the monitor's map"
+    )
     alias: Name = Field(
-        "champion", description="what ``auto``, or an accepted proposal, moves; a monitor's map must be ``name@alias``"
+        "champion",
+        description="alias that ``auto`` or an accepted proposal moves; the monitor's map must be ``name@alias``",
     )
     method: str = "platt"
     options: dict[str, Any] = Field({})
-    window: Label | None = Field(None, description="the window of its rows; default: the first")
+    window: Label | None = Field(None, description="window whose rows the challenger is fitted to; default: the first")
     after: int | None = Field(
         None,
         ge=0,
         le=400 * DAY,
-        description="the window ends so many seconds ago; default: the longest ``after`` of the rules of evidence",
+        description="the window ends this many seconds ago; default: the longest ``after`` of the evidence rules",
     )
-    level: float = Field(0.95, gt=0.5, lt=1, description="of the paired interval of the gain in log loss")
+    level: float = Field(
+        0.95, gt=0.5, lt=1, description="confidence level of the paired interval of the gain in log loss"
+    )
     least_rows: int = Field(1000, ge=100)
-    pause: int = Field(HOUR, ge=0, description="seconds between two challengers, while an alarm stays")
+    pause: int = Field(HOUR, ge=0, description="minimum seconds between two challengers while an alarm stays raised")
 
 
 def _no_default(schema: dict[str, Any]) -> None:
-    """Leave the default of a field to its description: generated clients would send it, as if the caller chose it."""
+    """Remove the default of a field from the schema: generated clients would send it as if the caller had set it."""
     del schema["default"]
 
 
 class MonitorFields(Document):
-    """What of a monitor may be changed later."""
+    """The fields of a monitor that can be changed later."""
 
     description: str | None = Field(None, max_length=2000)
     windows: list[WindowSpec] = Field([WindowSpec(name="day", seconds=DAY)], min_length=1, max_length=MAX_WINDOWS)
@@ -157,28 +170,33 @@ class MonitorBody(MonitorFields):
 
     name: Name
     reduction: str | None = Field(
-        None, description="binary (default of one column), confidence (default of several), class:k or top:r"
+        None, description="binary (default for one column), confidence (default for several), class:k or top:r"
     )
-    n_classes: int | None = Field(None, ge=2, le=100_000, description="K, of predictions of several columns")
+    n_classes: int | None = Field(None, ge=2, le=100_000, description="K, for predictions of several columns")
     scale: Scale = "probability"
-    map: Reference | None = Field(None, description="a map to apply first, as it is when a row comes")
+    map: Reference | None = Field(None, description="map that is applied to rows on arrival, in its state at that time")
     bucket: int | None = Field(
-        None, ge=MINUTE, le=DAY, description="seconds of a time bucket; default: a 24th of the shortest window"
+        None, ge=MINUTE, le=DAY, description="length of a time bucket in seconds; default: 1/24 of the shortest window"
     )
     horizon: int = Field(
         30 * DAY,
         ge=MINUTE,
         le=400 * DAY,
-        description="seconds that predictions wait for labels, and ids are known; default: 30 days, or the retention",
+        description="seconds that predictions wait for labels and ids are kept; default: 30 days, or the retention",
         json_schema_extra=_no_default,
     )
-    skew: int = Field(300, ge=0, le=DAY, description="seconds that a row's time may lie in the future")
-    max_groups: int = Field(100, ge=0, le=MAX_MONITOR_GROUPS, description="those beyond are counted as ``(other)``")
-    max_ids: int = Field(10_000_000, ge=1000, description="ids that are known at once")
+    skew: int = Field(300, ge=0, le=DAY, description="seconds that the time of a row may lie in the future")
+    max_groups: int = Field(
+        100,
+        ge=0,
+        le=MAX_MONITOR_GROUPS,
+        description="maximum number of groups; further groups are counted as ``(other)``",
+    )
+    max_ids: int = Field(10_000_000, ge=1000, description="maximum number of ids stored at a time")
 
 
 class MonitorPatch(Document):
-    """The body of ``PATCH /monitors/{name}``: what is given is changed."""
+    """The body of ``PATCH /monitors/{name}``: only the given fields are changed."""
 
     description: str | None = Field(None, max_length=2000)
     windows: list[WindowSpec] | None = Field(None, min_length=1, max_length=MAX_WINDOWS)
@@ -192,12 +210,12 @@ class MonitorPatch(Document):
 
 
 class MonitorRecord(MonitorBody):
-    """A monitor as it is stored; hooks keep their secrets here, and are shown without."""
+    """A monitor with the secrets of its hooks, which responses omit."""
 
-    uid: str = Field(description="another one for each monitor that ever had this name")
+    uid: str = Field(description="unique id; a new monitor with the same name has another")
     created_at: str
     created_by: str | None = None
-    started_at: float = Field(description="seconds since 1970: rows predicted earlier are not evidence")
+    started_at: float = Field(description="seconds since 1970; rows predicted earlier are not counted as evidence")
 
 
 class StoredMonitor(MonitorRecord):
@@ -207,16 +225,16 @@ class StoredMonitor(MonitorRecord):
 
     @classmethod
     def of(cls, record: MonitorRecord) -> StoredMonitor:
-        """The document of a record."""
+        """Create the stored document of a record."""
         return cls(**record.model_dump())
 
     def record(self) -> MonitorRecord:
-        """The record of the document."""
+        """The record in the stored document."""
         return MonitorRecord(**self.model_dump(exclude={"format"}))
 
 
 class RefusedRow(Document):
-    """A row that was not counted, and why."""
+    """A row that was not counted, and the reason."""
 
     row: int
     code: str
@@ -224,29 +242,29 @@ class RefusedRow(Document):
 
 
 class Taken(Document):
-    """What became of the rows of one request. Every row is in one of the counts."""
+    """The result of ingesting the rows of one request. Every row is accepted, a duplicate, contradicted or refused."""
 
-    accepted: int = Field(description="predictions, labels or labelled rows that are new")
-    joined: int = Field(description="of them, those that are now counted with their label")
-    waiting: int = Field(description="of them, labels without a prediction yet")
-    duplicates: int = Field(description="known already, with the same values")
-    contradicted: int = Field(description="known already with another label, which stays")
-    refused: int = Field(description="not counted; each may be sent again once it is mended")
-    other_group: int = Field(0, description="of the accepted, those of groups beyond ``max_groups``")
-    ignored: int = Field(0, description="events of a type that tells of no prediction and no label; none is a row")
-    refusals: list[RefusedRow] = Field([], description="the first of the refused and the contradicted")
+    accepted: int = Field(description="new predictions, labels or labelled rows")
+    joined: int = Field(description="of the accepted: those now counted with their label")
+    waiting: int = Field(description="of the accepted: labels without a prediction yet")
+    duplicates: int = Field(description="already stored with the same values")
+    contradicted: int = Field(description="already stored with another label, which is kept")
+    refused: int = Field(description="invalid and not counted; can be corrected and sent again")
+    other_group: int = Field(0, description="of the accepted: rows of groups beyond ``max_groups``")
+    ignored: int = Field(0, description="events of types without predictions or labels; they do not count as rows")
+    refusals: list[RefusedRow] = Field([], description="the first refused and contradicted rows")
 
 
 class Counts(Document):
-    """Counts since a monitor began."""
+    """Counts since the monitor was created."""
 
-    predictions: int = Field(description="distinct predictions, labelled at once or not")
+    predictions: int = Field(description="distinct predictions, with or without a label")
     labels: int = Field(description="distinct labels")
     joined: int = Field(description="predictions with a label")
-    expired: int = Field(description="predictions whose label did not come before the horizon")
-    pending: int = Field(description="predictions that wait for a label")
-    waiting: int = Field(description="labels that wait for a prediction")
-    unmatched: int = Field(description="labels whose prediction did not come before the horizon")
+    expired: int = Field(description="predictions whose label did not arrive before the horizon")
+    pending: int = Field(description="predictions waiting for a label")
+    waiting: int = Field(description="labels waiting for a prediction")
+    unmatched: int = Field(description="labels whose prediction did not arrive before the horizon")
     duplicates: int
     contradicted: int
     refused: int

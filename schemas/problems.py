@@ -8,14 +8,14 @@ from schemas.base import Document
 
 
 class ProblemError(Document):
-    """One place that is wrong."""
+    """One location of an error in the request."""
 
-    pointer: str = Field(description="JSON Pointer into the request, for binary bodies into its arrays and options")
+    pointer: str = Field(description="JSON Pointer into the body; for binary bodies, into the arrays and options")
     detail: str
 
 
 class Problem(Document):
-    """What went wrong and where; never the data itself."""
+    """What went wrong and where; never contains the data of the request."""
 
     type: str = Field(examples=["/problems/out-of-range"])
     title: str

@@ -1,1 +1,1 @@
-"""The HTTP service: routes, body formats, problems and access."""
+"""The HTTP service: routes, body formats, problems and access control."""

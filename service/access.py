@@ -1,4 +1,4 @@
-"""Who is served: with API keys their bearers, each in its own tenant; without keys this machine alone."""
+"""Access control: with API keys each caller acts in the key's tenant; without keys only local requests are served."""
 
 from __future__ import annotations
 
@@ -19,37 +19,37 @@ from schemas.problem_table import problem
 from service.callers import LOCAL, STRANGER, Caller, Keyring, Sessions, SignedIn, cookie_of
 from service.errors import Forbidden, ForeignOrigin, RateLimited, RequestError, Unauthorized
 from service.observe import METRICS_PATH
-from service.problems import RETRY_AFTER, away, refused, respond
+from service.problems import RETRY_AFTER, refused, respond, unavailable_response
 from service.rates import Allowance, Rates
 from service.settings import is_loopback
 from service.web.visitor import HEADER, PAGES, check_origin, check_token
 
-#: Pages that whoever is signed in sees as himself, and everyone else as a stranger.
+#: Pages whose content depends on whether the visitor is signed in.
 PERSONAL_PATHS = frozenset({"/", "/ui/sign-in", "/ui/sign-out"})
-#: The paths that need no API key: probes, and pages that tell nothing of what is stored.
+#: Paths that need no API key: probes, and pages that reveal nothing about the stored data.
 OPEN_PATHS = PERSONAL_PATHS | {"/docs", "/openapi.json", "/problems", "/v2/health/live", "/v2/health/ready"}
 OPEN_PREFIXES = ("/health/", "/problems/", "/assets/")
 LOCAL_HOSTS = frozenset({"127.0.0.1", "localhost", "::1"})
-#: Calls of other methods than GET that store nothing to last.
+#: Calls with methods other than GET that store nothing permanently.
 _READING_POSTS = ("/calibrate", "/diagrams", "/evaluate", "/v2/", "/ui/compare")
 _READING = ("GET", "HEAD", "OPTIONS")
-#: Ends of the page's paths that delete something or end a job.
+#: Suffixes of web page paths that delete something or cancel a job.
 _FREEING = ("/delete", "/cancel")
 _ADMIN_PATHS = frozenset({METRICS_PATH})
-#: What tells nothing of the store, or that it is away: served without it where no key is needed.
+#: Paths that do not need the store, or report its state; served while it is down if no key is needed.
 _STORELESS = frozenset({METRICS_PATH, "/measures", "/methods", "/diagrams"})
 _ALIVE = frozenset({"/health/live", "/v2/health/live"})
-#: Seconds that a request waits for the link to the store.
+#: Seconds that a request waits for the connection to the store.
 PATIENCE = 0.5
 
 
 def is_open(path: str) -> bool:
-    """Whether a path is served to whoever asks."""
+    """Whether a path needs no API key."""
     return path in OPEN_PATHS or path.startswith(OPEN_PREFIXES)
 
 
 def needed_scope(method: str, path: str) -> KeyScope:
-    """What a key must hold for a call."""
+    """The scope that a key needs for a call."""
     if path in _ADMIN_PATHS:
         return "admin"
     if method in _READING or path.startswith(_READING_POSTS):
@@ -58,14 +58,15 @@ def needed_scope(method: str, path: str) -> KeyScope:
 
 
 def _frees_room(method: str, path: str) -> bool:
-    """Whether a call deletes something or ends a job, or signs someone in or out who may want to."""
+    """Whether a call deletes something, cancels a job, or signs a user in or out, which the user may need for that."""
     return method == "DELETE" or path in PERSONAL_PATHS or (path.startswith(PAGES) and path.endswith(_FREEING))
 
 
 class Access:
-    """ASGI middleware that refuses whoever may not come in, before anything is read, and tells who came in.
+    """ASGI middleware that rejects unauthorized requests before their body is read, and identifies the caller.
 
-    The caller stands in the scope's state as ``caller``; whoever is signed in on the web page as ``session``.
+    The scope's state contains the caller as ``caller``, and the session of a signed-in user of the web page as
+    ``session``.
     """
 
     def __init__(
@@ -90,7 +91,7 @@ class Access:
         self._origins = frozenset(origins)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Let a request through, or answer with its problem."""
+        """Pass a request on, or respond with its problem."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -117,10 +118,12 @@ class Access:
             else:
                 caller = self._local(scope)
         except UNAVAILABLE as error:
-            await (away(error) if isinstance(error, StoreRefuses) else self._away())(scope, receive, send)
+            await (unavailable_response(error) if isinstance(error, StoreRefuses) else self._away())(
+                scope, receive, send
+            )
             return
         except RequestError as refusal:
-            if not self._link.reached:  # whether keys let others in is not known yet
+            if not self._link.reached:  # the API keys are not known yet
                 await self._away()(scope, receive, send)
                 return
             await respond(problem_of(refusal), refusal.headers)(scope, receive, send)
@@ -132,10 +135,10 @@ class Access:
                 await refused(full)(scope, receive, send)
                 return
         scope.setdefault("state", {}).update(caller=caller, session=session)
-        await self._app(scope, receive, send if allowance is None else _telling(allowance, send))
+        await self._app(scope, receive, send if allowance is None else _with_rate_headers(allowance, send))
 
     def _may_be_signed_in(self, scope: Scope) -> bool:
-        """Whether an open page may be someone's own: it is with a cookie, and until it is known if keys are in use."""
+        """Whether an open page may be personal: there is a cookie, or it is not yet known whether keys are in use."""
         return cookie_of(scope) is not None if self._keyring else not self._link.reached
 
     def _needs_link(self, method: str, path: str, *, is_free: bool) -> bool:
@@ -147,15 +150,15 @@ class Access:
     def _away(self) -> Response:
         if self._link.refusal is not None:
             return respond(problem_of(self._link.refusal), {"Retry-After": RETRY_AFTER})
-        away = problem("store-unavailable", "Redis cannot be reached, so nothing can be said for certain")
-        return respond(away, {"Retry-After": RETRY_AFTER})
+        unavailable_response = problem("store-unavailable", "Redis cannot be reached")
+        return respond(unavailable_response, {"Retry-After": RETRY_AFTER})
 
     async def _signed_in(self, scope: Scope, path: str) -> SignedIn | None:
-        """Who is signed in on the web page, where no key is sent; what it changes must come from the page."""
+        """The session of the web page, if the request has no key; changes must come from the page itself."""
         if "authorization" in Headers(scope=scope):
             return None
         session = await self._sessions.find(scope)
-        # The routes of the page look for the token themselves: without scripts it stands in the form.
+        # The routes of the page check the token themselves: without scripts it is in the form.
         if session is not None and scope["method"] not in _READING and not path.startswith(PAGES):
             check_origin(scope)
             check_token(Headers(scope=scope).get(HEADER), session.token)
@@ -165,7 +168,7 @@ class Access:
         kind, _, key = Headers(scope=scope).get("authorization", "").partition(" ")
         caller = self._keyring.find(key.strip())
         if caller is None or kind.lower() != "bearer":
-            refusal = Unauthorized("send a live API key: Authorization: Bearer KEY")
+            refusal = Unauthorized("send a valid API key: Authorization: Bearer KEY")
             raise refusal.with_headers({"WWW-Authenticate": "Bearer"})
         return caller
 
@@ -175,13 +178,13 @@ class Access:
             return None
         allowance = self._rates.admit(caller.key_id, limit)
         if not allowance.allowed:
-            raise RateLimited(f"the key may send {limit} requests a minute").with_headers(
+            raise RateLimited(f"the key may send {limit} requests per minute").with_headers(
                 allowance.headers() | {"Retry-After": str(allowance.reset)}
             )
         return allowance
 
     def _local(self, scope: Scope) -> Caller:
-        """A page in a browser can send requests here, but not with a local name as their host and origin."""
+        """Reject requests of web pages: a browser page can reach this service, but not with a local host and origin."""
         host = origin = None
         for name, value in scope["headers"]:  # once, for both
             if name == b"host" and host is None:
@@ -190,27 +193,29 @@ class Access:
                 origin = value.decode("latin-1")
         peer = scope.get("client")
         if _host_of(f"//{host or ''}") not in LOCAL_HOSTS or (peer is not None and not is_loopback(peer[0])):
-            raise ForeignOrigin("without API keys only 127.0.0.1, localhost and [::1] are served")
+            raise ForeignOrigin(
+                "without API keys, only requests to 127.0.0.1, localhost or [::1] from this machine are allowed"
+            )
         if origin is not None and origin not in self._origins and _host_of(origin) not in LOCAL_HOSTS:
-            raise ForeignOrigin("without API keys requests of other origins are refused")
+            raise ForeignOrigin("without API keys, requests from other origins are not allowed")
         return LOCAL
 
 
 def _require_scope(caller: Caller, method: str, path: str) -> None:
     needed = needed_scope(method, path)
     if not caller.may(needed):
-        raise Forbidden(f"this call needs a key with the scope {needed}; this one has {caller.scope}")
+        raise Forbidden(f"this call needs a key with the scope {needed}; the key has the scope {caller.scope}")
 
 
-def _telling(allowance: Allowance, send: Send) -> Send:
-    async def tell(message: Message) -> None:
+def _with_rate_headers(allowance: Allowance, send: Send) -> Send:
+    async def add_headers(message: Message) -> None:
         if message["type"] == "http.response.start":
             headers = MutableHeaders(scope=message)
             for name, value in allowance.headers().items():
                 headers[name] = value
         await send(message)
 
-    return tell
+    return add_headers
 
 
 @lru_cache(maxsize=1024)

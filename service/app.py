@@ -1,4 +1,4 @@
-"""The application: pure wiring."""
+"""The application factory."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ from service.web import maps as web_maps
 
 
 def create_app(settings: Settings, *, needs_key: bool = False) -> FastAPI:
-    """Build the application on the store that the settings name; it may be away, then and later.
+    """Create the application for the store that the settings name; the store may be unavailable at any time.
 
-    With ``needs_key`` nothing is served until an API key is known. Raises ``MissingTelemetry`` if traces are
-    configured without the extra, ``UnreadableUrl`` for a URL that names no store, ``InvalidTargets`` for hosts of
-    webhooks, or networks, that are none.
+    With ``needs_key`` the application serves requests only once an API key exists. Raises ``MissingTelemetry`` if
+    tracing is configured without the extra, ``UnreadableUrl`` for an invalid store URL, and ``InvalidTargets`` for
+    invalid webhook hosts or networks.
     """
     process = Process(settings, needs_key=needs_key)
 
@@ -55,20 +55,20 @@ def create_app(settings: Settings, *, needs_key: bool = False) -> FastAPI:
     app = FastAPI(
         title="Calibrant",
         version=calibrant.__version__,
-        description="Is a classifier calibrated, and if not, what would make it so.",
+        description="Measures, fixes and monitors the calibration of classifiers.",
         license_info={"name": "Apache-2.0", "identifier": "Apache-2.0"},
         servers=[{"url": "/"}],
         lifespan=lifespan,
         docs_url=None,
         redoc_url=None,
-        # A path with a slash too many is unknown: its redirect would lead wherever the Host header says.
+        # No redirect for a trailing slash: it would lead to whatever host the Host header names.
         redirect_slashes=False,
         generate_unique_id_function=openapi.operation_id,
-        # Its own would send paths, queries and the words of errors, which hold what callers sent.
+        # FastAPI's own telemetry would send paths, queries and error messages, which contain data of callers.
         telemetry={"tracing": False, "metrics": False, "logs": False, "auto_configure": False},
     )
     app.state.process = process
-    # The last added is the first to see a request.
+    # The middleware added last runs first.
     app.add_middleware(HeadAsGet)
     app.add_middleware(Shortcut, routes=calibrate.router.routes)
     app.add_middleware(
@@ -95,7 +95,7 @@ def create_app(settings: Settings, *, needs_key: bool = False) -> FastAPI:
     app.add_middleware(Observe, requests=process.metrics.requests, tracer=process.tracer)
     problems.install(app)
     openapi.install(app)
-    # Of the routes that a path may match, the first is taken: those of most calls come first.
+    # The first route that matches is used, so the most frequent calls come first.
     for router in (
         calibrate.router,
         inference.router,

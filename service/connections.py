@@ -1,4 +1,4 @@
-"""HTTP connections: what a client may send before its request is read, and how long it may take."""
+"""HTTP connections: limits on what a client may send before its request is read, and on time."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 from uvicorn.server import ServerState
 
 from schemas.problem_table import problem
-from service.inference.errors import error_of, spoken_at
+from service.inference.errors import error_of, uses_protocol
 from service.observe import UNMATCHED
 from service.problems import respond
 from service.process import Process
 
-# --- When a connection is read from, and how long its client may take to read an answer
+# --- Flow control: when a connection is read, and how long its client may take to read a response
 
-#: Seconds between two looks at an answer that is being sent, and the bytes that a client must take in between.
+#: Seconds between two checks of a response in transmission, and the bytes that a client must read in between.
 _READING_SECONDS, _READING_BYTES = 30.0, 256 * 1024
 
 
 class Flow(FlowControl):
-    """uvicorn's flow control, which also waits for the parser, and does not wait for ever for the client."""
+    """uvicorn's flow control, which also waits for the parser and limits how long it waits for the client."""
 
     def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
         super().__init__(transport)
@@ -39,18 +39,18 @@ class Flow(FlowControl):
     # --- reading
 
     def pause_reading(self) -> None:
-        """Read no more: a body is not taken, or requests wait."""
+        """Stop reading: the body is not consumed, or requests are queued."""
         self._is_paused = True
         self._apply()
 
     def resume_reading(self) -> None:
-        """Read again, once the parser is not behind."""
+        """Resume reading, unless the parser is behind."""
         self._is_paused = False
         if self.read_paused:
             self._apply()
 
     def set_behind(self, is_behind: bool) -> None:
-        """Read nothing while bytes wait for the parser."""
+        """Pause reading while data waits for the parser."""
         self._is_behind = is_behind
         self._apply()
 
@@ -65,23 +65,23 @@ class Flow(FlowControl):
     # --- writing
 
     def pause_writing(self) -> None:
-        """Wait for the client to read, but not for ever."""
+        """Wait for the client to read, up to a limit."""
         super().pause_writing()
         self.watch_reader()
 
     def resume_writing(self) -> None:
-        """Go on writing."""
+        """Resume writing."""
         self.stop_watching()
         super().resume_writing()
 
     def watch_reader(self) -> None:
-        """Abort the connection if its client takes what is written too slowly."""
+        """Abort the connection if its client reads too slowly."""
         self.stop_watching()
         unsent = self._unsent()
         self._watching = self._loop.call_later(_READING_SECONDS, self._look_at_reader, unsent)
 
     def stop_watching(self) -> None:
-        """Let the client take its time."""
+        """Stop the check of a slow client."""
         if self._watching is not None:
             self._watching.cancel()
             self._watching = None
@@ -90,7 +90,7 @@ class Flow(FlowControl):
         return cast(asyncio.WriteTransport, self._transport).get_write_buffer_size()
 
     def _look_at_reader(self, unsent: int) -> None:
-        """Abort a connection whose client takes its answer so slowly that it only holds memory."""
+        """Abort the connection if its client reads so slowly that the response only occupies memory."""
         left = self._unsent()
         if left and unsent - left < min(unsent, _READING_BYTES):
             self._transport.abort()
@@ -98,32 +98,32 @@ class Flow(FlowControl):
             self.watch_reader()
 
 
-# --- HTTP connections: what a client may send before its request is read, and how long it may take
+# --- HTTP connections
 #
-# uvicorn's protocol over httptools bounds neither the bytes nor the number of headers, trailers and chunk extensions,
-# and waits for the end of a head for as long as the client likes. ADR 30 compares the servers that do.
+# uvicorn's httptools protocol does not limit the size or number of headers, trailers and chunk extensions, and waits
+# indefinitely for the end of the headers. ADR 30 compares servers that do.
 
 log = logging.getLogger(__name__)
 
-#: The longest URL, the longest head and the most headers of a request; trailers have the same bounds as a head.
+#: Maximum bytes of a URL and of the headers of a request, and maximum number of headers; also for trailers.
 URL_BYTES, HEAD_BYTES, HEADERS = 16 * 1024, 64 * 1024, 100
-#: The parser gets at most so many bytes at a time, so that an unfinished line is noticed before it has grown.
+#: The parser receives at most this many bytes at a time, so that an endless line is detected early.
 _PIECE = 16 * 1024
-#: A body in chunks of one byte costs the parser a hundred times as much as one in a single chunk. So chunks are parsed
-#: in smaller pieces, and after so many of them it is the turn of other connections.
+#: A body in one-byte chunks costs the parser a hundred times as much as a body in one chunk. So chunked bodies are
+#: parsed in smaller pieces, and other connections run after this many chunks.
 _CHUNKED_PIECE, _CHUNKS = 4 * 1024, 256
-#: Bytes around the data of one chunk that are free: its size, two line ends and a short extension.
+#: Bytes around the data of a chunk that do not count: its size, two line ends and a short extension.
 _CHUNK_BYTES = 32
-#: Requests that may wait on a connection for the answer to the one before.
+#: Maximum number of pipelined requests on a connection.
 _PIPELINED = 32
-#: Seconds that a client has to read a refusal before its connection is reset.
+#: Seconds that a client has to read an error response before its connection is reset.
 _LINGER_SECONDS = 1.0
-#: Seconds that a client may go on sending a body that has been answered already.
+#: Seconds that a client may continue to send a body whose response is complete.
 _ANSWERED_SECONDS = 30.0
 
 
 class Connection(HttpToolsProtocol):
-    """One connection, bounded; the application is a FastAPI whose ``state.process`` is a ``Process``."""
+    """One connection with limits; the application is a FastAPI whose ``state.process`` is a ``Process``."""
 
     def __init__(
         self,
@@ -136,37 +136,39 @@ class Connection(HttpToolsProtocol):
         self._process: Process = cast(Any, config.app).state.process
         self._counted_as: str | None = None
         self._flow: Flow
-        self._running: RequestResponseCycle | None = None  # the request that is worked on
+        self._running: RequestResponseCycle | None = None  # the request in progress
         self._unparsed: bytes | memoryview = b""
         self._deaf = False  # nothing more is read
         self._refusal: tuple[str, str] | None = None
-        # Of the request that is being received:
+        # State of the request that is being received:
         self.url, self.headers = b"", []
         self._in_body = False
-        self._received = 0  # bytes of the connection before the piece that is parsed
-        self._head_from = 0  # what had been received when the head began, or the request before it ended
-        self._framing = 0  # bytes of a chunked body around its data
-        self._parts = 0  # of a body, that the parser has reported in this turn
+        self._received = 0  # bytes of the connection before the current piece
+        self._head_from = 0  # bytes received when the headers began or the previous request ended
+        self._framing = 0  # bytes of a chunked body besides its data
+        self._parts = 0  # parts of a body that the parser has reported in this turn
         self._deadline: asyncio.TimerHandle | None = None
 
     # --- the connection
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Count the connection, and refuse it if its address has too many."""
+        """Count the connection, and reject it if its address has too many."""
         super().connection_made(transport)
         self.flow = self._flow = Flow(transport, self.loop)
         try:
             self._counted_as = self._process.addresses.open(self.client[0] if self.client else None)
         except ConnectionRefusedError:
-            self._answer("too-many-connections", "this address has as many connections as one address may have")
+            self._answer(
+                "too-many-connections", "this address has reached the number of connections that one address may have"
+            )
             self.transport.close()
         else:
             self._set_deadline(self._process.settings.header_timeout)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Stop counting the connection, and tell the request that is worked on.
+        """Stop counting the connection, and notify the request in progress.
 
-        uvicorn tells the last request, which on a connection with pipelined requests is another one.
+        uvicorn notifies the last request, which may be another one on a connection with pipelined requests.
         """
         self._process.addresses.close(self._counted_as)
         self._counted_as = None
@@ -181,14 +183,14 @@ class Connection(HttpToolsProtocol):
     # --- what is received
 
     def data_received(self, data: bytes) -> None:
-        """Parse what has come, and expect the rest of it in time."""
-        if self._unparsed:  # the transport had read more before it paused
+        """Parse received data, and set a deadline for the rest."""
+        if self._unparsed:  # the transport had already read more before it paused
             self._unparsed = bytes(self._unparsed) + data
         else:
             self._parse(data)
 
     def _parse(self, data: bytes | memoryview) -> None:
-        """Parse what takes some milliseconds at most, and the rest when others have had their turn."""
+        """Parse a limited amount of data, and schedule the rest after other connections."""
         if self.timeout_keep_alive_task is not None:
             self._unset_keepalive_if_required()
         self._parts = 0
@@ -205,7 +207,7 @@ class Connection(HttpToolsProtocol):
                 self._flow.set_behind(True)
                 self.loop.call_soon(self._go_on)
         if self._deadline is None and not self._deaf and (self.cycle is None or self.cycle.response_complete):
-            # A head has begun, or the rest of a body that has been answered goes on.
+            # The headers have begun, or the body continues after its response.
             self._set_deadline(_ANSWERED_SECONDS if self._in_body else self._process.settings.header_timeout)
 
     def _go_on(self) -> None:
@@ -216,7 +218,7 @@ class Connection(HttpToolsProtocol):
             self._flow.set_behind(False)
 
     def _feed(self, piece: bytes | memoryview) -> None:
-        """Give a piece to the parser, and refuse what is out of bounds."""
+        """Pass a piece to the parser, and reject what exceeds a limit."""
         if self._deaf or self.parser is None:
             return
         try:
@@ -242,21 +244,21 @@ class Connection(HttpToolsProtocol):
             self._check_head()
 
     def _check_framing(self) -> None:
-        """Refuse what stands around a body, where it is too much."""
+        """Reject a body with too many bytes besides its data."""
         if len(self.headers) > HEADERS:
             self._refuse(*_HEAD_TOO_LARGE)
         elif self._framing > HEAD_BYTES and self._is_chunked():
             self._refuse(*_TOO_MUCH_FRAMING)
 
     def _check_head(self) -> None:
-        """Refuse a head that is too much before its end."""
+        """Reject headers that are too large before they are complete."""
         if len(self.url) > URL_BYTES:
             self._refuse(*_URL_TOO_LONG)
         elif self._received - self._head_from > URL_BYTES + HEAD_BYTES or len(self.headers) > HEADERS:
             self._refuse(*_HEAD_TOO_LARGE)
 
     def _check_fields(self) -> None:
-        """Make the parser stop if the headers, or trailers, that are complete are too many or too large."""
+        """Stop the parser if the complete headers or trailers are too many or too large."""
         size = sum(len(name) + len(value) + 4 for name, value in self.headers)
         if size > HEAD_BYTES or len(self.headers) > HEADERS:
             self._stop_parsing(*_HEAD_TOO_LARGE)
@@ -277,12 +279,12 @@ class Connection(HttpToolsProtocol):
         if len(self.headers) > HEADERS or self._received - self._head_from > HEAD_BYTES - _PIECE:
             self._check_fields()
         if len(self.pipeline) >= _PIPELINED:
-            self._stop_parsing("bad-request", f"at most {_PIPELINED} requests may wait on a connection")
+            self._stop_parsing("bad-request", f"a connection may have at most {_PIPELINED} pipelined requests")
         self._clear_deadline()
         super().on_headers_complete()
         self._in_body = True
-        self.headers = []  # trailers, which must not change the headers of a request that is worked on
-        self._framing = -_PIECE  # the head may have begun in this piece
+        self.headers = []  # trailers, which must not change the headers of the request in progress
+        self._framing = -_PIECE  # the headers may have begun in this piece
         if self.scope["method"] == "CONNECT":
             self.cycle.keep_alive = False
 
@@ -299,7 +301,7 @@ class Connection(HttpToolsProtocol):
     def on_message_complete(self) -> None:
         """End the request."""
         if self.parser.should_upgrade() and self._has_body():
-            return  # the body is still to come
+            return  # the body follows
         if self.headers:
             self._check_fields()
         self._in_body = False
@@ -311,7 +313,7 @@ class Connection(HttpToolsProtocol):
         self._running = cycle
         super()._start_asgi_task(cycle, app)
 
-    # --- upgrades, such as those to h2c that Java's client offers with its first request: they are not taken up
+    # --- Upgrades, such as those to h2c that Java's client offers with its first request, are ignored
 
     def _has_body(self) -> bool:
         return any(
@@ -323,7 +325,7 @@ class Connection(HttpToolsProtocol):
         return any(name == b"transfer-encoding" for name, _ in self.scope["headers"])
 
     def _receive_body_after_upgrade(self) -> None:
-        """Go on with a parser that knows nothing of the upgrade: httptools believes that there is no body."""
+        """Continue with a new parser: after an upgrade header, httptools assumes that there is no body."""
         framing = (b"transfer-encoding", b"content-length")
         head = b"".join(name + b": " + value + b"\r\n" for name, value in self.scope["headers"] if name in framing)
         self.parser = httptools.HttpRequestParser(self)
@@ -332,9 +334,9 @@ class Connection(HttpToolsProtocol):
         self.url, self.headers = url, []
 
     def _unsupported_upgrade_warning(self) -> None:
-        """Say nothing: the request is answered as if it offered no upgrade."""
+        """Do nothing: the request is processed as if it had offered no upgrade."""
 
-    # --- refusals
+    # --- Rejected requests
 
     def _stop_parsing(self, code: str, detail: str) -> None:
         """Make the parser stop, from within one of its callbacks."""
@@ -342,7 +344,7 @@ class Connection(HttpToolsProtocol):
         raise ValueError(code)
 
     def _refuse(self, code: str, detail: str) -> None:
-        """Answer with a problem and close; earlier requests of the connection are answered first."""
+        """Respond with a problem and close; earlier requests of the connection are completed first."""
         cycle, self._deaf = self.cycle, True
         self._clear_deadline()
         if self._in_body and cycle.response_complete:
@@ -361,15 +363,15 @@ class Connection(HttpToolsProtocol):
         if self.transport.can_write_eof():
             self.transport.write_eof()
         self.flow.pause_reading()
-        # What is still on its way is not read. Closing at once would reset the connection before the answer is read.
+        # Further data is not read. Closing immediately would reset the connection before the client reads the response.
         self.loop.call_later(_LINGER_SECONDS, self.transport.abort)
 
     def _answer(self, code: str, detail: str) -> None:
         self._deaf = True
         document = problem(code, detail)
         url = self.url.decode("latin-1")
-        response = error_of(document) if spoken_at(url) else respond(document)
-        log.info("refused before it was read: %s", code)
+        response = error_of(document) if uses_protocol(url) else respond(document)
+        log.info("rejected before the request was read: %s", code)
         status = HTTPStatus(response.status_code)
         self._process.metrics.requests.count(
             UNMATCHED, "other", status.value, seconds=0.0, received=0, answered=0, rows=0
@@ -378,7 +380,7 @@ class Connection(HttpToolsProtocol):
         lines += [name + b": " + value for name, value in (*self.server_state.default_headers, *response.raw_headers)]
         self.transport.write(b"\r\n".join((*lines, b"", bytes(response.body))))
 
-    # --- time
+    # --- Deadlines
 
     def _set_deadline(self, seconds: float) -> None:
         self._deadline = self.loop.call_later(seconds, self._expire)
@@ -395,19 +397,20 @@ class Connection(HttpToolsProtocol):
         else:
             self._refuse(
                 "request-timeout",
-                f"the head of the request was not there after {self._process.settings.header_timeout:g} s",
+                f"the headers of the request were not complete after {self._process.settings.header_timeout:g} s",
             )
 
     def timeout_keep_alive_handler(self) -> None:
-        """Close an idle connection, even if the client never reads the end of its last answer."""
+        """Close an idle connection, even if the client never reads the end of its last response."""
         super().timeout_keep_alive_handler()
         self._flow.watch_reader()
 
 
 _URL_TOO_LONG = ("url-too-long", f"the URL may have at most {URL_BYTES} bytes")
-_NOT_HTTP = ("bad-request", "this is not HTTP/1.1")
+_NOT_HTTP = ("bad-request", "the request is not valid HTTP/1.1")
 _HEAD_TOO_LARGE = (
     "headers-too-large",
-    f"the headers, or trailers, of a request may have at most {HEAD_BYTES} bytes and be at most {HEADERS}",
+    f"the headers or trailers of a request may have at most {HEAD_BYTES} bytes, and their number may be at most "
+    f"{HEADERS}",
 )
 _TOO_MUCH_FRAMING = ("headers-too-large", f"the chunk extensions of a body may have at most {HEAD_BYTES} bytes")

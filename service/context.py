@@ -1,4 +1,4 @@
-"""What every route needs: the settings and the caller's view of the store."""
+"""The context of a request: the settings, the caller, and the tenant's view of the store."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ from service.shares import Streams
 
 T = TypeVar("T")
 
-#: What is estimated to take longer holds one of few slots.
+#: Work that is estimated to take longer than this needs one of the slots for heavy work.
 HEAVY_SECONDS = 0.1
 
 
 @dataclass(frozen=True)
 class Context:
-    """What one request has: the process that serves it, its caller, and the caller's tenant's view of the store.
+    """The context of one request: its process, its caller, and the view of the store of the caller's tenant.
 
     It is the ``Requester`` of every use case in ``backend``.
 
-    ``prefer`` is what it prefers; ``seed`` gives the ids of what a request with an idempotency key makes, the same
-    ones if it is run again.
+    ``prefer`` holds the request's preferences. ``seed`` determines the ids of what a request with an idempotency key
+    creates, so that a repeated request uses the same ids.
     """
 
     process: Process
@@ -51,37 +51,37 @@ class Context:
 
     @cached_property
     def store(self) -> Store:
-        """The caller's tenant's view of the store."""
+        """The view of the store of the caller's tenant."""
         return Store.of(self.process.redis, self.caller.tenant, self.process.quotas)
 
     @property
     def prefers_job(self) -> bool:
-        """Whether the caller prefers a job over an answer at once."""
+        """Whether the caller prefers a job over an immediate response."""
         return self.prefer.respond_async
 
     def take_slot(self, seconds: float = math.inf) -> None:
-        """Take one of the few slots for heavy work, unless it takes a moment only; raises ``Busy``."""
+        """Take one of the slots for heavy work if the estimate is long enough; raises ``Busy``."""
         if seconds > HEAVY_SECONDS:
             self.process.slots.take(self.scope)
 
     async def draw(self, work: Callable[[], T]) -> T:
-        """Do drawing work when it is this tenant's turn; raises ``Busy``, and ``DeadlineExceeded`` if that is late."""
-        self.process.slots.give_back(self.scope)  # what is left to do is bounded by the line of what is drawn
+        """Run drawing work when it is this tenant's turn; raises ``Busy``, or ``DeadlineExceeded`` if it is late."""
+        self.process.slots.give_back(self.scope)  # the queue for drawing limits the remaining work
 
         def drawn() -> T:
             self.go_on()
             return work()
 
-        return await self.process.easel.draw(self.caller, drawn)
+        return await self.process.drawing.draw(self.caller, drawn)
 
     def check_room(self) -> None:
-        """Raise ``StoreFull`` if the caller's tenant may store nothing more."""
+        """Raise ``StoreFull`` if the caller's tenant may not store more."""
         self.process.budget.check(self.caller.tenant)
 
     def go_on(self) -> None:
-        """Raise ``DeadlineExceeded`` where the request has been answered so, and nobody hears of more work."""
+        """Raise ``DeadlineExceeded`` if the request has already timed out, because further work would be wasted."""
         if Guard.is_over(self.scope):
-            raise DeadlineExceeded("the answer was not there in time")
+            raise DeadlineExceeded("the response was not ready in time")
 
     @property
     def settings(self) -> Settings:
@@ -90,12 +90,12 @@ class Context:
 
     @property
     def targets(self) -> Targets:
-        """Where webhooks may go."""
+        """The allowed targets of webhooks."""
         return self.process.targets
 
     @property
     def watcher(self) -> Watcher:
-        """What wakes those who wait for jobs."""
+        """Notifies waiting requests about changes of jobs."""
         return self.process.watcher
 
     @property
@@ -109,20 +109,20 @@ class Context:
         return self.caller.name
 
     def new_id(self, kind: Kind) -> str:
-        """An id for what this request makes; at most one of a kind."""
+        """Create the id of an object that this request creates; at most one per kind."""
         return new_id(kind) if self.seed is None else derived_id(kind, self.seed)
 
     def held_map(self, ref: str) -> HeldMap | None:
-        """The map of a reference where it is in memory."""
+        """The map of a reference if it is in memory."""
         return self.process.maps.held(self.caller.tenant, ref)
 
     def find_map(self, ref: str) -> HeldMap:
-        """The map of a reference, from memory or from the store; raises ``UnknownMap``."""
+        """The map of a reference, from memory or the store; raises ``UnknownMap``."""
         return self.process.maps.find(self.store, self.caller.tenant, ref)
 
 
 async def context_of(request: Request) -> Context:
-    """What the route of a request needs. A coroutine: a plain function would be run in a thread."""
+    """Create the context of a request. It is async because FastAPI would run a plain function in a thread."""
     process: Process = request.app.state.process
     state = request.scope["state"]
     caller: Caller = state["caller"]
@@ -135,7 +135,7 @@ Here = Annotated[Context, Depends(context_of)]
 
 
 def answer(content: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
-    """A JSON response; numpy arrays are written as they are, without a list in between."""
+    """A JSON response; numpy arrays are serialized without conversion to lists."""
     return Response(orjson.dumps(content, option=orjson.OPT_SERIALIZE_NUMPY), status, headers, "application/json")
 
 

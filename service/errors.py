@@ -1,4 +1,4 @@
-"""What is wrong with a request before any number is looked at."""
+"""Errors of the HTTP request itself."""
 
 from __future__ import annotations
 
@@ -12,126 +12,126 @@ from calibrant.io.errors import TooLarge as TooLarge
 
 
 class RequestError(CalibrationError):
-    """Base of the refusals that concern the HTTP request itself; ``headers`` go with the answer."""
+    """Base of the errors that concern the HTTP request; the response includes ``headers``."""
 
     code: ClassVar[str] = "bad-request"
     headers: Mapping[str, str] = MappingProxyType({})
 
     def with_headers(self, headers: Mapping[str, str]) -> Self:
-        """The same refusal, with headers."""
+        """Set the headers of the response and return the error."""
         self.headers = MappingProxyType(dict(headers))
         return self
 
 
 class MalformedJson(RequestError):
-    """A body that is not JSON; NaN and Infinity are not JSON either."""
+    """The body is not JSON; NaN and Infinity are not part of JSON."""
 
     code = "malformed-json"
 
 
 class MalformedEncoding(RequestError):
-    """A body that is not what its Content-Encoding says, or is cut off."""
+    """The body does not match its Content-Encoding, or is truncated."""
 
     code = "malformed-encoding"
 
 
 class NotAcceptable(RequestError):
-    """An answer in none of the types that the caller accepts."""
+    """The caller accepts none of the available types."""
 
     code = "not-acceptable"
 
 
 class UnsupportedMediaType(RequestError):
-    """A content type or a content encoding that no reader knows."""
+    """The content type or content encoding is not supported."""
 
     code = "unsupported-media-type"
 
 
 class NotFound(RequestError):
-    """A path that leads nowhere."""
+    """There is nothing at this path."""
 
     code = "not-found"
 
 
 class NothingToDraw(RequestError):
-    """A diagram that does not exist of these rows; the detail says why."""
+    """The diagram cannot be drawn for these rows; the detail gives the reason."""
 
     code = "nothing-to-draw"
 
 
 class JobNotFinal(RequestError):
-    """A picture of the report of a job that has not ended."""
+    """The job has no report to draw because it has not ended."""
 
     code = "job-not-final"
 
 
 class NoBins(RequestError):
-    """A map of which no bins were kept, so that it has no diagram."""
+    """The map has no bins to draw a diagram from."""
 
     code = "no-bins"
 
 
 class TooManyStreams(RequestError):
-    """More streams of events than one process may have open."""
+    """The limit of open event streams is reached."""
 
     code = "too-many-streams"
 
 
 class PreconditionFailed(RequestError):
-    """What is to be changed is not what the caller believes it is."""
+    """The current state does not satisfy the precondition of the request."""
 
     code = "precondition-failed"
 
 
 class Unauthorized(RequestError):
-    """No API key, or one that is not known."""
+    """There is no API key, or it is unknown."""
 
     code = "unauthorized"
 
 
 class Forbidden(RequestError):
-    """An API key without the scope that the call needs."""
+    """The API key lacks the scope that the call needs."""
 
     code = "forbidden"
 
 
 class RateLimited(RequestError):
-    """An API key that has sent all requests that it may send in a minute."""
+    """The API key has reached its number of requests per minute."""
 
     code = "rate-limited"
 
 
 class Busy(RequestError):
-    """All slots for heavy work are taken."""
+    """All slots for heavy work are in use."""
 
     code = "busy"
 
 
 class TooSlow(RequestError):
-    """A body that did not come in time."""
+    """The body did not arrive in time."""
 
     code = "request-timeout"
 
 
 class SpoolFull(RequestError):
-    """No room for a temporary file that the request needs."""
+    """There is no room for a temporary file."""
 
     code = "spool-full"
 
 
 class DeadlineExceeded(RequestError):
-    """An answer that was not there in time."""
+    """The response was not ready in time."""
 
     code = "deadline-exceeded"
 
 
 class ForeignOrigin(RequestError):
-    """A request of another web page, or under another host name, to a service without keys."""
+    """A request from another origin, or to another host name, to a service without keys."""
 
     code = "foreign-origin"
 
 
 class ForgedRequest(RequestError):
-    """A request in the name of whoever has the page open that did not come from the page."""
+    """A request with the session of the web page that did not come from the page."""
 
     code = "forged-request"

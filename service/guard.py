@@ -1,4 +1,4 @@
-"""What one request may take: time, memory for its body, and one of few slots for heavy work."""
+"""Limits of a single request: time, memory for its body, and slots for heavy work."""
 
 from __future__ import annotations
 
@@ -14,31 +14,31 @@ from service.problems import respond
 from service.settings import Settings
 from service.shares import Exhausted, Shares
 
-#: Seconds after which a caller may try again if all slots are taken.
+#: Seconds after which a client may try again if all slots are in use.
 _RETRY_AFTER = "1"
-#: The methods whose requests have no body.
+#: Methods whose requests have no body.
 _WITHOUT_BODY = ("GET", "HEAD")
 #: Seconds of waiting for a body over which its rate is measured.
 RATE_SECONDS: Final = 10.0
-#: Seconds after which a body that was too slow is looked at again: the event loop may have been held up.
+#: Seconds after which a slow body is checked a second time, because the event loop may have been blocked.
 _DOUBT_SECONDS = 1.0
 
 
 class Slots:
-    """The slots for heavy work, of which a request holds at most one until it ends, and a tenant at most half."""
+    """The slots for heavy work; a request holds at most one until it ends, and a tenant at most half of them."""
 
     def __init__(self, count: int) -> None:
         self._shares = Shares(count)
 
     def take(self, scope: Scope) -> None:
-        """Take a slot for a request that has none yet; raises ``Busy`` if none is free for its tenant."""
+        """Take a slot for a request without one; raises ``Busy`` if none is free for its tenant."""
         state = scope["state"]
         if state.get("holds_slot"):
             return
         try:
             self._shares.take(state["caller"])
         except Exhausted as full:
-            raise _busy(f"{full.holder} may work on {full.most} heavy requests at once, and is at it") from full
+            raise _busy(f"{full.holder} has reached the limit of {full.most} concurrent heavy requests") from full
         state["holds_slot"] = True
 
     @staticmethod
@@ -48,17 +48,17 @@ class Slots:
         slots.take(scope)
 
     def give_back(self, scope: Scope) -> None:
-        """Give back the slot that a request holds, if it does."""
+        """Give back the slot of a request, if it has one."""
         state = scope["state"]
         if state.pop("holds_slot", False):
             self._shares.give_back(state["caller"])
 
 
 class Bodies:
-    """The memory for bodies, received in part or in full: as much as all slots' largest bodies take.
+    """The memory for request bodies: enough for one body of the largest size per slot.
 
-    A request holds what has arrived of its body until it ends. A tenant holds at most half of the memory, and may
-    always hold one body of the largest size.
+    A request holds the received part of its body until it ends. A tenant may use half of the memory, but at least
+    enough for one body of the largest size.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -67,24 +67,24 @@ class Bodies:
 
     @staticmethod
     def hold_for(scope: Scope, size: int) -> None:
-        """Have a request hold ``size`` bytes in all, as its body grows; raises ``Busy``."""
+        """Reserve ``size`` bytes in all for the growing body of a request; raises ``Busy``."""
         bodies: Bodies = scope["state"]["bodies"]
         bodies.hold(scope, size)
 
     def hold(self, scope: Scope, size: int) -> None:
-        """Have a request hold ``size`` bytes in all; raises ``Busy``."""
+        """Reserve ``size`` bytes in all for a request; raises ``Busy``."""
         state = scope["state"]
         more = size - state.get("holds_bytes", 0)
-        if more <= 0:  # a body that was read before
+        if more <= 0:  # the body was already read
             return
         try:
             self._shares.take(state["caller"], more)
         except Exhausted as full:
-            raise _busy(f"{full.holder} may hold {full.most} bytes of request bodies, and holds them") from full
+            raise _busy(f"{full.holder} has reached the limit of {full.most} bytes of request bodies") from full
         state["holds_bytes"] = size
 
     def give_back(self, scope: Scope) -> None:
-        """Give back what a request holds."""
+        """Release the memory of a request."""
         state = scope["state"]
         if size := state.pop("holds_bytes", 0):
             self._shares.give_back(state["caller"], size)
@@ -95,13 +95,13 @@ def _busy(detail: str) -> Busy:
 
 
 class Guard:
-    """ASGI middleware that answers with a problem if a request takes longer than ``seconds``, or its body too long.
+    """ASGI middleware that responds with a problem if a request takes longer than ``seconds``, or its body is too slow.
 
-    A body is too slow if fewer than ``rate`` bytes a second arrive while the application waits for it, over the first
-    10 s of waiting or any 10 s after them; 0 for no such bound.
+    A body is too slow if fewer than ``rate`` bytes per second arrive while the application waits for it, in the first
+    10 s of waiting or in any 10 s after that; a rate of 0 disables the check.
 
-    Work that a thread has begun goes on unheard, and holds its slot until it ends, or sees that its request
-    ``is_over``. An answer that has begun, such as a stream of events, may take as long as it likes.
+    Work in a thread continues after the response, and holds its slot until it ends or notices that its request
+    ``is_over``. A response that has started, such as a stream of events, has no time limit.
     """
 
     def __init__(self, app: ASGIApp, *, seconds: float, slots: Slots, bodies: Bodies, rate: int = 0) -> None:
@@ -113,11 +113,11 @@ class Guard:
 
     @staticmethod
     def is_over(scope: Scope) -> bool:
-        """Whether a request has been answered in the application's place."""
+        """Whether this middleware has already responded to a request."""
         return bool(scope.get("state", {}).get("is_over", False))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Run a request under its deadline."""
+        """Run a request with its deadline."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -132,12 +132,12 @@ class Guard:
             self._bodies.give_back(scope)
 
 
-async def _unheard() -> None:
-    """Send nothing: the request has been answered."""
+async def _discard() -> None:
+    """Send nothing, because the request already has a response."""
 
 
 class _Watched:
-    """One request's channel, closed to the application once its deadline has passed or its body is too slow."""
+    """The channel of one request; closed to the application once its deadline has passed or its body is too slow."""
 
     __slots__ = (
         "_alarm",
@@ -166,13 +166,13 @@ class _Watched:
         self._seconds = seconds
         self._deadline = self._loop.time() + seconds
         self._rate = rate
-        # The present span over which the rate is measured: bytes, seconds of waiting, and when the last wait began.
+        # The current span over which the rate is measured: bytes, seconds of waiting, and the start of the last wait.
         self._bytes = 0
         self._waited = 0.0
         self._waits_since: float | None = None
         self._is_doubted = False
-        self._body_ended = scope["method"] in _WITHOUT_BODY  # whose body nobody reads
-        self._else = "less" if self._body_ended else "it as a job"
+        self._body_ended = scope["method"] in _WITHOUT_BODY  # their bodies are not read
+        self._else = "request less work" if self._body_ended else "request it as a job"
         self._answer_begun = False
         self._alarm: asyncio.TimerHandle | None = None
         self._refusal: asyncio.Task[None] | None = None
@@ -189,12 +189,12 @@ class _Watched:
 
     def send(self, message: Message) -> Awaitable[None]:
         if self._refusal is not None:
-            return _unheard()
+            return _discard()
         self._answer_begun = True
         return self._send(message)
 
     def look(self) -> None:
-        """Answer in the application's place if the request is too slow; else look again later."""
+        """Respond in place of the application if the request is too slow; otherwise schedule the next check."""
         if self._answer_begun:
             return
         now = self._loop.time()
@@ -203,17 +203,17 @@ class _Watched:
         if left <= 0:
             self._expire()
         elif pause is None:
-            self._refuse(TooSlow(f"the body arrived at less than {self._rate} bytes a second"))
+            self._refuse(TooSlow(f"the body arrived at less than {self._rate} bytes per second"))
         else:
             self._alarm = self._loop.call_later(min(left, pause), self.look)
 
     def close(self) -> None:
-        """Look no more."""
+        """Stop the checks."""
         if self._alarm is not None:
             self._alarm.cancel()
 
     def _until_rate_is_known(self, now: float) -> float | None:
-        """Seconds until it is known whether the body is too slow; None once it is."""
+        """Seconds until the next check of the body's rate; None if the body is too slow."""
         if self._body_ended or not self._rate:
             return self._seconds
         waited = self._waited + (0.0 if self._waits_since is None else now - self._waits_since)
@@ -231,9 +231,9 @@ class _Watched:
 
     def _expire(self) -> None:
         if self._body_ended:
-            self._refuse(DeadlineExceeded(f"the answer was not there in time; ask for {self._else}"))
+            self._refuse(DeadlineExceeded(f"the response was not ready in time; {self._else}"))
         else:
-            self._refuse(TooSlow(f"the body was not there within {self._seconds:g} s"))
+            self._refuse(TooSlow(f"the body was not complete within {self._seconds:g} s"))
 
     def _refuse(self, error: RequestError) -> None:
         self._scope["state"]["is_over"] = True

@@ -1,4 +1,4 @@
-"""Headers of requests: their values, ``Prefer`` (RFC 7240) and conditions (RFC 9110, section 13)."""
+"""Request headers: their values, ``Prefer`` (RFC 7240) and conditions (RFC 9110, section 13)."""
 
 from __future__ import annotations
 
@@ -17,45 +17,45 @@ from schemas.base import Document
 from schemas.maps import MapRecord
 from service.errors import PreconditionFailed, RequestError
 
-# --- The headers of a request, read from the ASGI scope: some of them are looked for in every call
+# --- The headers of a request, read from the ASGI scope, because every call reads some of them
 
 
 def read_headers(request: HTTPConnection, name: bytes) -> list[str]:
-    """The value of each header of a name in lower case."""
+    """The values of all headers with a lower-case name."""
     return [value.decode("latin-1") for known, value in request.scope["headers"] if known == name]
 
 
 def read_header(request: HTTPConnection, name: bytes) -> str:
-    """The value of a header, empty without it; several are one list (RFC 9110, section 5.3), not the first of them."""
+    """The value of a header, empty if missing; repeated headers are joined to one list (RFC 9110, section 5.3)."""
     return ", ".join(read_headers(request, name))
 
 
-# --- The ``Prefer`` header (RFC 7240): what a caller would rather have, where there is a choice
+# --- The ``Prefer`` header (RFC 7240)
 
-#: token [ "=" ( token | quoted-string ) ], as preferences and their parameters are written.
+#: token [ "=" ( token | quoted-string ) ]: the syntax of preferences and their parameters.
 _TOKEN = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"  # noqa: S105
 _WORD = rf'(?P<name>{_TOKEN})(?:[ \t]*=[ \t]*(?:(?P<token>{_TOKEN})|"(?P<quoted>(?:[^"\\]|\\.)*)"))?'
 _PARAMETERS = rf'(?:[ \t]*;[ \t]*(?:{_TOKEN}(?:[ \t]*=[ \t]*(?:{_TOKEN}|"(?:[^"\\]|\\.)*"))?)?)*'
 _PREFERENCE = re.compile(rf"[ \t,]*{_WORD}{_PARAMETERS}[ \t]*(?:,|$)")
-#: Longer headers, and waits of more digits, are not read on.
+#: Limits on the length of the header and the digits of a wait.
 _LONGEST, _DIGITS = 1000, 9
 
 
 class Preferences(NamedTuple):
-    """``respond_async``: a job, whatever it is; ``wait``: seconds that the caller would wait for the end of one."""
+    """``respond_async``: always create a job; ``wait``: seconds to wait for the end of a job."""
 
     respond_async: bool = False
     wait: int | None = None
 
 
-#: Of a request that says nothing.
+#: The preferences of a request without the header.
 NO_PREFERENCES = Preferences()
 
 
 def read_prefer(values: Sequence[str]) -> Preferences:
-    """Read the headers of that name; what is unknown or malformed is passed over, as a preference may be.
+    """Read the ``Prefer`` headers; unknown and malformed preferences are ignored, as the RFC allows.
 
-    Of a preference that stands twice the first counts.
+    If a preference occurs twice, the first one counts.
 
     >>> read_prefer(["respond-async, wait=10"])
     Preferences(respond_async=True, wait=10)
@@ -71,9 +71,9 @@ def read_prefer(values: Sequence[str]) -> Preferences:
     return Preferences(found.get("respond-async") == "", seconds)
 
 
-# --- Conditional requests (RFC 9110, section 13): entity tags, and what may be done where they match
+# --- Conditional requests (RFC 9110, section 13)
 
-#: A stored answer must be revalidated before it is used: tags, descriptions and what a name means change.
+#: A cached response must be revalidated: tags, descriptions and the version of a name can change.
 _REVALIDATE = "private, no-cache"
 _TAG = re.compile(r'(W/)?"([\x21\x23-\x7e\x80-\xff]*)"')
 _BETWEEN = re.compile(r"[ \t]*,[ \t,]*")
@@ -81,13 +81,13 @@ _SPACE = " \t,"
 
 
 class EntityTag(NamedTuple):
-    """One entity tag of a header."""
+    """One entity tag in a header."""
 
     weak: bool
     opaque: str
 
 
-#: The tags of a header, ``"*"`` for any, None where the header is missing.
+#: The tags in a header, ``"*"`` for any, None if the header is missing.
 Tags = tuple[EntityTag, ...] | str | None
 
 
@@ -114,28 +114,28 @@ def read_tags(lines: Sequence[str], header: str) -> Tags:
 
 
 def entity_tag(body: bytes) -> str:
-    """The strong tag of a representation: other bytes have another one."""
+    """The strong tag of a representation, derived from its bytes."""
     return f'"{hashlib.sha256(body).hexdigest()[:32]}"'
 
 
 def weak_tag(*parts: object) -> str:
-    """The weak tag of a representation that is made of these parts, without making it: its bytes may come to differ."""
+    """The weak tag of a representation that is made from these parts; its bytes may differ between versions."""
     return "W/" + entity_tag(orjson.dumps(parts))
 
 
 def entity_tag_of(document: Document | None) -> str | None:
-    """The tag of a document as it is answered; None of nothing."""
+    """The tag of a document in a response; None if there is no document."""
     return None if document is None else entity_tag(to_bytes(document))
 
 
 def to_bytes(document: Document) -> bytes:
-    """A document as it is answered."""
+    """A document as in a response."""
     return document.model_dump_json().encode()
 
 
 @dataclass(frozen=True)
 class Conditions:
-    """What a request makes its conditions: tags that must match, and tags that must not."""
+    """The conditions of a request: tags that must match, and tags that must not."""
 
     match: Tags = None
     none_match: Tags = None
@@ -147,34 +147,34 @@ class Conditions:
         return cls(wanted, unwanted)
 
     def require(self, current: Document | None) -> None:
-        """Let a change of ``current``, None where nothing is yet, go on; or raise ``PreconditionFailed``."""
+        """Raise ``PreconditionFailed`` if the conditions do not allow a change of ``current`` (None if it is new)."""
         tag = entity_tag_of(current)
         if self.match is not None and not _matches(self.match, tag, weakly=False):
-            raise PreconditionFailed("If-Match does not name the present state")
+            raise PreconditionFailed("If-Match does not match the current state")
         if self.none_match is not None and _matches(self.none_match, tag, weakly=True):
-            raise PreconditionFailed("If-None-Match names the present state")
+            raise PreconditionFailed("If-None-Match matches the current state")
 
     def answer(self, body: bytes, headers: dict[str, str] | None = None) -> Response:
-        """``body`` as JSON with its tag, or a 304 where the caller has it; raises ``PreconditionFailed``."""
+        """``body`` as JSON with its tag, or a 304 if the caller already has it; raises ``PreconditionFailed``."""
         tag = entity_tag(body)
         return self.known(tag) or Response(body, headers=tagged(tag) | (headers or {}), media_type="application/json")
 
     def known(self, tag: str) -> Response | None:
-        """A 304 where the caller has the representation of this tag; raises ``PreconditionFailed``."""
+        """A 304 if the caller already has the representation with this tag; raises ``PreconditionFailed``."""
         if self.match is not None and not _matches(self.match, tag, weakly=False):
-            raise PreconditionFailed("If-Match does not name the present state")
+            raise PreconditionFailed("If-Match does not match the current state")
         if self.none_match is not None and _matches(self.none_match, tag, weakly=True):
             return Response(status_code=304, headers=tagged(tag))
         return None
 
 
 def tagged(tag: str) -> dict[str, str]:
-    """The headers of a representation that has this tag."""
+    """The headers of a representation with this tag."""
     return {"ETag": tag, "Cache-Control": _REVALIDATE}
 
 
 def _matches(tags: tuple[EntityTag, ...] | str, current: str | None, *, weakly: bool) -> bool:
-    """Whether one of the tags is the present one (section 8.8.3.2); the strong comparison passes weak tags over."""
+    """Whether a tag equals the current one (section 8.8.3.2); the strong comparison ignores weak tags."""
     if current is None:
         return False
     opaque = current.removeprefix("W/")
@@ -189,7 +189,7 @@ def _members(tags: tuple[EntityTag, ...] | str) -> tuple[EntityTag, ...]:
 
 
 def created(record: MapRecord) -> Response:
-    """The 201 of a new map."""
+    """The 201 response for a new map."""
     body = to_bytes(record)
     headers = {"Location": f"/maps/{record.id}", "ETag": entity_tag(body)}
     return Response(body, 201, headers, "application/json")

@@ -1,4 +1,4 @@
-"""HTML pages: plain, readable without scripts, in light and dark, with nothing from elsewhere."""
+"""HTML pages: plain, readable without scripts, in light and dark, without external resources."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from fastapi import Response
 
 #: What a page may load: its own style sheet and icon.
 _POLICY = "default-src 'none'; style-src 'self'; img-src 'self'"
-#: What no page may do, whatever it loads.
+#: What no page may do.
 _NEVER = "; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
-#: The headers of what is complete in itself, and may hold what callers named: nothing is loaded, run or embedded.
+#: Headers of self-contained documents, which may contain names from callers: nothing is loaded, run or embedded.
 SEALED: Mapping[str, str] = {
     "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; img-src data:; sandbox" + _NEVER,
     "X-Content-Type-Options": "nosniff",
@@ -22,7 +22,7 @@ SEALED: Mapping[str, str] = {
 
 
 def page(title: str, body: str, *, root: str, head: str = "", policy: str = _POLICY) -> Response:
-    """A page; ``body`` and ``head`` are HTML, ``root`` is the way from the page to the service's root."""
+    """A page; ``body`` and ``head`` are HTML, ``root`` is the relative path from the page to the service's root."""
     text = f"""<!doctype html>
 <html lang="en">
 <head>
@@ -47,5 +47,5 @@ def page(title: str, body: str, *, root: str, head: str = "", policy: str = _POL
 
 
 def prose(text: str) -> str:
-    """A sentence as HTML; what stands between backticks is code."""
+    """A sentence as HTML; text between backticks becomes code."""
     return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text, quote=False))

@@ -1,4 +1,4 @@
-"""Jobs over HTTP: answered at once with 202, or with their result if they end while the caller waits; their events."""
+"""Jobs over HTTP: the 202 response, waiting with ``Prefer: wait``, and events."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from service.context import Context, answer
 from service.errors import InvalidField
 from service.problems import respond
 
-# --- The answer of a request that made a job
+# --- The response to a request that created a job
 
-#: Seconds after which a job is looked at though no change was announced: its worker may be lost.
+#: Seconds after which a job is checked even without a notification, in case its worker is lost.
 LOOK_SECONDS = 5.0
 
 
 async def settle(
     here: Context, record: JobRecord, respond_with: Callable[[JobRecord], Awaitable[Response]] | None = None
 ) -> Response:
-    """The 202 of a job; for a caller who prefers to wait, the answer as if the work had been done at once.
+    """The 202 response for a job; if the caller prefers to wait and the job ends, the response for its result.
 
-    ``respond_with`` makes the answer of a job that has succeeded, by default its result.
+    ``respond_with`` creates the response for a successful job, by default from its result.
     """
     record = await until_final(here, record)
     if record.status in FINAL and here.prefer.wait:
@@ -46,8 +46,8 @@ async def settle(
 
 
 async def until_final(here: Context, record: JobRecord) -> JobRecord:
-    """The job when it has ended, or as it is after the seconds that the caller prefers to wait, within the limit."""
-    here.process.slots.give_back(here.scope)  # a request that waits does no heavy work
+    """Wait for a job to end, up to the preferred number of seconds and the limit; return its last state."""
+    here.process.slots.give_back(here.scope)  # a waiting request does no heavy work
     loop = asyncio.get_running_loop()
     deadline = loop.time() + min(here.prefer.wait or 0, here.settings.max_wait)
     jobs, watcher = here.store.jobs, here.watcher
@@ -60,7 +60,7 @@ async def until_final(here: Context, record: JobRecord) -> JobRecord:
 
 
 def applied(here: Context, response: Response, *, made_job: bool = False) -> Response:
-    """Name the preferences that were followed in ``Preference-Applied``."""
+    """List the preferences that were honoured in ``Preference-Applied``."""
     followed = ["respond-async"] if made_job and here.prefer.respond_async else []
     if here.prefer.wait:
         followed.append(f"wait={min(here.prefer.wait, here.settings.max_wait)}")
@@ -70,13 +70,13 @@ def applied(here: Context, response: Response, *, made_job: bool = False) -> Res
 
 
 def located(here: Context, record: JobRecord) -> dict[str, str]:
-    """The headers of a job that has not ended: where it is, and when to look at it again."""
+    """Headers for a job that has not ended: its path, and when to check it again."""
     seconds = wait_for_job(here.store.redis, here.store.keys, record)
     return {"Location": f"/jobs/{record.id}", "Retry-After": str(seconds)}
 
 
 def failure(record: JobRecord) -> Problem:
-    """Why a job that has ended has no result."""
+    """The reason why an ended job has no result."""
     return record.problem or problem("job-cancelled", "the job was cancelled before it had a result")
 
 
@@ -93,16 +93,16 @@ def _result(here: Context, record: JobRecord) -> Response:
     return answer(made.model_dump(), 201, {"Location": f"/maps/{made.id}"})
 
 
-# --- The changes of a job as Server-Sent Events, from where a caller left off to the job's end
+# --- The changes of a job as Server-Sent Events, until its end
 
-#: Writes some events in a row as the stream sends them.
+#: Serializes several events for the stream.
 Write = Callable[[Sequence[JobEvent]], Awaitable[bytes]]
-#: A comment: proxies close what is silent for long.
+#: A comment, sent because proxies close idle connections.
 _HEARTBEAT = b": still here\n\n"
 
 
 class EventStream(StreamingResponse):
-    """A stream that counts among those of its caller from here to its end."""
+    """An event stream that counts towards its caller's limit until it ends."""
 
     media_type = "text/event-stream"
 
@@ -112,7 +112,7 @@ class EventStream(StreamingResponse):
         self._here = here
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send it."""
+        """Send the stream."""
         try:
             await super().__call__(scope, receive, send)
         finally:
@@ -120,24 +120,24 @@ class EventStream(StreamingResponse):
 
 
 def read_last_id(text: str | None) -> str | None:
-    """The event after which to go on, as ``Last-Event-ID`` says."""
+    """Read the event id in ``Last-Event-ID``."""
     if text is not None and not is_event_id(text):
         raise InvalidField("the header Last-Event-ID must be the id of an event of this job")
     return text
 
 
 async def as_json(events: Sequence[JobEvent]) -> bytes:
-    """Every event, its data the job as JSON."""
+    """Serialize events with the job as JSON."""
     return b"".join(
         f"id: {event.id}\nevent: {event.name}\ndata: {event.job.model_dump_json()}\n\n".encode() for event in events
     )
 
 
 async def changes(here: Context, job_id: str, last: str | None, write: Write = as_json) -> AsyncIterator[bytes]:
-    """Events after ``last`` as ``write`` writes them, heartbeats between them.
+    """Yield the events after ``last``, serialized by ``write``, with heartbeats in between.
 
-    Ends with the job, or when the store or the service does. A caller who comes again with the last id that it saw
-    misses nothing.
+    Ends when the job ends, or when the store or the service stops. A client that reconnects with the last id that it
+    received misses nothing.
     """
     jobs, watcher = here.store.jobs, here.watcher
     with watcher.waiting(jobs.key(job_id)) as changed:
@@ -146,7 +146,7 @@ async def changes(here: Context, job_id: str, last: str | None, write: Write = a
             try:
                 events = await run_in_threadpool(jobs.events, job_id, last)
                 if not events and (await run_in_threadpool(jobs.get, job_id)).status in FINAL:
-                    # What ended it may have been written between the two looks, or by the second.
+                    # The final event may have been written between the two reads, or by the second one.
                     events = await run_in_threadpool(jobs.events, job_id, last)
                     if not events:
                         return

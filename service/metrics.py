@@ -1,4 +1,4 @@
-"""The metrics of one API process, of the store and of monitors, for Prometheus."""
+"""Prometheus metrics of one API process, of the store and of monitors."""
 
 from __future__ import annotations
 
@@ -15,30 +15,30 @@ from prometheus_client.registry import Collector
 import calibrant
 from backend.store.budget import Budget
 from backend.store.census import Census
-from backend.store.server.connection import UNAVAILABLE, kind_of
+from backend.store.server.connection import UNAVAILABLE, error_name
 from service.observe import RequestMetrics
 
-# --- The gauges of monitors, as the last look at each left them, and what is done about them all together
+# --- Gauges of monitors as of their last check, and counters of the work for all monitors
 #
-# There is a bounded number of gauges, of names that callers chose.
+# The number of gauges is bounded, although callers choose the names.
 
-#: The counts that are gauges of their own.
+#: Counts that are exported as gauges.
 _COUNTS: Mapping[str, str] = {
-    "predictions": "Predictions that a monitor has taken.",
-    "labels": "Labels that a monitor has taken.",
-    "joined": "Predictions that have a label.",
-    "expired": "Predictions whose label did not come before the horizon.",
-    "pending": "Predictions that wait for their label.",
-    "waiting": "Labels that wait for their prediction.",
-    "unmatched": "Labels whose prediction did not come before the horizon.",
-    "contradicted": "Rows that said another label than the one that is known.",
-    "refused": "Rows that were not counted.",
+    "predictions": "Predictions ingested by a monitor.",
+    "labels": "Labels ingested by a monitor.",
+    "joined": "Predictions with a label.",
+    "expired": "Predictions whose label did not arrive before the horizon.",
+    "pending": "Predictions waiting for their label.",
+    "waiting": "Labels waiting for their prediction.",
+    "unmatched": "Labels whose prediction did not arrive before the horizon.",
+    "contradicted": "Rows whose label contradicts the stored label.",
+    "refused": "Rows that were refused.",
 }
 _OF = ("tenant", "monitor")
 
 
 def monitor_gauges(latest: Mapping[tuple[str, str], Mapping[str, Any]]) -> Iterable[Metric]:
-    """The gauges of monitors by tenant and uid."""
+    """Gauges of monitors, by tenant and uid."""
     named = [(tenant, values) for (tenant, _), values in sorted(latest.items()) if "name" in values]
     yield from _counts(named)
     yield from _windows(named)
@@ -50,7 +50,9 @@ def monitor_gauges(latest: Mapping[tuple[str, str], Mapping[str, Any]]) -> Itera
             alarms.add_metric([tenant, values["name"], rule], int(raised))
     yield alarms
     looked = GaugeMetricFamily(
-        "calibrant_monitor_looked_timestamp_seconds", "When a monitor was looked at last, since 1970.", labels=_OF
+        "calibrant_monitor_looked_timestamp_seconds",
+        "Time of the last check of a monitor, in seconds since 1970.",
+        labels=_OF,
     )
     for tenant, values in named:
         if "looked_at" in values:
@@ -59,11 +61,13 @@ def monitor_gauges(latest: Mapping[tuple[str, str], Mapping[str, Any]]) -> Itera
 
 
 def monitor_work(chores: Mapping[tuple[str, str], int], deliveries: Mapping[str, int]) -> Iterable[Metric]:
-    """The counters of chores by kind and outcome, and of deliveries by what became of them, over all tenants."""
-    done = CounterMetricFamily("calibrant_chores", "Chores of monitors that were tried.", labels=["kind", "outcome"])
+    """Counters of background tasks by kind and outcome, and of deliveries by outcome, over all tenants."""
+    done = CounterMetricFamily(
+        "calibrant_chores", "Background tasks of monitors that were attempted.", labels=["kind", "outcome"]
+    )
     for of, number in sorted(chores.items()):
         done.add_metric(of, number)
-    ended = CounterMetricFamily("calibrant_deliveries", "Deliveries of events that ended.", labels=["outcome"])
+    ended = CounterMetricFamily("calibrant_deliveries", "Webhook deliveries that ended.", labels=["outcome"])
     for outcome, number in sorted(deliveries.items()):
         ended.add_metric([outcome], number)
     return done, ended
@@ -80,13 +84,15 @@ def _counts(named: list[tuple[str, Mapping[str, Any]]]) -> Iterable[Metric]:
 def _windows(named: list[tuple[str, Mapping[str, Any]]]) -> Iterable[Metric]:
     by_measure = [*_OF, "measure", "window"]
     errors = GaugeMetricFamily(
-        "calibrant_calibration_error_ratio", "A calibration error of a window, from 0 to 1.", labels=by_measure
+        "calibrant_calibration_error_ratio", "Calibration error of a window, from 0 to 1.", labels=by_measure
     )
     others = GaugeMetricFamily(
-        "calibrant_measure", "A measure of a window that is no calibration error from 0 to 1.", labels=by_measure
+        "calibrant_measure", "Measure of a window other than a calibration error from 0 to 1.", labels=by_measure
     )
     covered = GaugeMetricFamily(
-        "calibrant_monitor_coverage_ratio", "Labelled rows a prediction of a window.", labels=[*_OF, "window"]
+        "calibrant_monitor_coverage_ratio",
+        "Fraction of the predictions of a window that have a label.",
+        labels=[*_OF, "window"],
     )
     for tenant, values in named:
         name, of_errors = values["name"], frozenset(values.get("errors", ()))
@@ -99,7 +105,7 @@ def _windows(named: list[tuple[str, Mapping[str, Any]]]) -> Iterable[Metric]:
     return errors, others, covered
 
 
-# --- Metrics that are the same in every process: they are read from the store at each scrape
+# --- Metrics of the whole store, equal in every process; read from the store at each scrape
 
 log = logging.getLogger(__name__)
 
@@ -107,7 +113,7 @@ _NOTHING = Census(queued={}, maps=0, workers=0, ended={})
 
 
 class StoreMetrics(Collector):
-    """What runs, and what the store holds over all tenants."""
+    """Metrics of jobs and workers, and of the stored data of all tenants."""
 
     def __init__(self, census: Callable[[], Census], most_jobs: int, budget: Budget | None = None) -> None:
         self._census = census
@@ -115,50 +121,52 @@ class StoreMetrics(Collector):
         self._budget = budget
 
     def describe(self) -> list[Metric]:
-        """Every metric; without their numbers, for which the store is not read."""
+        """Every metric without values; does not read the store."""
         return [_build(), *self._limits(), *_of(_NOTHING)]
 
     def collect(self) -> Iterator[Metric]:
-        """Every metric; while the store is away only that it is."""
+        """Every metric; while the store is unavailable, only the limits and ``calibrant_store_up``."""
         yield _build()
         yield from self._limits()
         try:
             census = self._census()
         except UNAVAILABLE as error:
-            log.warning("metrics: store away: %s", kind_of(error))
+            log.warning("metrics: store unavailable: %s", error_name(error))
             yield _up(0)
         else:
             yield from _of(census)
 
     def _limits(self) -> Iterator[Metric]:
-        yield GaugeMetricFamily("calibrant_jobs_limit", "Most jobs that may wait or run; 0: no bound.", self._most_jobs)
+        yield GaugeMetricFamily(
+            "calibrant_jobs_limit", "Maximum queued and running jobs; 0: no limit.", self._most_jobs
+        )
         allowed, used = (0, 0) if self._budget is None else (self._budget.bytes, self._budget.used)
         yield GaugeMetricFamily(
             "calibrant_store_budget_bytes", "Bytes of the store that requests may fill; 0: no budget.", allowed
         )
-        yield GaugeMetricFamily("calibrant_store_used_bytes", "Bytes that the store holds.", used)
+        yield GaugeMetricFamily("calibrant_store_used_bytes", "Bytes used by the store.", used)
 
 
 def _build() -> Metric:
     version = {"version": calibrant.__version__, "python": platform.python_version()}
-    return InfoMetricFamily("calibrant_build", "The version that runs.", version)
+    return InfoMetricFamily("calibrant_build", "Version of Calibrant and Python.", version)
 
 
 def _up(value: int) -> Metric:
-    return GaugeMetricFamily("calibrant_store_up", "Whether the store answers.", value)
+    return GaugeMetricFamily("calibrant_store_up", "Whether the store responds.", value)
 
 
 def _of(census: Census) -> Iterator[Metric]:
     yield _up(1)
-    yield GaugeMetricFamily("calibrant_maps", "Maps stored, of all tenants.", census.maps)
-    yield GaugeMetricFamily("calibrant_workers", "Workers that are alive.", census.workers)
-    queued = GaugeMetricFamily("calibrant_queue_jobs", "Jobs that wait in a queue.", labels=["queue"])
+    yield GaugeMetricFamily("calibrant_maps", "Stored maps of all tenants.", census.maps)
+    yield GaugeMetricFamily("calibrant_workers", "Running workers.", census.workers)
+    queued = GaugeMetricFamily("calibrant_queue_jobs", "Jobs waiting in a queue.", labels=["queue"])
     for queue, jobs in census.queued.items():
         queued.add_metric([queue], jobs)
     yield queued
-    yield GaugeMetricFamily("calibrant_jobs_unended", "Jobs that wait or run, of all tenants.", census.unended)
+    yield GaugeMetricFamily("calibrant_jobs_unended", "Queued and running jobs of all tenants.", census.unended)
     throughput = GaugeMetricFamily(
-        "calibrant_queue_throughput", "Jobs of a queue that end in a second while there is work.", labels=["queue"]
+        "calibrant_queue_throughput", "Jobs of a queue completed per second while there is work.", labels=["queue"]
     )
     for queue, per_second in census.per_second.items():
         throughput.add_metric([queue], per_second)
@@ -166,7 +174,7 @@ def _of(census: Census) -> Iterator[Metric]:
     labels = ["kind", "outcome"]
     ended = CounterMetricFamily("calibrant_jobs", "Jobs that ended.", labels=labels)
     seconds = HistogramMetricFamily(
-        "calibrant_job_duration_seconds", "Time from a job's start to its end, queueing left out.", labels=labels
+        "calibrant_job_duration_seconds", "Time from the start of a job to its end, without queueing.", labels=labels
     )
     for of, of_kind in sorted(census.ended.items()):
         ended.add_metric(of, of_kind.number)
@@ -177,11 +185,11 @@ def _of(census: Census) -> Iterator[Metric]:
     yield from monitor_work(census.chores, census.deliveries)
 
 
-# --- The metrics of one API process, and those of the store that it serves, for Prometheus
+# --- The registry of a process
 
 
 class Metrics:
-    """A registry of its own for each application: nothing is shared between two in one process."""
+    """The metrics of one application, with a registry of its own, so that two in one process share nothing."""
 
     def __init__(self, census: Callable[[], Census], most_jobs: int = 0, budget: Budget | None = None) -> None:
         self.requests = RequestMetrics()
@@ -191,5 +199,5 @@ class Metrics:
         ProcessCollector(registry=self.registry)
 
     def text(self) -> bytes:
-        """All metrics in the text format; asks the store, so it may wait."""
+        """All metrics in the text format; reads the store, so it may block."""
         return generate_latest(self.registry)

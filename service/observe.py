@@ -1,4 +1,4 @@
-"""Every request is observed here: its id and its trace, its log line and its place in the metrics."""
+"""Observation of requests: request id, trace, log line and metrics."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from backend.store.keyspace import DEFAULT_TENANT
-from backend.telemetry.logs import tell
+from backend.telemetry.logs import log_event
 from backend.telemetry.observed import Observed, Spread, enter, leave
 from backend.telemetry.tracing import trace_id_of
 from service.problems import internal_error
@@ -24,13 +24,13 @@ from service.problems import internal_error
 if TYPE_CHECKING:
     from backend.telemetry.otlp import OtlpTracer, Root
 
-# --- The counts of requests by route and method
+# --- Counts of requests by route and method
 
-#: Where the metrics are read.
+#: The path of the metrics.
 METRICS_PATH = "/metrics"
-#: The label of every request that no route takes: paths are the callers' own words, and without end.
+#: The route label of unmatched requests: their paths come from callers and are unbounded.
 UNMATCHED = "unmatched"
-#: The methods that are labels; any other word is ``other``.
+#: Methods that are used as labels; any other is ``other``.
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 _BYTES = tuple(float(4**power) for power in range(3, 16, 2))
@@ -50,10 +50,10 @@ class _OfRoute:
 
 
 class RequestMetrics(Collector):
-    """The requests that this process answered.
+    """Metrics of the requests that this process answered.
 
-    They are counted on the event loop alone, so without the locks that the client's own counters take; a
-    scrape in another thread may see a request in one metric a moment before it does in the next.
+    All updates happen on the event loop, so they need none of the locks of the Prometheus client's counters; a scrape
+    in another thread may see a request in one metric slightly before it appears in the next.
     """
 
     def __init__(self) -> None:
@@ -74,11 +74,11 @@ class RequestMetrics(Collector):
         of.rows += rows
 
     def describe(self) -> list[Metric]:
-        """Every metric, without a number."""
+        """Every metric without values."""
         return list(_families())
 
     def collect(self) -> Iterable[Metric]:
-        """Every metric, with a number for each route and method."""
+        """Every metric with a value for each route and method."""
         requests, seconds, received, answered, rows = families = _families()
         worked: dict[str, int] = {}
         for (route, method), of in list(self._routes.items()):
@@ -102,37 +102,37 @@ _Families = tuple[
 def _families() -> _Families:
     of = ("route", "method")
     return (
-        CounterMetricFamily("calibrant_http_requests", "Requests answered.", labels=[*of, "status"]),
+        CounterMetricFamily("calibrant_http_requests", "Completed requests.", labels=[*of, "status"]),
         HistogramMetricFamily(
             "calibrant_http_request_duration_seconds",
-            "Time from a request's head to the last byte of its answer.",
+            "Time from the headers of a request to the last byte of its response.",
             labels=of,
         ),
-        HistogramMetricFamily("calibrant_http_request_body_bytes", "Bytes of request bodies, as read.", labels=of),
+        HistogramMetricFamily("calibrant_http_request_body_bytes", "Bytes of request bodies, as received.", labels=of),
         HistogramMetricFamily("calibrant_http_response_body_bytes", "Bytes of response bodies.", labels=of),
         CounterMetricFamily(
-            "calibrant_rows", "Rows worked on, of bodies and of the batches that they name.", labels=["route"]
+            "calibrant_rows", "Rows processed, from request bodies and stored batches.", labels=["route"]
         ),
     )
 
 
-# --- A request on its way through
+# --- The middleware
 
 log = logging.getLogger(__name__)
 
 REQUEST_ID = b"x-request-id"
-#: An id that a caller chose is kept if it is visible ASCII and short.
+#: A caller's request id is kept if it is short, visible ASCII.
 _SANE = re.compile(rb"[!-~]{1,128}")
-#: Ids that a caller did not choose are unique, not secret, and need no random bytes of the system.
+#: Generated ids must be unique but not secret, so they need no random bytes from the system.
 _IDS = random.Random()  # noqa: S311
-#: Probes come every few seconds, and are logged at debug level alone.
+#: Probes arrive every few seconds, and are logged only at debug level.
 _PROBES = ("/health/", METRICS_PATH)
-#: The status where the caller went away before there was one, which HTTP has no number for.
+#: The status recorded if the client disconnected before the response; HTTP defines none.
 _GONE = 499
 
 
 class Observe:
-    """ASGI middleware around all others: what they refuse is observed too."""
+    """ASGI middleware around all others, so that it observes rejected requests too."""
 
     def __init__(self, app: ASGIApp, requests: RequestMetrics, tracer: OtlpTracer | None = None) -> None:
         self._app = app
@@ -140,7 +140,7 @@ class Observe:
         self._tracer = tracer
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve a request, and say what became of it."""
+        """Serve a request, and record its outcome."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -156,23 +156,23 @@ class Observe:
             await self._serve(exchange, root)
 
     async def _serve(self, exchange: Exchange, root: Root | None) -> None:
-        """Run the application; what it does not answer is answered as an error of ours."""
+        """Run the application; respond with an internal error if it raises one."""
         token = enter(exchange.observed)
         try:
             await self._app(exchange.scope, exchange.receive, exchange.send)
         except ClientDisconnect:
             exchange.status = exchange.status or _GONE
         except Exception:
-            if exchange.status:  # the answer has begun: the server breaks it off, and logs why
+            if exchange.status:  # the response has begun: the server aborts it and logs the error
                 raise
             log.exception("request failed")
             await internal_error()(exchange.scope, exchange.receive, exchange.send)
         finally:
-            self._tell(exchange, root)
+            self._report(exchange, root)
             leave(token)
 
-    def _tell(self, exchange: Exchange, root: Root | None) -> None:
-        """Count the request, write its line and name its span."""
+    def _report(self, exchange: Exchange, root: Root | None) -> None:
+        """Count the request, write its log line and name its span."""
         scope, observed = exchange.scope, exchange.observed
         route = route_of(scope)
         method, status = scope["method"], exchange.status or _GONE
@@ -188,7 +188,7 @@ class Observe:
         )
         level = logging.DEBUG if route.startswith(_PROBES) else logging.WARNING if status >= 500 else logging.INFO
         if log.isEnabledFor(level):
-            tell(log, level, "request", exchange.fields(route, status, took))
+            log_event(log, level, "request", exchange.fields(route, status, took))
         if root is not None:
             attributes = {
                 "http.request.method": method,
@@ -201,7 +201,7 @@ class Observe:
 
 
 class Exchange:
-    """One request and its answer, as they pass by."""
+    """One request and its response, measured as they pass."""
 
     __slots__ = ("_receive", "_send", "answered", "began", "observed", "received", "scope", "status")
 
@@ -216,7 +216,7 @@ class Exchange:
         self.answered = 0
 
     async def receive(self) -> Message:
-        """Pass on a part of the body."""
+        """Receive a part of the body."""
         message = await self._receive()
         if message["type"] == "http.request":
             self.received += len(message.get("body", b""))
@@ -225,7 +225,7 @@ class Exchange:
         return message
 
     def send(self, message: Message) -> Awaitable[None]:
-        """Pass on a part of the answer; its head gets the request's id."""
+        """Send a part of the response; its headers get the request id."""
         if message["type"] == "http.response.start":
             self.status = message["status"]
             name = (REQUEST_ID, (self.observed.request_id or "").encode())
@@ -235,7 +235,7 @@ class Exchange:
         return self._send(message)
 
     def fields(self, route: str, status: int, took: float) -> dict[str, str | int | float | None]:
-        """What the log line says."""
+        """The fields of the log line."""
         caller = self.scope.get("state", {}).get("caller")
         return {
             "tenant": getattr(caller, "tenant", DEFAULT_TENANT),
@@ -257,7 +257,7 @@ _READ = frozenset({REQUEST_ID, *_CONTEXT})
 
 
 def _pass_on(observed: Observed, headers: dict[bytes, bytes]) -> None:
-    """Without a tracer of our own, a caller's trace is named in the log lines and passed on to jobs."""
+    """Without a tracer, add the caller's trace id to log lines and pass the trace on to jobs."""
     if _CONTEXT[0] in headers:
         parent = headers[_CONTEXT[0]].decode("latin-1")
         observed.trace_id = trace_id_of(parent)
@@ -266,11 +266,11 @@ def _pass_on(observed: Observed, headers: dict[bytes, bytes]) -> None:
 
 
 def route_of(scope: Scope) -> str:
-    """The template of the route that took a request, never the path: it may hold names and ids."""
+    """The path template of the request's route; never the path itself, which may contain names and ids."""
     if "route" in scope:
         return str(scope["route"].path)
     if "endpoint" in scope and not scope.get("path_params"):
-        # Starlette's own routes do not name themselves; without parameters the path is the template.
+        # Starlette's own routes do not set "route"; without parameters the path is the template.
         return str(scope.get("root_path") or scope["path"])
     return UNMATCHED
 

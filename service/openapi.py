@@ -1,7 +1,7 @@
-"""The OpenAPI document: what FastAPI makes of the routes, with every status, problem and example added.
+"""The OpenAPI document: FastAPI's document, completed with every status, problem and example.
 
-A route tells by ``raises`` which problems are its own. What every call may answer, and every call with a body, is
-added here; so are the examples of requests and answers.
+Each route declares its own problems with ``raises``. This module adds the problems that every operation, or every
+operation with a body, can return, and the examples of requests and responses.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from service.examples import answer_of, problem_example
 from service.examples.calls import CALLS, PARAMETERS
 from service.formats.options import STRUCTURED
 from service.formats.payload import ARRAYS
-from service.inference.errors import spoken_at, status_of
+from service.inference.errors import status_of, uses_protocol
 from service.pictures import PICTURED
 from service.problems import MEDIA_TYPE
 
 JSON = "application/json"
 
-#: What any call may answer.
+#: Problems of every operation.
 ANYWHERE = (
     "foreign-origin",
     "internal-error",
@@ -44,9 +44,9 @@ ANYWHERE = (
     "request-timeout",
     "too-many-connections",
 )
-#: What any call may answer but those of open paths.
+#: Problems of every operation except those of open paths.
 BEHIND_A_KEY = ("unauthorized", "forbidden", "rate-limited", "deadline-exceeded", "store-unavailable")
-#: What any call with a body may answer.
+#: Problems of every operation with a body.
 OF_BODIES = (
     "malformed-json",
     "malformed-npz",
@@ -61,11 +61,11 @@ OF_BODIES = (
     "invalid-field",
     "busy",
 )
-#: What a call with an idempotency key may answer.
+#: Problems of every operation with an idempotency key.
 REPEATED = ("idempotency-conflict", "idempotency-in-progress", "invalid-field")
-#: What a call with conditions on entity tags may answer.
+#: Problems of every operation with conditions on entity tags.
 CONDITIONAL = ("precondition-failed", "bad-request")
-#: What is wrong with rows, wherever a body may hold them; ``raises(*OF_ROWS, ...)``.
+#: Problems of rows in a body; ``raises(*OF_ROWS, ...)``.
 OF_ROWS = (
     "not-a-number",
     "not-finite",
@@ -77,7 +77,7 @@ OF_ROWS = (
     "invalid-weight",
     "invalid-option",
 )
-#: Problems of every evaluation of rows, whatever is made of its answer.
+#: Problems of every evaluation of rows, whatever the form of the response.
 OF_EVALUATIONS = (
     *OF_ROWS,
     "unknown-batch",
@@ -92,13 +92,13 @@ OF_EVALUATIONS = (
     "not-acceptable",
 )
 
-#: What is wrong with the tensors of an inference.
+#: Problems of the tensors of an inference request.
 OF_TENSORS = ("not-a-number", "not-finite", "out-of-range", "wrong-shape", "empty-batch", "scale-mismatch")
 
-_SECONDS = {"description": "seconds after which to ask again", "schema": {"type": "string", "pattern": "^[0-9]+$"}}
-#: The headers of problems.
+_SECONDS = {"description": "seconds after which to try again", "schema": {"type": "string", "pattern": "^[0-9]+$"}}
+#: The headers of problem responses.
 _HEADERS: dict[int, dict[str, Any]] = {
-    401: {"WWW-Authenticate": {"description": "how to identify oneself", "schema": {"type": "string"}}},
+    401: {"WWW-Authenticate": {"description": "the authentication scheme", "schema": {"type": "string"}}},
     429: {"Retry-After": _SECONDS},
     503: {"Retry-After": _SECONDS},
     507: {"Retry-After": _SECONDS},
@@ -108,19 +108,19 @@ Responses = dict[int | str, dict[str, Any]]
 
 
 def header(name: str, description: str) -> dict[str, Any]:
-    """An optional header of a request, as a parameter."""
+    """An optional request header, as a parameter."""
     return {"name": name, "in": "header", "required": False, "description": description, "schema": {"type": "string"}}
 
 
-_PREFER = header("Prefer", "`respond-async` makes a job in any case; `wait=10` waits up to so many seconds for its end")
+_PREFER = header("Prefer", "`respond-async` always creates a job; `wait=10` waits up to 10 seconds for its end")
 _CONDITIONS = [
-    header("If-Match", "entity tags, one of which must be the present state's; `*` is any state"),
-    header("If-None-Match", "entity tags, none of which may be the present state's; `*` is any state"),
+    header("If-Match", "entity tags, one of which must match the current state; `*` matches any state"),
+    header("If-None-Match", "entity tags, none of which may match the current state; `*` matches any state"),
 ]
 
 
 def raises(*codes: str) -> Responses:
-    """The responses of a route that may answer these problems."""
+    """Build the responses of a route that can return these problems."""
     found: Responses = {}
     for code in codes:
         status = TABLE[code].status
@@ -139,17 +139,17 @@ def raises(*codes: str) -> Responses:
 
 
 def located(what: str) -> dict[str, Any]:
-    """The header that tells where the thing made stands."""
+    """The header with the path of the new resource."""
     return {"Location": {"description": f"path of the {what}", "schema": {"type": "string"}}}
 
 
 def queues(why: str) -> Responses:
-    """The response of a route that may make a job of a request."""
+    """The response of a route that can turn a request into a job."""
     return {202: {"model": JobAnswer, "description": why, "headers": {**located("job"), "Retry-After": _SECONDS}}}
 
 
 def install(app: FastAPI) -> None:
-    """Have the application answer this document."""
+    """Make the application serve this document."""
 
     def openapi() -> dict[str, Any]:
         if app.openapi_schema is None:
@@ -160,19 +160,19 @@ def install(app: FastAPI) -> None:
 
 
 def operation_id(route: APIRoute) -> str:
-    """The name of a call for generated clients: its function's."""
+    """The name of an operation for generated clients: the name of its function."""
     return route.name
 
 
 def operations(document: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
-    """Path, method and description of every call."""
+    """Yield the path, method and operation object of every operation."""
     for path, methods in document["paths"].items():
         for method, operation in methods.items():
             yield path, method, operation
 
 
 def problem_codes(operation: dict[str, Any]) -> dict[str, list[str]]:
-    """The codes that a call may answer, by status."""
+    """The problem codes that an operation can return, by status."""
     contents = {status: response.get("content", {}) for status, response in operation["responses"].items()}
     return {
         status: list(content[MEDIA_TYPE]["examples"]) for status, content in contents.items() if MEDIA_TYPE in content
@@ -203,12 +203,12 @@ def _document(app: FastAPI) -> dict[str, Any]:
 
 
 def _complete(path: str, method: str, operation: dict[str, Any], schemas: dict[str, Any]) -> None:
-    """Add what every call has."""
+    """Add the parts that all operations share."""
     responses = operation["responses"]
     if JSON in responses.get("422", {}).get("content", {}):
-        del responses["422"]  # FastAPI's own refusal, which this service does not answer
+        del responses["422"]  # FastAPI's validation error, which this service never returns
     operation["summary"] = operation["description"].split("\n\n")[0].replace("\n", " ").rstrip(".")
-    # Without keys only this machine is served, and needs none.
+    # Without keys the service accepts local requests only, and they need no key.
     operation["security"] = [] if is_open(path) else [{"key": []}, {}]
     for parameter in operation.get("parameters", ()):
         if parameter["in"] == "path" and parameter["name"] in PARAMETERS:
@@ -218,7 +218,7 @@ def _complete(path: str, method: str, operation: dict[str, Any], schemas: dict[s
     exact_body(operation, schemas)
     exact_query(operation)
     codes = everywhere(path, method, operation)
-    if spoken_at(path):
+    if uses_protocol(path):
         operation["responses"] = responses = {**responses, **inference_errors(codes)}
     else:
         _add_problems(operation, codes)
@@ -227,14 +227,14 @@ def _complete(path: str, method: str, operation: dict[str, Any], schemas: dict[s
 
 
 def _headers(path: str, method: str, responses: dict[str, Any]) -> list[dict[str, Any]]:
-    """The headers that a call heeds: preferences if it may make or wait for a job, conditions if it knows states."""
+    """The headers that an operation uses: ``Prefer`` if it can create or await a job, conditions if it has states."""
     makes = "202" in responses and not {"200", "201"}.isdisjoint(responses)
     waits = method == "get" and path.startswith("/jobs/{job_id}") and not path.endswith("/events")
     return [*([_PREFER] if makes or waits else []), *(_CONDITIONS if {"304", "412"} & set(responses) else [])]
 
 
 def everywhere(path: str, method: str, operation: dict[str, Any]) -> list[str]:
-    """The problems that a call may answer for what it is: open or not, with a body, with an id in its path."""
+    """The problems that an operation can return because of its path, body and headers."""
     codes = [*ANYWHERE]
     if not is_open(path):
         codes += BEHIND_A_KEY
@@ -249,13 +249,13 @@ def everywhere(path: str, method: str, operation: dict[str, Any]) -> list[str]:
         codes.append("store-full")
     if "{" in path:
         codes.append("not-found")
-    if "{" in path and spoken_at(path):
+    if "{" in path and uses_protocol(path):
         codes += ["unknown-map", "invalid-field", *(OF_TENSORS if "requestBody" in operation else ())]
     return codes
 
 
 def inference_errors(codes: Iterable[str]) -> dict[str, Any]:
-    """The responses of a call of the inference protocol, in its own form."""
+    """The responses of an operation of the inference protocol, in the form of the protocol."""
     found: dict[str, Any] = {}
     for code in codes:
         if code.startswith("malformed-") and code != "malformed-json":
@@ -276,7 +276,7 @@ def inference_errors(codes: Iterable[str]) -> dict[str, Any]:
 
 
 def _add_problems(operation: dict[str, Any], codes: list[str]) -> None:
-    """Add codes to those of the route itself, each status once."""
+    """Add problem codes to those of the route; each status appears once."""
     own = [code for known in problem_codes(operation).values() for code in known]
     for status, response in raises(*dict.fromkeys([*own, *codes])).items():
         operation["responses"][str(status)] = operation["responses"].get(str(status), {}) | response
@@ -294,19 +294,19 @@ def _add_examples(call: str, operation: dict[str, Any]) -> None:
             got[example.name] = described | {"value": answer}
 
 
-# --- What the wire's models cannot say of bodies, queries and results
+# --- What pydantic models cannot express about bodies, queries and results
 #
-# Every model that a body names becomes a component, because generators of clients resolve references only there.
+# Every model of a body becomes a component, because client generators resolve references only there.
 
 Schema = dict[str, Any]
 
-#: Where the components are that references name.
+#: Prefix of references to components.
 REF = "#/components/schemas/"
 _REDUCTION = (
     "^(binary|confidence|pooled|classwise|canonical|top-label|ranks|within-ranks|(class|top|within-top):[0-9]+)$"
 )
 _NULL = {"type": "null"}
-#: The fields that name the source of the rows, by the suffix of the model that requires them.
+#: The fields that give the source of the rows, by the suffix of the model that requires them.
 _SOURCES = {"Rows": ("predictions", "labels"), "Batch": ("batch",), "Batches": ("batches",)}
 
 
@@ -316,12 +316,12 @@ def ref(name: str) -> Schema:
 
 
 def add_choices(schemas: Schema) -> None:
-    """Add the names of the catalogues, and the objects of a name and options that stand for them."""
+    """Add the names in the catalogues, and the objects with a name and options that may replace a name."""
     for what, names in (("Measure", [*MEASURES]), ("Diagram", [*DIAGRAMS])):
         schemas[f"{what}Name"] = {"type": "string", "enum": names}
         schemas[f"{what}Spec"] = {
             "type": "object",
-            "description": f"A {what.lower()} by its name, and its options beside the name",
+            "description": f"The name of a {what.lower()}, and its options as further fields",
             "properties": {"name": ref(f"{what}Name")},
             "required": ["name"],
             "additionalProperties": True,
@@ -334,18 +334,18 @@ def add_choices(schemas: Schema) -> None:
 
 
 def add(schemas: Schema, name: str, schema: Schema) -> None:
-    """Add a component; raises ``ValueError`` if another one has its name."""
+    """Add a component; raises ``ValueError`` if the name is taken by a different one."""
     if schemas.setdefault(name, schema) != schema:
-        raise ValueError(f"two models are called {name}")
+        raise ValueError(f"two models have the name {name}")
 
 
 def add_model(model: type[BaseModel], schemas: Schema) -> None:
-    """Add the component of a model, written as FastAPI writes those that it finds itself: without nulls."""
+    """Add the component of a model in the form that FastAPI uses: without nulls."""
     _add_schema(jsonable_encoder(model.model_json_schema(ref_template=REF + "{model}"), exclude_none=True), schemas)
 
 
 def exact_body(operation: Schema, schemas: Schema) -> None:
-    """Make the bodies of a call exact and name their models; add the options that a binary body has in the query."""
+    """Name the models of an operation's bodies, and add the options of binary bodies to the query."""
     content = operation.get("requestBody", {}).get("content", {})
     for about in content.values():
         schema = about["schema"]
@@ -357,7 +357,7 @@ def exact_body(operation: Schema, schemas: Schema) -> None:
 
 
 def exact_query(operation: Schema) -> None:
-    """Take null out of the query, which has none, and describe parameters where generators look for it."""
+    """Remove null from query parameters, and move descriptions to where client generators expect them."""
     for parameter in operation.get("parameters", ()):
         if parameter["in"] == "query":
             schema = parameter["schema"] = _without_null(parameter["schema"])
@@ -366,7 +366,7 @@ def exact_query(operation: Schema) -> None:
 
 
 def exact_result(schemas: Schema) -> None:
-    """Say what the result of a job is: a fit's map, or an evaluation's report."""
+    """Describe the result of a job: the map of a fit, or the report of an evaluation."""
     reports = [ref(name) for name in ("ReportAnswer", "ReportsAnswer", "PictureReport")]
     add_model(PictureReport, schemas)
     for name, field, of in (
@@ -379,7 +379,7 @@ def exact_result(schemas: Schema) -> None:
 
 
 def _named(schema: Schema, schemas: Schema) -> Schema:
-    """A reference to the component that a model's schema becomes; anything else as it is."""
+    """Turn the schema of a model into a component and return a reference; return any other schema unchanged."""
     if "title" not in schema:
         return schema
     _name_choices(schema["properties"])
@@ -391,7 +391,7 @@ def _named(schema: Schema, schemas: Schema) -> Schema:
 
 
 def _add_schema(schema: Schema, schemas: Schema) -> Schema:
-    """Add a model and those that it names; a reference to it."""
+    """Add a model and the models that it references; return a reference."""
     for name, definition in schema.pop("$defs", {}).items():
         add(schemas, name, definition)
     add(schemas, schema["title"], schema)
@@ -399,7 +399,7 @@ def _add_schema(schema: Schema, schemas: Schema) -> Schema:
 
 
 def _name_choices(fields: Schema) -> None:
-    """Name the entries of the catalogues in the fields that take them; the wire's models do not know them."""
+    """Refer to the names in the catalogues, which the pydantic models do not list."""
     if "method" in fields:
         del fields["method"]["type"]
         fields["method"] |= ref("MethodName")
@@ -419,9 +419,9 @@ def _array_in(field: Schema) -> Schema:
 
 
 def _by_source(schema: Schema) -> list[Schema]:
-    """A model for each source of the rows, where a body may name several: rows, one stored batch, or several.
+    """One model for each source of the rows that a body supports: rows, one stored batch, or several.
 
-    Each is a whole model, which a generated client can make; conditions on one model they pass over.
+    Each is a complete model, because client generators ignore conditions within one model.
     """
     fields = schema["properties"]
     if not {"batch", "predictions"} <= set(fields):
@@ -446,7 +446,7 @@ def _by_source(schema: Schema) -> list[Schema]:
 
 
 def _without_null(field: Schema) -> Schema:
-    """A field that is not null."""
+    """A field without null."""
     if "anyOf" not in field:
         return field
     kinds = [kind for kind in field["anyOf"] if kind != _NULL]
@@ -455,12 +455,12 @@ def _without_null(field: Schema) -> Schema:
 
 
 def _parameter(name: str, field: Schema) -> Schema:
-    """A field as a parameter of the query."""
+    """A field as a query parameter."""
     schema = {"type": "string"} if name in STRUCTURED else _without_null(field)
     schema = {key: value for key, value in schema.items() if key not in _WORDS}
-    description = "of a binary body; JSON text" if name in STRUCTURED else "of a binary body"
+    description = "for a binary body; JSON text" if name in STRUCTURED else "for a binary body"
     return {"name": name, "in": "query", "required": False, "description": description, "schema": schema}
 
 
-#: What a field tells to people, beside its values.
+#: The keys of a field's schema that describe it rather than restrict its values.
 _WORDS = ("title", "description", "examples", "default")

@@ -1,4 +1,4 @@
-"""Pages that need no template: the problems, the OpenAPI document to read, and a job."""
+"""Pages without a template: the problems, the API reference, and the state of a job."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ from schemas.problem_table import PREFIX, TABLE
 from service.html import page, prose
 from service.jobs import failure
 
-# --- The pages that need no template: the problems, and the OpenAPI document to read
+# --- The problems and the API reference
 
-#: Where the front page leads: path, and what stands there.
+#: Links of the home page: path and description.
 LINKS: Mapping[str, str] = {
-    "docs": "every call, to read and to try",
-    "openapi.json": "the same as an OpenAPI 3.1 document",
-    "problems": "every problem: its cause, and how to mend it",
-    "measures": "what can be measured, with definitions, options and sources",
-    "diagrams": "what can be drawn",
-    "methods": "how a classifier can be calibrated",
-    "health/ready": "whether the service and its store answer",
+    "docs": "API reference with all endpoints, to read and to try",
+    "openapi.json": "the API as an OpenAPI 3.1 document",
+    "problems": "all problems with cause and remedy",
+    "measures": "all measures with definition, options and source",
+    "diagrams": "all diagrams",
+    "methods": "all calibration methods",
+    "health/ready": "whether the service and its store respond",
 }
-#: Swagger UI sets styles on its elements, and its icons are data; scripts are its own files alone.
+#: Swagger UI sets inline styles and uses icons in data URLs; scripts come only from this service.
 _DOCS_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; connect-src 'self'"
 )
 
 
 def docs() -> Response:
-    """Swagger UI on the OpenAPI document."""
+    """Swagger UI for the OpenAPI document."""
     return page(
-        "Calibrant: the calls",
-        '<div id="swagger-ui"></div>\n<noscript>This page needs scripts; the document itself is at '
+        "Calibrant: API reference",
+        '<div id="swagger-ui"></div>\n<noscript>This page needs JavaScript. The OpenAPI document is at '
         '<a href="openapi.json">/openapi.json</a>.</noscript>',
         root="",
         head='<link rel="stylesheet" href="assets/swagger-ui.css">\n'
@@ -46,12 +46,12 @@ def docs() -> Response:
 
 
 def entry(code: str) -> ProblemEntry:
-    """What is known of a problem."""
+    """The catalogue entry of a problem."""
     return ProblemEntry(type=PREFIX + code, code=code, **TABLE[code]._asdict())
 
 
 def problem_index() -> Response:
-    """Every problem in a table."""
+    """A table of all problems."""
     rows = "".join(
         f'<tr><td><a href="problems/{code}"><code>{code}</code></a></td><td>{row.status}</td>'
         f"<td>{prose(row.title)}</td></tr>\n"
@@ -62,7 +62,7 @@ def problem_index() -> Response:
         f"""<nav><a href=".">Calibrant</a></nav>
 <main>
 <h1>Problems</h1>
-<p>What is refused or fails is answered by a problem document (RFC 9457). Its <code>type</code> leads here.</p>
+<p>Every error response is a problem document (RFC 9457). Its <code>type</code> links to one of these pages.</p>
 <table>
 <thead><tr><th scope="col">code</th><th scope="col">status</th><th scope="col">title</th></tr></thead>
 <tbody>
@@ -74,7 +74,7 @@ def problem_index() -> Response:
 
 
 def problem_page(code: str) -> Response:
-    """One problem: its status, its cause and how to mend it."""
+    """One problem: its status, cause and remedy."""
     row = TABLE[code]
     return page(
         f"{row.title} ({code})",
@@ -85,7 +85,7 @@ def problem_page(code: str) -> Response:
 <dt>Code</dt><dd><code>{code}</code></dd>
 <dt>Status</dt><dd>{row.status}</dd>
 <dt>Cause</dt><dd>{prose(row.cause)}</dd>
-<dt>How to mend it</dt><dd>{prose(row.mend)}</dd>
+<dt>Remedy</dt><dd>{prose(row.mend)}</dd>
 </dl>
 </main>""",
         root="../",
@@ -99,12 +99,12 @@ _AGAIN = "Retry-After"
 
 
 def job_page(record: JobRecord, headers: Mapping[str, str]) -> Response:
-    """How far a job is, looked at again after ``Retry-After``; or how it ended."""
+    """The progress of a job, reloaded after ``Retry-After``; or its outcome."""
     if record.status not in FINAL:
         seconds = headers.get(_AGAIN, "1")
         made = page(
             _status(record),
-            _body(record, f"This page looks again in {seconds} s."),
+            _body(record, f"This page reloads in {seconds} s."),
             root="../",
             head=f'{_STYLE}\n<meta http-equiv="refresh" content="{escape(seconds)}">',
         )
@@ -128,11 +128,11 @@ def _end(record: JobRecord) -> str:
         return f"{escape(problem.title)}: {escape(problem.detail)}."
     if "map" in result:
         name = escape(str(result["map"]))
-        return f'It fitted a map: <a href="../maps/{name}">{name}</a>.'
+        return f'The job fitted a map: <a href="../maps/{name}">{name}</a>.'
     if record.spec.get("picture"):
         place = f"{escape(record.id)}/diagram.svg"
-        return f'It made a picture: <a href="{place}">diagram.svg</a>.'
-    return "Its reports are of several batches: read them as JSON."
+        return f'The job drew a picture: <a href="{place}">diagram.svg</a>.'
+    return "The job has reports of several batches. Request them as JSON."
 
 
 def _body(record: JobRecord, text: str) -> str:

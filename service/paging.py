@@ -1,4 +1,4 @@
-"""Lists over HTTP: a query, a page of items, and the way to the next."""
+"""Lists over HTTP: the query, a page of items, and the link to the next page."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from service.formats.payload import Payload
 
 
 def read_query(request: Request, model: type[Options]) -> Options:
-    """Check the query of a request that has no body."""
+    """Validate the query of a request without a body."""
     return read_options(Payload({}, query_fields(request.query_params), from_query=True), model)
 
 
 def page_request(query: PageQuery) -> PageRequest:
-    """The page that a query wants."""
+    """The page that a query selects."""
     low, high = query.created_after, query.created_before
     wanted = PageRequest(query.limit, query.cursor)
     return PageRequest(
@@ -34,7 +34,7 @@ def page_request(query: PageQuery) -> PageRequest:
 
 
 def page_answer(request: Request, items: Sequence[Document], cursor: str | None) -> Response:
-    """A page: ``items`` and ``next``, and where there is a next one the ``Link`` to it."""
+    """A page with ``items`` and ``next``, and a ``Link`` header if there is a next page."""
     headers = {}
     if cursor is not None:
         query = urlencode({**request.query_params, "cursor": cursor})

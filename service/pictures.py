@@ -1,4 +1,4 @@
-"""Pictures over HTTP: which one a request names, its title, and how it is drawn."""
+"""Pictures over HTTP: the requested picture, its title, and its drawing."""
 
 from __future__ import annotations
 
@@ -43,22 +43,22 @@ from service.html import SEALED
 
 
 def draw_fit(record: MapRecord, bins: FitBins, form: Format, look: PictureQuery) -> Drawn:
-    """Draw the rows of a map's fit before and after it, from their bins."""
+    """Draw the rows of a map's fit before and after the map, from their bins."""
     called = record.id if record.name is None else f"{record.name}, version {record.version}"
-    about = About(record.n or 0, bins.of, f"{called}, in sample")
+    about = About(record.n or 0, bins.of, f"{called}, in-sample")
     scores = record.in_sample
     errors = None if scores is None else (scores.before.ece, scores.after.ece)
     return draw_fit_bins(bins.model_dump(), about, errors=errors, form=form, theme=look.theme, width=look.width)
 
 
-# --- Pictures over HTTP: drawn when it is their turn, and sealed
+# --- Pictures over HTTP: queued for drawing, and sent with headers that seal them
 
-#: What the format of a picture is called on the wire.
+#: Content types and their formats.
 FORMS: Mapping[str, Format] = {SVG: "svg", PNG: "png"}
 
 
 async def picture(here: Context, work: Callable[[], Drawn], headers: Mapping[str, str] | None = None) -> Response:
-    """The answer of a picture that is drawn when it is its turn; raises ``NothingToDraw``."""
+    """Draw a picture when it is its turn; raises ``NothingToDraw``."""
     try:
         drawn = await here.draw(work)
     except PictureError as error:
@@ -67,14 +67,14 @@ async def picture(here: Context, work: Callable[[], Drawn], headers: Mapping[str
 
 
 async def report_picture(here: Context, report: Mapping[str, Any], key: str, kind: str, look: PictureQuery) -> Response:
-    """The diagram of this key of a report, or of several batches' reports: as a picture, or its numbers and words."""
+    """The diagram with this key of one or several reports: as a picture, or as its data and text description."""
     work = partial(draw_report, report, key, form=FORMS.get(kind, "svg"), theme=look.theme, width=look.width)
     if kind != JSON:
         return await picture(here, work, {"Vary": "Accept"})
     try:
         alt = (await here.draw(work)).alt
     except PictureError:
-        alt = None  # the problem stands beside the data that is missing
+        alt = None  # the data has the problem
     return answer({**_numbers(report, key), "alt": alt}, headers={"Vary": "Accept"})
 
 
@@ -85,9 +85,9 @@ def _numbers(report: Mapping[str, Any], key: str) -> dict[str, Any]:
     return {**shown_of(report, key), "after": after}
 
 
-# --- Which figure is requested: a diagram of the catalogue, measures by size, or a cost plane
+# --- Which picture is requested: a diagram in the catalogue, measures by size, or a cost plane
 
-#: The key of the title's error.
+#: The key of the error in the title.
 _ERROR = "error"
 PICTURED: Mapping[str, type[BySizePicture | CostPlanePicture]] = MappingProxyType(
     {BY_SIZE: BySizePicture, COST_PLANE: CostPlanePicture}
@@ -97,16 +97,16 @@ _TAKES = {BY_SIZE: _ROWS | {"batch"}, COST_PLANE: _ROWS | {"batches"}}
 
 
 def evaluation_of(options: DiagramOptions, diagram: DiagramRequest) -> OneEvaluated:
-    """The evaluation of which the picture shows the diagram, and the error in its title."""
+    """The evaluation that computes the diagram of the picture and the error in its title."""
     if options.batches is not None and options.map is not None:
-        raise InvalidField.at("/map", "stands beside batches, which are shown one beside the other without a map")
+        raise InvalidField.at("/map", "cannot be combined with batches")
     measure = shown_error({"name": diagram.diagram.name, **diagram.options}) | {"as": _ERROR}
     given = options.model_dump(include=set(OneEvaluated.model_fields))
     return OneEvaluated(**given, diagrams=[options.diagram], measures=[measure])
 
 
 def read_pictured(options: DiagramOptions) -> BySizePicture | CostPlanePicture | None:
-    """The requested picture if it is one of these; raises ``InvalidField`` naming each place that is wrong."""
+    """The requested ``by-size`` or ``cost-plane`` picture, else None; raises ``InvalidField`` for invalid fields."""
     given = options.diagram
     fields = {"name": given} if isinstance(given, str) else given
     name = fields.get("name")
@@ -119,11 +119,13 @@ def read_pictured(options: DiagramOptions) -> BySizePicture | CostPlanePicture |
         found = error.errors(include_url=False, include_context=False, include_input=False)
         raise invalid_field([{**each, "loc": ("diagram", *each["loc"])} for each in found]) from error
     for field in sorted(options.model_fields_set - _TAKES[pictured.name]):
-        # Generated clients send defaults, as if the caller chose them.
+        # Generated clients send default values as if the caller had set them.
         if getattr(options, field) not in (None, DiagramOptions.model_fields[field].default):
-            raise InvalidField.at(f"/{field}", f"is no option beside {pictured.name}")
+            raise InvalidField.at(f"/{field}", f"is not an option of {pictured.name}")
     if isinstance(pictured, CostPlanePicture) and len(options.batches or ()) != 2:
-        raise InvalidField.at("/batches", "must name the stored batches of two models, of the same rows")
+        raise InvalidField.at(
+            "/batches", "must name two stored batches: the predictions of two models for the same rows"
+        )
     return pictured
 
 
@@ -131,7 +133,7 @@ def read_pictured(options: DiagramOptions) -> BySizePicture | CostPlanePicture |
 
 
 def series_drawing(here: Context, name: str, query: SeriesPictureQuery) -> Callable[[], Drawn]:
-    """Read one measure over time, which may take long; what draws it raises ``NothingToDraw`` if it has no value."""
+    """Read one measure over time, which may take long, and return its drawing function."""
     whole = reader_of(here, here.process.monitors, name)
     key = query.measure or read_measures(whole.record.measures, whole.record.reduction or "binary")[0].key
     reader = narrowed(whole, key)
@@ -147,7 +149,7 @@ def series_drawing(here: Context, name: str, query: SeriesPictureQuery) -> Calla
 
 
 def window_drawing(here: Context, name: str, query: WindowPictureQuery, form: Format) -> Callable[[], Drawn]:
-    """Read the rows of a window, and give what draws their reliability diagram; raises ``NothingToDraw`` for none."""
+    """Read the rows of a window and return the drawing function; raises ``NothingToDraw`` if there are none."""
     reader = reader_of(here, here.process.monitors, name)
     window = window_of(reader.record, query.window)
     group = group_index(reader, query.group)
@@ -161,7 +163,7 @@ def window_drawing(here: Context, name: str, query: WindowPictureQuery, form: Fo
 
 
 def _alarms(reader: Reader, key: str) -> list[dict[str, Any]]:
-    """When alarms were raised that are about a measure, or about calibration as such."""
+    """Alarms about one measure or about calibration in general, with the times when they were raised."""
     raised = [(event.timestamp, event.data) for event in reader.raised() if isinstance(event.data, AlarmTold)]
     return [{"at": seconds(at), "rule": data.rule} for at, data in raised if data.measure in (None, key)]
 

@@ -1,4 +1,4 @@
-"""Problems over HTTP: every error becomes its problem document."""
+"""HTTP responses for errors: every error becomes a problem document."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from starlette.routing import Match
 from starlette.types import Receive, Scope, Send
 
 from backend.store.errors import StorageError, StoreFull, problem_of
-from backend.store.server.connection import UNAVAILABLE, StoreRefuses, kind_of
+from backend.store.server.connection import UNAVAILABLE, StoreRefuses, error_name
 from calibrant.errors import CalibrationError
 from schemas.problem_table import TABLE, problem
 from schemas.problems import Problem
 from service.formats.options import invalid_field
-from service.inference.errors import UNKNOWN_CALL, error_of, spoken_at
+from service.inference.errors import UNKNOWN_CALL, error_of, uses_protocol
 from service.web.visitor import is_page, refusal
 
 log = logging.getLogger(__name__)
 
 MEDIA_TYPE = "application/problem+json"
-#: Seconds after which a caller may try again when the store is away.
+#: Seconds after which a client may try again while the store is unavailable.
 RETRY_AFTER = "2"
-#: What goes with problems that do not bring headers of their own.
+#: Headers of problems that do not set headers of their own.
 _HEADERS: Mapping[str, Mapping[str, str]] = {
     "idempotency-in-progress": {"Retry-After": "1"},
     "too-many-streams": {"Retry-After": "5"},
@@ -37,19 +37,19 @@ _HEADERS: Mapping[str, Mapping[str, str]] = {
 }
 
 
-#: Details of the answers while the store refuses writes.
+#: Details of responses while Redis refuses writes.
 _REFUSALS = {
-    "MISCONF": "Redis cannot save to its disk, and so refuses changes; reads go on",
-    "READONLY": "Redis is a replica, and so refuses changes; reads go on",
-    "NOREPLICAS": "Redis has fewer replicas than it needs to accept changes; reads go on",
-    "LOADING": "Redis reads its file",
+    "MISCONF": "Redis cannot save to disk and refuses writes; reads are still possible",
+    "READONLY": "Redis is a read-only replica and refuses writes; reads are still possible",
+    "NOREPLICAS": "Redis has too few replicas and refuses writes; reads are still possible",
+    "LOADING": "Redis is loading its data",
 }
 
 
 class ProblemResponse(Response):
-    """A problem document; where another protocol is spoken at the path of the request, that protocol's error.
+    """A problem document; below the path of the inference protocol, an error of that protocol.
 
-    At the paths of the web page it is a page.
+    At the paths of the web page it is an HTML page.
     """
 
     def __init__(self, document: Problem, headers: Mapping[str, str] | None) -> None:
@@ -58,8 +58,8 @@ class ProblemResponse(Response):
         self._extra = headers
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer in the form that the path of the request calls for."""
-        if spoken_at(scope["path"]):
+        """Send the response in the form that the path of the request requires."""
+        if uses_protocol(scope["path"]):
             await error_of(self._document, self._extra)(scope, receive, send)
         elif is_page(scope["path"]):
             await refusal(self._document, self._extra, scope)(scope, receive, send)
@@ -68,37 +68,37 @@ class ProblemResponse(Response):
 
 
 def respond(document: Problem, headers: Mapping[str, str] | None = None) -> Response:
-    """Build the response of a problem."""
+    """Build the response for a problem."""
     return ProblemResponse(document, headers)
 
 
 def internal_error() -> Response:
-    """Build the response to an error that nothing else answers."""
-    return respond(problem("internal-error", "an error of the service, not of the request; it has been logged"))
+    """Build the response for an unexpected error."""
+    return respond(problem("internal-error", "the service failed; the error has been logged"))
 
 
 def refused(error: CalibrationError | StorageError) -> Response:
-    """Build the response to a refusal."""
+    """Build the response for a rejected request."""
     if isinstance(error, StorageError) and error.retry_after is not None:
         return respond(problem_of(error), {"Retry-After": str(error.retry_after)})
     return respond(problem_of(error), getattr(error, "headers", None) or _HEADERS.get(error.code))
 
 
-def away(error: Exception) -> Response:
-    """Build the response to a request that found no store, or one that cannot serve it now."""
-    log.warning("store away: %s", kind_of(error))
+def unavailable_response(error: Exception) -> Response:
+    """Build the response for a request that could not use the store."""
+    log.warning("store unavailable: %s", error_name(error))
     if isinstance(error, StoreRefuses) and error.kind == "OOM":
-        return refused(StoreFull("the store has no memory left; nothing was changed"))
+        return refused(StoreFull("Redis is out of memory; nothing was changed"))
     if isinstance(error, StoreRefuses):
-        why = _REFUSALS.get(error.kind, "Redis refuses the command")
-        detail = f"{why} ({error.kind}); nothing was changed that was not acknowledged"
+        why = _REFUSALS.get(error.kind, "Redis refused the command")
+        detail = f"{why} ({error.kind}); the request may not have been applied"
     else:
-        detail = "Redis cannot be reached; nothing was changed that was not acknowledged"
+        detail = "Redis cannot be reached; the request may not have been applied"
     return respond(problem("store-unavailable", detail), {"Retry-After": RETRY_AFTER})
 
 
 def install(app: FastAPI) -> None:
-    """Turn every error into a problem document."""
+    """Install handlers that turn every error into a problem document."""
 
     async def known(_: Request, error: Exception) -> Response:
         if not isinstance(error, CalibrationError | StorageError):
@@ -106,12 +106,12 @@ def install(app: FastAPI) -> None:
         return refused(error)
 
     async def unavailable(_: Request, error: Exception) -> Response:
-        return away(error)
+        return unavailable_response(error)
 
     async def parameters(_: Request, error: Exception) -> Response:
         if not isinstance(error, RequestValidationError):
             raise error
-        # A place begins with what it is part of: the path, the query or a header.
+        # The first part of a location is its source: the path, the query or a header.
         return respond(problem_of(invalid_field([{**e, "loc": e["loc"][1:]} for e in error.errors()])))
 
     async def http(request: Request, error: Exception) -> Response:
@@ -121,11 +121,11 @@ def install(app: FastAPI) -> None:
         if status == 405:
             headers = {"Allow": _allowed(request)}
         code = codes.get(status, "bad-request" if status < 500 else "internal-error")
-        is_unknown_call = code == "not-found" and spoken_at(request.scope["path"])
+        is_unknown_call = code == "not-found" and uses_protocol(request.scope["path"])
         return respond(problem(code, UNKNOWN_CALL if is_unknown_call else TABLE[code].title), headers)
 
     async def unexpected(_: Request, __: Exception) -> Response:
-        # Starlette raises the error again behind this answer, and the server logs it.
+        # Starlette raises the error again after this response, and the server logs it.
         return internal_error()
 
     app.add_exception_handler(CalibrationError, known)
@@ -138,9 +138,9 @@ def install(app: FastAPI) -> None:
 
 
 def _allowed(request: Request) -> str:
-    """The methods of a path, of all of its routes; each route alone knows of its own."""
+    """The methods of all routes that match the path; Starlette's own header covers a single route."""
     named = request.app.openapi()["paths"].get(request.url.path)
-    if named is not None:  # a path without parameters is itself alone, though a parameter could stand for its end
+    if named is not None:  # an exact path, even if a route with a parameter would match it too
         found = [method.upper() for method in named]
     else:
         methods = ("GET", "POST", "PUT", "PATCH", "DELETE")

@@ -1,4 +1,4 @@
-"""What one process of the API keeps: its connections, and in memory the keys and maps that it knows."""
+"""The shared state of one API process: connections, and API keys and maps in memory."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from backend.store.census import take_census
 from backend.store.errors import UnsuitableStore
 from backend.store.jobs.store import Watcher
 from backend.store.link import STALE_SECONDS, Change, Link
-from backend.store.server.connection import StoreAway, check_durability, check_master, connect, connect_async
+from backend.store.server.connection import StoreUnavailable, check_durability, check_master, connect, connect_async
 from backend.store.sessions import SessionStore
 from backend.telemetry.tracing import open_tracer
 from service.access import PATIENCE
 from service.callers import Keyring, Sessions
-from service.easel import Easel
+from service.drawing import DrawingQueue
 from service.guard import Bodies, Slots
 from service.metrics import Metrics
 from service.rates import Rates
@@ -31,27 +31,28 @@ from service.settings import Settings
 from service.shares import Addresses, Spools, Streams
 from service.web.environment import load
 
-#: Seconds that a start waits for the store; without it the service starts all the same.
+#: Seconds that the start waits for the store; afterwards the service starts without it.
 _START_SECONDS = 1.0
-#: Seconds that what listens to the store has to end.
+#: Seconds that background tasks have to end.
 _STOP_SECONDS = 2.0
-#: Seconds from the start to the loading of what draws.
+#: Seconds from the start until the drawing code is loaded.
 _PICTURES_LATER = 1.0
-#: Seconds that the store may take to answer when metrics are scraped.
+#: Seconds that the store may take to respond to a scrape of the metrics.
 _CENSUS_SECONDS = 1.0
 
 
 class Process:
     """The parts that all requests of a process share.
 
-    ``needs_key`` refuses a store without API keys. Raises ``MissingTelemetry`` if traces are configured without the
-    extra, ``UnreadableUrl`` for a URL that names no store, ``InvalidTargets`` for hosts or networks that are none.
+    With ``needs_key`` a store without API keys is rejected. Raises ``MissingTelemetry`` if tracing is configured
+    without the extra, ``UnreadableUrl`` for an invalid store URL, and ``InvalidTargets`` for invalid webhook hosts or
+    networks.
     """
 
     def __init__(self, settings: Settings, *, needs_key: bool = False) -> None:
         self.settings = settings
         self._needs_key = needs_key
-        self.link = Link(settings.redis_url, opened=self._read_anew, changed=self._hear)
+        self.link = Link(settings.redis_url, opened=self._read_anew, changed=self._handle_change)
         self.targets = settings.targets
         self.tracer = open_tracer("calibrant-api", settings.otlp_endpoint, os.environ)
         self.redis = connect(
@@ -61,11 +62,11 @@ class Process:
             gate=self.link.check_open,
         )
         self._counting = connect(settings.redis_url, timeout=_CENSUS_SECONDS, gate=self.link.check_open)
-        # Of the link itself: it opens the others' gate.
+        # For the link itself, which opens the gate of the other connections.
         self._probing = connect(settings.redis_url, timeout=STALE_SECONDS)
         self.addresses = Addresses(settings.max_connections_per_address, settings.trusted_proxies)
         self.keyring = Keyring()
-        # Without keys all that is stored is one tenant's, which has the whole budget.
+        # Without keys there is one tenant, which has the whole budget.
         self.budget = Budget(settings.redis_url, settings.store_budget, lambda: bool(self.keyring))
         self.quotas = replace(settings.quotas, budget=self.budget)
         self.metrics = Metrics(lambda: take_census(self._counting), settings.max_queued_jobs, self.budget)
@@ -75,21 +76,21 @@ class Process:
         self.bodies = Bodies(settings)
         self.spools = Spools(settings.max_spool_bytes)
         self.streams = Streams(settings.max_event_streams)
-        self.easel = Easel()
-        self._told = connect_async(settings.redis_url, timeout=STALE_SECONDS)
-        self.watcher = Watcher(self._told)
+        self.drawing = DrawingQueue()
+        self._notifications = connect_async(settings.redis_url, timeout=STALE_SECONDS)
+        self.watcher = Watcher(self._notifications)
         self.rates = Rates(settings.redis_url)
         kept = SessionStore(self.redis, idle=settings.session_idle, life=settings.session_life)
         self.sessions = Sessions(kept, self.keyring)
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Keep the link and settle the rates while the service runs."""
+        """Run the background tasks while the service runs."""
         parts = (self.link, self.rates, self.watcher, self.budget)
         tasks = [asyncio.create_task(part.run()) for part in parts]
         try:
             await self.link.settled(_START_SECONDS)
-            # Not waited for: requests are answered meanwhile.
+            # Not awaited, so that requests are answered meanwhile.
             warming = asyncio.create_task(self._warm())
             tasks.append(warming)
             try:
@@ -99,14 +100,14 @@ class Process:
         finally:
             for part in parts:
                 part.close()
-            # Each ends by itself soon; one that is cancelled while it connects by TLS leaves a connection that uvloop
+            # Each task ends soon on its own; cancelling one during a TLS handshake would leave a connection that uvloop
             # finds open when it closes.
             _, late = await asyncio.wait(tasks, timeout=_STOP_SECONDS)
             for task in late:
                 task.cancel()
             if late:
                 await asyncio.wait(late, timeout=_STOP_SECONDS)
-            await self._told.aclose()
+            await self._notifications.aclose()
             self.redis.close()
             self._counting.close()
             self._probing.close()
@@ -114,37 +115,39 @@ class Process:
                 await run_in_threadpool(self.tracer.close)
 
     async def _warm(self) -> None:
-        """Load what the first visitor would else wait for, the pages before the pictures on them."""
+        """Load what the first visitor would otherwise wait for: first the pages, then the drawing code."""
         await asyncio.to_thread(load)
-        # What draws takes half a second of the interpreter: whoever opens the page as soon as it is there goes before.
+        # Importing the drawing code blocks the interpreter for half a second; the first page goes before it.
         await asyncio.sleep(_PICTURES_LATER)
-        await self.easel.warm()
+        await self.drawing.warm()
 
     async def reach(self) -> None:
-        """Return once the store is known to answer; raises ``UnsuitableStore`` or ``StoreAway`` where it is not soon.
+        """Return once the store is known to respond; otherwise raise ``UnsuitableStore`` or ``StoreUnavailable``.
 
-        No thread is taken: the link asks the store all the time.
+        Uses no thread, because the link checks the store continuously.
         """
         if not await self.link.settled(PATIENCE):
-            raise self.link.refusal or StoreAway("the store is away")
+            raise self.link.refusal or StoreUnavailable("Redis cannot be reached")
 
     async def _read_anew(self) -> None:
-        # Not in the pool of threads of the requests, which may all wait for a store that is silent.
+        # Not in the thread pool of the requests, which may all be waiting for an unresponsive store.
         await asyncio.to_thread(self._check)
         self.maps.clear()
         await self._read_keys()
         if self._needs_key and not self.keyring:
-            raise UnsuitableStore("any address but loopback needs an API key; make one with calibrant keys create")
+            raise UnsuitableStore(
+                "listening on a non-loopback address needs an API key; create one with calibrant keys create"
+            )
 
     def _check(self) -> None:
         check_master(self._probing)
         check_durability(self._probing)
 
-    async def _hear(self, change: Change) -> None:
+    async def _handle_change(self, change: Change) -> None:
         if change.what == "keys":
             await self._read_keys()
         else:
-            self.maps.hear(change)
+            self.maps.handle_change(change)
 
     async def _read_keys(self) -> None:
         self.keyring.read(await asyncio.to_thread(ApiKeyStore(self._probing).all))

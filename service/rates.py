@@ -1,8 +1,8 @@
-"""Rate limits: each key's requests of the current minute, settled with the other processes every tenth of a second.
+"""Rate limits: the requests of each key in the current minute, synchronized between processes every 0.1 s.
 
-A process admits a request by what it knows: the count of all processes when it last settled, and its own
-since. So a limit is passed by at most what the other processes admit in a tenth of a second, and no request
-waits for the store.
+A process admits a request based on the total of all processes at the last synchronization plus its own requests since
+then. So a limit is exceeded by at most the requests that other processes admit in 0.1 s, and no request waits for the
+store.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from backend.store.api_keys import WINDOW, add_requests
-from backend.store.server.connection import UNAVAILABLE, AsyncRedis, connect_async, kind_of
+from backend.store.server.connection import UNAVAILABLE, AsyncRedis, connect_async, error_name
 
 log = logging.getLogger(__name__)
 
-#: Seconds between two settlements.
+#: Seconds between two synchronizations.
 SETTLE_SECONDS = 0.1
 
 
 class Allowance(NamedTuple):
-    """What is left of a limit: ``remaining`` requests until ``reset`` seconds from now."""
+    """The state of a limit: ``remaining`` requests until ``reset`` seconds from now."""
 
     allowed: bool
     limit: int
@@ -46,7 +46,7 @@ class _Count:
 
 
 class Rates:
-    """The counts of one process."""
+    """The request counts of one process."""
 
     def __init__(self, redis_url: str) -> None:
         self._redis_url = redis_url
@@ -54,7 +54,7 @@ class Rates:
         self._closed = False
 
     def admit(self, key_id: str, limit: int) -> Allowance:
-        """Count a request of a key, unless it has none left."""
+        """Count a request of a key, unless it has reached its limit."""
         now = time.time()
         window = int(now) // WINDOW
         count = self._counts.get(key_id)
@@ -66,7 +66,7 @@ class Rates:
         return Allowance(left > 0, limit, max(left - 1, 0), (window + 1) * WINDOW - int(now))
 
     async def run(self) -> None:
-        """Settle until closed or cancelled."""
+        """Synchronize until closed or cancelled."""
         redis = connect_async(self._redis_url)
         try:
             while not self._closed:
@@ -74,12 +74,12 @@ class Rates:
                 try:
                     await self._settle(redis)
                 except (*UNAVAILABLE, OSError) as error:
-                    log.debug("rates: not settled (%s)", kind_of(error))
+                    log.debug("rates: not synchronized (%s)", error_name(error))
         finally:
             await redis.aclose()
 
     def close(self) -> None:
-        """Have ``run`` end."""
+        """Make ``run`` end."""
         self._closed = True
 
     async def _settle(self, redis: AsyncRedis) -> None:
@@ -95,6 +95,6 @@ class Rates:
                 count.pending -= sent[key_id, window]
 
     def _forget(self, window: int) -> None:
-        """Drop the counts of minutes that are over: whoever comes once must not be remembered for good."""
+        """Drop the counts of past minutes, so that a key that was used once does not occupy memory forever."""
         for key_id in [key_id for key_id, count in self._counts.items() if count.window < window]:
             del self._counts[key_id]

@@ -1,4 +1,4 @@
-"""Whole reports over HTTP: evaluated here or by a job, and written as one HTML file."""
+"""HTML reports over HTTP: computed directly or as a job, as one self-contained file."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ from service.formats.media import HTML
 from service.html import SEALED
 from service.jobs import settle
 
-#: The options of an evaluation by which the report can be made again.
+#: Evaluation options that suffice to reproduce the report.
 _OPTIONS = ("batch", "reduction", "classes", "map", "measures", "diagrams", "interval", "resamples", "seed")
 
 
 class Whole(NamedTuple):
-    """A whole report, and what it is of."""
+    """A full report and its subject."""
 
     report: dict[str, Any]
     subject: ReportSubject
 
 
 def report_at_once(here: Context, arrays: Arrays, options: EvaluateOptions) -> Whole | JobRecord:
-    """The whole report of one batch, or the job that makes it."""
+    """Evaluate the full report of one batch, or create a job for it."""
     made = report_or_queue(here, arrays, options)
     if isinstance(made, JobRecord):
         return made
@@ -43,7 +43,7 @@ def report_at_once(here: Context, arrays: Arrays, options: EvaluateOptions) -> W
 
 
 async def report_response(here: Context, arrays: Arrays, options: EvaluateOptions) -> Response:
-    """The whole report of one batch as HTML, or the answer of the job that makes it."""
+    """The full report of one batch as HTML, or the response of its job."""
     made = await run_in_threadpool(report_at_once, here, arrays, options)
     if isinstance(made, Whole):
         return await report_page(here, made)
@@ -59,23 +59,23 @@ async def report_response(here: Context, arrays: Arrays, options: EvaluateOption
 def subject_of(
     spec: EvaluateSpec, *, weights: str | None, scale: Scale = "probability", when: datetime | None = None
 ) -> ReportSubject:
-    """What the report of an evaluation is of, and how it is made again."""
+    """The subject of the report of an evaluation, and the options that reproduce it."""
     options = {name: getattr(spec, name) for name in _OPTIONS}
     options["maps"] = None if spec.maps is None else [contestant.name for contestant in spec.maps]
     return ReportSubject(
-        name="the rows sent" if spec.batch is None else spec.batch,
+        name="the submitted rows" if spec.batch is None else spec.batch,
         version=calibrant.__version__,
         when=when or datetime.now(UTC),
         options={name: value for name, value in options.items() if value is not None},
         weights=weights,
         map=spec.map,
         scale=scale,
-        origin="those of the request" if spec.batch is None else f"those of the batch {spec.batch}",
+        origin="submitted with the request" if spec.batch is None else f"those of the batch {spec.batch}",
     )
 
 
 def has_report(record: JobRecord) -> bool:
-    """Whether a job has come to the report of one batch."""
+    """Whether the result of a job is the report of one batch."""
     return "measures" in (record.result or {}).get("report", {})
 
 
@@ -89,13 +89,13 @@ def whole_of(here: Context, record: JobRecord) -> Whole:
 
 
 async def report_page(here: Context, made: Whole) -> Response:
-    """The report as one HTML file, its diagrams drawn when it is their turn."""
+    """The report as one HTML file; its diagrams are drawn when it is their turn."""
     text = await here.draw(partial(standalone, *made))
     return Response(text, headers={**SEALED, "Vary": "Accept"}, media_type=HTML)
 
 
 def _reading(here: Context, batch_id: str | None) -> tuple[str | None, Scale]:
-    """What the weights of a batch count, and its scale, as far as it is still there."""
+    """The meaning of a batch's weights (None without weights) and its scale; defaults if the batch is gone."""
     try:
         record = here.store.batches.record(batch_id or "")
     except UnknownBatch:

@@ -1,4 +1,4 @@
-"""How a request reaches its endpoint: once per idempotency key, HEAD as GET, and short calls past FastAPI."""
+"""Routing: idempotency keys, HEAD requests, and a shortcut for short calls."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ from service.errors import InvalidField
 from service.formats.body import bounded
 from service.formats.payload import Body
 from service.headers import Preferences, read_headers
-from service.problems import away, refused
+from service.problems import refused, unavailable_response
 
-# --- ``Idempotency-Key``: a POST that is sent again is answered again, and done once
+# --- ``Idempotency-Key``: a repeated POST gets the same response, and takes effect once
 #
-# ``APIRouter(route_class=Idempotent)`` gives it to every POST of a router. What a route makes gets its ids from
-# ``Context.new_id``, which under a key gives the same ids however often the request is run.
+# ``APIRouter(route_class=Idempotent)`` applies it to every POST of a router. Routes take the ids of new objects from
+# ``Context.new_id``, which returns the same ids for the same key.
 
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 
 _KEY = re.compile(r"[\x21-\x7e]{1,255}")
-#: The headers of an answer that are kept with it.
+#: Response headers that are stored with the response.
 _KEPT = (
     "content-type",
     "location",
@@ -52,13 +52,13 @@ _PARAMETER = {
     "name": "Idempotency-Key",
     "in": "header",
     "required": False,
-    "description": "The same key and request get the same answer, and what it does is done once.",
+    "description": "A repeated request with the same key gets the same response and takes effect only once.",
     "schema": {"type": "string", "pattern": "^[!-~]{1,255}$"},
 }
 
 
 class Idempotent(APIRoute):
-    """A route whose POSTs honour the header ``Idempotency-Key``."""
+    """A route whose POST requests support the header ``Idempotency-Key``."""
 
     def __init__(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
         if "POST" in (options.get("methods") or ()):
@@ -68,11 +68,11 @@ class Idempotent(APIRoute):
         super().__init__(path, endpoint, **options)
 
     def own_handler(self) -> Handler:
-        """What answers a request, keys aside."""
+        """The handler without idempotency."""
         return super().get_route_handler()
 
     def get_route_handler(self) -> Handler:
-        """The handler, which for a key is called once."""
+        """The handler, which runs once per key."""
         handle = self.own_handler()
 
         async def once(request: Request) -> Response:
@@ -84,7 +84,7 @@ class Idempotent(APIRoute):
 
 def _read(values: Sequence[str]) -> str:
     if len(values) > 1 or not _KEY.fullmatch(values[0]):
-        raise InvalidField("the header Idempotency-Key must stand once and hold 1 to 255 visible ASCII characters")
+        raise InvalidField("the header Idempotency-Key must occur once and contain 1 to 255 visible ASCII characters")
     return values[0]
 
 
@@ -99,7 +99,7 @@ async def _once(handle: Handler, request: Request, key: str) -> Response:
     try:
         response = await handle(request)
     except Exception as error:
-        with contextlib.suppress(*UNAVAILABLE):  # then the lease runs out
+        with contextlib.suppress(*UNAVAILABLE):  # then the lease expires
             await run_in_threadpool(_refused, here, held, error)
         raise
     await run_in_threadpool(_answered, here, held, response)
@@ -109,7 +109,7 @@ async def _once(handle: Handler, request: Request, key: str) -> Response:
 def _reserve(here: Context, key: str, request: Request, body: Body) -> Reservation | StoredAnswer:
     here.check_room()
     settings = here.settings
-    # A request may wait for its job as well as work.
+    # A request may wait for its job in addition to its own work.
     lease = settings.idempotency_lease + settings.max_wait
     return here.store.idempotency.reserve(
         key, _fingerprint(request, body, here.prefer), ttl=settings.idempotency_ttl, lease=lease
@@ -117,9 +117,9 @@ def _reserve(here: Context, key: str, request: Request, body: Body) -> Reservati
 
 
 def _fingerprint(request: Request, body: Body, prefer: Preferences) -> str:
-    """What makes two requests the same: method, path, query, content type and coding, body.
+    """A digest of what makes two requests equal: method, path, query, content type and encoding, and body.
 
-    And whether a job is preferred: a map made at once and one made by a job have different ids.
+    It includes the preference for a job, because a map fitted directly and one fitted by a job have different ids.
     """
     headers = request.headers
     parts = (
@@ -137,10 +137,10 @@ def _fingerprint(request: Request, body: Body, prefer: Preferences) -> str:
 
 
 def _answered(here: Context, held: Reservation, response: Response) -> None:
-    """Keep an answer; one of an error of ours, or too large to keep, is made anew for who asks again."""
+    """Store a response; after a server error, or if it is too large to store, a repeated request runs again."""
     store, ttl = here.store.idempotency, here.settings.idempotency_ttl
     kept = {name: response.headers[name] for name in _KEPT if name in response.headers}
-    body = getattr(response, "body", None)  # none where it is streamed
+    body = getattr(response, "body", None)  # streamed responses have none
     answer = None if body is None or response.status_code >= 500 else pack(response.status_code, kept, bytes(body))
     if answer is None:
         store.leave(held, ttl=ttl)
@@ -149,7 +149,7 @@ def _answered(here: Context, held: Reservation, response: Response) -> None:
 
 
 def _refused(here: Context, held: Reservation, error: Exception) -> None:
-    """A request that was refused did nothing: its key is free, also for a mended one."""
+    """Release the key of a rejected request, which had no effect, so that a corrected request may use it."""
     store, ttl = here.store.idempotency, here.settings.idempotency_ttl
     if isinstance(error, CalibrationError | StorageError) and problem_of(error).status < 500:
         store.free(held, ttl=ttl)
@@ -158,7 +158,7 @@ def _refused(here: Context, held: Reservation, error: Exception) -> None:
 
 
 def _again(body: Body, receive: Receive) -> Receive:
-    """Give a body that was read already, then whatever comes after it."""
+    """Receive a body that was already read, then whatever follows it."""
     first: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def received() -> Message:
@@ -167,14 +167,14 @@ def _again(body: Body, receive: Receive) -> Receive:
     return received
 
 
-# --- HEAD wherever GET is: the same answer without its body (RFC 9110, 9.3.2)
+# --- HEAD for every GET route: the same response without its body (RFC 9110, section 9.3.2)
 
-#: What the scope of a HEAD holds: an answer without an end need not begin.
+#: Marks the scope of a HEAD request: an endless response need not start.
 HEAD_ONLY = "calibrant.head"
 
 
 class HeadAsGet:
-    """ASGI middleware that has a HEAD answered as a GET, and keeps the body back."""
+    """ASGI middleware that processes HEAD as GET and drops the body."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -190,26 +190,26 @@ class HeadAsGet:
                 message = {**message, "body": b""}
             await send(message)
 
-        # The server measures the answer by the method of its own scope.
+        # The server determines the body length by the method in its own scope.
         inner = {**scope, "method": "GET", HEAD_ONLY: True}
         try:
             await self._app(inner, receive, without_body)
         finally:
-            # What the router noted is read by those around.
+            # Outer middleware reads what the router sets.
             scope.update({name: inner[name] for name in _NOTED if name in inner})
 
 
 _NOTED = ("route", "endpoint", "path_params")
 
 
-# --- Calls that are answered past FastAPI: their paths have no parameters, and their work is shorter than the way to it
+# --- A shortcut around FastAPI for paths without parameters whose work is shorter than the overhead
 #
-# Matching the route, solving its dependencies and the stacks of contexts around it take half of the time of a
-# ``POST /calibrate`` of ten scores. Such a route is still FastAPI's in the OpenAPI document, and for other methods.
+# Route matching, dependency injection and FastAPI's context stacks take half of the time of a ``POST /calibrate`` of
+# ten scores. The OpenAPI document and other methods still use FastAPI's route.
 
 
 class Direct(Idempotent):
-    """A route whose endpoint takes the request alone."""
+    """A route whose endpoint takes only the request."""
 
     def own_handler(self) -> Handler:
         """The endpoint itself."""
@@ -229,7 +229,7 @@ class Shortcut:
         }
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a call of a direct route; pass on every other."""
+        """Handle a request of a direct route; pass on any other."""
         found = self._handlers.get((scope["method"], scope["path"])) if scope["type"] == "http" else None
         if found is None:
             await self._app(scope, receive, send)
@@ -240,5 +240,5 @@ class Shortcut:
         except (CalibrationError, StorageError) as error:
             response = refused(error)
         except UNAVAILABLE as error:
-            response = away(error)
+            response = unavailable_response(error)
         await response(scope, receive, send)

@@ -1,4 +1,4 @@
-"""Running the API under uvicorn."""
+"""Run the API with uvicorn."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ from service.connections import Connection
 from service.process import Process
 from service.settings import Settings, is_loopback
 
-#: Exit status of what must be set right by hand: to start it again mends nothing.
+#: Exit status for invalid settings, which a restart does not fix.
 REFUSED = 2
 
 
 class Server(uvicorn.Server):
-    """A server that ends what waits for jobs before it waits for what is under way.
+    """A server that first ends requests that wait for jobs, and then waits for the requests in progress.
 
-    It stops by itself where the store, once it is reached for the first time, must not be used.
+    It stops by itself if the store turns out to be unsuitable when it is reached for the first time.
     """
 
     @property
     def process(self) -> Process:
-        """What the requests share."""
+        """The shared state of the process."""
         return self.config.app.state.process  # type: ignore[no-any-return, union-attr]
 
     @property
     def refusal(self) -> str | None:
-        """Why the store must not be used."""
+        """The reason why the store must not be used."""
         link = self.process.link
         return None if link.reached or link.refusal is None else link.refusal.detail
 
@@ -48,9 +48,10 @@ class Server(uvicorn.Server):
 
 
 def run_api(settings: Settings, *, host: str, port: int, socket_fd: int | None = None) -> None:
-    """Serve until SIGTERM or SIGINT; the store may come later. ``socket_fd`` is a socket that listens already.
+    """Serve until SIGTERM or SIGINT; the store may start later. ``socket_fd`` is a listening socket.
 
-    Exits with ``REFUSED`` where the store must not be used: it evicts, or an open address needs a key and it has none.
+    Exits with ``REFUSED`` if the store must not be used: it evicts keys, or the address is not loopback and there is no
+    API key.
     """
     try:
         app = create_app(settings, needs_key=not is_loopback(host))
@@ -73,7 +74,7 @@ def run_api(settings: Settings, *, host: str, port: int, socket_fd: int | None =
         forwarded_allow_ips=settings.trusted_proxies,
         timeout_graceful_shutdown=settings.drain_seconds,
     )
-    # What was imported stays for good: the collector need not walk it over and over between requests.
+    # Imported objects live until the process ends, so exclude them from garbage collection.
     gc.collect()
     gc.freeze()
     gc.enable()

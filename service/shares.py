@@ -1,4 +1,4 @@
-"""What the requests of a process share: amounts of which no tenant and no API key can take all, and connections."""
+"""Resources shared by the requests of a process, limited per tenant, API key and address."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 from service.callers import LOCAL, Caller
 from service.errors import SpoolFull, TooManyStreams
 
-# --- Amounts that the requests of a process share, such that no tenant and no API key can take all of them
+# --- Amounts of which a single tenant or API key can take only a part
 
 
 class Exhausted(Exception):
-    """What was to be taken is not free: ``holder`` has at most ``most`` of it."""
+    """The limit is reached: ``holder`` may have at most ``most``."""
 
     def __init__(self, holder: str, most: int) -> None:
         super().__init__(f"{holder} may have at most {most}")
@@ -28,9 +28,9 @@ class Exhausted(Exception):
 
 
 class Shares:
-    """``total`` of something. A tenant holds at most half of it and, with ``by_key``, an API key at most a quarter.
+    """``total`` units of a resource; a tenant may hold half of them and, with ``by_key``, an API key a quarter.
 
-    A tenant and a key may always hold ``least``, as far as there is that much: the half of one place is one place.
+    A tenant and a key may always hold ``least`` units, if there are that many: half of one is one.
     Without API keys there is one tenant, which may hold everything.
     """
 
@@ -43,7 +43,7 @@ class Shares:
         self._lock = Lock()
 
     def take(self, caller: Caller, amount: int = 1, *, total: int | None = None) -> None:
-        """Take so much, all or nothing; raises ``Exhausted``. ``total`` stands for one that changes."""
+        """Take units, all or none; raises ``Exhausted``. ``total`` overrides a total that changes."""
         with self._lock:
             whole = self._total if total is None else total
             for holder, key, part in self._bounds(caller):
@@ -55,7 +55,7 @@ class Shares:
             self._add(caller, amount)
 
     def give_back(self, caller: Caller, amount: int = 1) -> None:
-        """Give back what was taken."""
+        """Return units."""
         with self._lock:
             self._add(caller, -amount)
 
@@ -65,11 +65,11 @@ class Shares:
             held = self._held.get(key, 0) + amount
             if held:
                 self._held[key] = held
-            else:  # whoever comes once must not be remembered for good
+            else:  # callers must not occupy memory forever
                 self._held.pop(key, None)
 
     def _bounds(self, caller: Caller) -> list[tuple[str, tuple[str, str], int]]:
-        """Who holds what a caller takes, and which part of the whole it may hold."""
+        """The limits that apply to a caller: its name, its key in the counts, and the divisor of the total."""
         if caller == LOCAL:
             return []
         bounds = [("the tenant", ("tenant", caller.tenant), 2)]
@@ -78,34 +78,34 @@ class Shares:
         return bounds
 
 
-# --- How many event streams a process holds open, and who holds them
+# --- Event streams
 
 
 class Streams:
-    """The event streams of a process: a tenant has at most half of them, an API key at most a quarter."""
+    """The event streams of a process: a tenant may have half of them, an API key a quarter."""
 
     def __init__(self, most: int) -> None:
         self._shares = Shares(most, by_key=True)
 
     def take(self, caller: Caller) -> None:
-        """Take one; raises ``TooManyStreams``."""
+        """Take one stream; raises ``TooManyStreams``."""
         try:
             self._shares.take(caller)
         except Exhausted as full:
-            raise TooManyStreams(f"{full.holder} may have {full.most} event streams open, and has them") from full
+            raise TooManyStreams(f"{full.holder} has reached the limit of {full.most} open event streams") from full
 
     def give_back(self, caller: Caller) -> None:
-        """Give one back."""
+        """Return one stream."""
         self._shares.give_back(caller)
 
 
-# --- The temporary files of requests, which all together take no more than their volume has free
+# --- Temporary files, which together must fit into the free space of their volume
 
 
 class Spools:
-    """The room for temporary files on the volume of ``tempfile.gettempdir()``, of which a tenant has at most half.
+    """The space for temporary files on the volume of ``tempfile.gettempdir()``; a tenant may use half of it.
 
-    ``most`` is less than what the volume has free, or 0.
+    ``most`` limits the space further; 0 means the free space of the volume.
     """
 
     def __init__(self, most: int = 0) -> None:
@@ -116,7 +116,7 @@ class Spools:
 
     @contextlib.contextmanager
     def spool(self, caller: Caller) -> Iterator[Spool]:
-        """Room for one file, given back on the way out."""
+        """Space for one file, released at the end of the context."""
         spool = Spool(self, caller)
         try:
             yield spool
@@ -124,31 +124,31 @@ class Spools:
             spool.give_back()
 
     def reserve(self, caller: Caller, more: int) -> None:
-        """Reserve room; raises ``SpoolFull``."""
+        """Reserve space; raises ``SpoolFull``."""
         try:
-            # Other programs write there too: what is free is looked at each time.
+            # Other programs write to the volume too, so check the free space each time.
             free = shutil.disk_usage(tempfile.gettempdir()).free
         except OSError as error:
-            raise SpoolFull("no folder for temporary files can be written to") from error
+            raise SpoolFull("no folder for temporary files is writable") from error
         room = free + self._written
         try:
             self._shares.take(caller, more, total=min(room, self._most) if self._most else room)
         except Exhausted as full:
-            raise SpoolFull(f"{full.holder} may have at most {full.most} bytes of temporary files now") from full
+            raise SpoolFull(f"{full.holder} may currently have at most {full.most} bytes of temporary files") from full
 
     def give_back(self, caller: Caller, reserved: int, written: int) -> None:
-        """Give back the room of a file that is no longer there."""
+        """Release the space of a deleted file."""
         self.count(-written)
         self._shares.give_back(caller, reserved)
 
     def count(self, written: int) -> None:
-        """Count bytes that have been written, and so are not free any more."""
+        """Count written bytes, which are no longer free."""
         with self._lock:
             self._written += written
 
 
 class Spool:
-    """The room of one temporary file."""
+    """The space of one temporary file."""
 
     def __init__(self, spools: Spools, caller: Caller) -> None:
         self._spools = spools
@@ -157,31 +157,31 @@ class Spool:
         self._written = 0
 
     def reserve(self, size: int) -> None:
-        """Have room for a file of so many bytes in all; raises ``SpoolFull``."""
+        """Reserve space for a file of this size; raises ``SpoolFull``."""
         if size > self._reserved:
             self._spools.reserve(self._caller, size - self._reserved)
             self._reserved = size
 
     def grow(self, size: int) -> None:
-        """Have room for, and count as written, a file that grows to so many bytes; raises ``SpoolFull``."""
+        """Reserve space for, and count as written, a file that grows to this size; raises ``SpoolFull``."""
         self.reserve(size)
         self._spools.count(size - self._written)
         self._written = size
 
     def give_back(self) -> None:
-        """Give it back."""
+        """Release the space."""
         self._spools.give_back(self._caller, self._reserved, self._written)
         self._reserved = self._written = 0
 
 
-# --- How many connections each address holds with one process
+# --- Connections per address
 
-#: Of an IPv6 address a provider gives each customer at least the last 64 bits.
+#: Providers assign each customer at least the last 64 bits of an IPv6 address.
 _IPV6_PREFIX = 64
 
 
 class Addresses:
-    """The addresses of the clients that are connected; ``most`` is 0 for no bound, and ``proxies`` are exempt."""
+    """The addresses of connected clients; ``most`` 0 means no limit, and ``proxies`` are exempt."""
 
     def __init__(self, most: int, proxies: str) -> None:
         self._most = most
@@ -191,8 +191,8 @@ class Addresses:
     def open(self, address: str | None) -> str | None:
         """Count a connection from an address.
 
-        Returns the name under which it is counted, to be given to ``close``; None if the address is exempt. Raises
-        ``ConnectionRefusedError`` if the address has as many connections as one may have.
+        Returns the name under which it is counted, to be passed to ``close``; None if the address is exempt. Raises
+        ``ConnectionRefusedError`` if the address has reached its limit.
         """
         if not self._most or address is None or address in self._proxies:
             return None
@@ -213,7 +213,7 @@ class Addresses:
 
 
 def _network(address: str) -> str:
-    """An IPv4 address itself; of an IPv6 address the network that one customer has."""
+    """An IPv4 address itself; for an IPv6 address the network of one customer."""
     if ":" not in address:
         return address
     try:

@@ -1,4 +1,4 @@
-"""A whole service on one machine: the store, a worker and the API as children of this process."""
+"""A complete service on one machine: the store, a worker and the API as child processes."""
 
 from __future__ import annotations
 
@@ -24,37 +24,37 @@ from backend.store.processes import spawn, stop
 from backend.store.server.embedded import embedded
 from service.settings import is_loopback
 
-# --- Child processes that are started again whenever they end, after pauses that grow
+# --- Child processes that are restarted whenever they end, with increasing pauses
 
 log = logging.getLogger(__name__)
 
-#: Exit status of a command that refused its settings; another start would end in the same way.
+#: Exit status of a command with invalid settings, which a restart does not fix.
 SETTINGS_REFUSED = 2
-#: Seconds after which a running child counts as healthy, so that its next end is its first again.
+#: Seconds after which a running child counts as healthy, so that the pauses start over.
 HEALTHY_SECONDS = 60.0
-#: Seconds of the first pause before a start, and of the longest.
+#: Seconds of the first and of the longest pause before a restart.
 PAUSES = (0.1, 5.0)
 
 
 class SettingsRefused(Exception):
-    """A child ended because its settings were refused."""
+    """A child ended because its settings are invalid."""
 
 
 class Backoff:
-    """The pauses before the starts of one child: each twice the last, up to a limit, with jitter."""
+    """The pauses before the restarts of one child: each twice the previous one, up to a limit, with jitter."""
 
     def __init__(self) -> None:
         self._failures = 0
 
     def pause(self, lived: float) -> float:
-        """Seconds to wait before the next start of a child that ran for ``lived`` seconds."""
+        """Seconds to wait before restarting a child that ran for ``lived`` seconds."""
         self._failures = 1 if lived >= HEALTHY_SECONDS else self._failures + 1
         first, longest = PAUSES
         return min(first * 2.0 ** min(self._failures - 1, 16), longest) * random.uniform(0.5, 1.0)  # noqa: S311 - jitter
 
 
 class Child:
-    """One child process. ``start`` starts it, again and again; ``process`` is the one that runs already, if any."""
+    """One child process; ``start`` starts it, and ``process`` is a process that is already running, if any."""
 
     def __init__(
         self, name: str, start: Callable[[], subprocess.Popen[bytes]], process: subprocess.Popen[bytes] | None = None
@@ -67,20 +67,20 @@ class Child:
         self.process = start() if process is None else process
 
     def mend(self) -> None:
-        """Start the child again if it has ended and its pause is over; raises ``SettingsRefused``."""
+        """Restart the child if it has ended and its pause is over; raises ``SettingsRefused``."""
         if self.process.poll() is None:
             return
         now = time.monotonic()
         if self._again is None:
             status = self.process.returncode
             if status == SETTINGS_REFUSED:
-                raise SettingsRefused(f"{self._name} refused its settings and ended with status {status}")
+                raise SettingsRefused(f"{self._name} rejected its settings and ended with status {status}")
             self._wait(now, f"ended with status {status}")
         elif now >= self._again:
             self._born = now
             try:
                 self.process = self._start()
-            except OSError as error:  # no memory or no process left for now, or the program is being replaced
+            except OSError as error:  # out of memory or processes, or the program is being replaced
                 self._wait(now, f"could not be started ({error.strerror or type(error).__name__})")
             else:
                 self._again = None
@@ -88,20 +88,20 @@ class Child:
     def _wait(self, now: float, why: str) -> None:
         pause = self._backoff.pause(now - self._born)
         self._again = now + pause
-        log.warning("serve: %s %s; it is started again in %.2f s", self._name, why, pause)
+        log.warning("serve: %s %s; restarting in %.2f s", self._name, why, pause)
 
 
-# --- The whole service on one machine: the store, a worker and the API, as children of this process
+# --- The complete service
 
-#: Seconds beyond those that what is under way has to end, in which the API and the worker end themselves.
+#: Seconds beyond the drain time that the API and the worker have to end.
 _PATIENCE = 5.0
-#: Seconds that those are where no setting says it.
+#: Default drain time in seconds.
 _DRAIN_SECONDS = 10.0
 
 
 @dataclass
 class Stack:
-    """What runs. ``url`` is where the API listens."""
+    """The running service; ``url`` is the address of the API."""
 
     url: str
     _store: Child | None
@@ -110,21 +110,21 @@ class Stack:
 
     @property
     def store(self) -> subprocess.Popen[bytes] | None:
-        """The embedded store's process; None where the store is another's."""
+        """The process of the embedded store; None if an external store is used."""
         return None if self._store is None else self._store.process
 
     @property
     def api(self) -> subprocess.Popen[bytes]:
-        """The API's process."""
+        """The process of the API."""
         return self._api.process
 
     @property
     def worker(self) -> subprocess.Popen[bytes]:
-        """The worker's process."""
+        """The process of the worker."""
         return self._worker.process
 
     def mend(self) -> None:
-        """Start again whatever has ended, on the same data and the same address; raises ``SettingsRefused``."""
+        """Restart every process that has ended, with the same data and address; raises ``SettingsRefused``."""
         for child in (self._store, self._api, self._worker):
             if child is not None:
                 child.mend()
@@ -143,10 +143,10 @@ def stack(
     log_format: str = "auto",
     inherited: Mapping[str, str] | None = None,
 ) -> Iterator[Stack]:
-    """Start everything; on the way out stop it in the order API, worker, store, and wait for each.
+    """Start everything; at the end of the context stop the API, the worker and the store, in this order.
 
-    The children see the environment ``inherited``, by default this process's. The URL of the store
-    travels in it, not on the command lines that all can read.
+    The children get the environment ``inherited``, by default that of this process. It contains the URL of the store,
+    because command lines are readable by all users.
     """
     with contextlib.ExitStack() as started:
         listener = started.enter_context(contextlib.closing(_listen(host, port)))
@@ -156,7 +156,7 @@ def stack(
             store_log = started.enter_context((data / "redis.log").open("ab"))
             server = started.enter_context(embedded(data, log=store_log))
             redis_url, store = server.url, Child("the store", server.start, server.process)
-            # Here and now; of a store of another's, which may be away, the API asks it when it can.
+            # Check now; with an external store, which may be unavailable, the API checks once it is reached.
             _refuse_open_bind(host, redis_url)
         environment = dict(os.environ if inherited is None else inherited) | {
             "CALIBRANT_REDIS_URL": redis_url,
@@ -176,7 +176,7 @@ def stack(
 
 
 def _command(*arguments: str) -> list[str]:
-    # -P: a schemas.py in the working directory must not stand in for the package.
+    # -P: a schemas.py in the working directory must not shadow the package.
     return [sys.executable, "-P", "-m", "calibrant.cli", *arguments]
 
 
@@ -190,7 +190,7 @@ def _api(environment: dict[str, str], log: IO[bytes] | None, listener: socket.so
 
 
 def _refuse_open_bind(host: str, redis_url: str) -> None:
-    """Refuse an address that others can reach as long as there is no API key."""
+    """Reject an address that other machines can reach if there is no API key."""
     if is_loopback(host):
         return
     from backend.store.api_keys import ApiKeyStore
@@ -199,12 +199,13 @@ def _refuse_open_bind(host: str, redis_url: str) -> None:
     with contextlib.closing(connect(redis_url)) as redis:
         if not ApiKeyStore(redis).any():
             raise typer.BadParameter(
-                "any address but loopback needs an API key; make one with calibrant keys create", param_hint="--host"
+                "listening on a non-loopback address needs an API key; create one with calibrant keys create",
+                param_hint="--host",
             )
 
 
 def _listen(host: str, port: int) -> socket.socket:
-    """Listen before the API starts: a port in use fails at once, and early requests wait for it."""
+    """Listen before the API starts: a port in use fails immediately, and early requests wait for the API."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     try:
@@ -222,18 +223,18 @@ def _url(listener: socket.socket) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-# --- ``calibrant serve``: the store, a worker and the API, until a signal stops them
+# --- ``calibrant serve``
 
-#: Seconds between two looks at the children.
+#: Seconds between two checks of the children.
 _LOOK_SECONDS = 0.1
 
 
 def serve_all(
     *, host: str, port: int, data: Path, redis_url: str | None, device: str, level: str, log_format: str
 ) -> None:
-    """Run the stack until SIGINT or SIGTERM, and start again whatever ends of it.
+    """Run the service until SIGINT or SIGTERM, and restart processes that end.
 
-    Exits with 1 if the port or the data folder is not available, and with 2 if a child refuses its settings.
+    Exits with 1 if the port or the data folder is not available, and with 2 if a child rejects its settings.
     """
     stopped = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -249,7 +250,9 @@ def serve_all(
             level=level,
             log_format=log_format,
         ) as running:
-            typer.echo(f"Calibrant listens on {running.url} (documentation: {running.url}/docs). Ctrl-C stops it.")
+            typer.echo(
+                f"Calibrant is running at {running.url} (API reference: {running.url}/docs). Press Ctrl-C to stop."
+            )
             while not stopped.wait(_LOOK_SECONDS):
                 running.mend()
     except SettingsRefused as error:

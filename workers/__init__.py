@@ -1,1 +1,1 @@
-"""The RQ workers: they do the long work that the service puts into the queue."""
+"""The RQ workers, which run the jobs that the service queues."""

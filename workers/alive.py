@@ -1,4 +1,4 @@
-"""Is a supervisor of this host alive: the health check of a worker's container. Exits with 0 if so, else with 1."""
+"""Health check of a worker container: exits with 0 if a supervisor of this host is alive, else with 1."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from backend.store.server.connection import UNAVAILABLE, connect
 
 
 def alive(redis_url: str, host: str) -> bool:
-    """Whether a supervisor that runs on ``host`` announced itself in the last seconds."""
+    """Whether a supervisor on ``host`` has announced itself in the last seconds."""
     try:
         return any(record.host == host for record in read_supervisors(connect(redis_url)))
     except UNAVAILABLE:
@@ -21,7 +21,7 @@ def alive(redis_url: str, host: str) -> bool:
 
 
 def given_url(variables: Mapping[str, str]) -> str:
-    """The URL of the store, from the environment of the worker."""
+    """The URL of the store, from the worker's environment."""
     file = variables.get("CALIBRANT_REDIS_URL_FILE")
     return variables["CALIBRANT_REDIS_URL"] if file is None else Path(file).read_text("utf-8").strip()
 

@@ -1,7 +1,7 @@
-"""The workers of chores: one for each kind, there only while there are any.
+"""Workers for the background tasks of monitors: one worker per kind of task, started only while there are tasks.
 
-What a kind of chore does stands in ``DUTIES``: a function of the store and the chore, which answers in how many seconds
-it is to be done again, or None where it is over. It may be called twice for one chore, by two workers at once even.
+``DUTIES`` maps each kind to a function of the store and the task, which returns the number of seconds until the task
+must run again, or None if it is done. It may be called twice for one task, even concurrently by two workers.
 """
 
 from __future__ import annotations
@@ -22,37 +22,37 @@ from rq.worker import WorkerStatus
 
 from backend.store.chores import RENEWAL_SECONDS, Chore, ChoreJob, Kind, begin, chore_queue, done, later, renew
 from backend.store.server.connection import UNAVAILABLE, patiently
-from backend.telemetry.logs import tell
+from backend.telemetry.logs import log_event
 from workers.worker import Loop
 
 log = logging.getLogger(__name__)
 
-#: Kind of chore -> what does it, by its import path, and the seconds that it may take; its worker ends with one that
-#: takes longer, and another is started.
+#: Kind of task -> import path of its function, and its time limit in seconds. A worker that exceeds the limit ends with
+#: its task, and another one is started.
 DUTIES: Final[dict[Kind, tuple[str, float]]] = {
     "look": ("backend.monitors.looks.look", 120.0),
     "deliver": ("backend.monitors.webhooks.deliver", 120.0),
     "recalibrate": ("backend.monitors.recalibration.recalibrate", 3600.0),
 }
-#: Seconds without a message after which a worker of chores ends.
+#: Seconds without a message after which the worker ends.
 IDLE_SECONDS = 150
 
 Duty = Callable[[Redis, Chore], float | None]
 
 
 def duty_of(kind: Kind) -> Duty:
-    """The function that does chores of a kind."""
+    """The function for a kind of task."""
     return cast(Duty, import_attribute(DUTIES[kind][0]))
 
 
 def do() -> None:
-    """Stand for a chore in its message, whose id says which one it is; never called."""
+    """Placeholder for a task in its message, whose id identifies the task; never called."""
 
 
 class ChoreWorker(Loop):
-    """A worker that does the chores of one kind itself, one after another.
+    """A worker that runs the tasks of one kind in its own process, one after another.
 
-    ``redis`` is for its queue, on which it waits for long, and for what it does; ``side`` answers soon or not at all.
+    ``redis`` serves blocking reads of the queue and the tasks; ``side`` has a short timeout.
     """
 
     def __init__(self, kind: Kind, *, name: str, redis: Redis, side: Redis) -> None:
@@ -60,16 +60,16 @@ class ChoreWorker(Loop):
         self._side = side
 
     def execute_job(self, job: Job, queue: Queue) -> None:
-        """Do the chore that a message speaks of, if it is still to be done."""
+        """Run the task of a message, unless it is already done."""
         chore = Chore.read(job.id)
         if chore is None:
-            log.error("queue %s: a message that is none of ours was dropped", queue.name)
+            log.error("queue %s: dropped a message of unknown format", queue.name)
             job.delete()
             return
         tries = patiently(lambda: begin(self._side, chore, self.name))
         if not tries:
             return
-        # While it is busy RQ answers SIGTERM by letting the chore end.
+        # While the state is busy, RQ reacts to SIGTERM by letting the task finish.
         self.set_state(WorkerStatus.BUSY)
         try:
             with self._leased(chore):
@@ -88,14 +88,14 @@ class ChoreWorker(Loop):
             outcome = "error"
         else:
             patiently(lambda: done(self._side, chore, self.name, again))
-            _tell(chore, tries, "done", time.monotonic() - began)
+            _report(chore, tries, "done", time.monotonic() - began)
             return
         patiently(lambda: later(self._side, chore, self.name))
-        _tell(chore, tries, outcome, time.monotonic() - began)
+        _report(chore, tries, outcome, time.monotonic() - began)
 
     @contextlib.contextmanager
     def _leased(self, chore: Chore) -> Iterator[None]:
-        """Renew the lease meanwhile; end the process with a chore that takes too long."""
+        """Renew the lease in the meantime; end the process if the task takes too long."""
         over = threading.Event()
         renewing = threading.Thread(target=self._renew, args=(chore, over), daemon=True)
         renewing.start()
@@ -109,20 +109,20 @@ class ChoreWorker(Loop):
         deadline = time.monotonic() + DUTIES[chore.kind][1]
         while not over.wait(min(RENEWAL_SECONDS, max(0.0, deadline - time.monotonic()))):
             if time.monotonic() >= deadline:
-                log.warning("chore %s took too long, its worker ends with it", chore.kind)
+                log.warning("chore %s took too long; ending its worker", chore.kind)
                 os._exit(os.EX_TEMPFAIL)
             with contextlib.suppress(*UNAVAILABLE):
                 renew(self._side, chore, self.name)
 
     def handle_payload(self, message: Any) -> None:
-        """Nothing: no word to a worker is heeded but its supervisor's signals."""
+        """Do nothing: the worker reacts only to signals from its supervisor."""
 
     def kill_horse(self, sig: Any = None) -> None:
-        """Nothing: it has none, if RQ is stopped a second time."""
+        """Do nothing: there is no work-horse to kill if RQ is stopped a second time."""
 
 
-def _tell(chore: Chore, tries: int, outcome: str, took: float) -> None:
-    """Tell of a chore by the line that it has in the log."""
+def _report(chore: Chore, tries: int, outcome: str, took: float) -> None:
+    """Write the log line of a task."""
     fields: dict[str, str | int | float | None] = {
         "kind": chore.kind,
         "tenant": chore.tenant,
@@ -131,4 +131,4 @@ def _tell(chore: Chore, tries: int, outcome: str, took: float) -> None:
         "outcome": outcome,
         "seconds": round(took, 6),
     }
-    tell(log, logging.DEBUG if outcome == "done" else logging.WARNING, "chore", fields)
+    log_event(log, logging.DEBUG if outcome == "done" else logging.WARNING, "chore", fields)

@@ -1,4 +1,4 @@
-"""``calibrant worker``: workers under one supervisor."""
+"""``calibrant worker``: run workers with a supervisor."""
 
 from __future__ import annotations
 
@@ -22,18 +22,20 @@ Queues = Annotated[
     str | None,
     option(
         "--queues",
-        "Queues to work on, separated by commas: fits, evaluations, fits-gpu. "
-        "By default fits,evaluations, with CUDA fits-gpu before them.",
+        "Queues to process, separated by commas: fits, evaluations, fits-gpu. "
+        "Default: fits,evaluations; with CUDA fits-gpu,fits,evaluations.",
     ),
 ]
-Processes = Annotated[int, typer.Option("--processes", envvar="CALIBRANT_PROCESSES", min=1, help="Worker processes.")]
+Processes = Annotated[
+    int, typer.Option("--processes", envvar="CALIBRANT_PROCESSES", min=1, help="Number of worker processes.")
+]
 Warm = Annotated[
     bool,
     typer.Option(
         "--warm",
         envvar="CALIBRANT_WARM",
-        help="Do jobs in the worker processes themselves, as with CUDA, rather than in work-horses: fewer processes, "
-        "and a job that ignores its cancellation ends its worker.",
+        help="Run jobs in the worker processes themselves, as with CUDA, instead of in forked processes: fewer "
+        "processes, but a job that ignores its cancellation ends its worker.",
     ),
 ]
 DrainSeconds = Annotated[
@@ -42,25 +44,25 @@ DrainSeconds = Annotated[
         "--drain-seconds",
         envvar="CALIBRANT_DRAIN_SECONDS",
         min=0,
-        help="Seconds that jobs under way have to end after SIGTERM; one that takes longer goes back to its queue.",
+        help="Seconds that running jobs have to end after SIGTERM; a job that takes longer returns to its queue.",
     ),
 ]
 OtlpEndpoint = Annotated[
     str | None,
     option(
         "--otlp-endpoint",
-        "OpenTelemetry collector to send traces to, such as http://localhost:4318; needs the extra telemetry.",
+        "OpenTelemetry collector that receives traces, such as http://localhost:4318; needs the extra telemetry.",
     ),
 ]
 WebhookHosts = Annotated[
     str,
-    option("--webhook-hosts", "Hosts that webhooks of monitors may be sent to, as for the API; none by default."),
+    option("--webhook-hosts", "Hosts that webhooks may be sent to, as for the API; default: none."),
 ]
 WebhookPrivateAddresses = Annotated[
     str,
     option(
         "--webhook-private-addresses",
-        "Networks of private addresses that webhooks may be sent to nevertheless, as for the API.",
+        "Networks of private addresses that webhooks may be sent to, as for the API.",
     ),
 ]
 QuotaMaps = Annotated[
@@ -69,7 +71,7 @@ QuotaMaps = Annotated[
         "--quota-maps",
         envvar="CALIBRANT_QUOTA_MAPS",
         min=0,
-        help="Maps that a tenant may keep, as for the API: no alarm makes one more; 0: no quota.",
+        help="Maximum number of maps of a tenant, as for the API; applies to recalibration on alarms; 0: no quota.",
     ),
 ]
 
@@ -89,7 +91,7 @@ def worker(
     webhook_private_addresses: WebhookPrivateAddresses = "",
     quota_maps: QuotaMaps = 100_000,
 ) -> None:
-    """Run workers under one supervisor, on a Redis that is there already."""
+    """Run workers with a supervisor, with an existing Redis."""
     start_log(log_level, log_format)
     from backend.monitors.webhook_targets import InvalidTargets
     from backend.store.errors import UnsuitableStore
@@ -126,5 +128,5 @@ def _queues(text: str) -> tuple[str, ...]:
 
     names = tuple(name.strip() for name in text.split(","))
     if not set(names) <= set(QUEUES):
-        raise typer.BadParameter(f"must be of {any_of(QUEUES)}, separated by commas", param_hint="--queues")
+        raise typer.BadParameter(f"must be one or more of {any_of(QUEUES)}, separated by commas", param_hint="--queues")
     return names

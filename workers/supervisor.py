@@ -1,4 +1,4 @@
-"""The supervisor: it keeps its workers alive, and looks after the queues."""
+"""The supervisor, which keeps its workers running and maintains the queues."""
 
 from __future__ import annotations
 
@@ -27,27 +27,27 @@ from backend.store.jobs.leases import announce, retire
 from backend.store.jobs.queues import EVALUATIONS, FITS, GPU_FITS
 from backend.store.jobs.recovery import LOOK_SECONDS, Recovery
 from backend.store.processes import die_with_parent
-from backend.store.server.connection import UNAVAILABLE, check_durability, connect, jittered, kind_of, safe_url
+from backend.store.server.connection import UNAVAILABLE, check_durability, connect, error_name, jittered, safe_url
 from backend.telemetry.tracing import check_telemetry
 from schemas.jobs import WorkersRecord
 from workers.chores import IDLE_SECONDS, ChoreWorker
 from workers.tasks import OTLP_VARIABLE
 from workers.worker import LeasedWorker, WarmWorker
 
-# --- The places of a supervisor's workers, and what a process does that fills one
+# --- The slots for workers, and the process that fills a slot
 
 log = logging.getLogger(__name__)
 
-#: Seconds that the store may take to answer what cannot wait.
+#: Timeout in seconds for store operations that must not block.
 SIDE_SECONDS = 1.0
 
 
 @dataclass(frozen=True)
 class SupervisorOptions:
-    """The options of a supervisor. ``device`` is cpu, cuda or auto; ``queues`` None for those that suit it.
+    """The options of a supervisor. ``device`` is cpu, cuda or auto; ``queues`` None means those that suit the device.
 
-    ``warm`` workers do their jobs themselves rather than in forks, as CUDA's do. ``drain_seconds`` is how long jobs
-    under way have to end after SIGTERM.
+    ``warm`` workers run jobs in their own process instead of in forks, as CUDA workers do. ``drain_seconds`` is how
+    long running jobs have to end after SIGTERM.
     """
 
     redis_url: str
@@ -64,9 +64,10 @@ class SupervisorOptions:
 
 @dataclass
 class Place:
-    """One worker's place: who fills it, and how often in a row that ended at once.
+    """The slot of one worker: its process, and its number of consecutive failed starts.
 
-    That of a worker of chores, which have a ``kind``, is filled while there are any; the others are always.
+    The slot of a background-task worker, which has a ``kind``, is filled only while there are tasks; the others are
+    always filled.
     """
 
     kind: Kind | None = None
@@ -78,7 +79,7 @@ class Place:
 
 
 def fill(place: Place, plan: SupervisorOptions, queues: tuple[str, ...], *, cuda: bool) -> None:
-    """Fork the worker of a place."""
+    """Fork the worker of a slot."""
     place.name, place.born = secrets.token_hex(16), time.monotonic()
     parent = os.getpid()
     pid = os.fork()
@@ -93,9 +94,9 @@ def fill(place: Place, plan: SupervisorOptions, queues: tuple[str, ...], *, cuda
 
 
 def work(plan: SupervisorOptions, queues: tuple[str, ...], place: Place, *, cuda: bool) -> int:
-    """Be one worker until stopped, one of chores until there are none; gives the exit status."""
+    """Run one worker until it is stopped or, for background tasks, idle; return the exit status."""
     traced = check_telemetry(plan.otlp_endpoint, os.environ)
-    # A blocking pop must outlive the socket's time limit, so RQ sets its own.
+    # A blocking pop must outlast the socket timeout, so RQ sets its own timeout.
     redis = connect(plan.redis_url, traced=traced)
     side = connect(plan.redis_url, timeout=SIDE_SECONDS)
     level = logging.getLevelName(logging.getLogger().level)
@@ -110,44 +111,44 @@ def work(plan: SupervisorOptions, queues: tuple[str, ...], place: Place, *, cuda
         worker = kind(queues, name=place.name, redis=redis, side=side, device="cuda" if cuda else "cpu")
         worker.work(logging_level=level)
     except UNAVAILABLE as error:
-        log.warning("worker: the store is away (%s)", type(error).__name__)
+        log.warning("worker: store unavailable (%s)", type(error).__name__)
         return os.EX_TEMPFAIL
     return os.EX_OK
 
 
 def _warm_up() -> None:
-    """Make this process's CUDA context."""
+    """Create the CUDA context of this process."""
     import torch
 
     torch.zeros(1, device="cuda")
 
 
 def _become_worker(parent: int) -> None:
-    """End with the supervisor, and hear signals as a process of one's own."""
+    """Die with the supervisor, and reset the signal handlers."""
     die_with_parent()
-    if os.getppid() != parent:  # it ended before the call
+    if os.getppid() != parent:  # the supervisor ended before the call
         os._exit(os.EX_TEMPFAIL)
     signal.set_wakeup_fd(-1)
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD):
         signal.signal(number, signal.SIG_DFL)
 
 
-# --- The supervisor: it keeps its workers alive, ends with them and they with it, and looks after the jobs of all
+# --- The supervisor
 #
-# It imports what tasks need before it forks its workers, so that a worker is there again at once, and runs none of
-# it: a thread that torch started before a fork would hang the child.
+# It imports the modules of the tasks before it forks workers, so that a new worker is ready immediately. It runs none
+# of their code, because a thread started by torch before a fork would make the child hang.
 
-#: Seconds that a worker must have lived for its end not to count as a failed start.
+#: Seconds that a worker must live for its end not to count as a failed start.
 _STARTED_SECONDS = 5.0
-#: Seconds of the first pause before a worker is started again, and of the longest.
+#: Seconds of the first and of the longest pause before a worker is restarted.
 _PAUSES = (0.05, 5.0)
 
 
 def supervise(plan: SupervisorOptions) -> None:
-    """Keep workers until SIGTERM or SIGINT; then let the jobs under way end, for a while.
+    """Run workers until SIGTERM or SIGINT; then let running jobs end, within a time limit.
 
-    Raises ``MissingTelemetry`` if traces are configured without the extra ``telemetry``, ``InvalidTargets`` for hosts
-    of webhooks, or networks, that are none, and ``UnsuitableStore`` for a Redis that evicts.
+    Raises ``MissingTelemetry`` if tracing is configured without the extra ``telemetry``, ``InvalidTargets`` for invalid
+    webhook hosts or networks, and ``UnsuitableStore`` for a Redis that evicts keys.
     """
     check_telemetry(plan.otlp_endpoint, os.environ)
     Targets.read(plan.webhook_hosts, plan.webhook_private_addresses)
@@ -174,10 +175,10 @@ class Supervisor:
         self._waiting: list[Kind] = []
         self._id = secrets.token_hex(8)
         self._checked = self._reached = False
-        self._told = False
+        self._stopping = False
 
     def run(self) -> None:
-        """Work until stopped."""
+        """Run until stopped."""
         log.info(
             "supervisor: store %s, queues %s, device %s, %s processes",
             safe_url(self._plan.redis_url),
@@ -186,7 +187,7 @@ class Supervisor:
             self._plan.processes,
         )
         with self._signals() as woken:
-            while not self._told:
+            while not self._stopping:
                 self._reap()
                 self._look()
                 self._fill()
@@ -196,7 +197,7 @@ class Supervisor:
             retire(self._redis, self._id)
 
     def _look(self) -> None:
-        """Tell of the workers and look after all jobs, as far as the store answers."""
+        """Announce the workers and check all jobs, if the store is available."""
         device = "cuda" if self._cuda else "cpu"
         workers_record = WorkersRecord(
             id=self._id,
@@ -215,31 +216,31 @@ class Supervisor:
             self._waiting = queue_due(self._redis)
         except UNAVAILABLE as error:
             if self._reached:
-                log.warning("supervisor: the store is away (%s)", kind_of(error))
+                log.warning("supervisor: store unavailable (%s)", error_name(error))
             self._reached = False
         else:
             if not self._reached:
-                log.info("supervisor: the store answers")
+                log.info("supervisor: connected to the store")
             self._reached = True
 
     def _seconds_to_wait(self) -> float:
-        """Until the next look, or until a worker may be started again."""
+        """Seconds until the next check, or until a worker may be restarted."""
         moment = time.monotonic()
         pauses = [place.not_before - moment for place in self._places if self._lacks(place)]
         return max(0.0, min([LOOK_SECONDS, *pauses]))
 
     def _fill(self) -> None:
-        """Start the workers that are missing, once the store answers and their pause is over."""
+        """Start missing workers once the store is available and their pause is over."""
         for place in self._places:
             if self._lacks(place) and time.monotonic() >= place.not_before:
                 fill(place, self._plan, self._queues, cuda=self._cuda)
 
     def _lacks(self, place: Place) -> bool:
-        """Whether a worker is missing: one of jobs, or one of chores while some wait."""
+        """Whether a worker is missing: a job worker, or a background-task worker while tasks are due."""
         return self._reached and place.pid is None and (place.kind is None or place.kind in self._waiting)
 
     def _reap(self) -> None:
-        """Recover the jobs of the workers that have ended, and note when to start others."""
+        """Recover the jobs of ended workers, and schedule their replacements."""
         for place in self._places:
             if place.pid is None:
                 continue
@@ -250,17 +251,17 @@ class Supervisor:
                 first, longest = _PAUSES
                 pause = jittered(min(longest, first * 2.0 ** min(place.failures, 16)))
                 place.pid, place.not_before = None, time.monotonic() + pause
-                if status or place.kind is None:  # one of chores ends by itself where there are none
+                if status or place.kind is None:  # background-task workers end normally when idle
                     log.warning("supervisor: worker %s ended with wait status %s", pid, status)
                 self._bury(place, killed=True)
 
     def _bury(self, place: Place, *, killed: bool) -> None:
-        """Recover what a worker did, and forget what RQ keeps of it; what the store does not hear, others find."""
+        """Recover the work of an ended worker and delete its RQ records; others do so if the store fails now."""
         with contextlib.suppress(*UNAVAILABLE):
             if place.kind is None:
                 self._recovery.worker_ended(place.name, killed=killed)
             elif lost := owner_ended(self._redis, place.name):
-                log.warning("supervisor: %s is done again, its worker ended", ", ".join(lost))
+                log.warning("supervisor: %s runs again because its worker ended", ", ".join(lost))
             key = f"{Worker.redis_worker_namespace_prefix}{place.name}"
             queues = self._queues if place.kind is None else (queue_of(place.kind),)
             with self._redis.pipeline() as pipe:
@@ -271,7 +272,7 @@ class Supervisor:
                 pipe.execute()
 
     def _drain(self, woken: int) -> None:
-        """Have the workers end their jobs; those that take too long give them back."""
+        """Let the workers finish their jobs; a job that takes too long is returned to its queue."""
         for place in self._living():
             os.kill(place.pid or 0, signal.SIGTERM)
         deadline = time.monotonic() + self._plan.drain_seconds
@@ -284,7 +285,7 @@ class Supervisor:
         for place in self._living():
             os.kill(place.pid or 0, signal.SIGKILL)
             os.waitpid(place.pid or 0, 0)
-            log.warning("supervisor: a worker did not end in time, its job is given back")
+            log.warning("supervisor: a worker did not end in time; its job returns to the queue")
             self._bury(place, killed=False)
 
     def _living(self) -> list[Place]:
@@ -292,17 +293,17 @@ class Supervisor:
 
     @contextlib.contextmanager
     def _signals(self) -> Iterator[int]:
-        """Be woken by the end of a child and by word to stop; gives what can be read then."""
+        """Wake up when a child ends or a stop signal arrives; yields the file descriptor to wait for."""
 
-        def tell(number: int, _frame: object) -> None:
-            self._told = self._told or number != signal.SIGCHLD
+        def note(number: int, _frame: object) -> None:
+            self._stopping = self._stopping or number != signal.SIGCHLD
 
         woken, waker = os.pipe()
         os.set_blocking(woken, False)
         os.set_blocking(waker, False)
         signal.set_wakeup_fd(waker, warn_on_full_buffer=False)
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD):
-            signal.signal(number, tell)
+            signal.signal(number, note)
         try:
             yield woken
         finally:
@@ -312,16 +313,16 @@ class Supervisor:
 
 
 def preload() -> None:
-    """Import what every task needs, so that every fork has it; run nothing of torch."""
+    """Import the modules of all tasks, so that every fork has them; runs no torch code."""
     import calibrant.averaging.fitting  # noqa: F401
 
-    # What was imported stays for good: a collector that walked it would copy its pages into every fork.
+    # Imported objects are permanent. Freezing them keeps the garbage collector from touching their pages in every fork.
     gc.collect()
     gc.freeze()
 
 
 def has_cuda(device: str) -> bool:
-    """Whether workers shall use CUDA. Another process looks: one that has looked can no longer fork for it."""
+    """Whether workers use CUDA. A subprocess checks, because a process that has initialized CUDA cannot fork for it."""
     if device != "auto":
         return device == "cuda"
     look = "import sys, torch; sys.exit(0 if torch.cuda.is_available() else 1)"
@@ -329,7 +330,7 @@ def has_cuda(device: str) -> bool:
 
 
 def _pause(woken: int, seconds: float) -> None:
-    """Wait until woken, at most so long."""
+    """Wait until woken, up to ``seconds``."""
     if select.select([woken], [], [], seconds)[0]:
         with contextlib.suppress(BlockingIOError):
             os.read(woken, 4096)

@@ -1,4 +1,4 @@
-"""The tasks: what a job does, by a use case that reads and writes the store; its log line, trace and progress."""
+"""The tasks of jobs: run a use case with the store, and record log line, trace and progress."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from backend.store.errors import RunLost, StorageError, TimeLimit, problem_of
 from backend.store.jobs.runs import Run
 from backend.store.server.connection import UNAVAILABLE, patiently
 from backend.store.store import Store
-from backend.telemetry.logs import tell
+from backend.telemetry.logs import log_event
 from backend.telemetry.observed import Observed, enter, leave
 from backend.telemetry.tracing import open_tracer, trace_id_of
 from calibrant.errors import CalibrationError
@@ -31,18 +31,18 @@ from schemas.problems import Problem
 if TYPE_CHECKING:
     from backend.telemetry.otlp import Root
 
-# --- Every task is observed here: its log line and its part of the trace of the request that queued it
+# --- Observation of tasks: the log line, and the task's part of the trace of its request
 
 log = logging.getLogger(__name__)
 
-#: The collector that this worker sends traces to, for its forks.
+#: The collector that this worker sends traces to; read by its forks.
 OTLP_VARIABLE = "CALIBRANT_OTLP_ENDPOINT"
 SERVICE = "calibrant-worker"
 
 
 @dataclass
 class ObservedRun:
-    """One run of a job. ``outcome`` is the job's status at the end, or ``error`` where it will be run again."""
+    """One run of a job; ``outcome`` is the final status of the job, or ``error`` if it will run again."""
 
     job_id: str
     tenant: str
@@ -52,7 +52,7 @@ class ObservedRun:
 
 @contextlib.contextmanager
 def observe(job: JobRecord, tenant: str, queued_at: datetime | None) -> Iterator[ObservedRun]:
-    """Observe a run of a job; what it raises goes through."""
+    """Observe a run of a job; exceptions are propagated."""
     task = ObservedRun(job.id, tenant, job.kind)
     observed = Observed(job.carried.get("request_id"), trace_id_of(job.carried.get("traceparent", "")))
     began = time.monotonic()
@@ -61,13 +61,13 @@ def observe(job: JobRecord, tenant: str, queued_at: datetime | None) -> Iterator
         try:
             yield task
         finally:
-            _tell(task, observed, root, time.monotonic() - began)
+            _report(task, observed, root, time.monotonic() - began)
             leave(token)
 
 
 @contextlib.contextmanager
 def _traced(job: JobRecord, queued_at: datetime | None, observed: Observed) -> Iterator[Root | None]:
-    """Open this process's tracer for one task: the fork that does it may end at any time, without any clean-up."""
+    """Open a tracer for one task, because the fork of a task may be killed without cleanup."""
     tracer = open_tracer(SERVICE, os.environ.get(OTLP_VARIABLE), os.environ)
     if tracer is None:
         yield None
@@ -81,7 +81,7 @@ def _traced(job: JobRecord, queued_at: datetime | None, observed: Observed) -> I
 
 
 def fields(task: ObservedRun, observed: Observed, took: float) -> dict[str, str | int | float | None]:
-    """What the log line of a run says."""
+    """The fields of the log line of a run."""
     return {
         "job": task.job_id,
         "kind": task.kind,
@@ -93,9 +93,9 @@ def fields(task: ObservedRun, observed: Observed, took: float) -> dict[str, str 
     }
 
 
-def _tell(task: ObservedRun, observed: Observed, root: Root | None, took: float) -> None:
+def _report(task: ObservedRun, observed: Observed, root: Root | None, took: float) -> None:
     failed = task.outcome == "error"
-    tell(log, logging.WARNING if failed else logging.INFO, "task", fields(task, observed, took))
+    log_event(log, logging.WARNING if failed else logging.INFO, "task", fields(task, observed, took))
     if root is not None:
         attributes = {
             "calibrant.job": task.job_id,
@@ -107,18 +107,17 @@ def _tell(task: ObservedRun, observed: Observed, root: Root | None, took: float)
         root.describe(f"task {task.kind}", attributes, failed=failed)
 
 
-# --- Progress: from the solver's every step to a few updates a second, and the moment at which a task comes up for
-#     air
+# --- Progress: reduces updates of every step to a few per second, and checks for cancellation
 
-#: No more updates a second than this.
+#: Maximum number of updates per second.
 UPDATES_PER_SECOND = 5.0
 
 
 class Throttled:
-    """Told of every step of a run; writes the first and a few of the others.
+    """A progress callback that writes the first step of a run and a few per second of the others.
 
-    Raises ``TimeLimit`` once the run has taken longer than it may, and ``RunLost`` once the job was cancelled or taken
-    away, or ``stopped`` is set.
+    Raises ``TimeLimit`` when the run has exceeded its time limit, and ``RunLost`` when the job was cancelled or
+    assigned to another worker, or ``stopped`` is set.
     """
 
     def __init__(self, run: Run, stopped: threading.Event | None = None) -> None:
@@ -128,34 +127,34 @@ class Throttled:
         self._last = -1.0
 
     def __call__(self, done: int, total: int, stage: str) -> None:
-        """Note that ``done`` of ``total`` steps are behind."""
+        """Report that ``done`` of ``total`` steps are complete."""
         moment = time.monotonic()
         if moment - self._began > self._run.job.timeout:
             raise time_limit(self._run)
         if self._stopped is not None and self._stopped.is_set():
-            raise RunLost("the job has been cancelled or taken away")
+            raise RunLost("the job was cancelled or assigned to another worker")
         if moment - self._last < 1.0 / UPDATES_PER_SECOND:
             return
         self._last = moment
-        with contextlib.suppress(*UNAVAILABLE):  # the next update tells more than this one
+        with contextlib.suppress(*UNAVAILABLE):  # the next update supersedes this one
             self._run.report(Progress(done=done, total=total, stage=stage))
 
 
 def time_limit(run: Run) -> TimeLimit:
-    """Build the refusal of a run that took too long."""
-    return TimeLimit(f"the job took longer than the {run.job.timeout} s that one run of it may take")
+    """Build the error of a run that exceeded its time limit."""
+    return TimeLimit(f"a run of the job exceeded its limit of {run.job.timeout} s")
 
 
-# --- What a job does
+# --- The tasks
 
 
-#: The problem of a job that an error of ours ended. Its details are in the log.
-_INTERNAL = problem("internal-error", "the task failed by an error of the service; the worker's log tells more")
+#: The problem of a job that failed because of an internal error; the log has the details.
+_INTERNAL = problem("internal-error", "the task failed because of an internal error; see the worker's log")
 
 
 @dataclass(frozen=True)
 class Work:
-    """One run of a job, and what it is done with. ``queued_at`` is when its message was written."""
+    """One run of a job, with its store, device and progress; ``queued_at`` is the time of its message."""
 
     run: Run
     store: Store
@@ -165,20 +164,20 @@ class Work:
 
 
 def fit(work: Work) -> None:
-    """Fit the map that a job names."""
+    """Fit the map of a job."""
     _run(run_fit, work)
 
 
 def evaluate(work: Work) -> None:
-    """Evaluate what a job names."""
+    """Run the evaluation of a job."""
     _run(run_evaluation, work)
 
 
 def _run(use_case: Callable[[Store, Run, str, Throttled], None], work: Work) -> None:
-    """Do a run, and end the job by what comes of it.
+    """Run a use case, and end the job with its outcome.
 
-    A wrong request ends the job with its problem, and so does an error of ours, which would only come again. What the
-    machine lacked may be there the next time.
+    An invalid request, or an internal error, which would only recur, ends the job with a problem. If the machine lacked
+    resources, the job runs again.
     """
     run = work.run
     with observe(run.job, run.tenant, work.queued_at) as observed:
@@ -191,7 +190,7 @@ def _run(use_case: Callable[[Store, Run, str, Throttled], None], work: Work) -> 
             _fail(run, observed, problem_of(error))
         except Exception as error:
             if _is_of_the_machine(error):
-                log.warning("job %s: %s, it is run again", run.job.id, type(error).__name__)
+                log.warning("job %s: %s; it will run again", run.job.id, type(error).__name__)
                 patiently(run.lose)
             else:
                 log.exception("job %s failed", run.job.id)
@@ -200,10 +199,10 @@ def _run(use_case: Callable[[Store, Run, str, Throttled], None], work: Work) -> 
 
 def _fail(run: Run, observed: ObservedRun, cause: Problem) -> None:
     observed.outcome = "failed"
-    with contextlib.suppress(RunLost):  # cancelled in the meantime
+    with contextlib.suppress(RunLost):  # the job was cancelled in the meantime
         patiently(lambda: run.fail(cause))
 
 
 def _is_of_the_machine(error: Exception) -> bool:
-    """Whether the machine lacked something: memory, a file, the store. Torch's error of memory is a RuntimeError."""
+    """Whether the machine lacked memory, a file or the store. Torch's out-of-memory error is a RuntimeError."""
     return isinstance(error, MemoryError | OSError | RedisError) or type(error).__name__ == "OutOfMemoryError"

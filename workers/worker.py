@@ -1,4 +1,4 @@
-"""One worker: RQ's loop, the work-horse, and the lease of the job under way."""
+"""A worker: RQ's loop, the work-horse process, and the lease of the current job."""
 
 from __future__ import annotations
 
@@ -36,16 +36,16 @@ from backend.store.store import Store
 from schemas.jobs import JobRecord
 from workers.tasks import Throttled, Work, time_limit
 
-# --- RQ's loop: it takes messages from queues and handles signals; RQ's registries are not used
+# --- RQ's loop, which reads messages from queues and handles signals; RQ's registries are not used
 
-#: Seconds that RQ's record of a worker lasts without a heartbeat, beside the 60 that RQ adds.
+#: Seconds that RQ's record of a worker lives without a heartbeat, in addition to the 60 s that RQ adds.
 _TTL_SECONDS = 20
-#: RQ tells of a worker before and after every job; that often is enough.
+#: RQ sends a heartbeat before and after every job; this interval is sufficient.
 _HEARTBEAT_SECONDS = 5.0
 
 
 class Loop(Worker):
-    """An RQ worker as far as it waits for messages; ``execute_job`` is what it does with one."""
+    """An RQ worker reduced to reading messages; ``execute_job`` processes one."""
 
     queue_class = MessageQueue
 
@@ -62,50 +62,49 @@ class Loop(Worker):
 
     @property
     def max_connection_wait_time(self) -> float:  # type: ignore[override]
-        """Seconds between two attempts to reach the store: never the same for two workers."""
+        """Seconds between two attempts to reach the store, with jitter so that workers differ."""
         return random.uniform(0.3, 1.5)  # noqa: S311 - jitter, not a secret
 
     def set_shutdown_requested_date(self) -> None:
-        """Nothing: a worker that is stopped stops also while the store is away."""
+        """Do nothing, so that a worker can be stopped while the store is down."""
 
     def set_state(self, state: str, pipeline: Pipeline | None = None) -> None:  # noqa: ARG002 - RQ's own
-        """Note what the worker does, for its own signals: nobody else asks."""
+        """Store the state locally, for the worker's signal handlers; nothing else needs it."""
         self._state = state
 
     def heartbeat(self, timeout: int | None = None, pipeline: Pipeline | None = None) -> None:
-        """Tell RQ that the worker is there, no more often than needed."""
+        """Send a heartbeat to RQ, but no more often than needed."""
         if time.monotonic() - self._beat > _HEARTBEAT_SECONDS:
             super().heartbeat(timeout, pipeline)
             self._beat = time.monotonic()
 
     def unsubscribe(self) -> None:
-        """Nothing: the process ends, and its connection with it. RQ would wait a second for a thread that listens."""
+        """Do nothing: the process ends, and its connection with it. RQ would wait a second for its listener thread."""
 
     def run_maintenance_tasks(self) -> None:
-        """Nothing: there are no registries to clean, and supervisors look after the rest."""
+        """Do nothing: there are no registries to clean, and supervisors do the rest."""
 
 
-# --- The work-horse: a fork of its worker that does one run after another, so that what it has warm stays warm
+# --- The work-horse: a fork of the worker that performs one run after another, to keep caches warm
 #
-# It gets a run as a line on a pipe and answers with a byte when it is done with it. Whatever ends it, its
-# worker reads the end of the pipe. It ends by itself after so many runs, or where one took much memory, so that
-# nothing piles up. Only the thread that takes jobs has to do with it: no other can mistake one run of it for the
-# next.
+# It receives a run as a line on a pipe, and answers with a byte when the run is complete. If it ends for any reason,
+# the worker reads the end of the pipe. It ends itself after a number of runs, or after a run that used much memory, to
+# avoid leaks. Only the thread that takes jobs communicates with it, so answers cannot be confused.
 
-#: Runs after which a work-horse ends, and bytes above its first size that one of them may take.
+#: Runs after which a work-horse ends, and memory growth in bytes that one run may cause.
 MOST_RUNS, MOST_GROWTH = 500, 256 << 20
 _DONE, _LAST = b".", b"!"
 
 
 class Order(NamedTuple):
-    """What a work-horse does: the job as it was claimed, by which lease, and when it was queued."""
+    """A run for the work-horse: the claimed job, its lease, and when it was queued."""
 
     job: JobRecord
     lease: Lease
     queued_at: datetime | None
 
     def line(self) -> bytes:
-        """As it goes through the pipe."""
+        """Serialize for the pipe."""
         document = {
             "job": orjson.Fragment(self.job.model_dump_json()),
             "lease": self.lease,
@@ -115,29 +114,29 @@ class Order(NamedTuple):
 
     @classmethod
     def read(cls, line: bytes) -> Order:
-        """What a line says."""
+        """Parse a line of the pipe."""
         document = orjson.loads(line)
         queued_at = None if document["queued_at"] is None else datetime.fromisoformat(document["queued_at"])
         return cls(JobRecord.model_validate(document["job"]), Lease(**document["lease"]), queued_at)
 
 
 class Horse:
-    """A worker's view of its work-horse, which is forked at once and ends with the worker."""
+    """The worker's handle of its work-horse, which is forked immediately and ends with the worker."""
 
     def __init__(self, do: Callable[[Order], None]) -> None:
-        orders, self._telling = os.pipe()
+        orders, self._order_pipe = os.pipe()
         self.answers, answering = os.pipe()
         parent = os.getpid()
         try:
             self.pid = os.fork()
         except OSError:
-            for end in (orders, self._telling, self.answers, answering):
+            for end in (orders, self._order_pipe, self.answers, answering):
                 os.close(end)
             raise
         if self.pid == 0:
             status = os.EX_SOFTWARE
             try:
-                os.close(self._telling)
+                os.close(self._order_pipe)
                 os.close(self.answers)
                 _become_horse(parent)
                 _work(orders, answering, do)
@@ -147,24 +146,24 @@ class Horse:
         os.close(orders)
         os.close(answering)
 
-    def tell(self, order: Order) -> bool:
-        """Tell of a run; False where the work-horse has ended."""
+    def send(self, order: Order) -> bool:
+        """Send a run; returns False if the work-horse has ended."""
         line = order.line()
         try:
             while line:
-                line = line[os.write(self._telling, line) :]
+                line = line[os.write(self._order_pipe, line) :]
         except BrokenPipeError:
             return False
         return True
 
-    def hear(self) -> bool | None:
-        """Whether the work-horse goes on after the run that it is done with; None where it has ended in it."""
+    def read_answer(self) -> bool | None:
+        """Wait for the end of the run; returns whether the work-horse continues, None if it died during the run."""
         answer = os.read(self.answers, 1)
         return answer == _DONE if answer else None
 
     def end(self) -> int:
-        """End it, and all that it has started; its wait status."""
-        os.close(self._telling)
+        """Kill the work-horse and everything that it started; returns its wait status."""
+        os.close(self._order_pipe)
         os.close(self.answers)
         with contextlib.suppress(ProcessLookupError):
             os.kill(self.pid, signal.SIGKILL)
@@ -174,19 +173,19 @@ class Horse:
 
 
 def _become_horse(parent: int) -> None:
-    """End with the worker, hear no Ctrl-C, and draw numbers of one's own."""
+    """Die with the worker, ignore Ctrl-C, and reseed the random generator."""
     os.setpgid(0, 0)
     signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     die_with_parent()
-    if os.getppid() != parent:  # it ended before the call
+    if os.getppid() != parent:  # the worker ended before the call
         os._exit(os.EX_TEMPFAIL)
     random.seed()
 
 
 def _work(orders: int, answering: int, do: Callable[[Order], None]) -> None:
-    """Do orders until there are no more."""
+    """Perform runs until the pipe closes."""
     before = _memory()
     with os.fdopen(orders, "rb") as lines:
         for runs, line in enumerate(lines, 1):
@@ -198,28 +197,28 @@ def _work(orders: int, answering: int, do: Callable[[Order], None]) -> None:
 
 
 def _memory() -> int:
-    """The most bytes that this process has held at once."""
+    """The peak memory of this process in bytes."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
 
-# --- One worker: it takes a message from its queues, claims the job, and holds its lease while it is done
+# --- The worker: reads a message, claims the job, and renews its lease while the job runs
 #
-# RQ's part is the queue, the loop, the signals and the fork. What becomes of a job is in its record alone, so
-# none of RQ's registries is kept.
+# RQ provides the queue, the loop, the signals and the fork. The state of a job is only in its record, so RQ's
+# registries are not used.
 
 log = logging.getLogger(__name__)
 
-#: Seconds after its time limit, or after word that it is to stop, at which a run is ended that has not ended itself.
+#: Seconds after its time limit, or after a request to stop, at which a run is killed.
 GRACE_SECONDS = 0.5
-#: How a run ended, as its worker sees it: the work-horse answered, or died; it was ended as the job was taken away, or
-#: took too long.
+#: How a run ended for its worker: the work-horse answered or died, or was killed because the job was taken away or
+#: exceeded its time limit.
 End = Literal["done", "died", "taken", "limit"]
 
 
 class LeasedWorker(Loop):
-    """A worker that has what it has claimed, and nothing else, done by a fork that dies with it.
+    """A worker that runs only jobs that it has claimed, in a fork that dies with it.
 
-    ``redis`` is for the queues, on which it waits for long; ``side`` answers soon or not at all.
+    ``redis`` serves blocking reads of the queues; ``side`` has a short timeout.
     """
 
     def __init__(self, queues: Sequence[str], *, name: str, redis: Redis, side: Redis, device: str) -> None:
@@ -232,16 +231,16 @@ class LeasedWorker(Loop):
         os.set_blocking(self._waker, False)
 
     def execute_job(self, job: Job, queue: Queue) -> None:
-        """Claim the job that a message speaks of, and see its run through to an end."""
+        """Claim the job of a message, and complete its run."""
         message = Message.read(job)
         if message is None or message.id != job.id or not _is_task(job):
-            log.error("queue %s: a message that is none of ours was dropped", queue.name)
+            log.error("queue %s: dropped a message of unknown format", queue.name)
             job.delete()
             return
         run = self._claim(message, queue.name)
         if run is None:
             return
-        # While it is busy RQ answers SIGTERM by letting the job end.
+        # While the state is busy, RQ reacts to SIGTERM by letting the job finish.
         self.set_state(WorkerStatus.BUSY)
         try:
             self.see_through(run, Order(run.job, run.lease, job.enqueued_at))
@@ -249,9 +248,9 @@ class LeasedWorker(Loop):
             self.set_state(WorkerStatus.IDLE)
 
     def _claim(self, message: Message, queue: str) -> Run | None:
-        """The run that a message speaks of; None where there is none, or its job cannot be read.
+        """Claim the run of a message; None if there is none, or its job cannot be read.
 
-        A job of a later version is left to a worker of that version: its message is queued again as a lost one.
+        A job of a newer version is left to a worker of that version: its message is queued again like a lost one.
         """
         runs = RunStore(self._side, Keyspace(message.tenant))
         try:
@@ -259,12 +258,12 @@ class LeasedWorker(Loop):
         except LaterFormat as error:
             log.warning("job %s: %s", message.job_id, error.detail)
         except StorageError as error:
-            log.error("job %s cannot be read (%s), its message was dropped", message.job_id, error.detail)
+            log.error("job %s cannot be read (%s); dropped its message", message.job_id, error.detail)
             patiently(lambda: runs.drop(message, queue))
         return None
 
     def see_through(self, run: Run, order: Order) -> None:
-        """Have the work-horse do a run, and renew its lease meanwhile."""
+        """Have the work-horse perform a run, and renew its lease in the meantime."""
         end = self._watch(run, self._ordered(order))
         if end == "done" or not self.holds(run, 0):
             return
@@ -275,27 +274,27 @@ class LeasedWorker(Loop):
                 patiently(lambda: run.lose(killed=True))
 
     def _ordered(self, order: Order) -> Horse:
-        """The work-horse that got an order: the one that there is, or a new one if that has ended."""
-        if self._horse is not None and not self._horse.tell(order):
+        """Send a run to the work-horse; fork a new one if it has ended."""
+        if self._horse is not None and not self._horse.send(order):
             self._end_horse()
         if self._horse is None:
             self._horse = Horse(self.perform)
             self._horse_pid = self._horse.pid
-            self._horse.tell(order)  # where it has ended already, it is heard to have
+            self._horse.send(order)  # if it has already ended, _watch notices
         return self._horse
 
     def _end_horse(self) -> int | None:
-        """End the work-horse; its wait status."""
+        """End the work-horse; returns its wait status."""
         horse, self._horse, self._horse_pid = self._horse, None, 0
         return None if horse is None else horse.end()
 
     def _watch(self, run: Run, horse: Horse) -> End:
-        """Renew until the work-horse answers or has ended; end it where its run is taken away or takes too long."""
+        """Renew the lease until the run ends; kill the work-horse if its run was taken away or takes too long."""
         began, times = time.monotonic(), 0
         while True:
             ready = select.select([horse.answers, self._woken], [], [], RENEWAL_SECONDS)[0]
             if horse.answers in ready:
-                goes_on = horse.hear()
+                goes_on = horse.read_answer()
                 if not goes_on:
                     status = self._end_horse()
                 if goes_on is None:
@@ -310,14 +309,14 @@ class LeasedWorker(Loop):
                 return "taken" if taken else "limit"
 
     def holds(self, run: Run, times: int) -> bool:
-        """Whether the run is still the job's; while the store is away nobody can take it."""
+        """Whether the run still owns the job; while the store is down, no one can take it."""
         try:
             return renew(self._side, run.lease, times)
         except UNAVAILABLE:
             return True
 
     def perform(self, order: Order, stopped: threading.Event | None = None) -> None:
-        """Do a run in this process."""
+        """Perform a run in this process."""
         tenant = order.lease.tenant
         run = Run(RunStore(self._side, Keyspace(tenant)), order.job, order.lease)
         store = Store.of(self.connection, tenant)
@@ -325,32 +324,32 @@ class LeasedWorker(Loop):
         task_of(order.job.kind)(work)
 
     def handle_payload(self, message: Any) -> None:
-        """Hear that a job is to stop, in a thread of RQ's: whoever does one then looks whether it is that."""
+        """Handle RQ's command to stop a job, in a thread of RQ; the worker then checks its own lease."""
         if parse_payload(message).get("command") == "stop-job":
             self.wake()
 
     def wake(self) -> None:
-        """Have the lease of the run under way looked at now."""
+        """Check the lease of the current run now."""
         with contextlib.suppress(BlockingIOError):
             os.write(self._waker, b".")
 
     def kill_horse(self, sig: Any = signal.SIGKILL) -> None:  # noqa: ARG002 - RQ's own
-        """End the work-horse, if RQ is stopped a second time."""
+        """Kill the work-horse if RQ is stopped a second time."""
         self._end_horse()
 
     def reorder_queues(self, reference_queue: Queue) -> None:
-        """Let the queues take turns; that of GPUs goes first."""
+        """Rotate the queues; the GPU queue always comes first."""
         self._ordered_queues.sort(key=lambda queue: (queue.name != GPU_FITS, queue.name == reference_queue.name))
 
 
 class WarmWorker(LeasedWorker):
-    """A worker that does its runs itself, since what it keeps warm, as a CUDA context, does not survive a fork.
+    """A worker that performs runs in its own process, because a CUDA context does not survive a fork.
 
-    A run that does not come up for air in time is ended with the worker, which its supervisor starts again.
+    A run that does not react to a stop in time is ended together with the worker, which the supervisor restarts.
     """
 
     def see_through(self, run: Run, order: Order) -> None:
-        """Do a run while a thread renews its lease."""
+        """Perform a run while a thread renews its lease."""
         stopped, over = threading.Event(), threading.Event()
         renewing = threading.Thread(target=self._renew, args=(run, stopped, over), daemon=True)
         renewing.start()
@@ -371,7 +370,7 @@ class WarmWorker(LeasedWorker):
             times += 1
             moment = time.monotonic()
             if since is not None and moment - since > GRACE_SECONDS:
-                log.warning("job %s did not stop, its worker ends with it", run.job.id)
+                log.warning("job %s did not stop; ending its worker", run.job.id)
                 os._exit(os.EX_TEMPFAIL)
             if since is None and moment - began > run.job.timeout + GRACE_SECONDS:
                 with contextlib.suppress(RunLost):
@@ -382,7 +381,7 @@ class WarmWorker(LeasedWorker):
 
 
 def device_of(device: str) -> str:
-    """The device of a worker's fits: ``auto`` is cuda where there is one. Call it only in the process that fits."""
+    """The device of a worker's fits: ``auto`` uses CUDA if available. Call it only in the process that fits."""
     if device != "auto":
         return device
     import torch

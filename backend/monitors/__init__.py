@@ -1,1 +1,1 @@
-"""Monitors: what is taken in, what is read off it, and what is done when a model is no longer calibrated."""
+"""Monitors: ingestion of rows, readings, alarms, recalibration and webhooks."""

@@ -1,4 +1,4 @@
-"""Alarms: the rules of a monitor, what happened to an alarm, and acknowledging one."""
+"""Alarms: the state of a monitor's rules, their events, and acknowledgement."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-from backend.monitors.evidence import Seen, next_start
+from backend.monitors.evidence import CheckedEvidence, next_start
 from backend.monitors.webhooks import event_of
 from backend.monitors.windows import bucket_seconds
 from backend.store.chores import Chore
@@ -34,19 +34,19 @@ from schemas.monitor_alarms import (
 )
 from schemas.monitors import EvidenceRule, MonitorRecord, Rule, ThresholdRule
 
-# --- The rules of a monitor: what becomes of each at a look. Nothing is read or written here
+# --- The state of a rule after a check; pure functions
 
 
 @dataclass(frozen=True)
 class Measured:
-    """What a look saw of a measure: the labelled rows, and the number that a rule compares, if there is one."""
+    """What a check measured for a threshold: the number of labelled rows and the compared value, None if undefined."""
 
     rows: int
     value: float | None
 
 
 def begun(rule: Rule, before: RuleState | None, started_at: float) -> RuleState:
-    """The state from which a look goes on: that before, or a new one where the rule or the start is another."""
+    """The state to continue from: the previous state, or a new one if the rule or its start has changed."""
     definition = hashlib.sha256(rule.model_dump_json().encode()).hexdigest()[:16]
     started = started_at if isinstance(rule, EvidenceRule) else 0.0
     if before is not None and (before.definition, before.started_at) == (definition, started):
@@ -55,12 +55,12 @@ def begun(rule: Rule, before: RuleState | None, started_at: float) -> RuleState:
     return RuleState(rule=rule.name, kind=rule.kind, alarms=alarms, started_at=started, definition=definition)
 
 
-def judged_by_evidence(
-    rule: EvidenceRule, state: RuleState, seen: Seen, record: MonitorRecord, moment: float
+def check_evidence(
+    rule: EvidenceRule, state: RuleState, seen: CheckedEvidence, record: MonitorRecord, moment: float
 ) -> RuleState:
-    """An alarm once the e-value has reached 1 / alpha at any look since the start, and until there is another start.
+    """Raise an alarm once the e-value reaches 1 / alpha at any check since the start; it lasts until the next start.
 
-    The evidence reported is that of the look with the largest e-value.
+    The reported evidence is that of the check with the largest e-value.
     """
     if not seen.rows:
         return state.model_copy(update={"looked_at": at(moment)})
@@ -85,10 +85,10 @@ def judged_by_evidence(
     return _moved(after, "alarm" if reading.largest >= bound else "ok", moment)
 
 
-def judged_by_threshold(rule: ThresholdRule, state: RuleState, seen: Measured, moment: float) -> RuleState:
-    """An alarm after so many looks in a row above the bound, until as many at or below the lower one.
+def check_threshold(rule: ThresholdRule, state: RuleState, seen: Measured, moment: float) -> RuleState:
+    """Raise an alarm after ``looks`` checks in a row above the bound; clear it after as many up to ``clear_below``.
 
-    A look on the same rows as the one before, or on too few, counts as none.
+    A check of unchanged rows, or of too few rows, does not count.
     """
     clear = rule.above if rule.clear_below is None else rule.clear_below
     known = state.threshold
@@ -117,7 +117,7 @@ def judged_by_threshold(rule: ThresholdRule, state: RuleState, seen: Measured, m
 
 
 def _moved(state: RuleState, status: str, moment: float) -> RuleState:
-    """The state with a status, which began now where it is another one."""
+    """The state with a new status, which starts now if it has changed."""
     if status == state.status:
         return state
     raised = status == "alarm"
@@ -125,7 +125,7 @@ def _moved(state: RuleState, status: str, moment: float) -> RuleState:
     return state.model_copy(update=changes | {"acknowledged_at": None, "acknowledged_by": None})
 
 
-# --- Events of an alarm, for webhooks and for the audit log
+# --- Events of alarms, for webhooks and the audit log
 
 Turn = Literal["raised", "cleared", "acknowledged"]
 _TYPES: dict[Turn, AlarmType] = {
@@ -141,7 +141,7 @@ _ACTIONS: dict[Turn, AuditAction] = {
 
 
 def happened(record: MonitorRecord, state: RuleState, turn: Turn, moment: float) -> MonitorEvent:
-    """The event of an alarm, the same one whoever tells of it: a rule's alarms are numbered."""
+    """The event of an alarm; its id is deterministic, because the alarms of a rule are numbered."""
     data = AlarmTold(
         monitor=record.name,
         rule=state.rule,
@@ -158,7 +158,7 @@ def happened(record: MonitorRecord, state: RuleState, turn: Turn, moment: float)
 
 
 def entry_of(state: RuleState, turn: Turn, moment: float, who: str | None = None) -> AuditEntry:
-    """The entry of the audit."""
+    """The audit entry of an alarm."""
     detail = None if state.evidence is None or turn != "raised" else state.evidence.description
     return AuditEntry(at=at(moment), action=_ACTIONS[turn], who=who, rule=state.rule, alarm=state.alarms, detail=detail)
 
@@ -166,7 +166,7 @@ def entry_of(state: RuleState, turn: Turn, moment: float, who: str | None = None
 def recalibrated(
     record: MonitorRecord, occasion: Occasion, type_: RecalibrationType, data: RecalibrationTold, now: float
 ) -> MonitorEvent:
-    """The event of what was done upon an alarm."""
+    """The event of an action after an alarm."""
     return event_of(record, occasion.seed, type_, data, moment=now)
 
 
@@ -179,7 +179,7 @@ def step_of(
     who: str | None = None,
     detail: str | None = None,
 ) -> AuditEntry:
-    """The entry of the audit for a step that was taken upon an alarm."""
+    """The audit entry of an action after an alarm."""
     return AuditEntry(
         at=at(now), action=action, who=who, rule=occasion.rule, alarm=occasion.number, detail=detail, found=data
     )
@@ -197,13 +197,13 @@ def _bound(state: RuleState) -> float | None:
     return None if state.threshold is None else state.threshold.above
 
 
-# --- Acknowledging an alarm: that someone has seen it
+# --- Acknowledging an alarm
 
 
 def acknowledge(store: Store, record: MonitorRecord, name: str, who: str | None, now: float) -> RuleState:
-    """Note that an alarm was seen; evidence begins anew, a threshold stays raised until it is cleared.
+    """Acknowledge an alarm; evidence restarts, and a threshold stays raised until it clears.
 
-    Raises ``UnknownRule``, and ``NoAlarm`` where none is raised or it was acknowledged already.
+    Raises ``UnknownRule``, and ``NoAlarm`` if no alarm is raised or it was already acknowledged.
     """
     look = Chore("look", store.keys.tenant, record.uid)
 
@@ -213,7 +213,7 @@ def acknowledge(store: Store, record: MonitorRecord, name: str, who: str | None,
         if rule is None:
             raise UnknownRule("the monitor has no such rule")
         if state is None or state.status != "alarm" or state.acknowledged_at is not None:
-            raise NoAlarm("the rule's alarm is not raised, or was acknowledged already")
+            raise NoAlarm("the alarm of the rule is not raised, or was already acknowledged")
         event, entries = happened(record, state, "acknowledged", now), [entry_of(state, "acknowledged", now, who)]
         started_at = None
         if isinstance(rule, EvidenceRule):
@@ -227,15 +227,15 @@ def acknowledge(store: Store, record: MonitorRecord, name: str, who: str | None,
 
     changed = Standings(store.redis, store.keys, record).change(change)
     if changed is None:
-        raise NoAlarm("the rule's alarm is not raised")
+        raise NoAlarm("the alarm of the rule is not raised")
     return changed.standing.rules[name]
 
 
-# --- The alarms of a monitor as a request reads them
+# --- The alarms of a monitor for a request
 
 
 def find_alarms(store: Store, name: str, query: JournalQuery) -> AlarmsAnswer:
-    """The rules of a monitor in the order of its definition, also those not looked at yet; and its events."""
+    """The rules of a monitor in order, including rules not checked yet, and a page of its events."""
     record = store.monitors.get(name)
     standings = Standings(store.redis, store.keys, record)
     states = standings.read().rules

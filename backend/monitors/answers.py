@@ -1,4 +1,4 @@
-"""What a monitor answers: its windows, beside its reference, and as a series."""
+"""Readings of a monitor: its windows, the comparison with its reference, and values over time."""
 
 from __future__ import annotations
 
@@ -71,14 +71,13 @@ from schemas.monitor_answers import (
 )
 from schemas.monitors import Counts, MonitorRecord, WindowSpec
 
-# --- Two sets of independent rows, one beside the other: how their measures, their labels and their predictions
-#     differ
+# --- Comparison of two independent sets of rows: measures, event rates and predictions
 
 Interval = tuple[float, float]
 
 
 def measures_beside(here: Readings, there: Readings) -> dict[str, Difference]:
-    """Each measure of some rows, less that of others; debiased values where both have one."""
+    """Each measure of some rows minus that of others; debiased values if both have one."""
     return {key: _beside(here[key], there[key]) for key in here if key in there}
 
 
@@ -91,11 +90,11 @@ def _beside(here: MeasureReading, there: MeasureReading) -> Difference:
 def difference(
     one: float | None, other: float | None, of_one: Interval | None, of_other: Interval | None
 ) -> Difference:
-    """Two values and their difference, with an interval made of theirs.
+    """Two values and their difference, with an interval derived from theirs.
 
-    The squares of the distances to the ends are added (Newcombe 1998; Zou & Donner 2008, section 2): of two normal
-    estimates this is the interval of their difference, and it keeps the asymmetry of theirs. A value outside its
-    interval, as a plain size of gaps may be, counts as its nearest end.
+    The squared distances to the ends are added (Newcombe 1998; Zou & Donner 2008, section 2). For two normal estimates
+    this is the interval of their difference, and it preserves the asymmetry of theirs. A value outside its interval,
+    which is possible for a plug-in calibration error, is replaced by the nearest end.
     """
     if one is None or other is None:
         return Difference(value=one, reference=other, difference=None)
@@ -109,22 +108,22 @@ def difference(
 
 
 def label_rates_beside(here: Tally, there: Tally, level: float | None) -> Difference:
-    """The shares of rows whose events came true, with Newcombe's interval (1998, method 10) of their difference."""
+    """The event rates, with Newcombe's interval (1998, method 10) of their difference."""
     (one, of_one), (other, of_other) = (_label_rate(tally, level) for tally in (here, there))
     return difference(one, other, of_one, of_other)
 
 
 def mean_predictions_beside(here: Tally, there: Tally, level: float | None) -> Difference:
-    """The mean predictions, with the normal interval of their difference; a cell's rows count at its mean."""
+    """The mean predictions, with the normal interval of their difference; the rows of a cell count at its mean."""
     (one, of_one), (other, of_other) = (_mean_prediction(tally, level) for tally in (here, there))
     return difference(one, other, of_one, of_other)
 
 
 def shift(here: Tally, there: Tally) -> Shift | None:
-    """The largest gap between the two distributions of the predictions; None where either has no rows.
+    """The largest gap between the two distributions of predictions; None if either has no rows.
 
-    The p-value is Kolmogorov's (Smirnov 1939), of the gap at the ends of the cells: at most the rows' own gap, so that
-    the p-value is at least theirs. O(cells).
+    The p-value is Kolmogorov's (Smirnov 1939) for the gap at the ends of the cells. That gap is at most the gap of the
+    rows, so the p-value is conservative. O(cells).
     """
     n, m = len(here), len(there)
     if not n or not m:
@@ -162,25 +161,25 @@ def _mean_prediction(tally: Tally, level: float | None) -> tuple[float | None, I
     return mean, (mean - reach, mean + reach)
 
 
-# --- What a monitor answers: each of its windows as it is now, and beside its reference
+# --- The windows of a monitor
 
-#: How many groups, the largest, are reported separately by default.
+#: Default number of groups that are reported, the largest first.
 LARGEST = 20
-#: Events that are looked through for alarms.
+#: Number of events that are searched for alarms.
 MOST_EVENTS = 1000
 _SHARES = (0.5, 0.9, 0.99)
 
 
 @dataclass(frozen=True)
 class Kept:
-    """What a process keeps of all monitors, so that what did not change is neither read nor computed again."""
+    """What a process caches about all monitors, so that unchanged data is neither read nor computed again."""
 
     leaves: Leaves = field(default_factory=Leaves)
     memory: Memory = field(default_factory=Memory)
 
 
 class Reader:
-    """Reads one monitor as it is defined by ``record``."""
+    """Reads one monitor as defined by ``record``."""
 
     def __init__(self, redis: Redis, keys: Keyspace, record: MonitorRecord, kept: Kept) -> None:
         self._redis = redis
@@ -192,25 +191,25 @@ class Reader:
         self.gatherer = Gatherer(kept.leaves, self.buckets, record.uid)
 
     def of(self, record: MonitorRecord) -> Reader:
-        """What reads the same monitor as another record defines it."""
+        """A reader of the same monitor with another record."""
         return Reader(self._redis, self._keys, record, self.kept)
 
     def rules(self) -> list[RuleState]:
-        """What each rule said at the last look; a rule of which there was none yet is left out."""
+        """The state of each rule at the last check; unchecked rules are left out."""
         known = self._standings.read().rules
         return [known[rule.name] for rule in self.record.rules if rule.name in known]
 
     def raised(self) -> list[MonitorEvent]:
-        """The latest alarms that were raised, oldest first."""
+        """The latest raised alarms, oldest first."""
         found = self._standings.events(PageRequest(MOST_EVENTS)).items
         return [event for event in reversed(found) if event.type == "monitor.alarm.raised"]
 
     def counts(self) -> Counts:
-        """The counts since the monitor began."""
+        """The counts since the monitor was created."""
         return counts_of(Ledger(self._redis, self._keys, self.record).totals())
 
     def group_names(self) -> dict[int, str]:
-        """The names of the groups by their index."""
+        """The names of the groups by index."""
         known = Groups(self._redis, self._keys, self.record).all()
         return {OTHER_GROUP: OTHER, **{index: name for name, index in known.items()}}
 
@@ -242,7 +241,7 @@ class Reader:
         )
 
     def rows_of(self, found: Gathered, group: int | None) -> Tally:
-        """Of some rows all, or those of the group of an index."""
+        """The rows of the group with this index, or all rows for None."""
         if group is None:
             return found.tally
         return merged(()) if found.groups is None else found.groups.of_group(group)
@@ -259,7 +258,7 @@ class Reader:
         }
 
     def reference(self) -> ReferenceTally | None:
-        """What windows are compared with, if anything: what is kept with the monitor, and of a span what is there."""
+        """The reference, if there is one: its stored tally plus the stored buckets of its span."""
         if self.record.reference is None:
             return None
         kept, span = read_reference(self._redis, self._keys, self.record.uid), reference_span(self.record)
@@ -288,13 +287,13 @@ class Reader:
 
 @dataclass(frozen=True)
 class ReferenceTally:
-    """The rows that windows are compared with; None where those of a batch are not there."""
+    """The rows that windows are compared with; None if those of a batch are missing."""
 
     tally: Tally | None
 
 
 def largest_groups(groups: Tally, most: int) -> list[int]:
-    """The indices of the groups of most rows, largest first; rows without a group are none."""
+    """The indices of the groups with the most rows, largest first; rows without a group are excluded."""
     if not len(groups.keys):
         return []
     rows = np.bincount(groups.keys // GROUP_KEYS, groups.rows)
@@ -310,22 +309,22 @@ def _delay(found: Gathered) -> DelayReading | None:
     return DelayReading(labels=sum(found.delays.values()), p50=ends[0], p90=ends[1], p99=ends[2])
 
 
-# --- How long answers take, estimated before anything is computed
+# --- Estimated durations
 
-#: What is estimated to take longer is not answered.
+#: Requests with a longer estimate are refused.
 MOST_SECONDS = 45.0
-#: What is estimated to take longer is heavy: less is not worth a place, since most of it is remembered.
+#: Requests with a longer estimate need a slot; shorter ones do not, because most results are cached.
 LIGHT_SECONDS = 1.0
-#: What a tally of all cells comes to: a row for each cell and outcome.
+#: The extent of a tally with all cells: one row per cell and outcome.
 _EXTENT = Extent(2 * CELLS)
-#: Estimates of fits are for requests of their own: among others, warm, they take a quarter or less.
+#: Fit estimates apply to separate requests; within a warm process they take a quarter or less.
 _WARM = 0.25
-#: Seconds that the simplest measure takes.
+#: Minimum seconds of a measure.
 _LEAST = 0.001
 
 
 def seconds_of(record: MonitorRecord, *, intervals: bool) -> float:
-    """Estimated seconds of the measures of a monitor, read once off a tally of all cells."""
+    """Estimated seconds of a monitor's measures for a tally with all cells."""
     level = record.interval if intervals else None
     return sum(_seconds(request, level) for request in read_measures(record.measures, record.reduction or "binary"))
 
@@ -338,11 +337,11 @@ def _seconds(request: MeasureRequest, level: float | None) -> float:
     return value + max(0.0, request.seconds(_EXTENT, Resampling(level, RESAMPLES)) - once)
 
 
-# --- A monitor's values over time: one point per bucket, or per group of buckets
+# --- Values over time: one point per bucket, or per group of buckets
 
 
 class SeriesOptions(NamedTuple):
-    """Which values: of which buckets, of all rows or the group of an index, in at most so many points."""
+    """The buckets, the group (None: all rows), and the maximum number of points of a series."""
 
     span: Span
     points: int
@@ -351,7 +350,7 @@ class SeriesOptions(NamedTuple):
 
 
 def together(span: Span, points: int) -> int:
-    """How many buckets make a point; points begin at multiples of it, so that they stay the same as time goes on."""
+    """The number of buckets per point; points start at multiples of it, so that they are stable over time."""
     if points == 1:
         return span.last + 1
     width = max(1, -(-(span.last - span.first + 1) // points))
@@ -366,9 +365,9 @@ def read_series(
     begin: Callable[[int], None] = lambda _: None,
     go_on: Callable[[], None] = lambda: None,
 ) -> list[SeriesPoint]:
-    """The points of spans in which something was predicted, oldest first.
+    """The points of all spans with predictions, oldest first.
 
-    Calls ``begin`` with the number of points, and ``go_on`` before each point; an exception that they raise propagates.
+    Calls ``begin`` with the number of points, and ``go_on`` before each point; their exceptions are propagated.
     """
     width = together(options.span, options.points)
     numbers = reader.buckets.numbers(options.span.first, options.span.last)
@@ -378,7 +377,7 @@ def read_series(
         go_on()
         first = max(place * width, options.span.first)
         last = min((place + 1) * width - 1, options.span.last)
-        # Spans are fewer lists, and not worth asking after where none fits into a point.
+        # Spans need fewer reads, but are not worth a lookup if none fits into a point.
         gathered = reader.gatherer.of(list(own)) if width < 2 * SPAN else reader.gatherer.span(first, last)
         found.append(_point(reader, gathered, Span(first, last, options.span.bucket), options))
     return found
@@ -398,7 +397,7 @@ def _point(reader: Reader, gathered: Gathered, span: Span, options: SeriesOption
     )
 
 
-# --- For a request: a monitor read as a whole, or over time
+# --- For a request: the whole monitor, or values over time
 
 
 def reader_of(requester: Requester, kept: Kept, name: str) -> Reader:
@@ -408,7 +407,7 @@ def reader_of(requester: Requester, kept: Kept, name: str) -> Reader:
 
 
 def read_monitor(requester: Requester, kept: Kept, name: str, query: ReadingQuery) -> MonitorReading:
-    """The counts and the windows of a monitor as they are now."""
+    """The current counts and windows of a monitor."""
     reader, moment = reader_of(requester, kept, name), now().timestamp()
     windows = _windows(reader.record, query.windows)
     _begin_reading(requester, reader.record, len(windows), query.groups)
@@ -428,13 +427,13 @@ def read_monitor(requester: Requester, kept: Kept, name: str, query: ReadingQuer
 
 
 def _windows(record: MonitorRecord, names: str | None) -> list[WindowSpec]:
-    """The windows of some names, in the monitor's order; raises ``InvalidField``."""
+    """The windows with these names, in the order of the monitor; raises ``InvalidField``."""
     if names is None:
         return record.windows
     wanted = {name.strip() for name in names.split(",")}
     known = {window.name for window in record.windows}
     if not wanted <= known:
-        raise InvalidField.at("/windows", f"must be among the monitor's: {', '.join(sorted(known))}")
+        raise InvalidField.at("/windows", f"must be windows of the monitor: {', '.join(sorted(known))}")
     return [window for window in record.windows if window.name in wanted]
 
 
@@ -455,7 +454,7 @@ def series_points(requester: Requester, reader: Reader, options: SeriesOptions) 
 
     def begin(points: int) -> None:
         if points * each > MOST_SECONDS:
-            less = f"ask for at most {int(MOST_SECONDS / each)}, or for one measure"
+            less = f"request at most {int(MOST_SECONDS / each)} points, or one measure"
             raise InvalidField.at("/points", f"would take an estimated {points * each:.0f} s: {less}")
         _take_slot(requester, points * each)
 
@@ -467,12 +466,14 @@ def _begin_reading(requester: Requester, record: MonitorRecord, windows: int, gr
     of_groups = windows * min(groups, record.max_groups) * seconds_of(record, intervals=False)
     seconds = windows * seconds_of(record, intervals=True) + of_groups
     if seconds > MOST_SECONDS and groups > LARGEST:
-        raise InvalidField.at("/groups", f"is estimated to take {seconds:.0f} s: ask for fewer, or for one window")
+        raise InvalidField.at(
+            "/groups", f"would take an estimated {seconds:.0f} s: request fewer groups, or one window"
+        )
     _take_slot(requester, seconds)
 
 
 def begin_diagram(requester: Requester, record: MonitorRecord) -> None:
-    """Take a slot for the rows of a window and their diagram, if they take long; raises ``Busy``."""
+    """Take a slot for the rows of a window and their diagram if they take long; raises ``Busy``."""
     _take_slot(requester, seconds_of(record, intervals=False))
 
 
@@ -489,47 +490,47 @@ def series_options(reader: Reader, query: SeriesQuery, moment: float) -> SeriesO
 
 
 def narrowed(reader: Reader, measure: str | None) -> Reader:
-    """The reader of one measure alone; raises ``InvalidField``."""
+    """The reader of a single measure; raises ``InvalidField``."""
     if measure is None:
         return reader
     record = reader.record
     keys = [request.key for request in read_measures(record.measures, record.reduction or "binary")]
     if measure not in keys:
-        raise InvalidField.at("/measure", f"must be one of the monitor's: {', '.join(keys)}")
+        raise InvalidField.at("/measure", f"must be a measure of the monitor: {', '.join(keys)}")
     return reader.of(record.model_copy(update={"measures": [record.measures[keys.index(measure)]]}))
 
 
 def group_index(reader: Reader, group: str | None) -> int | None:
-    """The index of a group; raises ``InvalidField`` for one that the monitor has not seen."""
+    """The index of a group; raises ``InvalidField`` for an unknown one."""
     if group is None:
         return None
     found = {name: index for index, name in reader.group_names().items()}.get(group)
     if found is None:
-        raise InvalidField.at("/group", "is none that the monitor has seen")
+        raise InvalidField.at("/group", "is unknown: the monitor has no rows of this group")
     return found
 
 
 def window_of(record: MonitorRecord, name: str | None) -> WindowSpec:
-    """A window by its name, the first without one; raises ``InvalidField``."""
+    """A window by name, by default the first; raises ``InvalidField``."""
     window = window_named(record, name)
     if window is None:
         known = ", ".join(window.name for window in record.windows)
-        raise InvalidField.at("/window", f"must be one of the monitor's: {known}")
+        raise InvalidField.at("/window", f"must be a window of the monitor: {known}")
     return window
 
 
 def _span(record: MonitorRecord, query: SeriesQuery, moment: float) -> Span:
-    """The buckets that a query is about, of those that are kept."""
+    """The stored buckets of a query."""
     kept = kept_span(record, moment)
     if query.window is not None:
         if query.start is not None or query.end is not None:
             raise InvalidField.at("/window", "cannot be combined with start and end")
         window = window_of(record, query.window)
         if window.seconds is None:
-            raise InvalidField.at("/window", "must be one of time")
+            raise InvalidField.at("/window", "must be a window of time")
         return window_span(record, window.seconds, moment)
     start = kept.start if query.start is None else max(query.start, kept.start)
     end = kept.end if query.end is None else min(query.end, kept.end)
     if not start < end:
-        raise InvalidField.at("/end", "must be after the start, within what is kept")
+        raise InvalidField.at("/end", "must be after the start, within the stored period")
     return time_span(record, start, end)

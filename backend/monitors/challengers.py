@@ -1,4 +1,4 @@
-"""Challengers: fitted to a monitor's window, compared with the champion, proposed or promoted."""
+"""Challengers: fitted to a window of a monitor, compared with the champion, proposed or promoted."""
 
 from __future__ import annotations
 
@@ -30,20 +30,20 @@ from schemas.maps import FitSpec, MapRecord
 from schemas.monitor_alarms import AuditEntry, Occasion, Proposal, RecalibrationTold, Standing
 from schemas.monitors import MonitorRecord, WindowSpec
 
-# --- A challenger: fitted to rows of a monitor's window, and compared with the champion on others of it
+# --- Fitting a challenger to rows of a window, and comparing it with the champion on held-out rows of the window
 
-#: The fold whose rows are compared on; the fit has the others.
+#: The fold that is held out for the comparison.
 COMPARED = FOLDS - 1
-#: Logits of exact 0 and 1 would be infinite.
+#: Bound that avoids infinite logits of 0 and 1.
 _TINY = 2.0**-52
 
 
 @dataclass(frozen=True)
 class Challenge:
-    """What became of a challenger: ``draft`` is its record where it is better beyond the level, else ``why`` not.
+    """The outcome of a challenger: ``draft`` is its record if it is significantly better, else ``why`` is set.
 
-    ``code`` says the same in a word: where it ``failed``, that of the problem by which it was refused. ``since`` is
-    when its rows begin, if not with the window; ``labelled`` their number.
+    ``code`` is a short form of the reason, or the code of the problem if it ``failed``. ``since`` is the start of its
+    rows if they do not start with the window, and ``labelled`` is their number.
     """
 
     why: str | None = None
@@ -57,16 +57,16 @@ class Challenge:
 
     @property
     def tried(self) -> bool:
-        """Whether the next one waits for the pause; where none could be tried yet it does not."""
+        """Whether the next challenger must wait for the pause; False if this one could not be tried."""
         return self.code not in ("pause", "too-few-rows", "recalibration-off")
 
 
 def challenge(
     store: Store, record: MonitorRecord, occasion: Occasion, now: float, since: str | None = None
 ) -> Challenge:
-    """Fit a challenger upon an alarm, and compare it; nothing is stored.
+    """Fit a challenger for an alarm or a request and compare it, without storing anything.
 
-    Its rows are those ``since`` the evidence speaks, where they are enough, else those of the window.
+    It is fitted to the rows ``since`` the start of the evidence if they are sufficient, else to the window.
     """
     policy = record.recalibration
     unlike = unlike_alias(record)
@@ -74,25 +74,25 @@ def challenge(
         return Challenge(unlike, "alias-not-compared")
     if record.map is None and _is_alias(store, target_of(record), policy.alias):
         return Challenge(
-            f"{target_of(record)}@{policy.alias} is there, whose map was not compared: the monitor has none",
+            f"{target_of(record)}@{policy.alias} exists, but the monitor has no map, so its map was not compared",
             "alias-not-compared",
         )
     window = window_named(record, policy.window)
     if window is None:
-        return Challenge("the monitor has no such window any more", "unknown-window")
+        return Challenge("the monitor no longer has this window", "unknown-window")
     try:
         champion = None if record.map is None else store.maps.get(record.map)
     except UnknownMap:
-        return Challenge("the monitor's map is not there any more", "unknown-map", failed=True)
+        return Challenge("the map of the monitor no longer exists", "unknown-map", failed=True)
     found = Challenge(champion=None if champion is None else champion.id)
     tally, since = _rows(Buckets(store.redis, store.keys, record), record, window, since, now)
     found = replace(found, since=since, labelled=len(tally))
     if len(tally) < policy.least_rows:
-        why = f"the window has {len(tally)} labelled rows, and {policy.least_rows} are needed"
+        why = f"the window has {len(tally)} labelled rows, but {policy.least_rows} are needed"
         return replace(found, why=why, code="too-few-rows")
     curve = None if champion is None else load(champion.document)
     if curve is not None and curve.of_vector:
-        why = "the monitor's map is one of the whole vector, and a challenger would be one of one event"
+        why = "the map of the monitor applies to the whole vector, but a challenger applies to a single event"
         return replace(found, why=why, code="map-of-vector")
     try:
         return _compared(record, occasion, tally, curve, found)
@@ -103,7 +103,7 @@ def challenge(
 def _rows(
     buckets: Buckets, record: MonitorRecord, window: WindowSpec, since: str | None, now: float
 ) -> tuple[Tally, str | None]:
-    """The rows since then, and since when; of the window, and None, where there are too few of them."""
+    """The rows since that time, and the time; if they are too few, the rows of the window, and None."""
     kind: TallyKind = "measured" if record.map is None else "raw"
     after = settling(record)
     if since is not None:
@@ -118,7 +118,7 @@ def _rows(
 def _compared(
     record: MonitorRecord, occasion: Occasion, tally: Tally, champion: CalibrationMap | None, challenge: Challenge
 ) -> Challenge:
-    """Fit to all folds but one, compare on that one."""
+    """Fit to all folds except one, and compare on that one."""
     policy = record.recalibration
     train = tally.of_folds([fold for fold in range(FOLDS) if fold != COMPARED])
     batch = _batch(train, record)
@@ -127,10 +127,12 @@ def _compared(
     found = gain(tally.of_folds([COMPARED]), curve, fitted.curve, policy.level)
     challenge = replace(challenge, gain=found)
     if found.low <= 0.0:
-        return replace(challenge, why=f"it is not better beyond the level of {policy.level:g}", code="not-better")
+        return replace(
+            challenge, why=f"it is not significantly better at the level {policy.level:g}", code="not-better"
+        )
     spec = FitSpec(
         method=policy.method,
-        name=None,  # a version of a name would go live for all who ask for the name alone
+        name=None,  # a named version would become the newest version of the name immediately
         options=policy.options,
         batch="",
         reduction=fitted.reduction,
@@ -141,7 +143,7 @@ def _compared(
             "rows": str(len(tally)),
             "gain": f"{found.value:.6g} ({found.low:.6g} to {found.high:.6g})",
         },
-        description="fitted upon an alarm",
+        description="fitted after an alarm",
     )
     draft = map_record(derived_id("map", f"{record.uid} {occasion.seed}"), spec, fitted, batch)
     return replace(challenge, draft=draft.model_copy(update={"n": len(train)}))
@@ -156,7 +158,7 @@ def _is_alias(store: Store, name: str, alias: str) -> bool:
 
 
 def _batch(tally: Tally, record: MonitorRecord) -> Batch:
-    """The rows of a tally as a batch on the monitor's scale, each cell with its count as frequency weight."""
+    """The rows of a tally as a batch on the monitor's scale; each cell has its count as frequency weight."""
     event = tally.event()
     if record.scale == "probability":
         return read_batch(event.p, event.y, event.w)
@@ -165,19 +167,19 @@ def _batch(tally: Tally, record: MonitorRecord) -> Batch:
 
 
 def _fitted(batch: Batch, record: MonitorRecord) -> CalibrationMap:
-    """The map of the monitor's event, which takes predictions as the monitor does."""
+    """The map of the monitor's event, for predictions in the form of the monitor."""
     policy = record.recalibration
     fitted = Fitting.read(policy.method, policy.options, "binary").run(batch, FitContext(0, "cpu", None))
     return replace(fitted, reduction=record.reduction or "binary", n_classes=record.n_classes)
 
 
-# --- Moving an alias to a challenger, and deciding on one that was proposed
+# --- Moving an alias to a challenger, and deciding on a proposal
 
 
 def accept(store: Store, record: MonitorRecord, who: str | None, now: float) -> Proposal:
-    """Name the challenger that waits, and move the alias to it; raises ``UnknownProposal`` and ``ProposalOutdated``.
+    """Name the proposed challenger and move the alias to it; raises ``UnknownProposal`` and ``ProposalOutdated``.
 
-    Where this process ends in between, a worker carries it out.
+    If this process ends in between, a worker completes the move.
     """
     standings = Standings(store.redis, store.keys, record)
     proposal = waiting(standings.read())
@@ -192,12 +194,12 @@ def accept(store: Store, record: MonitorRecord, who: str | None, now: float) -> 
 
     standings.change(change)
     if not move(store, record, now):
-        raise ProposalOutdated("the alias was moved, or the challenger deleted, at the same time")
+        raise ProposalOutdated("the alias was moved, or the challenger was deleted, at the same time")
     return proposal.model_copy(update={"version": store.maps.read(proposal.map).version})
 
 
 def reject(store: Store, record: MonitorRecord, who: str | None, now: float) -> Proposal:
-    """Decide against the challenger that is proposed, whose map stays without a name; raises ``UnknownProposal``."""
+    """Reject the proposed challenger; its map is kept without a name. Raises ``UnknownProposal``."""
     standings = Standings(store.redis, store.keys, record)
     proposal = waiting(standings.read())
     occasion, data = proposal.occasion, proposal.found.model_copy(update={"code": "rejected"})
@@ -214,14 +216,14 @@ def reject(store: Store, record: MonitorRecord, who: str | None, now: float) -> 
 
 
 def waiting(standing: Standing) -> Proposal:
-    """The proposal that waits to be decided; raises ``UnknownProposal``."""
+    """The pending proposal; raises ``UnknownProposal``."""
     if standing.proposal is None:
-        raise UnknownProposal("no challenger waits to be accepted or rejected")
+        raise UnknownProposal("no challenger is waiting to be accepted or rejected")
     return standing.proposal
 
 
 def move(store: Store, record: MonitorRecord, now: float) -> bool:
-    """Carry out the decision to move an alias, if there is one; False where it was moved elsewhere meanwhile."""
+    """Carry out a decision to move an alias, if there is one; False if it was moved elsewhere in the meantime."""
     standings = Standings(store.redis, store.keys, record)
     standing = standings.read()
     proposal = standing.moving
@@ -256,9 +258,9 @@ def moved(
     why: str | None,
     now: float,
 ) -> Change | None:
-    """What follows when an alias was moved to a version, or why it could not be; None where another has seen to it.
+    """The change after an alias was moved to a version, or could not be moved (``why``); None if already recorded.
 
-    Evidence begins anew with the rows that are mapped anew.
+    Evidence restarts with the rows that the new map is applied to.
     """
     if standing.moving != proposal:
         return None
@@ -268,7 +270,9 @@ def moved(
         event = recalibrated(record, occasion, "monitor.recalibration.declined", data, now)
         return Change(after, [event], [step_of("alias-not-moved", now, occasion, data, who=who, detail=why)])
     if record.map is not None:
-        after = after.model_copy(update={"applied": proposal.map})  # evidence begins anew here, and not at a look again
+        after = after.model_copy(
+            update={"applied": proposal.map}
+        )  # evidence restarts here, and not again at the next check
     event = recalibrated(record, occasion, "monitor.recalibration.applied", data, now)
     entries = [
         step_of(
@@ -285,7 +289,7 @@ def moved(
 
 
 def check_unmoved(before: AliasRecord | None, proposal: Proposal) -> None:
-    """Raise ``ProposalOutdated`` where an alias is not as it was when its maps were compared, and not moved either."""
+    """Raise ``ProposalOutdated`` if an alias has changed since the comparison, unless it was already moved."""
     if before is not None and before.map == proposal.map:
         return
     if (None if before is None else before.map) != proposal.found.champion:

@@ -1,4 +1,4 @@
-"""What becomes of the rows of a request, decided from what is known of their ids."""
+"""The outcome of each row of a request, decided from the stored entries of its id."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from calibrant.batch import Integers, Predictions, Scale
 from calibrant.cells import Floats
 from calibrant.monitoring.tally import CELLS, FOLDS, Tally, place, tally_of_keys
 
-# --- What is known of an id, as bytes of a fixed layout: a prediction that waits, a label that waits, or both counted
+# --- The stored entry of an id, as bytes of a fixed layout: a waiting prediction, a waiting label, or both counted
 #
-# Every entry begins with its kind. ``PREDICTION``: p and the key of its tally but for the outcome, before the map
-# too; ``event`` is the label that makes the event true. ``LABEL``: a label without a prediction yet, or the one with
-# which the row was counted; ``time`` then is when a prediction came for an id that was known by then, else 0.
+# The first byte of an entry is its kind. ``PREDICTION``: p and the key of its tally without the outcome, also before
+# the map; ``event`` is the label that makes the event true. ``LABEL``: a label without a prediction, or the label that
+# the row was counted with; its ``time`` is then the time when a prediction arrived for a known id, else 0.
 
-#: The kinds, as the first byte of an entry; nothing is known of an id whose entry is absent.
+#: The kinds, as the first byte of an entry; the entry of an unknown id is absent.
 ABSENT, WAITING_PREDICTION, WAITING_LABEL, JOINED = 0, ord("P"), ord("L"), ord("J")
 
 PREDICTION = np.dtype(
@@ -40,7 +40,7 @@ PREDICTION = np.dtype(
 )
 LABEL = np.dtype([("kind", "u1"), ("label", "<u4"), ("time", "<f8")])
 
-#: The bytes of the longest entry: as many as an array of any of them has for each.
+#: Bytes of the longest entry, which is the width of all arrays of entries.
 WIDTH = PREDICTION.itemsize
 
 #: ``(n,)`` of a structured type.
@@ -48,17 +48,17 @@ Entries = npt.NDArray[Any]
 
 
 def known(read: Sequence[bytes | None]) -> Entries:
-    """Entries as they were read, ``(n,)`` of ``PREDICTION``: shorter ones are padded, absent ones are zeros."""
+    """Entries as read, ``(n,)`` of ``PREDICTION``: shorter ones are padded, absent ones are zeros."""
     return padded_strings(read, WIDTH).view(PREDICTION).copy()
 
 
 def nothing(n: int) -> Entries:
-    """Entries of ids of which nothing is known."""
+    """Entries of unknown ids."""
     return np.zeros(n, PREDICTION)
 
 
 def labels_of(entries: Entries) -> Entries:
-    """The same bytes as labels: ``(n,)`` with ``label`` and ``time``, true where the kind is one of a label."""
+    """The same bytes as labels: ``(n,)`` with ``label`` and ``time``, valid if the kind is that of a label."""
     return _table(entries)[:, : LABEL.itemsize].copy().view(LABEL)[:, 0]
 
 
@@ -70,26 +70,26 @@ def padded(entries: Entries) -> Entries:
 
 
 def counted(labels: npt.NDArray[np.int64], met: npt.NDArray[np.bool_] | bool, now: float) -> Entries:
-    """The entries of rows that are counted with these labels; ``met`` says of which something was known before."""
+    """The entries of rows that are counted with these labels; ``met`` marks ids that were known before."""
     entries = np.zeros(len(labels), LABEL)
     entries["kind"], entries["label"], entries["time"] = JOINED, labels, np.where(met, now, 0.0)
     return entries
 
 
 def came_after(entries: Entries, moment: float) -> npt.NDArray[np.bool_]:
-    """Whether rows are counted whose predictions came at a moment or later, for ids that were known by then."""
+    """Whether rows are counted whose predictions arrived at ``moment`` or later for ids that were already known."""
     found: npt.NDArray[np.bool_] = (entries["kind"] == JOINED) & (labels_of(entries)["time"] >= moment)
     return found
 
 
 def _table(entries: Entries) -> npt.NDArray[np.uint8]:
-    """The bytes of entries, a row each."""
+    """The bytes of entries, one row each."""
     return np.ascontiguousarray(entries).view(np.uint8).reshape(len(entries), entries.dtype.itemsize)
 
 
-# --- From predictions to the probability of one event a row, and the label that makes the event true
+# --- From predictions to the probability of one event per row, and the label that makes the event true
 
-#: Applies a map to checked predictions: ``(n,)`` of the map's event, or ``(n, K)``.
+#: Applies a map to validated predictions: returns ``(n,)`` for the map's event, or ``(n, K)``.
 Apply = Callable[[Predictions], Floats]
 
 
@@ -106,11 +106,11 @@ class Reduced:
 
 
 def reduce_rows(values: Floats, scale: Scale, reduction: str, apply: Apply | None = None) -> Reduced:
-    """Reduce checked predictions, ``(n,)`` or ``(n, K)``, after the map where there is one. O(n K).
+    """Reduce validated predictions, ``(n,)`` or ``(n, K)``, after the map if there is one. O(n K).
 
-    ``reduction`` is binary, confidence, class:k or top:r. Of ``(n,)`` the event is label 1. Under ``confidence`` and
-    ``top:r`` it is the class of that rank, of equal probabilities the first; where a map of one event was applied,
-    the class that had the rank before it.
+    ``reduction`` is binary, confidence, class:k or top:r. For ``(n,)`` the event is label 1. For ``confidence`` and
+    ``top:r`` it is the class with that rank, the first of equal ones; after a map of one event, it is the class that
+    had the rank before the map.
 
     Examples
     --------
@@ -143,22 +143,22 @@ def _event(values: Floats, reduction: str) -> tuple[Floats, Integers]:
     return values[np.arange(n), event].astype(np.float64), event
 
 
-# --- Predictions that are ready to be counted: each with the cell, the group and the fold that it belongs to
+# --- Predictions ready to be counted, each with its cell, group and fold
 
-#: The tallies that rows add to a time bucket: measured, and raw where there is a map.
+#: The tallies that rows add to a time bucket: measured, and raw if there is a map.
 Tallies = dict[int, tuple[Tally, Tally | None]]
 
 
 @dataclass(frozen=True)
 class Predicted:
-    """``entries (n,)`` are of the type of a prediction that waits, whether it does or not."""
+    """``entries (n,)`` have the type of waiting predictions, whether they wait or not."""
 
     entries: Entries
     mapped: bool
 
     @classmethod
     def of(cls, reduced: Reduced, times: Floats, bucket: int, groups: Integers | None, folds: Integers) -> Predicted:
-        """Reduced predictions of ``times (n,)``, in time buckets of so many seconds, ``groups`` and ``folds (n,)``."""
+        """Create from reduced predictions with ``times``, ``groups`` and ``folds (n,)``; ``bucket`` is in seconds."""
         entries = np.zeros(len(times), PREDICTION)
         entries["kind"], entries["time"] = WAITING_PREDICTION, times
         entries["bucket"] = times // bucket
@@ -171,7 +171,7 @@ class Predicted:
         return cls(entries, mapped=True)
 
     def tallies(self, chosen: Mask, labels: Integers) -> Tallies:
-        """The tallies of the chosen rows, with their ``labels (n,)``, by time bucket. O(n log n)."""
+        """The tallies of the chosen rows with their ``labels (n,)``, by time bucket. O(n log n)."""
         rows, labels = (self.entries, labels) if chosen.all() else (self.entries[chosen], labels[chosen])
         if not len(rows):
             return {}
@@ -194,17 +194,17 @@ class Predicted:
 
 
 def _keys(base: Integers, p: Floats) -> npt.NDArray[np.uint32]:
-    """The keys of a tally, but for the outcome."""
+    """The keys of a tally without the outcome."""
     return ((base * CELLS + place(p)) * 2).astype(np.uint32)
 
 
-# --- What becomes of rows, as far as their ids are known: pure functions of the entries that were read
+# --- The outcome of rows; pure functions of the stored entries
 #
-# For each id the first prediction and the first label count. A row that holds both is both at once.
+# For each id the first prediction and the first label count. A row with both counts as both at once.
 
 
 class Outcome(IntEnum):
-    """What became of a row."""
+    """The outcome of a row."""
 
     REFUSED = 0
     STORED = 1
@@ -216,10 +216,10 @@ class Outcome(IntEnum):
 
 @dataclass(frozen=True)
 class Decided:
-    """``outcome (n,)``; the rows that ``changes`` says get the ``entries``, and those that ``counts`` says are counted.
+    """``outcome (n,)``; the rows in ``changes`` get the ``entries``, and the rows in ``counts`` are counted.
 
-    A row counts as ``predicted`` and with its ``labels``, ``delays`` seconds after it was predicted. ``arrives`` says
-    of which rows the prediction is new, ``labelled`` of which the label is.
+    A row counts as ``predicted`` with its ``labels``, ``delays`` seconds after the prediction. ``arrives`` marks new
+    predictions, ``labelled`` new labels.
     """
 
     outcome: npt.NDArray[np.uint8]
@@ -234,7 +234,7 @@ class Decided:
 
 
 def decide_rows(known: Entries, first: Integers | None, own: Predicted, labels: Integers, now: float) -> Decided:
-    """Rows that bring prediction and label; ``first (n,)`` is where each id stands first, None where all differ."""
+    """Decide rows with prediction and label; ``first (n,)`` is the first row with the same id, None if all differ."""
     kind = known["kind"]
     waits, has_label = kind == WAITING_PREDICTION, _has_label(kind)
     kept = np.where(has_label, labels_of(known)["label"], labels).astype(np.int64)
@@ -257,7 +257,7 @@ def decide_rows(known: Entries, first: Integers | None, own: Predicted, labels: 
 
 
 def decide_predictions(known: Entries, first: Integers | None, own: Predicted, now: float) -> Decided:
-    """Rows that bring a prediction alone."""
+    """Decide rows with only a prediction."""
     kind = known["kind"]
     meets = kind == WAITING_LABEL
     label = labels_of(known)
@@ -274,7 +274,7 @@ def decide_predictions(known: Entries, first: Integers | None, own: Predicted, n
 
 
 def decide_labels(known: Entries, first: Integers | None, labels: Integers, times: Floats, *, mapped: bool) -> Decided:
-    """Rows that bring a label alone; ``times (n,)`` are those of the labels."""
+    """Decide rows with only a label; ``times (n,)`` are those of the labels."""
     kind = known["kind"]
     meets = kind == WAITING_PREDICTION
     kept = np.where(_has_label(kind), labels_of(known)["label"], labels).astype(np.int64)
@@ -306,7 +306,7 @@ def _of_first(values: Integers, first: Integers | None) -> Integers:
 
 
 def _instead(own: Predicted, known: Entries, waits: Mask) -> Predicted:
-    """The rows' own predictions, but where one waits already that one."""
+    """The rows' own predictions, replaced by waiting predictions if there are any."""
     if not waits.any():
         return own
     entries = own.entries.copy()

@@ -1,4 +1,4 @@
-"""Definitions of monitors: created, changed and deleted; checked as a whole, with defaults filled in."""
+"""Definitions of monitors: created, changed and deleted; validated as a whole, with defaults filled in."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from backend.monitors.webhooks import prepare
 from backend.monitors.windows import tally_of_batch, window_named
 from backend.requester import Requester
 from backend.store.batches import read_stored_batch
-from backend.store.chores import Chore, ask
+from backend.store.chores import Chore, schedule
 from backend.store.clock import now, stamp
 from backend.store.errors import StorageError, UnknownMap
 from backend.store.monitors.reference import put_reference
@@ -41,39 +41,39 @@ from schemas.monitors import (
     WindowSpec,
 )
 
-# --- Which map is the champion that challengers are compared with, and which alias is moved to them
+# --- The champion that challengers are compared with, and the alias that is moved
 
 
 def target_of(record: MonitorBody) -> str:
-    """The name under which challengers are stored: the policy's, else the monitor's map's, else the monitor's own."""
+    """The name for challengers: that of the policy, else of the monitor's map, else of the monitor."""
     named = None if record.map is None else read_reference(record.map)
     return record.recalibration.name or (None if named is None else named.name) or record.name
 
 
 def unlike_alias(body: MonitorBody) -> str | None:
-    """Why the alias that is moved is not what challengers are compared with, if it is not.
+    """The reason why the alias to move does not match the map that challengers are compared with, if any.
 
-    The monitor's map must be what the alias means, and so must be what rows are mapped by after it was moved. Without
-    a map predictions are compared as they are, of which no alias says anything: it must not be there yet.
+    The monitor's map must be the alias itself, so that rows use the new map after the alias has moved. Without a map
+    the uncalibrated predictions are compared, so the alias must not exist yet.
     """
     wanted = f"{target_of(body)}@{body.recalibration.alias}"
     if body.map in (None, wanted):
         return None
-    return f"would move {wanted}, where what is compared is the monitor's map, {body.map}: they must be the same"
+    return f"would move {wanted}, but challengers are compared with the monitor's map {body.map}: both must be the same"
 
 
-# --- What a monitor may be: its definition checked as a whole, and what it leaves open filled in
+# --- Validation of a definition, and its defaults
 
-#: Buckets of the shortest window, where nobody says how long they are.
+#: Number of buckets in the shortest window by default.
 _A_WINDOW = 24
-#: Questions about one event of a row, whose answer is known from the row alone.
+#: Reductions to one event per row that is determined by the row alone.
 _OF_ONE_EVENT = re.compile(r"binary|confidence|class:[0-9]+|top:[0-9]+")
 
 
 def settled(body: MonitorBody, fitted: CalibrationMap | None) -> MonitorBody:
-    """The definition with its reduction in full and all that nobody said of times, checked; ``fitted`` is its map.
+    """The validated definition with the full name of its reduction and default times; ``fitted`` is its map.
 
-    Raises ``CalibrationError`` naming the field that is wrong.
+    Raises ``CalibrationError``, which names the invalid field.
     """
     bucket = _default_bucket(body.windows) if body.bucket is None else body.bucket
     said = body.model_fields_set
@@ -86,7 +86,7 @@ def settled(body: MonitorBody, fitted: CalibrationMap | None) -> MonitorBody:
 
 
 def check(body: MonitorBody) -> None:
-    """Raise what is wrong with a definition whose reduction and buckets are settled; its map aside."""
+    """Raise the first error of a complete definition, except for its map."""
     _check_windows(body)
     _check_reference(body.reference)
     requests = read_measures(body.measures, body.reduction or "binary")
@@ -98,32 +98,34 @@ def check(body: MonitorBody) -> None:
 
 
 def _reduction(body: MonitorBody, fitted: CalibrationMap | None) -> str:
-    """The reduction's full name; raises where it, the classes and the map do not go together."""
+    """The full name of the reduction; raises if it does not fit the classes and the map."""
     own = None if fitted is None or fitted.of_vector else fitted.reduction
     if fitted is not None:
         _check_map(body, fitted)
     name = resolve(own if body.reduction is None else body.reduction, body.n_classes)
     if not _OF_ONE_EVENT.fullmatch(name):
-        raise UnknownReduction.at("/reduction", "of a monitor must be binary, confidence, class:k or top:r")
+        raise UnknownReduction.at("/reduction", "must be binary, confidence, class:k or top:r")
     if body.n_classes is None and name != "binary":
-        raise UnknownReduction.at("/reduction", "of predictions of one column must be binary: give n_classes")
+        raise UnknownReduction.at(
+            "/reduction", "must be binary for predictions of one column; for several columns set n_classes"
+        )
     if own is not None and body.n_classes is not None and name != own:
-        raise UnknownReduction.at("/reduction", f"must be the map's, {own}")
+        raise UnknownReduction.at("/reduction", f"must be {own}, that of the map")
     return name
 
 
 def _check_map(body: MonitorBody, fitted: CalibrationMap) -> None:
     if fitted.scale != body.scale:
-        raise ScaleMismatch.at("/scale", f"is {body.scale}, where the map was fitted on {fitted.scale}")
+        raise ScaleMismatch.at("/scale", f"is {body.scale}, but the map was fitted to {fitted.scale} predictions")
     if body.n_classes != fitted.n_classes and (body.n_classes is not None or fitted.of_vector):
         wanted = "null" if fitted.n_classes is None else str(fitted.n_classes)
-        raise WrongShape.at("/n_classes", f"must be {wanted}, as the map's fit took them")
+        raise WrongShape.at("/n_classes", f"must be {wanted}, like that of the map")
 
 
 def _default_bucket(windows: Sequence[WindowSpec]) -> int:
-    """Seconds of a bucket: a 24th of the shortest window of time, at least a minute; an hour without such a window.
+    """Seconds of a bucket: 1/24 of the shortest time window, at least a minute; an hour without a time window.
 
-    Longer, where there would be more of them in the longest window than there may be.
+    Longer if the longest window would otherwise have more buckets than allowed.
     """
     spans = [window.seconds for window in windows if window.seconds is not None]
     return max(MINUTE, min(spans) // _A_WINDOW, -(-max(spans) // MAX_BUCKETS)) if spans else HOUR
@@ -136,15 +138,17 @@ def _check_windows(body: MonitorBody) -> None:
         if (window.seconds is None) == (window.rows is None):
             raise InvalidOption.at(f"/windows/{i}", "must have one of seconds and rows")
         if window.seconds is not None and window.seconds < bucket:
-            raise InvalidOption.at(f"/windows/{i}/seconds", f"must be at least a bucket's, {bucket}")
+            raise InvalidOption.at(f"/windows/{i}/seconds", f"must be at least the length of a bucket, {bucket}")
         if window.seconds is not None and window.seconds > body.retention:
-            raise InvalidOption.at(f"/windows/{i}/seconds", f"may be at most the retention, {body.retention}")
+            raise InvalidOption.at(f"/windows/{i}/seconds", f"must be at most the retention, {body.retention}")
     if body.retention > bucket * MAX_BUCKETS:
         longest = bucket * MAX_BUCKETS
-        message = f"may be at most {longest} with buckets of {bucket} s: a monitor has at most {MAX_BUCKETS} of them"
+        message = (
+            f"must be at most {longest} with buckets of {bucket} s: a monitor may have at most {MAX_BUCKETS} buckets"
+        )
         raise InvalidOption.at("/retention", message)
     if body.horizon > body.retention:
-        raise InvalidOption.at("/horizon", f"may be at most the retention, {body.retention}: labels join what is kept")
+        raise InvalidOption.at("/horizon", f"must be at most the retention, {body.retention}")
 
 
 def _check_reference(reference: ReferenceSpec | None) -> None:
@@ -163,7 +167,7 @@ def _check_rules(body: MonitorBody, measures: Mapping[str, MeasureRequest]) -> N
         if isinstance(rule, ThresholdRule):
             _check_threshold(body, rule, measures, f"/rules/{i}")
         elif rule.after + (body.bucket or MINUTE) > body.retention:
-            raise InvalidOption.at(f"/rules/{i}/after", "is so long that buckets are dropped before they count")
+            raise InvalidOption.at(f"/rules/{i}/after", "is too long: buckets would be dropped before they count")
 
 
 def _check_threshold(
@@ -173,13 +177,13 @@ def _check_threshold(
         raise InvalidOption.at(f"{where}/measure", f"must be the key of one of the measures: {_listed(set(measures))}")
     _check_window(body, rule.window, f"{where}/window")
     if rule.clear_below is not None and rule.clear_below > rule.above:
-        raise InvalidOption.at(f"{where}/clear_below", "may not be above the bound that raises")
+        raise InvalidOption.at(f"{where}/clear_below", "must not exceed above")
     if rule.by == "lower" and body.interval is None:
-        raise InvalidOption.at(f"{where}/by", "lower is the end of an interval, and the monitor has none")
+        raise InvalidOption.at(f"{where}/by", "lower needs an interval, and the monitor has none")
     if rule.by != "value":
         numbers = numbers_of(measures[rule.measure], body.reduction or "binary", body.interval)
         if rule.by not in numbers:
-            message = f"{rule.by} is no number that a monitor has of {rule.measure}, which has {', '.join(numbers)}"
+            message = f"{rule.by} is not available for {rule.measure}, which has {', '.join(numbers)}"
             raise InvalidOption.at(f"{where}/by", message)
 
 
@@ -201,16 +205,18 @@ def _check_recalibration(body: MonitorBody) -> None:
 
 
 def _check_settling(body: MonitorBody) -> None:
-    """The rows that a challenger is fitted to must be kept until their labels are complete, and known by their time."""
+    """Check that the rows of a challenger are kept until their labels are complete, and selected by time."""
     window, after = window_named(body, body.recalibration.window), settling(body)
     if not after or window is None:
         return
     if window.seconds is None:
-        raise InvalidOption.at("/recalibration/after", f"must be 0 of a window by rows; it is {after}, as rules say")
+        raise InvalidOption.at(
+            "/recalibration/after", f"must be 0 for a window of rows, but is {after} because of the evidence rules"
+        )
     if window.seconds + after > body.retention:
         longest = body.retention - window.seconds
         raise InvalidOption.at(
-            "/recalibration/after", f"is {after}, and may be at most {longest}: older rows are dropped"
+            "/recalibration/after", f"is {after}, but must be at most {longest}: older rows are dropped"
         )
 
 
@@ -223,7 +229,7 @@ def _check_window(body: MonitorBody, name: str, where: str) -> None:
 def _check_distinct(names: Sequence[str], field: str) -> None:
     for i, name in enumerate(names):
         if name in names[:i]:
-            raise InvalidOption.at(f"/{field}/{i}/name", "is that of an earlier one")
+            raise InvalidOption.at(f"/{field}/{i}/name", "repeats an earlier name")
 
 
 def _listed(names: set[str]) -> str:
@@ -232,18 +238,18 @@ def _listed(names: set[str]) -> str:
 
 # --- Creating, changing and deleting monitors
 
-#: Raises if the present state is not what the caller believes it is.
+#: Raises if the current state is not what the caller expects.
 Require = Callable[[Document | None], None]
 
-#: What a patch may remove.
+#: Fields that a patch may remove.
 _REMOVABLE = ("description", "interval", "reference")
 
-#: The names of the hooks whose secrets were made now.
+#: The names of hooks with newly generated secrets.
 Fresh = frozenset[str]
 
 
 def define_monitor(requester: Requester, targets: Targets, body: MonitorBody) -> tuple[MonitorRecord, Fresh]:
-    """Check a definition and store it; raises ``MonitorExists``. ``targets`` are those that its hooks may have."""
+    """Validate a definition and store it; raises ``MonitorExists``. ``targets`` are those allowed for its hooks."""
     fitted = _map_of(requester, body)
     body = settled(body, fitted)
     reference = _reference(requester, body, fitted)
@@ -270,7 +276,7 @@ def change_monitor(
     fields = changes.model_dump(exclude_unset=True)
     for field, value in fields.items():
         if value is None and field not in _REMOVABLE:
-            raise InvalidField.at(f"/{field}", "may not be null: leave it out, and it stays as it is")
+            raise InvalidField.at(f"/{field}", "must not be null; omit the field to keep its value")
     before = requester.store.monitors.get(name)
     require(answer_of(before))
     hooks, fresh = _with_secrets(requester, targets, changes.hooks or [], before.hooks)
@@ -292,13 +298,13 @@ def change_monitor(
 
 
 def delete_monitor(requester: Requester, name: str, require: Require) -> None:
-    """Delete a monitor and all that it has counted, unless ``require`` raises."""
+    """Delete a monitor and all its data, unless ``require`` raises."""
     require(answer_of(requester.store.monitors.get(name)))
     requester.store.monitors.delete(name)
 
 
 def _request_look(requester: Requester, record: MonitorRecord) -> None:
-    ask(requester.store.redis, Chore("look", requester.store.keys.tenant, record.uid))
+    schedule(requester.store.redis, Chore("look", requester.store.keys.tenant, record.uid))
 
 
 def _map_of(requester: Requester, body: MonitorBody) -> CalibrationMap | None:
@@ -311,7 +317,7 @@ def _map_of(requester: Requester, body: MonitorBody) -> CalibrationMap | None:
 
 
 def _reference(requester: Requester, body: MonitorBody, fitted: CalibrationMap | None) -> Tally | None:
-    """The tally of the batch that windows are compared with; None where it is none."""
+    """The tally of the reference batch; None if the reference is not a batch."""
     if body.reference is None or body.reference.batch is None:
         return None
     try:
@@ -325,7 +331,7 @@ def _reference(requester: Requester, body: MonitorBody, fitted: CalibrationMap |
 def _with_secrets(
     requester: Requester, targets: Targets, hooks: list[HookSpec], known: list[HookSpec]
 ) -> tuple[list[HookSpec], Fresh]:
-    """The hooks, looked at, each with a secret: its own, that of the known hook of its name, or a fresh one."""
+    """Validate the hooks and give each a secret: its own, that of the existing hook with its name, or a new one."""
     names = {hook.name for hook in known}
     found = prepare(
         hooks,

@@ -1,4 +1,4 @@
-"""The evidence of a monitor against calibration, from its time buckets; only those that changed are read again."""
+"""The evidence of a monitor against calibration, from its time buckets; only changed buckets are read again."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from calibrant.monitoring.evidence import Evidence, evidence, log_factors, log_w
 from calibrant.monitoring.tally import merged
 from schemas.monitors import EvidenceRule, MonitorBody, MonitorRecord
 
-#: Bytes of bets that a process keeps in mind, of all monitors together: 3.4 kB a bucket, so those of 14,800.
+#: Bytes of bets that a process caches for all monitors: at 3.4 kB per bucket, 14,800 buckets.
 _MOST_BYTES = 48 * 2**20
 
 
 @dataclass(frozen=True)
-class Seen:
-    """The evidence at a look, of so many rows of the buckets from ``first`` on. ``started_at`` was the monitor's."""
+class CheckedEvidence:
+    """The evidence at a check, with its number of rows and first bucket; ``started_at`` was that of the monitor."""
 
     evidence: Evidence
     rows: int
@@ -31,7 +31,7 @@ class Seen:
 
 @dataclass(frozen=True)
 class Bets:
-    """What the shifts have bet on one bucket, of so many rows, when it was of this version."""
+    """The bets on one bucket, at this version of the bucket, and its number of rows."""
 
     version: tuple[int, int]
     rows: int
@@ -39,7 +39,7 @@ class Bets:
 
 
 class Remembered:
-    """The bets on buckets that were read before, the last used of them."""
+    """A cache of the bets on buckets; the least recently used are dropped."""
 
     def __init__(self, most_bytes: int = _MOST_BYTES) -> None:
         self._most = most_bytes // log_weights().nbytes
@@ -68,9 +68,9 @@ def first_bucket(record: MonitorRecord) -> int:
 
 
 def next_start(record: MonitorRecord, now: float) -> float:
-    """When evidence starts anew that is given up now: with the next bucket, of which no row has been seen.
+    """When evidence restarts if it is reset now: with the first bucket that has no rows yet.
 
-    Rows may have been stamped by ``skew`` later than now.
+    Timestamps of rows may be up to ``skew`` seconds in the future.
     """
     seconds = bucket_seconds(record)
     return ((now + record.skew) // seconds + 1) * seconds
@@ -78,11 +78,11 @@ def next_start(record: MonitorRecord, now: float) -> float:
 
 def look_at_evidence(
     buckets: Buckets, record: MonitorRecord, remembered: Remembered, now: float, after: int = 0
-) -> Seen:
-    """The evidence of the rows predicted since a monitor's start, as far as its buckets are kept. O(changed cells).
+) -> CheckedEvidence:
+    """The evidence of the rows predicted since a monitor's start, from stored buckets. O(changed cells).
 
-    Of those buckets alone that ended ``after`` seconds ago. The starts in buckets that were dropped stay so, though a
-    longer retention would keep them now: their rows are gone, and nothing else may be bet with their weight.
+    Only buckets that ended at least ``after`` seconds ago count. Start times in dropped buckets stay excluded, even if
+    a longer retention would keep those buckets now: their rows are gone, and their weight must not be used again.
     """
     start = first_bucket(record)
     first = max(start, oldest_kept(record, now), buckets.dropped())
@@ -94,21 +94,21 @@ def look_at_evidence(
     for number, one in bets.items():
         factors[number - first] = one.factors
     found = evidence(factors, first - start)
-    return Seen(found, sum(one.rows for one in bets.values()), start + found.start, record.started_at)
+    return CheckedEvidence(found, sum(one.rows for one in bets.values()), start + found.start, record.started_at)
 
 
 def settling(body: MonitorBody) -> int:
-    """The seconds after which a window's labels are complete, where a challenger is fitted to it."""
+    """The seconds after which the labels of the window that a challenger is fitted to are complete."""
     after = body.recalibration.after
     afters = [rule.after for rule in body.rules if isinstance(rule, EvidenceRule)]
     return max(afters, default=0) if after is None else after
 
 
 def last_counted(record: MonitorRecord, now: float, after: int) -> int:
-    """The last bucket that ended ``after`` seconds ago; of 0 any, those that have not ended too."""
+    """The last bucket that ended at least ``after`` seconds ago; for 0 any bucket, including open ones."""
     return math.floor((now - after) / bucket_seconds(record)) - 1 if after else 2**32
 
 
 def oldest_kept(record: MonitorRecord, now: float) -> int:
-    """The oldest bucket that retention keeps."""
+    """The oldest bucket within the retention."""
     return math.floor((now - record.retention) / bucket_seconds(record))

@@ -1,4 +1,4 @@
-"""Ingestion: the rows of a request are counted exactly once, some thousands at a time."""
+"""Ingestion: the rows of a request are counted exactly once, in chunks."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from backend.monitors.rows import (
     screen,
 )
 from backend.requester import Requester
-from backend.store.chores import Chore, ask
+from backend.store.chores import Chore, schedule
 from backend.store.monitors.ledger import MOST_ROWS, OTHER_GROUP, Change, Groups, Ids, Ledger, Once
 from backend.telemetry.observed import note_rows
 from calibrant.batch import Integers
@@ -48,14 +48,14 @@ from calibrant.cells import Floats
 from calibrant.monitoring.tally import FOLDS
 from schemas.monitors import DAY, MINUTE, MonitorRecord, RefusedRow, Taken
 
-# --- What decided rows change in the store
+# --- The changes of decided rows
 
-#: Counts of time buckets: bucket -> field -> how many more.
+#: Counts of time buckets: bucket -> field -> increment.
 Counts = dict[int, Counter[str]]
 
 
 def change_of(decided: Decided, ids: Ids | None, read: Entries, now: float) -> Change:
-    """The change of rows whose ids had the entries ``read (n,)`` when they were decided; ``ids`` None: none is kept."""
+    """The change of rows whose ids had the entries ``read (n,)``; ``ids`` None: no ids are stored."""
     kept, expected, entries = _kept(decided, ids, read)
     return Change(
         kept,
@@ -69,7 +69,7 @@ def change_of(decided: Decided, ids: Ids | None, read: Entries, now: float) -> C
 
 
 def _kept(decided: Decided, ids: Ids | None, read: Entries) -> tuple[Ids | None, Entries | None, Entries | None]:
-    """The ids that change, what their entries are expected to be, and what they become."""
+    """The ids that change, their expected entries, and their new entries."""
     chosen = decided.changes
     if ids is None or not chosen.any():
         return None, None, None
@@ -80,7 +80,7 @@ def _kept(decided: Decided, ids: Ids | None, read: Entries) -> tuple[Ids | None,
 
 
 def _counts(decided: Decided) -> Counts:
-    """The predictions that are new, the joined ones and their delays, by time bucket of the prediction."""
+    """New predictions, joined rows and their delays, by time bucket of the prediction."""
     buckets = decided.predicted.entries["bucket"].astype(np.int64)
     found: Counts = {}
     for bucket, n in zip(*_tallied(buckets[decided.arrives]), strict=True):
@@ -111,14 +111,14 @@ def _totals(decided: Decided) -> dict[str, int]:
     return {field: n for field, rows in found.items() if (n := int(np.count_nonzero(rows)))}
 
 
-# --- The account of a request: what became of its rows, added up piece by piece
+# --- The summary of a request
 
-#: So many of the rows that are refused or contradicted are named.
+#: Maximum number of refused or contradicted rows that are listed.
 MOST_NAMED = 20
 
 
 class Account:
-    """Counts outcomes, and keeps the first rows that the answer names."""
+    """Counts outcomes, and collects the first rows to list in the response."""
 
     def __init__(self) -> None:
         self._counts: Counter[int] = Counter()
@@ -127,7 +127,7 @@ class Account:
         self._named: list[tuple[int, Why]] = []
 
     def add(self, outcome: npt.NDArray[np.uint8], numbers: Integers, *, other: int = 0) -> None:
-        """Add rows that were decided, of which ``other`` are new and of a group beyond the bound."""
+        """Add decided rows; ``other`` of them are new and belong to a group beyond the limit."""
         counts = np.bincount(outcome, minlength=len(Outcome))
         self._counts.update({kind: int(counts[kind]) for kind in Outcome})
         self._other += other
@@ -136,7 +136,7 @@ class Account:
             self._name((int(row), Why.CONTRADICTED) for row in numbers[first])
 
     def refuse(self, why: npt.NDArray[np.uint8], numbers: Integers) -> None:
-        """Add rows that are refused, each for its reason."""
+        """Add refused rows, each with its reason."""
         self._counts[Outcome.REFUSED] += len(why)
         self._name(
             (int(row), Why(int(reason))) for row, reason in zip(numbers[:MOST_NAMED], why[:MOST_NAMED], strict=True)
@@ -144,15 +144,15 @@ class Account:
 
     @property
     def refused(self) -> int:
-        """How many rows were refused."""
+        """The number of refused rows."""
         return self._counts[Outcome.REFUSED]
 
     def ignore(self, events: int) -> None:
-        """Add events that say nothing of predictions or labels."""
+        """Add events without predictions or labels."""
         self._ignored += events
 
     def answer(self) -> Taken:
-        """The account as the caller gets it."""
+        """The summary for the response."""
         count = self._counts
         return Taken(
             accepted=count[Outcome.STORED] + count[Outcome.JOINED] + count[Outcome.WAITING],
@@ -172,21 +172,21 @@ class Account:
         self._named = sorted([*self._named, *rows])[:MOST_NAMED]
 
 
-# --- Ingestion of the rows of a request, some thousands at a time; a row that is sent again is not counted again
+# --- Ingestion of the rows of a request in chunks; repeated rows are not counted again
 #
-# Rows are decided from the stored entries of their ids, and written in one step if these have not changed since. If
-# another process changed them first, nothing is written: the new entries are read, and the rows are decided again.
+# Rows are decided from the stored entries of their ids, and written in one step if the entries have not changed since.
+# If another process changed them, nothing is written: the new entries are read, and the rows are decided again.
 
-#: Rows without ids are counted so many at a time: no id has to be looked at.
+#: Chunk size of rows without ids, which need no lookup.
 _MOST_WITHOUT = 50_000
-#: Seconds for which a request that is run again counts once, at least.
+#: Minimum seconds for which a repeated request is recognized.
 _SEEDS_KNOWN = 7 * DAY
 
 
 class Ingestion:
     """Counts the rows of one request to one monitor.
 
-    ``apply`` is its map. ``seed`` makes a request idempotent: rows without ids count once per seed.
+    ``apply`` applies its map. ``seed`` makes a request idempotent: rows without ids count once per seed.
     """
 
     def __init__(
@@ -200,9 +200,9 @@ class Ingestion:
         self._rng = np.random.default_rng()
 
     def add(self, what: What, rows: MonitorRows, now: float, account: Account) -> None:
-        """Count rows, and add to the account what became of each.
+        """Count rows, and add their outcomes to the account.
 
-        Raises ``UnknownMonitor`` and ``MonitorFull``: the rows before stay counted, and are known again by their ids.
+        Raises ``UnknownMonitor`` and ``MonitorFull``; earlier rows stay counted, and are recognized by their ids.
         """
         rows = _fine(rows, screen(rows, what, self._record, now), account)
         rows = replace(rows, groups=group_indices(self._groups, rows.groups, rows.names), names=())
@@ -211,7 +211,7 @@ class Ingestion:
             add(part, now, account)
 
     def close(self, now: float, account: Account) -> None:
-        """Count the rows of a request that were refused."""
+        """Count the refused rows of a request."""
         if account.refused:
             totals = {"refused": account.refused}
             self._ledger.commit(Change(None, None, None, now, totals=totals, once=self._once("refused")))
@@ -228,7 +228,7 @@ class Ingestion:
         account.add(decided.outcome, rows.numbers)
 
     def _add_predictions(self, rows: MonitorRows, now: float, account: Account, *, with_labels: bool) -> None:
-        """Count predictions, with their labels where they bring them; either all have ids or none."""
+        """Count predictions, with their labels if present; either all rows have ids or none."""
         rows, values = self._checked(rows, account)
         if not len(rows):
             return
@@ -252,13 +252,13 @@ class Ingestion:
         account.add(decided.outcome, rows.numbers, other=other)
 
     def _checked(self, rows: MonitorRows, account: Account) -> tuple[MonitorRows, Floats]:
-        """The rows whose predictions are right, and these."""
+        """The rows with valid predictions, and those predictions."""
         given = np.zeros(0) if rows.predictions is None else rows.predictions.astype(np.float64, copy=False)
         why, values = check_predictions(given, self._record.scale)
         return (_fine(rows, why, account), values[why == 0]) if why.any() else (rows, values)
 
     def _predicted(self, rows: MonitorRows, values: Floats, now: float) -> Predicted:
-        """The predictions reduced to one event each, with the cells that they belong to."""
+        """The predictions reduced to one event each, with their cells."""
         record = self._record
         reduced = reduce_rows(values, record.scale, record.reduction or "binary", self._apply)
         folds = self._rng.integers(0, FOLDS, len(rows))
@@ -267,7 +267,7 @@ class Ingestion:
     def _settle(
         self, decide: Callable[[Entries, Integers | None], Decided], ids: Ids, read: Entries, now: float
     ) -> Decided:
-        """Decide rows and write what they change, again and again until nobody was faster."""
+        """Decide rows and write their changes; repeated until no other process interferes."""
         first: Integers | None = None
         while True:
             decided = decide(read, first)
@@ -276,24 +276,24 @@ class Ingestion:
                 return decided
             rows = np.flatnonzero(decided.changes)[conflict.indices]
             entries = known(conflict.entries)
-            if first is None and (entries == read[rows]).any():  # an id that stands in these rows twice
+            if first is None and (entries == read[rows]).any():  # an id that occurs twice in these rows
                 first = first_places(ids)
             read[rows] = entries
 
     def _count(self, decided: Decided, piece: int, now: float) -> Decided:
-        """Count rows without ids: with a seed once, by the piece of the request that they are."""
+        """Count rows without ids; with a seed only once per chunk of the request."""
         change = change_of(decided, None, decided.predicted.entries, now)
         self._ledger.commit(replace(change, once=self._once(str(piece))))
         return decided
 
     def _once(self, piece: str) -> Once | None:
-        """What names a piece of the request whenever it is run again."""
+        """A key that identifies a chunk of a repeated request."""
         known_for = max(_SEEDS_KNOWN, self._record.horizon)
         return None if self._seed is None else Once(f"{self._seed}:{piece}", known_for)
 
 
 def _fine(rows: MonitorRows, why: Whys, account: Account) -> MonitorRows:
-    """The rows that are not refused; the account notes the others."""
+    """The rows that are not refused; the account records the others."""
     fine = why == 0
     if not fine.all():
         account.refuse(why[~fine], rows.numbers[~fine])
@@ -301,14 +301,14 @@ def _fine(rows: MonitorRows, why: Whys, account: Account) -> MonitorRows:
 
 
 def _parts(rows: MonitorRows) -> Iterator[MonitorRows]:
-    """The rows in pieces of bounded size: first those with ids, then those without."""
+    """Yield the rows in chunks of bounded size: first those with ids, then those without."""
     if rows.ids is not None:
         has_id = lengths_of(rows.ids) > 0
         named = rows.taken(has_id)
         for start in range(0, len(named), MOST_ROWS):
             yield named.part(start, start + MOST_ROWS)
         rows = replace(rows.taken(~has_id), ids=None)
-    # Cut by the places of the rows in the request: a request that is run again has the same pieces.
+    # Chunks are defined by positions in the request, so that a repeated request has the same chunks.
     last = int(rows.numbers[-1]) // _MOST_WITHOUT + 1 if len(rows) else 0
     cuts = np.searchsorted(rows.numbers, np.arange(last + 1) * _MOST_WITHOUT).tolist()
     for start, stop in pairwise(cuts):
@@ -316,16 +316,16 @@ def _parts(rows: MonitorRows) -> Iterator[MonitorRows]:
             yield rows.part(start, stop)
 
 
-# --- For a request: rows counted, and a look at the monitor soon after
+# --- For a request: count rows, and schedule a check of the monitor
 
-#: Seconds from new rows to the look at them; the rows that come meanwhile are looked at with them.
+#: Seconds from new rows to the check of the monitor, which also covers rows that arrive in between.
 LOOK_AFTER = 1.0
 
 
 def ingest(
     requester: Requester, record: MonitorRecord, parts: Iterable[tuple[What, MonitorRows]], *, ignored: int = 0
 ) -> Taken:
-    """Count rows in their order, and ask for a look at the monitor; ``ignored`` events held none.
+    """Count rows in order, and schedule a check of the monitor; ``ignored`` is the number of events without rows.
 
     Raises ``UnknownMonitor``, ``MonitorFull``, and ``UnknownMap`` if the monitor's map has been deleted.
     """
@@ -341,5 +341,5 @@ def ingest(
     ingestion.close(now, account)
     taken = account.answer()
     if taken.accepted:
-        ask(store.redis, Chore("look", store.keys.tenant, record.uid), LOOK_AFTER)
+        schedule(store.redis, Chore("look", store.keys.tenant, record.uid), LOOK_AFTER)
     return taken

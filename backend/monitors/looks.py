@@ -1,4 +1,4 @@
-"""Looks: what is done about a monitor from time to time, and soon after rows have arrived."""
+"""The periodic check of a monitor, which also runs soon after new rows."""
 
 from __future__ import annotations
 
@@ -11,11 +11,18 @@ from typing import Any
 import numpy as np
 from redis import Redis
 
-from backend.monitors.alarms import Measured, Turn, begun, entry_of, happened, judged_by_evidence, judged_by_threshold
+from backend.monitors.alarms import Measured, Turn, begun, check_evidence, check_threshold, entry_of, happened
 from backend.monitors.decisions import WAITING_LABEL, WAITING_PREDICTION, Entries, came_after, known, nothing
-from backend.monitors.evidence import Remembered, Seen, last_counted, look_at_evidence, next_start, oldest_kept
+from backend.monitors.evidence import (
+    CheckedEvidence,
+    Remembered,
+    last_counted,
+    look_at_evidence,
+    next_start,
+    oldest_kept,
+)
 from backend.monitors.readings import counts_of, event_of, measured, read_measures
-from backend.monitors.webhooks import ask as ask_for_delivery
+from backend.monitors.webhooks import queue_deliveries
 from backend.monitors.windows import Gathered, Gatherer, Leaves, keep_reference, window_span
 from backend.store.chores import Chore
 from backend.store.clock import at
@@ -37,11 +44,11 @@ from schemas.monitor_alarms import AuditEntry, MonitorEvent, Occasion, RuleState
 from schemas.monitor_answers import MeasureReading
 from schemas.monitors import EvidenceRule, MonitorRecord, ThresholdRule, WindowSpec
 
-# --- What a look measures: each window is read once, each measure computed once
+# --- What a check measures: each window is read once, each measure computed once
 
 
 class Meter:
-    """What is measured at one look; ``now`` is its moment, and ``leaves`` what the process has read before."""
+    """The measurements of one check at time ``now``; ``leaves`` caches what the process has read before."""
 
     def __init__(self, store: Store, record: MonitorRecord, now: float, leaves: Leaves) -> None:
         self._store = store
@@ -52,7 +59,7 @@ class Meter:
         self._requests = {request.key: request for request in read_requests(list(record.measures))}
 
     def compared(self, rule: ThresholdRule) -> Measured:
-        """The number that a rule compares; none where there is no such window, measure or group, or too few rows."""
+        """The value that a rule compares; None without its window, measure or group, or with too few rows."""
         found = self._window(rule.window)
         tally, groups = (None, None) if found is None else (found.tally, found.groups)
         if found is not None and rule.group is not None:
@@ -68,7 +75,7 @@ class Meter:
         return Measured(len(tally), {"value": reading.value, "lower": lower, "debiased": reading.debiased}[rule.by])
 
     def values(self, window: str) -> tuple[int, dict[str, float | None]]:
-        """The labelled rows of a window, and the value of each measure."""
+        """The number of labelled rows of a window, and the value of each measure."""
         found = self._window(window)
         if found is None or not len(found.tally):
             return 0, {}
@@ -76,7 +83,7 @@ class Meter:
         return len(found.tally), {key: result.value for key, result in found_values.items()}
 
     def coverage(self, window: str) -> float | None:
-        """The share of the predictions of a window of time that have a label; None of another, or of none."""
+        """The share of a time window's predictions that have a label; None for other windows or without predictions."""
         found = self._window(window)
         return None if found is None else found.coverage
 
@@ -109,16 +116,16 @@ def tally_of_window(
     kind: TallyKind = "measured",
     after: int = 0,
 ) -> Tally:
-    """The labelled rows of a window, by group and fold; of one of time that ended ``after`` seconds ago."""
+    """The labelled rows of a window, by group and fold; a time window ends ``after`` seconds ago."""
     if window.rows is not None:
         return buckets.latest_rows(window.rows, kind)
     span = window_span(record, window.seconds or 0, now - after)
     return buckets.tally(span.first, min(span.last, last_counted(record, now, after)), kind)
 
 
-# --- The latest values of a monitor for Prometheus: stored by each look, so that a scrape computes nothing
+# --- The latest values of a monitor for Prometheus, stored by each check so that a scrape computes nothing
 
-#: Families of measures that are errors of calibration in the unit of probability: 0 is none, and 1 the largest.
+#: Families of measures that are calibration errors in units of probability, from 0 to 1.
 _ERRORS = (
     "Binned calibration errors",
     "Cumulative calibration errors",
@@ -130,9 +137,9 @@ _ERRORS = (
 def latest_values(
     record: MonitorRecord, ledger: Ledger, meter: Meter, standing: Standing, now: float
 ) -> dict[str, Any]:
-    """The name, the counts, of each window its rows, coverage and measures, of each rule whether it is raised.
+    """The name, the counts, the rows, coverage and measures of each window, and the alarm state of each rule.
 
-    All as of ``now``. ``errors`` are the keys of the measures that are calibration errors in the unit of probability.
+    All as of ``now``. ``errors`` lists the measures that are calibration errors in units of probability.
     """
     windows = {}
     for window in record.windows:
@@ -150,17 +157,17 @@ def latest_values(
 
 
 def is_error(request: MeasureRequest) -> bool:
-    """Whether a measure is a calibration error in the unit of probability, as a mean of squares is not."""
+    """Whether a measure is a calibration error in units of probability; mean squares are not."""
     measure = request.measure
     ranged = (measure.lowest, measure.highest) == (0.0, 1.0) and measure.better == "smaller"
     return ranged and measure.family in _ERRORS and request.options.get("norm") != 2
 
 
-# --- The ids of a monitor whose horizon has passed: forgotten, and counted where nothing joined them
+# --- Expiry of the ids whose horizon has passed
 
 
 def expire(ledger: Ledger, now: float, seconds: float) -> bool:
-    """Forget the ids of passed slots, for so many seconds at most; False where some are left."""
+    """Delete the ids of expired slots, for at most ``seconds``; returns False if some are left."""
     deadline = time.monotonic() + seconds
     for slot in ledger.due_slots(now):
         while (pieces := ledger.oldest(slot)) is not None:
@@ -171,7 +178,7 @@ def expire(ledger: Ledger, now: float, seconds: float) -> bool:
 
 
 def _forget(ledger: Ledger, pieces: Pieces, now: float) -> None:
-    """Forget the ids of some pieces at once, unless another does; entries that change meanwhile are read again."""
+    """Delete the ids of some chunks, unless another process does; entries that change meanwhile are read again."""
     while True:
         entries = known(ledger.entries(pieces.ids))
         conflict = ledger.commit(_change(entries, pieces, now))
@@ -180,7 +187,7 @@ def _forget(ledger: Ledger, pieces: Pieces, now: float) -> None:
 
 
 def _change(entries: Entries, pieces: Pieces, now: float) -> LedgerChange:
-    """What becomes of the ids of some pieces: those stay whose predictions came later than they did themselves."""
+    """The change that deletes ids; ids with later predictions are kept."""
     stays = came_after(entries, pieces.end)
     pending = entries["bucket"][entries["kind"] == WAITING_PREDICTION]
     buckets, expired = np.unique(pending, return_counts=True)
@@ -198,9 +205,9 @@ def _change(entries: Entries, pieces: Pieces, now: float) -> LedgerChange:
     )
 
 
-# --- When challengers are requested: on a raised alarm, while it lasts and rows arrive, or by a caller
+# --- When challengers are requested: on a raised alarm, repeatedly while it lasts and rows arrive, or by a caller
 
-#: A tenth of the rows that a challenger needs are to be new before another one is tried.
+#: A new attempt needs a tenth of the minimum number of rows as new rows.
 _SHARE = 10
 
 
@@ -210,19 +217,19 @@ def rested(record: MonitorRecord, standing: Standing, now: float) -> bool:
 
 
 def rows_between(record: MonitorRecord, labelled: int | None) -> int:
-    """How many labelled rows are to come before another challenger is worth a try, where there were so many."""
+    """The number of labelled rows to wait for before the next challenger, after one with ``labelled`` rows."""
     least = record.recalibration.least_rows
     missing = 0 if labelled is None else least - labelled
     return max(least // _SHARE, missing)
 
 
-def asked_again(
+def next_attempt(
     record: MonitorRecord, standing: Standing, rules: Mapping[str, RuleState], joined: int, now: float
 ) -> RuleState | None:
-    """The alarm that persists and for which another challenger is due; None if it is not the time.
+    """The persisting alarm for which another challenger is due; None if none is.
 
-    That is once the pause has passed, ``joined`` rows have labels and there are enough new ones among them, and nothing
-    is under way or waits to be decided.
+    A challenger is due once the pause has passed, there are enough newly labelled rows, and none is in progress or
+    pending.
     """
     busy = standing.asked or standing.proposal is not None or standing.moving is not None
     if record.recalibration.policy == "off" or busy:
@@ -233,27 +240,27 @@ def asked_again(
 
 
 def occasion_of(state: RuleState) -> tuple[RuleState, Occasion]:
-    """The next challenger requested for a rule's alarm, and the rule with it counted."""
+    """The next request of a challenger for a rule's alarm, and the rule with it counted."""
     attempt = state.challengers + 1
     counted = state.model_copy(update={"challengers": attempt})
     return counted, Occasion(rule=state.rule, number=state.alarms, attempt=attempt)
 
 
-def spoken_since(standing: Standing, occasion: Occasion) -> str | None:
-    """Since when evidence speaks: that of the rule which is seen to, else of any other that is raised."""
+def evidence_since(standing: Standing, occasion: Occasion) -> str | None:
+    """The start of the evidence: that of the rule of the occasion, else of any other raised rule."""
     raised = [state for state in standing.rules.values() if state.status == "alarm" and state.evidence is not None]
     raised.sort(key=lambda state: state.rule != occasion.rule)
     return raised[0].evidence.since if raised and raised[0].evidence is not None else None
 
 
-# --- The chore ``look``: what is done about a monitor from time to time, and soon after rows have come
+# --- The background task ``look``: the periodic check of a monitor
 #
-# All that a look reads is read first. What follows from it is one change of the monitor's standing, made on the
-# standing as it is then, so that of two looks at once the second finds that an alarm is raised already.
+# A check first reads everything. All consequences are one change of the monitor's standing, applied to its state at
+# that time, so that of two concurrent checks the second finds the alarm already raised.
 
-#: Seconds between two looks at a monitor to which no rows come.
+#: Seconds between two checks of a monitor without new rows.
 LOOK_SECONDS = 60.0
-#: Seconds that a look spends on ids whose horizon has passed; the next one goes on at once.
+#: Maximum seconds that a check spends on expired ids; the next check then continues immediately.
 EXPIRING_SECONDS = 10.0
 
 _REMEMBERED = Remembered()
@@ -261,16 +268,16 @@ _LEAVES = Leaves()
 
 
 @dataclass(frozen=True)
-class Sight:
-    """What a look saw at a ``moment``, in seconds since 1970.
+class Observations:
+    """The observations of a check at ``moment``, in seconds since 1970.
 
-    ``evidence`` is by how long ago its buckets ended, ``measured`` the number of each threshold. ``applied`` is the id
-    of the monitor's map, None where it has none or that is not there; ``started_at`` was the monitor's. ``joined`` rows
-    have labels since it began.
+    ``evidence`` is keyed by ``after``, ``measured`` by threshold. ``applied`` is the id of the monitor's map, None if
+    it has none or the map does not exist; ``started_at`` was that of the monitor. ``joined`` is the number of labelled
+    rows since the monitor was created.
     """
 
     moment: float
-    evidence: Mapping[int, Seen]
+    evidence: Mapping[int, CheckedEvidence]
     measured: Mapping[str, Measured]
     applied: str | None
     started_at: float
@@ -278,19 +285,19 @@ class Sight:
 
 
 def look(redis: Redis, chore: Chore) -> float | None:
-    """Look at the monitor of a chore; in how many seconds to look again, None where it is gone."""
+    """Check the monitor of a task; returns the seconds until the next check, None if the monitor is gone."""
     keys = Keyspace(chore.tenant)
     try:
         record = Definitions(redis, keys).by_uid(chore.id)
         return look_at(Store.of(redis, chore.tenant), record, time.time())
     except UnknownMonitor:
-        delete_keys(redis, keys, chore.id)  # it may have been deleted within this look, which wrote since
+        delete_keys(redis, keys, chore.id)  # it may have been deleted during this check, which then wrote keys
         delete_left(redis)
         return None
 
 
 def look_at(store: Store, record: MonitorRecord, now: float) -> float:
-    """Look at a monitor; raises ``UnknownMonitor`` where it is deleted meanwhile."""
+    """Check a monitor; raises ``UnknownMonitor`` if it is deleted in the meantime."""
     ledger = Ledger(store.redis, store.keys, record)
     expired = expire(ledger, now, EXPIRING_SECONDS)
     oldest = oldest_kept(record, now)
@@ -300,15 +307,15 @@ def look_at(store: Store, record: MonitorRecord, now: float) -> float:
     ledger.buckets.compact_closed(now)
     standings = Standings(store.redis, store.keys, record)
     meter = Meter(store, record, now, _LEAVES)
-    sight = see(store, ledger, record, meter, now)
-    standings.change(lambda record, standing: concluded(record, standing, sight, store.keys.tenant))
-    tell(store, record, standings)
+    observed = observe(store, ledger, record, meter, now)
+    standings.change(lambda record, standing: conclude(record, standing, observed, store.keys.tenant))
+    queue_events(store, record, standings)
     put_latest(store.redis, store.keys, record.uid, latest_values(record, ledger, meter, standings.read(), now))
     return LOOK_SECONDS if expired else 0.0
 
 
-def see(store: Store, ledger: Ledger, record: MonitorRecord, meter: Meter, now: float) -> Sight:
-    """Read what the rules ask for."""
+def observe(store: Store, ledger: Ledger, record: MonitorRecord, meter: Meter, now: float) -> Observations:
+    """Read everything that the rules need."""
     applied = None
     if record.map is not None:
         with contextlib.suppress(UnknownMap):
@@ -318,61 +325,61 @@ def see(store: Store, ledger: Ledger, record: MonitorRecord, meter: Meter, now: 
     thresholds = [rule for rule in record.rules if isinstance(rule, ThresholdRule)]
     measured = {rule.name: meter.compared(rule) for rule in thresholds}
     joined = ledger.totals().get("joined", 0)
-    return Sight(now, evidence, measured, applied, record.started_at, joined)
+    return Observations(now, evidence, measured, applied, record.started_at, joined)
 
 
-def concluded(record: MonitorRecord, standing: Standing, sight: Sight, tenant: str) -> Change:
-    """What becomes of a standing by what was seen. A rule of which nothing fitting was seen stays as it is."""
+def conclude(record: MonitorRecord, standing: Standing, observed: Observations, tenant: str) -> Change:
+    """The new standing after a check; rules without observations keep their state."""
     states: dict[str, RuleState] = {}
     events: list[MonitorEvent] = []
     entries: list[AuditEntry] = []
     requests = list(standing.asked)
-    restarted = _restarted(record, standing, sight)
+    restarted = _restarted(record, standing, observed)
     if restarted is not None:
-        detail = f"the monitor's map, {record.map}, is another one now"
-        entries.append(AuditEntry(at=at(sight.moment), action="evidence-restarted", detail=detail))
+        detail = f"the monitor's map {record.map} has changed"
+        entries.append(AuditEntry(at=at(observed.moment), action="evidence-restarted", detail=detail))
     for rule in record.rules:
         before = standing.rules.get(rule.name)
         after = begun(rule, before, record.started_at if restarted is None else restarted)
         if isinstance(rule, EvidenceRule):
-            seen = sight.evidence.get(rule.after)
+            seen = observed.evidence.get(rule.after)
             if seen is not None and seen.started_at == after.started_at:
-                after = judged_by_evidence(rule, after, seen, record, sight.moment)
-        elif rule.name in sight.measured:
-            after = judged_by_threshold(rule, after, sight.measured[rule.name], sight.moment)
+                after = check_evidence(rule, after, seen, record, observed.moment)
+        elif rule.name in observed.measured:
+            after = check_threshold(rule, after, observed.measured[rule.name], observed.moment)
         states[rule.name] = after
         turn = _turn(before, after)
         if turn is None:
             continue
         state = after if turn == "raised" or before is None else before
-        events.append(happened(record, state, turn, sight.moment))
-        entries.append(entry_of(state, turn, sight.moment))
+        events.append(happened(record, state, turn, observed.moment))
+        entries.append(entry_of(state, turn, observed.moment))
         if turn == "raised" and record.recalibration.policy != "off":
             states[rule.name], occasion = occasion_of(after)
             requests.append(occasion)
     for name, gone in standing.rules.items():
         if name not in states and gone.status == "alarm":
-            events.append(happened(record, gone, "cleared", sight.moment))
-            entries.append(entry_of(gone, "cleared", sight.moment))
-    again = asked_again(record, standing, states, sight.joined, sight.moment)
+            events.append(happened(record, gone, "cleared", observed.moment))
+            entries.append(entry_of(gone, "cleared", observed.moment))
+    again = next_attempt(record, standing, states, observed.joined, observed.moment)
     if again is not None and not requests:
         states[again.rule], occasion = occasion_of(again)
         requests.append(occasion)
     chores = [Chore("recalibrate", tenant, record.uid)] if len(requests) > len(standing.asked) else []
-    applied = sight.applied if restarted is not None or standing.applied is None else standing.applied
+    applied = observed.applied if restarted is not None or standing.applied is None else standing.applied
     after_all = standing.model_copy(update={"rules": states, "asked": requests, "applied": applied})
     return Change(after_all, events, entries, restarted, chores)
 
 
-def _restarted(record: MonitorRecord, standing: Standing, sight: Sight) -> float | None:
-    """When evidence starts anew, where rows are mapped by another map than at the look before.
+def _restarted(record: MonitorRecord, standing: Standing, observed: Observations) -> float | None:
+    """When evidence restarts because another map is applied than at the last check.
 
-    Not where it did so since this look began to read, and not while an alias is being moved: that starts it anew.
+    None if it restarted after this check began to read, or while an alias is being moved, which restarts it itself.
     """
-    changed = None not in (sight.applied, standing.applied) and sight.applied != standing.applied
-    if not changed or standing.moving is not None or sight.started_at != record.started_at:
+    changed = None not in (observed.applied, standing.applied) and observed.applied != standing.applied
+    if not changed or standing.moving is not None or observed.started_at != record.started_at:
         return None
-    return next_start(record, sight.moment)
+    return next_start(record, observed.moment)
 
 
 def _turn(before: RuleState | None, after: RuleState) -> Turn | None:
@@ -381,8 +388,8 @@ def _turn(before: RuleState | None, after: RuleState) -> Turn | None:
     return None if was == is_now else "raised" if is_now else "cleared"
 
 
-def tell(store: Store, record: MonitorRecord, standings: Standings) -> None:
-    """Request the deliveries of all events that have none yet; at least once, which comes to once."""
+def queue_events(store: Store, record: MonitorRecord, standings: Standings) -> None:
+    """Queue the deliveries of all events without one; at least once, which is idempotent."""
     for event in standings.unqueued_events():
-        ask_for_delivery(store, record, event)
+        queue_deliveries(store, record, event)
         standings.mark_queued(event)

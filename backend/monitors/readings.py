@@ -23,16 +23,16 @@ from calibrant.measures.intervals import PLAIN, Resampling
 from calibrant.measures.measure import Extent, Measure, MeasureRequest, MeasureResult, answers
 from calibrant.monitoring.tally import CELLS, Tally, tally_of
 from calibrant.reductions import Event
-from schemas.monitor_answers import MeasureReading, Readings, ReliabilityReading, RowsReading, Told
+from schemas.monitor_answers import MeasureReading, PlainFields, Readings, ReliabilityReading, RowsReading
 from schemas.monitors import Counts, MonitorRecord
 
-# --- The measures that are read off a tally: of one event, quick, and the same of cells as of rows
+# --- The measures that a tally supports: of one event, quick, and equal for cells and rows
 
-#: What a tally of all cells comes to: a row for each cell and outcome.
+#: The extent of a tally with all cells: one row per cell and outcome.
 _EXTENT = Extent(2 * CELLS)
-#: Measures estimated to take more seconds of it are not watched.
+#: Measures with a longer estimate are not supported.
 _MOST_SECONDS = 0.5
-#: Measures that look behind the event: at the whole vectors of which it was made, which no tally keeps.
+#: Measures of the whole probability vector, which a tally does not store.
 _OF_VECTORS = ("optimal-temperature", "ece-after-temperature", "ece-temperature")
 
 
@@ -42,42 +42,43 @@ def read_measures(measures: Sequence[str | Mapping[str, Any]], reduction: str) -
     for i, request in enumerate(requests):
         reason = _hindered(request, reduction)
         if reason is not None:
-            raise InvalidOption.at(f"/measures/{i}", f"cannot be watched: {reason}")
+            raise InvalidOption.at(f"/measures/{i}", f"is not supported by monitors: {reason}")
     return requests
 
 
 def has_interval(measure: Measure) -> bool:
-    """Whether a measure's interval is had without computing it again on resampled rows, which cells are not."""
+    """Whether the interval of a measure needs no resampling of rows, which a tally does not have."""
     return measure.own_interval or measure.distance is not None or measure.influence is not None
 
 
 def _hindered(request: MeasureRequest, reduction: str) -> str | None:
-    """Why a measure is not read off a tally, if it is not."""
+    """The reason why a tally does not support a measure, if any."""
     measure = request.measure
     if measure.event is None:
-        return "it is of the whole predicted vector, and a monitor keeps one event of a row"
+        return "it needs the whole probability vector, and a monitor stores one event per row"
     if measure.runs == "job":
-        return "it is a long fit"
+        return "it needs a long fit"
     if request.options.get("binning") == "exact":
-        return "bins of one prediction each are not those of cells"
+        return "exact binning needs individual predictions, and a monitor stores cells"
     if reduction != "binary" and measure.name in _OF_VECTORS:
-        return "under this reduction it is of the whole predicted vector"
+        return "with this reduction it needs the whole probability vector"
     if request.seconds(_EXTENT, PLAIN) > _MOST_SECONDS:
         return "it takes too long"
     return None
 
 
-# --- An event on fewer points, for intervals: their ends need no fine grid, and their cost grows with it
+# --- A coarser event for intervals, which need no fine grid and whose cost grows with it
 
-#: Blocks of equal mass.
+#: Number of blocks of equal mass.
 BLOCKS = 256
 
 
 def coarse(event: Event) -> Event:
-    """The rows of an event that has weights, its cells gathered into at most ``BLOCKS`` of about equal mass.
+    """Group the cells of a weighted event into at most ``BLOCKS`` blocks of about equal mass.
 
-    All of a block stand at its mean p, as the rows of a cell do. A cumulative difference is read at their ends, where
-    it is exact: its supremum is at most what is between two of them larger, 1/256 of the rows times a gap. O(cells).
+    All rows of a block have its mean p, like the rows of a cell. A cumulative difference is evaluated at the ends of
+    blocks, where it is exact; between two ends its supremum is larger by at most 1/256 of the rows times a gap.
+    O(cells).
     """
     if event.w is None or len(event) <= 2 * BLOCKS:
         return event
@@ -93,24 +94,24 @@ def coarse(event: Event) -> Event:
     return Event(p_mean[there // 2], (there % 2).astype(np.int8), rows[there], event.kind, event.decided)
 
 
-# --- What is read off a tally: the measures with their intervals, and the reliability diagram
+# --- Measures with their intervals, and the reliability diagram
 
 Value = TypeVar("Value")
 
-#: Resamples of an interval: its ends are off by at most a seventh of a standard error, in 1 to 10 ms a measure.
+#: Resamples of an interval: its ends are accurate to a seventh of a standard error, in 1 to 10 ms per measure.
 RESAMPLES = 400
-#: Readings that a process keeps.
+#: Number of readings that a process caches.
 _MOST_KEPT = 2048
-_NO_INTERVAL = "no interval: it would resample rows, and a monitor keeps cells"
+_NO_INTERVAL = "no interval: it needs resampling of rows, and a monitor stores cells"
 _DIAGRAM = read_diagrams(["reliability"])[0]
-#: Measures whose intervals are read at the ends of blocks: else they take ten times as long.
+#: Measures whose intervals use blocks; otherwise they would take ten times as long.
 _ROUGH = ("Cumulative calibration errors", "Smooth calibration errors")
-#: Reductions of which the event is that a decision already taken is right.
+#: Reductions whose event is that a decision is right.
 _DECIDED = ("confidence", "top:")
 
 
 class Memory:
-    """The latest of what was computed, by all that it was computed from: it is the same whenever it is read."""
+    """A cache of results, keyed by everything that they depend on."""
 
     def __init__(self, most: int = _MOST_KEPT) -> None:
         self._most = most
@@ -118,7 +119,7 @@ class Memory:
         self._turn = Lock()
 
     def of(self, tally: Tally, question: object, compute: Callable[[], Value]) -> Value:
-        """What ``compute`` gives of a tally; ``question`` is what is computed, as plain JSON."""
+        """The result of ``compute`` for a tally; ``question`` identifies the computation, as plain JSON."""
         key = _digest(tally, question)
         with self._turn:
             if key in self._kept:
@@ -146,19 +147,19 @@ def event_of(tally: Tally, reduction: str) -> Event:
 
 
 def read_rows(tally: Tally, record: MonitorRecord, memory: Memory, *, intervals: bool) -> RowsReading:
-    """The measures of some rows, their mean prediction and label rate; without rows every measure has a problem."""
+    """The measures of some rows, their mean prediction and event rate; without rows every measure has a problem."""
     question = [record.measures, record.reduction, record.interval if intervals else None]
     return memory.of(tally, ["rows", *question], lambda: _rows(tally, record, intervals=intervals))
 
 
 def read_diagram(tally: Tally, record: MonitorRecord, memory: Memory) -> ReliabilityReading | None:
-    """The reliability diagram of some rows, as plain as ``POST /diagrams`` tells it; None of no rows."""
+    """The reliability diagram of some rows, as in ``POST /diagrams``; None without rows."""
     shown = diagram_of(tally, record, memory)
     return None if shown is None or shown["data"] is None else ReliabilityReading.model_validate(shown["data"])
 
 
 def diagram_of(tally: Tally, record: MonitorRecord, memory: Memory) -> Mapping[str, Any] | None:
-    """The same with its definition, as reports hold diagrams."""
+    """The reliability diagram with its definition, as in reports."""
     reduction = record.reduction or "binary"
     if not len(tally.rows):
         return None
@@ -166,7 +167,7 @@ def diagram_of(tally: Tally, record: MonitorRecord, memory: Memory) -> Mapping[s
 
 
 def _drawn(tally: Tally, reduction: str) -> dict[str, Any]:
-    """The diagram with the rows counted: to the diagram itself each cell and outcome is one, with a weight."""
+    """The diagram with row counts; the diagram itself treats each cell and outcome as one weighted row."""
     shown, n = _DIAGRAM.drawn(event_of(tally, reduction)), len(tally)
     data = shown["data"]
     if data is None:
@@ -176,15 +177,15 @@ def _drawn(tally: Tally, reduction: str) -> dict[str, Any]:
 
 
 def rates(tally: Tally) -> tuple[int, float | None, float | None]:
-    """The number of rows, their mean prediction and the share of them whose event came true."""
+    """The number of rows, their mean prediction and their event rate."""
     n = len(tally)
     if not n:
         return 0, None, None
     return n, float(tally.p_sum.sum()) / n, int(tally.rows[tally.keys & 1 == 1].sum()) / n
 
 
-def definitions(record: MonitorRecord) -> dict[str, Told]:
-    """What each measure is, in full."""
+def definitions(record: MonitorRecord) -> dict[str, PlainFields]:
+    """The full definition of each measure."""
     requests = read_measures(record.measures, record.reduction or "binary")
     return {request.key: {"name": request.measure.name, **request.options} for request in requests}
 
@@ -203,7 +204,7 @@ def _rows(tally: Tally, record: MonitorRecord, *, intervals: bool) -> RowsReadin
 
 
 def measured(requests: Sequence[MeasureRequest], event: Event, level: float | None) -> Readings:
-    """Every measure of an event, in the order of the requests, as answers show it and rules compare it."""
+    """Every measure of an event in order, for responses and rules."""
     ranged = Resampling(level, RESAMPLES)
     own = [request for request in requests if request.measure.own_interval]
     others = [request for request in requests if not request.measure.own_interval]
@@ -230,15 +231,15 @@ def _reading(result: MeasureResult, missing: str | None) -> MeasureReading:
     )
 
 
-# --- Which numbers a measure has, of those that a rule may compare: read off rows on which every one is defined
+# --- Which values of a measure a rule may compare, found with rows for which every value is defined
 
-#: Many, so that bins are not empty though a measure has many.
+#: Enough rows that bins are not empty even for measures with many bins.
 _ROWS = 20_000
 _GOLDEN = 0.6180339887498949
 
 
 def numbers_of(request: MeasureRequest, reduction: str, level: float | None) -> list[str]:
-    """Those of ``value``, ``lower`` and ``debiased`` that a measure gives; ``level`` is that of the interval."""
+    """Which of ``value``, ``lower`` and ``debiased`` a measure provides; ``level`` is that of the interval."""
     reading = measured([request], event_of(_calibrated(), reduction), level)[request.key]
     found = {
         "value": reading.value is not None,
@@ -250,18 +251,18 @@ def numbers_of(request: MeasureRequest, reduction: str, level: float | None) -> 
 
 @lru_cache(maxsize=1)
 def _calibrated() -> Tally:
-    """Rows all over the predictions, of which as many come true as they say."""
+    """Calibrated rows that cover the whole range of predictions."""
     i = np.arange(_ROWS)
     p = (i + 0.5) / _ROWS
     one = np.zeros(_ROWS, dtype=np.int64)
     return tally_of(p, ((i * _GOLDEN) % 1.0 < p).astype(np.int8), one, one)
 
 
-# --- The counts of a monitor, with those that follow of what is counted
+# --- Counts
 
 
 def counts_of(totals: Mapping[str, int]) -> Counts:
-    """The counts of a ledger's totals: what has come and neither met its other half nor expired still waits.
+    """Complete the totals of a ledger with pending and waiting counts: arrived, but neither joined nor expired.
 
     >>> counts_of({"predictions": 5, "labels": 3, "joined": 2, "expired": 1}).pending
     2
@@ -274,12 +275,12 @@ def counts_of(totals: Mapping[str, int]) -> Counts:
     return Counts.model_validate(found | {"pending": pending, "waiting": waiting})
 
 
-# --- How long labels take: delays counted in a fixed number of bins, and what is read off the counts
+# --- Label delays, counted in a fixed number of bins
 
-#: Bins of delays: the first is below a second; each later one ends a third further than the one before, so that the
-#: last begins after 650 days, which is longer than any horizon.
+#: Number of bins of delays: the first is below a second, and each later one ends a third further than the one before.
+#: The last begins after 650 days, which exceeds any horizon.
 BINS = 64
-#: The names of the bins among the counts of a time bucket.
+#: The names of the bins in the counts of a time bucket.
 FIELDS = tuple(f"d{k}" for k in range(BINS))
 _RATIO = 4.0 / 3.0
 
@@ -287,7 +288,7 @@ Bins = npt.NDArray[np.int64]
 
 
 def place(seconds: Floats) -> Bins:
-    """The bin of each delay: ``(n,)``, 0 to ``BINS`` - 1; a label that came before its prediction waited 0 s. O(n).
+    """The bin of each delay: ``(n,)``, 0 to ``BINS`` - 1; 0 s for a label that precedes its prediction. O(n).
 
     Examples
     --------
@@ -295,13 +296,13 @@ def place(seconds: Floats) -> Bins:
     [0, 0, 1, 2, 15, 63]
     """
     steps = np.log(np.maximum(seconds, 1.0)) / math.log(_RATIO)
-    # A border belongs to the bin above it, whatever the rounding of its logarithm.
+    # A boundary belongs to the bin above it, regardless of rounding.
     found = np.where(seconds < 1.0, 0.0, 1.0 + np.floor(steps + 1e-9))
     return np.minimum(found, BINS - 1).astype(np.int64)
 
 
 def counted(seconds: Floats) -> dict[str, int]:
-    """The number of delays in each bin that has some, by the bin's field. O(n).
+    """The number of delays in each non-empty bin, by the field of the bin. O(n).
 
     Examples
     --------
@@ -313,10 +314,10 @@ def counted(seconds: Floats) -> dict[str, int]:
 
 
 def quantiles(counts: Mapping[str, int], shares: Sequence[float]) -> list[float] | None:
-    """The delays that such shares of the labels took at most, in seconds; None of no labels.
+    """Quantiles of the delays in seconds, for the given shares of the labels; None without labels.
 
-    Within a bin delays are taken to be even in their logarithm, so that a quantile is off by at most a third; one below
-    a second counts as 0.
+    Within a bin delays are interpolated logarithmically, so that a quantile is accurate to a third; delays below a
+    second count as 0.
 
     Examples
     --------

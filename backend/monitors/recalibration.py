@@ -1,4 +1,4 @@
-"""Recalibration: what a policy does upon an alarm, and challengers that callers request."""
+"""Recalibration: what a policy does after an alarm, and challengers that callers request."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from redis import Redis
 from backend.monitors.alarms import recalibrated, step_of
 from backend.monitors.challengers import Challenge, challenge, move
 from backend.monitors.definitions import target_of
-from backend.monitors.looks import rested, rows_between, spoken_since, tell
+from backend.monitors.looks import evidence_since, queue_events, rested, rows_between
 from backend.store.budget import Quotas
 from backend.store.chores import Chore
 from backend.store.clock import at
@@ -33,14 +33,13 @@ from schemas.monitor_alarms import (
 )
 from schemas.monitors import MonitorRecord
 
-# --- The chore ``recalibrate``: what follows an alarm if the policy proposes or promotes
+# --- The background task ``recalibrate``: actions after an alarm if the policy is propose or auto
 #
-# A challenger is fitted once an occasion, though the chore may be done twice: its id comes from that, and what
-# follows is decided in one change of the monitor's standing, in which the occasion is no longer one to be seen to. An
-# alias is moved when that is decided, only if nobody moved it since the comparison; who comes upon a decision that
-# was not carried out carries it out.
+# Each occasion has one challenger, even if the task runs twice: its id is derived from the occasion, and the outcome is
+# one change of the monitor's standing, which also removes the occasion. An alias is moved only if it has not changed
+# since the comparison. A process that finds a decision that was not carried out completes it.
 
-#: The setting of that name, which the API has as well; a supervisor leaves it to its workers.
+#: The variable of the setting, which the API has as well; a supervisor sets it for its workers.
 QUOTA_VARIABLE = "CALIBRANT_QUOTA_MAPS"
 #: The type of the event if there is no challenger, by whether it failed.
 _TYPES: dict[bool, RecalibrationType] = {
@@ -50,7 +49,7 @@ _TYPES: dict[bool, RecalibrationType] = {
 
 
 def recalibrate(redis: Redis, chore: Chore) -> float | None:
-    """See to the alarms of a monitor for which a challenger is requested."""
+    """Process the requested challengers of a monitor."""
     store = Store.of(redis, chore.tenant, Quotas(maps=int(os.environ.get(QUOTA_VARIABLE, "0"))))
     with contextlib.suppress(UnknownMonitor):
         recalibrate_at(store, Definitions(redis, Keyspace(chore.tenant)).by_uid(chore.id), time.time())
@@ -58,13 +57,13 @@ def recalibrate(redis: Redis, chore: Chore) -> float | None:
 
 
 def recalibrate_at(store: Store, record: MonitorRecord, now: float) -> None:
-    """The same, at a moment; raises ``UnknownMonitor`` where the monitor is deleted meanwhile."""
+    """Process them at time ``now``; raises ``UnknownMonitor`` if the monitor is deleted in the meantime."""
     standings = Standings(store.redis, store.keys, record)
     standing = standings.read()
     for occasion in standing.asked:
         _see_to(store, record, standings, occasion, now)
     move(store, record, now)
-    tell(store, record, standings)
+    queue_events(store, record, standings)
 
 
 def _see_to(store: Store, record: MonitorRecord, standings: Standings, occasion: Occasion, now: float) -> None:
@@ -72,11 +71,11 @@ def _see_to(store: Store, record: MonitorRecord, standings: Standings, occasion:
     revision = _revision(store, record)
     joined = Ledger(store.redis, store.keys, record).totals().get("joined", 0)
     if occasion.rule is not None and policy.policy == "off":
-        found = Challenge("recalibration was turned off", "recalibration-off")
+        found = Challenge("recalibration was disabled", "recalibration-off")
     elif occasion.rule is not None and not rested(record, standing, now):
-        found = Challenge(f"the last challenger was tried less than {policy.pause} s ago", "pause")
+        found = Challenge(f"the last attempt was less than {policy.pause} s ago", "pause")
     else:
-        found = _challenge(store, record, occasion, spoken_since(standing, occasion), now)
+        found = _challenge(store, record, occasion, evidence_since(standing, occasion), now)
     if found.draft is not None:
         store.maps.put(found.draft)
     wanted = joined + rows_between(record, found.labelled)
@@ -84,7 +83,7 @@ def _see_to(store: Store, record: MonitorRecord, standings: Standings, occasion:
 
 
 def _challenge(store: Store, record: MonitorRecord, occasion: Occasion, since: str | None, now: float) -> Challenge:
-    """A challenger, unless there is no room for it."""
+    """Fit a challenger, unless the quota of maps is reached."""
     try:
         store.charges.check_maps()
     except QuotaExceeded as error:
@@ -101,9 +100,9 @@ def decided(
     wanted: int,
     now: float,
 ) -> Change | None:
-    """What follows from a challenge; None where another has seen to the occasion already.
+    """The change after a challenger; None if the occasion was already processed.
 
-    ``wanted`` is of how many rows another one is worth a try. That there are too few is reported once per alarm.
+    ``wanted`` is the number of labelled rows for the next attempt. Too few rows are reported only once per alarm.
     """
     if occasion not in standing.asked:
         return None
@@ -142,7 +141,7 @@ def decided(
 
 
 def _revision(store: Store, record: MonitorRecord) -> int | None:
-    """Where the alias stands before the comparison."""
+    """The revision of the alias before the comparison."""
     try:
         return store.aliases.get(target_of(record), record.recalibration.alias).revision
     except UnknownAlias:
@@ -167,13 +166,13 @@ def _data_of(record: MonitorRecord, occasion: Occasion, found: Challenge) -> Rec
     )
 
 
-# --- Asking for a challenger without an alarm
+# --- Requesting a challenger without an alarm
 
 
 def request_challenger(store: Store, record: MonitorRecord, who: str | None, now: float) -> RecalibrationRequested:
-    """Have a challenger fitted as soon as a worker is free, whatever the pause; raises ``UnknownMonitor``.
+    """Request a challenger, regardless of the pause; raises ``UnknownMonitor``.
 
-    Of requests at once one is seen to, and all are in the audit.
+    Concurrent requests create one challenger, and each has an audit entry.
     """
     requested = record
 

@@ -1,4 +1,4 @@
-"""The rows of a request as arrays, and why rows are refused."""
+"""The rows of a request as arrays, and the reasons for refusing rows."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from calibrant.batch import SUM_ROUNDING, TOLERANCE, Integers, Scale
 from calibrant.cells import Floats
 from schemas.monitors import MonitorRecord
 
-# --- The rows of a request, as arrays: whatever format they came in
+# --- The rows of a request as arrays, independent of their format
 
 Mask = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
 class MonitorRows:
-    """``refused (n,)`` is why a reader could not read a row, 0 where it could; what stands in such a row is ignored.
+    """``refused (n,)`` is the reason why a reader refused a row, else 0; other values of a refused row are ignored.
 
-    ``ids`` are empty where a row has none. ``predictions`` are (n,) or (n, K), ``labels (n,)`` whole numbers as
-    doubles, ``times (n,)`` seconds since 1970 with NaN for now, ``groups (n,)`` the place of a group's name in
-    ``names``, -1 for none. ``numbers (n,)`` are the rows' places in the request.
+    ``ids`` are empty for rows without one. ``predictions`` are (n,) or (n, K), ``labels (n,)`` integers as doubles,
+    ``times (n,)`` seconds since 1970 with NaN for now, ``groups (n,)`` indices into ``names``, -1 for none.
+    ``numbers (n,)`` are the positions of the rows in the request.
     """
 
     refused: npt.NDArray[np.uint8]
@@ -40,19 +40,19 @@ class MonitorRows:
     names: Sequence[str] = ()
 
     def __len__(self) -> int:
-        """How many rows there are."""
+        """The number of rows."""
         return len(self.refused)
 
     def part(self, start: int, stop: int) -> MonitorRows:
-        """The rows from one to before another."""
+        """The rows from ``start`` to before ``stop``."""
         return self._of(slice(start, stop), None if self.ids is None else part_of(self.ids, start, stop))
 
     def taken(self, kept: Mask) -> MonitorRows:
-        """The rows where ``kept (n,)`` is true, in their order."""
+        """The rows for which ``kept (n,)`` is true, in order."""
         return self if kept.all() else self._of(kept, None if self.ids is None else self.ids.taken(kept))
 
     def moments(self, now: float) -> Floats:
-        """The time of each row, ``(n,)``; now where it has none."""
+        """The time of each row, ``(n,)``; ``now`` if it has none."""
         if self.times is None:
             return np.full(len(self), now)
         return np.where(np.isnan(self.times), now, self.times)
@@ -71,7 +71,7 @@ class MonitorRows:
 
 
 def together(parts: Sequence[MonitorRows]) -> MonitorRows:
-    """The rows of several parts one behind the other, numbered anew; of none no rows."""
+    """The concatenated rows of several parts, renumbered."""
     if len(parts) == 1:
         return parts[0]
     n = sum(map(len, parts))
@@ -92,7 +92,7 @@ def together(parts: Sequence[MonitorRows]) -> MonitorRows:
 
 
 def _all(columns: Sequence[Floats | None], parts: Sequence[MonitorRows]) -> Floats | None:
-    """A column of all parts; NaN for the rows of those that lack it, and None if all do."""
+    """A column of all parts, NaN for parts without it; None if all parts lack it."""
     if all(column is None for column in columns):
         return None
     pairs = zip(columns, parts, strict=True)
@@ -114,38 +114,38 @@ def _all_groups(parts: Sequence[MonitorRows], place: Mapping[str, int]) -> Integ
 
 
 def part_of(ids: Ids, start: int, stop: int) -> Ids:
-    """The strings from one to before another."""
+    """The ids from ``start`` to before ``stop``."""
     begin = int(ids.ends[start - 1]) if start else 0
     ends = ids.ends[start:stop]
     return Ids(ids.text[begin : int(ends[-1]) if len(ends) else begin], ends - np.uint32(begin))
 
 
 def lengths_of(ids: Ids) -> npt.NDArray[np.uint32]:
-    """The bytes of each id."""
+    """The number of bytes of each id."""
     return np.diff(ids.ends, prepend=np.uint32(0))
 
 
 def first_places(ids: Ids) -> Integers:
-    """For each id the place of the first that is the same."""
+    """For each id the index of its first occurrence."""
     met: dict[bytes, int] = {}
     return np.array([met.setdefault(one, i) for i, one in enumerate(ids.strings())], dtype=np.int64)
 
 
-# --- Why a row is refused: a stable code and a message, never the data
+# --- Reasons for refusing a row: a stable code and a message, never the data
 
-#: An id and the name of a group have at most so many bytes of UTF-8.
+#: Maximum length of an id and of a group name, in bytes of UTF-8.
 MAX_ID_BYTES = MAX_GROUP_BYTES = 200
 
 
 class Reason(NamedTuple):
-    """A code, and what is wrong in words that read on from the row's number."""
+    """A code, and a message that continues "row 3 ..."."""
 
     code: str
     detail: str
 
 
 class Why(IntEnum):
-    """The place of a reason in ``REASONS``; arrays of rows hold it as one byte each."""
+    """The key of a reason in ``REASONS``; arrays of rows store it as one byte each."""
 
     FINE = 0
     UNREADABLE = 1
@@ -173,53 +173,59 @@ class Why(IntEnum):
 
 
 REASONS: dict[Why, Reason] = {
-    Why.UNREADABLE: Reason("unreadable", "is no JSON object, or no event, or holds nothing in a form that is known"),
+    Why.UNREADABLE: Reason("unreadable", "is not a JSON object or event, or its data have an unknown form"),
     Why.UNKNOWN_FIELD: Reason(
         "invalid-field",
-        "has a field that this call does not accept; known are id, prediction, label, timestamp, group",
+        "has an unknown field; allowed are id, prediction, label, timestamp and group, as far as the call uses them",
     ),
-    Why.NO_ID: Reason("missing-id", "has no id, without which nothing can be joined to it"),
+    Why.NO_ID: Reason("missing-id", "has no id, which is needed to join predictions and labels"),
     Why.LONG_ID: Reason("invalid-id", f"has an id of more than {MAX_ID_BYTES} bytes"),
     Why.NO_PREDICTION: Reason("missing-prediction", "has no prediction"),
-    Why.NOT_A_NUMBER: Reason("not-a-number", "has a prediction that holds something else than numbers"),
+    Why.NOT_A_NUMBER: Reason("not-a-number", "has a prediction that is not numeric"),
     Why.NOT_FINITE: Reason("not-finite", "has a prediction that is not a finite number"),
-    Why.OUT_OF_RANGE: Reason("out-of-range", "has a prediction outside [0, 1]; logits need a monitor on their scale"),
-    Why.WRONG_SUM: Reason("out-of-range", "has a prediction that does not sum to 1"),
-    Why.WRONG_SHAPE: Reason("wrong-shape", "has a prediction of another number of classes than the monitor"),
-    Why.NO_LABEL: Reason("missing-label", "has no label"),
-    Why.INVALID_LABEL: Reason("invalid-label", "has a label that is not an integer from 0 to the classes less one"),
-    Why.INVALID_TIME: Reason("invalid-timestamp", "has a timestamp that is no seconds since 1970 and no RFC 3339"),
-    Why.FUTURE: Reason("from-the-future", "has a timestamp further in the future than the monitor's skew"),
-    Why.TOO_OLD: Reason("too-old", "has a timestamp from before the monitor's retention"),
-    Why.FORGOTTEN: Reason(
-        "too-old", "has an id, and a timestamp from before the monitor's horizon: its id may have been forgotten"
+    Why.OUT_OF_RANGE: Reason(
+        "out-of-range", "has a prediction outside [0, 1]; logits need a monitor with the scale logit"
     ),
-    Why.INVALID_GROUP: Reason("invalid-group", f"has a group that is no string of at most {MAX_GROUP_BYTES} bytes"),
-    Why.RESERVED_GROUP: Reason("invalid-group", "has the group (other), the name of all groups beyond the bound"),
-    Why.CONTRADICTED: Reason("contradicted", "has another label than the one that came first, which stays"),
-    Why.EMPTY_ID: Reason("missing-id", "has an empty id: a row without one has no such field, or null"),
+    Why.WRONG_SUM: Reason("out-of-range", "has a prediction that does not sum to 1"),
+    Why.WRONG_SHAPE: Reason("wrong-shape", "has a prediction with another number of classes than the monitor"),
+    Why.NO_LABEL: Reason("missing-label", "has no label"),
+    Why.INVALID_LABEL: Reason(
+        "invalid-label", "has a label that is not an integer from 0 to the number of classes minus 1"
+    ),
+    Why.INVALID_TIME: Reason("invalid-timestamp", "has a timestamp that is neither seconds since 1970 nor RFC 3339"),
+    Why.FUTURE: Reason("from-the-future", "has a timestamp further in the future than the skew of the monitor"),
+    Why.TOO_OLD: Reason("too-old", "has a timestamp older than the retention of the monitor"),
+    Why.FORGOTTEN: Reason(
+        "too-old", "has an id and a timestamp older than the horizon of the monitor: the id may have expired"
+    ),
+    Why.INVALID_GROUP: Reason("invalid-group", f"has a group that is not a string of at most {MAX_GROUP_BYTES} bytes"),
+    Why.RESERVED_GROUP: Reason("invalid-group", "has the group (other), which is reserved for groups beyond the limit"),
+    Why.CONTRADICTED: Reason("contradicted", "has another label than the first one, which is kept"),
+    Why.EMPTY_ID: Reason("missing-id", "has an empty id; omit the field or use null for a row without an id"),
     Why.INVALID_ID: Reason("invalid-id", "has an id that is neither a string nor an integer"),
-    Why.MILLISECONDS: Reason("from-the-future", "has a timestamp in the far future of seconds: is it in milliseconds?"),
+    Why.MILLISECONDS: Reason(
+        "from-the-future", "has a timestamp far in the future: is it in milliseconds instead of seconds?"
+    ),
 }
 
 
-# --- Checks of rows one by one: what is wrong with a row refuses that row, and leaves the others alone
+# --- Checks of individual rows: an invalid row is refused, the others are not affected
 #
-# The tolerances are those of ``calibrant.batch``, which refuses whole batches.
+# The tolerances are those of ``calibrant.batch``, which rejects whole batches.
 
 Whys = npt.NDArray[np.uint8]
 
 
 def check_predictions(values: Floats, scale: Scale) -> tuple[Whys, Floats]:
-    """What is wrong with each of ``values (n,)`` or ``(n, K)``, and the values as they count.
+    """The reason for refusing each of ``values (n,)`` or ``(n, K)``, and the values to count.
 
-    Those within the tolerance are clipped and divided by their sum, as ``read_predictions`` does; those of refused
-    rows become 1/2, or 1/K. O(n K).
+    Values within the tolerance are clipped and normalized, like in ``read_predictions``; those of refused rows become
+    1/2, or 1/K. O(n K).
     """
     why = np.zeros(len(values), np.uint8)
     if not values.size:
         return why, values
-    # A NaN survives min and max, so two passes find whether anything is out of place.
+    # NaN propagates through min and max, so two passes detect any invalid value.
     low, high = float(values.min()), float(values.max())
     if not (math.isfinite(low) and math.isfinite(high)):
         why[_any(~np.isfinite(values))] = Why.NOT_FINITE
@@ -233,12 +239,12 @@ def check_predictions(values: Floats, scale: Scale) -> tuple[Whys, Floats]:
 
 
 def _check_sums(values: Floats, why: Whys) -> tuple[Whys, Floats]:
-    """Rows of sum 1; those of another sum are refused, those nearly of it divided by it."""
+    """Normalize rows whose sum is within the tolerance of 1; refuse the others."""
     sums = values @ np.ones(values.shape[1])
     away = np.abs(sums - 1.0)
     if away.max() <= SUM_ROUNDING:
         return why, values
-    # What clipping takes from a row of many classes may be more than the tolerance of one number.
+    # Clipping a row of many classes may change its sum by more than the tolerance of a single number.
     wrong = (away > TOLERANCE) & (why == 0)
     why[wrong] = Why.WRONG_SUM
     values = _without(values, why)
@@ -248,26 +254,26 @@ def _check_sums(values: Floats, why: Whys) -> tuple[Whys, Floats]:
 
 
 def _any(cells: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
-    """Whether it is true of any number of a row."""
+    """Whether it is true for any number in a row."""
     return cells if cells.ndim == 1 else np.logical_or.reduce(cells, axis=1)
 
 
 def _without(values: Floats, why: Whys) -> Floats:
-    """A copy of the values with something harmless in the rows that are refused."""
+    """A copy of the values with harmless values in refused rows."""
     found = values.copy()
     found[why != 0] = 0.5 if values.ndim == 1 else 1.0 / values.shape[1]
     return found
 
 
 def check_labels(labels: Floats, n_classes: int) -> Whys:
-    """What is wrong with each label: whole numbers from 0 to ``n_classes`` - 1 are right."""
+    """The reason for refusing each label; integers from 0 to ``n_classes`` - 1 are valid."""
     with np.errstate(invalid="ignore"):
         wrong = ~((labels >= 0) & (labels < n_classes) & (labels == np.floor(labels)))
     return np.where(wrong, np.uint8(Why.INVALID_LABEL), np.uint8(0))
 
 
 def check_times(times: Floats, now: float, *, skew: float, retention: float) -> Whys:
-    """What is wrong with each time, in seconds since 1970; NaN is none given."""
+    """The reason for refusing each time, in seconds since 1970; NaN means none."""
     why = np.zeros(len(times), np.uint8)
     why[times > now + skew] = Why.FUTURE
     why[(times > now + skew) & (np.abs(times / 1000.0 - now) <= max(skew, retention))] = Why.MILLISECONDS
@@ -275,21 +281,21 @@ def check_times(times: Floats, now: float, *, skew: float, retention: float) -> 
     return why
 
 
-# --- Groups by name: the index under which the rows of each are counted
+# --- Groups by name: the index for counting the rows of each group
 
-#: Names that are looked up at once.
+#: Number of names per lookup.
 _AT_ONCE = 1000
 
 
 def group_indices(groups: Groups, codes: Integers | None, names: Sequence[str]) -> Integers | None:
-    """The index of each row's group; ``codes (n,)`` are the places of their names, -1 for none, as is an empty name.
+    """The index of each row's group; ``codes (n,)`` are indices into ``names``, -1 for none, like an empty name.
 
     New groups get an index while the monitor has one left, in the order of their names in the request.
     """
     if codes is None:
         return None
     used = np.flatnonzero(np.bincount(codes[codes >= 0], minlength=len(names)))
-    indices = np.full(len(names) + 1, NO_GROUP, dtype=np.int64)  # the last is that of -1
+    indices = np.full(len(names) + 1, NO_GROUP, dtype=np.int64)  # the last one is for -1
     for start in range(0, len(used), _AT_ONCE):
         named = [code for code in used[start : start + _AT_ONCE].tolist() if names[code]]
         indices[named] = groups.indices([names[code] for code in named])
@@ -298,19 +304,19 @@ def group_indices(groups: Groups, codes: Integers | None, names: Sequence[str]) 
 
 
 def reserved(codes: Integers, names: Sequence[str]) -> Mask:
-    """Whether each row's group has the name under which the groups beyond the bound are reported."""
+    """Whether each row's group has the name that is reserved for groups beyond the limit."""
     found: Mask = np.isin(codes, [code for code, name in enumerate(names) if name == OTHER])
     return found
 
 
-# --- Screening: rows that are refused for their own contents, before any id is looked up
+# --- Screening: rows that are refused because of their own contents, before any lookup of ids
 
-#: What the rows of a request bring: predictions with labels, or one of the two.
+#: What the rows of a request contain: predictions with labels, or one of them.
 What = Literal["rows", "predictions", "labels"]
 
 
 def screen(rows: MonitorRows, what: What, record: MonitorRecord, now: float) -> npt.NDArray[np.uint8]:
-    """Why each row is refused, 0 where it is not; the predictions themselves are not looked at. O(n)."""
+    """The reason for refusing each row, 0 for none; does not check the predictions. O(n)."""
     why = rows.refused.copy()
     if what != "labels" and rows.predictions is None:
         _refuse(why, Why.NO_PREDICTION)
@@ -334,5 +340,5 @@ def screen(rows: MonitorRows, what: What, record: MonitorRecord, now: float) -> 
 
 
 def _refuse(why: npt.NDArray[np.uint8], reasons: npt.NDArray[np.uint8] | int) -> None:
-    """Refuse rows for further reasons; the first that was found stays."""
+    """Refuse rows for further reasons; the first reason found is kept."""
     np.copyto(why, reasons, where=why == 0, casting="unsafe")

@@ -1,4 +1,4 @@
-"""One webhook request: a signed body posted to a target within a bounded time."""
+"""One webhook request: a signed body posted to a target within a time limit."""
 
 from __future__ import annotations
 
@@ -24,21 +24,20 @@ from schemas.monitor_alarms import AttemptError
 if TYPE_CHECKING:  # it takes long to load, and most processes send no webhook
     import httpx
 
-# --- One attempt: a body posted to a target, at an address that was looked at, within a bounded time
+# --- One attempt: a body posted to a target at a validated address, within a time limit
 #
-# The transport is used by itself: it follows no redirect, asks no proxy and no file of the environment, keeps no
-# cookie and writes no URL into a log. The connection goes to the address that was found fit, under the name of the
-# target, so that a name which resolves otherwise the next moment changes nothing. Of the answer the status is read
-# and no more.
+# The transport is used directly: it follows no redirects, uses no proxy or environment settings, stores no cookies and
+# logs no URLs. It connects to the validated address with the host name of the target, so that a changed DNS answer has
+# no effect. Only the status of the response is read.
 
-#: Seconds that a connection may take, and an attempt in all.
+#: Timeouts in seconds of a connection, and of an attempt.
 CONNECT_SECONDS, WHOLE_SECONDS = 5.0, 15.0
-#: Addresses of one name that are tried, one after the other where there is no connection.
+#: Maximum number of addresses of a name that are tried one after another.
 MOST_ADDRESSES = 3
 
 
 class Outcome(NamedTuple):
-    """What an attempt came to: a status, or why there is none. ``wait`` is the seconds of its ``Retry-After``."""
+    """The outcome of an attempt: a status, or an error. ``wait`` is the value of ``Retry-After`` in seconds."""
 
     status: int | None = None
     error: AttemptError | None = None
@@ -46,18 +45,18 @@ class Outcome(NamedTuple):
 
     @property
     def succeeded(self) -> bool:
-        """Whether the receiver has taken it."""
+        """Whether the receiver accepted the event."""
         return self.status is not None and 200 <= self.status < 300
 
     @property
     def gone(self) -> bool:
-        """Whether the receiver wants nothing more of this kind."""
+        """Whether the receiver wants no more events."""
         return self.status == 410
 
 
 @dataclass(frozen=True)
 class Sender:
-    """What attempts are made with. ``trust`` is whom receivers' certificates must come from; None: the usual ones."""
+    """What attempts use; ``trust`` holds the accepted certificate authorities, None for the default ones."""
 
     targets: Targets
     resolver: Resolver = resolve
@@ -66,7 +65,7 @@ class Sender:
     whole_seconds: float = WHOLE_SECONDS
 
     def post(self, target: Target, body: bytes, headers: Mapping[str, str]) -> Outcome:
-        """Post a body to a target that is admitted; raises nothing that a receiver can bring about."""
+        """Post a body to an allowed target; never raises because of the receiver."""
         ends = time.monotonic() + self.whole_seconds
         try:
             found = self._find(target)
@@ -83,7 +82,7 @@ class Sender:
             return Outcome(error="timed-out")
 
     def _find(self, target: Target) -> Sequence[str]:
-        """The addresses of a target; the system's resolver knows no time limit, so a thread waits for it."""
+        """The addresses of a target; the system resolver has no timeout, so a thread waits for it."""
         if target.address is not None:
             return [target.host]
         answers: queue.SimpleQueue[Sequence[str] | Exception] = queue.SimpleQueue()
@@ -134,7 +133,7 @@ class Sender:
         return Outcome(response.status_code, wait=_seconds(response.headers.get("retry-after", "")))
 
     def _request(self, target: Target, address: str, body: bytes, headers: Mapping[str, str]) -> httpx.Request:
-        """The request to an address in the name of its target."""
+        """The request to an address with the host name of its target."""
         import httpx
 
         host = f"[{address}]" if ":" in address else address
@@ -158,14 +157,14 @@ class Sender:
 
 @cache
 def usual_trust() -> ssl.SSLContext:
-    """The authorities that come with Python's HTTP client, or those of ``SSL_CERT_FILE`` or ``SSL_CERT_DIR``."""
+    """The certificate authorities of httpx, or those of ``SSL_CERT_FILE`` or ``SSL_CERT_DIR``."""
     import httpx
 
     return httpx.create_ssl_context()
 
 
 def _is_tls(error: BaseException | None) -> bool:
-    """Whether TLS failed at the root of an error."""
+    """Whether an error was caused by TLS."""
     while error is not None:
         if isinstance(error, ssl.SSLError):
             return True
@@ -174,46 +173,46 @@ def _is_tls(error: BaseException | None) -> bool:
 
 
 def _seconds(text: str) -> int | None:
-    """The seconds of a ``Retry-After``; a date there is passed over."""
+    """The seconds in ``Retry-After``; dates are ignored."""
     return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else None
 
 
 # --- Signatures of webhooks: Standard Webhooks 1.0.0, symmetric scheme ``v1``
 #
 # The specification: github.com/standard-webhooks/standard-webhooks, spec/standard-webhooks.md, "Signature scheme" and
-# "Webhook headers". Signed is ``id.timestamp.body``, by HMAC-SHA256. A secret is written as ``whsec_`` and 24 to 64
-# bytes in base64. While a secret is changed the header holds a signature by each, separated by a space.
+# "Webhook headers". The signed content is ``id.timestamp.body``, with HMAC-SHA256. A secret is ``whsec_`` followed by
+# 24 to 64 bytes in base64. During a rotation the header contains one signature per secret, separated by spaces.
 
 PREFIX = "whsec_"
-#: Bytes of a secret, and of one that is made here.
+#: Minimum and maximum bytes of a secret, and bytes of a generated one.
 LEAST_BYTES, MOST_BYTES, NEW_BYTES = 24, 64, 32
 
 
 class InvalidSecret(ValueError):
-    """A text that is no secret; the error does not repeat it."""
+    """An invalid secret; the error does not contain it."""
 
 
 def new_secret() -> str:
-    """A secret that cannot be guessed."""
+    """Generate a random secret."""
     return PREFIX + base64.b64encode(secrets.token_bytes(NEW_BYTES)).decode()
 
 
 def read_secret(text: str) -> bytes:
     """The bytes of a secret; raises ``InvalidSecret``."""
-    wanted = f"must be {PREFIX} and {LEAST_BYTES} to {MOST_BYTES} bytes in base64"
+    wanted = f"must be {PREFIX} followed by {LEAST_BYTES} to {MOST_BYTES} bytes in base64"
     if not text.startswith(PREFIX):
         raise InvalidSecret(wanted)
     try:
         key = base64.b64decode(text.removeprefix(PREFIX), validate=True)
     except (binascii.Error, ValueError):
-        raise InvalidSecret(wanted) from None  # the cause holds the text
+        raise InvalidSecret(wanted) from None  # the cause would contain the secret
     if not LEAST_BYTES <= len(key) <= MOST_BYTES:
         raise InvalidSecret(wanted)
     return key
 
 
 def check_secret(secret: str | None, where: str) -> None:
-    """Raise ``InvalidOption`` at ``where`` for a secret that deliveries could not be signed with."""
+    """Raise ``InvalidOption`` at ``where`` for an invalid secret."""
     if secret is None:
         return
     try:
@@ -223,14 +222,14 @@ def check_secret(secret: str | None, where: str) -> None:
 
 
 def made_secret(seed: str | None, hook: str) -> str:
-    """A fresh secret for a hook; of a request that may be run again, whose secret ``seed`` it has, the same one."""
+    """Generate a secret for a hook; with the secret ``seed`` of a repeatable request, always the same one."""
     if seed is None:
         return new_secret()
     return PREFIX + base64.b64encode(hmac.digest(seed.encode(), f"hook {hook}".encode(), hashlib.sha256)).decode()
 
 
 def sign(keys: Sequence[bytes], message_id: str, timestamp: int, body: bytes) -> str:
-    """The header ``webhook-signature``: a signature by each key, in this order.
+    """The header ``webhook-signature``: one signature per key, in this order.
 
     >>> sign([b"a key of 24 bytes at least"], "msg_1", 1674087231, b"{}")
     'v1,qAveFQ9Qh73G+BkaRGpPi9tWAcoU0Kkrlyp3ddJpWIY='
@@ -241,7 +240,7 @@ def sign(keys: Sequence[bytes], message_id: str, timestamp: int, body: bytes) ->
 
 
 def headers(keys: Sequence[bytes], message_id: str, timestamp: int, body: bytes) -> dict[str, str]:
-    """The headers by which a receiver knows who sent ``body``; ``timestamp`` is that of this attempt, in seconds."""
+    """The headers that authenticate ``body``; ``timestamp`` is that of this attempt, in seconds."""
     return {
         "webhook-id": message_id,
         "webhook-timestamp": str(timestamp),

@@ -1,4 +1,4 @@
-"""Webhooks: the hooks of a monitor, deliveries requested, attempted and tried again."""
+"""Webhooks: the hooks of a monitor, and the creation, attempts and retries of deliveries."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ from schemas.monitor_alarms import (
 )
 from schemas.monitors import DAY, HIDDEN_PATH, HookSpec, MonitorRecord
 
-# --- The hooks of a monitor, looked at before they are stored, and the keys that sign for them
+# --- Validation of hooks, and their signing keys
 
-#: Seconds that a secret which was replaced signs on.
+#: Seconds that a replaced secret continues to sign.
 ROTATION_SECONDS = DAY
 
 
 class HookRefused(CalibrationError):
-    """A hook to whose URL the service does not send."""
+    """A hook whose URL is not allowed."""
 
     code = "hook-refused"
 
@@ -56,11 +56,11 @@ def prepare(
     make: Callable[[str], str],
     before: Sequence[HookSpec] = (),
 ) -> list[HookSpec]:
-    """The hooks as they are stored, each with a secret; ``make`` makes that of a hook of that name.
+    """Validate hooks and complete their secrets; ``make`` generates the secret for a hook name.
 
-    A hook that was there ``before`` under its name keeps what is not given: its secrets, and its URL where that is
-    given as it is shown. One that is given another secret signs with the one before as well, for a day. Raises
-    ``HookRefused``, and ``InvalidOption`` for a malformed secret.
+    An existing hook (in ``before``) keeps its secrets if none are given, and its URL if the shown form is given. A hook
+    with a new secret also signs with the previous one for a day. Raises ``HookRefused``, and ``InvalidOption`` for a
+    malformed secret.
     """
     known = {hook.name: hook for hook in before}
     return [_prepared(hook, known.get(hook.name), targets, now, make, f"/hooks/{i}") for i, hook in enumerate(hooks)]
@@ -71,7 +71,9 @@ def _prepared(
 ) -> HookSpec:
     url = before.url if before is not None and hook.url == before.shown_url else hook.url
     if url.endswith(HIDDEN_PATH):
-        raise HookRefused.at(f"{place}/url", f"ends with {HIDDEN_PATH}, which stands for a path that is not told")
+        raise HookRefused.at(
+            f"{place}/url", f"ends with {HIDDEN_PATH}, the placeholder for a hidden path; send the full URL"
+        )
     try:
         targets.admit(url)
     except TargetRefused as error:
@@ -88,7 +90,7 @@ def _prepared(
 
 
 def _secrets(hook: HookSpec, before: HookSpec | None) -> tuple[str | None, str | None, float | None]:
-    """The secret of a hook, the one before it, and until when that signs: as given, else as they were."""
+    """The secret of a hook, its old secret, and until when that signs: as given, else as before."""
     if before is None or hook.old_secret is not None:
         return hook.secret or (before.secret if before else None), hook.old_secret, hook.old_secret_until
     if hook.secret in (None, before.secret):
@@ -97,14 +99,14 @@ def _secrets(hook: HookSpec, before: HookSpec | None) -> tuple[str | None, str |
 
 
 def keys_of(hook: HookSpec, now: float) -> list[bytes]:
-    """The keys that sign for a hook, the newest first; raises ``InvalidSecret`` where it has none."""
+    """The keys that sign for a hook, newest first; raises ``InvalidSecret`` if it has none."""
     keys = [read_secret(hook.secret or "")]
     if hook.old_secret is not None and (hook.old_secret_until is None or now < hook.old_secret_until):
         keys.append(read_secret(hook.old_secret))
     return keys
 
 
-# --- Requesting deliveries: an event goes to every hook of its monitor; requesting it again delivers nothing new
+# --- Creating deliveries: one per event and hook, idempotent
 
 
 def event_of(
@@ -115,24 +117,24 @@ def event_of(
     *,
     moment: float,
 ) -> MonitorEvent:
-    """The event that happened to a monitor at ``moment``, in seconds since 1970.
+    """The event of a monitor at ``moment``, in seconds since 1970.
 
-    Its id comes from the monitor, the type and ``seed``, which names this occasion, such as ``rule:7`` for the rule's
-    seventh alarm: who tells of the same occasion again, as after a crash, tells of the same event.
+    Its id is derived from the monitor, the type and ``seed``, which identifies the occasion, such as ``rule:7`` for the
+    seventh alarm of a rule. A repeated report of the same occasion, for example after a crash, has the same id.
     """
     return MonitorEvent(
         id=derived_id("event", f"{monitor.uid} {type_} {seed}"), type=type_, timestamp=at(moment), data=data
     )
 
 
-def ask(store: Store, monitor: MonitorRecord, event: MonitorEvent) -> None:
+def queue_deliveries(store: Store, monitor: MonitorRecord, event: MonitorEvent) -> None:
     """Queue the delivery of an event to all hooks of a monitor. Idempotent: each hook gets one delivery."""
     for hook in monitor.hooks:
-        ask_one(store, monitor, hook, event)
+        queue_delivery(store, monitor, hook, event)
 
 
-def ask_one(store: Store, monitor: MonitorRecord, hook: HookSpec, event: MonitorEvent) -> str:
-    """Have an event delivered to one hook, once; gives the id of the delivery."""
+def queue_delivery(store: Store, monitor: MonitorRecord, hook: HookSpec, event: MonitorEvent) -> str:
+    """Create the delivery of an event to one hook, once; returns its id."""
     record = DeliveryRecord(
         id=derived_id("delivery", f"{event.id} {hook.name}"),
         monitor=monitor.name,
@@ -146,7 +148,7 @@ def ask_one(store: Store, monitor: MonitorRecord, hook: HookSpec, event: Monitor
 
 
 def request_test(requester: Requester, name: str, hook: str) -> DeliveryRecord:
-    """Have an event of the type ``monitor.test`` delivered; raises ``UnknownMonitor`` and ``UnknownHook``."""
+    """Create the delivery of a ``monitor.test`` event; raises ``UnknownMonitor`` and ``UnknownHook``."""
     store = requester.store
     monitor = store.monitors.get(name)
     found = next((each for each in monitor.hooks if each.name == hook), None)
@@ -154,33 +156,33 @@ def request_test(requester: Requester, name: str, hook: str) -> DeliveryRecord:
         raise UnknownHook("the monitor has no such hook")
     seed = requester.seed or secrets.token_hex(16)
     event = event_of(monitor, seed, "monitor.test", HookTestTold(monitor=name, hook=hook), moment=now().timestamp())
-    return Deliveries(store.redis, store.keys, monitor.uid).get(ask_one(store, monitor, found, event))
+    return Deliveries(store.redis, store.keys, monitor.uid).get(queue_delivery(store, monitor, found, event))
 
 
-# --- When a delivery is tried again: ever later, never at the same time for two
+# --- Retries, with increasing delays and jitter
 
 #: Seconds between two attempts.
 DELAYS = (5.0, 30.0, 120.0, 600.0, 3600.0, 21_600.0, 86_400.0)
-#: The longest that a receiver may ask to wait by ``Retry-After``.
+#: Maximum delay that a receiver can request with ``Retry-After``.
 MOST_SECONDS = 86_400.0
 
 
 @dataclass(frozen=True)
 class RetrySchedule:
-    """The delay after each attempt; after one without a delay a delivery is dead. ``jitter`` is a share of a delay."""
+    """The delay after each attempt; after the last one a delivery is dead. ``jitter`` is a fraction of the delay."""
 
     delays: tuple[float, ...] = DELAYS
     jitter: float = 0.25
 
     @property
     def attempts(self) -> int:
-        """How often a delivery is tried."""
+        """The maximum number of attempts."""
         return len(self.delays) + 1
 
     def after(self, tried: int, wait: int | None = None) -> float | None:
-        """Seconds until the next attempt, behind so many; None behind the last.
+        """Seconds until the next attempt after ``tried`` attempts; None after the last one.
 
-        What the receiver asks to ``wait`` lengthens them, up to a day.
+        A longer ``wait`` requested by the receiver is respected, up to a day.
         """
         if tried >= self.attempts:
             return None
@@ -188,18 +190,18 @@ class RetrySchedule:
         return max(delay, min(float(wait or 0), MOST_SECONDS))
 
 
-# --- One attempt at a delivery, from its record to what became of it
+# --- One attempt at a delivery
 
 log = logging.getLogger(__name__)
 
-#: A failed attempt that took longer holds the others to this hook back for so long, so that a receiver that does not
-#: answer holds up those of others no more than now and then.
+#: After a failed attempt that was slower than this, other deliveries to the hook wait for so long, so that an
+#: unresponsive receiver rarely delays deliveries to others.
 SLOW_SECONDS, AWAY_SECONDS = 2.0, 30.0
 
 
 @dataclass(frozen=True)
 class Means:
-    """What deliveries are made with, and when they are tried again."""
+    """The sender of deliveries, and the retry schedule."""
 
     sender: Sender
     plan: RetrySchedule = field(default_factory=RetrySchedule)
@@ -207,7 +209,7 @@ class Means:
 
 
 def attempt(store: Store, uid: str, delivery_id: str, means: Means) -> float | None:
-    """Try a delivery once, if it is still to be made; in how many seconds it is to be tried again, None for never."""
+    """Attempt a pending delivery once; returns the seconds until the next attempt, None for never."""
     deliveries = Deliveries(store.redis, store.keys, uid)
     try:
         monitor = Definitions(store.redis, store.keys).by_uid(uid)
@@ -219,12 +221,12 @@ def attempt(store: Store, uid: str, delivery_id: str, means: Means) -> float | N
             return None
         hook = next((each for each in monitor.hooks if each.name == begun.hook), None)
         return _settle(deliveries, begun, hook, means)
-    except (UnknownMonitor, UnknownDelivery):  # deleted, or forgotten, even while it was sent
+    except (UnknownMonitor, UnknownDelivery):  # deleted or expired, possibly while it was sent
         return None
 
 
 def _settle(deliveries: Deliveries, begun: DeliveryRecord, hook: HookSpec | None, means: Means) -> float | None:
-    """Make an attempt that has begun, and write down what it came to."""
+    """Make the attempt and record its outcome."""
     began = time.monotonic()
     outcome = _send(begun, hook, means.sender)
     took = time.monotonic() - began
@@ -241,7 +243,7 @@ def _settle(deliveries: Deliveries, begun: DeliveryRecord, hook: HookSpec | None
 
 
 def _is_final(outcome: Outcome) -> bool:
-    """Whether another attempt would come to nothing else, or none is needed."""
+    """Whether no further attempt is useful or needed."""
     return outcome.succeeded or outcome.gone or outcome.error == "no-hook"
 
 
@@ -262,20 +264,20 @@ def _send(begun: DeliveryRecord, hook: HookSpec | None, sender: Sender) -> Outco
     return sender.post(target, body, about | signed)
 
 
-# --- The chore ``deliver``: what a worker does when a delivery is due
+# --- The background task ``deliver``
 
-#: The settings of the same names, which the API has as well; a supervisor leaves them to its workers.
+#: The variables of the settings, which the API has as well; a supervisor sets them for its workers.
 HOSTS_VARIABLE, PRIVATE_VARIABLE = "CALIBRANT_WEBHOOK_HOSTS", "CALIBRANT_WEBHOOK_PRIVATE_ADDRESSES"
 
 
 def deliver(redis: Redis, chore: Chore) -> float | None:
-    """Try the delivery of a chore; in how many seconds it is to be tried again, None for never."""
+    """Attempt the delivery of a task; returns the seconds until the next attempt, None for never."""
     uid, _, delivery_id = chore.id.partition("/")
     return attempt(Store.of(redis, chore.tenant), uid, delivery_id, _means())
 
 
 @cache
 def _means() -> Means:
-    """What the environment of this process says, read once."""
+    """Create the sender from the environment of this process, once."""
     given = Targets.read(os.environ.get(HOSTS_VARIABLE, ""), os.environ.get(PRIVATE_VARIABLE, ""))
     return Means(Sender(given))

@@ -1,4 +1,4 @@
-"""Windows of a monitor: which buckets they are made of, and the tallies of those buckets added up."""
+"""Windows of a monitor: their buckets, and the sums of the buckets' tallies."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from calibrant.monitoring.tally import CELLS, FOLDS, Tally, merged, tally_of
 from calibrant.reductions import Event, reduce
 from schemas.monitors import MINUTE, MonitorBody, MonitorRecord, WindowSpec
 
-# --- Which buckets a window, or any span of time, is made of
+# --- The buckets of a window or of any span of time
 
 
 @dataclass(frozen=True)
 class Span:
-    """The time buckets from ``first`` to ``last``, both included, of ``bucket`` seconds each."""
+    """The time buckets from ``first`` to ``last``, inclusive, of ``bucket`` seconds each."""
 
     first: int
     last: int
@@ -37,12 +37,12 @@ class Span:
 
     @property
     def start(self) -> float:
-        """When it begins, in seconds since 1970."""
+        """The start, in seconds since 1970."""
         return float(self.first * self.bucket)
 
     @property
     def end(self) -> float:
-        """When it ends."""
+        """The end, in seconds since 1970."""
         return float((self.last + 1) * self.bucket)
 
 
@@ -52,28 +52,28 @@ def bucket_seconds(record: MonitorRecord) -> int:
 
 
 def window_span(record: MonitorRecord, seconds: int, now: float) -> Span:
-    """The buckets of the last ``seconds``: the one in which they begin is taken whole.
+    """The buckets of the last ``seconds``, including the whole first bucket.
 
-    Rows may be stamped by ``skew`` later than now.
+    Timestamps of rows may be up to ``skew`` seconds in the future.
     """
     bucket = bucket_seconds(record)
     return Span(_floor(now - seconds, bucket), _floor(now + record.skew, bucket), bucket)
 
 
 def time_span(record: MonitorRecord, start: float, end: float) -> Span:
-    """The buckets that touch the time from ``start`` up to, but without, ``end``."""
+    """The buckets that overlap the time from ``start`` to before ``end``."""
     bucket = bucket_seconds(record)
     first = _floor(start, bucket)
     return Span(first, max(first, math.ceil(end / bucket) - 1), bucket)
 
 
 def kept_span(record: MonitorRecord, now: float) -> Span:
-    """All buckets that are kept."""
+    """All stored buckets."""
     return window_span(record, record.retention, now)
 
 
 def window_named(record: MonitorBody, name: str | None) -> WindowSpec | None:
-    """The window of a name; the first where there is no name; None where no window is called so."""
+    """The window with this name, by default the first; None if there is no such window."""
     if name is None:
         return record.windows[0]
     return next((window for window in record.windows if window.name == name), None)
@@ -83,11 +83,11 @@ def _floor(moment: float, bucket: int) -> int:
     return math.floor(moment / bucket)
 
 
-# --- The rows of one bucket as a process keeps them: all of them in the fixed cells, whatever their number
+# --- The rows of one bucket in memory, in fixed cells
 
-#: Cells and outcomes.
+#: Number of cells and outcomes.
 WIDTH = 2 * CELLS
-#: Keys of a group.
+#: Number of keys per group.
 GROUP_KEYS = np.uint32(WIDTH * FOLDS)
 
 Delays = npt.NDArray[np.int64]
@@ -97,8 +97,8 @@ Delays = npt.NDArray[np.int64]
 class Leaf:
     """Rows by cell and outcome: ``cells (2, WIDTH)`` holds their number and the sum of their predictions.
 
-    ``groups`` tells the same by group, of one fold; None where no row has one. ``generation`` and ``length`` are what
-    the list was that it was read from; ``joined`` the labels of which ``delays`` tells.
+    ``groups`` holds the same by group, in one fold; None if no row has a group. ``generation`` and ``length`` identify
+    the state of the list that was read; ``joined`` is the number of labels in ``delays``.
     """
 
     generation: int
@@ -110,12 +110,12 @@ class Leaf:
 
     @property
     def size(self) -> int:
-        """Bytes, about."""
+        """The approximate size in bytes."""
         own = self.cells.nbytes + (0 if self.delays is None else self.delays.nbytes)
         return own + 200 + (0 if self.groups is None else 20 * len(self.groups.keys))
 
     def grown(self, parts: Sequence[Tally]) -> Leaf:
-        """The leaf with more tallies behind those it was read from."""
+        """The leaf with further tallies added."""
         if not parts:
             return self
         grouped = [] if self.groups is None else [self.groups]
@@ -133,7 +133,7 @@ def leaf_of(generation: int, parts: Sequence[Tally]) -> Leaf:
 
 
 def pooled(parts: Sequence[Tally]) -> Floats:
-    """The rows of tallies by cell and outcome, whatever their group and fold: ``(2, WIDTH)``."""
+    """The rows of tallies by cell and outcome, summed over groups and folds: ``(2, WIDTH)``."""
     found = np.zeros((2, WIDTH))
     if parts:
         keys = np.concatenate([part.keys for part in parts]) % np.uint32(WIDTH)
@@ -143,37 +143,36 @@ def pooled(parts: Sequence[Tally]) -> Floats:
 
 
 def by_group(parts: Sequence[Tally]) -> Tally | None:
-    """The rows of tallies by group, of one fold; None where no row has a group."""
+    """The rows of tallies by group, in one fold; None if no row has a group."""
     if not any(len(part.keys) and part.keys[-1] >= GROUP_KEYS for part in parts):
         return None
     return groups_together(parts)
 
 
 def groups_together(parts: Iterable[Tally]) -> Tally:
-    """The rows of tallies by group, of one fold. O(sum of their cells)."""
-    # Without the folds between them the keys of the groups lie close, and are added up in a small table.
+    """The rows of tallies by group, in one fold. O(sum of their cells)."""
+    # Without folds the keys of the groups are dense, and are added up in a small table.
     width = np.uint32(WIDTH)
     found = merged(replace(part, keys=part.keys // GROUP_KEYS * width + part.keys % width) for part in parts)
     return replace(found, keys=found.keys // width * GROUP_KEYS + found.keys % width)
 
 
 def tally_of_cells(cells: Floats) -> Tally:
-    """Pooled rows as a tally, of one group and fold."""
+    """Pooled rows as a tally of one group and fold."""
     keys = np.flatnonzero(cells[0])
     return Tally(keys.astype(np.uint32), cells[0, keys].astype(np.int64), cells[1, keys])
 
 
-# --- The rows of many buckets added up: what did not change since it was last read is not read again
+# --- The sums of many buckets, with a cache: unchanged data is not read again
 #
-# A list of tallies of one generation only grows, so what was read of it stays true, and what came since is read
-# alone.
+# A list of tallies only grows within one generation, so cached data stays valid and only new tallies are read.
 
-#: Bytes of buckets that a process keeps.
+#: Bytes of buckets that a process caches.
 MOST_BYTES = 64 * 1024 * 1024
-#: More buckets than this are added up as they are read, and not kept.
+#: If more buckets than this are read, they are not cached.
 _MOST_KEPT = 900
 
-#: The series by span of time buckets, and those of which the labels' delays are counted.
+#: The series of spans of time buckets, and the series with label delays.
 SPANS = by_span("measured")
 TIMED = (MEASURED, SPANS)
 
@@ -182,9 +181,9 @@ Key = tuple[str, str, int]
 
 @dataclass(frozen=True)
 class Gathered:
-    """The rows of some buckets: ``tally`` of all, ``groups`` the same by group (None: no row has one), and counts.
+    """The rows of some buckets: the ``tally`` of all, ``groups`` by group (None: no row has one), and counts.
 
-    ``delays`` are the labels by how long they took; None of row buckets, of which nothing but the rows is counted.
+    ``delays`` counts labels by delay; None for row buckets, which only count rows.
     """
 
     tally: Tally
@@ -196,12 +195,12 @@ class Gathered:
 
     @property
     def coverage(self) -> float | None:
-        """The share of the predictions that have a label; None of none."""
+        """The share of predictions with a label; None without predictions."""
         return self.joined / self.predictions if self.predictions else None
 
 
 class Leaves:
-    """The buckets that a process keeps, of all monitors; the longest unused are dropped."""
+    """A cache of buckets of all monitors; the least recently used are dropped."""
 
     def __init__(self, most_bytes: int = MOST_BYTES) -> None:
         self._most = most_bytes
@@ -210,7 +209,7 @@ class Leaves:
         self._turn = Lock()
 
     def get(self, key: Key) -> Leaf | None:
-        """The leaf of a bucket as it was last read."""
+        """The cached leaf of a bucket."""
         with self._turn:
             leaf = self._leaves.get(key)
             if leaf is not None:
@@ -218,7 +217,7 @@ class Leaves:
             return leaf
 
     def put(self, key: Key, leaf: Leaf) -> None:
-        """Keep a leaf in the place of what was read before."""
+        """Store a leaf, replacing the previous one."""
         with self._turn:
             before = self._leaves.pop(key, None)
             self._leaves[key] = leaf
@@ -229,7 +228,7 @@ class Leaves:
 
 
 class Gatherer:
-    """Reads the buckets of one monitor, by way of what the process keeps."""
+    """Reads the buckets of one monitor through the cache."""
 
     def __init__(self, leaves: Leaves, buckets: Buckets, uid: str) -> None:
         self._leaves = leaves
@@ -237,12 +236,12 @@ class Gatherer:
         self._uid = uid
 
     def span(self, first: int, last: int) -> Gathered:
-        """The rows of the time buckets from ``first`` to ``last``, both included."""
+        """The rows of the time buckets from ``first`` to ``last``, inclusive."""
         spans, buckets = self._buckets.cover(first, last)
         return joined(self.of(spans, SPANS), self.of(buckets))
 
     def window(self, record: MonitorRecord, window: WindowSpec, now: float) -> Gathered:
-        """The rows of a window of the monitor as ``record`` defines it."""
+        """The rows of a window, as defined by ``record``."""
         if window.seconds is not None:
             span = window_span(record, window.seconds, now)
             return self.span(span.first, span.last)
@@ -272,11 +271,11 @@ class Gatherer:
     def _current(
         self, series: str, numbers: Sequence[int], versions: Sequence[Version], held: Sequence[Leaf | None]
     ) -> list[Leaf]:
-        """Each bucket's leaf as its list is now, or was a moment ago."""
+        """The current leaf of each bucket."""
         found: dict[int, Leaf] = {}
         wanted: list[tuple[int, int]] = []
         for i, (version, leaf) in enumerate(zip(versions, held, strict=True)):
-            # A list that is shorter than it was is another, whatever its generation says.
+            # A list that became shorter is a different list, even if its generation is equal.
             if leaf is None or leaf.generation != version.generation or leaf.length > version.length:
                 wanted.append((i, 0))
             elif leaf.length < version.length:
@@ -290,7 +289,7 @@ class Gatherer:
                 before = held[i]
                 if since and before is not None and before.generation == tail.generation:
                     found[i] = before.grown(tail.parts)
-                elif since:  # made short in between
+                elif since:  # compacted in the meantime
                     again.append((i, 0))
                 else:
                     found[i] = leaf_of(tail.generation, tail.parts)
@@ -300,7 +299,7 @@ class Gatherer:
     def _with_delays(
         self, series: str, numbers: Sequence[int], versions: Sequence[Version], found: list[Leaf]
     ) -> list[Leaf]:
-        """The leaves with the delays of their labels, read anew where labels have come since."""
+        """The leaves with the delays of their labels, read again if there are new labels."""
         stale = [
             i for i, (leaf, version) in enumerate(zip(found, versions, strict=True)) if leaf.joined != version.joined
         ]
@@ -310,7 +309,7 @@ class Gatherer:
         return found
 
     def _passing(self, series: str, numbers: Sequence[int], versions: Sequence[Version]) -> Gathered:
-        """The rows of more buckets than are kept, added up as they are read."""
+        """The rows of more buckets than the cache holds, added up while they are read."""
         cells, groups, delays = np.zeros((2, WIDTH)), [], np.zeros(BINS, dtype=np.int64)
         for start in range(0, len(numbers), _MOST_KEPT):
             some = numbers[start : start + _MOST_KEPT]
@@ -326,7 +325,7 @@ class Gatherer:
 
 
 def added(leaves: Sequence[Leaf], versions: Sequence[Version], *, timed: bool) -> Gathered:
-    """The rows of several leaves together."""
+    """The sum of several leaves."""
     cells = np.zeros((2, WIDTH))
     delays = np.zeros(BINS, dtype=np.int64)
     for leaf in leaves:
@@ -339,7 +338,7 @@ def added(leaves: Sequence[Leaf], versions: Sequence[Version], *, timed: bool) -
 
 
 def joined(one: Gathered, other: Gathered) -> Gathered:
-    """The rows of both."""
+    """The sum of two sets of rows."""
     groups = [part.groups for part in (one, other) if part.groups is not None]
     delays = Counter(one.delays or {})
     delays.update(other.delays or {})
@@ -369,30 +368,30 @@ def _delays(counts: Mapping[str, int]) -> Delays:
     return np.array([counts.get(field, 0) for field in FIELDS], dtype=np.int64)
 
 
-# --- What windows are compared with: a batch, or a span of buckets
+# --- The reference of windows: a batch, or a span of buckets
 
 _WHERE = "/reference/batch"
 
 
 def tally_of_batch(batch: Batch, body: MonitorBody, fitted: CalibrationMap | None) -> Tally:
-    """The rows of a batch as the monitor would count them; ``body`` is settled. O(n log n).
+    """Count the rows of a batch like the monitor would; ``body`` is a complete definition. O(n log n).
 
-    Raises ``WrongShape``, ``ScaleMismatch`` or ``InvalidOption`` for a batch that the monitor would not take.
+    Raises ``WrongShape``, ``ScaleMismatch`` or ``InvalidOption`` if the batch does not fit the monitor.
     """
     given = batch.predictions
     if given.n_classes != body.n_classes:
         wanted = "(n,)" if body.n_classes is None else f"(n, {body.n_classes})"
-        raise WrongShape.at(_WHERE, f"must have predictions {wanted}, as the monitor")
+        raise WrongShape.at(_WHERE, f"must have predictions {wanted}, like the monitor")
     if given.scale != body.scale:
-        raise ScaleMismatch.at(_WHERE, f"is on the scale {given.scale}, where the monitor is on {body.scale}")
+        raise ScaleMismatch.at(_WHERE, f"has the scale {given.scale}, but the monitor has {body.scale}")
     if batch.weights is not None:
-        raise InvalidOption.at(_WHERE, "has weights, and a monitor counts rows")
+        raise InvalidOption.at(_WHERE, "has weights, which monitors do not support")
     event = _event(batch, body.reduction or "binary", fitted)
     return tally_of(event.p, event.y)
 
 
 def reference_span(record: MonitorRecord) -> Span | None:
-    """The buckets that a monitor's windows are compared with; None where it is a batch, or nothing."""
+    """The buckets of the reference; None if the reference is a batch or absent."""
     reference = record.reference
     if reference is None or reference.start is None or reference.end is None:
         return None
@@ -400,14 +399,14 @@ def reference_span(record: MonitorRecord) -> Span | None:
 
 
 def buckets_left(span: Span, kept: Reference) -> tuple[int, int]:
-    """The first and the last of a reference's buckets that are not in what is kept; the first is past it for none."""
+    """The first and last bucket of a reference that are not in its stored tally; first > last if there are none."""
     return max(span.first, span.first if kept.following is None else kept.following), span.last
 
 
 def keep_reference(store: Store, record: MonitorRecord, buckets: Buckets, before: int) -> None:
-    """Keep with a monitor what its windows are compared with of the buckets before one, which are to be dropped.
+    """Add the reference's rows in buckets before ``before``, which will be dropped, to its stored tally.
 
-    Not sooner: as long as a bucket is there, labels and rows of it may come. Raises ``UnknownMonitor``.
+    Buckets are not added earlier, because labels and rows may still arrive. Raises ``UnknownMonitor``.
     """
     span = reference_span(record)
     if span is None or span.first >= before:
@@ -426,5 +425,5 @@ def _event(batch: Batch, reduction: str, fitted: CalibrationMap | None) -> Event
         return event
     after, _, _ = calibrated(event, batch, reduction, fitted)
     if not isinstance(after, Event):
-        raise TypeError("one event stays one event under a map")
+        raise TypeError("a map of one event must return one event")
     return after

@@ -1,1 +1,1 @@
-"""Everything that is kept in Redis: batches, maps and jobs, by tenant."""
+"""All data in Redis: batches, maps, jobs and monitors, by tenant."""

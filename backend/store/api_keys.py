@@ -1,4 +1,4 @@
-"""API keys: made, rotated and revoked in the store, which keeps digests of their secrets alone; and their rates."""
+"""API keys, of which only digests are stored, and their request counts."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from backend.store.link import Change, announce
 from backend.store.transactions import transact
 from schemas.keys import KeyRecord, Scope, Secret
 
-# --- API keys: made, rotated and revoked in the store, which keeps digests of their secrets alone
+# --- API keys, of which only digests are stored
 #
-# A key is handed out once as ``calk_ID_SECRET``. The secret has 256 random bits, so one round of SHA-256 is all that
-# its digest needs: there is nothing to guess.
+# A key is shown once as ``calk_ID_SECRET``. The secret has 256 random bits, so a single round of SHA-256 is sufficient
+# for its digest: it cannot be guessed.
 
-#: Keys begin so, by which scanners of leaked secrets know them.
+#: Prefix of all keys, by which secret scanners recognize them.
 PREFIX = "calk"
 
 
 class NewKey(NamedTuple):
-    """A key with the text that its bearer sends, which is stored nowhere."""
+    """A key with its text, which is not stored."""
 
     record: KeyRecord
     text: str
@@ -44,7 +44,7 @@ class ApiKeyStore:
     def create(
         self, name: str, *, tenant: str, scope: Scope, expires_at: str | None = None, rate_limit: int | None = None
     ) -> NewKey:
-        """Make a key; raises pydantic's ``ValidationError`` for a name or tenant that is none."""
+        """Create a key; raises pydantic's ``ValidationError`` for an invalid name or tenant."""
         key_id, (secret, text) = secrets.token_hex(8), _fresh(expires_at)
         record = KeyRecord(
             id=key_id,
@@ -61,9 +61,9 @@ class ApiKeyStore:
         return NewKey(record, f"{PREFIX}_{key_id}_{text}")
 
     def rotate(self, key_id: str, *, grace: int, expires_at: str | None = None) -> NewKey:
-        """Give a key a second secret; the first ends after ``grace`` seconds at the latest.
+        """Add a second secret to a key; the first expires after ``grace`` seconds at the latest.
 
-        Raises ``UnknownKey``, and ``KeyConflict`` for a revoked key or one that has two live secrets.
+        Raises ``UnknownKey``, and ``KeyConflict`` for a revoked key or a key with two valid secrets.
         """
         secret, text = _fresh(expires_at)
 
@@ -72,29 +72,29 @@ class ApiKeyStore:
             if record.revoked_at is not None:
                 raise KeyConflict("the key is revoked")
             if len(live) > 1:
-                raise KeyConflict("the key has two live secrets; the older one must end first")
+                raise KeyConflict("the key has two valid secrets; the older one must expire first")
             ending = [s.model_copy(update={"expires_at": _sooner(s.expires_at, stamp(after=grace))}) for s in live]
             return record.model_copy(update={"secrets": [*ending, secret]})
 
         return NewKey(self._change(key_id, change), f"{PREFIX}_{key_id}_{text}")
 
     def revoke(self, key_id: str) -> KeyRecord:
-        """End a key now, in every process within a second; raises ``UnknownKey``."""
+        """Revoke a key; takes effect in every process within a second. Raises ``UnknownKey``."""
         return self._change(
             key_id, lambda r: r.model_copy(update={"revoked_at": r.revoked_at or stamp(), "secrets": []})
         )
 
     def all(self) -> list[KeyRecord]:
-        """Every key that was ever made, the oldest first; revoked ones too."""
+        """Every key ever created, oldest first, including revoked ones."""
         found = cast(dict[bytes, bytes], self._redis.hgetall(Shared.api_keys()))
         return sorted((read_stored(KeyRecord, data) for data in found.values()), key=lambda r: r.created_at)
 
     def any(self) -> bool:
-        """Whether a key was ever made: from then on the service asks for one."""
+        """Whether any key was ever created; from then on the service requires keys."""
         return bool(self._redis.hlen(Shared.api_keys()))
 
     def restore(self, record: KeyRecord) -> bool:
-        """Store the record of a key as it was; False where there is one of its id, which stays."""
+        """Store the record of a key from a backup; returns False if the id exists, whose record is kept."""
 
         def write(pipe: Pipeline) -> bool:
             known = pipe.hexists(Shared.api_keys(), record.id)
@@ -109,7 +109,7 @@ class ApiKeyStore:
         def write(pipe: Pipeline) -> KeyRecord:
             stored = pipe.hget(Shared.api_keys(), key_id)
             if stored is None:
-                raise UnknownKey("there is no such key")
+                raise UnknownKey("there is no key with this id")
             changed = change(read_stored(KeyRecord, stored))
             pipe.multi()
             self._write(pipe, changed)
@@ -125,12 +125,12 @@ class ApiKeyStore:
 
 
 def is_live(secret: Secret) -> bool:
-    """Whether a secret has not ended."""
+    """Whether a secret has not expired."""
     return secret.expires_at is None or seconds(secret.expires_at) > seconds(stamp())
 
 
 def digest_of(text: str) -> str:
-    """SHA-256 of a secret, hexadecimal."""
+    """The SHA-256 of a secret, hexadecimal."""
     return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
 
 
@@ -143,14 +143,14 @@ def _sooner(one: str | None, other: str) -> str:
     return other if one is None or seconds(other) < seconds(one) else one
 
 
-# --- How many requests each API key sent in a minute, counted over all processes
+# --- Requests of each API key per minute, counted over all processes
 
-#: Seconds of a window.
+#: Length of a window in seconds.
 WINDOW = 60
 
 
 async def add_requests(redis: AsyncRedis, counts: Mapping[tuple[str, int], int]) -> dict[tuple[str, int], int]:
-    """Add to the counts of ``(key id, window)`` and answer what they have come to, of all processes."""
+    """Add to the counts of ``(key id, window)`` and return the new totals of all processes."""
     async with redis.pipeline() as pipe:
         for (key_id, window), count in counts.items():
             key = Shared.requests(key_id, window)

@@ -1,4 +1,4 @@
-"""Batches: validated, stored as .npy bytes in chunks, deleted after their time to live."""
+"""Batches: stored as .npy bytes in chunks, deleted after their time to live."""
 
 from __future__ import annotations
 
@@ -17,30 +17,30 @@ from backend.store.errors import BatchFull, BatchInUse, StorageError, UnknownBat
 from backend.store.formats import read_stored
 from backend.store.keyspace import Keyspace, Shared, new_id
 from backend.store.pages import Page, PageRequest, read_page
-from backend.store.server.connection import StoreAway
+from backend.store.server.connection import StoreUnavailable
 from backend.store.transactions import transact
 from backend.telemetry.observed import note_rows
 from calibrant.batch import Batch, read_batch
 from schemas.batches import BatchRecord, UploadRecord
 
-# --- Batches: validated, stored as .npy bytes in chunks, deleted after their time to live
+# --- Batches: stored as .npy bytes in chunks, deleted after their time to live
 #
-# A batch is a list of parts, the rows of one upload each. All of it is one hash: ``record``; the chunks of the first
-# part, ``NAME:CHUNK``; those of part i, counted from 0, ``NAME:CHUNK:i``; and ``appended-ID`` for every part that was
-# appended, so that none is appended twice. Format 1 had one part.
+# A batch is a list of parts, each with the rows of one upload. It is stored in one hash with the fields ``record``; the
+# chunks of the first part, ``NAME:CHUNK``; those of part i, counted from 0, ``NAME:CHUNK:i``; and ``appended-ID`` for
+# every appended part, so that none is appended twice. Format 1 had one part.
 
 Array = npt.NDArray[Any]
 Chunks = dict[str, bytes]
 
-#: No value in Redis is larger than this: Redis serves nobody else while it takes one in and brings it to the disk.
+#: Maximum size of a value in Redis, which serves no other client while it receives and writes a value.
 CHUNK_BYTES = 8 * 1024 * 1024
-#: The field that is no array.
+#: The field with the record.
 RECORD = "record"
-#: Seconds that the fields of a batch that is being restored wait for the next.
+#: Seconds that the fields of a batch being restored are kept until the next field arrives.
 _ARRIVING_SECONDS = 3600
-#: Seconds that those of a large batch that is being stored do.
+#: The same for a large batch being stored.
 _WRITTEN_SECONDS = 60
-#: A batch of more parts takes longer to put together than its rows are worth.
+#: Maximum number of parts; assembling more parts takes too long.
 MOST_PARTS = 10_000
 
 
@@ -56,11 +56,11 @@ class BatchStore:
         self._chunk_bytes = chunk_bytes
 
     def put(self, record: BatchRecord, arrays: Mapping[str, Array], *, ttl: int) -> BatchRecord:
-        """Store the arrays whole or not at all; they expire after ``ttl`` seconds.
+        """Store the arrays, completely or not at all; they expire after ``ttl`` seconds.
 
-        A batch that is there already stays as it is. Raises ``QuotaExceeded``. What is larger than a chunk is sent a
-        chunk at a time to a key of its own, which becomes the batch's at the end: in one transaction it would keep
-        Redis from all others, and beyond the time for which it may be silent.
+        An existing batch is kept unchanged. Raises ``QuotaExceeded``. Data larger than a chunk is first sent in chunks
+        to a temporary key, which is then renamed: a single transaction would block Redis for other clients, possibly
+        beyond its timeout.
         """
         key = self._keys.batch(record.id)
         chunks = self._chunks(arrays)
@@ -74,7 +74,7 @@ class BatchStore:
         def write(pipe: Pipeline) -> BatchRecord:
             stored = pipe.hget(key, RECORD)
             if sent is not None and not pipe.exists(sent):
-                raise StoreAway("the store was silent for so long that what it was sent has expired")
+                raise StoreUnavailable("the store did not respond in time, and the data sent to it has expired")
             pipe.multi()
             if stored is not None:
                 if sent is not None:
@@ -91,7 +91,7 @@ class BatchStore:
         return transact(self._redis, write, *((key,) if sent is None else (key, sent)))
 
     def _send(self, chunks: Chunks) -> str:
-        """Send chunks ahead of their batch; the key that holds them, unless they are left alone."""
+        """Send chunks to a temporary key, which expires if it is not used; returns the key."""
         sent = self._keys.arriving(new_id("batch"))
         for field, data in chunks.items():
             with self._redis.pipeline() as pipe:
@@ -101,9 +101,9 @@ class BatchStore:
         return sent
 
     def arrive(self, batch_id: str, field: str, data: bytes, *, first: bool) -> None:
-        """Keep a field of a batch that is being restored, for an hour, unless ``restore`` makes the batch of it.
+        """Store a field of a batch being restored, for an hour, until ``restore`` completes the batch.
 
-        With the ``first`` of them is forgotten what of an earlier attempt is left.
+        The ``first`` field deletes the remains of an earlier attempt.
         """
         key = self._keys.arriving(batch_id)
         with self._redis.pipeline() as pipe:
@@ -114,7 +114,7 @@ class BatchStore:
             pipe.execute()
 
     def restore(self, record: BatchRecord, *, life: int | None) -> bool:
-        """Make a batch of the fields that have arrived, for ``life`` milliseconds; False where it is there already."""
+        """Create a batch from the received fields, for ``life`` milliseconds; returns False if it exists."""
         key, arriving = self._keys.batch(record.id), self._keys.arriving(record.id)
         ends = None if life is None else round(now().timestamp() * 1000) + life
         restored = record if ends is None else record.model_copy(update={"expires_at": at(ends / 1000)})
@@ -138,13 +138,13 @@ class BatchStore:
     def append(
         self, batch_id: str, part_id: str, rows: BatchRecord, arrays: Mapping[str, Array], *, most_rows: int
     ) -> BatchRecord:
-        """Append a part and count its rows, whole or not at all, and once however often it is requested.
+        """Append a part, completely or not at all; a repeated call with the same part id has no effect.
 
-        ``rows`` is the record of the part alone, whose arrays, scale and classes are the batch's. The time to live
-        stays. Raises ``UnknownBatch``, ``QuotaExceeded`` or, where it would have too many rows or parts, ``BatchFull``.
+        ``rows`` is the record of the part, whose arrays, scale and classes equal those of the batch. The time to live
+        is unchanged. Raises ``UnknownBatch``, ``QuotaExceeded`` or, with too many rows or parts, ``BatchFull``.
         """
         key, appended = self._keys.batch(batch_id), f"appended-{part_id}"
-        # Earlier parts are neither read nor written again: only the record is.
+        # Earlier parts are neither read nor written, only the record.
         data = self._chunks(arrays)
         self._charges.check_bytes(_size(data))
 
@@ -165,7 +165,7 @@ class BatchStore:
         return self.record(batch_id)
 
     def record(self, batch_id: str) -> BatchRecord:
-        """What is known of a batch; raises ``UnknownBatch``."""
+        """The record of a batch; raises ``UnknownBatch``."""
         record = self._records([batch_id])[0]
         if record is None:
             raise _unknown()
@@ -176,7 +176,7 @@ class BatchStore:
         return read_page(self._redis, self._keys.batches(), request, self._records)
 
     def arrays(self, batch_id: str, parts: int | None = None) -> tuple[BatchRecord, dict[str, Array]]:
-        """The record and the arrays of a batch, of its first ``parts`` alone if given; raises ``UnknownBatch``."""
+        """The record and arrays of a batch, optionally of its first ``parts`` only; raises ``UnknownBatch``."""
         fields = cast(dict[bytes, bytes], self._redis.hgetall(self._keys.batch(batch_id)))
         record = _read(fields.get(RECORD.encode()))
         read = range(record.parts if parts is None else min(parts, record.parts))
@@ -189,11 +189,11 @@ class BatchStore:
         return record, {name: _joined(found, read) for name, found in chunks.items()}
 
     def keep(self, batch_id: str, ttl: int) -> None:
-        """Make a batch live at least ``ttl`` seconds more; one that is held does so anyway."""
+        """Keep a batch for at least ``ttl`` more seconds; a batch held by a job is kept anyway."""
         self._redis.expire(self._keys.batch(batch_id), ttl, gt=True)
 
     def delete(self, batch_id: str) -> None:
-        """Forget a batch; raises ``UnknownBatch``, and ``BatchInUse`` while a job that has not ended needs it."""
+        """Delete a batch; raises ``UnknownBatch``, and ``BatchInUse`` while a queued or running job needs it."""
         key, holds = self._keys.batch(batch_id), self._keys.batch_holds(batch_id)
 
         def write(pipe: Pipeline) -> None:
@@ -212,9 +212,9 @@ class BatchStore:
         pipe.zadd(self._keys.batches(), {record.id: seconds(record.created_at)})
 
     def _records(self, ids: Sequence[str]) -> list[BatchRecord | None]:
-        """The records of batches, None for one that is gone, each with the moment when it expires as things stand.
+        """The records of batches, None for missing ones, each with its current time of expiry.
 
-        One that is held has no such moment.
+        A held batch has no time of expiry.
         """
         with self._redis.pipeline() as pipe:
             for batch_id in ids:
@@ -243,13 +243,13 @@ def _write(pipe: Pipeline, key: str, record: BatchRecord, chunks: Chunks) -> Non
 
 def _check_room(record: BatchRecord, rows: BatchRecord, most_rows: int) -> None:
     if record.n + rows.n > most_rows:
-        raise BatchFull(f"a batch may have at most {most_rows} rows, and this one has {record.n}")
+        raise BatchFull(f"a batch may have at most {most_rows} rows; this one has {record.n}")
     if record.parts >= MOST_PARTS:
-        raise BatchFull(f"a batch may have at most {MOST_PARTS} parts; append more rows at once")
+        raise BatchFull(f"a batch may have at most {MOST_PARTS} parts; append more rows per request")
 
 
 def _grown(record: BatchRecord, rows: BatchRecord, size: int) -> BatchRecord:
-    """The record of a batch with the rows of one more part."""
+    """The record of a batch with one more part."""
     counts = None
     if record.label_counts is not None and rows.label_counts is not None:
         counts = [a + b for a, b in zip(record.label_counts, rows.label_counts, strict=True)]
@@ -267,7 +267,7 @@ def _grown(record: BatchRecord, rows: BatchRecord, size: int) -> BatchRecord:
 
 
 def _moment(expires: int) -> str | None:
-    """The stamp of what PEXPIRETIME answers."""
+    """Convert a reply of PEXPIRETIME to a timestamp."""
     return at(expires / 1000) if expires > 0 else None
 
 
@@ -278,7 +278,7 @@ def _refuse_held(jobs: int) -> None:
 
 
 def _unknown() -> UnknownBatch:
-    return UnknownBatch("there is no such batch, or it has expired", "/batch")
+    return UnknownBatch("there is no batch with this id, or it has expired", "/batch")
 
 
 def _read(data: object) -> BatchRecord:
@@ -292,7 +292,7 @@ def _size(chunks: Chunks) -> int:
 
 
 def _joined(chunks: Mapping[tuple[int, int], bytes], parts: range) -> Array:
-    """One array of the chunks of some parts."""
+    """Concatenate the chunks of some parts to one array."""
     data: dict[int, list[bytes]] = {part: [] for part in parts}
     for part, chunk in sorted(chunks):
         if part in data:
@@ -312,48 +312,48 @@ def _from_bytes(data: bytes) -> Array:
     return array
 
 
-# --- Records beside a batch, which expire with it: the uploaded file, and the jobs that make its reports
+# --- Records that expire with a batch: the uploaded file, and the jobs of its reports
 
-#: What PTTL answers for a key that is not there.
+#: The reply of PTTL for a missing key.
 _GONE = -2
 
 
 class UploadStore:
-    """The files of one tenant that became batches; ``BatchStore.delete`` forgets what is kept here too."""
+    """The uploaded files of one tenant's batches; ``BatchStore.delete`` also deletes these records."""
 
     def __init__(self, redis: Redis, keys: Keyspace) -> None:
         self._redis = redis
         self._keys = keys
 
     def put(self, batch_id: str, upload: UploadRecord, *, ttl: int) -> None:
-        """Keep the record of a batch's file for ``ttl`` seconds, or until it expires."""
+        """Store the record of a batch's file for ``ttl`` seconds, or until the batch expires."""
         key, text = self._keys.upload(batch_id), upload.model_dump_json()
         self._keep(batch_id, key, ttl, lambda pipe: pipe.set(key, text))
 
     def get(self, batch_id: str) -> UploadRecord:
-        """The record of a batch's file; None for a batch that came in another way."""
+        """The record of a batch's file; an empty record if the batch was not uploaded as a file."""
         stored = self._redis.get(self._keys.upload(batch_id))
         return UploadRecord() if stored is None else read_stored(UploadRecord, stored)
 
     def files(self, batch_ids: Sequence[str]) -> list[str | None]:
-        """What the files of batches were called, None of one that came in another way."""
+        """The file names of batches, None for batches without a file."""
         if not batch_ids:
             return []
         stored = cast(list[bytes | None], self._redis.mget([self._keys.upload(batch_id) for batch_id in batch_ids]))
         return [None if data is None else read_stored(UploadRecord, data).file for data in stored]
 
     def remember_report(self, batch_id: str, job_id: str, map_id: str | None, *, ttl: int) -> None:
-        """Keep which job makes the report of a map, or of none, so that whoever looks again finds it."""
+        """Store the id of the job of a report, with or without a map, so that later requests find it."""
         key = self._keys.report_jobs(batch_id)
         self._keep(batch_id, key, ttl, lambda pipe: pipe.hset(key, map_id or "", job_id))
 
     def report_job(self, batch_id: str, map_id: str | None) -> str | None:
-        """The job that makes the report of a map, or of none, where one is remembered."""
+        """The job of a report, with or without a map, if one is stored."""
         found = cast(bytes | None, self._redis.hget(self._keys.report_jobs(batch_id), map_id or ""))
         return None if found is None else found.decode()
 
     def _keep(self, batch_id: str, key: str, ttl: int, write: Callable[[Pipeline], object]) -> None:
-        """Write to a key that lives ``ttl`` seconds, not beyond its batch; nothing where the batch is gone."""
+        """Write a key that lives ``ttl`` seconds, but no longer than its batch; does nothing if the batch is gone."""
         batch = self._keys.batch(batch_id)
 
         def whole(pipe: Pipeline) -> None:
@@ -370,15 +370,15 @@ class UploadStore:
 
 
 class NoLabels(StorageError):
-    """A stored batch without labels, where they are needed."""
+    """A stored batch without the labels that are needed."""
 
     code = "no-labels"
 
 
 def read_stored_batch(batches: BatchStore, batch_id: str, parts: int | None = None) -> tuple[Batch, list[str] | None]:
-    """Read and check the predictions, labels and weights of a stored batch; and its groups, where it has any.
+    """Read and validate the predictions, labels and weights of a stored batch, and its groups if it has any.
 
-    ``parts`` takes its first parts alone: what is appended while a job waits is not the job's.
+    ``parts`` limits it to the first parts, because rows appended after a job was queued do not belong to the job.
     """
     record, arrays = batches.arrays(batch_id, parts)
     if "labels" not in arrays:

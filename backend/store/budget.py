@@ -19,41 +19,40 @@ from redis.exceptions import RedisError
 
 from backend.store.errors import QuotaExceeded, StoreFull
 from backend.store.keyspace import Keyspace, Shared
-from backend.store.server.connection import AsyncRedis, StoreRefuses, connect, connect_async, kind_of
+from backend.store.server.connection import AsyncRedis, StoreRefuses, connect, connect_async, error_name
 
-# --- The budget of the store: the share of its memory that callers may fill, and the share of one tenant
+# --- The budget of the store: the share of its memory that requests may fill, and the share of one tenant
 #
-# Every process asks the store for its memory once a second and adds what it has let in since. The bytes of each
-# tenant are measured over the keys themselves, so they hold for every kind of data, after deletes, expiry and
-# restarts alike. No tenant can have half of the budget before the store holds half of it: until then nothing is
-# measured. From then on one process at a time looks at all keys, for at most a fifth of the time, and the others read
-# what it found.
+# Every process reads the memory usage of the store once a second and adds what it has admitted since. The bytes of each
+# tenant are measured from the keys themselves, so they are correct for all kinds of data and after deletion, expiry and
+# restarts. No tenant can have half of the budget before the store holds half of it, so nothing is measured until then.
+# From then on one process at a time scans all keys, for at most a fifth of the time, and the others read its result.
 #
-# Only callers are held to the budget. Workers are not: the rest of the memory is for the results of accepted jobs.
+# Only requests are limited by the budget. Workers are not: the remaining memory is for the results of accepted jobs.
 
 log = logging.getLogger(__name__)
 
-#: What is wrong with a store that answers.
+#: Why a store that responds is degraded.
 Reason = Literal["store-full", "store-cannot-save"]
 
-#: Seconds between two looks at the store's memory, and the fewest.
+#: Seconds between two checks of the store's memory, and the minimum.
 LOOK_SECONDS, _SOONEST_SECONDS = 1.0, 0.1
 #: The share of the budget that one tenant may have.
 SHARE = 0.5
-#: The part of the budget at which the store counts as full: what is left is too little for many a request.
+#: The fraction of the budget at which the store counts as full, because the rest is too small for many requests.
 _FULL = 0.95
-#: The part of the budget from which on the tenants' bytes are measured.
+#: The fraction of the budget from which on the bytes of tenants are measured.
 _MEASURED_FROM = 0.4
-#: Seconds that a measurement may take before another process may begin one, and for which its result is kept.
+#: Seconds after which another process may start a measurement, and for which a result is kept.
 _MEASURING_SECONDS, _KEPT_SECONDS = 60, 3600
-#: A measurement is followed by a pause of so many times its duration.
+#: A measurement is followed by a pause of this many times its duration.
 _REST = 4
-#: Seconds that the store may be silent.
+#: Timeout of the store in seconds.
 _TIMEOUT = 5.0
-#: Keys that are measured at once.
+#: Number of keys measured per call.
 _KEYS = 500
 
-# ARGV: where to go on, how many keys. Answers where to go on next, then tenants and the bytes of their keys.
+# ARGV: cursor, number of keys. Returns the next cursor, then tenants and the bytes of their keys.
 _MEASURE = """#!lua flags=no-writes,allow-oom
 local found, bytes = redis.call('SCAN', ARGV[1], 'MATCH', 'calibrant:*', 'COUNT', ARGV[2]), {}
 for _, key in ipairs(found[2]) do
@@ -70,10 +69,10 @@ return answer
 
 
 class Budget:
-    """The budget of one store, as one process knows it.
+    """The budget of one store, as known to one process.
 
-    It is ``part`` of the store's ``maxmemory``, or of its machine's memory if that is not set; 0 is none. ``shared``
-    tells whether there are tenants to share it.
+    It is the fraction ``part`` of the store's ``maxmemory``, or of its machine's memory if that is not set; 0 means no
+    budget. ``shared`` returns whether there are several tenants.
     """
 
     def __init__(self, url: str, part: float, shared: Callable[[], bool]) -> None:
@@ -82,7 +81,7 @@ class Budget:
         self._shared = shared
         self._shares: dict[str, int] = {}
         self._read = b""
-        #: The looks at the store that still count, and the bytes that each tenant was let in with after them.
+        #: The checks of the store that still count, and the bytes admitted after each, by tenant.
         self._let_in: list[tuple[float, Counter[str]]] = [(0.0, Counter())]
         self._counting = Lock()
         self._limit = 0
@@ -90,30 +89,30 @@ class Budget:
         self._failure: str | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._wake = asyncio.Event()
-        #: Bytes of the budget and of what the store holds; 0 while they are not known.
+        #: Bytes of the budget and bytes used by the store; 0 while unknown.
         self.bytes = self.used = 0
 
     @property
     def reason(self) -> Reason | None:
-        """Why the store takes no more, or soon will not; None if nothing is wrong."""
+        """Why the store rejects writes, or soon will; None if it is healthy."""
         if self._limit and self.used >= self._limit:
             return "store-full"
         return "store-cannot-save" if self._cannot_save else None
 
     def check(self, tenant: str, more: int = 0) -> None:
-        """Raise ``StoreFull`` if so many bytes more would pass the budget or the tenant's share of it."""
+        """Raise ``StoreFull`` if ``more`` bytes would exceed the budget or the tenant's share of it."""
         if not self.bytes:
             return
         let_in = self._let_in
         if self.used + let_in[-1][1].total() + max(more, 1) > self.bytes:
-            raise StoreFull("the store's budget is used up by all that it keeps, of all tenants together")
+            raise StoreFull("the data of all tenants has reached the budget of the store")
         share = int(self.bytes * SHARE)
         of_tenant = self._shares.get(tenant, 0) + sum(since[tenant] for _, since in let_in)
         if self._shared() and of_tenant + max(more, 1) > share:
-            raise StoreFull(f"this tenant may keep {share} bytes in the store; delete some, or let them expire")
+            raise StoreFull(f"this tenant may store {share} bytes; delete data, or wait until it expires")
 
     def claim(self, tenant: str, more: int) -> None:
-        """Check bytes that are stored next, and count them from now on."""
+        """Check bytes that will be stored next, and count them immediately."""
         self.check(tenant, more)
         if not self.bytes:
             return
@@ -121,13 +120,13 @@ class Budget:
             looked, let_in = self._let_in[-1]
             let_in[tenant] += more
             used = self.used + let_in.total()
-        # The tenants' shares are needed now, not in a second.
+        # The shares of tenants are needed immediately.
         needed = self._shared() and not self._read and used > self.bytes * _MEASURED_FROM
         if needed and self._loop is not None and time.monotonic() - looked > _SOONEST_SECONDS:
             self._loop.call_soon_threadsafe(self._wake.set)
 
     async def run(self) -> None:
-        """Look at the store until closed or cancelled."""
+        """Check the store until closed or cancelled."""
         redis = connect_async(self._url, timeout=_TIMEOUT)
         self._loop = asyncio.get_running_loop()
         try:
@@ -135,7 +134,7 @@ class Budget:
                 try:
                     await self._look(redis)
                 except (RedisError, OSError) as error:
-                    self._fail(kind_of(error))
+                    self._fail(error_name(error))
                 else:
                     self._failure = None
                 with contextlib.suppress(TimeoutError):
@@ -146,19 +145,19 @@ class Budget:
             await redis.aclose()
 
     def close(self) -> None:
-        """Have ``run`` end."""
+        """Make ``run`` end."""
         self._closed = True
         self._wake.set()
 
     async def _look(self, redis: AsyncRedis) -> None:
         began = time.monotonic()
         with self._counting:
-            # A look after which nothing was let in is worth no place: none is added for as long as the store is away.
+            # A check is dropped if nothing was admitted after it, so the list does not grow while the store is down.
             kept = self._let_in if self._let_in[-1][1] else self._let_in[:-1]
             self._let_in = [*kept, (began, Counter())]
         found: dict[str, Any] = await redis.info("memory", "persistence")
         most = int(found.get("maxmemory", 0))
-        # As the server counts what it holds against maxmemory.
+        # The memory that the server compares with maxmemory.
         self.used = max(0, int(found["used_memory"]) - int(found.get("mem_not_counted_for_evict", 0)))
         self.bytes = int((most or int(found.get("total_system_memory", 0))) * self._part)
         self._limit = int(self.bytes * _FULL) or most
@@ -168,13 +167,13 @@ class Budget:
             self._forget(began)
         else:
             await self._share(redis)
-        self._tell()
+        self._report()
 
     async def _share(self, redis: AsyncRedis) -> None:
-        """Measure if it is time, and read what the last measurement found."""
+        """Measure if it is time, and read the result of the last measurement."""
         try:
             turn = bool(await redis.set(Shared.measuring(), b"", nx=True, ex=_MEASURING_SECONDS))
-        except StoreRefuses:  # out of memory: nothing is let in anyway
+        except StoreRefuses:  # out of memory, so nothing is admitted anyway
             return
         if turn:
             began = time.monotonic()
@@ -194,30 +193,30 @@ class Budget:
             return measure(redis)
 
     def _forget(self, moment: float) -> None:
-        """Count no longer what was let in before the last look before a moment: it has been measured."""
+        """Stop counting bytes admitted before the last check before ``moment``, because they have been measured."""
         with self._counting:
             looks = [since for since, _ in self._let_in]
             first = max((i for i, since in enumerate(looks) if since <= moment), default=0)
             self._let_in = self._let_in[first:]
 
     def _fail(self, kind: str) -> None:
-        """Log why nothing is known, once for each cause; that the store is away is logged by the link."""
+        """Log once per cause why the memory usage is unknown; the link logs an unavailable store."""
         if kind != self._failure:
-            log.info("store: its memory is not known (%s)", kind)
+            log.info("store: memory usage unknown (%s)", kind)
         self._failure = kind
 
-    def _tell(self) -> None:
-        """Log once that the budget is reached, and once that it no longer is."""
+    def _report(self) -> None:
+        """Log once when the budget is reached, and once when it no longer is."""
         full = self.reason == "store-full"
         if full and not self._was_full:
-            log.warning("store: full, %d bytes of a budget of %d are in use", self.used, self.bytes)
+            log.warning("store: full, using %d bytes of a budget of %d", self.used, self.bytes)
         elif self._was_full and not full:
-            log.info("store: there is room again, %d bytes of a budget of %d are in use", self.used, self.bytes)
+            log.info("store: no longer full, using %d bytes of a budget of %d", self.used, self.bytes)
         self._was_full = full
 
 
 def measure(redis: Redis) -> dict[str, int]:
-    """The bytes of each tenant, by the keys that begin with its name. O(keys)."""
+    """The bytes of each tenant, from the prefixes of the keys. O(keys)."""
     found = Counter[str]()
     count = redis.register_script(_MEASURE)
     cursor = b"0"
@@ -227,23 +226,23 @@ def measure(redis: Redis) -> dict[str, int]:
             found[tenant.decode()] += int(size)
         if cursor == b"0":
             break
-    found.pop("", None)  # what belongs to no tenant
+    found.pop("", None)  # keys without a tenant
     return dict(found)
 
 
 # --- Quotas: the bytes of batches, maps and monitors that a tenant may store
 #
-# How many jobs may be under way stands in ``Quotas`` too; ``unended`` sees to that.
+# ``Quotas`` also limits the number of unfinished jobs, which ``backlog`` enforces.
 #
-# A quota is looked at before something is written, and the charge is made with the write. So it may be passed by what
-# is written at the same moment, never by what comes after.
+# A quota is checked before a write, and charged with the write, so it can be exceeded by concurrent writes, but not by
+# later ones.
 
 
 @dataclass(frozen=True)
 class Quotas:
-    """The quotas of every tenant, and ``all_jobs``, the jobs of all tenants together; 0 is none.
+    """The quotas of every tenant, and ``all_jobs``, the limit for the jobs of all tenants; 0 means no limit.
 
-    ``budget`` is the store's; None for those who are not held to it.
+    ``budget`` is that of the store; None for callers that it does not limit.
     """
 
     stored_bytes: int = 0
@@ -254,12 +253,12 @@ class Quotas:
     budget: Budget | None = None
 
 
-#: Of a store that keeps what it is given.
+#: No limits.
 NO_QUOTAS = Quotas()
 
 
 class Charges:
-    """What one tenant has taken of its quotas."""
+    """One tenant's usage of its quotas."""
 
     def __init__(self, redis: Redis, keys: Keyspace, quotas: Quotas) -> None:
         self._redis = redis
@@ -267,7 +266,7 @@ class Charges:
         self._quotas = quotas
 
     def stored_bytes(self) -> int:
-        """Bytes of the batches that have not expired. O(batches)."""
+        """The bytes of batches that have not expired. O(batches)."""
         sizes = cast(dict[bytes, bytes], self._redis.hgetall(self._keys.batch_bytes()))
         with self._redis.pipeline(transaction=False) as pipe:
             for batch_id in sizes:
@@ -279,19 +278,19 @@ class Charges:
         return sum(int(size) for batch_id, size in sizes.items() if there[batch_id])
 
     def maps(self) -> int:
-        """Maps. O(1)."""
+        """The number of maps. O(1)."""
         return self._redis.zcard(self._keys.maps())
 
     def monitors(self) -> int:
-        """Monitors. O(1)."""
+        """The number of monitors. O(1)."""
         return self._redis.zcard(self._keys.monitors())
 
     def queued_jobs(self) -> int:
-        """Jobs that are queued or running. O(1)."""
+        """The number of queued and running jobs. O(1)."""
         return self._redis.scard(self._keys.unended_jobs())
 
     def check_bytes(self, more: int) -> None:
-        """Raise ``QuotaExceeded`` or ``StoreFull`` where so many bytes more would be too many."""
+        """Raise ``QuotaExceeded`` or ``StoreFull`` if ``more`` bytes would be too many."""
         self._check_quota(more)
         if self._quotas.budget is not None:
             self._quotas.budget.claim(self._keys.tenant, more)
@@ -301,23 +300,24 @@ class Charges:
         if not quota:
             return
         if more > quota:
-            raise QuotaExceeded(f"batches of this tenant may take {quota} bytes in all")
-        # What has expired is counted until the sum is near the quota, which is seldom.
+            raise QuotaExceeded(f"the batches of this tenant may have at most {quota} bytes in total")
+        # Expired batches are counted until the sum is near the quota, which is rare.
         counted = sum(map(int, self._redis.hvals(self._keys.batch_bytes())))
         if counted + more > quota and self.stored_bytes() + more > quota:
             raise QuotaExceeded(
-                f"batches of this tenant may take {quota} bytes in all; delete some, or let them expire"
+                f"the batches of this tenant may have at most {quota} bytes in total; delete some, or wait until they "
+                f"expire"
             )
 
     def check_maps(self) -> None:
-        """Raise ``QuotaExceeded`` where there are as many maps as there may be."""
+        """Raise ``QuotaExceeded`` if the maximum number of maps is reached."""
         if self._quotas.maps and self.maps() >= self._quotas.maps:
-            raise QuotaExceeded(f"this tenant may have {self._quotas.maps} maps; delete some")
+            raise QuotaExceeded(f"this tenant may have at most {self._quotas.maps} maps; delete some")
 
     def charge(self, pipe: Pipeline, batch_id: str, size: int) -> None:
-        """Charge a batch's bytes, in the transaction that stores them."""
+        """Charge the bytes of a batch, in the transaction that stores them."""
         pipe.hincrby(self._keys.batch_bytes(), batch_id, size)
 
     def release(self, pipe: Pipeline, batch_id: str) -> None:
-        """Give a batch's bytes back, in the transaction that forgets it."""
+        """Release the bytes of a batch, in the transaction that deletes it."""
         pipe.hdel(self._keys.batch_bytes(), batch_id)

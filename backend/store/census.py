@@ -1,4 +1,4 @@
-"""Counts over all tenants, for the operators of the store alone."""
+"""Counts over all tenants, for the metrics."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from backend.store.monitors.standings import Json, read_latest
 
 @dataclass(frozen=True)
 class Census:
-    """One look at the store. ``queued`` is the jobs that wait, by queue; ``workers`` those that beat.
+    """A snapshot of the store: ``queued`` jobs by queue, and the number of running ``workers``.
 
-    ``unended`` is the jobs that wait or run, ``per_second`` how many end in a second while there is work, by queue;
-    ``monitors`` what the last looks at monitors left, by tenant and uid, of a bounded number of them; ``chores`` how
-    often chores came to what, by kind and outcome, and ``deliveries`` how many ended how.
+    ``unended`` is the number of queued and running jobs, and ``per_second`` the rate at which jobs of a queue end while
+    there is work. ``monitors`` are the latest values of a bounded number of monitors, by tenant and uid. ``chores``
+    counts background tasks by kind and outcome, ``deliveries`` counts deliveries by outcome.
     """
 
     queued: dict[str, int]
@@ -36,7 +36,7 @@ class Census:
 
 
 def take_census(redis: Redis) -> Census:
-    """Count by lengths alone, in a few round trips."""
+    """Count with a few round trips, using only lengths."""
     workers = sum(record.processes for record in read_supervisors(redis))
     waiting = lines(redis)
     with redis.pipeline(transaction=False) as pipe:

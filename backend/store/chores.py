@@ -1,9 +1,8 @@
-"""Chores: scheduled work that any worker does, at least once.
+"""Background tasks ("chores") of monitors: scheduled work that any worker runs, at least once.
 
-A chore that is due is put into the queue of its kind by one message, however often it is requested and however long no
-worker comes. Who begins it has it by a lease, which is renewed while it is done. It leaves only when it is done: one
-that fails, or whose worker ends, is done again after a pause that grows. One that is requested while it is done is done
-once more afterwards.
+A due task has one message in the queue of its kind, even if it is requested several times. A worker acquires it with a
+lease and renews the lease while it runs. A task is removed only when it is done: if it fails, or its worker ends, it
+runs again after an increasing pause. A task that is requested while it runs then runs once more.
 """
 
 from __future__ import annotations
@@ -26,21 +25,21 @@ from backend.store.keyspace import Shared
 Kind = Literal["look", "deliver", "recalibrate"]
 KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
 
-#: Seconds that a lease lasts, and between two renewals.
+#: Duration of a lease, and time between two renewals, in seconds.
 LEASE_SECONDS, RENEWAL_SECONDS = 30.0, 5.0
-#: Seconds of the first pause after a failure and of the longest, each give or take half of them.
+#: First and longest pause after a failure in seconds, each with a jitter of half its length.
 PAUSES = (1.0, 300.0)
-#: Chores that one look queues at most, and messages of which it is looked whether they are lost.
+#: Maximum number of tasks queued per check, and of messages checked for loss.
 _MOST, _MOST_LOST = 200, 20
-#: What a message of a chore names; RQ runs nothing else.
+#: The function in messages; RQ runs no other.
 _FUNCTION = "workers.chores.do"
-#: Every kind has a queue, and so a worker, of its own: a slow receiver holds up no look, and a long fit neither.
+#: Each kind has a queue and a worker of its own, so that a slow receiver or a long fit does not delay checks.
 _QUEUE_PREFIX = "chores-"
 
 
 @dataclass(frozen=True)
 class Chore:
-    """A look at a monitor, a delivery or a recalibration: what of which tenant."""
+    """A task: a check of a monitor, a delivery or a recalibration, of one tenant."""
 
     kind: Kind
     tenant: str
@@ -48,17 +47,17 @@ class Chore:
 
     @property
     def field(self) -> str:
-        """Its name among all chores."""
+        """Its name among all tasks."""
         return f"{self.kind}:{self.tenant}:{self.id}"
 
     @property
     def message(self) -> str:
-        """The id of its message: RQ has letters, digits and dashes alone in it."""
+        """The id of its message, hexadecimal because RQ allows only letters, digits and dashes."""
         return self.field.encode().hex()
 
     @classmethod
     def read(cls, message: str) -> Chore | None:
-        """The chore of a message's id; None where it is none of ours."""
+        """The task of a message id; None for an unknown one."""
         try:
             kind, rest = bytes.fromhex(message).decode().split(":", 1)
         except ValueError:
@@ -68,13 +67,13 @@ class Chore:
 
 
 class ChoreJob(Job):
-    """An RQ job that can only be a chore: whoever can write to Redis cannot name a function to run."""
+    """An RQ job limited to background tasks, so that write access to Redis does not allow running any function."""
 
     @property
     def func(self) -> Callable[..., Any]:
-        """The one function; raises ``PermissionError`` for any other."""
+        """The only allowed function; raises ``PermissionError`` for any other."""
         if self.func_name != _FUNCTION or self.instance:
-            raise PermissionError("this job names a function that is no chore")
+            raise PermissionError("this job names a function that is not allowed")
         return cast(Callable[..., Any], super().func)
 
 
@@ -98,7 +97,7 @@ local function fail(field, first, longest, jitter)
 end
 """
 _ASK = _COMMON + "ask(ARGV[1], ARGV[2])"
-#: A lease without an owner is that of a message, which is lost where it is not in its queue any more.
+#: A lease without an owner belongs to a message; if the message is no longer in its queue, it is lost.
 _QUEUE = (
     _COMMON
     + """
@@ -158,19 +157,19 @@ return 1
 _LATER = _OWNED + "fail(ARGV[1], ARGV[3], ARGV[4], ARGV[5]) return 1"
 
 
-def ask(client: Redis | Pipeline, chore: Chore, after: float = 0.0) -> None:
-    """Ask for a chore in so many seconds, or sooner where it is due sooner; queued where ``client`` is a pipeline."""
+def schedule(client: Redis | Pipeline, chore: Chore, after: float = 0.0) -> None:
+    """Schedule a task in ``after`` seconds, unless it is already due sooner; ``client`` may be a pipeline."""
     client.eval(_ASK, 5, *_keys(), chore.field, str(after))
 
 
 def forget(client: Redis | Pipeline, chore: Chore) -> None:
-    """Ask no longer for a chore; one that is being done goes on."""
+    """Cancel a scheduled task; a running one continues."""
     client.zrem(Shared.chores_due(), chore.field)
     client.hdel(Shared.chore_tries(), chore.field)
 
 
 def queue_due(redis: Redis) -> list[Kind]:
-    """Queue the chores that are due, and those whose worker or message was lost; the kinds of which any wait."""
+    """Queue the due tasks, and those whose worker or message was lost; returns the kinds with waiting tasks."""
     template = ChoreJob.create(
         _FUNCTION,
         connection=redis,
@@ -192,31 +191,31 @@ def queue_due(redis: Redis) -> list[Kind]:
 
 
 def begin(redis: Redis, chore: Chore, owner: str) -> int:
-    """Take the lease of a chore for ``owner``: the how-manieth try it is; 0 where it is not to be done, or another's.
+    """Acquire the lease of a task for ``owner`` and delete its message; returns the number of the attempt.
 
-    Its message is gone thereby.
+    Returns 0 if the task is not scheduled, or belongs to another worker.
     """
     given = (chore.field, owner, str(LEASE_SECONDS))
     return int(cast(int, redis.eval(_BEGIN, 6, *_keys(), message_key(chore.message), *given)))
 
 
 def renew(redis: Redis, chore: Chore, owner: str) -> bool:
-    """Renew the lease of a chore; False where it is the owner's no more."""
+    """Renew the lease of a task; returns False if the owner has lost it."""
     return bool(redis.eval(_RENEW, 5, *_keys(), chore.field, owner, str(LEASE_SECONDS)))
 
 
 def done(redis: Redis, chore: Chore, owner: str, again: float | None = None) -> bool:
-    """End a chore that is done, to be done ``again`` in so many seconds; False where it is the owner's no more."""
+    """End a task, optionally to run again in ``again`` seconds; returns False if the owner has lost it."""
     return bool(redis.eval(_DONE, 5, *_keys(), chore.field, owner, "" if again is None else str(again)))
 
 
 def later(redis: Redis, chore: Chore, owner: str) -> bool:
-    """Give back a chore that failed, for a while that grows with its tries; False where it is the owner's no more."""
+    """Return a failed task for a pause that grows with its attempts; returns False if the owner has lost it."""
     return bool(redis.eval(_LATER, 5, *_keys(), chore.field, owner, *map(str, PAUSES), str(_jitter())))
 
 
 def owner_ended(redis: Redis, owner: str) -> list[str]:
-    """Give back the chores of a worker that has ended; their names."""
+    """Return the tasks of an ended worker; returns their names."""
     held = cast(dict[bytes, bytes], redis.hgetall(Shared.chore_owners()))
     lost = [field.decode() for field, name in held.items() if name == owner.encode()]
     for field in lost:
@@ -225,17 +224,17 @@ def owner_ended(redis: Redis, owner: str) -> list[str]:
 
 
 def chore_queue(redis: Redis, kind: Kind) -> Queue:
-    """The RQ queue of a kind of chore, with JSON messages."""
+    """The RQ queue of a kind of task, with JSON messages."""
     return MessageQueue(queue_of(kind), connection=redis, job_class=ChoreJob, serializer=JSONSerializer)
 
 
 def queue_of(kind: Kind) -> str:
-    """The name of the queue of a kind of chore."""
+    """The name of the queue of a kind of task."""
     return _QUEUE_PREFIX + kind
 
 
 def read_chore_counts(fields: Mapping[bytes, bytes]) -> dict[tuple[str, str], int]:
-    """The hash of counts: how often chores of a kind came to ``done`` or ``failed``, those whose worker ended too."""
+    """Parse the hash of counts: how often tasks of a kind were ``done`` or ``failed``, including lost workers."""
     counts: dict[tuple[str, str], int] = {}
     for field, number in fields.items():
         kind, _, outcome = field.decode().partition(":")

@@ -1,4 +1,4 @@
-"""The time as records state it."""
+"""Times as written in records."""
 
 from __future__ import annotations
 
@@ -6,27 +6,27 @@ from datetime import UTC, datetime, timedelta
 
 
 def now() -> datetime:
-    """The time, UTC."""
+    """The current time in UTC."""
     return datetime.now(UTC)
 
 
 def seconds(text: str) -> float:
-    """The moment of a stamp, in seconds since 1970."""
+    """A timestamp in seconds since 1970."""
     return datetime.fromisoformat(text).timestamp()
 
 
 def stamp(moment: datetime | None = None, after: int = 0) -> str:
-    """RFC 3339 with milliseconds, ``after`` seconds later."""
+    """An RFC 3339 timestamp with milliseconds, ``after`` seconds later."""
     instant = (now() if moment is None else moment) + timedelta(seconds=after)
     return instant.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def at(moment: float) -> str:
-    """The stamp of a moment in seconds since 1970."""
+    """The timestamp of a time in seconds since 1970."""
     return stamp(datetime.fromtimestamp(moment, UTC))
 
 
 def seconds_of(answered: tuple[int, int]) -> float:
-    """The seconds since 1970 of what Redis answers to TIME."""
+    """A reply of the Redis command TIME in seconds since 1970."""
     whole, micro = answered
     return whole + micro / 1e6

@@ -8,13 +8,13 @@ from calibrant.errors import CalibrationError
 from schemas.problem_table import problem
 from schemas.problems import Problem, ProblemError
 
-# --- Errors of the store: things that it does not have, and operations that it refuses
+# --- Errors of the store
 
 
 class StorageError(Exception):
-    """Base; ``code`` is stable. ``pointer`` is where in the request the cause stands, if it does.
+    """Base class; ``code`` is stable. ``pointer`` locates the cause in the request, if it is there.
 
-    ``retry_after`` is the seconds until the same may be done, where that has been estimated.
+    ``retry_after`` is the estimated number of seconds until a retry can succeed, if known.
     """
 
     code: ClassVar[str] = "storage-error"
@@ -27,193 +27,193 @@ class StorageError(Exception):
 
 
 class LaterFormat(StorageError):
-    """A stored document of a later format than this version knows."""
+    """A stored document has a newer format than this version supports."""
 
     code = "later-format"
 
 
 class UnknownBatch(StorageError):
-    """No such batch, or it has expired."""
+    """The batch does not exist, or has expired."""
 
     code = "unknown-batch"
 
 
 class BatchInUse(StorageError):
-    """A batch that a job needs cannot be deleted before the job has ended."""
+    """A job that has not ended needs the batch, so it cannot be deleted."""
 
     code = "batch-in-use"
 
 
 class UnknownMap(StorageError):
-    """No such map."""
+    """The map does not exist."""
 
     code = "unknown-map"
 
 
 class UnknownAlias(StorageError):
-    """A name that has no such alias."""
+    """The name has no such alias."""
 
     code = "unknown-alias"
 
 
 class MapInUse(StorageError):
-    """A version at which an alias points cannot be deleted."""
+    """An alias points at the version, so it cannot be deleted."""
 
     code = "map-in-use"
 
 
 class UnknownJob(StorageError):
-    """No such job, or it has expired."""
+    """The job does not exist, or has expired."""
 
     code = "unknown-job"
 
 
 class UnknownKey(StorageError):
-    """No such API key."""
+    """The API key does not exist."""
 
     code = "unknown-key"
 
 
 class KeyConflict(StorageError):
-    """An API key that is revoked already, or has two live secrets."""
+    """The API key is revoked, or already has two valid secrets."""
 
     code = "key-conflict"
 
 
 class JobFinal(StorageError):
-    """A job that has ended, and so changes no more."""
+    """The job has ended and cannot change."""
 
     code = "job-final"
 
 
 class RunLost(StorageError):
-    """A run of a job that was cancelled or taken away: what it writes does not count."""
+    """The run of the job was cancelled or replaced, so its results are discarded."""
 
     code = "run-lost"
 
 
 class TimeLimit(StorageError):
-    """A run of a job that took longer than it may."""
+    """A run of the job exceeded its time limit."""
 
     code = "time-limit"
 
 
 class BatchFull(StorageError):
-    """More rows or parts than a batch may have."""
+    """The batch would exceed its maximum number of rows or parts."""
 
     code = "batch-full"
 
 
 class UnknownMonitor(StorageError):
-    """No such monitor."""
+    """The monitor does not exist."""
 
     code = "unknown-monitor"
 
 
 class MonitorExists(StorageError):
-    """A monitor of the name is there already."""
+    """A monitor with this name exists."""
 
     code = "monitor-exists"
 
 
 class MonitorFull(StorageError):
-    """A monitor that knows as many ids as it may."""
+    """The monitor has reached its number of ids."""
 
     code = "monitor-full"
 
 
 class UnknownDelivery(StorageError):
-    """No such delivery of the monitor, or one that is forgotten."""
+    """The monitor has no such delivery, or it was removed."""
 
     code = "unknown-delivery"
 
 
 class UnknownHook(StorageError):
-    """A monitor that has no such hook."""
+    """The monitor has no such hook."""
 
     code = "unknown-hook"
 
 
 class UnknownRule(StorageError):
-    """No such rule of a monitor."""
+    """The monitor has no such rule."""
 
     code = "unknown-rule"
 
 
 class NoAlarm(StorageError):
-    """A rule whose alarm is not raised, or was acknowledged already."""
+    """The alarm of the rule is not raised, or was already acknowledged."""
 
     code = "no-alarm"
 
 
 class UnknownProposal(StorageError):
-    """No proposal waits to be decided."""
+    """There is no pending proposal."""
 
     code = "unknown-proposal"
 
 
 class ProposalOutdated(StorageError):
-    """A proposal whose alias was moved after the comparison."""
+    """The alias of the proposal was moved after the comparison."""
 
     code = "proposal-outdated"
 
 
 class InvalidCursor(StorageError):
-    """A cursor that no page gave."""
+    """The cursor was not issued by a page."""
 
     code = "invalid-cursor"
 
 
 class IdempotencyConflict(StorageError):
-    """An idempotency key that another request has used."""
+    """The idempotency key was used by another request."""
 
     code = "idempotency-conflict"
 
 
 class IdempotencyInProgress(StorageError):
-    """An idempotency key whose first request is still at work."""
+    """The first request with the idempotency key is still in progress."""
 
     code = "idempotency-in-progress"
 
 
 class QuotaExceeded(StorageError):
-    """More than a tenant may keep."""
+    """The tenant has reached a quota."""
 
     code = "quota-exceeded"
 
 
 class StoreFull(StorageError):
-    """The store, or one tenant's share of it, has no room for more."""
+    """The store, or one tenant's share of it, is full."""
 
     code = "store-full"
 
 
 class TooManyJobs(StorageError):
-    """More jobs that have not ended than a tenant may have."""
+    """The tenant has reached its number of unfinished jobs."""
 
     code = "too-many-jobs"
 
 
 class QueueFull(StorageError):
-    """More jobs that have not ended, of all tenants, than the service takes."""
+    """The service has reached its number of unfinished jobs of all tenants."""
 
     code = "queue-full"
 
 
 class UnsuitableStore(StorageError):
-    """A Redis whose settings could lose what is stored."""
+    """The settings of Redis could lose data, or the service lacks an API key."""
 
     code = "unsuitable-store"
 
 
 class DamagedBackup(StorageError):
-    """A file that is no backup, or not all of one."""
+    """The file is not a backup, or is incomplete."""
 
     code = "damaged-backup"
 
 
 class StoreNotEmpty(StorageError):
-    """A store that holds something already, where a backup is to be restored."""
+    """The store to restore into is not empty."""
 
     code = "store-not-empty"
 
@@ -225,16 +225,16 @@ class EmbeddedStoreFailed(StorageError):
 
 
 class FolderInUse(EmbeddedStoreFailed):
-    """The data folder of an embedded server is held by another process."""
+    """Another process uses the data folder of the embedded server."""
 
     code = "folder-in-use"
 
 
-# --- The problem document of an error, for answers and for jobs alike
+# --- The problem document of an error, for responses and jobs
 
 
 def problem_of(error: CalibrationError | StorageError) -> Problem:
-    """Build the document of an error; its code is its row in the table."""
+    """Build the problem document of an error."""
     if isinstance(error, CalibrationError):
         places = [ProblemError(pointer=o.pointer, detail=o.detail) for o in error.offences]
     else:

@@ -1,8 +1,8 @@
-"""Stored documents of every earlier format, read as documents of the current one.
+"""Stored documents of all earlier formats, converted to the current format when read.
 
-Every document that is stored says in ``format`` by which rules it was written; one without it is of format 1. It is
-brought up to today's format, step by step, when it is read, and written so when it next changes. A document of a later
-format is refused: what this version does not know of it would be lost or misread.
+Every stored document has a ``format`` number; without one it has format 1. A document is upgraded step by step when it
+is read, and stored in the current format when it next changes. A document of a newer format is rejected, because
+unknown parts would be lost or misread.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Step = Callable[[Json], Json]
 
 
 class Stored(Protocol):
-    """A document with the number of its format; what its model writes is the newest."""
+    """A document with a format number; its model writes the newest format."""
 
     format: int
 
@@ -31,24 +31,22 @@ Record = TypeVar("Record", bound=BaseModel)
 
 
 def _with_parts(batch: Json) -> Json:
-    """A batch of format 1 was one part."""
+    """A batch of format 1 had one part."""
     return {**batch, "parts": 1}
 
 
-#: Model -> format -> what makes a document of the next format of it. A step that only adds fields with defaults, which
-#: the model knows, stands nowhere.
+#: Model -> format -> conversion to the next format. Steps that only add fields with defaults are not listed.
 STEPS: Mapping[type[BaseModel], Mapping[int, Step]] = {
     BatchRecord: {1: _with_parts},
 }
-#: The detail of the error for a document that cannot be read; it never holds the document's content.
-_NONE = "a stored document is not what it should be"
+#: Detail of the error for an unreadable document; it never contains the content of the document.
+_NONE = "a stored document is invalid"
 
 
 def read_stored(model: type[Record], data: object, steps: Mapping[int, Step] | None = None) -> Record:
-    """The record of a stored document; raises ``LaterFormat``, and ``StorageError`` for what is no such document.
+    """Parse a stored document; raises ``LaterFormat``, and ``StorageError`` for an invalid document.
 
-    ``steps`` are those of the model where none are given. Nearly all that is read is of today's format, and is parsed
-    once.
+    ``steps`` override those of the model. Nearly all documents have the current format and are parsed only once.
     """
     text = cast(bytes, data)
     with contextlib.suppress(ValidationError):
@@ -62,7 +60,7 @@ def read_stored(model: type[Record], data: object, steps: Mapping[int, Step] | N
 
 
 def read_document(model: type[Record], document: Json, steps: Mapping[int, Step] | None = None) -> Record:
-    """The record of a document that is parsed already; raises as ``read_stored`` does."""
+    """Read a document that is already parsed; raises as ``read_stored`` does."""
     newest = newest_format(model)
     try:
         written = document.get("format", 1)
@@ -80,9 +78,9 @@ def newest_format(model: type[BaseModel]) -> int:
 
 
 def check_format(written: int, newest: int) -> None:
-    """Raise ``LaterFormat`` for a format that is later than the newest that is known."""
+    """Raise ``LaterFormat`` if a format is newer than the newest supported one."""
     if written > newest:
         raise LaterFormat(
-            f"a stored document has format {written}, and this version of Calibrant knows up to {newest}; "
-            "run a version as new as the one that wrote it"
+            f"a stored document has format {written}, but this version of Calibrant supports up to {newest}; "
+            "use at least the version that wrote it"
         )

@@ -1,8 +1,8 @@
-"""Idempotency keys: the request that was sent with each, and its answer.
+"""Idempotency keys: the request of each, and its response.
 
-A key is reserved before its request is worked on, with a secret seed. The ids of all that the request makes come
-from the seed, so that a request that is run again, because its process died, makes the same things once more and
-nothing twice. A lease tells whether someone is at work; one that runs out lets the next caller take over.
+A key is reserved with a secret seed before its request is processed. The ids of everything that the request creates
+are derived from the seed, so a request that runs again after a crash creates the same objects and no duplicates. A
+lease shows whether the request is being processed; when it expires, the next caller takes over.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from backend.store.keyspace import Keyspace
 from backend.store.transactions import transact
 from schemas.jobs import IdempotencyRecord, StoredAnswer
 
-#: The largest answer that is kept, compressed.
+#: Maximum size of a stored response, compressed.
 MOST_BYTES = 1024 * 1024
 
 
 class Reservation(NamedTuple):
-    """The right to work on the request of a key. ``again``: someone began it before and did not end it."""
+    """The right to process the request of a key; ``again`` if an earlier attempt did not finish."""
 
     digest: str
     seed: str
@@ -44,10 +44,10 @@ class IdempotencyStore:
         self._keys = keys
 
     def reserve(self, key: str, fingerprint: str, *, ttl: int, lease: int) -> Reservation | StoredAnswer:
-        """Reserve a key for ``lease`` seconds, or give the answer that its request got.
+        """Reserve a key for ``lease`` seconds, or return the stored response of its request.
 
-        Raises ``IdempotencyConflict`` for a key of another request, ``IdempotencyInProgress`` for one whose request
-        someone works on.
+        Raises ``IdempotencyConflict`` if the key belongs to another request, ``IdempotencyInProgress`` if its request
+        is being processed.
         """
         digest = hashlib.sha256(key.encode()).hexdigest()
         stored_key, lease_key = self._names(digest)
@@ -62,7 +62,7 @@ class IdempotencyStore:
             if found is not None and found.answer is not None:
                 return found.answer
             if held:
-                raise IdempotencyInProgress("the first request with this idempotency key is still at work")
+                raise IdempotencyInProgress("the first request with this idempotency key is still in progress")
             record = found or IdempotencyRecord(fingerprint=fingerprint, seed=secrets.token_hex(16))
             pipe.set(stored_key, record.model_dump_json(), ex=ttl)
             pipe.set(lease_key, holder, ex=lease)
@@ -71,7 +71,7 @@ class IdempotencyStore:
         return transact(self._redis, write, stored_key, lease_key)
 
     def settle(self, held: Reservation, answer: StoredAnswer, *, ttl: int) -> None:
-        """Keep the answer of a reserved request; the first that is kept stays."""
+        """Store the response of a reserved request; the first stored response is kept."""
 
         def change(record: IdempotencyRecord) -> IdempotencyRecord | None:
             return record if record.answer is not None else record.model_copy(update={"answer": answer})
@@ -79,15 +79,15 @@ class IdempotencyStore:
         self._end(held, change, ttl)
 
     def leave(self, held: Reservation, *, ttl: int) -> None:
-        """Let the next caller work on the request again, with the same seed."""
+        """Let the next caller process the request again, with the same seed."""
         self._end(held, lambda record: record, ttl)
 
     def free(self, held: Reservation, *, ttl: int) -> None:
-        """Forget the key of a request that was refused and did nothing; one that was begun twice is only left."""
+        """Delete the key of a rejected request without effect; after a second attempt it is only released."""
         self._end(held, lambda record: record if held.again else None, ttl)
 
     def restore(self, digest: str, record: IdempotencyRecord, *, life: int | None) -> bool:
-        """Store what is known of a key, for ``life`` milliseconds; False where it is known, which stays so."""
+        """Restore a key from a backup, for ``life`` milliseconds; returns False if the key exists, which is kept."""
         return bool(self._redis.set(self._keys.idempotency(digest), record.model_dump_json(), px=life, nx=True))
 
     def _end(
@@ -100,7 +100,7 @@ class IdempotencyStore:
             holder = pipe.get(lease_key)
             pipe.multi()
             if found is None or found.seed != held.seed:
-                return  # it expired, and may be another's
+                return  # it expired, and may belong to another request
             changed = change(found)
             mine = holder is None or cast(bytes, holder).decode() == held.holder
             if changed is not None and changed != found:
@@ -117,8 +117,8 @@ class IdempotencyStore:
 
 
 def pack(status: int, headers: dict[str, str], body: bytes) -> StoredAnswer | None:
-    """An answer as it is kept; None for one that is too large to be."""
-    # What is this much larger is not compressed at all: no text of numbers shrinks so far.
+    """A response as stored; None if it is too large."""
+    # A body this large is not compressed at all, because no text of numbers shrinks that much.
     if len(body) > 10 * MOST_BYTES:
         return None
     data = zlib.compress(body, level=1)
@@ -128,7 +128,7 @@ def pack(status: int, headers: dict[str, str], body: bytes) -> StoredAnswer | No
 
 
 def unpack(answer: StoredAnswer) -> bytes:
-    """The body of a kept answer."""
+    """The body of a stored response."""
     return zlib.decompress(base64.b64decode(answer.body))
 
 

@@ -1,6 +1,6 @@
-"""The names of all keys, in one place: every key of a tenant begins with the tenant.
+"""The names of all Redis keys; every key of a tenant starts with the tenant.
 
-What belongs to no tenant stands where the tenant's name would be empty, which no tenant's is.
+Shared keys have an empty tenant name, which no tenant has.
 """
 
 from __future__ import annotations
@@ -32,23 +32,23 @@ class Keyspace:
         return self._key("batch", batch_id)
 
     def arriving(self, batch_id: str) -> str:
-        """Hash: a batch that is being restored, until all of it is there."""
+        """Hash: a batch that is being stored or restored, until it is complete."""
         return self._key("arriving", batch_id)
 
     def batches(self) -> str:
-        """Sorted set: ids of batches by time of creation; those that expired leave it when they are met."""
+        """Sorted set: ids of batches by time of creation; expired ones are removed when found."""
         return self._key("batches")
 
     def upload(self, batch_id: str) -> str:
-        """String: what the file of a batch was called and how it was read, JSON."""
+        """String: the name of a batch's file and how it was interpreted, JSON."""
         return self._key("upload", batch_id)
 
     def report_jobs(self, batch_id: str) -> str:
-        """Hash: map id, or nothing -> the job that makes the report of a batch before and after it."""
+        """Hash: map id or empty -> the job of the report with this map, or without a map."""
         return self._key("report-jobs", batch_id)
 
     def batch_holds(self, batch_id: str) -> str:
-        """Set: ids of the jobs that have not ended and need a batch."""
+        """Set: ids of the unfinished jobs that need a batch."""
         return self._key("batch-holds", batch_id)
 
     def map(self, map_id: str) -> str:
@@ -64,19 +64,19 @@ class Keyspace:
         return self._key("summaries")
 
     def aliases(self, name: str) -> str:
-        """Hash: alias -> where it points, JSON, of one name."""
+        """Hash: alias -> its record, JSON, for one name."""
         return self._key("aliases", name)
 
     def index(self, facet: str) -> str:
-        """Sorted set: ids of the maps that have something in common, such as ``method:platt``, by time of creation."""
+        """Sorted set: ids of the maps with a property, such as ``method:platt``, by time of creation."""
         return self._key("index", facet)
 
     def newest_versions(self) -> str:
-        """Hash: name -> the newest version number ever given."""
+        """Hash: name -> the newest version number ever assigned."""
         return self._key("newest-versions")
 
     def versions(self, name: str) -> str:
-        """Hash: version -> map id, of one name."""
+        """Hash: version -> map id, for one name."""
         return self._key("versions", name)
 
     def job(self, job_id: str) -> str:
@@ -84,19 +84,19 @@ class Keyspace:
         return self._key("job", job_id)
 
     def batch_bytes(self) -> str:
-        """Hash: batch id -> the bytes that it takes; those that expired leave it when the sum is near the quota."""
+        """Hash: batch id -> its bytes; expired ones are removed when the sum is near the quota."""
         return self._key("batch-bytes")
 
     def unended_jobs(self) -> str:
-        """Set: ids of the jobs that have not ended."""
+        """Set: ids of unfinished jobs."""
         return self._key("unended-jobs")
 
     def taken_places(self) -> str:
-        """Sorted set: ids of jobs that are about to be queued, by the time when their places were taken."""
+        """Sorted set: ids of jobs about to be queued, by the time when their places were reserved."""
         return self._key("taken-places")
 
     def jobs(self) -> str:
-        """Sorted set: ids of jobs by time of creation; those that expired leave it when they are met."""
+        """Sorted set: ids of jobs by time of creation; expired ones are removed when found."""
         return self._key("jobs")
 
     def job_events(self, job_id: str) -> str:
@@ -104,31 +104,31 @@ class Keyspace:
         return self._key("job-events", job_id)
 
     def part_results(self, job_id: str) -> str:
-        """Hash: part -> what it came to, JSON, of a job in parts that has not ended."""
+        """Hash: part -> its result, JSON, for an unfinished job with parts."""
         return self._key("part-results", job_id)
 
     def part_progress(self, job_id: str) -> str:
-        """Hash: part -> the share of it that is done, of a job in parts that has not ended."""
+        """Hash: part -> its completed fraction, for an unfinished job with parts."""
         return self._key("part-progress", job_id)
 
     def part_gate(self, job_id: str) -> str:
-        """String: exists for as long as the progress of a job in parts is not reported again."""
+        """String: exists while the progress of a job with parts must not be reported again."""
         return self._key("part-gate", job_id)
 
     def line(self, queue: str) -> str:
-        """List: messages of this tenant's jobs that wait for a place in a queue."""
+        """List: messages of this tenant's jobs that wait to enter a queue."""
         return self._key("line", queue)
 
     def placed(self, queue: str) -> str:
-        """Set: messages of this tenant's jobs that have a place in a queue, until they are claimed."""
+        """Set: messages of this tenant's jobs in a queue, until they are claimed."""
         return self._key("placed", queue)
 
     def idempotency(self, digest: str) -> str:
-        """String: what a request with an idempotency key was and what it was answered, JSON."""
+        """String: the request of an idempotency key and its response, JSON."""
         return self._key("idempotency", digest)
 
     def idempotency_lease(self, digest: str) -> str:
-        """String: who is at work on the request of an idempotency key."""
+        """String: the holder of the lease of an idempotency key."""
         return self._key("idempotency-lease", digest)
 
     def monitors(self) -> str:
@@ -140,7 +140,7 @@ class Keyspace:
         return self._key("monitor-definitions")
 
     def monitor_names(self) -> str:
-        """Hash: uid -> name; what belongs to a uid that is not here is deleted, or about to be."""
+        """Hash: uid -> name; data of a missing uid is deleted or about to be."""
         return self._key("monitor-names")
 
     def monitor(self, uid: str) -> MonitorKeys:
@@ -149,7 +149,7 @@ class Keyspace:
 
 
 class Shared:
-    """The keys that belong to no tenant: API keys, and what is counted over the whole store."""
+    """Keys that belong to no tenant: API keys, and counts over the whole store."""
 
     @staticmethod
     def tenants() -> str:
@@ -158,97 +158,97 @@ class Shared:
 
     @staticmethod
     def lines() -> str:
-        """Set: ``tenant:queue`` of every line that is not empty."""
+        """Set: ``tenant:queue`` of every non-empty line."""
         return "calibrant::lines"
 
     @staticmethod
     def leases() -> str:
-        """Hash: ``tenant:job`` of every job that runs -> its run, who runs it, and how often that was renewed."""
+        """Hash: ``tenant:job`` of every running job -> run, owner and number of renewals."""
         return "calibrant::leases"
 
     @staticmethod
     def delayed() -> str:
-        """Sorted set: ``tenant:job`` of jobs that wait to be run again, by the second since 1970 when they may."""
+        """Sorted set: ``tenant:job`` of jobs waiting to run again, by the time when they may (seconds since 1970)."""
         return "calibrant::delayed"
 
     @staticmethod
     def chores_due() -> str:
-        """Sorted set: ``kind:tenant:id`` of requested chores, by the second since 1970 when they are due."""
+        """Sorted set: ``kind:tenant:id`` of scheduled tasks, by the time when they are due (seconds since 1970)."""
         return "calibrant::chores"
 
     @staticmethod
     def chores_held() -> str:
-        """Sorted set: chores that wait in a queue or are being done, by the second when they count as lost."""
+        """Sorted set: queued and running tasks, by the time when they count as lost."""
         return "calibrant::chores-held"
 
     @staticmethod
     def chore_owners() -> str:
-        """Hash: chore -> the worker that does it."""
+        """Hash: task -> the worker that runs it."""
         return "calibrant::chore-owners"
 
     @staticmethod
     def chore_tries() -> str:
-        """Hash: chore -> how often it was begun since it was last done."""
+        """Hash: task -> the number of attempts since it was last done."""
         return "calibrant::chore-tries"
 
     @staticmethod
     def supervisors() -> str:
-        """Set: ids of supervisors; those that no longer tell of themselves leave it when they are met."""
+        """Set: ids of supervisors; those without a record are removed when found."""
         return "calibrant::supervisors"
 
     @staticmethod
     def supervisor(supervisor_id: str) -> str:
-        """String: what one supervisor tells of its workers, JSON; gone seconds after its last word."""
+        """String: the record of one supervisor, JSON; expires seconds after its last renewal."""
         return f"calibrant::supervisor:{supervisor_id}"
 
     @staticmethod
     def leader() -> str:
-        """String: whose recovery looks over what is long to look over; gone seconds after its last word."""
+        """String: the id of the leader of recovery; expires seconds after its last renewal."""
         return "calibrant::leader"
 
     @staticmethod
     def chore_counts() -> str:
-        """Hash: ``kind:outcome`` -> how often chores of a kind came to it."""
+        """Hash: ``kind:outcome`` -> number of background tasks."""
         return "calibrant::counted-chores"
 
     @staticmethod
     def delivery_counts() -> str:
-        """Hash: status -> the deliveries of all monitors that ended so."""
+        """Hash: status -> number of ended deliveries of all monitors."""
         return "calibrant::counted-deliveries"
 
     @staticmethod
     def job_counts() -> str:
-        """Hash: kind, outcome and what is counted -> the jobs that ended so, and their seconds."""
+        """Hash: kind, outcome and quantity -> number and seconds of ended jobs."""
         return "calibrant::job-counts"
 
     @staticmethod
     def unended() -> str:
-        """Set: ``tenant:job`` of the jobs that have not ended."""
+        """Set: ``tenant:job`` of unfinished jobs."""
         return "calibrant::unended"
 
     @staticmethod
     def taken_places() -> str:
-        """Sorted set: ``tenant:job`` of jobs that are about to be queued, by the time when their places were taken."""
+        """Sorted set: ``tenant:job`` of jobs about to be queued, by the time when their places were reserved."""
         return "calibrant::taken-places"
 
     @staticmethod
     def unended_of(kind: str) -> str:
-        """Hash: tenant -> how many jobs of this kind it has that have not ended, where it has any."""
+        """Hash: tenant -> its number of unfinished jobs of this kind, if any."""
         return f"calibrant::unended:{kind}"
 
     @staticmethod
     def busy_since() -> str:
-        """String: since when there has always been a job that has not ended, if there is one; seconds since 1970."""
+        """String: since when there has always been an unfinished job, if there is one (seconds since 1970)."""
         return "calibrant::busy-since"
 
     @staticmethod
     def ends(queue: str) -> str:
-        """List: the last ends of a queue's jobs, newest first: when it ended and when it was queued."""
+        """List: the latest ends of a queue's jobs, newest first: when a job ended and when it was queued."""
         return f"calibrant::ends:{queue}"
 
     @staticmethod
     def monitors_to_delete() -> str:
-        """Set: ``tenant:uid`` of the deleted monitors of which keys may be left."""
+        """Set: ``tenant:uid`` of deleted monitors that may have remaining keys."""
         return "calibrant::monitors-to-delete"
 
     @staticmethod
@@ -263,12 +263,12 @@ class Shared:
 
     @staticmethod
     def changes() -> str:
-        """Channel: what changed of that which processes keep in memory."""
+        """Channel: changes of data that processes cache."""
         return "calibrant::changes"
 
     @staticmethod
     def job_changes() -> str:
-        """Channel: the key of a job that has changed."""
+        """Channel: keys of changed jobs."""
         return "calibrant::job-changes"
 
     @staticmethod
@@ -278,37 +278,37 @@ class Shared:
 
     @staticmethod
     def sessions_of(key_id: str) -> str:
-        """Sorted set: the sessions that an API key opened, as in ``session``, by when they were opened."""
+        """Sorted set: the sessions of an API key, as in ``session``, by the time when they were opened."""
         return f"calibrant::sessions-of:{key_id}"
 
     @staticmethod
     def page_token() -> str:
-        """String: what goes with the forms of the web page where no API keys are in use."""
+        """String: the token in the forms of the web page if the service has no API keys."""
         return "calibrant::page-token"
 
     @staticmethod
     def shares() -> str:
-        """String: the bytes of each tenant when they were measured last, JSON."""
+        """String: the bytes of each tenant at the last measurement, JSON."""
         return "calibrant::shares"
 
     @staticmethod
     def measuring() -> str:
-        """String: there while the bytes of the tenants are measured, and for the pause behind that."""
+        """String: exists while the bytes of tenants are measured, and during the pause afterwards."""
         return "calibrant::measuring"
 
     @staticmethod
     def requests(key_id: str, window: int) -> str:
-        """Counter: the requests of an API key in a minute, counted since 1970."""
+        """Counter: the requests of an API key in one minute since 1970."""
         return f"calibrant::requests:{key_id}:{window}"
 
 
 def keys_of_all_tenants(*parts: str) -> str:
-    """The pattern of such keys of every tenant; the last part may be ``*``."""
+    """The pattern of these keys for all tenants; the last part may be ``*``."""
     return ":".join(("calibrant", "*", *parts))
 
 
 def read_key(key: bytes) -> tuple[str, str]:
-    """The tenant of a key, and what stands behind the name of its kind."""
+    """The tenant of a key, and the part after its kind."""
     _, tenant, _, *name = key.decode().split(":", 3)
     return tenant, "".join(name)
 
@@ -325,10 +325,10 @@ def read_job_field(field: bytes) -> tuple[str, str]:
 
 
 def new_id(kind: Kind) -> str:
-    """A fresh id that cannot be guessed: its kind, such as ``batch_``, and 120 random bits."""
+    """A new random id: its kind, such as ``batch_``, and 120 random bits."""
     return f"{kind}_{secrets.token_hex(15)}"
 
 
 def derived_id(kind: Kind, seed: str) -> str:
-    """The id that a secret ``seed`` gives: the same one however often the work that needs it is done again."""
+    """The id derived from a secret ``seed``; the same for every repetition of the same work."""
     return f"{kind}_{hashlib.sha256(f'{kind} {seed}'.encode()).hexdigest()[:30]}"

@@ -1,4 +1,4 @@
-"""The link to the store: a subscription by which a process learns of changes to data that it caches."""
+"""The link to the store: a subscription through which a process learns of changes to cached data."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from redis.exceptions import RedisError
 
 from backend.store.errors import StorageError
 from backend.store.keyspace import Shared
-from backend.store.server.connection import StoreAway, StoreRefuses, connect_async, kind_of
+from backend.store.server.connection import StoreRefuses, StoreUnavailable, connect_async, error_name
 
-# --- Messages about changes to data that processes cache: published in the transaction of the change
+# --- Messages about changes to cached data, published in the transaction of the change
 
 What = Literal["keys", "map"]
 
 
 @dataclass(frozen=True)
 class Change:
-    """What changed: the API keys; or, of a tenant, what a ``name`` stands for or the map of an ``id``."""
+    """What changed: the API keys, or for a tenant the meaning of a ``name`` or the map with an ``id``."""
 
     what: What
     tenant: str | None = None
@@ -36,12 +36,12 @@ class Change:
 
 
 def announce(pipe: Pipeline, change: Change) -> None:
-    """Queue the word of a change on the transaction that makes it."""
+    """Publish a change in the transaction that makes it."""
     pipe.publish(Shared.changes(), orjson.dumps(change))
 
 
 def read_change(data: bytes) -> Change | None:
-    """The change that a message tells; None for one of a later version that is not understood."""
+    """Parse a message; None if it comes from a newer version and is not understood."""
     try:
         return Change(**orjson.loads(data))
     except (orjson.JSONDecodeError, TypeError):
@@ -50,26 +50,26 @@ def read_change(data: bytes) -> Change | None:
 
 # --- The link: a subscription to these messages, and whether the store can be reached
 #
-# A change is published in the transaction that makes it, and a ping that is answered behind it on the same connection
-# proves that every message before it has arrived. So cached data is at most as old as the last answered ping.
+# A change is published in the transaction that makes it. A ping that is answered later on the same connection proves
+# that every earlier message has arrived. So cached data is at most as old as the last answered ping.
 
 log = logging.getLogger(__name__)
 
-#: Seconds without an answered ping after which no cached data may be served.
+#: Seconds without an answered ping after which cached data must not be used.
 STALE_SECONDS = 1.0
 _PING_SECONDS = 0.2
 _BACKOFF_SECONDS = (0.02, 0.5)
 
 
 class Link:
-    """Listens for changes until it is closed.
+    """Receives changes until it is closed.
 
-    ``opened`` runs on every connection before the link counts as fresh, to read anew what may have changed
-    unheard; it raises a ``StorageError`` for a store that must not be used, which is kept as ``refusal`` for as long
-    as that is so. ``changed`` is called with each change.
+    ``opened`` runs on every new connection before the link counts as fresh, to reload what may have changed in the
+    meantime. It raises a ``StorageError`` for an unsuitable store, which is kept as ``refusal`` while that is the case.
+    ``changed`` is called with each change.
     """
 
-    #: Whether the store was ever reached and found fit.
+    #: Whether the store was ever reached and found suitable.
     reached = False
     refusal: StorageError | None = None
 
@@ -86,16 +86,16 @@ class Link:
         self._logged_cause: str | None = None
 
     def check_open(self) -> None:
-        """Raise ``StoreAway`` where the link is known to be lost: what is sent now would only wait.
+        """Raise ``StoreUnavailable`` if the link is known to be down, because a command would only wait.
 
-        Unlike ``fresh`` it asks no clock, so that an event loop which is held up for a second refuses nothing.
+        Unlike ``fresh`` it does not depend on the clock, so a blocked event loop does not cause errors.
         """
         if not self._open:
-            raise StoreAway("the store is away")
+            raise StoreUnavailable("Redis cannot be reached")
 
     @property
     def fresh(self) -> bool:
-        """Whether every change older than a second was heard."""
+        """Whether every change older than a second has been received."""
         return time.monotonic() - self._proved < STALE_SECONDS
 
     async def settled(self, patience: float) -> bool:
@@ -106,7 +106,7 @@ class Link:
         return self.fresh
 
     async def run(self) -> None:
-        """Listen, and connect again whenever the connection is lost; ends when it is closed or cancelled."""
+        """Receive changes, and reconnect whenever the connection is lost; ends when closed or cancelled."""
         pause = _BACKOFF_SECONDS[0]
         try:
             while not self._closed:
@@ -124,7 +124,7 @@ class Link:
             await self._redis.aclose()
 
     def close(self) -> None:
-        """Have ``run`` end, also where a cancellation is lost in a read that has just timed out."""
+        """Make ``run`` end, even if a cancellation is lost in a read that has just timed out."""
         self._closed = True
 
     async def _listen(self, channel: PubSub) -> None:
@@ -152,31 +152,31 @@ class Link:
 
     def _find(self) -> None:
         if self._logged_cause is not None:
-            log.info("store: the link is there again")
+            log.info("store: connection restored")
         self._open = self.reached = True
         self.refusal = self._logged_cause = None
 
     def _lose(self, error: RedisError | StorageError | OSError) -> None:
-        """Note that nothing is known of the store from now on; each cause is logged once, not at every attempt."""
+        """Record that the link is down; each cause is logged once, not at every attempt."""
         self._open, self._proved = False, float("-inf")
         self.refusal = error if isinstance(error, StorageError) else None
-        cause = error.detail if isinstance(error, StorageError) else kind_of(error)
+        cause = error.detail if isinstance(error, StorageError) else error_name(error)
         if cause != self._logged_cause:
-            log.log(logging.WARNING if self.refusal is None else logging.ERROR, "store: the link is lost (%s)", cause)
+            log.log(logging.WARNING if self.refusal is None else logging.ERROR, "store: connection lost (%s)", cause)
         self._logged_cause = cause
         if self.refusal is not None:
             self._beat.set()
             self._beat.clear()
 
     def _prove(self, moment: float) -> None:
-        """Note that all that was published before ``moment`` has been heard; wake those who wait for it."""
+        """Record that everything published before ``moment`` has been received, and wake waiting tasks."""
         self._proved = moment
         self._beat.set()
         self._beat.clear()
 
 
 async def _next_message(channel: PubSub) -> dict[str, Any] | None:
-    """The next message, if one comes soon. A server that cannot save refuses pings as well, which answers them."""
+    """The next message, if one arrives soon. A server that cannot save rejects pings, which also answers them."""
     try:
         return cast(dict[str, Any] | None, await channel.get_message(timeout=_PING_SECONDS))
     except StoreRefuses as refusal:

@@ -1,4 +1,4 @@
-"""The names of the keys of one monitor; those of all others stand in ``backend.store.keyspace``."""
+"""The names of the Redis keys of one monitor; all others are in ``backend.store.keyspace``."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class MonitorKeys:
-    """The keys of one monitor; all but those numbered are there at most once."""
+    """The keys of one monitor; each exists at most once, except numbered ones."""
 
     prefix: str
 
@@ -15,11 +15,11 @@ class MonitorKeys:
         return ":".join((self.prefix, *parts))
 
     def name_of(self, key: str) -> str:
-        """What one of these keys is called among those of its monitor."""
+        """The name of a key within its monitor."""
         return key.removeprefix(self._key(""))
 
     def named(self, name: str) -> str:
-        """The key that is called so."""
+        """The key with this name."""
         return self._key(name)
 
     def ids(self) -> str:
@@ -27,27 +27,27 @@ class MonitorKeys:
         return self._key("ids")
 
     def slots(self) -> str:
-        """Sorted set: the slots of arrival that hold ids, by themselves."""
+        """Sorted set: the time slots with ids, by their number."""
         return self._key("slots")
 
     def slot(self, slot: int) -> str:
-        """List: the ids that arrived in a slot of time, in pieces, oldest first."""
+        """List: the ids that arrived in a time slot, in chunks, oldest first."""
         return self._key("slot", str(slot))
 
     def state(self) -> str:
-        """Hash: the numbers that the scripts of a monitor keep."""
+        """Hash: numbers that the scripts of a monitor maintain."""
         return self._key("state")
 
     def once(self) -> str:
-        """Sorted set: the names of the changes made lately, by the second until which they are known."""
+        """Sorted set: the names of recent changes, by the time until which they are kept."""
         return self._key("once")
 
     def totals(self) -> str:
-        """Hash: field -> its count since the monitor began."""
+        """Hash: field -> its count since the monitor was created."""
         return self._key("totals")
 
     def buckets(self) -> str:
-        """Sorted set: the time buckets that there are, by themselves."""
+        """Sorted set: the time buckets, by their number."""
         return self._key("buckets")
 
     def counts(self, bucket: int) -> str:
@@ -55,11 +55,11 @@ class MonitorKeys:
         return self._key("counts", str(bucket))
 
     def counts_stem(self) -> str:
-        """What the names of the counts of time buckets begin with."""
+        """Prefix of the names of time bucket counts."""
         return self._key("counts", "")
 
     def span_counts_stem(self) -> str:
-        """What the names of the counts of spans begin with."""
+        """Prefix of the names of span counts."""
         return self._key("span-counts", "")
 
     def span_counts(self, span: int) -> str:
@@ -67,23 +67,23 @@ class MonitorKeys:
         return self._key("span-counts", str(span))
 
     def tallies(self, series: str, bucket: int) -> str:
-        """List: the tallies of a bucket of a series, to be added; the first may be many that were."""
+        """List: the tallies of a bucket of a series, to be added; the first may be a compacted one."""
         return self._key(series, str(bucket))
 
     def stem(self, series: str) -> str:
-        """What the names of a series' lists begin with; the number of a bucket follows."""
+        """Prefix of the names of a series' lists, followed by the number of a bucket."""
         return self._key(series, "")
 
     def generations(self) -> str:
-        """Hash: ``series:bucket`` -> a number that is another whenever the front of its list is another."""
+        """Hash: ``series:bucket`` -> a number that changes whenever the front of the list is replaced."""
         return self._key("generations")
 
     def loose(self) -> str:
-        """Set: ``series:bucket`` of the lists of more than one tally."""
+        """Set: ``series:bucket`` of the lists with more than one tally."""
         return self._key("loose")
 
     def row_buckets(self) -> str:
-        """Hash: row bucket -> the rows in it; the newest is open."""
+        """Hash: row bucket -> its number of rows; the newest is open."""
         return self._key("row-buckets")
 
     def groups(self) -> str:
@@ -91,11 +91,11 @@ class MonitorKeys:
         return self._key("groups")
 
     def standing(self) -> str:
-        """String: what its rules say, and what is to be done about it, JSON."""
+        """String: the state of its rules and recalibration, JSON."""
         return self._key("standing")
 
     def alarms(self) -> str:
-        """Sorted set: events, each its serial number and JSON, by the number."""
+        """Sorted set: events, each a serial number and JSON, by the number."""
         return self._key("alarms")
 
     def unqueued_events(self) -> str:
@@ -103,11 +103,11 @@ class MonitorKeys:
         return self._key("untold")
 
     def audit(self) -> str:
-        """Sorted set: entries of the audit, each its serial number and JSON, by the number."""
+        """Sorted set: audit entries, each a serial number and JSON, by the number."""
         return self._key("audit")
 
     def reference(self) -> str:
-        """String: the tally that windows are compared with, bytes."""
+        """String: the tally of the reference, bytes."""
         return self._key("reference")
 
     def deliveries(self) -> str:
@@ -119,11 +119,11 @@ class MonitorKeys:
         return self._key("delivery-times")
 
     def hooks_away(self) -> str:
-        """Hash: hook -> the second since 1970 until which nothing is sent to it, after an attempt that failed."""
+        """Hash: hook -> the time until which nothing is sent to it after a failed attempt (seconds since 1970)."""
         return self._key("hooks-away")
 
     def single(self) -> list[str]:
-        """All keys but those that are numbered."""
+        """All keys except numbered ones."""
         listing = (self.slots(), self.buckets(), self.row_buckets(), self.generations(), self.loose())
         events = (self.groups(), self.standing(), self.alarms(), self.unqueued_events(), self.audit(), self.reference())
         delivered = (self.deliveries(), self.delivery_times(), self.hooks_away())

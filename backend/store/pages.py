@@ -1,7 +1,7 @@
-"""Pages of a list, newest first: a sorted set of ids by time, read from where the last page ended.
+"""Pages of a list, newest first: a sorted set of ids by time, read from the end of the previous page.
 
-A page begins at a place in the order, not at a count of what was before it, so that nothing stands twice and
-nothing is left out where ids come and go between two pages.
+A page starts at a position in the order, not at an offset, so that no item is repeated or skipped if ids are added or
+removed between two pages.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from backend.store.errors import InvalidCursor
 
 Item = TypeVar("Item")
 
-#: Ids that are read at once.
+#: Number of ids read at once.
 CHUNK = 100
-#: Ids that are looked at for one page; a page that finds too few among them ends early and names the next.
+#: Maximum number of ids examined for one page; a page with too few matches ends early and has a cursor.
 MOST_LOOKED = 1000
 
 
 class Place(NamedTuple):
-    """Where an id stands: by its score, and among equal scores by its bytes, as Redis orders them."""
+    """The position of an id: its score, and among equal scores its bytes, in the order of Redis."""
 
     score: float
     member: bytes
@@ -34,7 +34,7 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True)
 class Page(Generic[Item]):
-    """Items of a list, and the cursor of those that follow; None at the end."""
+    """Items of a list, and the cursor of the next page; None at the end."""
 
     items: tuple[Item, ...]
     next: str | None
@@ -42,7 +42,7 @@ class Page(Generic[Item]):
 
 @dataclass(frozen=True)
 class PageRequest:
-    """Which page: at most ``limit`` items after ``cursor``, of scores from ``low`` up to but without ``high``."""
+    """The requested page: up to ``limit`` items after ``cursor``, with scores from ``low`` to below ``high``."""
 
     limit: int
     cursor: str | None = None
@@ -57,9 +57,9 @@ def read_page(
     read: Callable[[Sequence[str]], Sequence[Item | None]],
     keep: Callable[[Item], bool] = lambda _: True,
 ) -> Page[Item]:
-    """Read the page of ``index`` whose items ``keep`` holds true.
+    """Read the page of ``index`` with the items for which ``keep`` returns true.
 
-    ``read`` gives the items of ids, None for one that is gone, which then leaves the index. Raises
+    ``read`` returns the items of ids, None for missing ones, which are removed from the index. Raises
     ``InvalidCursor``. Cost: O(log n + ``MOST_LOOKED``).
     """
     found: list[tuple[Place, Item]] = []
@@ -91,7 +91,7 @@ def _following(redis: Redis, index: str, request: PageRequest, at: Place | None)
     while len(places) < CHUNK:
         read = redis.zrevrangebyscore(index, high, request.low, start=offset, num=CHUNK, withscores=True)
         chunk = [Place(score, member) for member, score in cast(list[tuple[bytes, float]], read)]
-        # Of the score where the last page ended, what stood on it comes again.
+        # The first score is read again, including the ids of the previous page.
         places += [place for place in chunk if at is None or place < at]
         offset += CHUNK
         if len(chunk) < CHUNK:
@@ -100,12 +100,12 @@ def _following(redis: Redis, index: str, request: PageRequest, at: Place | None)
 
 
 def write_cursor(at: Place) -> str:
-    """A place as an opaque word for URLs."""
+    """Encode a place as an opaque string for URLs."""
     return base64.urlsafe_b64encode(f"{at.score!r} ".encode() + at.member).decode().rstrip("=")
 
 
 def read_cursor(cursor: str | None) -> Place | None:
-    """The place of a cursor, None for none; raises ``InvalidCursor``."""
+    """Decode a cursor, None for None; raises ``InvalidCursor``."""
     if cursor is None:
         return None
     try:
@@ -120,4 +120,4 @@ def read_cursor(cursor: str | None) -> Place | None:
 
 
 def _invalid() -> InvalidCursor:
-    return InvalidCursor("the cursor is none that a page gave", "/cursor")
+    return InvalidCursor("the cursor was not issued by a page of this list", "/cursor")

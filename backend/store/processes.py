@@ -1,4 +1,4 @@
-"""Child processes that end with their parent, whatever ends it."""
+"""Child processes that end with their parent, however it ends."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _PR_SET_PDEATHSIG = 1
 
 
 def die_with_parent() -> None:
-    """Ask the kernel to kill this process when its parent ends. Linux only; elsewhere nothing happens."""
+    """Make the kernel kill this process when its parent ends. Linux only; does nothing elsewhere."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
@@ -25,9 +25,9 @@ def spawn(
     environment: Mapping[str, str] | None = None,
     pass_fds: Sequence[int] = (),
 ) -> subprocess.Popen[bytes]:
-    """Start a child that ends with this process, in a session of its own: Ctrl-C reaches the parent alone.
+    """Start a child that ends with this process, in a session of its own, so that Ctrl-C reaches only the parent.
 
-    ``log`` takes what it writes; None lets it write where the parent does.
+    ``log`` receives its output; with None the child uses the output of the parent.
     """
     return subprocess.Popen(  # noqa: S603 - the arguments are ours
         list(arguments),
@@ -42,7 +42,7 @@ def spawn(
 
 
 def stop(process: subprocess.Popen[bytes], *, patience: float) -> None:
-    """Tell a child to stop; kill it after ``patience`` seconds. Returns when it has ended."""
+    """Terminate a child, and kill it after ``patience`` seconds. Returns when it has ended."""
     if process.poll() is None:
         process.terminate()
     try:

@@ -1,7 +1,7 @@
-"""Sessions of the web page: opened with an API key, found by the SHA-256 of the cookie that the browser holds.
+"""Sessions of the web page: opened with an API key, found by the SHA-256 of the browser's cookie.
 
-The key itself is kept nowhere. A session that nobody uses expires; whether its key is still live is checked again at
-every request, of the keys in memory.
+The key itself is not stored. An unused session expires. Each request checks that the key is still valid, using the keys
+in memory.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ from backend.store.keyspace import Shared
 from backend.store.transactions import transact
 from schemas.keys import SessionRecord
 
-#: What a session that is used is renewed after, as a share of the time that it may lie idle.
+#: A session is renewed after this fraction of the idle time.
 _RENEWED = 0.1
-#: Sessions of one key at a time.
+#: Maximum number of sessions of one key.
 MOST_OF_A_KEY = 50
 
 
 class NewSession(NamedTuple):
-    """A session with the text of its cookie, which is stored nowhere."""
+    """A session with the text of its cookie, which is not stored."""
 
     record: SessionRecord
     text: str
 
 
 class SessionStore:
-    """The sessions of all tenants. They end ``idle`` seconds after their last use, ``life`` seconds after their first.
+    """All sessions; they end ``idle`` seconds after their last use, and ``life`` seconds after their start.
 
-    Their tokens have 256 random bits, as the secrets of keys: one round of SHA-256 is all that they need.
+    Their tokens have 256 random bits like the secrets of keys, so a single round of SHA-256 is sufficient.
     """
 
     def __init__(self, redis: Redis, *, idle: int, life: int) -> None:
@@ -44,7 +44,7 @@ class SessionStore:
         self._life = life
 
     def open(self, key_id: str, secret: str) -> NewSession:
-        """Open a session for a key, by the secret of this digest; its oldest ones end where it has too many."""
+        """Open a session for a key and the digest of its secret; if there are too many, the oldest sessions end."""
         text = secrets.token_urlsafe(32)
         record = SessionRecord(
             key=key_id,
@@ -57,7 +57,7 @@ class SessionStore:
         return NewSession(record, text)
 
     def find(self, text: str) -> SessionRecord | None:
-        """The session of a cookie, which lives on for it; None where there is none, or it has ended."""
+        """Find and renew the session of a cookie; None if there is none, or it has ended."""
         name = _name(text)
         with self._redis.pipeline(transaction=False) as pipe:
             pipe.get(name)
@@ -79,7 +79,7 @@ class SessionStore:
         self._redis.delete(_name(text))
 
     def _keep(self, digest: str, record: SessionRecord) -> None:
-        """Store a session, and end all but the newest of its key."""
+        """Store a session, and end all but the newest ones of its key."""
         of_key = Shared.sessions_of(record.key)
 
         def write(pipe: Pipeline) -> None:
@@ -98,9 +98,9 @@ class SessionStore:
 
 
 def page_token(redis: Redis) -> str:
-    """What goes with the forms of the page where no keys are in use: one for all, that no other origin can read."""
+    """The token in the forms of a service without keys, shared by all visitors; other origins cannot read it."""
     key = Shared.page_token()
-    token = cast(bytes | None, redis.get(key))  # a page is read without a write, which the store may refuse
+    token = cast(bytes | None, redis.get(key))  # avoids a write, which the store may reject
     if token is None:
         redis.set(key, secrets.token_urlsafe(32), nx=True)
         token = cast(bytes, redis.get(key))

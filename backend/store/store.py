@@ -27,9 +27,9 @@ from schemas.maps import Bins, FitBins, FitSpec, ImportOptions, InSample, MapRec
 
 @dataclass(frozen=True)
 class Store:
-    """Batches, maps, their aliases, jobs, monitors and idempotency keys of one tenant, on one connection pool.
+    """Batches, maps, aliases, jobs, monitors and idempotency keys of one tenant, with a shared connection pool.
 
-    Each part is made on first use: a view is built for every request, and most need one part or none.
+    Each part is created on first use, because every request creates a view, and most need at most one part.
     """
 
     redis: Redis
@@ -38,7 +38,7 @@ class Store:
 
     @classmethod
     def of(cls, redis: Redis, tenant: str = DEFAULT_TENANT, quotas: Quotas = NO_QUOTAS) -> Store:
-        """Build the view of ``tenant``."""
+        """Create the view of ``tenant``."""
         return cls(redis, Keyspace(tenant), quotas)
 
     @cached_property
@@ -48,12 +48,12 @@ class Store:
 
     @cached_property
     def uploads(self) -> UploadStore:
-        """Records of the files that became batches."""
+        """Records of uploaded files."""
         return UploadStore(self.redis, self.keys)
 
     @cached_property
     def maps(self) -> MapStore:
-        """The maps, one by one."""
+        """The maps."""
         return MapStore(self.redis, self.keys)
 
     @cached_property
@@ -63,7 +63,7 @@ class Store:
 
     @cached_property
     def listing(self) -> Listing:
-        """The maps as a list."""
+        """The list of maps."""
         return Listing(self.redis, self.keys)
 
     @cached_property
@@ -73,17 +73,17 @@ class Store:
 
     @cached_property
     def runs(self) -> RunStore:
-        """The runs of the jobs."""
+        """The runs of jobs."""
         return RunStore(self.redis, self.keys)
 
     @cached_property
     def places(self) -> Places:
-        """The places for jobs that have not ended."""
+        """The places for unfinished jobs."""
         return Places(self.redis, self.keys, self.quotas)
 
     @cached_property
     def monitors(self) -> Definitions:
-        """The monitors' definitions."""
+        """The definitions of monitors."""
         return Definitions(self.redis, self.keys, self.quotas)
 
     @cached_property
@@ -93,12 +93,12 @@ class Store:
 
     @cached_property
     def charges(self) -> Charges:
-        """What has been taken of the quotas."""
+        """The usage of quotas."""
         return Charges(self.redis, self.keys, self.quotas)
 
 
 def map_record(map_id: str, spec: FitSpec, fitted: CalibrationMap, batch: Batch) -> MapRecord:
-    """The record of a map fitted as ``spec`` says to ``batch``; storing it gives it its version."""
+    """The record of a map fitted to ``batch`` according to ``spec``; storing it assigns its version."""
     seen = in_sample(batch, fitted)
     return MapRecord(
         id=map_id,
@@ -125,7 +125,7 @@ def map_record(map_id: str, spec: FitSpec, fitted: CalibrationMap, batch: Batch)
 
 
 def imported_record(map_id: str, options: ImportOptions, fitted: CalibrationMap, *, who: str | None) -> MapRecord:
-    """The record of a map read from a document, of whose fit nothing else is known."""
+    """The record of an imported map, without information about its fit."""
     return MapRecord(
         id=map_id,
         name=options.name,

@@ -12,7 +12,7 @@ Result = TypeVar("Result")
 
 
 def transact(redis: Redis, write: Callable[[Pipeline], Result], *keys: str) -> Result:
-    """Run ``write`` until no other client touched ``keys`` between its reads and its writes.
+    """Run ``write`` until no other client changes ``keys`` between its reads and its writes.
 
     ``write`` reads from the pipeline, then calls ``multi`` and queues its writes.
     """

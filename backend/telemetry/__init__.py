@@ -1,1 +1,1 @@
-"""Log lines and traces of running work. Ids, counts and seconds; never a value of a batch."""
+"""Log lines and traces. They contain ids, counts and durations, never values of a batch."""

@@ -1,4 +1,4 @@
-"""Log lines: one record a line, as JSON or as text, whatever a record holds."""
+"""Log lines: one per record, as JSON or text."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from backend.telemetry.observed import current
 LEVELS = ("debug", "info", "warning", "error")
 FORMATS = ("auto", "json", "text")
 
-#: The attribute of a record that holds its fields.
+#: The attribute of a record with its structured fields.
 FIELDS = "fields"
 Fields: TypeAlias = Mapping[str, str | int | float | None]
 _NO_FIELDS: Fields = MappingProxyType({})
 _JSON = orjson.OPT_APPEND_NEWLINE | orjson.OPT_UTC_Z
 
 _Raised: TypeAlias = tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None] | None
-#: What needs quotes in a line of text: spaces, quotes, equals signs and all that could begin a line of its own.
+#: Values that need no quotes in a text line: no spaces, quotes, equals signs or control characters.
 _PLAIN = re.compile(r"[!#-<>-\[\]-~]+", re.ASCII)
 _UNPRINTABLE = re.compile(r"[^ -~]")
-#: Errors whose messages are the system's or the store's, never made from a batch.
+#: Errors whose messages come from the system or the store, never from a batch.
 _SHOWN_IN_FULL = (OSError, ImportError)
 _PACKAGES_SHOWN_IN_FULL = ("redis.", "backend.store.")
 
@@ -40,15 +40,15 @@ def configure(level: str, form: str) -> None:
     """Write the records of the whole process to standard error; ``auto`` is text on a terminal, else JSON."""
     if form == "auto":
         form = "text" if sys.stderr.isatty() else "json"
-    # No line shows these, so they are not collected.
+    # No line shows these values, so they are not collected.
     logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
     if sys.version_info >= (3, 12):
         logging.logAsyncioTasks = False
     logging.basicConfig(level=level.upper(), handlers=[ToFile(sys.stderr.fileno(), form)], force=True)
 
 
-def tell(log: logging.Logger, level: int, message: str, fields: Fields) -> None:
-    """Write a record with fields; without a search for the calling line, which is half the cost of one."""
+def log_event(log: logging.Logger, level: int, message: str, fields: Fields) -> None:
+    """Write a record with fields; skips the search for the calling line, which is half the cost of a record."""
     if log.isEnabledFor(level):
         record = logging.LogRecord(log.name, level, "", 0, message, None, None)
         setattr(record, FIELDS, fields)
@@ -56,7 +56,7 @@ def tell(log: logging.Logger, level: int, message: str, fields: Fields) -> None:
 
 
 class ToFile(logging.Handler):
-    """Writes each line whole, at once: the lines of processes that share a file do not mix."""
+    """Writes each line with a single call, so that lines of processes that share a file do not mix."""
 
     def __init__(self, file: int, form: str) -> None:
         super().__init__()
@@ -64,33 +64,33 @@ class ToFile(logging.Handler):
         self._line = json_line if form == "json" else text_line
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write a record's line; a reader that is gone stops nothing."""
+        """Write the line of a record; errors of the reader are ignored."""
         try:
             line = self._line(record)
             while line:
                 line = line[os.write(self._file, line) :]
-        except Exception:  # as every handler of the standard library: logging never fails its caller
+        except Exception:  # like the handlers of the standard library: logging never fails its caller
             self.handleError(record)
 
 
 def json_line(record: logging.LogRecord) -> bytes:
-    """One JSON object, without the fields that have no value."""
+    """One JSON object, without fields that are None."""
     line = {
         "time": datetime.fromtimestamp(record.created, UTC),
         "level": record.levelname.lower(),
         "logger": record.name,
         "message": record.getMessage(),
     } | _fields_of(record)
-    with contextlib.suppress(TypeError):  # of half characters, which UTF-8 cannot write
+    with contextlib.suppress(TypeError):  # lone surrogates, which UTF-8 cannot encode
         encoded = orjson.dumps(line, option=_JSON)
         if encoded.isascii():
             return encoded
-    # Escaped: some readers end a line at more characters than one.
+    # Escaped, because some readers also split lines at other characters.
     return json.dumps(line, default=str, separators=(",", ":")).encode() + b"\n"
 
 
 def text_line(record: logging.LogRecord) -> bytes:
-    """Time, level, logger and message, then ``name=value`` for each field; what a terminal would obey is escaped."""
+    """Time, level, logger and message, then ``name=value`` per field; control characters are escaped."""
     moment = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
     message = _UNPRINTABLE.sub(_escaped, record.getMessage())
     fields = "".join(f" {name}={_value(value)}" for name, value in _fields_of(record).items())
@@ -98,7 +98,7 @@ def text_line(record: logging.LogRecord) -> bytes:
 
 
 def _fields_of(record: logging.LogRecord) -> dict[str, str | int | float]:
-    """The fields of a record, those of the work under way, and what was raised."""
+    """The fields of a record and of the current request or task, and its exception."""
     fields: Fields = getattr(record, FIELDS, _NO_FIELDS)
     shown = {name: value for name, value in fields.items() if value is not None}
     observed = current()
@@ -113,9 +113,9 @@ def _fields_of(record: logging.LogRecord) -> dict[str, str | int | float]:
 
 
 def raised(info: _Raised) -> str:
-    """The frames and the type of an error, and its message only where it cannot hold a caller's data.
+    """The frames and type of an exception, and its message only if it cannot contain a caller's data.
 
-    Libraries repeat the value that they refuse: "could not convert string to float: '0.25'".
+    Many libraries repeat the invalid value: "could not convert string to float: '0.25'".
     """
     kind, error, trace = (None, None, None) if info is None else info
     if kind is None or error is None:

@@ -16,35 +16,35 @@ from typing import ParamSpec, Protocol, TypeVar
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
 
-#: An attribute of a span: a name or a count.
+#: An attribute of a span.
 Attribute = str | int | float
 
 
 class Tracer(Protocol):
-    """Where spans are sent; there is one only if traces are configured."""
+    """Creates spans; exists only if tracing is configured."""
 
     def span(self, name: str, attributes: Mapping[str, Attribute] | None = None) -> AbstractContextManager[object]:
-        """A part of the work under way, while the context is open."""
+        """A span of the current work, while the context is open."""
 
     def past(self, name: str, began: int, ended: int) -> None:
-        """A part that is over already; the moments are nanoseconds since 1970."""
+        """A span in the past; times are nanoseconds since 1970."""
 
     def carrier(self) -> dict[str, str]:
-        """The headers by which another process continues the trace."""
+        """Headers with which another process continues the trace."""
 
 
 @dataclass(slots=True)
 class Observed:
-    """What is noted of one request or task while it runs."""
+    """What is recorded about one request or task while it runs."""
 
     request_id: str | None = None
     trace_id: str | None = None
     n: int | None = None
     n_classes: int | None = None
     tracer: Tracer | None = None
-    #: The header of a trace that is only passed on.
+    #: The trace header of a caller, passed on if there is no tracer.
     traceparent: str | None = None
-    #: When the last byte of the body was read, nanoseconds since 1970.
+    #: When the last byte of the body was read, in nanoseconds since 1970.
     body_read: int | None = None
 
 
@@ -52,22 +52,22 @@ _current: ContextVar[Observed | None] = ContextVar("calibrant-observed", default
 
 
 def current() -> Observed | None:
-    """The request or task under way in this context; threads that it hands work to see it too."""
+    """The current request or task of this context; threads that it starts inherit it."""
     return _current.get()
 
 
 def enter(observed: Observed) -> Token[Observed | None]:
-    """Make ``observed`` the current one, until ``leave``."""
+    """Make ``observed`` current until ``leave``."""
     return _current.set(observed)
 
 
 def leave(token: Token[Observed | None]) -> None:
-    """Make what was current before ``enter`` current again."""
+    """Restore what was current before ``enter``."""
     _current.reset(token)
 
 
 def note_rows(shape: tuple[int, ...]) -> None:
-    """Note the shape of the predictions that are worked on, (n,) or (n, K)."""
+    """Record the shape of the predictions, (n,) or (n, K)."""
     observed = _current.get()
     if observed is not None and shape:
         observed.n = shape[0]
@@ -75,7 +75,7 @@ def note_rows(shape: tuple[int, ...]) -> None:
 
 
 def span(name: str, **attributes: Attribute) -> AbstractContextManager[object]:
-    """A part of the work under way, in its trace; nothing where there is none."""
+    """A span of the current work; a null context if there is no trace."""
     observed = _current.get()
     if observed is None or observed.tracer is None:
         return contextlib.nullcontext()
@@ -83,7 +83,7 @@ def span(name: str, **attributes: Attribute) -> AbstractContextManager[object]:
 
 
 def _parsed() -> None:
-    """Say that the body is parsed: since its last byte was read, the request did nothing else."""
+    """Record the time since the last byte of the body as the span ``parse``."""
     observed = _current.get()
     if observed is not None and observed.tracer is not None and observed.body_read is not None:
         observed.tracer.past("parse", observed.body_read, time.time_ns())
@@ -91,7 +91,7 @@ def _parsed() -> None:
 
 
 def traced(name: str) -> Callable[[Callable[Parameters, Result]], Callable[Parameters, Result]]:
-    """Make each call of a function a span; in a request, what came before it was parsing."""
+    """Decorate a function so that each call is a span; in a request, the time before it counts as parsing."""
 
     def decorate(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
         @functools.wraps(function)
@@ -109,7 +109,7 @@ def traced(name: str) -> Callable[[Callable[Parameters, Result]], Callable[Param
 
 
 def carried() -> dict[str, str]:
-    """What a job remembers of the request that queued it: its id, and its trace where it has one."""
+    """What a job stores about its request: the request id, and the trace if there is one."""
     observed = _current.get()
     if observed is None:
         return {}
@@ -118,25 +118,25 @@ def carried() -> dict[str, str]:
     return {name: value for name, value in known.items() if value is not None} | carrier
 
 
-# --- Numbers counted by size, as a histogram of Prometheus holds them
+# --- Histograms in the form of Prometheus
 
 
 class Spread:
-    """How many numbers fell into each bucket, and their sum. ``ends`` are the buckets' upper ends, with them."""
+    """A histogram: counts per bucket and a sum. ``ends`` are the inclusive upper bounds of the buckets."""
 
     __slots__ = ("counts", "ends", "total")
 
     def __init__(self, ends: Sequence[float]) -> None:
         self.ends = ends
-        #: A bucket an end, and one for what is larger than all.
+        #: One bucket per bound, and one for larger values.
         self.counts = [0] * (len(ends) + 1)
         self.total = 0.0
 
     def add(self, value: float) -> None:
-        """Count a number."""
+        """Count a value."""
         self.counts[bisect_left(self.ends, value)] += 1
         self.total += value
 
     def cumulative(self) -> list[tuple[str, float]]:
-        """Each end with the numbers up to it, as Prometheus writes them."""
+        """Each bound with the cumulative count, as Prometheus expects."""
         return list(zip([*map(str, self.ends), "+Inf"], accumulate(self.counts), strict=True))

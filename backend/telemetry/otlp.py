@@ -1,4 +1,4 @@
-"""Traces by OpenTelemetry, sent over OTLP on HTTP. The one module that imports it."""
+"""OpenTelemetry traces over OTLP/HTTP. The only module that imports OpenTelemetry."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 from backend.telemetry.observed import Attribute
 
 _VERSION = importlib.metadata.version("calibrant")
-#: The path of spans below a collector's address.
+#: The path for spans below the address of a collector.
 _TRACES_PATH = "/v1/traces"
-#: Seconds that a collector may take to answer, unless one of these variables is set: it must not hold up a worker.
+#: Timeout of an export in seconds, unless one of these variables is set; a slow collector must not block a worker.
 _EXPORT_SECONDS = 2.0
 _TIMEOUTS = {"OTEL_EXPORTER_OTLP_TIMEOUT", "OTEL_EXPORTER_OTLP_TRACES_TIMEOUT"}
 
@@ -35,20 +35,20 @@ class Root:
 
     @property
     def trace_id(self) -> str:
-        """Its trace's id, 32 hexadecimal digits."""
+        """The id of the trace, 32 hexadecimal digits."""
         return trace.format_trace_id(self._span.get_span_context().trace_id)
 
     def describe(self, name: str, attributes: Mapping[str, Attribute | None], *, failed: bool) -> None:
-        """Set the span's name and attributes at its end, and whether it failed."""
+        """Set the name, the attributes and the status of the span at its end."""
         self._span.update_name(name)
         self._span.set_attributes({key: value for key, value in attributes.items() if value is not None})
         if failed:
-            # Without a description: an error's message may hold the caller's data.
+            # Without a description, because the message of an error may contain data of the caller.
             self._span.set_status(StatusCode.ERROR)
 
 
 class OtlpTracer:
-    """Spans of one process."""
+    """The tracer of one process."""
 
     def __init__(self, provider: TracerProvider) -> None:
         self._provider = provider
@@ -56,27 +56,27 @@ class OtlpTracer:
 
     @classmethod
     def to(cls, endpoint: str | None, service: str) -> OtlpTracer:
-        """Send to the collector at ``endpoint``, or at the one that the standard's variables name.
+        """Send spans to the collector at ``endpoint``, or to the one in the standard OpenTelemetry variables.
 
-        The standard's variables for the service's name and attributes, headers and sampling hold as well.
+        The standard variables for service name, resource attributes, headers and sampling also apply.
         """
         url = None if endpoint is None else endpoint.rstrip("/") + _TRACES_PATH
         resource = Resource.create({SERVICE_VERSION: _VERSION})
         if str(resource.attributes[SERVICE_NAME]).startswith("unknown_service"):
             resource = resource.merge(Resource({SERVICE_NAME: service}))
-        # No atexit: a forked task ends without it, and the API closes its tracer itself.
+        # No atexit handler: a forked task ends without it, and the API closes its tracer itself.
         provider = TracerProvider(resource=resource, shutdown_on_exit=False)
         seconds = None if _TIMEOUTS & os.environ.keys() else _EXPORT_SECONDS
         provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(endpoint=url, timeout=seconds)))
         return cls(provider)
 
     def close(self) -> None:
-        """Send what is left."""
+        """Send the remaining spans."""
         self._provider.shutdown()
 
     @contextlib.contextmanager
     def root(self, name: str, carrier: Mapping[str, str], *, serves: bool) -> Iterator[Root]:
-        """The span of a request that is served, or of a task that is taken from a queue, in its caller's trace."""
+        """The span of a served request or of a queued task, as part of its caller's trace."""
         kind = SpanKind.SERVER if serves else SpanKind.CONSUMER
         with self._tracer.start_as_current_span(
             name, _CONTEXT.extract(carrier), kind, record_exception=False, set_status_on_exception=False
@@ -85,7 +85,7 @@ class OtlpTracer:
 
     @contextlib.contextmanager
     def span(self, name: str, attributes: Mapping[str, Attribute] | None = None) -> Iterator[None]:
-        """A part of the work under way."""
+        """A span of the current work."""
         with self._tracer.start_as_current_span(
             name, attributes=attributes, record_exception=False, set_status_on_exception=False
         ) as span:
@@ -97,11 +97,11 @@ class OtlpTracer:
                 raise
 
     def past(self, name: str, began: int, ended: int) -> None:
-        """A part that is over already."""
+        """A span in the past."""
         self._tracer.start_span(name, start_time=began).end(ended)
 
     def carrier(self) -> dict[str, str]:
-        """The headers of the span under way."""
+        """The headers of the current span."""
         carrier: dict[str, str] = {}
         _CONTEXT.inject(carrier)
         return carrier

@@ -1,4 +1,4 @@
-"""Traces: whether they are on, and the W3C Trace Context header."""
+"""Tracing: whether it is enabled, and the W3C Trace Context header."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ if TYPE_CHECKING:
     from backend.telemetry.otlp import OtlpTracer
 
 
-# --- Whether traces are on, and the tracer
+# --- Whether tracing is enabled, and the tracer
 
-#: The standard's own variables that name a collector.
+#: Standard variables that name a collector.
 _STANDARD = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
 
 
 class MissingTelemetry(Exception):
-    """Traces are configured, but the packages that send them are not installed."""
+    """Tracing is configured, but its packages are not installed."""
 
 
-def are_asked_for(endpoint: str | None, environment: Mapping[str, str]) -> bool:
-    """Whether a setting or a standard variable names a collector, and none turns traces off."""
+def is_configured(endpoint: str | None, environment: Mapping[str, str]) -> bool:
+    """Whether a setting or standard variable names a collector, and none disables tracing."""
     if environment.get("OTEL_SDK_DISABLED", "").lower() == "true":
         return False
     if environment.get("OTEL_TRACES_EXPORTER", "otlp") == "none":
@@ -30,21 +30,23 @@ def are_asked_for(endpoint: str | None, environment: Mapping[str, str]) -> bool:
 
 
 def check_telemetry(endpoint: str | None, environment: Mapping[str, str]) -> bool:
-    """Whether traces are configured; imports what sends them, so that a fork has it.
+    """Whether tracing is enabled; imports its packages, so that forks have them.
 
     Raises ``MissingTelemetry`` without the extra ``telemetry``.
     """
-    if not are_asked_for(endpoint, environment):
+    if not is_configured(endpoint, environment):
         return False
     try:
         import backend.telemetry.otlp  # noqa: F401
     except ModuleNotFoundError as error:
-        raise MissingTelemetry("traces need the extra telemetry: pip install 'calibrant-server[telemetry]'") from error
+        raise MissingTelemetry(
+            "tracing needs the extra telemetry: pip install 'calibrant-server[telemetry]'"
+        ) from error
     return True
 
 
 def open_tracer(service: str, endpoint: str | None, environment: Mapping[str, str]) -> OtlpTracer | None:
-    """A tracer that sends spans to the configured collector; None, and nothing imported, if there is none.
+    """A tracer that sends spans to the configured collector; None, without any import, if there is none.
 
     Raises ``MissingTelemetry`` without the extra ``telemetry``.
     """
@@ -61,12 +63,12 @@ _FORM = re.compile(r"([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-
 
 
 def trace_id_of(traceparent: str) -> str | None:
-    """The trace's id, 32 lower-case hexadecimal digits; None for a header that the recommendation refuses."""
+    """The trace id, 32 lower-case hexadecimal digits; None for an invalid header."""
     found = _FORM.fullmatch(traceparent)
     if found is None:
         return None
     version, trace, parent, _, more = found.groups()
-    # Later versions may say more; version 0 may not, and ff is no version. Ids of zeros name nothing.
+    # Later versions may have more fields, version 0 may not, and ff is invalid. Ids of zeros are invalid.
     if version == "ff" or (version == "00" and more is not None) or not int(trace, 16) or not int(parent, 16):
         return None
     return trace

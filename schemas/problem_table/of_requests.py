@@ -1,4 +1,4 @@
-"""Problems of a request itself: who sends it, where it goes, how its body is written."""
+"""Problems of the request itself: authentication, routing, headers and the format of the body."""
 
 from __future__ import annotations
 
@@ -8,179 +8,182 @@ OF_REQUESTS = {
     "bad-request": Row(
         400,
         "The request cannot be read",
-        "The request breaks the rules of HTTP, or its body broke off before its end.",
-        "Send it anew, with an HTTP library rather than by hand.",
+        "The request is not valid HTTP, or the connection closed before the body was complete.",
+        "Send the request again with an HTTP library.",
     ),
     "malformed-json": Row(
         400,
-        "The body is not JSON",
-        "The body is no JSON text: NaN, Infinity, comments and a comma before a closing bracket are not JSON.",
-        "Look at the byte that the detail names. Leave rows without a prediction out, or send a binary format.",
+        "The body is not valid JSON",
+        "The body is not valid JSON. NaN, Infinity, comments and trailing commas are not part of JSON.",
+        "Check the body at the byte that the detail names. Leave out rows without a prediction, or send "
+        "a binary format.",
     ),
     "malformed-npz": Row(
         400,
         "The body is not an NPZ archive of plain arrays",
-        "The archive is damaged, compressed by another method than deflate, or holds something else than "
-        "arrays of plain numbers (and of text, for `groups`) under the names of fields.",
-        "Write it with `numpy.savez`, its arrays named as the fields, and send the options in the query.",
+        "The archive is damaged, uses a compression method other than deflate, or contains something other than "
+        "numeric arrays (or an array of strings for `groups`) named after the fields.",
+        "Write the archive with `numpy.savez`, name the arrays after the fields, and send the options in the query.",
     ),
     "malformed-npy": Row(
         400,
-        "The body is not one .npy array of plain numbers",
-        "The bytes are not what `numpy.save` writes, are cut off, or hold objects.",
-        "Save the predictions alone with `numpy.save` and `allow_pickle=False`.",
+        "The body is not a numeric .npy array",
+        "The body was not written by `numpy.save`, is truncated, or contains Python objects.",
+        "Save only the predictions, with `numpy.save` and `allow_pickle=False`.",
     ),
     "malformed-arrow": Row(
         400,
-        "The body is not an Arrow IPC stream that can be read",
-        "The bytes are the Arrow file format, are cut off, or are damaged.",
+        "The body is not a readable Arrow IPC stream",
+        "The body is in the Arrow file format instead of the stream format, is truncated, or is damaged.",
         "Write the table with `pyarrow.ipc.new_stream`.",
     ),
     "malformed-parquet": Row(
         400,
-        "The body is not a Parquet file that can be read",
-        "The bytes are cut off or damaged, or a column is encoded in a way that could unpack without bound.",
-        "Write the table with `pyarrow.parquet.write_table` and its defaults.",
+        "The body is not a readable Parquet file",
+        "The file is truncated or damaged, or a column uses an encoding whose unpacked size cannot be bounded.",
+        "Write the table with `pyarrow.parquet.write_table` and its default options.",
     ),
     "malformed-csv": Row(
         400,
-        "The body is not CSV that can be read",
-        "The text is not UTF-8, has no header, or a row has another number of cells than the header.",
-        "Send UTF-8 with a header row and as many cells in the row named.",
+        "The body is not readable CSV",
+        "The text is not UTF-8, the header is missing, or a row and the header have different numbers of cells.",
+        "Send UTF-8 text with a header, and give the row that the detail names as many cells as the header.",
     ),
     "malformed-encoding": Row(
         400,
-        "The body is not what its Content-Encoding says",
-        "The compressed bytes are damaged, cut off, or of another encoding than the header says.",
-        "Compress the whole body once and name that encoding, or send it as it is.",
+        "The body does not match its Content-Encoding",
+        "The compressed body is damaged or truncated, or is compressed with another encoding than the header names.",
+        "Compress the whole body once and name that encoding, or send the body uncompressed.",
     ),
     "unauthorized": Row(
         401,
-        "An API key is needed",
-        "The service runs with API keys, and the request brought none, or none that is known.",
-        "Send the header `Authorization: Bearer KEY` with a key that the service's operator gave you.",
+        "An API key is required",
+        "The service requires API keys, and the request has no key or an unknown one.",
+        "Send the header `Authorization: Bearer KEY` with a key from the operator of the service.",
     ),
     "foreign-origin": Row(
         403,
-        "Only this machine is served",
-        "The service runs without API keys, so it serves this machine alone, and the request named another host, "
-        "or came from a web page of another origin.",
-        "Call it as 127.0.0.1, localhost or [::1], or run it with API keys.",
+        "Only local requests are allowed",
+        "Without API keys the service accepts requests from this machine only. The request named another host, or came "
+        "from a web page of another origin.",
+        "Use 127.0.0.1, localhost or [::1] as the host, or run the service with API keys.",
     ),
     "forged-request": Row(
         403,
-        "The request did not come from the page",
-        "It was sent with the cookie of the web page, or to one of its forms, from another origin or without the "
+        "The request did not come from the web page",
+        "The request used the cookie of the web page or one of its forms, but came from another origin or without the "
         "page's token.",
-        "Load the page again and repeat. A program sends an API key in `Authorization` instead.",
+        "Reload the page and try again. A program sends an API key in the `Authorization` header instead.",
     ),
     "forbidden": Row(
         403,
-        "The API key may not do this",
-        "The key is live, but its scope does not hold this call: read for calls that store nothing to last, write for "
-        "the others, admin for the service's own figures.",
-        "Send a key with the scope that the detail names.",
+        "The API key lacks the required scope",
+        "The key is valid, but its scope does not include this operation. The scope `read` covers operations that "
+        "store nothing permanently, `write` all others, and `admin` the metrics of the service.",
+        "Use a key with the scope that the detail names.",
     ),
     "not-found": Row(
         404,
-        "There is nothing here",
-        "No call of the service has this path.",
-        "Compare the path with the table of calls; an id in it is not empty and holds no slash.",
+        "Not found",
+        "The service has no endpoint at this path.",
+        "Compare the path with the API reference. An id in a path must not be empty or contain a slash.",
     ),
     "no-bins": Row(
         404,
         "The map has no diagram",
-        "The map was imported, or fitted by an early version: its document is complete, but of the rows of its fit "
-        "nothing is known that could be drawn.",
-        "Draw it on rows of your own: `POST /diagrams` with `map`.",
+        "The map was imported, or fitted by a version that did not store bins. It can be applied, but the bins of the "
+        "rows that it was fitted to are not available.",
+        "Draw a diagram of other rows: `POST /diagrams` with `map`.",
     ),
     "method-not-allowed": Row(
         405,
-        "This method is not allowed here",
-        "The path exists, but not for this HTTP method.",
-        "Use one of the methods in the answer's `Allow` header.",
+        "Method not allowed",
+        "The path exists, but does not support this HTTP method.",
+        "Use one of the methods in the `Allow` header of the response.",
     ),
     "not-acceptable": Row(
         406,
-        "No accepted type can be answered",
-        "The `Accept` header names none of the types in which this call answers.",
-        "Accept `application/json`, or one of the types named in the detail.",
+        "Not acceptable",
+        "This endpoint supports none of the types in the `Accept` header.",
+        "Accept `application/json`, or one of the types that the detail names.",
     ),
     "request-timeout": Row(
         408,
-        "The request did not come in time",
-        "The head of the request was not complete after ten seconds, its body was not complete at its deadline, or the "
-        "body arrived more slowly than `--min-upload-rate` allows.",
-        "Send it faster, or in parts that are appended to a batch.",
+        "The request took too long to arrive",
+        "The headers were not complete after ten seconds, the body was not complete at its deadline, or the body "
+        "arrived more slowly than `--min-upload-rate` allows.",
+        "Send the request faster, or append the rows to a batch in several requests.",
     ),
     "url-too-long": Row(
         414,
         "The URL is too long",
-        "The URL has more bytes than the service reads.",
+        "The URL is longer than the service accepts.",
         "Send the options in a JSON body, or the rows in the body instead of the query.",
     ),
     "headers-too-large": Row(
         431,
         "The headers are too large",
-        "The headers or trailers of the request are too many or have too many bytes, or its chunk extensions have.",
-        "Send fewer or shorter headers; a browser may hold old cookies of this host.",
+        "The request has too many headers or trailers, or they or its chunk extensions are too long.",
+        "Send fewer or shorter headers. In a browser, delete old cookies of this host.",
     ),
     "idempotency-conflict": Row(
         409,
-        "The idempotency key is another request's",
-        "An idempotency key was sent again with another method, path, query, content type or body.",
-        "Make a new key for every new request; send a request again as it was.",
+        "The idempotency key belongs to another request",
+        "The idempotency key was already used with another method, path, query, content type or body.",
+        "Use a new key for each new request, and repeat a request unchanged.",
     ),
     "idempotency-in-progress": Row(
         409,
-        "The first request is still at work",
-        "An idempotency key was sent again before its first request was answered.",
-        "Send it again after the seconds of `Retry-After`.",
+        "The first request is still in progress",
+        "A request with this idempotency key is still being processed.",
+        "Repeat the request after the number of seconds in `Retry-After`.",
     ),
     "precondition-failed": Row(
         412,
-        "The precondition does not hold",
-        "The `If-Match` names another state than the present one, or `If-None-Match: *` met something that exists.",
-        "Read the present state with its `ETag`, decide again, and send that `ETag` in `If-Match`.",
+        "The precondition failed",
+        "The value of `If-Match` does not match the current state, or `If-None-Match: *` was sent and it exists.",
+        "Read the current state and its `ETag`, then send that `ETag` in `If-Match`.",
     ),
     "too-large": Row(
         413,
         "The body is too large",
-        "The body, what it unpacks to, or the number of its JSON values is larger than the service's limit.",
-        "Send fewer rows at once, or numbers of a narrower type. The limit of JSON values does not hold for the binary "
-        "formats NPZ, Arrow and Parquet. Or have the operator raise `--max-body-bytes`, `--max-unpacked-bytes` or "
+        "The body, its unpacked size or its number of JSON values exceeds a limit of the service.",
+        "Send fewer rows per request, or a narrower number type. The limit on JSON values does not apply to the binary "
+        "formats NPZ, Arrow and Parquet. The operator can raise `--max-body-bytes`, `--max-unpacked-bytes` and "
         "`--max-json-values`.",
     ),
     "unsupported-media-type": Row(
         415,
         "Unsupported content type",
-        "The `Content-Type` is missing, or is none that the service reads.",
-        "Name the body's content type exactly; the detail lists those that are read.",
+        "The `Content-Type` header is missing or names a type that the service does not support.",
+        "Set `Content-Type` to one of the types that the detail lists.",
     ),
     "invalid-field": Row(
         422,
         "A field is missing, unknown or invalid",
-        "A field is missing, is not one of this call, has the wrong type, is outside its range or contradicts another.",
-        "Mend the field that the first of `errors` points to; the OpenAPI document tells every field's type and range.",
+        "A required field is missing, or a field is unknown, has the wrong type, is out of range or contradicts "
+        "another field.",
+        "Correct the field that the first entry of `errors` points to. The OpenAPI document gives the type and range "
+        "of every field.",
     ),
     "hook-refused": Row(
         422,
-        "A webhook is refused",
-        "The URL of a hook is not https, holds a user or a password, is written in an odd way, or leads to a host or "
-        "an address that the service's settings `webhook_hosts` and `webhook_private_addresses` do not admit; or its "
-        "secret is none, or two hooks have one name.",
-        "Mend the field that the first of `errors` points to, or have the operator admit the host.",
+        "A webhook is not allowed",
+        "The URL of a hook does not use https, contains a user name or password, is not in its standard form, or leads "
+        "to a host or address that the settings `webhook_hosts` and `webhook_private_addresses` do not allow; or the "
+        "secret of a hook is invalid; or two hooks have the same name.",
+        "Correct the field that the first entry of `errors` points to, or ask the operator to allow the host.",
     ),
     "invalid-cursor": Row(
         422,
         "The cursor is invalid",
-        "The cursor of a list is none that a page gave.",
-        "Send the `next` of the page before as it is, or begin without a cursor.",
+        "The cursor was not issued by a page of this list.",
+        "Send the `next` value of the previous page unchanged, or start without a cursor.",
     ),
     "rate-limited": Row(
         429,
         "Too many requests",
-        "The API key has sent all requests that it may send in this minute.",
-        "Wait for the seconds of `Retry-After`; send larger batches, or have the key's limit raised.",
+        "The API key has reached its number of requests for this minute.",
+        "Wait for the number of seconds in `Retry-After`. Send larger batches, or ask the operator for a higher limit.",
     ),
 }

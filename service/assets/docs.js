@@ -1,4 +1,4 @@
-// Swagger UI on this service's own document; nothing is fetched from elsewhere.
+// Swagger UI for the OpenAPI document of this service.
 SwaggerUIBundle({
   url: "openapi.json",
   dom_id: "#swagger-ui",

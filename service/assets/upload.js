@@ -1,5 +1,5 @@
 "use strict";
-// What a browser alone can tell of a file: that it is too large, before it is sent, and how much of it has been sent.
+// Checks the size of a file before it is sent, and shows the upload progress.
 const form = document.getElementById("upload");
 const file = document.getElementById("file");
 const sent = document.getElementById("sent");
@@ -17,7 +17,7 @@ form.addEventListener("htmx:beforeRequest", (event) => {
   const most = Number(form.dataset.maxBytes);
   if (file.files.length && file.files[0].size > most) {
     event.preventDefault();
-    show(`the file may have at most ${most.toLocaleString("en")} bytes, which is the limit of this service`);
+    show(`The file may have at most ${most.toLocaleString("en")} bytes, the limit of this service.`);
     return;
   }
   file.removeAttribute("aria-invalid");
@@ -29,16 +29,16 @@ form.addEventListener("htmx:xhr:progress", (event) => {
   if (event.detail.lengthComputable) {
     sent.value = event.detail.loaded / event.detail.total;
     if (sent.value === 1) {
-      waiting.textContent = "Reading and measuring it";
+      waiting.textContent = "Evaluating the file";
     }
   }
 });
-form.addEventListener("htmx:sendError", () => show("the file could not be sent: the service cannot be reached"));
+form.addEventListener("htmx:sendError", () => show("The file could not be sent: the service cannot be reached."));
 form.addEventListener("htmx:afterRequest", (event) => {
   sent.hidden = true;
   waiting.textContent = event.detail.successful ? "Opening the report" : "";
 });
-// Until it has settled, what was swapped in has the attributes of what it took the place of.
+// Before htmx has settled, replaced elements still have the attributes of the elements that they replace.
 document.addEventListener("htmx:afterSettle", () => {
   if (document.getElementById("file-hint").classList.contains("error")) {
     file.setAttribute("aria-invalid", "true");

@@ -1,5 +1,5 @@
 "use strict";
-// Every request that htmx sends carries the page's token; without scripts a hidden field of the form does.
+// Adds the CSRF token to every htmx request; without scripts, a hidden field of the form contains it.
 document.addEventListener("htmx:configRequest", (event) => {
   const token = document.querySelector('meta[name="csrf-token"]');
   if (token) {

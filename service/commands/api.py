@@ -1,4 +1,4 @@
-"""``calibrant api``: the API alone, with a flag for each of its settings."""
+"""``calibrant api``: run only the API, with one flag for each setting."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from backend.command_options import (
 )
 from service.settings import Setting, all_settings
 
-Host = Annotated[str, option("--host", "Address to listen on; any but loopback needs an API key.")]
+Host = Annotated[str, option("--host", "Address to listen on; a non-loopback address needs an API key.")]
 Port = Annotated[int, option("--port", "Port to listen on; 0 for a free one.")]
 Socket = Annotated[int | None, typer.Option("--socket-fd", hidden=True)]
 
 
 def with_settings(command: Callable[..., None]) -> Callable[..., None]:
-    """The command with a flag for every setting; they reach its ``settings`` argument as a dictionary.
+    """Add a flag for every setting to a command, which receives them as the dictionary ``settings``.
 
-    typer reads a command's flags from its signature, so one is written here.
+    typer reads the flags of a command from its signature, so this function creates one.
     """
     own = inspect.signature(command, eval_str=True).parameters
     settings = list(all_settings())
@@ -74,9 +74,9 @@ def api(
     log_format: LogFormat = "auto",
     socket_fd: Socket = None,
 ) -> None:
-    """Run the API alone, on a Redis that is there already."""
+    """Run only the API, with an existing Redis."""
     start_log(log_level, log_format)
-    gc.disable()  # while modules load, which makes no garbage; a tenth of the time until the API is ready
+    gc.disable()  # importing creates no garbage; saves a tenth of the start-up time
     from service.server import run_api
     from service.settings import Settings
 

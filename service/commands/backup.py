@@ -1,4 +1,4 @@
-"""``calibrant backup`` and ``calibrant restore``: all that a store keeps, as one file."""
+"""``calibrant backup`` and ``calibrant restore``: the contents of a store as one file."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from redis import Redis
 
 _STANDARD = Path("-")
-#: Seconds that the store may take to answer, with 64 MB of a batch at the most.
+#: Timeout in seconds for replies of the store, which may contain up to 64 MB of a batch.
 _PATIENCE = 60.0
-#: Kind of line -> singular and plural of what it holds; the other kinds belong to these.
+#: Kind of line -> singular and plural of its content; the other kinds are parts of these.
 _NOUNS = {
     "key": ("API key", "API keys"),
     "batch": ("batch", "batches"),
@@ -37,15 +37,16 @@ def backup(
     redis_url_file: RedisUrlFile = None,
     data: Data = DATA,
     batches: Annotated[
-        bool, typer.Option("--batches/--no-batches", help="Batches, and the jobs that wait or run and need them.")
+        bool,
+        typer.Option("--batches/--no-batches", help="Include batches, and the queued and running jobs that need them."),
     ] = True,
-    force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
 ) -> None:
-    """Write all that the store keeps to a file, while the service runs or not."""
+    """Write the contents of the store to a file; the service may keep running."""
     from backend.store.backup.contents import write_backup
 
     with (
-        _told(),
+        _reported(),
         _connected(store_url(redis_url, redis_url_file), data, new=False) as redis,
         _output(file, force) as out,
     ):
@@ -59,30 +60,30 @@ def restore(
     redis_url_file: RedisUrlFile = None,
     data: Data = DATA,
     merge: Annotated[
-        bool, typer.Option("--merge", help="Into a store that holds something, which all stays as it is.")
+        bool, typer.Option("--merge", help="Restore into a store that is not empty; existing data is kept unchanged.")
     ] = False,
 ) -> None:
-    """Write a backup into a store; jobs that had not ended are queued again."""
+    """Restore a backup into a store; jobs that had not ended are queued again."""
     from backend.store.backup.restoring import restore as write_into
     from backend.store.server.connection import check_durability
 
-    with _told(), _input(file) as source, _connected(store_url(redis_url, redis_url_file), data, new=True) as redis:
+    with _reported(), _input(file) as source, _connected(store_url(redis_url, redis_url_file), data, new=True) as redis:
         check_durability(redis)
         restored = write_into(redis, source, merge=merge)
     typer.echo(f"restored: {_counted(restored.written)}", err=True)
     if any(restored.left[kind] for kind in _NOUNS):
-        typer.echo(f"left out, as the store holds these or others in their place: {_counted(restored.left)}", err=True)
+        typer.echo(f"skipped because the store already has them: {_counted(restored.left)}", err=True)
 
 
 def _counted(counts: Mapping[str, int]) -> str:
-    """Numbers with their nouns."""
+    """The counts with their nouns."""
     counted = [f"{counts[kind]:,} {nouns[counts[kind] != 1]}" for kind, nouns in _NOUNS.items() if counts.get(kind)]
     return ", ".join(counted) or "nothing"
 
 
 @contextlib.contextmanager
 def _connected(redis_url: str | None, data: Path, *, new: bool) -> Iterator[Redis]:
-    """The store that is named, or the embedded one, which is made only where it may be ``new``."""
+    """Connect to the given store, or to the embedded one, which is created only if ``new``."""
     from backend.store.server.connection import connect
     from backend.store.server.embedded import store_of
 
@@ -105,14 +106,14 @@ def _output(file: Path, force: bool) -> Iterator[BinaryIO]:
             yield out
         return
     if sys.stdout.isatty():
-        raise OSError("a backup is no text; name a file, or send standard output on")
+        raise OSError("a backup is binary; give a file name, or redirect standard output")
     yield sys.stdout.buffer
     sys.stdout.buffer.flush()
 
 
 @contextlib.contextmanager
 def _input(file: Path) -> Iterator[BinaryIO]:
-    """The file; standard input as a copy, since a backup is read to its end before anything is written."""
+    """Open the file; standard input is copied, because a backup is validated completely before anything is written."""
     if file != _STANDARD:
         with file.open("rb") as source:
             yield source
@@ -123,17 +124,17 @@ def _input(file: Path) -> Iterator[BinaryIO]:
 
 
 @contextlib.contextmanager
-def _told() -> Iterator[None]:
-    """Tell what fails in a line."""
+def _reported() -> Iterator[None]:
+    """Report errors in one line."""
     from backend.store.errors import StorageError
-    from backend.store.server.connection import UNAVAILABLE, kind_of
+    from backend.store.server.connection import UNAVAILABLE, error_name
 
     try:
         yield
     except StorageError as error:
         raise typer.Exit(_failed(error.detail)) from error
     except UNAVAILABLE as error:
-        raise typer.Exit(_failed(f"the store cannot be reached ({kind_of(error)})")) from None
+        raise typer.Exit(_failed(f"the store cannot be reached ({error_name(error)})")) from None
     except OSError as error:
         raise typer.Exit(_failed(str(error))) from error
 

@@ -1,4 +1,4 @@
-"""``calibrant demo``: the whole job on two real classifiers, through HTTP alone."""
+"""``calibrant demo``: a complete workflow with two real classifiers, over HTTP."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from service.stack import stack
 
 METHODS = ("averaged", "pl3", "pl")
 MEASURES = ("ece", "ece-equal-width", "ece-sweep", "ks")
-#: A fit that takes longer than this has gone wrong.
+#: Maximum seconds of a fit in the demo.
 _FIT_SECONDS = 120.0
-#: Lines of the service's log that a failure shows.
+#: Lines of the service's log in an error message.
 _LOG_LINES = 30
 
 
 class Row(NamedTuple):
-    """What one map did to one classifier, on the unseen half."""
+    """The result of one map and classifier on the held-out half."""
 
     title: str
     method: str
@@ -41,7 +41,7 @@ class Row(NamedTuple):
 
 @dataclass
 class Steps:
-    """The steps of the demo, with the seconds each took; ``under_way`` is the one to blame."""
+    """The steps of the demo and their durations; ``under_way`` is the current step, named if the demo fails."""
 
     console: Console
     under_way: str = "start"
@@ -58,8 +58,8 @@ class Steps:
 
 
 def run_demo() -> None:
-    """Start a service of its own, do the job and stop it all; exits with 1 where a step fails."""
-    # A pipe or a file gets the table as wide as it is, and no escape codes.
+    """Start a service, run the workflow and stop the service; exits with 1 if a step fails."""
+    # In a pipe or a file, use a width that fits the table, and no escape codes.
     console = Console() if Console().is_terminal else Console(width=118)
     steps = Steps(console)
     with tempfile.TemporaryDirectory(prefix="calibrant-demo-") as folder:
@@ -96,11 +96,11 @@ def _run(steps: Steps, data: Path, log_path: Path) -> list[Row]:
 
 
 def _one(steps: Steps, client: Calibrant, classifier: Classifier) -> list[Row]:
-    """Upload both halves, measure, fit on the first, apply to the second and measure again."""
+    """Upload both halves, evaluate, fit to the first half, apply to the second, and evaluate again."""
     steps.console.print(f"{classifier.title}: {len(classifier.labels)} rows", style="bold")
-    fit_half, unseen = classifier.halves()
+    fit_half, held_out = classifier.halves()
     with steps(f"{classifier.title}: upload two batches"):
-        fit_batch, test_batch = (client.upload(h.predictions, h.labels).id for h in (fit_half, unseen))
+        fit_batch, test_batch = (client.upload(h.predictions, h.labels).id for h in (fit_half, held_out))
     with steps(f"{classifier.title}: evaluate"):
         client.evaluate(test_batch)
     rows = []
@@ -108,31 +108,31 @@ def _one(steps: Steps, client: Calibrant, classifier: Classifier) -> list[Row]:
         with steps(f"{classifier.title}: fit {method}"), _bar(steps.console, method) as watch:
             fitted = client.fit(method, fit_batch, name=f"demo-{method}", timeout=_FIT_SECONDS, progress=watch)
         with steps(f"{classifier.title}: apply {method}"):
-            calibrated = client.calibrate(fitted.id, unseen.predictions)
-        if not (calibrated.shape == unseen.labels.shape and np.all((calibrated >= 0) & (calibrated <= 1))):
-            raise ValueError("the service answered something else than a probability a row")
+            calibrated = client.calibrate(fitted.id, held_out.predictions)
+        if not (calibrated.shape == held_out.labels.shape and np.all((calibrated >= 0) & (calibrated <= 1))):
+            raise ValueError("the service did not return one probability per row")
         with steps(f"{classifier.title}: evaluate after {method}"):
             report = client.evaluate(test_batch, map=fitted.id)
         if report.after is None:
-            raise ValueError("the service answered no measures after the map")
+            raise ValueError("the service returned no measures after the map")
         rows.append(Row(classifier.title, method, report.measures, report.after.measures))
     return rows
 
 
 def _plain() -> dict[str, str]:
-    """The environment without settings for another service: the demo shows the defaults."""
+    """The environment without Calibrant settings, so that the demo uses the defaults."""
     return {name: value for name, value in os.environ.items() if not name.startswith("CALIBRANT_")}
 
 
 class _Watch:
-    """Shows a job on a progress bar."""
+    """Show the progress of a job."""
 
     def __init__(self, bar: Progress, method: str) -> None:
         self._bar = bar
         self._task = bar.add_task(f"    {method}", stage="queued", total=1.0)
 
     def __call__(self, job: JobAnswer) -> None:
-        """Move the bar to where the job is."""
+        """Update the progress bar."""
         total = max(job.progress.total, 1)
         self._bar.update(self._task, completed=job.progress.done, total=total, stage=job.progress.stage or job.status)
 
@@ -145,8 +145,8 @@ def _bar(console: Console, method: str) -> Iterator[_Watch]:
 
 
 def results(rows: list[Row]) -> Table:
-    """The table of before and after."""
-    table = Table(title="Calibration of the unseen half, before -> after (smaller is better)")
+    """The table with the measures before and after."""
+    table = Table(title="Calibration of the held-out half, before -> after (smaller is better)")
     for heading in ("classifier", "map", *MEASURES):
         table.add_column(heading, justify="left" if heading in ("classifier", "map") else "right")
     for row in rows:
@@ -156,7 +156,7 @@ def results(rows: list[Row]) -> Table:
 
 
 def timings(steps: Steps) -> Table:
-    """The table of seconds."""
+    """The table with the durations."""
     table = Table(title="Seconds")
     table.add_column("step")
     table.add_column("s", justify="right")

@@ -1,4 +1,4 @@
-"""``calibrant keys``: API keys, made and ended in the store itself, never over HTTP."""
+"""``calibrant keys``: manage API keys directly in the store, never over HTTP."""
 
 from __future__ import annotations
 
@@ -18,37 +18,37 @@ if TYPE_CHECKING:
     from backend.store.api_keys import ApiKeyStore
     from schemas.keys import KeyRecord, Scope
 
-keys = typer.Typer(help="Make, list, rotate and revoke API keys, in the store itself.", no_args_is_help=True)
+keys = typer.Typer(help="Create, list, rotate and revoke API keys, directly in the store.", no_args_is_help=True)
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 24 * 3600}
 
 
 def _seconds(text: str) -> int:
-    """Seconds of a span such as 90d, 12h, 30m or 45s."""
+    """Convert a duration such as 90d, 12h, 30m or 45s to seconds."""
     found = re.fullmatch(r"([0-9]{1,9})([smhd])", text)
     if found is None:
-        raise typer.BadParameter("must be a number with s, m, h or d, such as 90d")
+        raise typer.BadParameter("must be a number followed by s, m, h or d, such as 90d")
     return int(found[1]) * _UNITS[found[2]]
 
 
 @keys.command()
 def create(
-    name: Annotated[str, typer.Argument(help="What the key is called in lists and logs.")],
-    tenant: Annotated[str, typer.Option(help="Whose data the key reaches; a new name is a new tenant.")] = (
+    name: Annotated[str, typer.Argument(help="Name of the key in lists and logs.")],
+    tenant: Annotated[str, typer.Option(help="Tenant whose data the key can access; a new name creates a tenant.")] = (
         DEFAULT_TENANT
     ),
-    scope: Annotated[str, typer.Option(help="read, write or admin; each holds those before it.")] = "write",
-    expires: Annotated[str | None, typer.Option(help="The key ends after this span, such as 90d.")] = None,
+    scope: Annotated[str, typer.Option(help="read, write or admin; each includes the ones before it.")] = "write",
+    expires: Annotated[str | None, typer.Option(help="The key expires after this duration, such as 90d.")] = None,
     rate_limit: Annotated[
-        int | None, typer.Option(min=0, help="Requests a minute; 0 for no limit; default: the service's setting.")
+        int | None, typer.Option(min=0, help="Requests per minute; 0 for no limit; default: the service's setting.")
     ] = None,
     redis_url: RedisUrl = None,
     redis_url_file: RedisUrlFile = None,
     data: Data = DATA,
 ) -> None:
-    """Make a key and print it, this once: it is kept nowhere.
+    """Create a key and print it. The key is shown only once and not stored.
 
-    From the first key on the service asks everyone for one.
+    Once a key exists, the service requires a key for every request.
     """
     from backend.store.clock import stamp
 
@@ -62,13 +62,13 @@ def create(
 @keys.command()
 def rotate(
     key_id: Annotated[str, typer.Argument(help="Id of the key.")],
-    grace: Annotated[str, typer.Option(help="The old secret ends after this span.")] = "24h",
-    expires: Annotated[str | None, typer.Option(help="The new secret ends after this span.")] = None,
+    grace: Annotated[str, typer.Option(help="The old secret expires after this duration.")] = "24h",
+    expires: Annotated[str | None, typer.Option(help="The new secret expires after this duration.")] = None,
     redis_url: RedisUrl = None,
     redis_url_file: RedisUrlFile = None,
     data: Data = DATA,
 ) -> None:
-    """Give a key a second secret and print it; the first one ends after the grace."""
+    """Add a second secret to a key and print it; the first one expires after the grace period."""
     from backend.store.clock import stamp
 
     ends = None if expires is None else stamp(after=_seconds(expires))
@@ -84,7 +84,7 @@ def revoke(
     redis_url_file: RedisUrlFile = None,
     data: Data = DATA,
 ) -> None:
-    """End a key in every process within a second."""
+    """Revoke a key; takes effect in every process within a second."""
     with _store(store_url(redis_url, redis_url_file), data) as store:
         store.revoke(key_id)
     typer.echo(f"key {key_id} is revoked", err=True)
@@ -92,19 +92,19 @@ def revoke(
 
 @keys.command("list")
 def list_keys(redis_url: RedisUrl = None, redis_url_file: RedisUrlFile = None, data: Data = DATA) -> None:
-    """List every key that was ever made."""
+    """List all keys, including revoked and expired ones."""
     from rich.console import Console
     from rich.table import Table
 
     with _store(store_url(redis_url, redis_url_file), data) as store:
         records = store.all()
     table = Table(box=None, pad_edge=False)
-    for column in ("id", "name", "tenant", "scope", "made", "state", "requests a minute"):
+    for column in ("id", "name", "tenant", "scope", "created", "state", "requests per minute"):
         table.add_column(column, no_wrap=True)
     for r in records:
-        rate = {None: "the service's", 0: "no limit"}.get(r.rate_limit, str(r.rate_limit))
+        rate = {None: "service setting", 0: "no limit"}.get(r.rate_limit, str(r.rate_limit))
         table.add_row(r.id, r.name, r.tenant, r.scope, r.created_at, _state(r), rate)
-    # A pipe has no width of its own.
+    # A pipe has no terminal width.
     Console(width=None if sys.stdout.isatty() else 240).print(table)
 
 
@@ -131,12 +131,12 @@ def _scope(text: str) -> Scope:
 
 @contextlib.contextmanager
 def _store(redis_url: str | None, data: Path) -> Iterator[ApiKeyStore]:
-    """The keys of the store that is named, or of the embedded one; what fails is reported in one line."""
+    """Open the keys of the given store, or of the embedded one; report errors in one line."""
     from pydantic import ValidationError
 
     from backend.store.api_keys import ApiKeyStore
     from backend.store.errors import StorageError
-    from backend.store.server.connection import UNAVAILABLE, connect, kind_of
+    from backend.store.server.connection import UNAVAILABLE, connect, error_name
     from backend.store.server.embedded import store_of
 
     try:
@@ -149,9 +149,9 @@ def _store(redis_url: str | None, data: Path) -> Iterator[ApiKeyStore]:
     except StorageError as error:
         raise typer.Exit(_failed(error.detail)) from error
     except ValidationError as error:
-        raise typer.Exit(_failed(f"{error.errors()[0]['loc'][0]}: is no name of the form allowed")) from error
+        raise typer.Exit(_failed(f"{error.errors()[0]['loc'][0]}: must be a valid name")) from error
     except UNAVAILABLE as error:
-        raise typer.Exit(_failed(f"the store cannot be reached ({kind_of(error)})")) from None
+        raise typer.Exit(_failed(f"the store cannot be reached ({error_name(error)})")) from None
 
 
 def _failed(what: str) -> int:

@@ -1,4 +1,4 @@
-"""``calibrant serve`` and ``calibrant demo``: a whole service on this machine."""
+"""``calibrant serve`` and ``calibrant demo``: a complete service on this machine."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ def serve(
     log_level: LogLevel = "info",
     log_format: LogFormat = "auto",
 ) -> None:
-    """Run everything: the store, a worker and the API. Ctrl-C stops all of it.
+    """Run everything: the store, a worker and the API. Press Ctrl-C to stop.
 
-    Every setting of ``api`` and ``worker`` is taken from its variable as well.
+    The settings of ``api`` and ``worker`` can be given as environment variables.
     """
     start_log(log_level, log_format)
     from service.stack import serve_all
@@ -49,7 +49,7 @@ def serve(
 
 
 def demo() -> None:
-    """Show the whole job: evaluate two real classifiers, fit maps, apply them, evaluate again."""
+    """Run a demo: evaluate two real classifiers, fit maps, apply them, and evaluate again."""
     start_log("warning")
     from service.commands.demo import run_demo
 

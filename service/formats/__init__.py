@@ -1,1 +1,1 @@
-"""The readers of bodies: bytes in, arrays and options out. One module a format."""
+"""Request bodies and responses: one module per format, from bytes to arrays and options and back."""

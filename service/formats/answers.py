@@ -1,4 +1,4 @@
-"""Answers that carry arrays: in the type that the caller accepts, large ones in pieces."""
+"""Responses with arrays, in the type that the caller accepts; large ones are streamed in pieces."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from service.headers import read_header
 
 # --- Arrays as JSON, in pieces
 
-#: Numbers that are written at once.
+#: Numbers per piece.
 _JSON_BLOCK = 1 << 16
 
 
 def write_json(fields: Mapping[str, str], arrays: Mapping[str, Floats]) -> Iterator[bytes]:
-    """One object of the fields and the arrays, (n,) as lists of numbers, (n, K) as lists of lists."""
+    """One object with the fields and the arrays: (n,) as a list of numbers, (n, K) as a list of lists."""
     yield orjson.dumps(fields)[:-1]
     before = b"," if fields else b""
     for name, array in arrays.items():
@@ -43,28 +43,28 @@ def write_json(fields: Mapping[str, str], arrays: Mapping[str, Floats]) -> Itera
     yield b"}"
 
 
-# --- Which content type to answer in: the Accept header of RFC 9110, 12.5.1
+# --- Content negotiation: the Accept header (RFC 9110, section 12.5.1)
 
 _QUALITY = re.compile(r"0(\.[0-9]{0,3})?|1(\.0{0,3})?")
 
 
 def choose(accept: str, offered: Sequence[str]) -> str:
-    """The offered type that the header likes best; of equally liked ones the first that is offered.
+    """The offered type with the highest quality in the header; among equals, the first that is offered.
 
-    The most specific range that a type falls under says how much it is liked: ``type/subtype``, else ``type/*``,
-    else ``*/*``. Without a header everything is liked. Raises ``NotAcceptable`` where no type is.
+    The most specific matching range gives the quality: ``type/subtype``, else ``type/*``, else ``*/*``. Without a
+    header every type is acceptable. Raises ``NotAcceptable`` if no type is.
     """
     if not accept.strip():
         return offered[0]
     ranges = dict(_range(part) for part in accept.split(",") if part.strip())
     best = max(offered, key=lambda kind: _liked(kind, ranges))
     if not _liked(best, ranges):
-        raise NotAcceptable(f"this call answers in one of: {', '.join(offered)}")
+        raise NotAcceptable(f"this endpoint supports these types: {', '.join(offered)}")
     return best
 
 
 def _range(part: str) -> tuple[str, float]:
-    """A media range and its quality; a quality that is none counts as 0, and other parameters are passed over."""
+    """A media range and its quality; an invalid quality counts as 0, and other parameters are ignored."""
     kind, *parameters = (piece.strip().lower() for piece in part.split(";"))
     quality = 1.0
     for parameter in parameters:
@@ -81,17 +81,17 @@ def _liked(kind: str, ranges: dict[str, float]) -> float:
     return 0.0
 
 
-# --- A file whose content is removed while it is written
+# --- A write-only file whose content is removed as it is sent
 
 
 class Pieces(io.RawIOBase):
-    """What is written since the last ``drain``; not seekable."""
+    """A file that holds the bytes written since the last ``drain``; not seekable."""
 
     def __init__(self) -> None:
         self._pieces: list[bytes] = []
 
     def writable(self) -> bool:
-        """It is."""
+        """True."""
         return True
 
     def write(self, data: Any) -> int:
@@ -101,20 +101,20 @@ class Pieces(io.RawIOBase):
         return len(piece)
 
     def drain(self) -> bytes:
-        """Return and forget what was written."""
+        """Return and remove the written bytes."""
         written = b"".join(self._pieces)
         self._pieces.clear()
         return written
 
 
-# --- Arrays as NPZ, in pieces; the fields of text have no place in it
+# --- Arrays as NPZ, in pieces; the text fields are left out
 
-#: Numbers that are written at once.
+#: Numbers per piece.
 _NPZ_BLOCK = 1 << 17
 
 
 def write_npz(fields: Mapping[str, str], arrays: Mapping[str, Floats]) -> Iterator[bytes]:  # noqa: ARG001
-    """An archive that ``numpy.load`` reads, each array under its name."""
+    """An archive that ``numpy.load`` can read, with each array under its name."""
     pieces = Pieces()
     with zipfile.ZipFile(pieces, "w", zipfile.ZIP_STORED) as archive:
         for name, array in arrays.items():
@@ -134,14 +134,14 @@ def _header(array: Floats) -> bytes:
     return out.getvalue()
 
 
-# --- Arrays as an Arrow IPC stream, in batches; the fields of text are the metadata of its schema
+# --- Arrays as an Arrow IPC stream, in record batches; the text fields become metadata of the schema
 
-#: Numbers in a batch.
+#: Numbers per record batch.
 _ARROW_BLOCK = 1 << 17
 
 
 def write_arrow(fields: Mapping[str, str], arrays: Mapping[str, Floats]) -> Iterator[bytes]:
-    """A column an array: of doubles for (n,), of lists of K doubles for (n, K)."""
+    """One column per array: doubles for (n,), lists of K doubles for (n, K)."""
     arrow = pyarrow()
     columns = [(name, _type(array)) for name, array in arrays.items()]
     schema = arrow.schema(columns, metadata=dict(fields))
@@ -169,18 +169,18 @@ def _column(rows: Floats) -> Any:
     return flat if rows.ndim == 1 else arrow.FixedSizeListArray.from_arrays(flat, rows.shape[1])
 
 
-# --- Answers that carry arrays: in the type that the caller accepts, large ones in pieces
+# --- Responses with arrays
 
-#: The writers: fields of text and arrays of one length in, pieces of the answer out.
+#: Writers: from text fields and arrays of equal length to pieces of the response.
 WRITERS: Mapping[str, Callable[[Mapping[str, str], Mapping[str, Floats]], Iterator[bytes]]] = MappingProxyType(
     {JSON: write_json, NPZ: write_npz, ARROW: write_arrow}
 )
-#: Answers of at most so many bytes of numbers are written at once, with their length.
+#: Responses with at most this many bytes of numbers are sent in one piece, with their length.
 _SMALL_BYTES = 64 * 1024
 
 
 def choose_type(request: Request) -> str:
-    """The type to answer in; raises ``NotAcceptable``. Called before the work is done."""
+    """Choose the response type; raises ``NotAcceptable``. Call it before the work is done."""
     accepted = read_header(request, b"accept")
     if not accepted:
         return JSON
@@ -189,9 +189,9 @@ def choose_type(request: Request) -> str:
 
 
 async def respond(request: Request, kind: str, fields: Mapping[str, str], arrays: Mapping[str, Floats]) -> Response:
-    """Answer with arrays in the type chosen. The pieces of a large answer are made in a thread as they are sent.
+    """Respond with arrays in the chosen type; the pieces of a large response are created in a thread while it is sent.
 
-    HTTP/1.0 has no chunked encoding, so a client of that version gets the answer whole, with its length.
+    HTTP/1.0 has no chunked encoding, so its clients receive the whole response with its length.
     """
     pieces = WRITERS[kind](fields, arrays)
     headers = {"Vary": "Accept"}

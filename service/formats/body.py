@@ -1,4 +1,4 @@
-"""The body of a request: bounded, unpacked, then handed to the reader of its content type."""
+"""The body of a request: limited, decompressed, and passed to the reader of its content type."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _with_pyarrow(read: Reader) -> Reader:
     return checked
 
 
-#: The readers of bodies that carry their options in the query.
+#: Readers of bodies whose options are in the query.
 BINARY: Mapping[str, Reader] = MappingProxyType(
     {
         NPZ: read_npz,
@@ -51,21 +51,21 @@ BINARY: Mapping[str, Reader] = MappingProxyType(
 CONTENT_TYPES = (JSON, *BINARY)
 ENCODINGS = ("gzip", "zstd", "deflate")
 _CHARSETS = ("utf-8", "utf8", "us-ascii")
-#: Bodies up to this size are parsed on the event loop: the way to a thread costs more.
+#: Bodies up to this size are parsed on the event loop, which is cheaper than a thread.
 _INLINE_BYTES = 16 * 1024
-#: Bodies up to this size are not counted: the server buffers as much of each connection in any case.
+#: Bodies up to this size are not counted: the server buffers as much per connection anyway.
 _UNCOUNTED_BYTES = 64 * 1024
-#: A body is put together from parts of about this size.
+#: Approximate size of the parts that a body is joined from.
 _PART_BYTES = 256 * 1024
 
 
 async def read_payload(request: Request, settings: Settings) -> Payload:
-    """Read a body of at most the limit, in a format that its content type names exactly."""
+    """Read a body within the size limit, in the format of its content type."""
     kind = content_type(read_header(request, b"content-type"))
     encoding = read_encoding(read_header(request, b"content-encoding"))
     query = _options(request.query_params, kind) if request.scope["query_string"] else {}
     body = await bounded(request, settings.max_body_bytes)
-    if encoding is not None:  # what it unpacks to is anything up to its limit
+    if encoding is not None:  # its unpacked size can be anything up to the limit
         Slots.take_for(request.scope)
     if kind == JSON and encoding is None and len(body) <= _INLINE_BYTES:
         return read_json(body, BodyLimits.of(settings))
@@ -77,7 +77,7 @@ async def read_payload(request: Request, settings: Settings) -> Payload:
 
 
 def read_body(body: Body, kind: str, encoding: str | None, query: Mapping[str, str], limits: BodyLimits) -> Payload:
-    """Unpack and read a body. Raises the error of whatever is wrong with it."""
+    """Decompress and read a body; raises the error of its first fault."""
     plain = body if encoding is None else unpack(body, encoding, limits)
     if kind == JSON:
         return read_json(plain, limits)
@@ -85,7 +85,7 @@ def read_body(body: Body, kind: str, encoding: str | None, query: Mapping[str, s
 
 
 async def read_fields(request: Request, settings: Settings, model: type[Options]) -> Options:
-    """Read and check a JSON body that holds no rows."""
+    """Read and validate a JSON body without rows."""
     if read_header(request, b"content-type").partition(";")[0].strip().lower() != JSON:
         raise UnsupportedMediaType(f"the content type must be {JSON}")
     payload = await read_payload(request, settings)
@@ -102,25 +102,25 @@ def fields_of(model: type[Document]) -> dict[str, Any]:
 
 @lru_cache(maxsize=64)
 def read_encoding(header: str) -> str | None:
-    """The encoding that a Content-Encoding header names; None for none.
+    """The encoding in a Content-Encoding header; None if there is none.
 
-    Raises ``UnsupportedMediaType`` for any other, and for several one upon another.
+    Raises ``UnsupportedMediaType`` for any other encoding, and for several combined.
     """
     encoding = header.strip().lower()
     if encoding in ("", "identity"):
         return None
-    if encoding == "x-gzip":  # the same, as RFC 9110 has it
+    if encoding == "x-gzip":  # equivalent, by RFC 9110
         return "gzip"
     if encoding not in ENCODINGS:
-        error = UnsupportedMediaType(f"the content encoding must be one of: {', '.join(ENCODINGS)}, once")
+        error = UnsupportedMediaType(f"the content encoding must be exactly one of: {', '.join(ENCODINGS)}")
         raise error.with_headers({"Accept-Encoding": ", ".join(ENCODINGS)})
     return encoding
 
 
 def unpack(body: Body, encoding: str, limits: BodyLimits) -> Body:
-    """Unpack a body, holding at most one piece more than ``max_unpacked_bytes``.
+    """Decompress a body, holding at most one piece more than ``max_unpacked_bytes`` in memory.
 
-    Raises ``TooLarge``, or ``MalformedEncoding`` for what is damaged, cut off or has bytes after its end.
+    Raises ``TooLarge``, or ``MalformedEncoding`` if the body is damaged, truncated or followed by other bytes.
     """
     out = bytearray()
     try:
@@ -134,7 +134,7 @@ def unpack(body: Body, encoding: str, limits: BodyLimits) -> Body:
 
 @lru_cache(maxsize=64)
 def content_type(header: str, allowed: tuple[str, ...] = CONTENT_TYPES) -> str:
-    """The content type without its parameters, of which only a charset of another text matters."""
+    """The content type without its parameters; raises ``UnsupportedMediaType``, also for a charset other than UTF-8."""
     kind, _, parameters = header.lower().partition(";")
     if kind.strip() not in allowed:
         raise UnsupportedMediaType(f"the content type must be one of: {', '.join(allowed)}")
@@ -146,25 +146,25 @@ def content_type(header: str, allowed: tuple[str, ...] = CONTENT_TYPES) -> str:
 
 
 def _options(query: QueryParams, kind: str) -> dict[str, str]:
-    """The options in the query, each once; beside JSON there may be none, since they would be ignored."""
+    """The options in the query, each at most once; a JSON body allows none, because it contains every option."""
     options = query_fields(query)
     if kind == JSON:
         for name in options:
-            raise InvalidField.at(pointer_of(name), "stands in the query, where a JSON body carries every option")
+            raise InvalidField.at(pointer_of(name), "must be in the JSON body, not in the query")
     return options
 
 
 async def bounded(request: Request, limit: int) -> bytearray:
-    """The body as it was sent; it takes its place if it is large, once all of it is there.
+    """Read the body as sent; a large one takes a slot for heavy work once it is complete.
 
-    Raises ``TooLarge`` before more than ``limit`` bytes of it are held, and ``Busy``.
+    Raises ``TooLarge`` before more than ``limit`` bytes are held in memory, and ``Busy``.
     """
     stated = read_header(request, b"content-length")
     if stated.isascii() and stated.isdigit() and int(stated) > limit:
         raise TooLarge(f"the body may have at most {limit} bytes")
     parts: list[bytearray] = []
     size, more = 0, True
-    while more:  # request.stream() does the same, by way of a generator
+    while more:  # like request.stream(), without the cost of a generator
         message = await request.receive()
         if message["type"] == "http.disconnect":
             raise ClientDisconnect
@@ -172,13 +172,13 @@ async def bounded(request: Request, limit: int) -> bytearray:
         size += len(chunk)
         if size > limit:
             raise TooLarge(f"the body may have at most {limit} bytes")
-        # Many large bodies that grow at once would be copied all the time, and small chunks take more than their bytes.
+        # Growing many large bodies would copy them repeatedly, and small chunks occupy more memory than their bytes.
         if parts and len(parts[-1]) < _PART_BYTES:
             parts[-1] += chunk
         else:
             parts.append(chunk if isinstance(chunk, bytearray) else bytearray(chunk))
         if size > _UNCOUNTED_BYTES:
             Bodies.hold_for(request.scope, size)
-    if size > LIGHT_BYTES:  # a request with a larger body is heavy, and takes one of few slots
+    if size > LIGHT_BYTES:  # a request with a large body counts as heavy
         Slots.take_for(request.scope)
     return parts[0] if len(parts) == 1 else bytearray().join(parts)

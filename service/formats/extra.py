@@ -1,4 +1,4 @@
-"""pyarrow, which is an extra: imported when the first body or answer needs it."""
+"""pyarrow, an optional dependency, imported when a request first needs it."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from service.errors import UnsupportedMediaType
 
 @cache
 def pyarrow() -> Any:
-    """Import it with its readers and writers; raises ``UnsupportedMediaType`` if the extra is missing."""
+    """Import pyarrow with its readers and writers; raises ``UnsupportedMediaType`` if it is not installed."""
     try:
         arrow = importlib.import_module("pyarrow")
         importlib.import_module("pyarrow.ipc")
         importlib.import_module("pyarrow.parquet")
     except ImportError as error:
         raise UnsupportedMediaType("Arrow and Parquet need the extra: pip install calibrant-server[arrow]") from error
-    # The default pool keeps the memory of a large body.
+    # The default memory pool does not return the memory of a large body.
     arrow.set_memory_pool(arrow.system_memory_pool())
     return arrow
 
 
 @cache
 def has_pyarrow() -> bool:
-    """Whether the extra is installed; does not import it."""
+    """Whether pyarrow is installed; does not import it."""
     return importlib.util.find_spec("pyarrow") is not None

@@ -1,4 +1,4 @@
-"""JSON bodies: orjson to numpy, which would convert booleans and strings silently; here they are errors."""
+"""JSON bodies: parsed by orjson and converted to numpy; booleans and strings are rejected, not converted."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from service.formats.payload import ARRAYS, Array, Body, BodyLimits, Payload
 
 
 def read_json(body: Body, limits: BodyLimits) -> Payload:
-    """Read a body; raises ``MalformedJson`` with the byte at fault, or the error of the first bad array."""
+    """Read a body; raises ``MalformedJson`` with the byte offset, or the error of the first invalid array."""
     check_values(body, limits)
     if len(body) > PIECE:
         return _read_large(body, limits)
@@ -26,7 +26,7 @@ def read_json(body: Body, limits: BodyLimits) -> Payload:
     document = _object(parse_json(body, limits))
     check_depth(bones, limits)
     entries = len(document)
-    # Without these literals there is no boolean, and converting to an array of doubles refuses everything else.
+    # Without these literals there is no boolean, and the conversion to doubles rejects everything else.
     numbers_alone = b"true" not in bones and b"false" not in bones
     sent = {name: document.pop(name) for name in ARRAYS if name in document}
     arrays = {
@@ -57,23 +57,23 @@ def _object(document: Any) -> dict[str, Any]:
 
 
 def _long_numbers(name: str, values: LongArray, limits: BodyLimits) -> Array:
-    """Turn a long array into one of numbers, as ``_numbers`` does with one in a single piece."""
+    """Convert a long array in pieces, like ``_numbers`` does with a short one."""
     found: list[Array] = []
     rows = 0
     for piece, plain_numbers in values.numbers():
         limits.check_rows(rows + len(piece), f"/{name}")
         array = _numbers(name, piece, limits, plain=plain_numbers, first=rows)
         if found and array.ndim > found[0].ndim:
-            raise NotANumber.at(f"/{name}/{rows}", "is an array, not a number")
+            raise NotANumber.at(f"/{name}/{rows}", "must be a number, not an array")
         if found and array.shape[1:] != found[0].shape[1:]:
-            raise WrongShape.at(f"/{name}/{rows}", "has another length than the rows before it")
+            raise WrongShape.at(f"/{name}/{rows}", "must have the same length as the rows before it")
         found.append(array)
         rows += len(piece)
     return np.concatenate(found)
 
 
 def _long_names(values: LongArray, limits: BodyLimits) -> Array:
-    """Turn a long array into one of names."""
+    """Convert a long array to names."""
     found: list[Array] = []
     rows, longest = 0, 0
     for piece in values.pieces():
@@ -87,11 +87,11 @@ def _long_names(values: LongArray, limits: BodyLimits) -> Array:
 def _numbers(
     name: str, values: Any, limits: BodyLimits, *, trusted: bool = False, plain: bool = False, first: int = 0
 ) -> Array:
-    """Turn a list of numbers, or of equally long lists of numbers, into an array.
+    """Convert a list of numbers, or of equally long lists of numbers, to an array.
 
-    ``trusted`` says that there is no boolean among them: the one thing of JSON that an array of doubles takes
-    for a number. Without it every type is looked at first. ``plain`` says that there are numbers and nothing else.
-    ``first`` is the place of the first row.
+    ``trusted`` means that there is no boolean among them: the only JSON value that numpy would silently convert to a
+    double. Otherwise every type is checked first. ``plain`` means that there are only numbers. ``first`` is the index
+    of the first row.
     """
     pointer = f"/{name}"
     if not isinstance(values, list):
@@ -119,17 +119,17 @@ def _check_widths(rows: list[list[Any]], pointer: str, limits: BodyLimits, first
     width = len(rows[0])
     if len(set(map(len, rows))) > 1:
         place = first + next(i for i, row in enumerate(rows) if len(row) != width)
-        raise WrongShape.at(f"{pointer}/{place}", "has another length than the rows before it")
+        raise WrongShape.at(f"{pointer}/{place}", "must have the same length as the rows before it")
     limits.check_classes(width, pointer)
 
 
 def _small_integers(values: list[Any]) -> Array:
-    """Integers of one byte, as labels mostly are; ``ValueError`` or ``TypeError`` for any other."""
+    """One-byte integers, as labels usually are; raises ``ValueError`` or ``TypeError`` for anything else."""
     return np.frombuffer(bytes(values), dtype=np.uint8)
 
 
 def _doubles(values: list[Any], *, nested: bool) -> Array:
-    """Numbers as doubles; ``TypeError`` for anything else but a boolean. Half the time that numpy takes."""
+    """Numbers as doubles; raises ``TypeError`` for anything else except booleans. Twice as fast as numpy."""
     if not nested:
         return np.frombuffer(array("d", values), dtype=np.float64)
     found = array("d")
@@ -152,11 +152,12 @@ def _not_numbers(values: list[Any], pointer: str, first: int, *, nested: bool) -
         for j, value in cells:
             if type(value) not in (int, float):
                 where = f"{pointer}/{i}" if j is None else f"{pointer}/{i}/{j}"
-                offences.append(Offence(where, f"is {_kind(value)}, not a number"))
+                offences.append(Offence(where, f"must be a number, not {_kind(value)}"))
         if len(offences) >= MAX_OFFENCES:
             break
     return NotANumber(
-        f"{pointer[1:]}: something else than a number, first at {offences[0].pointer}", offences[:MAX_OFFENCES]
+        f"{pointer[1:]}: must contain only numbers; the first other value is at {offences[0].pointer}",
+        offences[:MAX_OFFENCES],
     )
 
 

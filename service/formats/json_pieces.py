@@ -1,9 +1,9 @@
 """Large JSON bodies, read in pieces.
 
-Parsing a whole body holds the interpreter's lock until the parse ends, and makes an object of some 64 bytes of
-values that may have three bytes of text. So a body over ``PIECE`` bytes is cut at the commas of its arrays, and each
-piece is parsed and turned into something compact before the next one is. Pieces of valid arrays are valid arrays, and
-the array is valid if all of its pieces are.
+Parsing a whole body would hold the GIL until the end, and create an object of about 64 bytes for each value, which may
+have only three bytes of text. So a body over ``PIECE`` bytes is split at the commas of its arrays, and each piece is
+parsed and converted to a compact form before the next one. A piece of a valid array is a valid array, and an array is
+valid if all its pieces are.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from service.errors import InvalidField, MalformedJson, TooLarge
 from service.formats.json_structure import check_depth, check_keys, skeleton, skeleton_of
 from service.formats.payload import Body, BodyLimits
 
-#: Bytes that are parsed at once; a body of at most so many is parsed whole.
+#: Bytes that are parsed at once; smaller bodies are parsed as a whole.
 PIECE = 256 * 1024
-#: Values of a body beside its rows: a calibration map has the most of them.
+#: Maximum number of values in a body besides its rows; a calibration map has the most.
 MOST_OPTIONS = 1024 * 1024
-#: Bytes of a single string or number. The events' ``data_base64`` is the longest that is of use.
+#: Maximum bytes of a single string or number; ``data_base64`` of an event is the longest useful one.
 LONGEST = 16 * 1024 * 1024
-#: Members of an object that is read in pieces; each is parsed by itself.
+#: Maximum members of an object that is read in pieces; each is parsed separately.
 MOST_MEMBERS = 65_536
-#: Bytes of a key.
+#: Maximum bytes of a key.
 _LONGEST_KEY = 64 * 1024
-#: orjson's message for nesting that it cannot follow, which is far over any limit of ours.
+#: orjson's message for nesting beyond its own limit, which is far above ours.
 _TOO_DEEP = "depth limit"
 
 _QUOTE, _COMMA, _COLON = ord('"'), ord(","), ord(":")
-#: Brackets with the bit set in which ``[`` and ``{`` differ, and ``]`` and ``}``.
+#: ``[`` and ``{`` differ only in this bit, and so do ``]`` and ``}``.
 _OPENING, _CLOSING, _BRACE_BIT = ord("{"), ord("}"), 0x20
 _SPACE = b" \t\r\n"
 _KEY = re.compile(rb'[ \t\r\n]*+("(?:[^"\\]|\\.)*+")[ \t\r\n]*+:', re.DOTALL)
@@ -46,29 +46,29 @@ Places = npt.NDArray[np.int64]
 
 
 def parse_json(text: Text, limits: BodyLimits, at: int = 0) -> Any:
-    """Any JSON; raises ``MalformedJson`` with the byte at fault, ``TooLarge`` for what nests too deep to parse.
+    """Parse any JSON; raises ``MalformedJson`` with the byte offset, and ``TooLarge`` if it is nested too deeply.
 
-    ``at`` is where the text begins in the body.
+    ``at`` is the offset of the text in the body.
     """
     try:
         return orjson.loads(text)
     except orjson.JSONDecodeError as error:
         if error.msg.startswith(_TOO_DEEP):
-            raise TooLarge(f"the body nests deeper than {limits.max_json_depth}") from error
-        raise MalformedJson(f"the body is not JSON from byte {at + _fault(text, error)} on") from error
+            raise TooLarge(f"the body is nested deeper than {limits.max_json_depth} levels") from error
+        raise MalformedJson(f"the body is not valid JSON at byte {at + _fault(text, error)}") from error
 
 
 def _fault(text: Text, error: orjson.JSONDecodeError) -> int:
-    """The byte at which a text stops being JSON."""
+    """The byte offset of the first error."""
     try:
         str(text, "utf-8")
-    except UnicodeDecodeError as undecodable:  # of these orjson does not report the place
+    except UnicodeDecodeError as undecodable:  # orjson does not report the position of these
         return undecodable.start
     return len(error.doc[: error.pos].encode("utf-8", "replace"))
 
 
 def check_values(text: Text, limits: BodyLimits) -> None:
-    """Raise ``TooLarge`` for more commas and colons than the limit, those in strings aside. O(bytes)."""
+    """Raise ``TooLarge`` if there are more commas and colons outside strings than the limit. O(bytes)."""
     most, found = limits.max_json_values, 0
     if len(text) <= most:
         return
@@ -79,7 +79,7 @@ def check_values(text: Text, limits: BodyLimits) -> None:
             break
     else:
         return
-    found = 0  # exactly, now that it matters
+    found = 0  # now the exact count, without strings
     for _, block in _blocks(text, 0, len(text)):
         found += _separators(block)
         if found > most:
@@ -94,9 +94,9 @@ def _separators(characters: Characters) -> int:
 
 
 def read_document(text: Text, limits: BodyLimits) -> Any:
-    """Read JSON of any size, in which arrays of more than ``PIECE`` bytes stay ``LongArray``: a tree.
+    """Read JSON of any size as a tree in which arrays of more than ``PIECE`` bytes are ``LongArray`` objects.
 
-    Raises ``MalformedJson``, ``TooLarge``, and ``InvalidField`` for a key that stands twice.
+    Raises ``MalformedJson``, ``TooLarge``, and ``InvalidField`` for a duplicate key.
     """
     if len(text) > PIECE:
         return _Reader(text, limits).tree(0, len(text), 0)
@@ -109,7 +109,7 @@ def read_document(text: Text, limits: BodyLimits) -> Any:
 
 
 def plain(value: Any) -> Any:
-    """A tree without long arrays; raises ``TooLarge`` if it has more than ``MOST_OPTIONS`` values."""
+    """Replace the long arrays of a tree by lists; raises ``TooLarge`` for more than ``MOST_OPTIONS`` values."""
     if isinstance(value, LongArray):
         return [plain(one) for one in value.elements()]
     if isinstance(value, dict) and any(isinstance(one, dict | LongArray) for one in value.values()):
@@ -118,7 +118,7 @@ def plain(value: Any) -> Any:
 
 
 def check_tree(value: Any) -> None:
-    """Read all of a tree; raises what is wrong with any of its long arrays."""
+    """Read a whole tree; raises the error of any of its long arrays."""
     if isinstance(value, LongArray):
         for piece in value.pieces(trees=True):
             if len(piece) == 1:
@@ -130,7 +130,7 @@ def check_tree(value: Any) -> None:
 
 @dataclass(frozen=True)
 class LongArray:
-    """An array between ``start`` and ``end`` of a body, which is parsed in pieces on each use."""
+    """An array between ``start`` and ``end`` of a body; parsed in pieces on each use."""
 
     reader: _Reader
     start: int
@@ -138,9 +138,9 @@ class LongArray:
     depth: int
 
     def pieces(self, *, trees: bool = False) -> Iterator[list[Any]]:
-        """The elements, some at a time; one that is large comes alone, as a tree if ``trees``.
+        """Yield the elements in lists; a large element is yielded alone, as a tree if ``trees``.
 
-        Raises ``TooLarge`` for an element of more than ``MOST_OPTIONS`` values beside the long arrays of a tree.
+        Raises ``TooLarge`` for an element with more than ``MOST_OPTIONS`` values, not counting long arrays of a tree.
         """
         for start, end in _stretches(self.reader.text, self.start, self.end):
             if end - start > 2 * PIECE:  # a single element
@@ -151,7 +151,7 @@ class LongArray:
                 yield self._load(start, end)
 
     def numbers(self) -> Iterator[tuple[list[Any], bool]]:
-        """``pieces``, and whether each is known to hold numbers alone: of those nothing else is looked at."""
+        """Yield ``pieces``, and whether each is known to contain only numbers, which needs no further check."""
         text, start = self.reader.text, self.start
         while (end := _numbers_until(text, start, self.end)) is not None:
             yield self._filled(parse_json(b"[" + text[start:end] + b"]", self.reader.limits, start - 1), end), True
@@ -162,7 +162,7 @@ class LongArray:
             yield piece, False
 
     def elements(self) -> Iterator[Any]:
-        """The elements one by one, as trees that count against ``MOST_OPTIONS``."""
+        """Yield the elements one by one, as trees that count towards ``MOST_OPTIONS``."""
         for start, end in _stretches(self.reader.text, self.start, self.end):
             if end - start > 2 * PIECE:
                 yield self.reader.tree(start, end, self.depth)
@@ -176,12 +176,12 @@ class LongArray:
     @staticmethod
     def _filled(found: list[Any], end: int) -> list[Any]:
         if not found:
-            raise MalformedJson(f"the body is not JSON from byte {end} on")
+            raise MalformedJson(f"the body is not valid JSON at byte {end}")
         return found
 
 
 class _Reader:
-    """A body while it is read, which counts the values that it has beside its rows."""
+    """A body being read; counts its values besides the rows."""
 
     def __init__(self, text: Text, limits: BodyLimits) -> None:
         self.text = text
@@ -189,27 +189,27 @@ class _Reader:
         self._left = MOST_OPTIONS
 
     def tree(self, start: int, end: int, depth: int) -> Any:
-        """The value of a stretch at a depth."""
+        """The value of a section at a nesting depth."""
         start, end = _stripped(self.text, start, end)
         if start == end:
-            raise MalformedJson(f"the body is not JSON from byte {end} on")
+            raise MalformedJson(f"the body is not valid JSON at byte {end}")
         if end - start <= PIECE:
             self.spend(start, end)
             return self.load(b"", start, end, b"", depth)
         brackets = bytes((self.text[start], self.text[end - 1]))
         if brackets in (b"[]", b"{}") and depth >= self.limits.max_json_depth:
-            raise TooLarge(f"the body nests deeper than {self.limits.max_json_depth}")
+            raise TooLarge(f"the body is nested deeper than {self.limits.max_json_depth} levels")
         if brackets == b"[]":
             begin, _ = _stripped(self.text, start + 1, end - 1)
             return [] if begin == end - 1 else LongArray(self, start + 1, end - 1, depth + 1)
         if brackets == b"{}":
             return self._object(start + 1, end - 1, depth + 1)
         if end - start > LONGEST:
-            raise TooLarge(f"a string or a number of a JSON body may have at most {LONGEST} bytes")
+            raise TooLarge(f"a string or number in a JSON body may have at most {LONGEST} bytes")
         return parse_json(bytes(self.text[start:end]), self.limits, start)
 
     def load(self, before: bytes, start: int, end: int, after: bytes, depth: int) -> Any:
-        """Parse a stretch between two brackets at the depth that they add, and check its nesting and keys."""
+        """Parse a section with added brackets, and check its nesting and its keys."""
         piece = before + self.text[start:end] + after
         document = parse_json(piece, self.limits, start - len(before))
         bones = skeleton(piece, self.limits)
@@ -218,12 +218,12 @@ class _Reader:
         return document
 
     def spend(self, start: int, end: int) -> None:
-        """Count the values and brackets of a stretch; raises ``TooLarge`` if there are too many beside the rows."""
+        """Count the values and brackets of a section; raises ``TooLarge`` if there are too many besides the rows."""
         characters = np.frombuffer(self.text, np.uint8, end - start, start)
         brackets = np.count_nonzero((characters | _BRACE_BIT) == _OPENING)
         self._left -= 1 + _separators(characters) + int(brackets)
         if self._left < 0:
-            raise TooLarge(f"beside its rows a JSON body may have at most {MOST_OPTIONS} values")
+            raise TooLarge(f"a JSON body may have at most {MOST_OPTIONS} values besides its rows")
 
     def _object(self, start: int, end: int, depth: int) -> dict[str, Any]:
         found: dict[str, Any] = {}
@@ -232,30 +232,32 @@ class _Reader:
                 self.spend(begin, stop)
                 entry = self.load(b"{", begin, stop, b"}", depth)
                 if len(entry) != 1:
-                    raise MalformedJson(f"the body is not JSON from byte {begin} on")
+                    raise MalformedJson(f"the body is not valid JSON at byte {begin}")
                 ((name, value),) = entry.items()
             else:
                 name, at = self._key(begin, stop)
                 value = self.tree(at, stop, depth)
             if len(found) == MOST_MEMBERS:
-                raise TooLarge(f"an object of a large JSON body may have at most {MOST_MEMBERS} members")
+                raise TooLarge(f"an object in a large JSON body may have at most {MOST_MEMBERS} members")
             if name in found:
-                raise InvalidField.at("/" + name[:64].replace("~", "~0").replace("/", "~1"), "stands twice")
+                raise InvalidField.at("/" + name[:64].replace("~", "~0").replace("/", "~1"), "occurs twice")
             found[name] = value
         return found
 
     def _key(self, start: int, end: int) -> tuple[str, int]:
-        """The key of a member, and where its value begins."""
+        """The key of a member, and the offset of its value."""
         begin, _ = _stripped(self.text, start, end)
         match = _KEY.match(bytes(self.text[begin : min(end, begin + _LONGEST_KEY)]))
         if match is None:
-            raise MalformedJson(f"the body is not JSON from byte {begin} on, or a key has over {_LONGEST_KEY} bytes")
+            raise MalformedJson(
+                f"the body is not valid JSON at byte {begin}, or a key has more than {_LONGEST_KEY} bytes"
+            )
         key: str = parse_json(match[1], self.limits, begin)
         return key, begin + match.end()
 
 
 def _numbers_until(text: Text, start: int, end: int) -> int | None:
-    """The end of some elements of an array that has nothing but numbers there; None if there is anything else."""
+    """The end of a run of elements that are all numbers; None if there is anything else."""
     stop = min(start + PIECE, end)
     piece = bytes(text[start:stop])
     if stop < end:
@@ -264,7 +266,7 @@ def _numbers_until(text: Text, start: int, end: int) -> int | None:
 
 
 def _stretches(text: Text, start: int, end: int) -> Iterator[tuple[int, int]]:
-    """Cut what an array holds at its own commas: several elements of at most two pieces, or one that is larger."""
+    """Split an array at its own commas, into several elements of at most two pieces, or one larger element."""
     for commas in _commas(text, start, end):
         if len(commas):
             first, last = int(commas[0]), int(commas[-1])
@@ -278,7 +280,7 @@ def _stretches(text: Text, start: int, end: int) -> Iterator[tuple[int, int]]:
 
 
 def _members(text: Text, start: int, end: int) -> Iterator[tuple[int, int]]:
-    """Cut what an object holds into its members."""
+    """Split an object into its members."""
     for commas in _commas(text, start, end):
         for comma in commas.tolist():
             yield start, comma
@@ -287,7 +289,7 @@ def _members(text: Text, start: int, end: int) -> Iterator[tuple[int, int]]:
 
 
 def _commas(text: Text, start: int, end: int) -> Iterator[Places]:
-    """The places of the commas of a stretch that are in no string and no bracket, block by block."""
+    """Yield the offsets of the commas outside strings and nested brackets, block by block."""
     depth = 0
     for at, characters in _blocks(text, start, end):
         commas = np.flatnonzero(characters == _COMMA)
@@ -303,11 +305,11 @@ def _commas(text: Text, start: int, end: int) -> Iterator[Places]:
 
 
 def _blocks(text: Text, start: int, end: int) -> Iterator[tuple[int, Characters]]:
-    """The characters of a stretch, some at a time with the place of the first; those in strings are 0."""
+    """Yield the characters of a section in blocks, with the offset of each block; those in strings are 0."""
     inside = False
     while start < end:
         piece = bytes(text[start : min(start + PIECE, end)])
-        if (len(piece) - len(piece.rstrip(b"\\"))) % 2:  # not to part a backslash from what it escapes
+        if (len(piece) - len(piece.rstrip(b"\\"))) % 2:  # keeps a backslash and the escaped character together
             piece = bytes(text[start : min(start + PIECE + 1, end)])
         if b"\\" in piece:
             characters = np.frombuffer(piece.replace(b"\\\\", b"__").replace(b'\\"', b"__"), np.uint8)
@@ -323,7 +325,7 @@ def _blocks(text: Text, start: int, end: int) -> Iterator[tuple[int, Characters]
 
 
 def _stripped(text: Text, start: int, end: int) -> tuple[int, int]:
-    """A stretch without the space around it."""
+    """A section without surrounding whitespace."""
     while start < end:
         piece = bytes(text[start : min(start + PIECE, end)])
         left = piece.lstrip(_SPACE)

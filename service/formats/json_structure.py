@@ -1,8 +1,9 @@
-"""The structure of a JSON body, seen without its numbers: how deep it nests, and whether a key occurs twice.
+"""The structure of a JSON body without its numbers: nesting depth and duplicate keys.
 
-orjson silently keeps the last of two equal keys. Here the body is stripped of the characters of numbers, in
-one pass; of a body of numbers that leaves some dozen bytes, of which everything is found by counting. The bytes
-between quotes that go too change nothing: quotes and backslashes stay, and what they enclose is never looked at.
+orjson silently keeps the last of two equal keys. This module removes the characters of numbers from the body in one
+pass, which leaves a few dozen bytes for a body of numbers, and answers both questions by counting. It also removes
+such characters inside strings, which is harmless: quotes and backslashes remain, and the content of strings is not
+used.
 """
 
 from __future__ import annotations
@@ -20,18 +21,18 @@ from service.formats.payload import Body, BodyLimits
 _NUMBERS = b"0123456789.,-+ \t\r\n"
 _QUOTE, _COLON, _OPENING, _CLOSING = ord('"'), ord(":"), b"[{", b"]}"
 _CONTAINERS = frozenset((dict, list))
-#: Brackets beside those of the rows; each costs 56 bytes or more once it is parsed.
+#: Allowed brackets besides those of the rows; each uses at least 56 bytes once parsed.
 _FREE_BRACKETS = 100_000
-#: Bytes that are looked through at once, so that other threads need not wait for all of them.
+#: Bytes processed at once, so that other threads can run in between.
 _PIECE = 1024 * 1024
-#: Up to this size the duplicate key is searched for, so that the answer can name it.
+#: Up to this size the duplicate key is searched for, so that the error can name it.
 _NAMED_BYTES = 1024 * 1024
 
 
 def skeleton(body: Body, limits: BodyLimits) -> bytes:
     """A body without its numbers. O(bytes).
 
-    Raises ``TooLarge`` for more brackets than the rows that are allowed can have, before any is parsed.
+    Raises ``TooLarge`` for more brackets than the allowed rows can have, before anything is parsed.
     """
     if len(body) <= _FREE_BRACKETS:
         return bytes(body).translate(None, _NUMBERS)
@@ -51,21 +52,21 @@ def skeleton_of(text: bytes) -> bytes:
 
 
 def check_depth(bones: bytes, limits: BodyLimits, depth: int = 0) -> None:
-    """Raise ``TooLarge`` for JSON that nests deeper than the limit; ``bones`` are those of valid JSON.
+    """Raise ``TooLarge`` if JSON is nested deeper than the limit; ``bones`` must come from valid JSON.
 
-    ``depth`` is how deep the JSON itself is nested in the body.
+    ``depth`` is the nesting depth of the JSON itself in the body.
     """
     if depth + bones.count(b"[") + bones.count(b"{") <= limits.max_json_depth:
         return
     if depth + int(_depths(_outside_strings(bones)).max()) > limits.max_json_depth:
-        raise TooLarge(f"the body nests deeper than {limits.max_json_depth}")
+        raise TooLarge(f"the body is nested deeper than {limits.max_json_depth} levels")
 
 
 def check_keys(body: Body, bones: bytes, options: Mapping[str, Any], entries: int, where: str = "") -> None:
-    """Raise ``InvalidField`` if a key occurs twice in any object of the body, or of a field ``where``.
+    """Raise ``InvalidField`` if a key occurs twice in any object of the body, or of the field ``where``.
 
-    There are as many colons outside strings as keys. ``entries`` are those of the parsed body's outermost object;
-    those of the objects within it are all in ``options``.
+    There are as many colons outside strings as keys. ``entries`` counts the keys of the outermost object; all nested
+    objects are in ``options``.
     """
     if b":" not in bones:
         return
@@ -73,16 +74,16 @@ def check_keys(body: Body, bones: bytes, options: Mapping[str, Any], entries: in
     if has_keys(bones, kept):
         return
     pointer = where or (_named_twice(body) if len(body) <= _NAMED_BYTES else "")
-    raise InvalidField.at(pointer, "holds a key that stands twice")
+    raise InvalidField.at(pointer, "contains a duplicate key")
 
 
 def has_keys(bones: bytes, kept: int) -> bool:
-    """Whether a body has so many keys in all of its objects together."""
+    """Whether all objects of a body together have this many keys."""
     return bones.count(b":") == kept or int(np.count_nonzero(_outside_strings(bones) == _COLON)) == kept
 
 
 def _entries(values: list[Any]) -> int:
-    """How many entries all objects in these values have together."""
+    """The number of entries of all objects in these values."""
     found = 0
     while values:
         value = values.pop()
@@ -95,24 +96,24 @@ def _entries(values: list[Any]) -> int:
 
 
 def _unescaped(text: bytes) -> bytes:
-    """The text with every escaped quote and backslash made two other characters, so that quotes only enclose."""
+    """The text with escaped quotes and backslashes replaced, so that every quote delimits a string."""
     return text if b"\\" not in text else text.replace(b"\\\\", b"__").replace(b'\\"', b"__")
 
 
 def _outside_strings(text: bytes) -> npt.NDArray[np.uint8]:
-    """The characters outside strings, and the quotes that end them."""
+    """The characters outside strings, and closing quotes."""
     characters = np.frombuffer(_unescaped(text), dtype=np.uint8)
     return characters[~_inside_strings(characters)]
 
 
 def _inside_strings(characters: npt.NDArray[np.uint8]) -> npt.NDArray[np.bool_]:
-    """Whether an odd number of quotes has been met."""
+    """Whether each character follows an odd number of quotes."""
     inside: npt.NDArray[np.bool_] = np.logical_xor.accumulate(characters == _QUOTE)
     return inside
 
 
 def _depths(characters: npt.NDArray[np.uint8]) -> npt.NDArray[np.int32]:
-    """How many arrays and objects are open after each character. None is inside a string."""
+    """The number of open arrays and objects after each character; the characters are outside strings."""
     steps = np.zeros(len(characters), dtype=np.int8)
     steps[(characters == _OPENING[0]) | (characters == _OPENING[1])] = 1
     steps[(characters == _CLOSING[0]) | (characters == _CLOSING[1])] = -1
@@ -121,7 +122,7 @@ def _depths(characters: npt.NDArray[np.uint8]) -> npt.NDArray[np.int32]:
 
 
 def _named_twice(body: Body) -> str:
-    """The pointer of a duplicate key of the outermost object; that of the body for one further inside."""
+    """The pointer of a duplicate key of the outermost object; empty for a key of a nested object."""
     text = _unescaped(bytes(body))
     characters = np.frombuffer(text, dtype=np.uint8)
     outside = np.where(_inside_strings(characters), 0, characters).astype(np.uint8)

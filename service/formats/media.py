@@ -1,4 +1,4 @@
-"""The content types of bodies and answers, by the names under which they are registered or known."""
+"""Content types of bodies and responses."""
 
 from __future__ import annotations
 

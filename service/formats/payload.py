@@ -1,4 +1,4 @@
-"""The result of every reader, the arrays of a body and everything else in it, and the limits that readers keep."""
+"""The result of every reader (arrays and options), and the limits that readers enforce."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from service.settings import Settings
 
 @dataclass(frozen=True)
 class Payload:
-    """``arrays`` by field name; ``options`` as JSON values, or as strings if a query carried them."""
+    """``arrays`` by field name; ``options`` as JSON values, or as strings if they come from a query."""
 
     arrays: Mapping[str, Array]
     options: Mapping[str, Any]
@@ -24,7 +24,7 @@ class Payload:
 
 @dataclass(frozen=True)
 class BodyLimits(Limits):
-    """The limits of a request body: of what it becomes, and of the nesting and the values of JSON."""
+    """The limits of a request body: its unpacked size and rows, and the nesting and values of JSON."""
 
     max_rows: int
     max_json_depth: int
@@ -32,6 +32,6 @@ class BodyLimits(Limits):
 
     @classmethod
     def of(cls, settings: Settings, heavy: Callable[[], None] | None = None) -> Self:
-        """The limits that the settings name."""
+        """Create the limits from the settings."""
         known = (settings.max_unpacked_bytes, settings.max_rows, settings.max_classes, settings.max_json_depth)
         return cls(*known, settings.max_json_values, heavy=heavy)

@@ -1,1 +1,1 @@
-"""The Open Inference Protocol: its requests, tensors, models and errors. The routes alone know HTTP."""
+"""The Open Inference Protocol: its requests, tensors, models and errors. Only the routes use HTTP."""

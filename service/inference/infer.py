@@ -1,4 +1,4 @@
-"""Inference: a map applied to the tensors of a request."""
+"""Inference: apply a map to the tensors of a request."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ from service.formats.options import read_options
 from service.formats.payload import Body, BodyLimits, Payload
 from service.inference.models import PREDICTIONS, Model, find_model
 
-# --- The body of an inference request: a JSON object, and after it the bytes of its binary tensors
+# --- The body of an inference request: a JSON object, followed by the bytes of its binary tensors
 
-#: More inputs than this are refused, whatever they are.
+#: Maximum number of inputs of a request.
 _MOST_INPUTS = 16
-#: The header that tells where the JSON object ends.
+#: The header with the length of the JSON object.
 LENGTH_HEADER = "Inference-Header-Content-Length"
 JSON = "application/json"
 BINARY = "application/octet-stream"
 
 
 def check_media_type(content_type: str) -> None:
-    """Refuse a content type that the protocol does not use.
+    """Reject a content type that the protocol does not use.
 
-    The length header alone says whether binary tensors follow the JSON object. Triton's clients send JSON tensors
+    Only the length header indicates whether binary tensors follow the JSON object. Triton's clients send JSON tensors
     without a content type, or as ``application/octet-stream``.
     """
     if content_type.partition(";")[0].strip().lower() not in (JSON, BINARY, ""):
@@ -46,23 +46,23 @@ def check_media_type(content_type: str) -> None:
 
 
 def split(body: Body, lengths: Sequence[str]) -> tuple[memoryview, memoryview]:
-    """The JSON object of a body and what follows it, as the values of the length header tell."""
+    """Split a body into the JSON object and the rest, at the value of the length header."""
     view = memoryview(body)
     if not lengths:
         return view, view[len(view) :]
     stated = lengths[0].strip()
     if len(lengths) > 1 or not (stated.isascii() and stated.isdigit()) or len(stated) > 20:
-        raise InvalidField(f"the header {LENGTH_HEADER} must be one number of bytes")
+        raise InvalidField(f"the header {LENGTH_HEADER} must be a single number of bytes")
     length = int(stated)
     if length > len(view):
-        raise InvalidField(f"the header {LENGTH_HEADER} tells of more bytes than the body has")
+        raise InvalidField(f"the header {LENGTH_HEADER} exceeds the size of the body")
     return view[:length], view[length:]
 
 
 def read_request(text: memoryview, limits: BodyLimits) -> tuple[InferenceRequest, LongArray | None]:
-    """Check the JSON object, all but the elements of its tensors; the second are those of the first input, if long.
+    """Validate the JSON object except the elements of its tensors; also return the data of the first input if long.
 
-    Raises ``MalformedJson``, ``InvalidField``, or ``TooLarge`` for too many values and for what nests too deep.
+    Raises ``MalformedJson``, ``InvalidField``, or ``TooLarge`` for too many values or too deep nesting.
     """
     check_values(text, limits)
     document = read_document(text, limits)
@@ -74,7 +74,7 @@ def read_request(text: memoryview, limits: BodyLimits) -> tuple[InferenceRequest
 
 
 def _take_elements(document: Any) -> LongArray | None:
-    """Take the elements of the first input out of a document, and leave an empty array in their place."""
+    """Remove the elements of the first input from a document, and leave an empty array in their place."""
     inputs = document.get("inputs") if isinstance(document, dict) else None
     if isinstance(inputs, LongArray):
         document["inputs"] = inputs = list(islice(inputs.elements(), _MOST_INPUTS + 1))
@@ -86,11 +86,11 @@ def _take_elements(document: Any) -> LongArray | None:
     return elements
 
 
-# --- Tensors: as JSON numbers, and as bytes after the JSON object; little-endian, row by row, without padding
+# --- Tensors: as JSON numbers, or as bytes after the JSON object; little-endian, row-major, without padding
 
 Numbers = npt.NDArray[Any]
 
-#: The protocol's datatypes as numpy's, in the byte order of the wire.
+#: The protocol's datatypes in numpy, in the byte order of the protocol.
 DTYPES: Mapping[Datatype, np.dtype[Any]] = MappingProxyType(
     {
         "FP64": np.dtype("<f8"),
@@ -111,11 +111,11 @@ DTYPES: Mapping[Datatype, np.dtype[Any]] = MappingProxyType(
 def read_tensor(given: InferenceInput, raw: memoryview, pointer: str, elements: LongArray | None = None) -> Numbers:
     """The array of an input, (n,) or (n, K).
 
-    ``raw`` is all that follows the JSON object, which must be this input's alone. A tensor of shape [n, 1] is
-    read as (n,): MLServer's codecs send arrays of one dimension in that shape.
+    ``raw`` is everything after the JSON object, which must belong to this input. A tensor of shape [n, 1] becomes (n,),
+    because MLServer's codecs send one-dimensional arrays in that shape.
 
-    ``pointer`` is where the input stands, ``elements`` are its data if they are long. Raises what names the first
-    place at fault; nothing is allocated for a shape before its elements are there.
+    ``pointer`` locates the input, and ``elements`` are its data if they are long. Raises an error that names the first
+    invalid place; memory for a shape is allocated only once its elements are present.
     """
     if len(given.shape) not in (1, 2):
         raise WrongShape.at(f"{pointer}/shape", "must be [n] or [n, K]")
@@ -123,7 +123,7 @@ def read_tensor(given: InferenceInput, raw: memoryview, pointer: str, elements: 
         raise EmptyBatch.at(f"{pointer}/shape", "has no rows")
     size = None if given.parameters is None else given.parameters.binary_data_size
     if size is not None and given.data is not None:
-        raise InvalidField.at(f"{pointer}/data", "must be absent where parameters/binary_data_size is given")
+        raise InvalidField.at(f"{pointer}/data", "must be absent if parameters/binary_data_size is given")
     if (size or 0) != len(raw):
         where = f"{pointer}/parameters/binary_data_size"
         raise InvalidField.at(where, "must be the number of bytes that follow the JSON object")
@@ -137,23 +137,23 @@ def read_tensor(given: InferenceInput, raw: memoryview, pointer: str, elements: 
 
 
 def to_bytes(values: Numbers) -> memoryview:
-    """The elements of FP64 as they stand after a JSON object."""
+    """The elements as FP64 bytes, as they follow a JSON object."""
     return np.ascontiguousarray(values, dtype=DTYPES["FP64"]).reshape(-1).view(np.uint8).data
 
 
 def _from_bytes(raw: memoryview, given: InferenceInput, pointer: str) -> Numbers:
     dtype = DTYPES[given.datatype]
     if math.prod(given.shape) * dtype.itemsize != len(raw):
-        raise WrongShape.at(f"{pointer}/shape", "is one that the tensor's bytes do not fill")
+        raise WrongShape.at(f"{pointer}/shape", "does not match the number of bytes of the tensor")
     array = np.frombuffer(raw, dtype).reshape(given.shape).astype(dtype.newbyteorder("="), copy=False)
-    # Where a JSON object ends is any byte. numpy adds elements that are not aligned in another order.
+    # A JSON object can end at any byte, and numpy sums unaligned elements in another order.
     return np.require(array, requirements="A")
 
 
 def _from_json(elements: list[Any] | LongArray, given: InferenceInput, pointer: str) -> Numbers:
     where, size = f"{pointer}/data", math.prod(given.shape)
     found: list[Numbers] = []
-    read, width = 0, None  # elements so far, and how many of them a row has where they are nested
+    read, width = 0, None  # elements so far, and the elements per row if they are nested
     for piece in elements.pieces() if isinstance(elements, LongArray) else [elements]:
         values = piece
         if not found and len(given.shape) == 2 and values and isinstance(values[0], list):
@@ -169,8 +169,8 @@ def _from_json(elements: list[Any] | LongArray, given: InferenceInput, pointer: 
         if read == size:
             return np.concatenate(found).reshape(given.shape)
     if width is not None:
-        raise WrongShape.at(where, "has another number of rows than the shape")
-    raise WrongShape.at(f"{pointer}/shape", "is one that the tensor's data do not fill")
+        raise WrongShape.at(where, "does not have the number of rows in the shape")
+    raise WrongShape.at(f"{pointer}/shape", "does not match the number of elements of the tensor")
 
 
 def _of_numbers(values: list[Any], given: InferenceInput, first: int, width: int | None, where: str) -> Numbers:
@@ -182,14 +182,14 @@ def _of_numbers(values: list[Any], given: InferenceInput, first: int, width: int
 
 
 def _check_rows(rows: list[Any], first: int, width: int, where: str) -> None:
-    """Nested data are rows as wide as the shape says."""
+    """Check that nested data are rows of the width in the shape."""
     if {type(row) for row in rows} != {list} or set(map(len, rows)) != {width}:
         place = next(i for i, row in enumerate(rows, first) if not isinstance(row, list) or len(row) != width)
-        raise WrongShape.at(f"{where}/{place}", "is no row of the shape's width")
+        raise WrongShape.at(f"{where}/{place}", "must be a row of the width in the shape")
 
 
 def _typed(values: list[Any], datatype: Datatype, where: str) -> Numbers:
-    """The numbers in the datatype that the tensor states; a number that it cannot hold is refused, not wrapped."""
+    """Convert numbers to the tensor's datatype; a number that does not fit is rejected, not wrapped."""
     dtype = DTYPES[datatype].newbyteorder("=")
     try:
         if dtype.kind in "iu":
@@ -197,9 +197,9 @@ def _typed(values: list[Any], datatype: Datatype, where: str) -> Numbers:
         with np.errstate(over="ignore"):
             found = np.array(values, np.float64).astype(dtype, copy=False)
     except OverflowError as error:
-        raise InvalidField.at(where, f"holds a number that {datatype} cannot") from error
+        raise InvalidField.at(where, f"contains a number that does not fit {datatype}") from error
     if not np.isfinite(found).all():
-        raise InvalidField.at(where, f"holds a number that {datatype} cannot")
+        raise InvalidField.at(where, f"contains a number that does not fit {datatype}")
     return found
 
 
@@ -208,22 +208,22 @@ def _not_numbers(
 ) -> NotANumber:
     bad = islice((i for i, value in enumerate(values, first) if type(value) not in allowed), MAX_OFFENCES)
     places = [f"{where}/{i}" if width is None else f"{where}/{i // width}/{i % width}" for i in bad]
-    detail = f"{where[1:]}: something else than {what}, first at {places[0]}"
-    return NotANumber(detail, [Offence(place, f"is not {what}") for place in places])
+    detail = f"{where[1:]}: every element must be {what}; the first other value is at {places[0]}"
+    return NotANumber(detail, [Offence(place, f"must be {what}") for place in places])
 
 
-# --- Inference: a map applied to the tensor of a request, and the outputs written as requested
+# --- Inference
 
 
 class Output(NamedTuple):
-    """An output that is requested."""
+    """A requested output."""
 
     name: str
     binary: bool
 
 
 class Inferred(NamedTuple):
-    """The body of an answer; ``length`` is that of its JSON object where binary tensors follow it, else None."""
+    """The body of a response; ``length`` is that of the JSON object if binary tensors follow it, else None."""
 
     body: bytes
     length: int | None
@@ -246,17 +246,17 @@ def infer(
 
 
 def _only_input(request: InferenceRequest) -> InferenceInput:
-    """The input ``predictions``, which must stand there once, and alone."""
+    """The input ``predictions``, which must be the only input."""
     for i, given in enumerate(request.inputs):
         if given.name != PREDICTIONS:
             raise InvalidField.at(f"/inputs/{i}/name", f"must be {PREDICTIONS}, the model's only input")
         if i:
-            raise InvalidField.at(f"/inputs/{i}/name", "stands twice")
+            raise InvalidField.at(f"/inputs/{i}/name", "occurs twice")
     return request.inputs[0]
 
 
 def _outputs(request: InferenceRequest, known: Sequence[str]) -> list[Output]:
-    """The outputs that a request names, in that order; all if it names none."""
+    """The requested outputs in their order; all outputs if the request names none."""
     every = request.parameters is not None and request.parameters.binary_data_output
     if not request.outputs:
         return [Output(name, every) for name in known]
@@ -265,7 +265,7 @@ def _outputs(request: InferenceRequest, known: Sequence[str]) -> list[Output]:
         if output.name not in known:
             raise InvalidField.at(f"/outputs/{i}/name", f"must be one of: {', '.join(known)}")
         if any(output.name == other.name for other in wanted):
-            raise InvalidField.at(f"/outputs/{i}/name", "stands twice")
+            raise InvalidField.at(f"/outputs/{i}/name", "occurs twice")
         own = None if output.parameters is None else output.parameters.binary_data
         wanted.append(Output(output.name, every if own is None else own))
     return wanted

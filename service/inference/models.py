@@ -1,4 +1,4 @@
-"""A map as a model: found by the protocol's names, and described in its terms."""
+"""A map as a model of the protocol: found by name and version, and described by its metadata."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from schemas.base import ID_PREFIX
 from schemas.inference import ModelMetadata, TensorMetadata
 from service.context import Context
 
-#: The one input, and the output that every map has.
+#: The only input, and the output of every map.
 PREDICTIONS = "predictions"
-#: What a Venn-Abers map merges.
+#: The two probabilities that a Venn-Abers map merges.
 BOUNDS = ("p0", "p1")
 PLATFORM = "calibrant_map"
-#: As a version is written in a path. Longer or other text names none.
+#: A version in a path.
 _VERSION = re.compile(r"[1-9][0-9]{0,15}", re.ASCII)
 #: A map's id, its name, or its name with a version or an alias.
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}([:@][A-Za-z0-9][A-Za-z0-9._-]{0,63})?", re.ASCII)
@@ -28,23 +28,23 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}([:@][A-Za-z0-9][A-Za-z0-9._
 
 @dataclass(frozen=True)
 class Model:
-    """A stored map under the name that the request gave."""
+    """A stored map with the name in the request."""
 
     name: str
     held: HeldMap
 
     @property
     def version(self) -> str | None:
-        """The version that answers; None of a map without a name."""
+        """The version of the map; None for a map without a name."""
         return None if self.held.version is None else str(self.held.version)
 
     @property
     def outputs(self) -> tuple[str, ...]:
-        """The names of what it gives."""
+        """The names of the outputs."""
         return (PREDICTIONS, *BOUNDS) if isinstance(self.held.map.function, VennAbers) else (PREDICTIONS,)
 
     def apply(self, tensor: Any, names: list[str]) -> dict[str, Floats]:
-        """The outputs of these names, of predictions on the map's own scale."""
+        """Compute the named outputs for predictions on the scale of the map."""
         fitted = self.held.map
         predictions = read_predictions(tensor, scale=fitted.scale)
         found: dict[str, Floats] = {}
@@ -56,7 +56,7 @@ class Model:
 
 
 def find_model(here: Context, name: str, version: str | None = None) -> Model:
-    """The model of a map's name, id or alias, and of a version if one is given; raises ``UnknownMap``."""
+    """Find the model of a map's name, id or alias, and of a version if given; raises ``UnknownMap``."""
     unknown = UnknownMap("there is no such model", "/map")
     if not _NAME.fullmatch(name) or (version is not None and not _VERSION.fullmatch(version)):
         raise unknown
@@ -70,12 +70,12 @@ def find_model(here: Context, name: str, version: str | None = None) -> Model:
 
 
 def metadata(here: Context, name: str, version: str | None = None) -> dict[str, Any]:
-    """What the protocol tells of a model."""
+    """The metadata of a model."""
     model = find_model(here, name, version)
     fitted = model.held.map
     rows, vector = [-1], [-1, fitted.n_classes or -1]
     given = vector if fitted.of_vector else rows
-    # A map of an event takes the event's own probability too, (n,), but it is the vector that it was fitted on.
+    # A map of one event also accepts the probability of that event, (n,), but it was fitted to vectors.
     taken = rows if fitted.n_classes is None else vector
     return ModelMetadata(
         name=name,
@@ -93,12 +93,12 @@ def metadata(here: Context, name: str, version: str | None = None) -> dict[str, 
 
 
 def _is_plain(name: str) -> bool:
-    """Whether a name of a model is that of a map, which has versions, and not an id or one version's own name."""
+    """Whether a model name is the name of a map, which has versions, rather than an id or the name of one version."""
     return not name.startswith(ID_PREFIX) and not {":", "@"} & set(name)
 
 
 def _versions(here: Context, model: Model) -> list[str] | None:
-    """The versions that may be requested under the model's name: an id's or an alias's is its own alone."""
+    """The versions available under the model's name; an id or an alias has only its own."""
     if model.version is None:
         return None
     if not _is_plain(model.name):

@@ -1,1 +1,1 @@
-"""The bodies by which rows come to a monitor: each format becomes the same arrays. The routes alone know HTTP."""
+"""Bodies with rows for a monitor: each format is converted to the same arrays. Only the routes use HTTP."""

@@ -1,4 +1,4 @@
-"""Rows of a monitor as arrays of an NPZ archive, or as columns of an Arrow stream."""
+"""Rows of a monitor as the arrays of an NPZ archive or the columns of an Arrow stream."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from service.monitor_bodies.documents import FIELDS, NEEDED, Whys, plural, refus
 
 # --- Rows as the arrays of an NPZ archive
 
-#: What an array of each field may hold: numpy's kinds of types.
+#: Allowed types of the array of each field, as numpy kinds.
 _KINDS = {"id": "USiu", "prediction": NUMBERS, "label": NUMBERS, "timestamp": NUMBERS + "M", "group": STRINGS}
 _CHARACTER_BYTES = 4
 
 
 def read_npz_rows(body: Body, limits: BodyLimits, what: What, n_classes: int | None) -> MonitorRows:
-    """Read the arrays ``ids``, ``predictions``, ``labels``, ``timestamps`` and ``groups``, as the call has them.
+    """Read the arrays ``ids``, ``predictions``, ``labels``, ``timestamps`` and ``groups``, as the call needs them.
 
-    Raises ``MalformedNpz``, ``TooLarge``, or what is wrong with the shape of an array.
+    Raises ``MalformedNpz``, ``TooLarge``, or an error about the shape of an array.
     """
     fields = {plural(field): _KINDS[field] for field in FIELDS[what]}
     arrays = read_npz(body, limits, fields)
@@ -57,17 +57,20 @@ def read_npz_rows(body: Body, limits: BodyLimits, what: What, n_classes: int | N
 
 
 def check_shape(name: str, array: Array, n: int, n_classes: int | None) -> None:
-    """Raise ``WrongShape`` or ``LengthMismatch`` for an array that is no column of ``n`` rows."""
+    """Raise ``WrongShape`` or ``LengthMismatch`` if an array is not a column of ``n`` rows."""
     width = n_classes if name == "predictions" else None
     if array.shape[1:] != (() if width is None else (width,)) or not array.ndim:
-        raise WrongShape.at(f"/{name}", "must be (n,)" if width is None else f"must be (n, {width}), as the monitor's")
+        raise WrongShape.at(
+            f"/{name}",
+            "must be (n,)" if width is None else f"must be (n, {width}), the number of classes of the monitor",
+        )
     if len(array) != n:
-        raise LengthMismatch.at(f"/{name}", f"has {len(array)} rows, where another array has {n}")
+        raise LengthMismatch.at(f"/{name}", f"has {len(array)} rows, but another array has {n}")
 
 
 def npz_ids(values: Array) -> Ids:
-    """Ids of text, or of integers by their digits. O(bytes)."""
-    if not len(values):  # the width of no text is nothing that a shape could be found from
+    """Ids from text, or from the digits of integers. O(bytes)."""
+    if not len(values):  # the text of no rows has no width to reshape to
         return Ids(b"", np.zeros(0, np.uint32))
     if values.dtype.kind in "iu":
         values = values.astype(np.str_)
@@ -80,7 +83,7 @@ def npz_ids(values: Array) -> Ids:
 
 
 def _encoded(values: Array) -> Array:
-    """Text as UTF-8; of ASCII alone without looking at each string."""
+    """Text as UTF-8; fast for pure ASCII, without a look at each string."""
     width = values.dtype.itemsize // _CHARACTER_BYTES
     units = values.view(np.uint32).reshape(len(values), width)
     if units.size and units.max() >= 128:
@@ -89,7 +92,7 @@ def _encoded(values: Array) -> Array:
 
 
 def _npz_times(values: Array, why: Whys) -> Floats:
-    """Seconds since 1970; a row with NaN or NaT is refused, since only an omitted array means now."""
+    """Seconds since 1970; a row with NaN or NaT is refused, because only an omitted array means now."""
     if values.dtype.kind == "M":
         micro = values.astype("M8[us]")
         seconds = np.where(np.isnat(micro), np.nan, micro.astype(np.int64) / 1e6)
@@ -100,7 +103,7 @@ def _npz_times(values: Array, why: Whys) -> Floats:
 
 
 def _coded(values: Array, why: Whys) -> tuple[Integers, list[str]]:
-    """The place of each row's name among the names, -1 for an empty one."""
+    """The index of each row's name in the list of names, -1 for an empty name."""
     names, codes = np.unique(values, return_inverse=True)
     nameless = int(len(names) > 0 and names[0] == "")
     codes, texts = codes.astype(np.int64) - nameless, names[nameless:].tolist()
@@ -108,20 +111,20 @@ def _coded(values: Array, why: Whys) -> tuple[Integers, list[str]]:
     return codes, texts
 
 
-# --- Rows as the columns of an Arrow stream, whose ids never become objects of Python
+# --- Rows as the columns of an Arrow stream; ids are never converted to Python objects
 
 _OF_CLASS, _NONE = re.compile(r"predictions?\.(0|[1-9][0-9]{0,8})"), re.compile(r"(?!)()")
-#: What the columns of some fields hold; those of the others hold numbers.
+#: The column types of some fields; all other columns contain numbers.
 _TYPES = {"id": "strings, binary values or integers", "group": "strings", "timestamp": "numbers or timestamps"}
-#: Units of a timestamp, as so many of a second.
+#: Timestamp units per second.
 _UNITS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
 
 def read_arrow_rows(body: Body, limits: BodyLimits, what: What, n_classes: int | None) -> MonitorRows:
     """Read the columns ``id``, ``prediction``, ``label``, ``timestamp`` and ``group``, or their plurals.
 
-    ``prediction`` is a column of numbers, or of lists of K, or there are K columns ``prediction.0`` and so on. What is
-    null is not given. Raises ``MalformedArrow``, ``TooLarge``, or what is wrong with a column as a whole.
+    ``prediction`` is a column of numbers or of lists of K, or K columns named ``prediction.0`` and so on. Null means
+    missing. Raises ``MalformedArrow``, ``TooLarge``, or an error about a whole column.
     """
     pyarrow()
 
@@ -139,14 +142,14 @@ def read_arrow_rows(body: Body, limits: BodyLimits, what: What, n_classes: int |
 
 
 def find_columns(names: list[str], what: What, n_classes: int | None) -> dict[str, list[int]]:
-    """The places of each field's column, of ``prediction`` as many as it has; raises ``InvalidField``."""
+    """The indices of each field's columns; ``prediction`` may have several. Raises ``InvalidField``."""
     fields = FIELDS[what]
     known = {name: field for field in fields for name in (field, plural(field))}
     of_class = _OF_CLASS if "prediction" in fields else _NONE
     found, classes = place_columns(names, known, of_class, "prediction", ", ".join(fields))
     if classes:
         if n_classes is None or sorted(classes) != list(range(n_classes)):
-            raise WrongShape.at("/prediction", "must have a column for each class of the monitor")
+            raise WrongShape.at("/prediction", "must have one column for each class of the monitor")
         found["prediction"] = [classes[k] for k in range(n_classes)]
     for field in NEEDED[what]:
         if field not in found:
@@ -155,7 +158,7 @@ def find_columns(names: list[str], what: What, n_classes: int | None) -> dict[st
 
 
 def _check_type(kind: Any, field: str, width: int | None) -> None:
-    """Raise ``InvalidField`` for a column of a type that its field cannot have, ``WrongShape`` for one of lists."""
+    """Raise ``InvalidField`` for a column of the wrong type, and ``WrongShape`` for the wrong list structure."""
     types = pyarrow().types
     inner = arrow.value_type(kind)
     is_text, is_number = arrow.is_text(inner), arrow.is_number(inner)
@@ -189,7 +192,7 @@ def _rows(columns: dict[str, list[Any]], n_classes: int | None, n: int) -> Monit
 
 
 def _ids(column: Any, why: Whys) -> Ids:
-    """The ids of a column; null is none, and a row with an empty one is refused."""
+    """The ids of a column; null means no id, and a row with an empty id is refused."""
     plain = arrow.decoded(column)
     ids = arrow_ids(plain)
     there = plain.is_valid().to_numpy(zero_copy_only=False)
@@ -198,7 +201,7 @@ def _ids(column: Any, why: Whys) -> Ids:
 
 
 def arrow_ids(column: Any) -> Ids:
-    """The ids of a column from its buffers; integers become their digits, and null is empty."""
+    """The ids of a column, read from its buffers; integers become digits, and null is empty."""
     types = pyarrow().types
     if types.is_integer(column.type):
         column = column.cast(pyarrow().string())
@@ -214,7 +217,7 @@ def arrow_ids(column: Any) -> Ids:
 
 
 def _numbers(column: Any, why: Whys, null: Why) -> Floats:
-    """The numbers of a column, NaN where it is null; those rows are refused for the reason."""
+    """The numbers of a column, NaN for null; those rows are refused with the reason ``null``."""
     nulls = arrow.null_rows(column)
     why[nulls[why[nulls] == 0]] = null
     return arrow.number_array(column)
@@ -229,11 +232,11 @@ def _predictions(columns: list[Any], n_classes: int | None, why: Whys) -> Floats
 
 
 def _vectors(column: Any, width: int, why: Whys) -> Floats:
-    """A column of lists as (n, K); a row of another length, or that holds a null, is refused."""
+    """A column of lists as (n, K); a row with another length or a null is refused."""
     lengths, flat = arrow.lists_of(column)
     why[(lengths == -1) & (why == 0)] = Why.NO_PREDICTION
     why[(lengths != width) & (why == 0)] = Why.WRONG_SHAPE
-    numbers = arrow.number_array(flat)  # without those of null rows
+    numbers = arrow.number_array(flat)  # null rows contribute none
     right = lengths == width
     if not right.all():
         found = np.full((len(lengths), width), np.nan)
@@ -243,7 +246,7 @@ def _vectors(column: Any, width: int, why: Whys) -> Floats:
 
 
 def _arrow_times(column: Any, why: Whys) -> Floats:
-    """Seconds since 1970, NaN where null; a timestamp without a zone is UTC, and NaN is refused."""
+    """Seconds since 1970, NaN for null; a timestamp without a time zone is UTC, and a NaN in the data is refused."""
     plain = arrow.decoded(column)
     if pyarrow().types.is_timestamp(plain.type):
         return arrow.number_array(plain.cast(pyarrow().int64())) / float(_UNITS[plain.type.unit])

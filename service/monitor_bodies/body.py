@@ -1,4 +1,4 @@
-"""The body of rows: bounded, then handed to the reader of its content type."""
+"""The body of rows: limited, and passed to the reader of its content type."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ READERS: Mapping[str, Callable[[Body, BodyLimits, What, int | None], MonitorRows
     {JSON: read_json_rows, NDJSON: read_lines, JSONL: read_lines, NPZ: read_npz_rows, ARROW: read_arrow_rows}
 )
 
-#: The formats whose rows are no objects.
+#: Formats with arrays instead of objects.
 _OF_ARRAYS = (NPZ, ARROW)
-#: The kind of an event whose attributes are headers, in place of its content type.
+#: The kind of an event in binary mode, whose attributes are in headers; replaces its content type.
 BINARY = "binary"
 
 
 @dataclass(frozen=True)
 class Sent:
-    """A body as it was sent: its content type, its bytes, how they are packed, and what they may unpack to."""
+    """A body as sent: its content type, bytes and encoding, and the limits on its unpacked size."""
 
     kind: str
     body: Body
@@ -44,34 +44,34 @@ class Sent:
     limits: BodyLimits
 
     def plain(self) -> Body:
-        """The body unpacked; raises ``MalformedEncoding`` and ``TooLarge``."""
+        """Decompress the body; raises ``MalformedEncoding`` and ``TooLarge``."""
         body = self.body if self.encoding is None else unpack(self.body, self.encoding, self.limits)
         if self.kind not in _OF_ARRAYS:
             check_text(body, self.limits)
         return body
 
     def events(self, headers: Headers) -> Iterable[Event | None]:
-        """The events of the body, None for what is no event in a batch; raises the error of a single event."""
+        """The events of the body, None for an invalid event of a batch; raises the error of a single event."""
         if self.kind == BINARY:
             return [read_binary(self.plain(), headers, self.limits)]
         return read_structured(self.plain(), self.kind, self.limits)
 
     def rows(self, what: What, n_classes: int | None) -> MonitorRows:
-        """The rows of the body; raises the error of whatever is wrong with it as a whole."""
+        """The rows of the body; raises an error about the body as a whole."""
         return READERS[self.kind](self.plain(), self.limits, what, n_classes)
 
 
 async def receive_rows(request: Request, settings: Settings) -> Sent:
-    """Read a body of rows, of at most the limit."""
+    """Read a body of rows within the size limit."""
     kind = content_type(read_header(request, b"content-type"), tuple(READERS))
     return await _receive(request, settings, kind, ())
 
 
 async def receive_events(request: Request, settings: Settings) -> Sent:
-    """Read a body of events, of at most the limit; in binary mode the type of their data may be any.
+    """Read a body of events within the size limit; in binary mode their data may have any content type.
 
-    Plain JSON without an event's headers is one event in structured mode.
-    A page of another origin cannot send these headers, or this content type, without a preflight request.
+    Plain JSON without the headers of an event is one event in structured mode.
+    A page of another origin cannot send these headers or this content type without a preflight request.
     """
     binary = is_binary(request.headers)
     kind = BINARY if binary else content_type(read_header(request, b"content-type"), (EVENT, EVENTS, JSON))
@@ -84,9 +84,9 @@ async def _receive(request: Request, settings: Settings, kind: str, options: tup
     encoding = read_encoding(read_header(request, b"content-encoding"))
     for name in query_fields(request.query_params):
         if name not in options:
-            raise InvalidField.at(pointer_of(name), "is not a field of this call")
+            raise InvalidField.at(pointer_of(name), "is not a parameter of this call")
     body = await bounded(request, settings.max_body_bytes)
-    if encoding is not None:  # what it unpacks to is anything up to its limit
+    if encoding is not None:  # its unpacked size can be anything up to the limit
         Slots.take_for(request.scope)
     limits = BodyLimits.of(settings, partial(Slots.take_for, request.scope))
     return Sent(kind, body, encoding, limits if kind in _OF_ARRAYS else of_text(limits))

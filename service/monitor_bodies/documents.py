@@ -1,4 +1,4 @@
-"""Rows of a monitor as JSON documents: bounded, parsed in pieces, and checked one by one."""
+"""Rows of a monitor as JSON documents: limited, parsed in pieces, and validated one by one."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from service.formats.json_pieces import PIECE, LongArray, check_values, plain, r
 from service.formats.json_structure import check_keys, has_keys, skeleton
 from service.formats.payload import Body, BodyLimits
 
-# --- The fields of rows, and the arrays or columns of them
+# --- The fields of rows, and the names of arrays or columns
 
 #: The fields that a row of each call may have.
 FIELDS: Mapping[What, tuple[str, ...]] = MappingProxyType(
@@ -31,26 +31,26 @@ FIELDS: Mapping[What, tuple[str, ...]] = MappingProxyType(
         "labels": ("id", "label", "timestamp"),
     }
 )
-#: The field without which a body of columns holds nothing of use.
+#: The fields that a body of columns must have.
 NEEDED: Mapping[What, tuple[str, ...]] = MappingProxyType(
     {"rows": ("prediction", "label"), "predictions": ("id", "prediction"), "labels": ("id", "label")}
 )
 
 
 def plural(field: str) -> str:
-    """An array of a field is called by the plural."""
+    """The name of an array: the plural of its field."""
     return field + "s"
 
 
-# --- The limits of text: each row becomes objects of Python, which take more memory than its bytes
+# --- Limits of text: rows become Python objects, which use more memory than their bytes
 
-#: Rows of a body of JSON, and its bytes once it is unpacked; NPZ and Arrow may have as many as any body.
+#: Maximum rows and unpacked bytes of a JSON body; for NPZ and Arrow the general limits apply.
 MOST_ROWS = 1_000_000
 MOST_BYTES = 256 * 1024 * 1024
 
 
 def of_text(limits: BodyLimits) -> BodyLimits:
-    """The limits of a body of JSON: the smaller of the service's and these."""
+    """The limits of a JSON body: the smaller of the service's limits and these."""
     return replace(
         limits,
         max_rows=min(limits.max_rows, MOST_ROWS),
@@ -59,14 +59,14 @@ def of_text(limits: BodyLimits) -> BodyLimits:
 
 
 def check_text(body: Body, limits: BodyLimits) -> None:
-    """Raise ``TooLarge`` for a body of JSON, unpacked, of too many bytes or values, before it is parsed."""
+    """Raise ``TooLarge`` if an unpacked JSON body has too many bytes or values, before it is parsed."""
     if len(body) > limits.max_unpacked_bytes:
-        raise TooLarge(f"a body of JSON may have at most {limits.max_unpacked_bytes} bytes")
+        raise TooLarge(f"a JSON body may have at most {limits.max_unpacked_bytes} bytes")
     check_values(body, limits)
 
 
 def lines_of(body: Body, limits: BodyLimits) -> Iterator[list[bytes]]:
-    """The lines of a body that are not blank, some at a time; raises ``TooLarge`` for too many, blank ones too."""
+    """Yield the non-blank lines of a body in lists; raises ``TooLarge`` for too many lines, including blank ones."""
     unended = len(body) > 0 and not body.endswith(b"\n")
     limits.check_rows(_lines(body, limits.max_rows) + unended)
     start = 0
@@ -77,7 +77,7 @@ def lines_of(body: Body, limits: BodyLimits) -> Iterator[list[bytes]]:
 
 
 def _lines(body: Body, enough: int) -> int:
-    """How many lines a body ends; of more than ``enough`` some more than that."""
+    """Count the line ends of a body; may stop once there are more than ``enough``."""
     characters, found = np.frombuffer(body, dtype=np.uint8), 0
     for start in range(0, len(characters), PIECE):
         found += int(np.count_nonzero(characters[start : start + PIECE] == ord("\n")))
@@ -86,17 +86,17 @@ def _lines(body: Body, enough: int) -> int:
     return found
 
 
-# --- Rows as JSON: an object with the list ``rows``, or a line each
+# --- Rows as JSON: an object with the list ``rows``, or one object per line
 
 
 def read_json_rows(body: Body, limits: BodyLimits, what: What, n_classes: int | None) -> MonitorRows:
-    """Read ``{"rows": [...]}``; raises ``MalformedJson`` with the byte at fault, ``InvalidField``, ``TooLarge``."""
+    """Read ``{"rows": [...]}``; raises ``MalformedJson`` with the byte offset, ``InvalidField`` or ``TooLarge``."""
     document = read_document(body, limits)
     return together([rows_of(piece, what, n_classes) for piece in pieces_of(rows_in(document), limits)])
 
 
 def rows_in(document: Any, where: str = "") -> list[Any] | LongArray:
-    """The rows of an object that holds them and nothing else; raises ``InvalidField``."""
+    """The rows of an object with the single field ``rows``; raises ``InvalidField``."""
     if not isinstance(document, dict):
         raise InvalidField.at(where, "must be an object" if where else "the body must be an object")
     for name in document:
@@ -109,13 +109,13 @@ def rows_in(document: Any, where: str = "") -> list[Any] | LongArray:
 
 
 class InPieces(Protocol):
-    """An array that is read some elements at a time."""
+    """An array that is read in pieces."""
 
     def pieces(self) -> Iterator[list[Any]]: ...  # noqa: D102
 
 
 def pieces_of(rows: list[Any] | InPieces, limits: BodyLimits, where: str = "/rows") -> Iterator[list[Any]]:
-    """An array some elements at a time; raises ``TooLarge`` for more than the most rows."""
+    """Yield an array in pieces; raises ``TooLarge`` if it has more rows than allowed."""
     found = 0
     for piece in [rows] if isinstance(rows, list) else rows.pieces():
         found += len(piece)
@@ -124,9 +124,9 @@ def pieces_of(rows: list[Any] | InPieces, limits: BodyLimits, where: str = "/row
 
 
 def read_lines(body: Body, limits: BodyLimits, what: What, n_classes: int | None) -> MonitorRows:
-    """Read a JSON object a line; a line that is none refuses that row alone. Blank lines are no rows.
+    """Read one JSON object per line; a line that is not an object is a refused row. Blank lines are ignored.
 
-    Raises ``TooLarge``, and ``InvalidField`` where a key stands twice in an object.
+    Raises ``TooLarge``, and ``InvalidField`` for a duplicate key in an object.
     """
     parts = [rows_of(_documents(lines, limits), what, n_classes) for lines in lines_of(body, limits)]
     return together(parts) if parts else rows_of([], what, n_classes)
@@ -136,7 +136,7 @@ def _documents(lines: list[bytes], limits: BodyLimits) -> list[Any]:
     documents = [_document(line, limits) for line in lines]
     text = b"\n".join(lines)
     bones = skeleton(text, limits)
-    # The quotes of a line that is not JSON may hide the keys of those after it.
+    # The quotes of an invalid line may hide the keys of the lines after it.
     if not all(isinstance(one, dict) for one in documents) or not has_keys(bones, sum(map(len, documents))):
         for line, one in zip(lines, documents, strict=True):
             if isinstance(one, dict):
@@ -151,7 +151,7 @@ def _document(line: bytes, limits: BodyLimits) -> Any:
         return None
 
 
-# --- Rows as JSON objects, one each, turned into arrays column by column
+# --- Parsed JSON objects, converted to arrays column by column
 
 Whys = npt.NDArray[np.uint8]
 _RFC_3339 = re.compile(
@@ -162,7 +162,7 @@ _NONE = type(None)
 
 
 def rows_of(documents: Sequence[Any], what: What, n_classes: int | None) -> MonitorRows:
-    """The rows of parsed JSON; a value of the wrong kind refuses its row. O(n K)."""
+    """Convert parsed JSON to rows; a row with an invalid value is refused. O(n K)."""
     why = np.zeros(len(documents), np.uint8)
     if set(map(type, documents)) - {dict}:
         _mark(why, documents, lambda one: not isinstance(one, dict), Why.UNREADABLE)
@@ -190,7 +190,7 @@ def _holds_other(row: dict[str, Any], fields: Sequence[str]) -> bool:
 
 
 def _mark(why: Whys, values: Sequence[Any], wrong: Callable[[Any], bool], reason: Why) -> None:
-    """Refuse the rows of some values; the first reason that was found stays."""
+    """Refuse the rows of some values; the first reason found is kept."""
     for i, value in enumerate(values):
         if not why[i] and wrong(value):
             why[i] = reason
@@ -225,7 +225,7 @@ def _of_prediction(value: Any) -> Why:
 
 
 def _numbers(values: list[Any], why: Whys, reason: Callable[[Any], Why]) -> Floats:
-    """Numbers as doubles; NaN in rows that hold something else, which are refused with ``reason``."""
+    """Numbers as doubles, NaN for other values, whose rows are refused with ``reason``."""
     if set(map(type, values)) <= _NUMBERS:
         return np.array(values, dtype=np.float64)
     found = np.full(len(values), np.nan)
@@ -238,7 +238,7 @@ def _numbers(values: list[Any], why: Whys, reason: Callable[[Any], Why]) -> Floa
 
 
 def _vectors(values: list[Any], n_classes: int, why: Whys) -> Floats:
-    """Vectors as (n, K); NaN in rows that are none of that length, which are refused."""
+    """Vectors as (n, K), NaN for invalid rows, which are refused."""
     if set(map(type, values)) == {list} and set(map(len, values)) == {n_classes}:
         flat = [number for row in values for number in row]
         if set(map(type, flat)) <= _NUMBERS:
@@ -278,12 +278,12 @@ def _times(values: list[Any], why: Whys) -> Floats | None:
 
 
 def seconds_of(value: object) -> float | None:
-    """A time as seconds since 1970: itself, or RFC 3339; None for anything else."""
+    """A time as seconds since 1970, from a number or RFC 3339 text; None for anything else."""
     if type(value) in _NUMBERS:
         return float(value)  # type: ignore[arg-type]
     if not isinstance(value, str):
         return None
-    if _RFC_3339.fullmatch(value) is None:  # of ISO 8601 more is read than that: weeks, and times of no zone
+    if _RFC_3339.fullmatch(value) is None:  # fromisoformat accepts more: weeks, and times without a zone
         return None
     try:
         return datetime.fromisoformat(value.upper()).timestamp()
@@ -292,7 +292,7 @@ def seconds_of(value: object) -> float | None:
 
 
 def _groups(values: list[Any], why: Whys) -> tuple[npt.NDArray[np.int64] | None, Sequence[str]]:
-    """The place of each row's name among the names, -1 for none."""
+    """The index of each row's name in the list of names, -1 for none."""
     kinds = set(map(type, values))
     if kinds <= {_NONE}:
         return None, ()
@@ -307,7 +307,7 @@ def _groups(values: list[Any], why: Whys) -> tuple[npt.NDArray[np.int64] | None,
 
 
 def refuse_long(codes: npt.NDArray[np.int64], names: Sequence[str], why: Whys) -> None:
-    """Refuse the rows of groups whose names are too long; ``codes (n,)`` are the places of their names."""
+    """Refuse the rows of groups with too long names; ``codes (n,)`` are indices into ``names``."""
     long = np.array([len(name.encode("utf-8", "replace")) > MAX_GROUP_BYTES for name in names] + [False])
     if long.any():
         why[long[codes] & (why == 0)] = Why.INVALID_GROUP

@@ -1,4 +1,4 @@
-"""Rows of a monitor as CloudEvents: the events of a body, and the rows that their data hold."""
+"""Rows of a monitor from CloudEvents: the events of a body, and the rows in their data."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from service.formats.media import EVENTS
 from service.formats.payload import Body, BodyLimits
 from service.monitor_bodies.documents import pieces_of, rows_in, rows_of
 
-# --- CloudEvents 1.0 over HTTP: in structured, batched and binary mode
+# --- CloudEvents 1.0 over HTTP: structured, batched and binary mode
 #
-# HTTP Protocol Binding for CloudEvents 1.0.2, section 3, and JSON Event Format 1.0.2. In binary mode 0.3 is read too,
-# whose headers are the same: MLServer states it.
+# HTTP Protocol Binding for CloudEvents 1.0.2, section 3, and JSON Event Format 1.0.2. Binary mode also accepts version
+# 0.3, which has the same headers, because MLServer declares it.
 
 #: The attributes that every event has.
 REQUIRED = ("specversion", "id", "source", "type")
@@ -36,9 +36,9 @@ _QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"')
 
 @dataclass(frozen=True)
 class Event:
-    """One event: its attributes by name, and its data as parsed JSON, None where they are none.
+    """One event: its attributes by name, and its data as parsed JSON, None if they are not JSON.
 
-    ``where`` is its place in a batch, ``""`` for a single event.
+    ``where`` is the pointer of the event in a batch, ``""`` for a single event.
     """
 
     attributes: Mapping[str, str]
@@ -47,40 +47,40 @@ class Event:
 
     @property
     def type(self) -> str:
-        """What kind of event it is."""
+        """The type of the event."""
         return self.attributes["type"]
 
     @property
     def id(self) -> str:
-        """The id of the request: Seldon's events have ids of their own beside it."""
+        """The id of the request; Seldon's events have a separate id of their own."""
         return self.attributes.get("requestid") or self.attributes["id"]
 
     @property
     def id_of_source(self) -> str:
-        """The source and the id, which together identify an event by the specification."""
+        """The source and the id, which together identify an event according to the specification."""
         return f"{self.attributes['source']}/{self.id}"
 
     @property
     def time(self) -> str | None:
-        """When it happened."""
+        """The time of the event."""
         return self.attributes.get("time")
 
 
 def is_binary(headers: Headers) -> bool:
-    """Whether the headers hold the attributes of an event, and the body is its data."""
+    """Whether the headers contain the attributes of an event, and the body its data."""
     return "ce-type" in headers and not headers.get("content-type", "").lower().startswith("application/cloudevents")
 
 
 def read_binary(body: Body, headers: Headers, limits: BodyLimits) -> Event:
-    """Read an event in binary mode; raises ``InvalidField``. Data that are not JSON are None.
+    """Read an event in binary mode; raises ``InvalidField``. Data that are not JSON become None.
 
-    The type of the data is ignored: KServe states that of the inference request, which may be anything.
+    The content type of the data is ignored: KServe sends that of the inference request, which may be anything.
     """
     attributes: dict[str, str] = {}
     for name, value in headers.items():
         if name.startswith(_PREFIX):
             if name.removeprefix(_PREFIX) in attributes:
-                raise InvalidField(f"the header {name[:64]} stands twice")
+                raise InvalidField(f"the header {name[:64]} occurs twice")
             attributes[name.removeprefix(_PREFIX)] = _decoded(value, name)
     _check(attributes, "", _BINARY_VERSIONS)
     return Event(attributes, _parsed(body, limits))
@@ -89,8 +89,8 @@ def read_binary(body: Body, headers: Headers, limits: BodyLimits) -> Event:
 def read_structured(body: Body, kind: str, limits: BodyLimits) -> Iterator[Event | None]:
     """Read one event as JSON, or a batch; raises ``MalformedJson``, ``InvalidField``, ``TooLarge``.
 
-    An element of a batch that is no event, or has a wrong ``data_base64``, is None; the others are read. Long arrays
-    are ``LongArray``.
+    An element of a batch that is not an event, or has an invalid ``data_base64``, becomes None; the others are read.
+    Long arrays are ``LongArray`` objects.
     """
     document = read_document(body, limits)
     if kind != EVENTS:
@@ -128,17 +128,17 @@ def _event(document: Any, where: str, limits: BodyLimits) -> Event:
 
 
 def _check(attributes: Mapping[str, Any], where: str, versions: Sequence[str]) -> None:
-    """Raise ``InvalidField`` for an attribute that is missing, or a version that is not known."""
+    """Raise ``InvalidField`` for a missing attribute or an unsupported version."""
     for name in REQUIRED:
         value = attributes.get(name)
         if not isinstance(value, str) or not value:
-            raise InvalidField.at(f"{where}/{name}", "must be a string that is not empty")
+            raise InvalidField.at(f"{where}/{name}", "must be a non-empty string")
     if attributes["specversion"] not in versions:
         raise InvalidField.at(f"{where}/specversion", f"must be {' or '.join(versions)}")
 
 
 def _parsed(body: Body, limits: BodyLimits) -> Any:
-    """The JSON of some data, a tree; None where they are none. Raises ``InvalidField`` for a key that stands twice."""
+    """Parse data as JSON, as a tree; None if they are not JSON. Raises ``InvalidField`` for a duplicate key."""
     check_values(body, limits)
     try:
         document = read_document(body, limits)
@@ -155,34 +155,34 @@ def _decoded(value: str, name: str) -> str:
     try:
         return unquote(plain, errors="strict")
     except UnicodeDecodeError as error:
-        raise InvalidField(f"the header {name} is not percent-encoded UTF-8") from error
+        raise InvalidField(f"the header {name} must be percent-encoded UTF-8") from error
 
 
-# --- The predictions in the data of events, also in the payloads that inference servers log
+# --- Predictions in the data of events, including the payloads that inference servers log
 #
 # - KServe's logger (``pkg/logger``): events of type ``org.kubeflow.serving.inference.request`` and ``.response``, in
-#   binary mode; ``ce-id`` is the id of the request, which its caller may set by the header ``Ce-Id``. The data are the
-#   body of the answer: ``{"predictions": [...]}`` (V1), or that of the Open Inference Protocol (V2).
-# - Seldon Core 1 (``executor/logger``): ``io.seldon.serving.inference.request`` and ``.response``; ``ce-id`` is the
-#   event's own, ``ce-requestid`` the request's. The data are ``{"data": {"ndarray" | "tensor": ...}}`` (Seldon's
-#   protocol), or V1 or V2. MLServer, of Seldon Core 2, names the same types and V2.
+# binary mode; ``ce-id`` is the id of the request, which its caller may set with the header ``Ce-Id``. The data are the
+#   body of the response: ``{"predictions": [...]}`` (V1), or that of the Open Inference Protocol (V2).
+# - Seldon Core 1 (``executor/logger``): ``io.seldon.serving.inference.request`` and ``.response``; ``ce-id`` is the id
+#   of the event, ``ce-requestid`` that of the request. The data are ``{"data": {"ndarray" | "tensor": ...}}`` (Seldon's
+#   protocol), or V1 or V2. MLServer, used by Seldon Core 2, sends the same types with V2.
 
-#: What an id is made of: that of the event alone, or its source and its id.
+#: What a row id is made of: the id of the event, or its source and its id.
 By = Literal["id", "source"]
-#: The types of our own events, and what their data hold.
+#: Calibrant's own event types, and the kind of rows in their data.
 OWN: Mapping[str, What] = MappingProxyType(
     {f"com.calibrant.{what}": what for what in ("rows", "predictions", "labels")}
 )
-#: Rows of events that become arrays at once.
+#: Number of rows of events that are converted to arrays at once.
 _AT_ONCE = 8192
-#: The types of answers of inference servers.
+#: The types of responses of inference servers.
 RESPONSES = ("org.kubeflow.serving.inference.response", "io.seldon.serving.inference.response")
 
 
 def rows_of_events(
     events: Iterable[Event | None], limits: BodyLimits, n_classes: int | None, output: str | None, by: By = "id"
 ) -> tuple[list[tuple[What, MonitorRows]], int]:
-    """The rows of some events, in their order, and how many events were of another type; raises as ``documents_of``."""
+    """Return the rows of events in order, and the number of events of other types; raises as ``documents_of``."""
     found: list[tuple[What, list[MonitorRows]]] = []
     waiting: list[Any] = []
     ignored = 0
@@ -212,11 +212,11 @@ def rows_of_events(
 def documents_of(
     event: Event | None, limits: BodyLimits, output: str | None, by: By = "id"
 ) -> tuple[What, Iterable[list[Any]]] | None:
-    """The rows in an event's data, some at a time, each with an id; None for an event of another type.
+    """The rows in an event's data, in pieces, each row with an id; None for an event of another type.
 
-    ``output`` names the output of V2 that holds the predictions; default: the first of floats. ``by`` says what the
-    ids are made of. What is no event, and data that hold no predictions in a form that is known, are one row that
-    cannot be read. Raises ``InvalidField`` for data of our own types that hold no rows, of an event alone.
+    ``output`` names the V2 output with the predictions; default: the first output of floats. ``by`` determines what the
+    ids are made of. An invalid event, and data without predictions in a known form, become one unreadable row. Raises
+    ``InvalidField`` for a single event of our own types whose data contain no rows.
     """
     if event is None:
         return "rows", [[None]]
@@ -230,7 +230,7 @@ def documents_of(
 
 
 def _own(event: Event, limits: BodyLimits) -> Iterable[list[Any]]:
-    """The rows of an event of ours: those of its data, or its data; of one in a batch without any, None."""
+    """The rows of an event of our own types; an invalid event in a batch gives None."""
     try:
         return _rows_of(event, limits)
     except InvalidField:
@@ -249,7 +249,7 @@ def _rows_of(event: Event, limits: BodyLimits) -> Iterable[list[Any]]:
 
 
 def _named(pieces: Iterable[list[Any]], event: Event, by: By) -> Iterator[list[Any]]:
-    """The rows, with the event's time and id unless they have their own; several get ``id/0``, ``id/1`` and so on."""
+    """Add the event's time and id to rows without their own; several rows get ``id/0``, ``id/1`` and so on."""
     name, time = event.id_of_source if by == "source" else event.id, event.time
     pieces = iter(pieces)
     first, second = next(pieces, []), next(pieces, [])
@@ -273,7 +273,7 @@ class _Tensor:
     width: int
 
     def pieces(self) -> Iterator[list[Any]]:
-        """The rows, some at a time."""
+        """Yield the rows in pieces."""
         left: list[Any] = []
         for piece in self.elements.pieces():
             left += piece
@@ -283,7 +283,7 @@ class _Tensor:
 
 
 def _predictions(data: Any, output: str | None) -> list[Any] | LongArray | _Tensor:
-    """The predictions of a payload, one an instance; a single None if their form is unknown."""
+    """The predictions in a payload, one per instance; a single None if the form is unknown."""
     if not isinstance(data, dict):
         return [None]
     if "predictions" in data:
@@ -296,12 +296,12 @@ def _predictions(data: Any, output: str | None) -> list[Any] | LongArray | _Tens
 
 
 def _alone(value: Any) -> Any:
-    """The only element of a list; anything else as it is."""
+    """The only element of a list with one element; anything else unchanged."""
     return value[0] if isinstance(value, list) and len(value) == 1 else value
 
 
 def _of_outputs(outputs: Any, output: str | None) -> Any:
-    """The predictions among the outputs of V2."""
+    """The predictions among V2 outputs."""
     if isinstance(outputs, LongArray):
         outputs = list(outputs.elements())
     tensors = [one for one in outputs if isinstance(one, dict)] if isinstance(outputs, list) else []
@@ -312,7 +312,7 @@ def _of_outputs(outputs: Any, output: str | None) -> Any:
 
 
 def _of_seldon(data: Any) -> Any:
-    """The predictions of Seldon's protocol."""
+    """The predictions in Seldon's protocol."""
     if not isinstance(data, dict):
         return None
     tensor = data.get("tensor")
@@ -320,7 +320,7 @@ def _of_seldon(data: Any) -> Any:
 
 
 def _shaped(shape: Any, values: Any) -> list[Any] | LongArray | _Tensor | None:
-    """The elements of a tensor of one or two dimensions, by row; None where they do not fill its shape."""
+    """The elements of a tensor of one or two dimensions, by row; None if they do not fill the shape."""
     if not isinstance(values, list | LongArray) or not isinstance(shape, list) or len(shape) not in (1, 2):
         return None
     if any(type(length) is not int or length < 0 for length in shape):

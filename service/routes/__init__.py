@@ -1,1 +1,1 @@
-"""The routes, one module a noun."""
+"""The routes, one module per noun."""

@@ -1,4 +1,4 @@
-"""Batches: stored once, used many times."""
+"""Routes of batches: predictions and labels that are stored once and used many times."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ router = APIRouter(prefix="/batches", tags=["batches"], route_class=Idempotent)
     openapi_extra=body_of(BatchBody),
 )
 async def post_batch(request: Request, here: Here) -> Response:
-    """Store predictions, and labels, weights and groups if there are any.
+    """Store a batch: predictions, and optionally labels, weights and groups.
 
-    The batch is kept for a day, unless the service is set otherwise, and is named by its id in other calls.
+    The batch is kept for a day unless the service is configured otherwise. Other calls refer to it by its id.
     """
     payload = await read_payload(request, here.settings)
     options = read_options(payload, BatchOptions)
@@ -42,7 +42,7 @@ async def post_batch(request: Request, here: Here) -> Response:
     openapi_extra=query_of(BatchesQuery),
 )
 async def get_batches(request: Request, here: Here) -> Response:
-    """The batches that have not expired, newest first."""
+    """List the batches that have not expired, newest first."""
     page = await run_in_threadpool(here.store.batches.page, page_request(read_query(request, BatchesQuery)))
     return page_answer(request, page.items, page.next)
 
@@ -54,9 +54,10 @@ async def get_batches(request: Request, here: Here) -> Response:
     openapi_extra=body_of(RowsBody),
 )
 async def post_rows(batch_id: str, request: Request, here: Here) -> Response:
-    """Append rows, with the arrays that the batch has, to its end: all of them or none.
+    """Append rows to a batch: either all of them or none.
 
-    With an ``Idempotency-Key`` once, however often it is sent; without one each time. The batch lives no longer for it.
+    The rows need the same arrays as the batch. With an ``Idempotency-Key``, a repeated request appends them only once.
+    Appending does not extend the lifetime of the batch.
     """
     payload = await read_payload(request, here.settings)
     options = read_options(payload, RowsOptions)
@@ -66,13 +67,13 @@ async def post_rows(batch_id: str, request: Request, here: Here) -> Response:
 
 @router.get("/{batch_id}", response_model=BatchRecord, responses=raises("unknown-batch"))
 async def get_batch(batch_id: str, here: Here) -> Response:
-    """What is known of a batch."""
+    """Get the record of a batch."""
     record = await run_in_threadpool(here.store.batches.record, batch_id)
     return answer(record.model_dump())
 
 
 @router.delete("/{batch_id}", status_code=204, responses=raises("unknown-batch", "batch-in-use"))
 async def delete_batch(batch_id: str, here: Here) -> Response:
-    """Forget a batch now; not while a job that has not ended needs it."""
+    """Delete a batch; fails while a queued or running job needs it."""
     await run_in_threadpool(here.store.batches.delete, batch_id)
     return Response(status_code=204)

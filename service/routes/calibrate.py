@@ -1,4 +1,4 @@
-"""Calibration: a stored map applied to predictions."""
+"""The route that applies a stored map to predictions."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from service.routing import Direct
 router = APIRouter(tags=["calibrate"], route_class=Direct)
 
 
-#: So many numbers go through a map on the event loop.
+#: Requests with at most this many numbers are computed on the event loop.
 _FEW = 256
 
 
 class Calibrated(NamedTuple):
-    """The id of the map applied, and what came out: ``predictions``, and the bounds if they were requested."""
+    """The id of the applied map and its output: ``predictions``, and ``p0`` and ``p1`` if bounds were requested."""
 
     map_id: str
     arrays: dict[str, Floats]
@@ -47,14 +47,14 @@ class Calibrated(NamedTuple):
     openapi_extra=body_of(CalibrateBody),
 )
 async def calibrate(request: Request) -> Response:
-    """Apply a map: calibrated probabilities of its event, as JSON, NPZ or Arrow, whichever is accepted."""
+    """Apply a map: return calibrated probabilities as JSON, NPZ or Arrow, depending on ``Accept``."""
     here = await context_of(request)
     kind = choose_type(request)
     payload = await read_payload(request, here.settings)
     options = read_options(payload, CalibrateOptions)
     few = sum(array.size for array in payload.arrays.values()) <= _FEW
     held = here.held_map(options.map) if few and options.batch is None else None
-    if held is not None:  # the work takes less than the way to a thread
+    if held is not None:  # cheaper than the switch to a thread
         calibrated = run(here, payload, options, held)
     else:
         calibrated = await run_in_threadpool(run, here, payload, options)
@@ -63,7 +63,7 @@ async def calibrate(request: Request) -> Response:
 
 @traced("work")
 def run(here: Context, payload: Payload, options: CalibrateOptions, held: HeldMap | None = None) -> Calibrated:
-    """Apply the map that a request names, ``held`` if it has been found, to its predictions, or to its batch's."""
+    """Apply the map of a request (``held`` if already loaded) to its predictions or its batch."""
     held = held or here.find_map(options.map)
     fitted = held.map
     arrays, scale, _ = find_rows(here, payload.arrays, options)

@@ -1,4 +1,4 @@
-"""What exists: measures, diagrams and methods, from the catalogues that compute them."""
+"""Routes of the catalogues: measures, diagrams and methods."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ router = APIRouter(tags=["catalogue"])
 
 @router.get("/measures", response_model=list[MeasureEntry])
 async def measures() -> Response:
-    """Every measure, with its definition, range, options, cost and source, and whether it is a job."""
+    """List the measures with definition, range, options, cost and source, and whether each runs as a job."""
     return answer(
         [
             {
@@ -41,7 +41,7 @@ async def measures() -> Response:
 
 @router.get("/diagrams", response_model=list[DiagramEntry])
 async def diagrams() -> Response:
-    """Every diagram, with its definition, what its data are, options, cost and source, and whether it is a job."""
+    """List the diagrams with definition, data fields, options, cost and source, and whether each runs as a job."""
     return answer(
         [
             {
@@ -61,7 +61,7 @@ async def diagrams() -> Response:
 
 @router.get("/methods", response_model=list[MethodEntry])
 async def methods() -> Response:
-    """Every calibrator, with its options and source, and whether its fit is a job."""
+    """List the calibration methods with options and source, and whether each fit runs as a job."""
     return answer(
         [
             {

@@ -1,4 +1,4 @@
-"""Diagrams: drawn of rows, at once or by way of a job; of a job's report; and of a map's own fit."""
+"""Routes of diagrams: of rows (directly or as a job), of a job's report, and of the fit of a map."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ _TEXT = {"type": "string"}
     response_model=PictureAnswer | PicturesAnswer,
     responses={
         200: {"content": {SVG: {"schema": _TEXT}, PNG: {"schema": _TEXT | {"format": "binary"}}}},
-        **queues("A job, where the diagram is a long fit; its picture is at its Location, then /diagram.svg or .png"),
+        **queues("A job, if the diagram needs a long fit; the picture is at its Location plus /diagram.svg or .png"),
         **raises(
             *OF_EVALUATIONS,
             "nothing-to-draw",
@@ -65,12 +65,13 @@ _TEXT = {"type": "string"}
     openapi_extra=body_of(DiagramBody),
 )
 async def post_diagram(request: Request, here: Here) -> Response:
-    """Draw a diagram of a batch; with ``map``, before and after it; with ``batches``, one beside the other.
+    """Draw a diagram of a batch; with ``map``, before and after the map; with ``batches``, one panel per batch.
 
-    As SVG, PNG, or JSON of its numbers and its words, whichever is accepted. The title has the rows, the reduction
-    and the error that is shown, with its interval. By a job where it is a long fit.
-    Also ``by-size``, measures on random subsets of the rows, and ``cost-plane``, whose decisions cost less: those of
-    the one or the other of two ``batches`` of the same rows.
+    Returns SVG, PNG, or the numbers and a text description as JSON, depending on ``Accept``. The title gives the number
+    of rows, the reduction, and the error with its interval. A diagram that needs a long fit runs as a job.
+
+    Besides the diagrams of ``GET /diagrams`` there are ``by-size``, measures on random subsamples of the rows, and
+    ``cost-plane``, which compares the decision costs of two ``batches`` of the same rows.
     """
     kind = choose(read_header(request, b"accept"), (*FORMS, JSON))
     payload = await read_payload(request, here.settings)
@@ -102,14 +103,14 @@ def _pictured(here: Context, arrays: Arrays, options: DiagramOptions, pictured: 
         raise below_diagram(error) from None
 
 
-# --- Pictures of what is stored: a diagram of a job's report, and that of a map's own fit
+# --- Pictures of stored results: a diagram of a job's report, and the diagram of a map's fit
 
 
 def _answers(kind: str, *codes: str) -> Responses:
     content: dict[str, Any] = {"type": "string"} if kind == SVG else {"type": "string", "format": "binary"}
     return {
         200: {"content": {kind: {"schema": content}}},
-        304: {"description": "If-None-Match names the present state"},
+        304: {"description": "If-None-Match matches the current state"},
         **raises(*codes, "precondition-failed", "invalid-field", "busy"),
     }
 
@@ -125,9 +126,9 @@ _OF_JOBS = ("unknown-job", "job-not-final", "nothing-to-draw")
     openapi_extra=query_of(PictureQuery),
 )
 async def get_map_svg(ref: str, request: Request, here: Here) -> Response:
-    """The reliability diagram of the rows that a map was fitted to, before and after it: in sample, so no proof.
+    """Draw the reliability diagram of the rows that a map was fitted to, before and after the map (in-sample).
 
-    Drawn from the bins that are kept with the map, also when its batch has expired.
+    The diagram uses the bins that are stored with the map, so it is available after the batch has expired.
     """
     return await _of_map(here, ref, request, "svg")
 
@@ -139,7 +140,7 @@ async def get_map_svg(ref: str, request: Request, here: Here) -> Response:
     openapi_extra=query_of(PictureQuery),
 )
 async def get_map_png(ref: str, request: Request, here: Here) -> Response:
-    """The same as a PNG."""
+    """Same as ``diagram.svg``, as a PNG."""
     return await _of_map(here, ref, request, "png")
 
 
@@ -150,7 +151,7 @@ async def get_map_png(ref: str, request: Request, here: Here) -> Response:
     openapi_extra=query_of(ReportPictureQuery),
 )
 async def get_job_svg(job_id: str, request: Request, here: Here) -> Response:
-    """A diagram of a job's report, drawn; with ``Prefer: wait=10`` when the job has ended."""
+    """Draw a diagram of a job's report; with ``Prefer: wait=10``, waits up to 10 seconds for the job to end."""
     return await _of_job(here, job_id, request, "svg")
 
 
@@ -161,7 +162,7 @@ async def get_job_svg(job_id: str, request: Request, here: Here) -> Response:
     openapi_extra=query_of(ReportPictureQuery),
 )
 async def get_job_png(job_id: str, request: Request, here: Here) -> Response:
-    """The same as a PNG."""
+    """Same as ``diagram.svg``, as a PNG."""
     return await _of_job(here, job_id, request, "png")
 
 
@@ -169,7 +170,7 @@ async def _of_map(here: Context, ref: str, request: Request, form: Format) -> Re
     look = read_query(request, PictureQuery)
     record = await run_in_threadpool(here.store.maps.get, ref)
     if record.bins is None:
-        raise NoBins("the map was imported, or fitted before bins were kept: of its fit nothing is known")
+        raise NoBins("the map was imported, or fitted by a version that did not store bins")
     shown = record.model_dump(include={"id", "name", "version", "n", "bins", "in_sample"})
     tag = weak_tag(calibrant.__version__, shown, form, look.theme, look.width)
     known = Conditions.of(request.headers).known(tag)
@@ -181,13 +182,13 @@ async def _of_job(here: Context, job_id: str, request: Request, form: Format) ->
     record = await until_final(here, await run_in_threadpool(here.store.jobs.get, job_id))
     if record.status not in FINAL:
         headers = await run_in_threadpool(located, here, record)
-        raise JobNotFinal("its diagrams are there when it has ended").with_headers(headers)
+        raise JobNotFinal("the job has no diagrams until it has ended").with_headers(headers)
     if record.result is None:
         return applied(here, respond(failure(record)))
     report = record.result.get("report", {})
     keys = keys_of(report)
     if not keys or look.key not in (None, *keys):
-        raise NotFound("the job has no report with a diagram of this key")
+        raise NotFound("the report of the job has no diagram with this key")
     key = keys[0] if look.key is None else look.key
     tag = weak_tag(calibrant.__version__, record.id, key, form, look.theme, look.width)
     known = Conditions.of(request.headers).known(tag)

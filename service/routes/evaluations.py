@@ -1,4 +1,4 @@
-"""Evaluation: at once where every measure and diagram is quick, by a worker where one is a long fit."""
+"""The route of evaluations: run directly if they are quick, otherwise as a job."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ router = APIRouter(tags=["evaluate"], route_class=Idempotent)
     response_model=ReportAnswer | ReportsAnswer,
     responses={
         200: {"content": {HTML: {"schema": {"type": "string"}}}},
-        **queues("A job, where a measure or diagram is a long fit or all are estimated to take more than 2 s"),
+        **queues("A job, if a measure or diagram needs a long fit or the estimated total exceeds 2 s"),
         **raises(*OF_EVALUATIONS),
     },
     openapi_extra=body_of(EvaluateBody),
 )
 async def evaluate(request: Request, here: Here) -> Response:
-    """Measure the calibration of a batch; with ``map``, before and after it; with ``maps``, side by side.
+    """Measure the calibration of a batch; with ``map``, before and after the map; with ``maps``, side by side.
 
-    As HTML, where that is accepted, a report in one file: the verdict first, with its own measures and diagrams where
-    none are named, and the map to fit.
+    With ``Accept: text/html``, returns a self-contained HTML report. If the request names no measures or diagrams, the
+    report chooses its own and recommends a map.
 
-    With ``batches`` each of them, and of five or more the power law between calibration and classification error.
-    With a map the answer also tells what the Brier score and the log loss gain (``improvement``). ``diagrams`` are
-    drawn as data. By a job where something is a long fit, or all together are estimated to take more than 2 s.
+    With ``batches``, each batch is evaluated; five or more batches also give the power law between calibration and
+    classification error. With a map, ``improvement`` gives the gain in Brier score and log loss. ``diagrams`` are
+    returned as data. An evaluation that needs a long fit, or is estimated to take more than 2 s, runs as a job.
     """
     kind = choose(read_header(request, b"accept"), (JSON, HTML))
     payload = await read_payload(request, here.settings)

@@ -1,4 +1,4 @@
-"""The Open Inference Protocol, version 2: a map as a model, its versions as versions."""
+"""The Open Inference Protocol, version 2: each map is a model, and its versions are the model versions."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ from service.inference.infer import BINARY, JSON, LENGTH_HEADER, check_media_typ
 from service.inference.models import find_model, metadata
 from service.routing import Idempotent
 
-_BINARY = {"schema": {"type": "string", "format": "binary", "description": "a JSON object, then binary tensors"}}
+_BINARY = {"schema": {"type": "string", "format": "binary", "description": "a JSON object, followed by binary tensors"}}
 _LENGTH = {
-    "description": "bytes of the JSON object, where binary tensors follow it",
+    "description": "bytes of the JSON object, if binary tensors follow it",
     "schema": {"type": "integer", "minimum": 0},
 }
 
 
 def inference_body(model: type[BaseModel]) -> dict[str, Any]:
-    """Arguments of a route that takes ``model`` as JSON or with binary tensors, and answers in either way."""
+    """Arguments of a route that reads ``model`` as JSON or with binary tensors, and responds in either form."""
     schema = model.model_json_schema(ref_template="#/components/schemas/{model}")
     body = {
         "required": True,
@@ -43,7 +43,7 @@ def inference_body(model: type[BaseModel]) -> dict[str, Any]:
     }
     length = {"name": LENGTH_HEADER, "in": "header", "required": False, **_LENGTH}
     answered = {
-        "description": "Outputs as requested",
+        "description": "The requested outputs",
         "content": {BINARY: _BINARY},
         "headers": {LENGTH_HEADER: _LENGTH},
     }
@@ -58,52 +58,52 @@ _INFER: dict[str, Any] = {"response_model": InferenceResponse, **inference_body(
 @router.get("/", include_in_schema=False)
 @router.get("", response_model=ServerMetadata)
 async def server() -> Response:
-    """The server, and the extensions of the protocol that it offers."""
+    """Get the server's name, version and supported protocol extensions."""
     return answer({"name": "calibrant", "version": calibrant.__version__, "extensions": ["binary_tensor_data"]})
 
 
 @router.get("/health/live", response_model=ServerLive)
 async def server_live() -> Response:
-    """The process answers."""
+    """Check that the process responds."""
     return answer({"live": True})
 
 
 @router.get("/health/ready", response_model=ServerReady)
 async def server_ready(here: Here) -> Response:
-    """The store answers too; 503 while it does not."""
+    """Check that the process and the store respond; 503 if the store is unavailable."""
     await here.process.reach()
     return answer({"live": True, "ready": True})
 
 
 @router.get("/models/{name}", response_model=ModelMetadata)
 async def model(name: str, here: Here) -> Response:
-    """A map's inputs, outputs and versions; its newest version speaks for it."""
+    """Get a map's inputs, outputs and versions; the newest version represents the name."""
     return answer(await run_in_threadpool(metadata, here, name))
 
 
 @router.get("/models/{name}/versions/{version}", response_model=ModelMetadata)
 async def model_version(name: str, version: str, here: Here) -> Response:
-    """The inputs and outputs of one version."""
+    """Get the inputs and outputs of one version."""
     return answer(await run_in_threadpool(metadata, here, name, version))
 
 
 @router.get("/models/{name}/ready", response_model=ModelReady)
 async def model_ready(name: str, here: Here) -> Response:
-    """The map is there and whole; 404 where it is not."""
+    """Check that the map exists and is intact; 404 if not."""
     await run_in_threadpool(find_model, here, name)
     return answer({"name": name, "ready": True})
 
 
 @router.get("/models/{name}/versions/{version}/ready", response_model=ModelReady)
 async def model_version_ready(name: str, version: str, here: Here) -> Response:
-    """The version is there and whole; 404 where it is not."""
+    """Check that the version exists and is intact; 404 if not."""
     await run_in_threadpool(find_model, here, name, version)
     return answer({"name": name, "ready": True})
 
 
 @router.post("/models/{name}/infer", **_INFER)
 async def infer_newest(name: str, request: Request, here: Here) -> Response:
-    """Apply a map, by name its newest version: calibrated probabilities as JSON or binary tensors."""
+    """Apply the newest version of a map: return calibrated probabilities as JSON or binary tensors."""
     return await _inferred(request, here, name, None)
 
 
@@ -118,7 +118,7 @@ async def _inferred(request: Request, here: Context, name: str, version: str | N
     check_media_type(read_header(request, b"content-type"))
     encoding = read_encoding(read_header(request, b"content-encoding"))
     body = await bounded(request, here.settings.max_body_bytes)
-    if encoding is not None:  # what it unpacks to is anything up to its limit
+    if encoding is not None:  # its unpacked size can be anything up to the limit
         Slots.take_for(request.scope)
     found = await run_in_threadpool(infer, here, name, version, body, lengths, encoding)
     if found.length is None:

@@ -1,4 +1,4 @@
-"""Jobs: what became of long work, and how to end it."""
+"""Routes of jobs: list, read, cancel and follow long-running work."""
 
 from __future__ import annotations
 
@@ -20,8 +20,11 @@ from service.routing import HEAD_ONLY
 
 _TEXT = {"type": "string"}
 _EVENT = {"type": "object", "properties": {"id": _TEXT, "event": {"enum": ["status", "progress"]}, "data": _TEXT}}
-#: Some clients read the stream as text, others read its events.
-_EVENTS = {"anyOf": [_EVENT, _TEXT], "description": "an event, or the whole stream as text; data is a job as JSON"}
+#: Some clients read the stream as text, others as events.
+_EVENTS = {
+    "anyOf": [_EVENT, _TEXT],
+    "description": "an event, or the whole stream as text; data contains a job as JSON",
+}
 
 router = APIRouter(prefix="/jobs", tags=["jobs"])
 
@@ -33,7 +36,7 @@ router = APIRouter(prefix="/jobs", tags=["jobs"])
     openapi_extra=query_of(JobsQuery),
 )
 async def get_jobs(request: Request, here: Here) -> Response:
-    """The jobs, newest first, without their results; a page may be short where few of many fit the filters."""
+    """List jobs without their results, newest first; with filters, a page may have fewer items than ``limit``."""
     query = read_query(request, JobsQuery)
     page = await run_in_threadpool(find_jobs, here.store, page_request(query), query)
     return page_answer(request, [record.summary() for record in page.items], page.next)
@@ -48,9 +51,10 @@ async def get_jobs(request: Request, here: Here) -> Response:
     },
 )
 async def get_job(job_id: str, request: Request, here: Here) -> Response:
-    """State, progress and result of a job; 200 as long as it is known; with ``Prefer: wait=10`` when it has ended.
+    """Get the status, progress and result of a job; with ``Prefer: wait=10``, waits up to 10 seconds for its end.
 
-    As HTML, where that is accepted, the report of an evaluation in one file; till then a page that tells how far it is.
+    With ``Accept: text/html``, returns the report of an evaluation as a self-contained HTML page; until the job has
+    ended, a page with its progress. The status is 200 as long as the record of the job is kept.
     """
     kind = choose(read_header(request, b"accept"), (JSON, HTML))
     record = await until_final(here, await run_in_threadpool(here.store.jobs.get, job_id))
@@ -64,7 +68,7 @@ async def get_job(job_id: str, request: Request, here: Here) -> Response:
 
 @router.delete("/{job_id}", response_model=JobAnswer, responses=raises("unknown-job", "job-final"))
 async def delete_job(job_id: str, here: Here) -> Response:
-    """Cancel a job: a queued one does not begin, a running one is stopped, and nothing of it is stored."""
+    """Cancel a job: a queued job does not start, a running one is stopped, and its results are discarded."""
     record = await run_in_threadpool(here.store.jobs.cancel, job_id)
     return answer(record.answer().model_dump())
 
@@ -73,14 +77,16 @@ async def delete_job(job_id: str, here: Here) -> Response:
     "/{job_id}/events",
     response_class=Response,
     responses={
-        200: {"content": {"text/event-stream": {"schema": _EVENTS}}, "description": "Changes until its end"},
-        204: {"description": "It has ended, and Last-Event-ID names its last change"},
+        200: {"content": {"text/event-stream": {"schema": _EVENTS}}, "description": "Changes of the job until it ends"},
+        204: {"description": "The job has ended, and Last-Event-ID is its last event"},
         **raises("unknown-job", "invalid-field", "too-many-streams"),
     },
-    openapi_extra={"parameters": [header("Last-Event-ID", "id of the last event received; those after it are sent")]},
+    openapi_extra={
+        "parameters": [header("Last-Event-ID", "id of the last event received; only later events are sent")]
+    },
 )
 async def get_events(job_id: str, request: Request, here: Here) -> Response:
-    """The changes of a job as Server-Sent Events, from its first or from behind ``Last-Event-ID``, to its end."""
+    """Stream the changes of a job as Server-Sent Events until it ends, from the start or after ``Last-Event-ID``."""
     last = read_last_id(request.headers.get("last-event-id"))
     if await run_in_threadpool(has_no_more_events, here.store, job_id, last):
         return Response(status_code=204)

@@ -1,4 +1,4 @@
-"""Maps: fitted, imported, listed, read, described and deleted; and aliases that point at one version of a name."""
+"""Routes of maps: fit, import, list, read, describe and delete them, and aliases that point at a version."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from service.routing import Idempotent
 
 router = APIRouter(prefix="/maps", tags=["maps"], route_class=Idempotent)
 
-_NOT_MODIFIED: dict[int | str, dict[str, Any]] = {304: {"description": "If-None-Match names the present state"}}
+_NOT_MODIFIED: dict[int | str, dict[str, Any]] = {304: {"description": "If-None-Match matches the current state"}}
 
-# --- Fits: at once if they are quick, by a worker if they are long
+# --- Fits: run directly if they are quick, otherwise as a job
 
 
 @router.post(
@@ -35,7 +35,7 @@ _NOT_MODIFIED: dict[int | str, dict[str, Any]] = {304: {"description": "If-None-
     response_model=MapRecord,
     responses={
         201: {"headers": located("map")},
-        **queues("A job, where the method is long or its fit is estimated to take more than 2 s"),
+        **queues("A job, if the method is a long fit or the estimated time exceeds 2 s"),
         **raises(
             *OF_ROWS,
             "unknown-batch",
@@ -55,10 +55,9 @@ _NOT_MODIFIED: dict[int | str, dict[str, Any]] = {304: {"description": "If-None-
     openapi_extra=body_of(FitBody),
 )
 async def post_map(request: Request, here: Here) -> Response:
-    """Fit a calibration map by one of the methods.
+    """Fit a calibration map with one of the methods.
 
-    201 and the map; or 202 and the job that makes it, where the method is long or the fit is estimated to take more
-    than 2 s.
+    Returns 201 and the map, or 202 and a job if the method is a long fit or the fit is estimated to take more than 2 s.
     """
     payload = await read_payload(request, here.settings)
     options = read_options(payload, FitOptions)
@@ -79,7 +78,7 @@ def _parameters(model: type[MapQuery]) -> dict[str, Any]:
     "", response_model=MapPage, responses=raises("invalid-field", "invalid-cursor"), openapi_extra=_parameters(MapQuery)
 )
 async def get_maps(request: Request, here: Here) -> Response:
-    """Stored maps, newest first, that pass every filter; a page at a time, the next one under ``next`` and ``Link``."""
+    """List stored maps that match every filter, newest first; ``next`` and ``Link`` lead to the next page."""
     fields = query_fields(request.query_params, several=("tag",)) | {"tag": request.query_params.getlist("tag")}
     query = read_options(Payload({}, fields, from_query=True), MapQuery)
     page = await run_in_threadpool(here.store.listing.page, query)
@@ -98,23 +97,23 @@ async def get_maps(request: Request, here: Here) -> Response:
     openapi_extra=fields_of(ImportOptions),
 )
 async def post_import(request: Request, here: Here) -> Response:
-    """Store a map that was fitted elsewhere: its document, every number checked and the whole tried out."""
+    """Store a map that was fitted elsewhere; every number of its document is checked and the map is applied once."""
     options = await read_fields(request, here.settings, ImportOptions)
     return created(await run_in_threadpool(maps.import_map, here, options))
 
 
 @router.get("/{ref}", response_model=MapRecord, responses=_NOT_MODIFIED | raises("unknown-map"))
 async def get_map(ref: str, request: Request, here: Here) -> Response:
-    """A stored map by id, name (its newest version), ``name:version`` or ``name@alias``, with its whole document."""
+    """Get a stored map with its document, by id, name (newest version), ``name:version`` or ``name@alias``."""
     record = await run_in_threadpool(here.store.maps.get, ref)
     return Conditions.of(request.headers).answer(to_bytes(record))
 
 
 @router.get("/{ref}/document", response_model=MapDocument, responses=_NOT_MODIFIED | raises("unknown-map"))
 async def get_document(ref: str, request: Request, here: Here) -> Response:
-    """The bare document of a map, complete: it can be applied from its numbers alone, and imported again."""
+    """Get only the document of a map; it is sufficient to apply the map or to import it again."""
     record = await run_in_threadpool(here.store.maps.get, ref)
-    # Names and ids are letters, digits, dots, dashes and underscores.
+    # Names and ids consist of letters, digits, dots, hyphens and underscores.
     file = record.id if record.name is None else f"{record.name}-v{record.version}"
     disposition = {"Content-Disposition": f'attachment; filename="{file}.json"'}
     return Conditions.of(request.headers).answer(orjson.dumps(record.document), disposition)
@@ -127,7 +126,7 @@ async def get_document(ref: str, request: Request, here: Here) -> Response:
     openapi_extra=fields_of(MapChanges),
 )
 async def patch_map(ref: str, request: Request, here: Here) -> Response:
-    """Change tags and description, and nothing else; a JSON merge patch: null removes, what is left out stays."""
+    """Change the tags and the description of a map with a JSON merge patch: null removes, omitted fields are kept."""
     changes = await read_fields(request, here.settings, MapChanges)
     record = await run_in_threadpool(maps.change_map, here, ref, changes, Conditions.of(request.headers).require)
     return _tagged(to_bytes(record))
@@ -139,24 +138,24 @@ async def patch_map(ref: str, request: Request, here: Here) -> Response:
     responses=raises("unknown-map", "map-in-use", "precondition-failed", "invalid-field"),
 )
 async def delete_map(ref: str, request: Request, here: Here) -> Response:
-    """Forget a map, named by id or ``name:version``, at which no alias points; its version is never given again."""
+    """Delete a map by id or ``name:version``, unless an alias points at it; its version number is not reused."""
     await run_in_threadpool(maps.delete_map, here, ref, Conditions.of(request.headers).require)
     return Response(status_code=204)
 
 
-# --- Aliases: names such as ``champion`` that point at one version of a map, and can be moved
+# --- Aliases: movable names such as ``champion`` that point at one version of a map
 
 
 @router.get("/{name}/aliases", response_model=Aliases, responses=raises("unknown-map"))
 async def get_aliases(name: str, here: Here) -> Response:
-    """The aliases of a name, and where each points."""
+    """List the aliases of a name and the version that each points at."""
     found = await run_in_threadpool(here.store.aliases.all, name)
     return answer({"aliases": [record.model_dump() for record in found]})
 
 
 @router.get("/{name}/aliases/{alias}", response_model=AliasRecord, responses=_NOT_MODIFIED | raises("unknown-alias"))
 async def get_alias(name: str, alias: str, request: Request, here: Here) -> Response:
-    """Where an alias points, and who moved it there."""
+    """Get the version that an alias points at, and who set it."""
     record = await run_in_threadpool(here.store.aliases.get, name, alias)
     return Conditions.of(request.headers).answer(to_bytes(record))
 
@@ -168,7 +167,7 @@ async def get_alias(name: str, alias: str, request: Request, here: Here) -> Resp
     openapi_extra=fields_of(AliasOptions),
 )
 async def put_alias(name: str, alias: str, request: Request, here: Here) -> Response:
-    """Point an alias at a version; with ``If-Match`` if nobody moved it since, with ``If-None-Match: *`` if new."""
+    """Point an alias at a version; ``If-Match`` detects concurrent moves, ``If-None-Match: *`` only creates."""
     options = await read_fields(request, here.settings, AliasOptions)
     require = Conditions.of(request.headers).require
     return _tagged(to_bytes(await run_in_threadpool(maps.point_alias, here, name, alias, options, require)))
@@ -176,7 +175,7 @@ async def put_alias(name: str, alias: str, request: Request, here: Here) -> Resp
 
 @router.delete("/{name}/aliases/{alias}", status_code=204, responses=raises("unknown-alias", "precondition-failed"))
 async def delete_alias(name: str, alias: str, request: Request, here: Here) -> Response:
-    """Forget an alias; the version at which it pointed stays."""
+    """Delete an alias; the version that it pointed at is kept."""
     conditions = Conditions.of(request.headers)
     await run_in_threadpool(lambda: here.store.aliases.delete(name, alias, check=conditions.require))
     return Response(status_code=204)

@@ -1,4 +1,4 @@
-"""Alarms of a monitor: what its rules say, what happened, and what was done about it."""
+"""Routes of a monitor's alarms: the state of its rules, events, the audit log, and recalibration."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ router = APIRouter(prefix="/monitors/{name}", tags=["monitors"], route_class=Ide
     openapi_extra=query_of(JournalQuery),
 )
 async def get_alarms(name: str, request: Request, here: Here) -> Response:
-    """What every rule of a monitor says now, and what happened, newest first."""
+    """Get the current state of every rule of a monitor, and its events, newest first."""
     found = await run_in_threadpool(find_alarms, here.store, name, read_query(request, JournalQuery))
     return answer(found.model_dump())
 
@@ -38,7 +38,7 @@ async def get_alarms(name: str, request: Request, here: Here) -> Response:
     responses=raises("unknown-monitor", "unknown-rule", "no-alarm"),
 )
 async def post_acknowledgement(name: str, rule: str, here: Here) -> Response:
-    """Note that an alarm was seen: evidence begins anew with the next bucket, a threshold stays until it is cleared."""
+    """Acknowledge an alarm: an evidence rule restarts with the next time bucket, a threshold stays until it clears."""
     record = await run_in_threadpool(here.store.monitors.get, name)
     state = await run_in_threadpool(acknowledge, here.store, record, rule, here.who, now().timestamp())
     return answer(state.model_dump())
@@ -51,7 +51,7 @@ async def post_acknowledgement(name: str, rule: str, here: Here) -> Response:
     openapi_extra=query_of(JournalQuery),
 )
 async def get_audit(name: str, request: Request, here: Here) -> Response:
-    """Every step that was taken about a monitor, by the service or by whom else, newest first."""
+    """List the actions on a monitor, by the service or a user, newest first."""
     query = read_query(request, JournalQuery)
     page = await run_in_threadpool(
         lambda: _standings(here, name).audit(PageRequest(query.limit, query.cursor)),
@@ -66,7 +66,7 @@ async def get_audit(name: str, request: Request, here: Here) -> Response:
     responses=raises("unknown-monitor"),
 )
 async def post_recalibration(name: str, here: Here) -> Response:
-    """Ask for a challenger now, whether or not an alarm is raised: `GET .../audit` and `.../proposal` tell of it."""
+    """Request a challenger now, whether or not an alarm is raised; see `GET .../audit` and `.../proposal`."""
     record = await run_in_threadpool(here.store.monitors.get, name)
     requested = await run_in_threadpool(request_challenger, here.store, record, here.who, now().timestamp())
     return answer(requested.model_dump(), 202)
@@ -74,7 +74,7 @@ async def post_recalibration(name: str, here: Here) -> Response:
 
 @router.get("/proposal", response_model=Proposal, responses=raises("unknown-monitor", "unknown-proposal"))
 async def get_proposal(name: str, here: Here) -> Response:
-    """The challenger that waits to be accepted or rejected."""
+    """Get the challenger that is waiting to be accepted or rejected."""
     proposal = await run_in_threadpool(lambda: waiting(_standings(here, name).read()))
     return answer(proposal.model_dump())
 
@@ -85,7 +85,7 @@ async def get_proposal(name: str, here: Here) -> Response:
     responses=raises("unknown-monitor", "unknown-proposal", "proposal-outdated"),
 )
 async def post_acceptance(name: str, here: Here) -> Response:
-    """Make the challenger the next version of its name, and move the alias to it; refused where somebody moved that."""
+    """Make the challenger the next version of its name and move the alias to it; fails if the alias was moved since."""
     record = await run_in_threadpool(here.store.monitors.get, name)
     proposal = await run_in_threadpool(accept, here.store, record, here.who, now().timestamp())
     return answer(proposal.model_dump())
@@ -93,7 +93,7 @@ async def post_acceptance(name: str, here: Here) -> Response:
 
 @router.post("/proposal/reject", response_model=Proposal, responses=raises("unknown-monitor", "unknown-proposal"))
 async def post_rejection(name: str, here: Here) -> Response:
-    """Decide against the challenger; it stays under its id, without a name."""
+    """Reject the challenger; its map is kept under its id, without a name."""
     record = await run_in_threadpool(here.store.monitors.get, name)
     proposal = await run_in_threadpool(reject, here.store, record, here.who, now().timestamp())
     return answer(proposal.model_dump())

@@ -1,4 +1,4 @@
-"""Deliveries of a monitor's events to its hooks: what became of them, and how to have one made again."""
+"""Routes of webhook deliveries: list, read and resend them, and test a hook."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ router = APIRouter(prefix="/monitors/{name}", tags=["monitors"], route_class=Ide
     openapi_extra=query_of(DeliveriesQuery),
 )
 async def get_deliveries(name: str, request: Request, here: Here) -> Response:
-    """The deliveries of a monitor's events, newest first; those with the status ``dead`` are the dead letters."""
+    """List the deliveries of a monitor's events, newest first; the status ``dead`` marks the dead letters."""
     page = await run_in_threadpool(find, here, name, read_query(request, DeliveriesQuery))
     return page_answer(request, [DeliverySummary.of(record) for record in page.items], page.next)
 
@@ -35,7 +35,7 @@ async def get_deliveries(name: str, request: Request, here: Here) -> Response:
     responses=raises("unknown-monitor", "unknown-delivery"),
 )
 async def get_delivery(name: str, delivery_id: str, here: Here) -> Response:
-    """A delivery: its event, and of each of its last attempts the status that the receiver answered, or an error."""
+    """Get a delivery: its event, and the response status or error of each of its last attempts."""
     record = await run_in_threadpool(lambda: deliveries_of(here, name).get(delivery_id))
     return answer(record.model_dump())
 
@@ -47,7 +47,7 @@ async def get_delivery(name: str, delivery_id: str, here: Here) -> Response:
     responses=raises("unknown-monitor", "unknown-delivery"),
 )
 async def resend_delivery(name: str, delivery_id: str, here: Here) -> Response:
-    """Have a delivery made again, whatever became of it: the same event under the same ``webhook-id``."""
+    """Send a delivery again, whatever its status: the same event with the same ``webhook-id``."""
     record = await run_in_threadpool(lambda: deliveries_of(here, name).resend(delivery_id))
     return answer(record.model_dump(), 202)
 
@@ -59,7 +59,7 @@ async def resend_delivery(name: str, delivery_id: str, here: Here) -> Response:
     responses=raises("unknown-monitor", "unknown-hook"),
 )
 async def post_hook_test(name: str, hook: str, here: Here) -> Response:
-    """Have an event of the type ``monitor.test`` delivered to one hook."""
+    """Send an event of type ``monitor.test`` to one hook."""
     record = await run_in_threadpool(request_test, here, name, hook)
     return answer(record.model_dump(), 202)
 
@@ -70,5 +70,5 @@ def deliveries_of(here: Context, name: str) -> Deliveries:
 
 
 def find(here: Context, name: str, query: DeliveriesQuery) -> Page[DeliveryRecord]:
-    """The page of deliveries that a query wants."""
+    """Find the page of deliveries of a query."""
     return deliveries_of(here, name).page(page_request(query), status=query.status, hook=query.hook)

@@ -1,4 +1,4 @@
-"""What comes to a monitor: rows with labels, predictions, labels, and events that hold any of them."""
+"""Routes that ingest rows of a monitor: labelled rows, predictions, labels, and CloudEvents."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from service.routing import Idempotent
 
 router = APIRouter(prefix="/monitors/{name}", tags=["monitors"], route_class=Idempotent)
 
-#: What may be wrong with rows as a whole; a single wrong row is refused and named in the answer.
+#: Problems of a body of rows as a whole; a single invalid row is refused and listed in the response.
 _OF_ROWS = ("unknown-monitor", "monitor-full", "unknown-map", "wrong-shape", "length-mismatch", "not-a-number")
 
 
@@ -38,9 +38,9 @@ _OF_EVENTS: dict[str, Any] = {
         "required": True,
         "content": {
             EVENT: {"schema": EventBody.model_json_schema(ref_template="#/components/schemas/{model}")},
-            # Its items have no schema: what is no event is refused by itself, and the others count.
+            # The items have no schema: an invalid event is refused on its own, and the others count.
             EVENTS: {"schema": {"type": "array", "description": "CloudEvents in structured mode"}},
-            JSON: {"schema": {"type": "object", "description": "the data of an event whose attributes are headers"}},
+            JSON: {"schema": {"type": "object", "description": "the data of an event whose attributes are in headers"}},
         },
     },
     "parameters": [
@@ -48,14 +48,14 @@ _OF_EVENTS: dict[str, Any] = {
             "name": "output",
             "in": "query",
             "required": False,
-            "description": "which output of the Open Inference Protocol holds the predictions; the first of floats",
+            "description": "inference protocol output with the predictions; default: the first output of floats",
             "schema": {"type": "string"},
         },
         {
             "name": "by",
             "in": "query",
             "required": False,
-            "description": "what tells events apart: id alone, or source and id, where the ids are source/id",
+            "description": "what identifies an event: its id, or its source and id; row ids are then source/id",
             "schema": {"type": "string", "enum": ["id", "source"], "default": "id"},
         },
     ],
@@ -64,31 +64,31 @@ _OF_EVENTS: dict[str, Any] = {
 
 @router.post("/rows", response_model=Taken, responses=raises(*_OF_ROWS), openapi_extra=_body_of(LabelledBody))
 async def post_monitor_rows(name: str, request: Request, here: Here) -> Response:
-    """Count predictions whose labels are known: those with ids once each, however often they are sent.
+    """Ingest predictions with their labels; a row with an id is counted once, even if it is sent again.
 
-    A row that cannot be counted is refused and named in the answer, and the others count.
+    An invalid row is refused and listed in the response; the other rows are counted.
     """
     return await _receive(request, here, name, "rows")
 
 
 @router.post("/predictions", response_model=Taken, responses=raises(*_OF_ROWS), openapi_extra=_body_of(PredictionsBody))
 async def post_monitor_predictions(name: str, request: Request, here: Here) -> Response:
-    """Remember predictions by their ids until their labels come, for as long as the monitor's horizon."""
+    """Ingest predictions; each waits for the label with the same id until the horizon of the monitor has passed."""
     return await _receive(request, here, name, "predictions")
 
 
 @router.post("/labels", response_model=Taken, responses=raises(*_OF_ROWS), openapi_extra=_body_of(LabelsBody))
 async def post_monitor_labels(name: str, request: Request, here: Here) -> Response:
-    """Join labels to predictions by their ids; one that comes before its prediction waits for it."""
+    """Ingest labels and join them to predictions by id; a label may arrive before its prediction."""
     return await _receive(request, here, name, "labels")
 
 
 @router.post("/events", response_model=Taken, responses=raises(*_OF_ROWS), openapi_extra=_OF_EVENTS)
 async def post_monitor_events(name: str, request: Request, here: Here) -> Response:
-    """Count what CloudEvents tell of: rows, predictions or labels of ours, or the answers of inference servers.
+    """Ingest CloudEvents: rows, predictions, labels, or responses of inference servers.
 
-    Each counts once by its id. Events of other types are ignored, and the answer says how many; what is no event in a
-    batch is a row that is refused.
+    Each event is counted once by its id. Events of other types are ignored; the response gives their number. An invalid
+    event in a batch is a refused row.
     """
     sent = await receive_events(request, here.settings)
     query = request.query_params

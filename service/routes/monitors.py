@@ -1,4 +1,4 @@
-"""Monitors: what is watched of a live model, how, and what is read off it."""
+"""Routes of monitors: define, read, draw, change and delete them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from service.routing import Idempotent
 
 router = APIRouter(prefix="/monitors", tags=["monitors"], route_class=Idempotent)
 
-#: What may be wrong with a definition.
+#: Problems of a definition.
 OF_DEFINITIONS = (
     "invalid-option",
     "hook-refused",
@@ -67,9 +67,9 @@ def _drawn(media: str) -> dict[int | str, dict[str, Any]]:
     openapi_extra=fields_of(MonitorBody),
 )
 async def post_monitor(request: Request, here: Here) -> Response:
-    """Watch a live model: what is predicted, its groups, windows, measures, rules and hooks.
+    """Create a monitor of a live model: its predictions, groups, windows, measures, rules and hooks.
 
-    A hook's secret that the service makes is in this answer, and in no other.
+    If the service generates the secret of a hook, only this response contains it.
     """
     body = await read_fields(request, here.settings, MonitorBody)
     made, fresh = await run_in_threadpool(definitions.define_monitor, here, here.targets, body)
@@ -84,7 +84,7 @@ async def post_monitor(request: Request, here: Here) -> Response:
     openapi_extra=query_of(MonitorsQuery),
 )
 async def get_monitors(request: Request, here: Here) -> Response:
-    """The monitors, newest first."""
+    """List the monitors, newest first."""
     page = await run_in_threadpool(here.store.monitors.page, page_request(read_query(request, MonitorsQuery)))
     return page_answer(request, [answer_of(record) for record in page.items], page.next)
 
@@ -96,10 +96,10 @@ async def get_monitors(request: Request, here: Here) -> Response:
     openapi_extra=query_of(ReadingQuery),
 )
 async def get_monitor(name: str, request: Request, here: Here) -> Response:
-    """A monitor as it is now: what it has counted, and each of its windows.
+    """Get a monitor's counts and windows.
 
-    A window has its measures with their intervals, the reliability diagram, how many of its predictions have a label
-    and how long the labels took, its largest groups, and, where there is one, the comparison with the reference.
+    A window has its measures with their intervals, the reliability diagram, the share of its predictions that have a
+    label, the label delay, its largest groups and, if the monitor has a reference, the comparison with it.
     """
     query = read_query(request, ReadingQuery)
     return answer(
@@ -110,10 +110,10 @@ async def get_monitor(name: str, request: Request, here: Here) -> Response:
 @router.get(
     "/{name}/definition",
     response_model=MonitorAnswer,
-    responses={304: {"description": "If-None-Match names the present state"}, **raises("unknown-monitor")},
+    responses={304: {"description": "If-None-Match matches the current state"}, **raises("unknown-monitor")},
 )
 async def get_definition(name: str, request: Request, here: Here) -> Response:
-    """What a monitor is, without what it has seen; its ``ETag`` is what a change may ask for in ``If-Match``."""
+    """Get the definition of a monitor, without data; use its ``ETag`` in ``If-Match`` to change it."""
     record = await run_in_threadpool(here.store.monitors.get, name)
     return Conditions.of(request.headers).answer(to_bytes(answer_of(record)))
 
@@ -125,9 +125,9 @@ async def get_definition(name: str, request: Request, here: Here) -> Response:
     openapi_extra=query_of(SeriesQuery),
 )
 async def get_series(name: str, request: Request, here: Here) -> Response:
-    """The measures over time, of the rows predicted in each of at most so many spans.
+    """Get the measures over time, one value per span of prediction time.
 
-    What is estimated to take over 45 s is refused: ask for fewer points, or one measure.
+    A series that is estimated to take more than 45 s is refused: request fewer points, or one measure.
     """
     query = read_query(request, SeriesQuery)
     return answer(
@@ -142,7 +142,7 @@ async def get_series(name: str, request: Request, here: Here) -> Response:
     openapi_extra=query_of(SeriesPictureQuery),
 )
 async def get_series_svg(name: str, request: Request, here: Here) -> Response:
-    """A measure over time, drawn with its intervals and the alarms that were raised."""
+    """Draw a measure over time with its intervals and the raised alarms."""
     query = read_query(request, SeriesPictureQuery)
     drawing = await run_in_threadpool(series_drawing, here, name, query)
     return await picture(here, drawing, {"Cache-Control": "no-cache"})
@@ -155,7 +155,7 @@ async def get_series_svg(name: str, request: Request, here: Here) -> Response:
     openapi_extra=query_of(WindowPictureQuery),
 )
 async def get_window_svg(name: str, request: Request, here: Here) -> Response:
-    """The reliability diagram of a window, drawn."""
+    """Draw the reliability diagram of a window."""
     return await _window(here, name, request, "svg")
 
 
@@ -166,7 +166,7 @@ async def get_window_svg(name: str, request: Request, here: Here) -> Response:
     openapi_extra=query_of(WindowPictureQuery),
 )
 async def get_window_png(name: str, request: Request, here: Here) -> Response:
-    """The same as a PNG."""
+    """Same as ``diagram.svg``, as a PNG."""
     return await _window(here, name, request, "png")
 
 
@@ -177,9 +177,9 @@ async def get_window_png(name: str, request: Request, here: Here) -> Response:
     openapi_extra=fields_of(MonitorPatch),
 )
 async def patch_monitor(name: str, request: Request, here: Here) -> Response:
-    """Change what is given and leave the rest; ``description``, ``interval`` and ``reference`` are removed by null.
+    """Change the given fields of a monitor; null removes ``description``, ``interval`` and ``reference``.
 
-    Lists are replaced whole. A hook of a name that the monitor has keeps its secret where it brings none.
+    Lists are replaced as a whole. A hook without a secret keeps the secret of the existing hook with the same name.
     """
     changes = await read_fields(request, here.settings, MonitorPatch)
     require = Conditions.of(request.headers).require
@@ -190,7 +190,7 @@ async def patch_monitor(name: str, request: Request, here: Here) -> Response:
 
 @router.delete("/{name}", status_code=204, responses=raises("unknown-monitor", "precondition-failed"))
 async def delete_monitor(name: str, request: Request, here: Here) -> Response:
-    """Forget a monitor and all that it has counted."""
+    """Delete a monitor and all its data."""
     await run_in_threadpool(definitions.delete_monitor, here, name, Conditions.of(request.headers).require)
     return Response(status_code=204)
 

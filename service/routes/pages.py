@@ -1,4 +1,4 @@
-"""Pages: the index, the calls, the problems. They need no key."""
+"""Routes of the home page, the API reference and the problem pages; they need no key."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ _PAGE: dict[str, Any] = {_HTML: {"schema": {"type": "string"}}}
 
 @router.get("/", response_class=HTMLResponse)
 async def index(visit: Visiting) -> Response:
-    """What this service is, and where everything stands."""
+    """The home page: links, and a form to upload a file."""
     return visit.page("home.html", form=UploadForm(visit.here.settings.max_body_bytes), links=pages.LINKS)
 
 
 @router.get("/docs", response_class=HTMLResponse)
 async def docs() -> Response:
-    """The OpenAPI document, to read and to try; nothing is loaded from elsewhere."""
+    """The API reference (Swagger UI); all its files are served by this service."""
     return pages.docs()
 
 
@@ -41,7 +41,7 @@ async def docs() -> Response:
     "/problems", response_model=list[ProblemEntry], responses={200: {"content": _PAGE}, **raises("not-acceptable")}
 )
 async def problems(request: Request) -> Response:
-    """Every kind of problem: a page, or JSON if that is preferred."""
+    """List all problems as an HTML page or as JSON, depending on ``Accept``."""
     if _wants_json(request):
         return answer([pages.entry(code).model_dump() for code in TABLE], headers={"Vary": "Accept"})
     return pages.problem_index()
@@ -53,12 +53,12 @@ async def problems(request: Request) -> Response:
     responses={200: {"content": _PAGE}, **raises("not-found", "not-acceptable")},
 )
 async def problem(code: str, request: Request) -> Response:
-    """What causes one kind of problem and how to mend it: where the ``type`` of a problem document leads.
+    """Describe a problem, its cause and its remedy; the ``type`` of a problem document leads here.
 
-    A page, or JSON if that is preferred.
+    HTML or JSON, depending on ``Accept``.
     """
     if code not in TABLE:
-        raise NotFound("there is no problem of this code")
+        raise NotFound("there is no problem with this code")
     if _wants_json(request):
         return answer(pages.entry(code).model_dump(), headers={"Vary": "Accept"})
     return pages.problem_page(code)

@@ -1,4 +1,4 @@
-"""The state of the service: its limits, whether it is up, and what it has counted."""
+"""Routes of the service's state: limits, health and metrics."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ router = APIRouter()
 
 @router.get("/limits", tags=["limits"], response_model=LimitsAnswer)
 async def limits(here: Here) -> Response:
-    """What a request, a key and a tenant may take, each with its meaning, and what the tenant has taken."""
+    """List the limits of requests, keys and tenants with their descriptions, and the tenant's current usage."""
     found = {s.name: {"value": getattr(here.settings, s.name), "meaning": s.meaning} for s in all_settings() if s.limit}
     return answer({"limits": found, "used": await run_in_threadpool(_used, here.store.charges)})
 
@@ -35,13 +35,13 @@ def _used(charges: Charges) -> dict[str, int]:
 
 @router.get("/health/live", tags=["health"], response_model=Health)
 async def live() -> Response:
-    """The process answers."""
+    """Check that the process responds."""
     return answer({"status": "ok"})
 
 
 @router.get("/health/ready", tags=["health"], response_model=Health, responses=raises("store-unavailable"))
 async def ready(here: Here) -> Response:
-    """The store answers too. `degraded`: requests are answered, but those that store something may be refused."""
+    """Check that the process and the store respond; `degraded` means that writes may be refused."""
     await here.process.reach()
     reason = here.process.budget.reason
     return answer({"status": "ok"} if reason is None else {"status": "degraded", "reason": reason})
@@ -54,6 +54,6 @@ async def ready(here: Here) -> Response:
     responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}, "description": "Every metric"}},
 )
 async def metrics(request: Request) -> Response:
-    """Counts and durations of this process's requests, and what the whole store holds; also while it is away."""
+    """Prometheus metrics of this process's requests and of the whole store; available while the store is down."""
     counted: Metrics = request.app.state.process.metrics
     return Response(await run_in_threadpool(counted.text), media_type=CONTENT_TYPE_PLAIN_0_0_4)

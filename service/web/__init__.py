@@ -1,1 +1,1 @@
-"""The web page: what is rendered from templates, for people."""
+"""The web pages, rendered from templates."""

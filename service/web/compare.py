@@ -1,4 +1,4 @@
-"""Maps compared on a stored batch, on the page."""
+"""The page that compares maps on a stored batch."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ from service.pictures import picture
 from service.web.forms import Form, page_router, text_of, texts_of
 from service.web.maps import reference_of
 from service.web.text import letters
-from service.web.visit import Visit, Visiting, lead
+from service.web.visit import Visit, Visiting, redirect_to
 
-# --- A comparison of maps as the page shows it: a row a contestant, a column a measure, and the letters between them
+# --- The comparison table: one row per contestant, one column per measure, with letters for significance groups
 
 
 class Cell(NamedTuple):
-    """One contestant by one measure; ``best`` is the first of the ranking that has not seen the rows."""
+    """One contestant and measure; ``best`` marks the best contestant that was not fitted to these rows."""
 
     value: float | None
     interval: tuple[float, float] | None
@@ -56,7 +56,7 @@ class Cell(NamedTuple):
 
 
 class Row(NamedTuple):
-    """One contestant; ``link`` is its map's page, None for the predictions as they came."""
+    """One contestant; ``link`` is the page of its map, None for the uncalibrated predictions."""
 
     name: str
     link: str | None
@@ -66,7 +66,7 @@ class Row(NamedTuple):
 
 
 class Column(NamedTuple):
-    """One measure: its title, which value is shown, and what could not be compared."""
+    """One measure: its title, which value is shown, and why it could not be compared."""
 
     key: str
     title: str
@@ -85,7 +85,7 @@ class ComparisonView(NamedTuple):
 
 
 def view_of_comparison(answer: Mapping[str, Any]) -> ComparisonView:
-    """The table of an answer of ``POST /evaluate`` with maps."""
+    """The table for a response of ``POST /evaluate`` with maps."""
     found = ComparisonAnswer.model_validate(answer)
     columns = [
         Column(key, _title(found, key), each.of == "debiased", each.problem, each.pairs)
@@ -96,7 +96,7 @@ def view_of_comparison(answer: Mapping[str, Any]) -> ComparisonView:
     shared = {key: _letters(each, found.level) for key, each in found.measures.items()}
     rows = [
         Row(
-            "As they came" if who.name == RAW else who.name,
+            "Uncalibrated" if who.name == RAW else who.name,
             None if who.map is None else f"/ui/maps/{who.map}",
             who.map,
             who.in_sample,
@@ -133,23 +133,23 @@ def _title(found: ComparisonAnswer, key: str) -> str:
 
 # --- The comparison that the page requests: a stored batch, some maps, and their scores
 
-#: Maps that are compared at once, and batches and maps that are offered.
+#: Maximum number of maps in a comparison, and number of batches and maps on offer.
 MOST_MAPS = 6
 _OFFERED = 50
-#: What every comparison tells: both proper scores, and two errors of calibration.
+#: Measures of every comparison: both proper scores, and two calibration errors.
 _COMPARED = ("log-loss", "brier", "ece", "ks")
 DIAGRAM = "reliability"
 
 
 class Offer(NamedTuple):
-    """What there is to choose from: batches with labels and their files' names, and maps by their references."""
+    """The available batches with labels and their file names, and the available maps by reference."""
 
     batches: list[tuple[BatchRecord, str | None]]
     maps: list[tuple[str, ListedMap]]
 
 
 def offer(here: Context, *, name: str, chosen: Sequence[str]) -> Offer:
-    """The newest batches and maps, of one name where it is given; those chosen always among them."""
+    """The newest batches and maps, optionally of one name; the chosen maps come first."""
     batches = [b for b in here.store.batches.page(PageRequest(_OFFERED)).items if "labels" in b.arrays]
     query = read_options(Payload({}, {"limit": str(_OFFERED), **_named(name)}, from_query=True), MapQuery)
     maps = [(reference_of(listed), listed) for listed in here.store.listing.page(query).items]
@@ -163,11 +163,11 @@ def _named(name: str) -> dict[str, str]:
 
 
 def read_comparison(batch: str, maps: Sequence[str]) -> EvaluateOptions:
-    """The evaluation that compares maps on a batch; raises ``InvalidField`` for what is missing or too much."""
+    """Create the evaluation that compares maps on a batch; raises ``InvalidField``."""
     if not batch:
         raise InvalidField("choose a batch")
     if not 1 <= len(maps) <= MOST_MAPS:
-        raise InvalidField(f"choose from one to {MOST_MAPS} maps")
+        raise InvalidField(f"choose one to {MOST_MAPS} maps")
     fields: dict[str, Any] = {"batch": batch, "maps": list(maps), "measures": list(_COMPARED)}
     return read_options(Payload({}, fields, from_query=False), EvaluateOptions)
 
@@ -175,7 +175,7 @@ def read_comparison(batch: str, maps: Sequence[str]) -> EvaluateOptions:
 def before_and_after(here: Context, batch_id: str, ref: str) -> dict[str, Any]:
     """The report behind the picture of one map on a batch.
 
-    Raises ``NothingToDraw`` where it would take long: a picture is no job.
+    Raises ``NothingToDraw`` if it would take long, because a picture on the page cannot wait for a job.
     """
     error = shown_error({"name": DIAGRAM, **_defaults()}) | {"as": "error"}
     spec = EvaluateSpec(
@@ -192,7 +192,7 @@ def before_and_after(here: Context, batch_id: str, ref: str) -> dict[str, Any]:
     batch = check_labelled(find_rows(here, {}, EvaluateOptions(batch=batch_id))).batch
     seconds = task.seconds(batch, None)
     if not task.inline or seconds > INLINE_SECONDS:
-        raise NothingToDraw("it would take longer than a picture may")
+        raise NothingToDraw("the diagram would take too long to compute")
     here.take_slot(seconds)
     return task.one(batch, None, "cpu")
 
@@ -211,7 +211,7 @@ _PICTURE = PictureQuery(width=400)
 
 @router.get("/compare")
 async def form(request: Request, visit: Visiting) -> Response:
-    """The choice of a batch and of maps; with ``job`` the comparison that a job made."""
+    """The form to choose a batch and maps; with ``job``, the comparison of a job."""
     query = request.query_params
     job_id = query.get("job")
     if job_id is None:
@@ -219,14 +219,14 @@ async def form(request: Request, visit: Visiting) -> Response:
     record = await run_in_threadpool(visit.here.store.jobs.get, job_id)
     report = (record.result or {}).get("report", {})
     if "comparison" not in report:
-        raise NotFound("the job has made no comparison, or not yet")
+        raise NotFound("the job has no comparison, or has not ended")
     chosen = [each["map"] for each in report["comparison"]["contestants"] if each["map"]]
     return await _page(visit, record.spec.get("batch") or "", chosen, report=report)
 
 
 @router.post("/compare")
 async def compare(visit: Visiting, form: Form) -> Response:
-    """Compare maps on a batch: at once, or by a job where that takes long."""
+    """Compare maps on a batch, directly or as a job if it takes long."""
     batch, maps = text_of(form, "batch"), texts_of(form, "map")
     try:
         options = read_comparison(batch, maps)
@@ -234,7 +234,7 @@ async def compare(visit: Visiting, form: Form) -> Response:
     except (CalibrationError, StorageError) as error:
         return await _page(visit, batch, maps, problem=problem_of(error))
     if isinstance(made, JobRecord):
-        return lead(visit, f"/ui/jobs/{made.id}")
+        return redirect_to(visit, f"/ui/jobs/{made.id}")
     return await _page(visit, batch, maps, report=made)
 
 
@@ -258,7 +258,7 @@ async def _page(
     report: dict[str, Any] | None = None,
     problem: Problem | None = None,
 ) -> Response:
-    """The form as it was sent, with what came of it; for htmx that alone."""
+    """The submitted form with its result; for htmx only the result."""
     values: dict[str, Any] = {
         "batch": batch,
         "report": report,

@@ -1,4 +1,4 @@
-"""Templates and the answers that they become: escaped, never stored, and loading nothing but this service's files."""
+"""Templates and their responses: escaped, not cached, and limited to this service's own files."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from starlette.responses import HTMLResponse
 
 from service.web.text import FILTERS
 
-#: No script and no style but the service's own files; pictures may also be data, which run nothing.
+#: Only the service's own scripts and styles; images may also be data URLs, which cannot run code.
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
@@ -19,10 +19,10 @@ POLICY = (
 _HEADERS: Mapping[str, str] = {
     "Content-Security-Policy": POLICY,
     "X-Content-Type-Options": "nosniff",
-    # Not no-referrer: with it a browser tells the origin of a form as null.
+    # Not no-referrer, because browsers then send "null" as the origin of a form.
     "Referrer-Policy": "same-origin",
     "Cross-Origin-Opener-Policy": "same-origin",
-    # What is shown is a tenant's own: no cache and no other visitor of the browser may have it.
+    # Pages contain data of a tenant: no cache and no other user of the browser may see them.
     "Cache-Control": "no-store",
     "Vary": "Cookie, HX-Request",
 }
@@ -30,7 +30,7 @@ _HEADERS: Mapping[str, str] = {
 
 @cache
 def environment() -> Environment:
-    """The templates, read once."""
+    """The template environment, created once."""
     found = Environment(
         loader=PackageLoader("service.web"),
         autoescape=True,
@@ -44,7 +44,7 @@ def environment() -> Environment:
 
 
 def load() -> None:
-    """Compile every template: what a page extends and includes would else be compiled by its first visitor."""
+    """Compile every template, so that the first visitor does not wait for it."""
     for name in environment().list_templates(extensions=["html"]):
         environment().get_template(name)
 
@@ -52,6 +52,6 @@ def load() -> None:
 def render(
     template: str, values: Mapping[str, Any], *, status: int = 200, headers: Mapping[str, str] | None = None
 ) -> HTMLResponse:
-    """The answer that a template gives."""
+    """Render a template as a response."""
     text = environment().get_template(template).render(values)
     return HTMLResponse(text, status, {**_HEADERS, **(headers or {})})

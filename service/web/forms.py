@@ -1,4 +1,4 @@
-"""Forms of the page, with files or without: bounded, and answered only if they come from the page itself."""
+"""Forms of the web page, with and without files: limited, and accepted only from the page itself."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ from service.shares import Spool, Spools
 from service.web.visit import Visiting
 from service.web.visitor import HEADER, check_origin, check_token
 
-# --- What a form of the page sends: bounded, and answered only where it came from the page itself
+# --- Forms without files
 
-#: The field in which a form without scripts sends its token.
+#: The field with the CSRF token, for forms without scripts.
 FIELD = "csrf_token"
 FIELDS = "application/x-www-form-urlencoded"
-#: Fields of a form, and their bytes in all.
+#: Maximum number of fields of a form, and of their bytes.
 _MOST_FIELDS = 200
 _MOST_BYTES = 64 * 1024
 _READING = ("GET", "HEAD", "OPTIONS")
 
 
 async def form_of(request: Request) -> FormData:
-    """The fields of a form without files; nothing of a request that reads.
+    """Read the fields of a form without files; empty for a request without a body.
 
-    Raises ``TooLarge``, ``UnsupportedMediaType`` and ``RequestError`` for a form that cannot be read.
+    Raises ``TooLarge``, ``UnsupportedMediaType`` and ``RequestError`` for an unreadable form.
     """
     return FormData() if request.method in _READING else await _read(request)
 
@@ -42,9 +42,9 @@ Form = Annotated[FormData, Depends(form_of)]
 
 
 async def own_form(request: Request, visit: Visiting, form: Form) -> None:
-    """Refuse what did not come from a page of this service; raises ``ForgedRequest``.
+    """Reject a form that did not come from a page of this service; raises ``ForgedRequest``.
 
-    A form that opens a session has no token yet: for it the origin alone is looked at.
+    A form that opens a session has no token yet, so only its origin is checked.
     """
     if request.method in _READING:
         return
@@ -55,18 +55,18 @@ async def own_form(request: Request, visit: Visiting, form: Form) -> None:
 
 
 def page_router() -> APIRouter:
-    """A router of pages: not among the calls of the API, and answering the page's own forms alone."""
+    """A router for pages: excluded from the API, and restricted to forms of the page itself."""
     return APIRouter(prefix="/ui", include_in_schema=False, dependencies=[Depends(own_form)])
 
 
 def text_of(form: FormData, name: str) -> str:
-    """A field of a form without the space around it; empty where it is missing or a file."""
+    """A field of a form without surrounding whitespace; empty if missing or a file."""
     value = form.get(name)
     return value.strip() if isinstance(value, str) else ""
 
 
 def texts_of(form: FormData, name: str) -> list[str]:
-    """Every value of a field that is not empty."""
+    """All non-empty values of a field."""
     return [value.strip() for value in form.getlist(name) if isinstance(value, str) and value.strip()]
 
 
@@ -84,34 +84,35 @@ async def _read(request: Request) -> FormData:
         raise RequestError("the form cannot be read") from None
 
 
-# --- A form with a file: read as it comes, the file spooled to disk, all of it within the limit of bodies
+# --- Forms with a file: read as a stream, with the file spooled to disk, within the limit of bodies
 
-#: A form has no more fields, none of them longer, than a person who confirms the labels of a thousand classes sends.
+#: Maximum fields of a form and their bytes, enough to confirm the labels of a thousand classes.
 _MOST_PARTS, _FIELD_BYTES = 4096, 64 * 1024
-#: Bytes of a file that are kept in memory; a larger file is on the disk.
+#: Bytes of a file that are kept in memory; larger files go to disk.
 _IN_MEMORY: Final = 1024 * 1024
 
 
 @contextlib.asynccontextmanager
 async def multipart(request: Request, limit: int, token: str | None, spools: Spools) -> AsyncIterator[FormData]:
-    """The fields of a form and its one file, which is forgotten on the way out.
+    """Read the fields of a form and its one file, which is deleted at the end of the context.
 
-    A form without the ``token`` is refused before its file is read: it goes with the headers, or as a field before
-    the file. None is none. Raises ``ForgedRequest``, ``TooLarge`` for more than ``limit`` bytes, ``RequestError`` for a
-    form that is cut off, ``UnsupportedMediaType`` for another form of body, ``SpoolFull``, and ``Busy``.
+    A form without the ``token`` is rejected before its file is read: the token must be in a header, or in a field
+    before the file. With None no token is needed. Raises ``ForgedRequest``, ``TooLarge`` for more than ``limit`` bytes,
+    ``RequestError`` for a truncated form, ``UnsupportedMediaType`` for another content type, ``SpoolFull``, and
+    ``Busy``.
     """
     if token is not None and (sent := request.headers.get(HEADER)):
         check_token(sent, token)
         token = None
     if not request.headers.get("content-type", "").lower().startswith("multipart/form-data"):
-        raise UnsupportedMediaType("a file is sent by a form, as multipart/form-data")
+        raise UnsupportedMediaType("the content type must be multipart/form-data")
     with spools.spool(request.scope["state"]["caller"]) as spool:
         chunks = _bounded(request, limit, spool)
         parser = _Parser(request.headers, chunks, token)
         try:
             form = await parser.parse()
         except MultiPartException as error:
-            raise RequestError("the form cannot be read: it is cut off, or has more fields than it may") from error
+            raise RequestError("the form cannot be read: it is truncated or has too many fields") from error
         except OSError as error:
             if not is_full(error):
                 raise
@@ -126,54 +127,54 @@ async def multipart(request: Request, limit: int, token: str | None, spools: Spo
 
 
 def file_of(form: FormData, name: str) -> UploadFile | None:
-    """The file of a field; None where none was chosen."""
+    """The file of a field; None if no file was chosen."""
     file = form.get(name)
     return file if isinstance(file, UploadFile) and (file.filename or file.size) else None
 
 
 class _Parser(MultiPartParser):
-    """A parser that knows whether it has seen the token, and the end."""
+    """A parser that checks for the token, and for the end of the form."""
 
     spool_max_size = _IN_MEMORY
 
     def __init__(self, headers: Headers, chunks: AsyncGenerator[bytes, None], token: str | None) -> None:
         super().__init__(headers, chunks, max_files=1, max_fields=_MOST_PARTS, max_part_size=_FIELD_BYTES)
-        self._unseen = token
+        self._unchecked = token
         self._ended = False
 
     def on_headers_finished(self) -> None:
-        """Refuse a file that comes before the token."""
+        """Reject a file that precedes the token."""
         super().on_headers_finished()
         if self._current_part.file is not None:
-            self._refuse_unseen()
+            self._refuse_unchecked()
 
     def on_part_end(self) -> None:
-        """Look at the token."""
+        """Check the token."""
         super().on_part_end()
         name, value = self.items[-1]
-        if name == FIELD and self._unseen is not None and isinstance(value, str):
-            check_token(value.strip(), self._unseen)
-            self._unseen = None
+        if name == FIELD and self._unchecked is not None and isinstance(value, str):
+            check_token(value.strip(), self._unchecked)
+            self._unchecked = None
 
     def on_end(self) -> None:
-        """Note that the last boundary was there."""
+        """Note that the final boundary was received."""
         self._ended = True
 
     def check_whole(self) -> None:
-        """Raise ``RequestError`` for a form that is cut off, or ``ForgedRequest`` for one without its token."""
+        """Raise ``RequestError`` for a truncated form, or ``ForgedRequest`` for a form without its token."""
         if not self._ended:
-            for file in self._files_to_close_on_error:  # one that is cut off is not in the form
+            for file in self._files_to_close_on_error:  # a truncated file is not in the form
                 file.close()
-            raise RequestError("the form is cut off: not all of the file arrived; send it again")
-        self._refuse_unseen()
+            raise RequestError("the form is incomplete: part of the file is missing; send it again")
+        self._refuse_unchecked()
 
-    def _refuse_unseen(self) -> None:
-        if self._unseen is not None:
-            check_token(None, self._unseen)
+    def _refuse_unchecked(self) -> None:
+        if self._unchecked is not None:
+            check_token(None, self._unchecked)
 
 
 async def _bounded(request: Request, limit: int, spool: Spool) -> AsyncGenerator[bytes, None]:
-    """The parts of a body, for which there is room; a large one takes its place once all of it is there."""
+    """Yield the parts of a body while there is space; a large file takes a slot for heavy work once complete."""
     stated = request.headers.get("content-length", "")
     if stated.isdigit() and _IN_MEMORY < int(stated) <= limit:
         spool.reserve(int(stated))
@@ -181,10 +182,10 @@ async def _bounded(request: Request, limit: int, spool: Spool) -> AsyncGenerator
     async for chunk in request.stream():
         read += len(chunk)
         if read > limit:
-            raise TooLarge(f"the file may have at most {limit:,} bytes, which is the limit of this service")
+            raise TooLarge(f"the file may have at most {limit:,} bytes, the limit of this service")
         Bodies.hold_for(request.scope, min(read, _IN_MEMORY))
         if read > _IN_MEMORY:
             spool.grow(read)
         yield chunk
-    if read > LIGHT_BYTES:  # a request with a larger file is heavy, and takes one of few slots
+    if read > LIGHT_BYTES:  # a request with a large file counts as heavy
         Slots.take_for(request.scope)

@@ -1,4 +1,4 @@
-"""Jobs on the page: the list of them, one of them while it runs, and its end."""
+"""The pages of jobs: the list, and one job while it runs and after its end."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from schemas.maps import MapRecord
 from service.jobs import EventStream, Write, changes, read_last_id
 from service.paging import page_request, read_query
 from service.web.forms import page_router
-from service.web.visit import Visit, Visiting, lead
+from service.web.visit import Visit, Visiting, redirect_to
 
-# --- A job as the page shows it: how far it is, and where it leads once it has ended
+# --- The state of a job as shown on the page
 
 _KINDS = {"fit": "Fit of a map", "evaluate": "Evaluation"}
 
 
 @dataclass(frozen=True)
 class JobView:
-    """A job, the map that it made where that is still there, and how many of the tenant's jobs wait ``before`` it."""
+    """A job, the map that it fitted if it still exists, and the number of the tenant's jobs queued ``before`` it."""
 
     job: JobRecord
     map: MapRecord | None = None
@@ -46,7 +46,7 @@ class JobView:
 
     @property
     def share(self) -> float | None:
-        """How much of it is done, from 0 to 1; None where nothing tells yet."""
+        """The completed fraction, from 0 to 1; None if unknown."""
         progress = self.job.progress
         if self.job.status == "succeeded":
             return 1.0
@@ -54,7 +54,7 @@ class JobView:
 
     @property
     def summary(self) -> str:
-        """How far it is."""
+        """The status as text."""
         status = {"queued": self._waiting, "succeeded": "Done", "failed": "Failed", "cancelled": "Cancelled"}
         if self.job.status != "running":
             return status[self.job.status]
@@ -67,17 +67,17 @@ class JobView:
         if self.before is None:
             return message
         if not self.before:
-            return f"{message}: it is the next of your jobs"
-        return f"{message}: {self.before:,} of your jobs {'is' if self.before == 1 else 'are'} before it"
+            return f"{message}: next of your jobs"
+        return f"{message}: {self.before:,} of your jobs {'is' if self.before == 1 else 'are'} ahead"
 
     @property
     def batch(self) -> str | None:
-        """The batch that it is about."""
+        """The id of the batch that it uses."""
         return self.job.spec.get("batch")
 
     @property
     def makes_comparison(self) -> bool:
-        """Whether its result compares maps."""
+        """Whether its result is a comparison of maps."""
         return self.makes_report and bool(self.job.spec.get("maps"))
 
     @property
@@ -88,7 +88,7 @@ class JobView:
 
 
 def view_of(visit: Visit, job_id: str) -> JobView:
-    """A job as it is now; raises ``UnknownJob``."""
+    """The current state of a job; raises ``UnknownJob``."""
     store = visit.here.store
     job = store.jobs.get(job_id)
     made = (job.result or {}).get("map")
@@ -101,7 +101,7 @@ def view_of(visit: Visit, job_id: str) -> JobView:
 
 
 def as_html(visit: Visit, job_id: str) -> Write:
-    """Events whose data is the part of the page that shows the job; of several in a row the last, and then the end."""
+    """Serialize events as the part of the page that shows the job; of several events only the last, then the end."""
 
     async def write(events: Sequence[JobEvent]) -> bytes:
         last = events[-1]
@@ -125,7 +125,7 @@ router = page_router()
 
 @router.get("/jobs")
 async def jobs(request: Request, visit: Visiting) -> Response:
-    """The jobs, newest first."""
+    """The list of jobs, newest first."""
     query = read_query(request, JobsQuery)
     page = await run_in_threadpool(find_jobs, visit.here.store, page_request(query), query)
     views = [JobView(job) for job in page.items]
@@ -134,14 +134,14 @@ async def jobs(request: Request, visit: Visiting) -> Response:
 
 @router.get("/jobs/{job_id}")
 async def job(job_id: str, visit: Visiting) -> Response:
-    """One job, which is watched while it runs."""
+    """One job, updated while it runs."""
     view = await run_in_threadpool(view_of, visit, job_id)
     return visit.page("job_state.html" if visit.wants_part else "job.html", view=view)
 
 
 @router.get("/jobs/{job_id}/events")
 async def job_events(job_id: str, request: Request, visit: Visiting) -> Response:
-    """The changes of a job, each with the part of the page that shows it."""
+    """The changes of a job as events, each with the updated part of the page."""
     last = read_last_id(request.headers.get("last-event-id"))
     if await run_in_threadpool(has_no_more_events, visit.here.store, job_id, last):
         return Response(status_code=204)
@@ -150,7 +150,7 @@ async def job_events(job_id: str, request: Request, visit: Visiting) -> Response
 
 @router.post("/jobs/{job_id}/cancel")
 async def cancel_job(job_id: str, visit: Visiting) -> Response:
-    """Cancel a job; one that has ended in the meantime is shown as it ended."""
+    """Cancel a job; a job that has ended in the meantime is shown as it is."""
     with contextlib.suppress(JobFinal):
         await run_in_threadpool(visit.here.store.jobs.cancel, job_id)
-    return lead(visit, f"/ui/jobs/{job_id}")
+    return redirect_to(visit, f"/ui/jobs/{job_id}")

@@ -1,4 +1,4 @@
-"""The registry on the page: its maps, the versions of a name side by side, and the aliases that are moved."""
+"""The pages of the registry: the list of maps, the versions of a name, and the aliases."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ from service.formats.payload import Payload
 from service.headers import Conditions, EntityTag, entity_tag_of
 from service.web.forms import Form, page_router, text_of
 from service.web.text import read_tags, write_tags
-from service.web.visit import Visit, Visiting, lead
+from service.web.visit import Visit, Visiting, redirect_to
 
-# --- What the pages show
+# --- The content of the pages
 
-#: The alias that one button moves: of the version that is used.
+#: The alias that the button "Promote" moves: the version in use.
 CHAMPION = "champion"
-#: Versions that stand side by side.
+#: Maximum number of versions on a page.
 _SIDE_BY_SIDE = 12
-#: The filters of the list, as its form has them.
+#: The filters of the list, as in its form.
 FILTERS = ("name", "method", "alias", "tag", "reduction", "created_by")
 
 
 @dataclass(frozen=True)
 class Pointer:
-    """An alias, and what tells that nobody has moved it since it was shown."""
+    """An alias, and its entity tag at the time when the page was rendered."""
 
     record: AliasRecord
     seen: str
@@ -48,24 +48,24 @@ class Pointer:
 
 @dataclass(frozen=True)
 class Versions:
-    """A name: its aliases, and a page of its versions, newest first."""
+    """A name with its aliases and a page of its versions, newest first."""
 
     name: str
     aliases: tuple[Pointer, ...]
     page: MapPage
 
     def seen(self, alias: str) -> str:
-        """What a form that moves an alias says of it; empty for one that points nowhere."""
+        """The entity tag of an alias for a form that moves it; empty if the alias does not exist."""
         return next((pointer.seen for pointer in self.aliases if pointer.record.alias == alias), "")
 
     @property
     def numbers(self) -> list[int]:
-        """The versions of the page."""
+        """The version numbers on the page."""
         return [listed.version for listed in self.page.items if listed.version is not None]
 
 
 def read_filters(query: Mapping[str, str]) -> MapQuery:
-    """The list that a form of filters asks for; a field that is left empty is no filter. Raises ``InvalidField``."""
+    """Read the query of the filter form; empty fields are ignored. Raises ``InvalidField``."""
     fields: dict[str, object] = {name: value for name, value in query.items() if value and name in (*FILTERS, "cursor")}
     if "tag" in fields:
         fields["tag"] = [fields["tag"]]
@@ -73,7 +73,7 @@ def read_filters(query: Mapping[str, str]) -> MapQuery:
 
 
 def read_versions(here: Context, name: str, cursor: str | None) -> Versions:
-    """A name with its versions; raises ``UnknownMap``, and ``InvalidCursor``."""
+    """Read a name and its versions; raises ``UnknownMap`` and ``InvalidCursor``."""
     aliases = here.store.aliases.all(name)
     query = {"name": name, "limit": str(_SIDE_BY_SIDE)} | ({} if cursor is None else {"cursor": cursor})
     page = here.store.listing.page(read_options(Payload({}, query, from_query=True), MapQuery))
@@ -81,27 +81,27 @@ def read_versions(here: Context, name: str, cursor: str | None) -> Versions:
 
 
 def seen_of(record: AliasRecord) -> str:
-    """The tag of an alias as it stands, without its quotes."""
+    """The entity tag of an alias, without quotes."""
     return (entity_tag_of(record) or "").strip('"')
 
 
 def as_seen(seen: str) -> Conditions:
-    """That an alias is still as it was shown; or, where it was not, that there still is none."""
+    """The condition that an alias is unchanged since the page was rendered, or still does not exist."""
     return Conditions(match=(EntityTag(False, seen),)) if seen else Conditions(none_match="*")
 
 
 def reference_of(summary: MapSummary) -> str:
-    """How a map is named to people: its name and version, or its id."""
+    """The reference shown to users: name and version, or the id."""
     return summary.id if summary.name is None else f"{summary.name}:{summary.version}"
 
 
 def move_message(before: AliasRecord | None, after: AliasRecord) -> str:
-    """What the move of an alias changed."""
+    """A message about a moved alias."""
     if before is None:
-        return f"{after.alias} is new, and points at version {after.version} of {after.name}."
+        return f"Created {after.alias}, pointing at version {after.version} of {after.name}."
     if before.version == after.version:
-        return f"{after.alias} already pointed at version {after.version} of {after.name}; nothing changed."
-    return f"{after.alias} of {after.name} now points at version {after.version}; it pointed at {before.version}."
+        return f"{after.alias} already points at version {after.version} of {after.name}; nothing changed."
+    return f"{after.alias} of {after.name} now points at version {after.version} (before: version {before.version})."
 
 
 def choices_of(maps: Iterable[ListedMap]) -> list[tuple[str, ListedMap]]:
@@ -116,7 +116,7 @@ router = page_router()
 
 @router.get("/maps")
 async def maps(request: Request, visit: Visiting) -> Response:
-    """The maps that pass the filters, newest first."""
+    """The maps that match the filters, newest first."""
     query = request.query_params
     page = await run_in_threadpool(visit.here.store.listing.page, read_filters(query))
     filters = {name: query.get(name, "") for name in FILTERS}
@@ -133,7 +133,7 @@ async def maps(request: Request, visit: Visiting) -> Response:
 
 @router.get("/maps/{ref}")
 async def one(ref: str, request: Request, visit: Visiting) -> Response:
-    """The versions of a name; of any other reference the one map."""
+    """The versions of a name, or one map for any other reference."""
     reference = read_reference(ref)
     if reference is not None and reference.name is not None and not reference.exact and reference.alias is None:
         return await _versions(visit, ref, cursor=request.query_params.get("cursor"))
@@ -143,38 +143,38 @@ async def one(ref: str, request: Request, visit: Visiting) -> Response:
 
 @router.post("/maps/{name}/aliases")
 async def move(name: str, visit: Visiting, form: Form) -> Response:
-    """Point an alias at a version, unless someone moved it since the page was shown; tell what that changed."""
+    """Point an alias at a version, unless someone has moved it since the page was rendered."""
     here, alias = visit.here, text_of(form, "alias")
     try:
         options = read_options(Payload({}, {"version": text_of(form, "version")}, from_query=True), AliasOptions)
         before = await run_in_threadpool(_as_it_stands, visit, name, alias)
         after = await run_in_threadpool(point_alias, here, name, alias, options, as_seen(text_of(form, "seen")).require)
     except PreconditionFailed as error:
-        message = "Someone moved it since this page was shown. Nothing was changed; this is how it stands now."
+        message = "Someone else has moved the alias since this page was loaded. Nothing was changed."
         return await _versions(visit, name, problem=problem_of(error), message=message)
     except (CalibrationError, StorageError) as error:
         return await _versions(visit, name, problem=problem_of(error))
     if not visit.wants_part:
-        return lead(visit, f"/ui/maps/{name}")
+        return redirect_to(visit, f"/ui/maps/{name}")
     return await _versions(visit, name, message=move_message(before, after))
 
 
 @router.post("/maps/{name}/aliases/{alias}/delete")
 async def forget_alias(name: str, alias: str, visit: Visiting, form: Form) -> Response:
-    """Forget an alias that nobody moved since."""
+    """Delete an alias, unless someone has moved it."""
     conditions = as_seen(text_of(form, "seen"))
     try:
         await run_in_threadpool(lambda: visit.here.store.aliases.delete(name, alias, check=conditions.require))
     except (PreconditionFailed, StorageError) as error:
         return await _versions(visit, name, problem=problem_of(error))
     if not visit.wants_part:
-        return lead(visit, f"/ui/maps/{name}")
-    return await _versions(visit, name, message=f"{alias} of {name} points nowhere any more.")
+        return redirect_to(visit, f"/ui/maps/{name}")
+    return await _versions(visit, name, message=f"Removed the alias {alias} of {name}.")
 
 
 @router.post("/maps/{ref}/about")
 async def describe(ref: str, visit: Visiting, form: Form) -> Response:
-    """Change tags and description, unless someone changed them since."""
+    """Change the tags and the description, unless someone else has changed them."""
     record = await run_in_threadpool(visit.here.store.maps.get, ref)
     try:
         changes = read_options(Payload({}, _changes(form, record), from_query=False), MapChanges)
@@ -182,24 +182,24 @@ async def describe(ref: str, visit: Visiting, form: Form) -> Response:
         await run_in_threadpool(change_map, visit.here, record.id, changes, seen.require)
     except (CalibrationError, StorageError) as error:
         return _map(visit, record, form=form, problem=problem_of(error))
-    return lead(visit, f"/ui/maps/{record.id}")
+    return redirect_to(visit, f"/ui/maps/{record.id}")
 
 
 @router.post("/maps/{ref}/delete")
 async def delete(ref: str, visit: Visiting) -> Response:
-    """Forget one version, at which no alias points."""
+    """Delete one version, unless an alias points at it."""
     record = await run_in_threadpool(visit.here.store.maps.get, ref)
     try:
         await run_in_threadpool(delete_map, visit.here, ref, Conditions().require)
     except (CalibrationError, StorageError) as error:
         return _map(visit, record, problem=problem_of(error))
-    return lead(visit, "/ui/maps")
+    return redirect_to(visit, "/ui/maps")
 
 
 async def _versions(
     visit: Visit, name: str, *, cursor: str | None = None, message: str | None = None, problem: Problem | None = None
 ) -> Response:
-    """The versions of a name with a message about them; for htmx these parts alone."""
+    """The versions of a name with a message; for htmx only these parts."""
     view = await run_in_threadpool(read_versions, visit.here, name, cursor)
     return visit.page(
         "map_versions_part.html" if visit.wants_part else "map_versions.html",
@@ -212,7 +212,7 @@ async def _versions(
 
 
 def _map(visit: Visit, record: MapRecord, *, form: FormData | None = None, problem: Problem | None = None) -> Response:
-    """One map; ``form`` holds what a visitor wrote that was refused."""
+    """The page of one map; ``form`` contains rejected input."""
     return visit.page(
         "map.html",
         status=200 if problem is None else problem.status,
@@ -226,7 +226,7 @@ def _map(visit: Visit, record: MapRecord, *, form: FormData | None = None, probl
 
 
 def _changes(form: FormData, record: MapRecord) -> dict[str, object]:
-    """The merge patch that makes a map's tags and description those of the form."""
+    """The merge patch that sets a map's tags and description to those of the form."""
     tags = read_tags(text_of(form, "tags"))
     gone = dict.fromkeys(name for name in record.tags if name not in tags)
     return {"tags": {**gone, **tags}, "description": text_of(form, "description") or None}

@@ -1,4 +1,4 @@
-"""The report of a stored batch on the page, made at once or by a job; to keep as a file; and the fit of a map."""
+"""The page with the report of a stored batch, its downloads, and the form to fit a map."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ from service.formats.payload import Payload
 from service.html import SEALED
 from service.reports import Whole, report_at_once, whole_of
 from service.web.forms import Form, page_router, text_of
-from service.web.visit import Visit, Visiting, lead
+from service.web.visit import Visit, Visiting, redirect_to
 
-# --- The report as the page shows it
+# --- The report as shown on the page
 
-#: What is offered first where no map is recommended, since none surely gains.
+#: The preselected method if no map is recommended.
 _FIRST = "averaged"
 _KEEPING = "identity"
 
 
 @dataclass(frozen=True)
 class ReportView:
-    """A report, the batch that it is of, and the query that leads to it."""
+    """A report, its batch, and the query string of its page."""
 
     batch: BatchRecord
     made: Whole
@@ -44,26 +44,26 @@ class ReportView:
 
     @property
     def methods(self) -> list[Method]:
-        """The calibrators that can be fitted to such rows, but for the one that changes nothing."""
+        """The methods that can be fitted to the rows, except ``identity``."""
         is_vector = self.batch.n_classes is not None
         return [m for m in METHODS.values() if m.name != _KEEPING and (is_vector or m.event is not None)]
 
     @property
     def advised(self) -> str | None:
-        """The calibrator that these rows recommend; None where none surely gains."""
+        """The recommended method; None if no map improves the predictions for certain."""
         method = (self.made.report.get("recommendation") or {}).get("recommended")
         return method if method in METHODS and method != _KEEPING else None
 
     @property
     def first(self) -> str:
-        """The calibrator that is offered first."""
+        """The preselected method."""
         return self.advised or _FIRST
 
 
 def report_or_job(here: Context, batch_id: str, map_ref: str | None, job_id: str | None) -> ReportView | JobRecord:
-    """The report of a batch, with a map before and after it; or the job that makes it.
+    """The report of a batch, with a map before and after it; or the job that creates it.
 
-    Raises ``UnknownBatch``, and what ``POST /evaluate`` raises.
+    Raises ``UnknownBatch`` and the errors of ``POST /evaluate``.
     """
     batch = here.store.batches.record(batch_id)
     map_id = None if map_ref is None else here.store.maps.get(map_ref).id
@@ -81,9 +81,9 @@ def report_or_job(here: Context, batch_id: str, map_ref: str | None, job_id: str
 
 
 def _made_already(here: Context, batch_id: str, known: str | None, requested: str | None) -> Whole | JobRecord | None:
-    """The report that a job made, or the job while it is at work; None for a report that is to be made.
+    """The report of a job, or the job while it runs; None if there is no report yet.
 
-    ``known`` is the job that is remembered, ``requested`` the one that the query names, which must be there.
+    ``known`` is the stored id of the report's job; ``requested`` is the id in the query, which must exist.
     """
     try:
         job = None if (requested or known) is None else here.store.jobs.get(requested or known or "")
@@ -94,18 +94,18 @@ def _made_already(here: Context, batch_id: str, known: str | None, requested: st
     if job is None:
         return None
     if job.kind != "evaluate" or job.spec.get("batch") != batch_id or job.spec.get("picture"):
-        raise NotFound("this job makes no report of this batch")
+        raise NotFound("the job has no report of this batch")
     if job.status == "succeeded":
         return whole_of(here, job)
     return None if job.status in FINAL and requested is None else job
 
 
 def _named(made: Whole, upload: UploadRecord) -> Whole:
-    """A report under the name of its file, with what was inferred about it."""
+    """Add the name of the uploaded file, and what was inferred from it, to a report."""
     if upload.file is None:
         return made
     classes = None if upload.classes is None else tuple(upload.classes)
-    origin = f"those of {upload.file}, to be dropped on the page again, or {made.subject.origin}"
+    origin = f"from the file {upload.file} (upload it again), or {made.subject.origin}"
     named = replace(made.subject, name=upload.file, inferred=tuple(upload.said), classes=classes, origin=origin)
     return made._replace(subject=named)
 
@@ -117,29 +117,29 @@ router = page_router()
 
 @router.get("/reports/{batch_id}")
 async def report(batch_id: str, visit: Visiting, map: str | None = None, job: str | None = None) -> Response:
-    """The report, and the form of a fit; where a job makes it, the way there."""
+    """The report and the fit form; redirects to the job that creates the report, if there is one."""
     view = await _view(visit, batch_id, map, job)
     if isinstance(view, JobRecord):
-        return lead(visit, f"/ui/jobs/{view.id}")
+        return redirect_to(visit, f"/ui/jobs/{view.id}")
     return await _page(visit, view)
 
 
 @router.get("/reports/{batch_id}/report.html")
 async def report_file(batch_id: str, visit: Visiting, map: str | None = None, job: str | None = None) -> Response:
-    """The report as one file that needs nothing else."""
+    """The report as one self-contained file."""
     view = await _view(visit, batch_id, map, job)
     if isinstance(view, JobRecord):
-        return lead(visit, f"/ui/jobs/{view.id}")
+        return redirect_to(visit, f"/ui/jobs/{view.id}")
     text = await visit.here.draw(partial(standalone, *view.made))
     return _download(text.encode(), "text/html; charset=utf-8", f"{batch_id}.html")
 
 
 @router.get("/reports/{batch_id}/report.json")
 async def report_data(batch_id: str, visit: Visiting, map: str | None = None, job: str | None = None) -> Response:
-    """The numbers of the report, as ``POST /evaluate`` answers them."""
+    """The data of the report, as ``POST /evaluate`` returns them."""
     view = await _view(visit, batch_id, map, job)
     if isinstance(view, JobRecord):
-        return lead(visit, f"/ui/jobs/{view.id}")
+        return redirect_to(visit, f"/ui/jobs/{view.id}")
     return _download(
         orjson.dumps(view.made.report, option=orjson.OPT_SERIALIZE_NUMPY), "application/json", f"{batch_id}.json"
     )
@@ -147,14 +147,14 @@ async def report_data(batch_id: str, visit: Visiting, map: str | None = None, jo
 
 @router.post("/reports/{batch_id}/fit")
 async def post_fit(batch_id: str, visit: Visiting, form: Form) -> Response:
-    """Fit a map to the rows of the report: at once where that is quick, else by a job that can be watched."""
+    """Fit a map to the rows of the report, directly or as a job."""
     fields = {"batch": batch_id, "method": text_of(form, "method"), "name": text_of(form, "name") or None}
     payload = Payload({}, fields, from_query=False)
     options = read_options(payload, FitOptions)
     made = await run_in_threadpool(fit_or_queue, visit.here, {}, options)
     if isinstance(made, MapRecord):
-        return lead(visit, f"/ui/maps/{made.id}")
-    return lead(visit, f"/ui/jobs/{made.id}")
+        return redirect_to(visit, f"/ui/maps/{made.id}")
+    return redirect_to(visit, f"/ui/jobs/{made.id}")
 
 
 async def _view(visit: Visit, batch_id: str, map: str | None, job: str | None) -> ReportView | JobRecord:

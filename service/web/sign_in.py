@@ -1,4 +1,4 @@
-"""Signing in on the page with an API key, and out."""
+"""Signing in with an API key, and signing out."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from service.web.visit import Visit, Visiting
 
 router = page_router()
 
-#: Where the page leads after signing in: its own paths alone.
+#: Paths that a sign-in may redirect to: only the page's own.
 _WITHIN = re.compile(r"/(ui/[\w.~@:%/-]*(\?[\w.~@:%/&=+-]*)?)?", re.ASCII)
-_REFUSED = "This is not a live API key. It is one that was cut off, has expired or was revoked, or none at all."
+_REFUSED = "This is not a valid API key. It may be incomplete, expired or revoked."
 
 
 class _Refusal(NamedTuple):
-    """Why nobody was signed in: the status, and the message next to the field."""
+    """The reason for a rejected sign-in: the status, and the message next to the field."""
 
     status: int
     message: str
@@ -30,7 +30,7 @@ class _Refusal(NamedTuple):
 
 @router.get("/sign-in")
 async def sign_in(request: Request, visit: Visiting) -> Response:
-    """The form; for whoever needs none the way on."""
+    """The sign-in form; redirects if no sign-in is needed."""
     wanted = _within(request.query_params.get("next", "/"))
     if visit.visitor.inside:
         return RedirectResponse(wanted, 303)
@@ -39,7 +39,7 @@ async def sign_in(request: Request, visit: Visiting) -> Response:
 
 @router.post("/sign-in")
 async def post_sign_in(request: Request, visit: Visiting, form: Form) -> Response:
-    """Open a session for a live key."""
+    """Open a session for a valid key."""
     wanted = _within(text_of(form, "next"))
     if not visit.visitor.keyed:
         return RedirectResponse(wanted, 303)
@@ -57,7 +57,7 @@ async def post_sign_in(request: Request, visit: Visiting, form: Form) -> Respons
 
 @router.post("/sign-out")
 async def post_sign_out(request: Request, visit: Visiting) -> Response:
-    """End the session, in the store and in the browser."""
+    """End the session in the store and in the browser."""
     await visit.here.process.sessions.end(request.scope)
     answer = RedirectResponse("/", 303, {"Cache-Control": "no-store"})
     drop_cookie(answer, request.scope)
@@ -65,19 +65,19 @@ async def post_sign_out(request: Request, visit: Visiting) -> Response:
 
 
 def _over_the_rate(visit: Visit) -> _Refusal | None:
-    """Why an address may not try again now, if so: it has tried too often in this minute."""
+    """The error for an address with too many attempts in this minute, if any."""
     most = visit.here.settings.sign_in_rate
     if not most:
         return None
     allowance = visit.here.process.rates.admit(f"sign-in {peer_of(visit.request)}", most)
     if allowance.allowed:
         return None
-    message = f"Too many attempts from this address; try again in {allowance.reset} seconds."
+    message = f"Too many attempts from this address. Try again in {allowance.reset} seconds."
     return _Refusal(429, message, {"Retry-After": str(allowance.reset)})
 
 
 def peer_of(request: Request) -> str:
-    """Whose attempts are counted together: an address, of IPv6 the network that one subscriber has."""
+    """The address whose attempts are counted together; for IPv6 the /64 network of one subscriber."""
     host = "" if request.client is None else request.client.host
     try:
         address = ipaddress.ip_address(host)

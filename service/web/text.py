@@ -1,4 +1,4 @@
-"""How values, tags and comparisons are written on a page."""
+"""Formatting of values, tags and comparisons on the pages."""
 
 from __future__ import annotations
 
@@ -14,33 +14,33 @@ from schemas.problems import Problem
 from service.errors import InvalidField
 from service.html import prose as marked
 
-# --- How values are written on a page
+# --- Formatting of values
 
 _MINUS = "\u2212"
 _NOTHING = "\u2013"
 
 
 def number(value: float | None, digits: int = 3) -> str:
-    """A number with so many significant digits, a dash for none; the minus is a minus."""
+    """A number with this many significant digits and a true minus sign; a dash for None."""
     if value is None:
         return _NOTHING
     return f"{value:.{digits}g}".replace("-", _MINUS)
 
 
 def decimals(value: float | None, places: int = 4) -> str:
-    """A number with so many places, so that a column of them lines up; a dash for none."""
+    """A number with this many decimals, so that columns line up; a dash for None."""
     if value is None:
         return _NOTHING
     return f"{value:.{places}f}".replace("-", _MINUS)
 
 
 def count(value: int | None) -> str:
-    """A whole number with its thousands apart."""
+    """An integer with thousands separators."""
     return _NOTHING if value is None else f"{value:,}"
 
 
 def moment(stamp: str | None) -> str:
-    """A time as people write it, in UTC."""
+    """A time in a readable form, in UTC."""
     if stamp is None:
         return _NOTHING
     return datetime.fromisoformat(stamp).astimezone(UTC).strftime("%Y-%m-%d %H:%M")
@@ -55,19 +55,19 @@ def size(n_bytes: int) -> str:
 
 
 def sentence(text: str) -> str:
-    """A problem's text with a capital and a full stop."""
+    """A text with a capital letter and a full stop."""
     return text[:1].upper() + text[1:].rstrip(".") + "." if text else ""
 
 
 def shortened(text: str, most: int) -> str:
-    """A text of at most so many characters, cut between two words."""
+    """A text of at most this many characters, cut between two words."""
     if len(text) <= most:
         return text
     return f"{text[:most].rpartition(' ')[0].rstrip(',;:')}\u2026"
 
 
 def explanation(problem: Problem) -> str:
-    """What is wrong, in sentences: a place that is wrong by the name of its field, not by its pointer."""
+    """The detail of a problem in sentences, with fields named in words instead of pointers."""
     if (detail := in_rows(problem.detail)) is not None:
         return sentence(detail)
     if not problem.errors:
@@ -76,7 +76,7 @@ def explanation(problem: Problem) -> str:
 
 
 def prose(text: str) -> Markup:
-    """A sentence of ours; what stands between backticks is code, and everything in it is escaped."""
+    """A sentence as HTML; text between backticks becomes code, and everything is escaped."""
     return Markup(marked(text))  # noqa: S704
 
 
@@ -93,15 +93,15 @@ FILTERS: Mapping[str, Callable[..., Any]] = {
 }
 
 
-# --- Letters that mark contestants whose differences are within chance: these share a letter
+# --- Letters for groups of contestants that do not differ significantly
 
 
 def letters(ranking: Sequence[str], different: Collection[frozenset[str]]) -> dict[str, str]:
-    """The letters of contestants, from the best on, given the pairs that differ.
+    """Letters for contestants, best first, given the pairs that differ.
 
-    Insert and absorb (Piepho, 2004, An algorithm for a letter-based representation of all-pairwise comparisons): a
-    set that holds a pair that differs is split in two, and one that lies in another goes. Two contestants share a
-    letter exactly where they do not differ. O(2^k) sets in the worst case of k contestants, of which there are few.
+    Insert and absorb (Piepho, 2004, An algorithm for a letter-based representation of all-pairwise comparisons): a set
+    with a pair that differs is split in two, and a set that is part of another is removed. Two contestants share a
+    letter exactly if they do not differ. O(2^k) sets in the worst case for k contestants; k is small.
     """
     sets = [frozenset(ranking)]
     for pair in different:
@@ -117,7 +117,7 @@ def letters(ranking: Sequence[str], different: Collection[frozenset[str]]) -> di
 
 
 def _lies_in_another(each: frozenset[str], at: int, sets: Sequence[frozenset[str]]) -> bool:
-    """Whether a set lies in another one; of equal sets the first stays."""
+    """Whether a set is part of another one; of equal sets the first is kept."""
     return any(each < other or (each == other and i < at) for i, other in enumerate(sets) if i != at)
 
 
@@ -125,22 +125,22 @@ def _names(count: int) -> list[str]:
     return [ascii_lowercase[i] if i < len(ascii_lowercase) else f"({i})" for i in range(count)]
 
 
-# --- Tags as people write them: a line each, name=value
+# --- Tags as text: one per line, name=value
 
 
 def write_tags(tags: Mapping[str, str]) -> str:
-    """Tags as lines, in the order of their names."""
+    """Tags as lines, sorted by name."""
     return "\n".join(f"{name}={value}" for name, value in sorted(tags.items()))
 
 
 def read_tags(text: str) -> dict[str, str]:
-    """The tags of such lines; empty lines are none. Raises ``InvalidField`` for a name that stands twice."""
+    """Parse tags from lines, ignoring empty ones; raises ``InvalidField`` for a duplicate name."""
     tags: dict[str, str] = {}
     for number, line in enumerate(text.splitlines(), 1):
         if not line.strip():
             continue
         name, _, value = (part.strip() for part in line.partition("="))
         if name in tags:
-            raise InvalidField.at("/tags", f"line {number} names a tag that stands above it")
+            raise InvalidField.at("/tags", f"line {number} repeats a tag of an earlier line")
         tags[name] = value
     return tags

@@ -1,4 +1,4 @@
-"""The form of the front page: from a person's file, or a sample, to its report."""
+"""The upload form of the home page: from a file, or a sample, to its report."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ from service.errors import SpoolFull
 from service.guard import Slots
 from service.pages import LINKS
 from service.web.forms import file_of, multipart, page_router
-from service.web.visit import Visit, Visiting, lead
+from service.web.visit import Visit, Visiting, redirect_to
 from service.web.visitor import check_origin
 
-# --- The form of an upload: the choices made, and the messages beside them
+# --- The form: options and messages
 
-#: The fields of the form beside which an error of the rows is shown, by the pointer that names them.
+#: Form fields by the pointer of an error.
 _FIELDS: Mapping[str, Field] = {
     "/predictions": "predictions",
     "/labels": "labels",
@@ -46,7 +46,7 @@ _FIELDS: Mapping[str, Field] = {
 
 
 class FieldMessage(NamedTuple):
-    """What is wrong, with which field, and what may be chosen instead."""
+    """An error, the field that it concerns, and the values to choose from."""
 
     field: Field
     detail: str
@@ -60,10 +60,10 @@ class FieldMessage(NamedTuple):
 
 @dataclass(frozen=True)
 class Choices:
-    """What a person says of a file, as it was typed; what is empty is guessed, but for the scale.
+    """The options of a file as entered; empty fields are inferred, except the scale.
 
-    ``predictions`` are names separated by commas, ``columns`` the same as names that were offered and chosen;
-    ``mapping`` holds a text and the class that it stands for.
+    ``predictions`` contains names separated by commas, and ``columns`` names chosen from a list. ``mapping`` contains
+    pairs of a label's text and its class.
     """
 
     predictions: str = ""
@@ -76,7 +76,7 @@ class Choices:
 
     @classmethod
     def of(cls, form: FormData) -> Choices:
-        """The choices of a form that was sent."""
+        """Read the options from a submitted form."""
         texts = {name: _text(form, name) for name in ("predictions", "labels", "weights", "groups")}
         given = zip(form.getlist("mapping_text"), form.getlist("mapping_class"), strict=False)
         return cls(
@@ -87,7 +87,7 @@ class Choices:
         )
 
     def options(self) -> SheetOptions:
-        """The choices as the reader of files takes them; raises ``BadMapping`` for a class that is no number."""
+        """Convert to the options of the file reader; raises ``BadMapping`` for a class that is not a number."""
         typed = tuple(name.strip() for name in self.predictions.split(",") if name.strip())
         return SheetOptions(
             self.columns or typed or None,
@@ -102,7 +102,7 @@ class Choices:
         if not self.mapping:
             return None
         if not all(number.isascii() and number.isdigit() and len(number) < 6 for _, number in self.mapping):
-            raise BadMapping("a class is a whole number from 0 on", field="mapping", offer=self._offered())
+            raise BadMapping("a class must be a non-negative integer", field="mapping", offer=self._offered())
         return {text: int(number) for text, number in self.mapping}
 
     def _offered(self) -> dict[str, int]:
@@ -111,36 +111,36 @@ class Choices:
 
 @dataclass(frozen=True)
 class UploadForm:
-    """The form as it is shown: the choices stay, and ``message`` stands next to the field that it concerns."""
+    """The form as displayed: the options are kept, and ``message`` is shown next to its field."""
 
     max_bytes: int
     choices: Choices = Choices()
     message: FieldMessage | None = None
 
     def message_for(self, field: Field) -> FieldMessage | None:
-        """What is wrong with a field."""
+        """The error of a field."""
         return self.message if self.message is not None and self.message.field == field else None
 
     @property
     def known_names(self) -> list[tuple[str, list[str]]]:
-        """The names by which columns are found."""
+        """The column names that are recognized."""
         found = (("Predictions", PREDICTIONS), ("Labels", LABELS), ("Weights", WEIGHTS), ("Groups", GROUPS))
         return [(what, sorted(names)) for what, names in found]
 
     def known_of(self, field: Field) -> tuple[str, ...]:
-        """Columns to suggest for a field that has no message, since the file is known to have them."""
+        """Columns to suggest for a field without an error, if the columns of the file are known."""
         is_missing_too = field == "labels" and self.message is not None and self.message.field == "predictions"
         return self.message.columns if is_missing_too and self.message is not None else ()
 
     @property
     def opened(self) -> bool:
-        """Whether the choices are shown, or left alone until someone wants to make one."""
+        """Whether the options are expanded."""
         of_choices = self.message is not None and self.message.field not in ("file", "mapping")
         return of_choices or replace(self.choices, mapping=()) != Choices()
 
     @property
     def mapping(self) -> list[tuple[str, str]]:
-        """The classes of the texts of the labels, to be confirmed: as they were given, else as they are offered."""
+        """The classes of the label texts to confirm: as entered, else as suggested."""
         offer = None if self.message is None else self.message.offer
         given = dict(self.choices.mapping)
         if isinstance(offer, Mapping):
@@ -149,12 +149,12 @@ class UploadForm:
 
 
 def message_of_file(error: TabularError) -> FieldMessage:
-    """The message of an error of a file."""
+    """The message for an error of a file."""
     return FieldMessage(error.field, error.detail, error.offer)
 
 
 def message_of_problem(problem: Problem) -> FieldMessage:
-    """The message about rows that the service refuses, next to the field that they came from."""
+    """The message for rows that the service rejected, next to the field that they came from."""
     detail = in_rows(problem.detail) or problem.detail or problem.title
     for place in problem.errors or ():
         for pointer, field in _FIELDS.items():
@@ -168,14 +168,14 @@ def _text(form: FormData, name: str) -> str:
     return value.strip() if isinstance(value, str) else ""
 
 
-# --- From a person's file to a stored batch
+# --- From a file to a stored batch
 
 
 def store_file(here: Context, file: UploadFile, options: SheetOptions, *, heavy: Callable[[], None]) -> BatchRecord:
-    """Read a file and store its rows as ``POST /batches`` does, with what was guessed.
+    """Read a file and store its rows like ``POST /batches``, with a record of what was inferred.
 
-    ``heavy`` takes the place that a file of more than 1 MiB of bytes, unpacked, or of arrays needs. Raises what it
-    raises, ``TabularError``, ``SpoolFull``, and what ``store_batch`` raises.
+    ``heavy`` takes the slot that a file needs if its unpacked bytes or its arrays exceed 1 MiB. Raises the errors of
+    ``heavy``, ``TabularError``, ``SpoolFull``, and the errors of ``store_batch``.
     """
     name = file.filename or "file"
     settings = here.settings
@@ -203,7 +203,7 @@ def store_file(here: Context, file: UploadFile, options: SheetOptions, *, heavy:
 
 
 def arrays_of(sheet: Sheet) -> Arrays:
-    """A sheet as a body carries it."""
+    """Convert a sheet to the arrays of a request body."""
     groups = None if sheet.groups is None else np.array(sheet.groups, dtype=np.str_)
     found = {"predictions": sheet.predictions, "labels": sheet.labels, "weights": sheet.weights, "groups": groups}
     return {name: array for name, array in found.items() if array is not None}
@@ -211,22 +211,22 @@ def arrays_of(sheet: Sheet) -> Arrays:
 
 # --- The pages
 
-# The form is read by the route itself: what is wrong is shown next to its field, and the choices stay.
+# The route reads the form itself, so that errors are shown next to their fields and the options are kept.
 router = APIRouter(prefix="/ui", include_in_schema=False)
 
-#: What a person can mend in the form; anything else is shown as on every page.
+#: Statuses of errors that the user can fix in the form; others are shown as on every page.
 _MENDED = (400, 413, 415, 422, 429, 507)
 
 
 @router.get("/upload")
 async def upload(visit: Visiting) -> Response:
-    """The form alone, for who comes back to where it was sent."""
+    """The form alone, for users who reload after a submission."""
     return visit.page("home.html", form=UploadForm(visit.here.settings.max_body_bytes), links=LINKS)
 
 
 @router.post("/upload")
 async def post_upload(request: Request, visit: Visiting) -> Response:
-    """Store the rows of a file as a batch, and lead on to its report; or show what is wrong, next to its field."""
+    """Store the rows of a file as a batch and redirect to its report, or show the error next to its field."""
     check_origin(request.scope)
     choices = [Choices()]
     try:
@@ -239,11 +239,11 @@ async def post_upload(request: Request, visit: Visiting) -> Response:
         if problem.status not in _MENDED:
             raise
         return _again(visit, choices[0], message_of_problem(problem), problem.status)
-    return lead(visit, f"/ui/reports/{batch.id}")
+    return redirect_to(visit, f"/ui/reports/{batch.id}")
 
 
 async def _stored(request: Request, visit: Visit, choices: list[Choices]) -> BatchRecord:
-    """The batch of a form's file; ``choices`` hold those of the form as soon as it has been read."""
+    """Store the file of a form as a batch; ``choices`` is filled as soon as the form has been read."""
     here = visit.here
     async with multipart(request, here.settings.max_body_bytes, visit.visitor.token, here.process.spools) as form:
         choices[:] = [Choices.of(form)]
@@ -255,31 +255,31 @@ async def _stored(request: Request, visit: Visit, choices: list[Choices]) -> Bat
 
 
 def _again(visit: Visit, choices: Choices, message: FieldMessage, status: int) -> Response:
-    """The form as it was sent, with what is wrong; for htmx what of it changes, so that the file stays chosen."""
+    """The submitted form with an error; for htmx only the changed parts, so that the file remains selected."""
     form = UploadForm(visit.here.settings.max_body_bytes, choices, message)
     if visit.wants_part:
         return visit.page("upload_message.html", status=status, form=form)
     return visit.page("home.html", status=status, form=form, links=LINKS)
 
 
-# --- A sample to try the page with: the predictions of a real classifier, evaluated by one button
+# --- The sample: predictions of a real classifier
 
-#: The sample is no file of the form.
+#: The sample is not uploaded, so its route needs no multipart form.
 sample_router = page_router()
 
-#: Of the assets, so that a person can also look into it.
+#: One of the assets, so that users can also download it.
 SAMPLE = "sample.csv"
 
 
 @sample_router.post("/sample")
 async def post_sample(visit: Visiting) -> Response:
-    """Store the sample's rows as a batch of the visitor's own, and lead on to its report."""
+    """Store the rows of the sample as a batch of the user, and redirect to its report."""
     batch = await run_in_threadpool(_stored_sample, visit.here)
-    return lead(visit, f"/ui/reports/{batch.id}")
+    return redirect_to(visit, f"/ui/reports/{batch.id}")
 
 
 def _light() -> None:
-    """The sample takes no place among heavy requests: it is small."""
+    """Do nothing: the sample is small and needs no slot."""
 
 
 def _stored_sample(here: Context) -> BatchRecord:

@@ -1,4 +1,4 @@
-"""A visit of the page: what a route needs, and the way to answer."""
+"""A request for a page: its context, and ways to respond."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from service.context import Context, context_of
 from service.web.environment import render
 from service.web.visitor import Visitor, is_of_htmx, known, visitor_of
 
-# --- A visit of the page: what a route needs, and the way to answer
+# --- A request for a page
 
 
 @dataclass(frozen=True, slots=True)
 class Visit:
-    """One request of a page: who looks, what a route needs, and the way to answer."""
+    """One request for a page: the visitor, the context of the route, and ways to respond."""
 
     request: Request
     here: Context
@@ -27,18 +27,18 @@ class Visit:
 
     @property
     def wants_part(self) -> bool:
-        """Whether htmx asks, for a part of the page."""
+        """Whether htmx requests a part of the page."""
         return is_of_htmx(self.request.headers)
 
     def page(
         self, template: str, *, status: int = 200, headers: Mapping[str, str] | None = None, **values: Any
     ) -> Response:
-        """The answer that a template gives."""
+        """Render a template as a response."""
         return render(template, known(self.visitor) | values, status=status, headers=headers)
 
 
 async def visit_of(request: Request) -> Visit:
-    """What the route of a page needs."""
+    """Create the context of a page's route."""
     here = await context_of(request)
     token = None if here.process.keyring else await run_in_threadpool(page_token, here.process.redis)
     return Visit(request, here, visitor_of(request.scope, token))
@@ -47,11 +47,11 @@ async def visit_of(request: Request) -> Visit:
 Visiting = Annotated[Visit, Depends(visit_of)]
 
 
-# --- Leading a visitor on to another page, with scripts and without
+# --- Redirects, with and without scripts
 
 
-def lead(visit: Visit, path: str) -> Response:
-    """Lead on to a page of this service; htmx loads it whole."""
+def redirect_to(visit: Visit, path: str) -> Response:
+    """Redirect to a page of this service; htmx loads the whole page."""
     if visit.wants_part:
         return Response(status_code=204, headers={"HX-Redirect": path, "Cache-Control": "no-store"})
     return Response(status_code=303, headers={"Location": path, "Cache-Control": "no-store"})

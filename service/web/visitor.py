@@ -1,4 +1,4 @@
-"""Who looks at a page, whether a request came from it, what every page shows, and what is refused."""
+"""Visitors of the pages: who they are, whether a request came from the page, and how errors are shown."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from service.callers import STRANGER, Caller
 from service.errors import ForgedRequest
 from service.web.environment import render
 
-#: The paths that people look at, and where refusals are shown as pages.
+#: Prefix of the pages, where errors are shown as HTML.
 PAGES = "/ui/"
 
 
 def is_page(path: str) -> bool:
-    """Whether a path is a page rather than a call."""
+    """Whether a path is a page rather than an API endpoint."""
     return path == "/" or path.startswith(PAGES)
 
 
 class Place(NamedTuple):
-    """A place of the navigation; ``inside`` is for those who may come in."""
+    """An entry of the navigation; ``inside`` entries need a signed-in visitor, if the service uses keys."""
 
     title: str
     path: str
@@ -48,7 +48,7 @@ PLACES = (
 
 @dataclass(frozen=True, slots=True)
 class Visitor:
-    """What a page tells of who looks at it; ``token`` goes with every form, ``keyed`` is whether keys are in use."""
+    """The visitor of a page; ``token`` is part of every form, ``keyed`` is whether the service uses keys."""
 
     caller: Caller
     path: str
@@ -57,16 +57,16 @@ class Visitor:
 
     @property
     def inside(self) -> bool:
-        """Whether there is more to see than what everyone may."""
+        """Whether the visitor may see more than the open pages."""
         return self.caller is not STRANGER
 
     def may(self, scope: KeyScope) -> bool:
-        """Whether buttons that need a scope are worth showing."""
+        """Whether to show buttons that need a scope."""
         return self.inside and self.caller.may(scope)
 
     @property
     def places(self) -> list[tuple[Place, bool]]:
-        """The navigation, and where in it the page stands."""
+        """The entries of the navigation, each with whether it is the current page."""
         return [(place, self._stands_in(place)) for place in PLACES if self.inside or not place.inside]
 
     def _stands_in(self, place: Place) -> bool:
@@ -74,7 +74,7 @@ class Visitor:
 
 
 def visitor_of(scope: Scope, token: str | None = None) -> Visitor:
-    """Who asks, as far as a request has got; ``token`` is for forms where there is no session."""
+    """The visitor of a request; ``token`` is for forms without a session."""
     state = scope.get("state", {})
     session = state.get("session")
     keyed = bool(scope["app"].state.process.keyring)
@@ -82,22 +82,22 @@ def visitor_of(scope: Scope, token: str | None = None) -> Visitor:
 
 
 def known(visitor: Visitor) -> dict[str, Any]:
-    """What every template knows."""
+    """Values that every template uses."""
     return {"visitor": visitor, "version": calibrant.__version__}
 
 
 def is_of_htmx(headers: Headers) -> bool:
-    """Whether htmx asks for a part of a page."""
+    """Whether htmx requests a part of a page."""
     return headers.get("hx-request") == "true" and headers.get("hx-boosted") != "true"
 
 
-# --- What is refused or fails on the web page
+# --- Errors on the web page
 
 SIGN_IN = "/ui/sign-in"
 
 
 def refusal(document: Problem, headers: Mapping[str, str] | None, scope: Scope) -> Response:
-    """The page of a problem; of htmx the message alone; where nobody is signed in the way to do so."""
+    """The page of a problem; for htmx only the message; a redirect to the sign-in page if no one is signed in."""
     sent = Headers(scope=scope)
     code = document.type.removeprefix(PREFIX)
     if code == "unauthorized":
@@ -108,12 +108,12 @@ def refusal(document: Problem, headers: Mapping[str, str] | None, scope: Scope) 
 
 
 def _to_sign_in(scope: Scope, sent: Headers) -> Response:
-    """The way to sign in, and back to where the visitor wanted to go."""
+    """Redirect to the sign-in page, which then leads back."""
     path, query = scope["path"], scope["query_string"].decode("latin-1")
     is_reading = scope["method"] == "GET" and not is_of_htmx(sent)
     wanted = (f"{path}?{query}" if query else path) if is_reading else "/"
     if is_reading and sent.get("sec-fetch-site") == "cross-site":
-        # A link of another site: the browser kept the cookie back, and sends it when the page itself leads on.
+        # After a link from another site, the browser withholds the cookie, but sends it when our own page redirects.
         return render("onward.html", {"path": wanted})
     target = f"{SIGN_IN}?next={quote(wanted, safe='/')}"
     if is_of_htmx(sent):
@@ -121,27 +121,27 @@ def _to_sign_in(scope: Scope, sent: Headers) -> Response:
     return Response(status_code=303, headers={"Location": target, "Cache-Control": "no-store"})
 
 
-# --- Requests that another site would have a browser send in its user's name: known by their origin and their token
+# --- Cross-site request forgery: checks of origin and token
 
-#: The header in which a script of the page sends its token.
+#: The header in which scripts of the page send the token.
 HEADER = "X-CSRF-Token"
 
 
 def check_origin(scope: Scope) -> None:
-    """Refuse a request whose ``Origin`` is not this service under the name by which it was called.
+    """Reject a request whose ``Origin`` is not this service, under the host name of the request.
 
-    Every browser tells it with whatever is not a plain reading. The proxy before the service may have taken off TLS:
-    ``https`` is right where ``http`` arrives, not the other way round. Raises ``ForgedRequest``.
+    Browsers send ``Origin`` with every request that is not a plain read. A proxy may terminate TLS, so an ``https``
+    origin is accepted for an ``http`` request, but not the reverse. Raises ``ForgedRequest``.
     """
     headers = Headers(scope=scope)
     if not _is_own(headers.get("origin", ""), headers.get("host", ""), scope["scheme"]):
-        raise ForgedRequest("the page's own forms alone are answered: Origin must be this service's")
+        raise ForgedRequest("the request must come from a page of this service (Origin header)")
 
 
 def check_token(sent: str | None, known: str) -> None:
-    """Refuse a request without the token that the page has; raises ``ForgedRequest``."""
+    """Reject a request without the token of the page; raises ``ForgedRequest``."""
     if sent is None or not hmac.compare_digest(sent.encode("utf-8", "surrogateescape"), known.encode()):
-        raise ForgedRequest("the page's token is missing or no longer known; load the page again and repeat")
+        raise ForgedRequest("the token of the page is missing or has expired; reload the page and try again")
 
 
 def _is_own(origin: str, host: str, scheme: str) -> bool:

@@ -55,7 +55,7 @@ def test_the_bar_of_a_fit_reaches_its_end_and_leads_to_the_map(page: Page, batch
     expect(picture).to_be_visible()
     page.evaluate(DECODED)
     with page.expect_download() as document:
-        page.get_by_role("link", name="Download its document").click()
+        page.get_by_role("link", name="Download the document").click()
     assert document.value.suggested_filename == "watched-v1.json"
     assert layout_shift(page) == 0
     assert grave_violations(page) == []

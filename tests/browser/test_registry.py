@@ -96,7 +96,7 @@ def test_by_the_keyboard_alone_one_signs_in_and_promotes_a_version(visits: Visit
     page.wait_for_url(_at("/ui/maps/spam"))
     _tab_to(page, "Promote version 2 to champion")
     page.keyboard.press("Enter")
-    expect(page.get_by_role("alert")).to_have_text("champion is new, and points at version 2 of spam.")
+    expect(page.get_by_role("alert")).to_have_text("Created champion, pointing at version 2 of spam.")
     expect(page.locator("#promote-2")).to_be_focused()  # which now says that it is the champion
     expect(page.get_by_role("listitem").filter(has_text="Version 2")).to_contain_text("champion")
     assert grave_violations(page) == []
@@ -123,10 +123,10 @@ def test_who_comes_late_is_told_that_the_alias_was_moved(visits: Visits, keyed: 
     early.get_by_role("button", name="Promote version 3 to champion").click()
     expect(early.get_by_role("alert")).to_contain_text("points at version 3")
     late.get_by_role("button", name="Promote version 1 to champion").click()
-    expect(late.get_by_role("alert")).to_contain_text("Someone moved it since this page was shown")
+    expect(late.get_by_role("alert")).to_contain_text("Someone else has moved the alias since this page was loaded")
     expect(late.get_by_role("listitem").filter(has_text="Version 3")).to_contain_text("champion")
     late.get_by_role("button", name="Promote version 1 to champion").click()
-    expect(late.get_by_role("alert")).to_contain_text("now points at version 1; it pointed at 3")
+    expect(late.get_by_role("alert")).to_contain_text("now points at version 1 (before: version 3)")
 
 
 def test_without_scripts_an_alias_is_promoted_too(visits: Visits, keyed: Keyed) -> None:
@@ -164,7 +164,7 @@ def test_two_tenants_meet_nowhere(visits: Visits, keyed: Keyed) -> None:
     expect(owner.get_by_role("row").filter(has_text="spam")).to_have_count(3)
     expect(neighbour.get_by_text("No maps yet")).to_be_visible()
     neighbour.goto("/ui/compare")
-    expect(neighbour.get_by_text("No batch with labels is stored")).to_be_visible()
+    expect(neighbour.get_by_text("There is no stored batch with labels")).to_be_visible()
     neighbour.goto("/ui/maps/spam")
     expect(neighbour.get_by_role("heading", level=1)).to_have_text("Unknown map")
 

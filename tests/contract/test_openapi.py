@@ -19,7 +19,7 @@ from service.access import is_open
 from service.app import create_app
 from service.examples.calls import CALLS
 from service.formats.body import CONTENT_TYPES
-from service.inference.errors import spoken_at
+from service.inference.errors import uses_protocol
 from service.openapi import ANYWHERE, BEHIND_A_KEY, JSON, OF_BODIES, operations, problem_codes
 from service.problems import MEDIA_TYPE
 from service.settings import Settings
@@ -158,7 +158,7 @@ def test_inference_is_described_with_its_bodies_and_its_errors(openapi: dict[str
     for path, method, operation in operations(openapi):
         refused = [r for status, r in operation["responses"].items() if int(status) >= 400]
         kinds = {kind for response in refused for kind in response["content"]}
-        assert kinds == ({JSON} if spoken_at(path) else {MEDIA_TYPE}), f"{method} {path}"
+        assert kinds == ({JSON} if uses_protocol(path) else {MEDIA_TYPE}), f"{method} {path}"
 
 
 def test_every_call_tells_every_status_and_what_it_does(openapi: dict[str, Any]) -> None:
@@ -167,7 +167,7 @@ def test_every_call_tells_every_status_and_what_it_does(openapi: dict[str, Any])
     for path, method, operation in operations(openapi):
         call = f"{method.upper()} {path}"
         assert operation["summary"], call
-        if spoken_at(path):
+        if uses_protocol(path):
             continue
         codes = {code for known in problem_codes(operation).values() for code in known}
         assert codes >= set(ANYWHERE), call

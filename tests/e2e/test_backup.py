@@ -62,11 +62,11 @@ def test_what_is_refused_is_told_in_a_line(folder: Path) -> None:
     assert _run("backup", file, "--data", data).returncode == 0
     whole = file.read_bytes()
     refusals: list[tuple[tuple[str | Path, ...], str]] = [
-        (("backup", file, "--data", data), "is there already; --force replaces it"),
+        (("backup", file, "--data", data), "already exists; use --force to replace it"),
         (("backup", folder / "other", "--data", folder / "nowhere"), "there is no store in"),
         (("backup", folder / "no" / "folder", "--data", data), "No such file or directory"),
         (("restore", folder / "missing", "--data", data), "No such file or directory"),
-        (("restore", file, "--data", data), "the store holds something already"),
+        (("restore", file, "--data", data), "the store is not empty"),
         (("restore", file, "--redis-url", "redis://127.0.0.1:1"), "the store cannot be reached"),
     ]
     for arguments, told in refusals:
@@ -74,11 +74,11 @@ def test_what_is_refused_is_told_in_a_line(folder: Path) -> None:
         assert (refused.returncode, refused.stderr.count(b"\n")) == (1, 1), refused.stderr
         assert told in refused.stderr.decode()
     cut = _run("restore", "-", "--data", folder / "new", given=whole[:-1])
-    assert cut.stderr == b"calibrant: the file is no backup, or is damaged\n"
+    assert cut.stderr == b"calibrant: the file is not a backup, or is damaged\n"
     merged = _run("restore", file, "--data", data, "--merge")
     assert merged.stderr.decode().splitlines() == [
         "restored: nothing",
-        "left out, as the store holds these or others in their place: 1 API key",
+        "skipped because the store already has them: 1 API key",
     ]
     assert _run("backup", file, "--data", data, "--force").returncode == 0
     assert not (folder / "nowhere").exists()

@@ -186,8 +186,8 @@ def test_what_keys_refuses_is_told_in_a_line(folder: Path) -> None:
         (("create", "x", "--tenant", "No Name"), "tenant"),
         (("create", "x", "--scope", "root"), "scope"),
         (("create", "x", "--expires", "soon"), "90d"),
-        (("rotate", "nowhere"), "no such key"),
-        (("revoke", "nowhere"), "no such key"),
+        (("rotate", "nowhere"), "no key with this id"),
+        (("revoke", "nowhere"), "no key with this id"),
         (("list", "--redis-url", "unix:///nowhere"), "cannot be reached"),
     ):
         refused = _run("keys", *arguments, *(() if "--redis-url" in arguments else data))

@@ -91,7 +91,7 @@ def test_what_is_killed_is_started_again_and_nothing_acknowledged_is_lost(served
     with Calibrant(served.url) as client:
         assert client.map("kept") == kept
         assert client.fit("pl", client.upload(P, Y).id, timeout=90).method == "pl"
-    assert "it is started again" in served.log.read_text()
+    assert "restarting in" in served.log.read_text()
     served.process.send_signal(signal.SIGTERM)
     assert served.process.wait(timeout=60) == 0
 
@@ -121,7 +121,7 @@ def test_a_child_that_refuses_its_settings_ends_the_service_with_the_reason(tmp_
             command, stdout=subprocess.DEVNULL, stderr=told, env=os.environ | wrong, timeout=120, check=False
         )
     assert ended.returncode == 2
-    assert "calibrant: the worker refused its settings and ended with status 2" in log.read_text()
+    assert "calibrant: the worker rejected its settings and ended with status 2" in log.read_text()
 
 
 @pytest.mark.parametrize("taken", ["port", "data"])

@@ -339,7 +339,7 @@ def test_a_file_that_is_no_backup_is_refused(redis: Redis, foreign: io.BytesIO) 
 
 def test_two_backups_in_one_file_are_refused(redis: Redis) -> None:
     one = _backup(redis).getvalue()
-    with pytest.raises(DamagedBackup, match="not what its last line says"):
+    with pytest.raises(DamagedBackup, match="do not match the last line"):
         list(read_lines(io.BytesIO(one + one)))
 
 

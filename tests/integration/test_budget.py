@@ -93,7 +93,7 @@ def test_a_tenant_that_fills_its_share_leaves_room_for_the_others(server: RedisS
     with _api(server) as api:
         until(lambda: _metric(api, "calibrant_store_budget_bytes", **one) == BUDGET)
         stored, refused = _fill(api, one)
-        assert "this tenant may keep" in _assert_full(refused)
+        assert "this tenant may store" in _assert_full(refused)
         assert "other" not in refused.text
         assert len(_body()) * len(stored) < 0.9 * BUDGET
         # Less than a refused batch is left; small ones fill it. Then whatever would store something is refused.
@@ -131,7 +131,7 @@ def test_a_full_store_is_degraded_until_there_is_room_and_accepted_jobs_end(
         job = api.post("/maps", json=ROWS | {"method": "pl"}, headers=JOB)
         assert job.status_code == 202
         stored, refused = _fill(api)
-        assert "of all tenants together" in _assert_full(refused)
+        assert "the data of all tenants" in _assert_full(refused)
         until(lambda: api.get("/health/ready").json() == {"status": "degraded", "reason": "store-full"})
         assert api.get("/health/ready").status_code == 200
         assert api.get("/v2/health/ready").status_code == 200
@@ -186,7 +186,7 @@ def test_the_budget_is_of_the_machine_where_the_store_has_no_limit_and_none_if_i
             assert _metric(api, "calibrant_store_budget_bytes") == 0
             for headers in ({}, {"Idempotency-Key": "once"}, JOB):
                 refused = api.post("/maps", json=ROWS | {"method": "identity"}, headers=headers)
-                assert "no memory left" in _assert_full(refused)
+                assert "out of memory" in _assert_full(refused)
             assert api.get("/health/ready").json() == {"status": "degraded", "reason": "store-full"}
 
 

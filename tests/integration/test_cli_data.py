@@ -127,7 +127,8 @@ def test_a_stored_map_is_told_before_and_after(there: Run, csv: Path) -> None:
     assert found.exit_code == 0
     assert "The map was fitted to these rows" in found.stdout
     unknown = there("evaluate", csv, "--map", "cli-nowhere")
-    assert (unknown.exit_code, unknown.stderr.splitlines()[-1]) == (1, "calibrant: --map: there is no such map")
+    told = "calibrant: --map: there is no map with this reference"
+    assert (unknown.exit_code, unknown.stderr.splitlines()[-1]) == (1, told)
 
 
 def test_a_file_of_a_map_is_not_sent_along(there: Run, csv: Path) -> None:

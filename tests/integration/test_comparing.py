@@ -90,7 +90,7 @@ def test_five_batches_have_a_power_law_and_four_have_not(client: Calibrant, batc
     assert law.interval[0] <= law.exponent <= law.interval[1]
     few = client.power_law(stored[:4], measures=["ece"])
     assert few.power_law is None
-    assert few.problem == "no power law: it takes 5 batches"
+    assert few.problem == "a power law needs at least 5 batches"
 
 
 def test_a_law_over_batches_by_a_worker_is_that_at_once(
@@ -160,5 +160,5 @@ def test_documents_hold_plain_json(redis: Redis, store: Store) -> None:
     )
     batch = read_batch(P[:200], Y[:200])
     found = read_task(spec, store.maps.get).several([("a", batch, None), ("b", batch, None)], 2, "cpu")
-    assert json.loads(json.dumps(found))["problem"] == "no power law: it takes 5 batches"
+    assert json.loads(json.dumps(found))["problem"] == "a power law needs at least 5 batches"
     assert len(digest(batch)) == 32

@@ -108,7 +108,7 @@ def test_a_body_that_stalls_gets_408_and_its_connection_is_closed(redis_url: str
             answer = _answer(connection)
             assert answer.startswith(b"HTTP/1.1 408 ")
             assert b"/problems/request-timeout" in answer
-            assert b"less than 1048576 bytes a second" in answer
+            assert b"less than 1048576 bytes per second" in answer
 
 
 def test_a_tenant_fills_at_most_half_of_the_memory_for_bodies(redis_url: str, keys: Keys) -> None:
@@ -132,7 +132,7 @@ def test_a_tenant_fills_at_most_half_of_the_memory_for_bodies(redis_url: str, ke
         refusal = HTTPResponse(answered.fileobj)
         refusal.begin()
         assert refusal.status == 503
-        assert b"the tenant may hold 4194304 bytes of request bodies" in refusal.read()
+        assert b"the tenant has reached the limit of 4194304 bytes of request bodies" in refusal.read()
         assert api.post("/evaluate", json=_large(), headers=keys["other"]).status_code == 200
     # What has gone holds nothing.
     with _api(redis_url, **limits) as api:
@@ -199,14 +199,14 @@ def test_a_tenant_holds_half_of_the_event_streams_and_a_key_a_quarter(redis_url:
         assert [listen("greedy", own).status_code for _ in range(2)] == [200, 200]
         refused = listen("greedy", own)
         assert (refused.status_code, refused.json()["type"]) == (503, "/problems/too-many-streams")
-        assert refused.json()["detail"] == "the API key may have 2 event streams open, and has them"
+        assert refused.json()["detail"] == "the API key has reached the limit of 2 open event streams"
         assert refused.headers["retry-after"]
         assert [listen("second", own).status_code for _ in range(2)] == [200, 200]
         third = ApiKeyStore(Redis.from_url(redis_url)).create("third", tenant="greedy", scope="write").text
         keys["third"] = {"Authorization": f"Bearer {third}"}
         while (full := listen("third", own)).status_code == 401:  # until the process has heard of the key
             pass
-        assert full.json()["detail"] == "the tenant may have 4 event streams open, and has them"
+        assert full.json()["detail"] == "the tenant has reached the limit of 4 open event streams"
         assert listen("other", others).status_code == 200
     # Streams that were left are free again.
     with _api(redis_url, max_event_streams=4) as api:
@@ -248,7 +248,7 @@ def test_without_keys_one_caller_may_hold_all_event_streams(redis_url: str, redi
         refused = api.get(path)
         assert (refused.status_code, refused.json()["detail"]) == (
             503,
-            "this process may have 2 event streams open, and has them",
+            "this process has reached the limit of 2 open event streams",
         )
 
 

@@ -248,19 +248,19 @@ GOOD = _input([0.2, 0.7])
 @pytest.mark.parametrize(
     ("body", "place"),
     [
-        (b"", "JSON from byte 0"),
-        (b"{", "JSON from byte 1"),
+        (b"", "JSON at byte 0"),
+        (b"{", "JSON at byte 1"),
         (b"[" * 10, "JSON"),
-        (b'{"inputs": [{"data": [NaN]}]}', "JSON from byte 22"),
-        (b'{"inputs": [{"data": [Infinity]}]}', "JSON from byte 22"),
+        (b'{"inputs": [{"data": [NaN]}]}', "JSON at byte 22"),
+        (b'{"inputs": [{"data": [Infinity]}]}', "JSON at byte 22"),
         ([], "must be an object"),
         ({}, "/inputs"),
         (_whole(), "/inputs"),
-        (_whole(GOOD, GOOD), "inputs/1/name stands twice"),
+        (_whole(GOOD, GOOD), "inputs/1/name occurs twice"),
         (_whole(GOOD, GOOD | {"name": "weights"}), "inputs/1/name"),
         (_whole(GOOD | {"name": "input-0"}), "inputs/0/name must be predictions"),
         (_whole(GOOD, outputs=[{"name": "p0"}]), "outputs/0/name must be one of: predictions"),
-        (_whole(GOOD, outputs=[{"name": "predictions"}] * 2), "outputs/1/name stands twice"),
+        (_whole(GOOD, outputs=[{"name": "predictions"}] * 2), "outputs/1/name occurs twice"),
         (_whole(GOOD | {"shape": [3]}), "inputs/0/shape"),
         (_whole(GOOD | {"shape": [-2]}), "/inputs/0/shape/0"),
         (_whole(GOOD | {"shape": [2**63, 2]}), "inputs/0/shape"),
@@ -298,9 +298,9 @@ def _raw(size: Any, *, shape: Sequence[int] = (2,), raw: bytes = packed([0.2, 0.
     ("body", "length", "place"),
     [
         (_raw(16), None, "JSON"),
-        (_raw(16), len(_raw(16)) + 1, "more bytes than the body"),
-        (_raw(16), 10**30, "one number of bytes"),
-        (_raw(16), -1, "one number of bytes"),
+        (_raw(16), len(_raw(16)) + 1, "exceeds the size of the body"),
+        (_raw(16), 10**30, "a single number of bytes"),
+        (_raw(16), -1, "a single number of bytes"),
         (_raw(16), 0, "JSON"),
         (_raw(16), len(_raw(16)), "JSON"),
         (_raw(16), len(_raw(16)) - 17, "JSON"),
@@ -333,7 +333,7 @@ def test_two_lengths_are_refused(http: httpx.Client, maps: dict[str, str]) -> No
     body = _raw(16)
     headers = [("Content-Type", "application/json"), (LENGTH, str(len(body) - 16)), (LENGTH, "1")]
     told = http.post("/v2/models/oip-isotonic/infer", content=body, headers=headers)
-    assert _error(told) == (400, f"the header {LENGTH} must be one number of bytes")
+    assert _error(told) == (400, f"the header {LENGTH} must be a single number of bytes")
 
 
 def test_a_tensor_of_one_column_is_read_as_its_rows(http: httpx.Client, maps: dict[str, str]) -> None:
@@ -467,4 +467,4 @@ def test_a_store_that_is_away_is_503_with_retry_after() -> None:
 def test_an_error_of_the_service_is_500_and_tells_nothing(redis_url: str, redis: Redis) -> None:
     redis.set(Keyspace().newest_versions(), "of another type than the store writes")
     (failed,) = ask(Settings(redis_url=redis_url), ("GET", "/v2/models/x", {}))
-    assert _error(failed) == (500, "an error of the service, not of the request; it has been logged")
+    assert _error(failed) == (500, "the service failed; the error has been logged")

@@ -101,7 +101,7 @@ def test_a_transformer_answers_calibrated_probabilities(
 
 
 @pytest.mark.parametrize(
-    ("model", "told"), [("nothing", "404: there is no such model"), ("a b/c", "404: there is no such call")]
+    ("model", "told"), [("nothing", "404: there is no such model"), ("a b/c", "404: there is no such endpoint")]
 )
 def test_a_transformer_fails_with_what_the_service_says(
     service: Stack, transformer: ModuleType, model: str, told: str

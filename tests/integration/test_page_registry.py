@@ -72,7 +72,7 @@ def test_the_list_shows_every_map_and_filters_it_page_by_page(visitor: Visitor, 
     assert "version 2" in second
     assert visitor.get("/ui/maps?method=platt&name=spam&alias=&tag=").text.count("<tr>") == 2
     assert visitor.get("/ui/maps?tag=stage%3Dlive").text.count("<tr>") == 21
-    assert "No map passes these filters" in visitor.get("/ui/maps?name=nobody").text
+    assert "No maps match these filters" in visitor.get("/ui/maps?name=nobody").text
     refused = visitor.get("/ui/maps?cursor=nonsense")
     assert (refused.status_code, "cursor" in refused.text) == (422, True)
 
@@ -93,9 +93,9 @@ def test_versions_stand_side_by_side_each_with_its_picture_and_document(visitor:
 def test_one_button_promotes_a_version_and_tells_what_changed(visitor: Visitor, spam: list[str]) -> None:
     sent = _promotion(visitor.get("/ui/maps/spam").text, 1)
     first = visitor.post("/ui/maps/spam/aliases", data=sent, headers={"HX-Request": "true"})
-    assert "champion is new, and points at version 1 of spam." in first.text
+    assert "Created champion, pointing at version 1 of spam." in first.text
     second = visitor.post("/ui/maps/spam/aliases", data=_promotion(first.text, 2), headers={"HX-Request": "true"})
-    assert "champion of spam now points at version 2; it pointed at 1." in second.text
+    assert "champion of spam now points at version 2 (before: version 1)." in second.text
     assert 'id="versions" hx-swap-oob="true"' in second.text
     assert _champion(visitor) == 2
     without_scripts = visitor.post("/ui/maps/spam/aliases", data=_promotion(second.text, 1))
@@ -112,7 +112,7 @@ def test_two_who_move_an_alias_do_not_overwrite_one_another(
     assert visitor.post("/ui/maps/spam/aliases", data=_promotion(seen_by_both, 2)).status_code == 303
     late = visitor.post("/ui/maps/spam/aliases", data=_promotion(seen_by_both, 3), headers=part)
     assert late.status_code == 412
-    assert "Someone moved it since this page was shown. Nothing was changed" in late.text
+    assert "Someone else has moved the alias since this page was loaded. Nothing was changed" in late.text
     assert _champion(visitor) == 2
     again = visitor.post("/ui/maps/spam/aliases", data=_promotion(late.text, 3))
     assert (again.status_code, _champion(visitor)) == (303, 3)
@@ -180,7 +180,7 @@ def test_what_people_write_stays_text(visitor: Visitor) -> None:
 
 
 def test_maps_are_compared_on_a_batch_with_intervals_letters_and_pictures(visitor: Visitor, spam: list[str]) -> None:
-    assert "No batch with labels is stored" in visitor.get("/ui/compare").text
+    assert "There is no stored batch with labels" in visitor.get("/ui/compare").text
     batch = visitor.post("/batches", json=OTHER_ROWS).json()["id"]
     form = visitor.get("/ui/compare?map=spam:1").text
     assert f'value="{batch}" required checked' in form
@@ -190,7 +190,7 @@ def test_maps_are_compared_on_a_batch_with_intervals_letters_and_pictures(visito
     )
     assert answer.status_code == 200
     table = answer.text[answer.text.index('class="compared"') :]
-    assert re.findall(r'<th scope="row">(?:<a [^>]+>)?([^<]+)', table)[:3] == ["As they came", "spam:1", "spam:2"]
+    assert re.findall(r'<th scope="row">(?:<a [^>]+>)?([^<]+)', table)[:3] == ["Uncalibrated", "spam:1", "spam:2"]
     assert len(re.findall(r"\[\d\.\d{4}, \d\.\d{4}\]", table[: table.index("</table>")])) >= 9
     assert 'class="letters" aria-label="group a"' in table
     (one, _) = re.findall(r'src="(/ui/compare/picture.svg[^"]+)"', table)

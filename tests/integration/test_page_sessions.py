@@ -87,7 +87,7 @@ def test_no_other_key_does_and_it_is_not_shown_again(visitor: Visitor, text: byt
     of_forms = {"Content-Type": "application/x-www-form-urlencoded"}
     answer = visitor.post("/ui/sign-in", content=b"key=" + text, headers=of_forms)
     assert answer.status_code == 403
-    assert "not a live API key" in answer.text
+    assert "not a valid API key" in answer.text
     assert "set-cookie" not in answer.headers
     assert text.decode() not in answer.text or len(text) < 6
 

@@ -295,9 +295,9 @@ def test_a_redis_that_evicts_is_refused(redis: Redis) -> None:
 @pytest.mark.parametrize(
     ("setting", "value", "kept", "told"),
     [
-        ("appendonly", "no", "yes", "what was acknowledged would be lost when Redis stops; set appendonly yes"),
-        ("appendfsync", "everysec", "always", "about the last second of what was acknowledged would be lost"),
-        ("appendfsync", "no", "always", "whatever the system had not written yet of what was acknowledged"),
+        ("appendonly", "no", "yes", "acknowledged data is lost when Redis stops; set appendonly yes"),
+        ("appendfsync", "everysec", "always", "about the last second of the acknowledged data is lost"),
+        ("appendfsync", "no", "always", "the part that the system has not written yet of the acknowledged data"),
     ],
 )
 def test_a_redis_that_could_lose_what_it_acknowledged_is_warned_of_in_one_line(

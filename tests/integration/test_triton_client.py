@@ -163,7 +163,7 @@ def test_the_server_and_its_models_describe_themselves(maps: dict[str, Any], cal
 def test_calls_of_other_extensions_are_404_with_a_message(
     maps: dict[str, Any], call: Call, name: str, arguments: tuple[Any, ...]
 ) -> None:
-    with pytest.raises(InferenceServerException, match=r"\[404\] there is no such (call|model)"):
+    with pytest.raises(InferenceServerException, match=r"\[404\] there is no such (endpoint|model)"):
         call(name, *arguments)
 
 

@@ -1,1 +1,1 @@
-"""Backups: all that the store keeps as one file, portable between versions of the service and of its store."""
+"""Backups: the contents of the store as one file, portable between versions of the service and of Redis."""

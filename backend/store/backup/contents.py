@@ -1,4 +1,4 @@
-"""The contents of a backup: batches, maps, monitors and records as lines, while others read and write the store."""
+"""The contents of a backup: batches, maps, monitors and records as lines, while the store is in use."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ from schemas.aliases import StoredAlias
 from schemas.jobs import FINAL
 from schemas.monitors import StoredMonitor
 
-# --- Stored strings, read many at once but in bounded memory
+# --- Stored strings, read in batches with bounded memory
 
 Item = TypeVar("Item")
 
-#: Keys whose sizes are read at once.
+#: Number of keys whose sizes are read at once.
 _RECORDS_AT_ONCE = 200
-#: Bytes that are read at once, or one document that is larger.
+#: Bytes read at once, unless a single document is larger.
 _MOST_BYTES = 4 * 1024 * 1024
 
 
 class Kept(NamedTuple):
-    """A stored document: its tenant and name, its JSON, and the milliseconds that it is still kept, if not for ever."""
+    """A stored document: its tenant, name and JSON, and its remaining milliseconds, None if it does not expire."""
 
     tenant: str
     name: str
@@ -48,7 +48,7 @@ class Kept(NamedTuple):
 
 
 def kept(redis: Redis, keys: Iterable[bytes]) -> Iterator[Kept]:
-    """The strings at these keys; those that are gone are left out."""
+    """Yield the strings at these keys, skipping missing ones."""
     for some in chunks(keys, _RECORDS_AT_ONCE):
         with redis.pipeline(transaction=False) as pipe:
             for key in some:
@@ -59,12 +59,12 @@ def kept(redis: Redis, keys: Iterable[bytes]) -> Iterator[Kept]:
 
 
 def life_of(milliseconds: int) -> int | None:
-    """What Redis tells of a key's time to live; None for one that is kept for ever."""
+    """Convert a time to live from Redis; None if the key does not expire."""
     return None if milliseconds < 0 else max(1, milliseconds)
 
 
 def chunks(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
-    """Lists of the items, each but the last of that size."""
+    """Split items into lists of this size; the last may be shorter."""
     rest = iter(items)
     while some := list(islice(rest, size)):
         yield some
@@ -93,18 +93,18 @@ def _read(redis: Redis, keys: list[bytes]) -> Iterator[Kept]:
             yield Kept(*read_key(key), json, life_of(life))
 
 
-# --- A batch as lines: its fields piece by piece, then its record, which proves that they are complete
+# --- A batch as lines: its fields in pieces, then its record, which proves that they are complete
 
-#: Bytes of a batch that stand in one line.
+#: Bytes of a batch per line.
 _PIECE_BYTES = 1024 * 1024
-#: Milliseconds that a batch which jobs hold lives at least, though it would have expired without them.
+#: Minimum remaining milliseconds of a batch held by jobs, even if it would have expired otherwise.
 _LEAST_HELD_MS = 24 * 3600 * 1000
 
 
 def batch_lines(redis: Redis, keys: Keyspace, batch_id: str) -> Iterator[Text]:
-    """The lines of a batch as it stands now; of one that goes while it is read, some pieces without a record.
+    """Yield the lines of a batch; if it is deleted meanwhile, some pieces without a record.
 
-    Rows that are appended meanwhile are fields of their own, which the record that was read does not tell of.
+    Rows appended meanwhile are in separate fields, which the record does not include.
     """
     key = keys.batch(batch_id)
     with redis.pipeline() as pipe:
@@ -113,7 +113,7 @@ def batch_lines(redis: Redis, keys: Keyspace, batch_id: str) -> Iterator[Text]:
         pipe.pttl(key)
         pipe.hget(key, HELD_EXPIRES)
         record, fields, life, expires = pipe.execute()
-    if expires is not None:  # jobs hold it: those that are restored must find it, and then hold it anew
+    if expires is not None:  # jobs hold it: restored jobs need it, and then hold it again
         life = max(_LEAST_HELD_MS, int(expires) - round(now().timestamp() * 1000))
     for field in sorted({name.decode() for name in fields} - {RECORD, HELD_EXPIRES}):
         data = cast(bytes | None, redis.hget(key, field))
@@ -126,26 +126,26 @@ def batch_lines(redis: Redis, keys: Keyspace, batch_id: str) -> Iterator[Text]:
 
 
 def _pieces(tenant: str, batch_id: str, field: str, data: bytes) -> Iterator[Text]:
-    """At least one, though it be empty."""
+    """Yield at least one piece, which may be empty."""
     for start in range(0, max(1, len(data)), _PIECE_BYTES):
         text = base64.b64encode(data[start : start + _PIECE_BYTES]).decode()
         fields = {"tenant": tenant, "batch": batch_id, "field": field, "data": text}
         yield Text("piece", orjson.dumps({"kind": "piece", **fields}))
 
 
-# --- A monitor as lines: tallies and counts span by span, its other keys, its ids, then its definition
+# --- A monitor as lines: tallies and counts by span, its other keys, its ids, then its definition
 #
-# Rows may arrive meanwhile. A span is written as of one moment, and ids are written last: a row that comes while a
-# backup is taken may be known in it and not counted, and is never counted twice when it is sent again.
+# Rows may arrive meanwhile. Each span is written atomically, and ids are written last: a row that arrives during a
+# backup may be known in it without being counted, but is never counted twice when it is sent again.
 
 Kind = Literal["hash", "list", "zset", "string"]
 
-#: Pieces of ids that are read at once, and ids whose entries are.
+#: Chunks of ids read at once, and ids whose entries are read at once.
 _PIECES, _IDS_AT_ONCE = 20, 1000
 
 
 def monitor_lines(redis: Redis, keys: Keyspace, record: bytes) -> Iterator[Text]:
-    """The lines of a monitor whose stored definition was read."""
+    """Yield the lines of a monitor with this stored definition."""
     monitor = read_stored(StoredMonitor, record)
     return _Monitor(redis, keys, monitor.uid).lines(monitor.name, record)
 
@@ -166,7 +166,7 @@ class _Monitor:
         yield from self._parts([*_others(self._keys)], [])
         for slot in cast(list[bytes], self._redis.zrange(self._keys.slots(), 0, -1)):
             yield from self._slot(int(slot))
-        # One that was deleted meanwhile is written as it was: its other lines are already in the file.
+        # A monitor that was deleted meanwhile is written as it was, because its other lines are already in the file.
         last = cast(bytes | None, self._redis.hget(self._of_tenant.monitor_definitions(), name))
         same = last is not None and read_stored(StoredMonitor, last).uid == self._uid
         yield self._line("monitor", record=orjson.Fragment(cast(bytes, last) if same else record))
@@ -175,7 +175,7 @@ class _Monitor:
         k = self._keys
         lists = [(kind, bucket) for kind in KINDS for bucket in buckets] + [(by_span(kind), span) for kind in KINDS]
         hashes: list[tuple[str, Kind]] = [(k.counts(bucket), "hash") for bucket in buckets]
-        # First, so that a restore which was interrupted is found to have written the others.
+        # Written first, so that a repeated restore recognizes what an interrupted one has written.
         yield self._part(k.buckets(), "zset", [word for bucket in buckets for word in (b"%d" % bucket, b"%d" % bucket)])
         yield from self._parts([*hashes, (k.span_counts(span), "hash")], lists)
 
@@ -186,7 +186,7 @@ class _Monitor:
             yield from self._parts([], [(by_rows(kind), row) for kind in KINDS])
 
     def _parts(self, keys: Sequence[tuple[str, Kind]], lists: Sequence[tuple[str, int]]) -> Iterator[Text]:
-        """The parts at these keys, and lists of tallies with their generations, as they stand in one moment."""
+        """Yield these keys, and lists of tallies with their generations, read atomically."""
         every: list[tuple[str, Kind]] = [*keys, *((self._keys.tallies(*one), "list") for one in lists)]
         with self._redis.pipeline() as pipe:
             for key, kind in every:
@@ -202,7 +202,7 @@ class _Monitor:
                 yield self._part(key, kind, items, generation=generation, life=life_of(answers[2 * i + 1]))
 
     def _slot(self, slot: int) -> Iterator[Text]:
-        """The ids of a slot that are known, each with its entry."""
+        """Yield the known ids of a slot with their entries."""
         at = 0
         while pieces := cast(list[bytes], self._redis.lrange(self._keys.slot(slot), at, at + _PIECES - 1)):
             at += len(pieces)
@@ -229,7 +229,7 @@ class _Monitor:
 
 
 def _others(k: MonitorKeys) -> Iterator[tuple[str, Kind]]:
-    """The keys that belong to no bucket and no slot; the numbers that others take from ``state`` come last."""
+    """Keys that belong to no bucket or slot; ``state``, on which others depend, comes last."""
     for key in (k.totals(), k.groups(), k.deliveries()):
         yield key, "hash"
     for key in (k.once(), k.alarms(), k.audit(), k.delivery_times()):
@@ -249,7 +249,7 @@ _READ = {
 
 
 def _items(kind: Kind, found: Any) -> list[bytes]:
-    """What stands at a key as a list: fields and values, members and scores, items, or one string."""
+    """The value of a key as a list: fields and values, members and scores, items, or one string."""
     match kind:
         case "hash":
             return [word for pair in found.items() for word in pair]
@@ -265,19 +265,19 @@ def _base64(data: bytes) -> str:
     return base64.b64encode(data).decode()
 
 
-# --- The contents of the store as the lines of a backup, while others read and write it
+# --- The contents of the store as lines, while it is in use
 #
-# Each document is read whole, in one moment of its own. What was there when this began and still is when it ends is
-# written; what is added or deleted meanwhile may be. What refers to others is read before them and written after
-# them, so that they are written too: jobs before batches and maps, and an alias in one transaction with its map.
-# Version numbers are read last: no map that is written has one above them.
+# Each document is read atomically. Data that exists during the whole backup is written; data that is added or deleted
+# meanwhile may be. Documents are read before those that they refer to, and written after them, so that the latter are
+# included: jobs before batches and maps, and an alias in one transaction with its map. Version numbers are read last,
+# so that no written map has a higher one.
 
-#: Names, ids or keys that are read at once.
+#: Names, ids or keys read at once.
 _AT_ONCE = 500
 
 
 def write_backup(redis: Redis, out: BinaryIO, *, batches: bool = True) -> dict[str, int]:
-    """Write all that a store holds to a file; give how many lines there are of each kind.
+    """Write the contents of a store to a file; returns the number of lines of each kind.
 
     Without ``batches``, batches and the unfinished jobs that need them are left out.
     """
@@ -290,13 +290,13 @@ def write_backup(redis: Redis, out: BinaryIO, *, batches: bool = True) -> dict[s
 
 @dataclass(frozen=True)
 class Contents:
-    """What a store holds, with batches or without."""
+    """The contents of a store, with or without batches."""
 
     redis: Redis
     batches: bool
 
     def lines(self, spool: BinaryIO) -> Iterator[Text]:
-        """Every line between the header and the end; ``spool`` is an empty file to put lines aside in."""
+        """Yield every line between header and end; ``spool`` is an empty file for temporary lines."""
         for text in self._jobs():
             spool.write(text.json + b"\n")
         yield from self._keys()
@@ -312,7 +312,7 @@ class Contents:
 
     def _jobs(self) -> Iterator[Text]:
         for found in self._kept("job"):
-            if is_part(found.name):  # made anew with its job
+            if is_part(found.name):  # created again with its job
                 continue
             if self.batches or orjson.loads(found.json)["status"] in FINAL:
                 yield _line("job", tenant=found.tenant, record=found.json, life=found.life)
@@ -349,7 +349,7 @@ class Contents:
         return sorted(found)
 
     def _maps(self, keys: Keyspace) -> Iterator[Text]:
-        """The maps of a tenant, those at which aliases point before all others, and what belongs to their names."""
+        """Yield the maps of a tenant, starting with those that aliases point at, and the data of their names."""
         written: set[str] = set()
         for name in self._names_with_aliases(keys):
             aliases, maps = self._aliased(keys, name)
@@ -374,7 +374,7 @@ class Contents:
                 yield from (name for name, there in zip(some, pipe.execute(), strict=True) if there)
 
     def _aliased(self, keys: Keyspace, name: str) -> tuple[list[bytes], dict[str, bytes]]:
-        """The aliases of a name, and the maps at which they point."""
+        """The aliases of a name, and the maps that they point at."""
 
         def read(pipe: Pipeline) -> tuple[list[bytes], dict[str, bytes]]:
             aliases = cast(list[bytes], pipe.hvals(keys.aliases(name)))
@@ -383,11 +383,11 @@ class Contents:
             pipe.multi()
             return aliases, {map_id: record for map_id, record in found.items() if record is not None}
 
-        # A map is deleted only where no alias points at it, and whoever moves one touches this hash.
+        # A map is deleted only if no alias points at it, and moving an alias changes this hash.
         return transact(self.redis, read, keys.aliases(name))
 
 
 def _line(kind: str, *, record: bytes | None = None, **fields: str | int | None) -> Text:
-    """A line; the record stands in it as it is stored."""
+    """A line; the record is included as stored."""
     document = {"kind": kind, **fields} | ({} if record is None else {"record": orjson.Fragment(record)})
     return Text(kind, orjson.dumps(document))

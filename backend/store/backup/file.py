@@ -1,7 +1,6 @@
-"""The file of a backup: lines of JSON, compressed by zstandard, which prove that they are whole.
+"""The file of a backup: lines of JSON, compressed with Zstandard, that prove their integrity.
 
-The last line tells the SHA-256 of all lines before it. Whoever reads the file to its end so knows whether it is as it
-was written.
+The last line contains the SHA-256 of all lines before it, so a reader of the whole file knows whether it is intact.
 """
 
 from __future__ import annotations
@@ -27,22 +26,22 @@ from schemas.backup import LINE, End, Header, Line
 
 _LEVEL = 3
 _BUFFER_BYTES = 1024 * 1024
-#: No header is longer.
+#: Maximum bytes of a header.
 _LONGEST_HEADER = 4096
 
 
 class Text(NamedTuple):
-    """One line as JSON without its end, and the kind that it tells."""
+    """One line as JSON without its line end, and its kind."""
 
     kind: str
     json: bytes
 
 
 class BackupWriter:
-    """Writes lines to a file that stays open; without ``end`` it is no backup."""
+    """Writes lines to a file that stays open; without ``end`` the file is not a valid backup."""
 
     def __init__(self, out: BinaryIO) -> None:
-        # Without a checksum of its own the frame ends with the last line: no byte can be cut off unseen.
+        # Without a checksum the frame ends with the last line, so that any truncation is detected.
         self._out = ZstdCompressor(_LEVEL, write_checksum=False).stream_writer(out, closefd=False)
         self._digest = hashlib.sha256()
         self._counts: Counter[str] = Counter()
@@ -54,7 +53,7 @@ class BackupWriter:
         self._write(text.json)
 
     def end(self) -> dict[str, int]:
-        """Write the last line; give how many there are of each kind."""
+        """Write the last line; returns the number of lines of each kind."""
         last = End(counts=dict(self._counts), sha256=self._digest.hexdigest())
         self._write(last.model_dump_json().encode())
         self._out.close()  # type: ignore[no-untyped-call]
@@ -66,9 +65,9 @@ class BackupWriter:
 
 
 def read_lines(source: BinaryIO) -> Iterator[Line]:
-    """The lines of a backup between its header and its end; reads a file that can be sought from its beginning.
+    """Yield the lines of a backup between header and end; the file must be seekable, and is read from the start.
 
-    Raises ``DamagedBackup`` for what is no whole backup, at its end at the latest, and ``LaterFormat``.
+    Raises ``DamagedBackup`` for an incomplete or damaged backup, at its end at the latest, and ``LaterFormat``.
     """
     source.seek(0)
     unpacked = ZstdDecompressor().stream_reader(source, read_across_frames=True, closefd=False)
@@ -78,7 +77,7 @@ def read_lines(source: BinaryIO) -> Iterator[Line]:
             _check_header(header)
             yield from _checked(texts, hashlib.sha256(header))
     except ZstdError as error:
-        raise DamagedBackup("the file is no backup, or is damaged") from error
+        raise DamagedBackup("the file is not a backup, or is damaged") from error
 
 
 def _checked(texts: io.BufferedReader[Any], digest: hashlib._Hash) -> Iterator[Line]:
@@ -87,19 +86,19 @@ def _checked(texts: io.BufferedReader[Any], digest: hashlib._Hash) -> Iterator[L
         line = _read(text)
         if isinstance(line, End):
             if texts.read(1) or line != End(counts=dict(counts), sha256=digest.hexdigest()):
-                raise DamagedBackup("the backup is damaged: it is not what its last line says")
+                raise DamagedBackup("the backup is damaged: its contents do not match the last line")
             return
         digest.update(text)
         counts[line.kind] += 1
         yield line
-    raise DamagedBackup("the backup is cut off: its last line is missing")
+    raise DamagedBackup("the backup is truncated: the last line is missing")
 
 
 def _check_header(text: bytes) -> None:
     try:
         header = Header.model_validate_json(text)
     except ValidationError as error:
-        raise DamagedBackup("the file is no backup, or is damaged") from error
+        raise DamagedBackup("the file is not a backup, or is damaged") from error
     check_format(header.format, newest_format(Header))
 
 
@@ -107,14 +106,14 @@ def _read(text: bytes) -> Line | End:
     try:
         return LINE.validate_json(text)
     except ValidationError as error:
-        raise DamagedBackup("the backup is damaged or cut off: a line is none that a backup has") from error
+        raise DamagedBackup("the backup is damaged or truncated: it contains an invalid line") from error
 
 
 @contextmanager
 def new_file(path: Path, *, force: bool) -> Iterator[BinaryIO]:
-    """A file, mode 0600, that stands at its path when all of it is on the disk, and not at all before.
+    """Create a file with mode 0600 that appears at its path only once it is completely on disk.
 
-    Raises ``FileExistsError`` where there is one already, unless by ``force`` it is to be replaced.
+    Raises ``FileExistsError`` if the path exists, unless ``force`` allows replacing it.
     """
     _refuse_existing(path, force)
     draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
@@ -136,4 +135,4 @@ def new_file(path: Path, *, force: bool) -> Iterator[BinaryIO]:
 
 def _refuse_existing(path: Path, force: bool) -> None:
     if path.exists() and not force:
-        raise FileExistsError(f"{path} is there already; --force replaces it")
+        raise FileExistsError(f"{path} already exists; use --force to replace it")

@@ -1,7 +1,7 @@
-"""The lines of a backup, written into a store by its own transactions.
+"""Restoring a backup into a store, with the store's own transactions.
 
-What is there already stays as it is. Every document is read first as those of the store are, so that one of an earlier
-format is stored as one of today's, and one of a later format is refused.
+Existing data is kept. Every document is read like a stored one, so that earlier formats are converted to the current
+one, and newer formats are rejected.
 """
 
 from __future__ import annotations
@@ -46,25 +46,25 @@ from schemas.keys import KeyRecord
 from schemas.maps import MapRecord
 from schemas.monitors import StoredMonitor
 
-#: Writes a document; False where it was there, or could not be.
+#: Writes a document; returns False if it already existed, or could not be written.
 Write = Callable[[], bool]
 
 
 @dataclass
 class Restored:
-    """How many documents of each kind were written; and left out, since they or others in their place were there."""
+    """The number of documents of each kind that were written, and that were skipped because they or others existed."""
 
     written: Counter[str] = field(default_factory=Counter)
     left: Counter[str] = field(default_factory=Counter)
 
 
 def restore(redis: Redis, source: BinaryIO, *, merge: bool) -> Restored:
-    """Write a backup into a store, which only with ``merge`` may hold something already.
+    """Restore a backup into a store, which must be empty unless ``merge`` is set.
 
     Raises ``StoreNotEmpty``, and ``DamagedBackup``, ``LaterFormat`` or ``StorageError`` before anything is written.
     """
     if not merge and holds_anything(redis):
-        raise StoreNotEmpty("the store holds something already; --merge adds to it what it does not hold")
+        raise StoreNotEmpty("the store is not empty; use --merge to add only what is missing")
     writer, restored = _Writer(redis), Restored()
     _check(source, writer)
     for line in read_lines(source):
@@ -75,7 +75,7 @@ def restore(redis: Redis, source: BinaryIO, *, merge: bool) -> Restored:
 
 
 def _check(source: BinaryIO, writer: _Writer) -> None:
-    """Read all of a backup. Damage to the file is reported before documents that cannot be read."""
+    """Validate a whole backup; damage to the file is reported before invalid documents."""
     refused: StorageError | None = None
     for line in read_lines(source):
         try:
@@ -87,7 +87,7 @@ def _check(source: BinaryIO, writer: _Writer) -> None:
 
 
 def holds_anything(redis: Redis) -> bool:
-    """Whether a store holds an API key, or anything of a tenant that a backup would tell of."""
+    """Whether a store contains an API key, or any tenant data that a backup would include."""
     documents = [keys_of_all_tenants(kind, "*") for kind in ("map", "batch", "job", "idempotency")]
     patterns = [*documents, keys_of_all_tenants("newest-versions"), keys_of_all_tenants("monitor-definitions")]
     found = (key for pattern in patterns for key in redis.scan_iter(pattern, count=1000))
@@ -95,7 +95,7 @@ def holds_anything(redis: Redis) -> bool:
 
 
 class _Writer:
-    """Turns lines into writes; all of a line is checked before its write is given."""
+    """Converts lines to writes; a line is validated completely before its write is returned."""
 
     def __init__(self, redis: Redis) -> None:
         self._redis = redis
@@ -141,7 +141,7 @@ class _Writer:
         return Store.of(self._redis, tenant)
 
     def _collect(self, piece: PieceLine) -> bool:
-        """Put the pieces of a field together; those of one that is whole are sent on."""
+        """Collect the pieces of a field; a complete field is sent."""
         if self._field is not None and _place(self._field) != _place(piece):
             self._send()
         self._field = piece
@@ -170,7 +170,7 @@ class _Writer:
 
 
 def restore_job(store: Store, record: JobRecord, *, life: int | None) -> bool:
-    """Store a job as it ended, for ``life`` milliseconds; queue it once more where it has not. False: it is there."""
+    """Store an ended job for ``life`` milliseconds, or queue an unfinished one again; returns False if it exists."""
     if record.status not in FINAL:
         begun = {"status": "queued", "started_at": None, "progress": Progress()}
         waiting = record.model_copy(update=begun | ({} if record.parts == 1 else {"left": record.parts}))

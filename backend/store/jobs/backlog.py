@@ -1,4 +1,4 @@
-"""The unfinished jobs: their number, its bounds, and estimates of waiting times."""
+"""The unfinished jobs: their number, its limits, and estimates of waiting times."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from backend.store.jobs.queues import QUEUES
 from backend.store.keyspace import Keyspace, Shared
 from schemas.jobs import JobRecord, Kind
 
-# --- How fast jobs end: measured on the latest ends of each queue, by the clock of the store
+# --- The rate at which jobs end, measured from the latest ends of each queue with the clock of the store
 #
-# An end takes the time since the one before it, or since its own job was queued where that was later: so while there
-# is no work no time passes, and while work waits this is what the workers get done together. A job that was cancelled
-# before it ran tells nothing.
+# Each end counts the time since the previous end, or since its own job was queued if that was later. So idle time does
+# not count, and while there is a backlog this is the joint throughput of all workers. A job that was cancelled before
+# it ran does not count.
 
-#: So many ends of a queue are kept.
+#: Number of ends kept per queue.
 KEPT = 64
-#: No end takes less: clocks are no finer, and those of two machines may differ.
+#: Minimum seconds per end, because of the resolution and differences of clocks.
 _LEAST = 0.001
 
 _ENDED = """
@@ -35,47 +35,47 @@ redis.call('LTRIM', KEYS[1], 0, ARGV[2] - 1)
 
 
 class End(NamedTuple):
-    """When a job ended, and when it was queued; seconds since 1970."""
+    """When a job ended, and when it was queued, in seconds since 1970."""
 
     moment: float
     queued: float
 
 
 class Pace(NamedTuple):
-    """So many jobs ended in so many seconds in which there was work, the last of them at a moment."""
+    """The number of jobs that ended in ``busy`` seconds of work, the last one at time ``last``."""
 
     ends: int
     busy: float
     last: float
 
     def per_second(self) -> float:
-        """Jobs that end in a second while there is work; 0 where none has ended yet."""
+        """Jobs that end per second while there is work; 0 if none has ended yet."""
         return self.ends / self.busy if self.ends else 0.0
 
     def seconds(self, jobs: float, *, since: float, now: float) -> float | None:
-        """Seconds until so many more have ended, where there has been work ``since`` a moment; None if unknown.
+        """Seconds until ``jobs`` more jobs have ended, with work available ``since`` a time; None if unknown.
 
-        The time since the last end counts too: workers that have stopped count as slow.
+        Includes the time since the last end, so that stopped workers count as slow.
         """
         silent = max(0.0, now - max(self.last, since))
         return jobs * (self.busy + silent) / self.ends if self.ends else None
 
 
 def ended(pipe: Pipeline, record: JobRecord) -> None:
-    """Queue: note the end of a job that ran."""
+    """Queue the command that records the end of a job that ran."""
     if record.started_at is not None:
         pipe.eval(_ENDED, 1, Shared.ends(record.queue), repr(seconds(record.created_at)), KEPT)
 
 
 def read_ends(stored: Iterable[bytes]) -> list[End]:
-    """The ends as they are kept."""
+    """Parse stored ends."""
     return [End(*map(float, entry.split())) for entry in stored]
 
 
 def pace_of(ends: Sequence[End]) -> Pace:
-    """The pace of the last of these ends, of one queue or of several, in any order."""
+    """The rate computed from the latest ends of one or several queues, in any order."""
     last = sorted(ends)[-KEPT:]
-    # Of the first of many it is not known what was before: it is where the measurement begins.
+    # The first of a full list only marks the start of the measurement, because its predecessor is unknown.
     before = last[0].moment if len(last) == KEPT else 0.0
     counted = last[1:] if len(last) == KEPT else last
     busy = 0.0
@@ -85,19 +85,19 @@ def pace_of(ends: Sequence[End]) -> Pace:
     return Pace(len(counted), busy, before)
 
 
-# --- How long to wait: until a place among the jobs is free, or a job is done; in whole seconds, for Retry-After
+# --- Estimated waiting times in whole seconds, for Retry-After: for a place in the backlog, and for the end of a job
 #
-# Tenants take turns, so a tenant's next job comes when each of the others has had one. Neither answer is a promise:
-# the jobs that wait may be longer or shorter than those that ended.
+# Tenants take turns, so a tenant's next job runs when each of the others has had one. Both are estimates: waiting jobs
+# may be longer or shorter than those that ended.
 
-#: The longest wait that is reported for a place and for a job.
+#: Maximum reported wait for a place, and for a job.
 MOST_FOR_PLACE, MOST_FOR_JOB = 300, 60
-#: The wait that is reported for a place and for a job while no job has ended yet.
+#: Reported wait for a place, and for a job, if no job has ended yet.
 FOR_PLACE, FOR_JOB = 10, 1
 
 
 def wait_for_place(redis: Redis, over: int, *, own: bool) -> int:
-    """Seconds until so many of a tenant's ``own`` jobs, or of all, have ended."""
+    """Seconds until ``over`` of a tenant's ``own`` jobs, or of all jobs, have ended."""
     kinds = get_args(Kind)
     with redis.pipeline(transaction=False) as pipe:
         pipe.time()
@@ -115,7 +115,7 @@ def wait_for_place(redis: Redis, over: int, *, own: bool) -> int:
 
 
 def wait_for_job(redis: Redis, keys: Keyspace, record: JobRecord) -> int:
-    """Seconds until a job that has not ended is done."""
+    """Seconds until an unfinished job is done."""
     since = seconds(record.created_at)
     with redis.pipeline(transaction=False) as pipe:
         pipe.time()
@@ -125,7 +125,7 @@ def wait_for_job(redis: Redis, keys: Keyspace, record: JobRecord) -> int:
         pipe.hlen(Shared.unended_of(record.kind))
         pipe.zcount(keys.jobs(), f"({since!r}", "+inf")
         time, stored, every, own, tenants, newer = pipe.execute()
-    # The tenant's later jobs come after this one; few of them have ended before it.
+    # The tenant's later jobs come after this one, and few of them have ended before it.
     place = max(1, int(own or 1) - newer)
     jobs = 1 if record.status == "running" else min(place * max(1, tenants), max(place, every))
     expected = pace_of(read_ends(stored)).seconds(jobs, since=since, now=seconds_of(time))
@@ -140,23 +140,23 @@ def _bounded(expected: float | None, default: int, most: int) -> int:
     return default if expected is None else min(max(1, math.ceil(expected)), most)
 
 
-# --- The number of unfinished jobs, bounded for each tenant and in total
+# --- The number of unfinished jobs, limited for each tenant and in total
 #
-# A job's place is taken before anything of its request is stored, by one script that counts and takes it in one step:
-# so a bound holds exactly, however many ask at once. The transaction that submits the job fills the place; one that
-# comes to no job is given back, and where its process died it is free after ``PATIENCE``. Far from the bounds the
-# script counts alone, and writes nothing. Every count is O(1).
+# The place of a job is reserved before anything of its request is stored, by one script that counts and reserves
+# atomically, so limits are exact under concurrency. The transaction that submits the job uses the place. An unused
+# place is returned, or becomes free after ``PATIENCE`` if its process died. Far from the limits the script only counts
+# and writes nothing. Every count is O(1).
 #
-# Jobs that were queued before there were these counts are counted for their tenant alone.
+# Jobs queued before these counts existed are counted only for their tenant.
 
-#: Seconds that a place is held for a job that is not submitted.
+#: Seconds that a place is reserved for a job that is not submitted.
 PATIENCE = 120
-#: Places are taken where fewer than these are left: more requests than that are never between count and submission.
+#: Places are reserved only if fewer than this many are left, more than ever lie between count and submission.
 NEAR = 1000
 
-# KEYS: the job, the tenant's unended ones and taken places, those of all.
-# ARGV: tenant:job, job, the bounds of the tenant and of all, patience, near.
-# Answers the places that would be too many, of the tenant and of all.
+# KEYS: the job, the tenant's unfinished jobs and reserved places, those of all tenants.
+# ARGV: tenant:job, job, the limits of the tenant and of all, patience, near.
+# Returns by how many places the limits of the tenant and of all would be exceeded.
 _TAKE = """
 if redis.call('EXISTS', KEYS[1]) == 1 then return {0, 0} end
 local now = tonumber(redis.call('TIME')[1])
@@ -177,7 +177,7 @@ end
 return over
 """
 
-# KEYS: the tenant's unended jobs and taken places, those of all, the counts by tenant, since when there is work.
+# KEYS: the tenant's unfinished jobs and reserved places, those of all, the counts by tenant, the time of first work.
 # ARGV: job, tenant.
 _BEGIN = """
 local named = ARGV[2] .. ':' .. ARGV[1]
@@ -196,13 +196,13 @@ if redis.call('SREM', KEYS[2], ARGV[2] .. ':' .. ARGV[1]) == 1
 
 
 def begin(pipe: Pipeline, keys: Keyspace, record: JobRecord) -> None:
-    """Queue: a job is counted from now on, in the place that was taken for it if there is one."""
+    """Queue the commands that count a job, using its reserved place if there is one."""
     own, shared = (keys.unended_jobs(), keys.taken_places()), (Shared.unended(), Shared.taken_places())
     pipe.eval(_BEGIN, 6, *own, *shared, Shared.unended_of(record.kind), Shared.busy_since(), record.id, keys.tenant)
 
 
 def end(pipe: Pipeline, keys: Keyspace, record: JobRecord) -> None:
-    """Queue: a job is counted no longer; one that ends twice is counted out once."""
+    """Queue the commands that stop counting a job; idempotent."""
     counts = (keys.unended_jobs(), Shared.unended(), Shared.unended_of(record.kind))
     pipe.eval(_END, 3, *counts, record.id, keys.tenant)
 
@@ -216,21 +216,21 @@ class Places:
         self._quotas = quotas
 
     def take(self, job_id: str) -> None:
-        """Take the place of a job; raises ``TooManyJobs`` and ``QueueFull``. A job that is known needs none."""
+        """Reserve a place for a job; raises ``TooManyJobs`` and ``QueueFull``. A known job needs none."""
         keys, quotas = self._keys, self._quotas
         places = (keys.unended_jobs(), keys.taken_places(), Shared.unended(), Shared.taken_places())
         named, bounds = f"{keys.tenant}:{job_id}", (quotas.queued_jobs, quotas.all_jobs)
         answered = self._redis.eval(_TAKE, 5, keys.job(job_id), *places, named, job_id, *bounds, PATIENCE, NEAR)
         of_tenant, of_all = cast(list[int], answered)
         if of_tenant:
-            message = f"this tenant may have {quotas.queued_jobs} jobs that have not ended"
+            message = f"this tenant may have at most {quotas.queued_jobs} queued or running jobs"
             raise TooManyJobs(message, retry_after=wait_for_place(self._redis, of_tenant, own=True))
         if of_all:
-            message = f"the service has {quotas.all_jobs} jobs that have not ended, as many as it takes"
+            message = f"the service may have at most {quotas.all_jobs} queued or running jobs"
             raise QueueFull(message, retry_after=wait_for_place(self._redis, of_all, own=False))
 
     def give_back(self, job_id: str) -> None:
-        """Give back the place of a job that was not submitted."""
+        """Return the place of a job that was not submitted."""
         with self._redis.pipeline() as pipe:
             pipe.zrem(self._keys.taken_places(), job_id)
             pipe.zrem(Shared.taken_places(), f"{self._keys.tenant}:{job_id}")

@@ -1,4 +1,4 @@
-"""The changes of a job, each written with its record in one transaction; held batches, and counts of ended jobs."""
+"""The changes of a job, each written in one transaction with its record; held batches, and counts of ended jobs."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ from backend.store.keyspace import Keyspace, Shared
 from backend.telemetry.observed import Spread
 from schemas.jobs import FINAL, JobRecord, JobSummary
 
-# --- Counts of all ended jobs by kind and outcome: kept in the store, since they outlive every worker
+# --- Counts of all ended jobs by kind and outcome, kept in the store because they outlive workers
 
-#: Upper ends of the buckets of a job's seconds; what is longer falls into the last one, without an end.
+#: Upper bounds of the buckets of a job's seconds; longer jobs are in the last, unbounded bucket.
 BUCKETS = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0, 3600.0)
 
 _ENDED = "ended"
 _SECONDS = "seconds"
-#: Beside ``_ENDED``: a field a bucket, with the jobs of this bucket alone.
+#: One more field per bucket, with the jobs in this bucket only.
 _NAMES = (*(f"le:{end:g}" for end in BUCKETS), "le:+Inf")
 
 
 @dataclass
 class Ended:
-    """The jobs of one kind and outcome: how many, and the seconds of those that ran."""
+    """The jobs of one kind and outcome: their number, and the durations of those that ran."""
 
     number: int = 0
     seconds: Spread = field(default_factory=lambda: Spread(BUCKETS))
 
 
 def count(pipe: Pipeline, record: JobRecord) -> None:
-    """Count a job that ends, in the transaction that ends it. One that never ran has no duration."""
+    """Count an ending job, in the transaction that ends it; a job that never ran has no duration."""
     hashed, prefix = Shared.job_counts(), f"{record.kind}:{record.status}"
     pipe.hincrby(hashed, f"{prefix}:{_ENDED}", 1)
     if record.started_at is not None and record.finished_at is not None:
@@ -49,7 +49,7 @@ def count(pipe: Pipeline, record: JobRecord) -> None:
 
 
 def read_counts(fields: Mapping[bytes, bytes]) -> dict[tuple[str, str], Ended]:
-    """The hash of counts, by kind and outcome."""
+    """Parse the hash of counts, by kind and outcome."""
     counts: dict[tuple[str, str], Ended] = {}
     for name, value in fields.items():
         kind, outcome, what = name.decode().split(":", 2)
@@ -65,12 +65,11 @@ def read_counts(fields: Mapping[bytes, bytes]) -> dict[tuple[str, str], Ended]:
 
 # --- Holds: a batch does not expire while an unfinished job needs it
 #
-# Each hold is queued on the transaction that submits a job, each release on the one that ends it, as scripts, so that
-# they decide on what is there when that transaction runs. A batch that is held has no expiry; the moment that it had
-# before stands in its hash, where it goes when the batch goes. A batch that was stored before there were holds is
-# held like any other, and a job that was queued before holds none and lets go of none.
+# Holds are queued in the transaction that submits a job, releases in the one that ends it, as scripts that use the
+# state at that time. A held batch has no expiry; its hash contains the previous time of expiry. A batch stored before
+# holds existed is held like any other, and a job queued before holds and releases none.
 
-#: The field of a held batch that keeps the moment when it would have expired, in milliseconds since 1970.
+#: The field of a held batch with its previous time of expiry, in milliseconds since 1970.
 HELD_EXPIRES = "expires"
 
 _HOLD = """
@@ -83,7 +82,7 @@ if expires > 0 then
 end
 """
 
-# What expires at a moment that is past is gone at once.
+# A time of expiry in the past deletes the key immediately.
 _RELEASE = """
 if redis.call('SREM', KEYS[2], ARGV[1]) == 0 or redis.call('EXISTS', KEYS[2]) == 1 then return end
 local expires = redis.call('HGET', KEYS[1], ARGV[2])
@@ -95,22 +94,22 @@ end
 
 
 def batches_of(spec: Mapping[str, Any]) -> list[str]:
-    """The ids of the batches that a job of this spec needs."""
+    """The ids of the batches that a job with this spec needs."""
     return list(spec.get("batches") or filter(None, [spec.get("batch")]))
 
 
 def hold(pipe: Pipeline, keys: Keyspace, job_id: str, batch_ids: Iterable[str]) -> None:
-    """Queue: let these batches not expire before the job lets go of them. One that does not exist is not held.
+    """Queue the commands that keep batches from expiring until the job releases them; missing batches are skipped.
 
-    A job that holds a batch already goes on holding it once.
+    A repeated hold by the same job has no effect.
     """
     _each(pipe, _HOLD, keys, job_id, batch_ids)
 
 
 def release(pipe: Pipeline, keys: Keyspace, job_id: str, batch_ids: Iterable[str]) -> None:
-    """Queue: let go of these batches; the last job that does gives a batch the moment back when it expires.
+    """Queue the commands that release batches; the last release restores the time of expiry of a batch.
 
-    Where that is past, it expires now. A job that holds a batch no longer, or never did, changes nothing.
+    If that time has passed, the batch expires immediately. Without a hold this has no effect.
     """
     _each(pipe, _RELEASE, keys, job_id, batch_ids)
 
@@ -120,13 +119,13 @@ def _each(pipe: Pipeline, script: str, keys: Keyspace, job_id: str, batch_ids: I
         pipe.eval(script, 2, keys.batch(batch_id), keys.batch_holds(batch_id), job_id, HELD_EXPIRES)
 
 
-# --- The changes of a job: each is written with its record in one transaction, and published
+# --- The changes of a job, each written in one transaction with its record, and published
 
-#: About so many changes of a job are kept: a progress that is left out is contained in the next.
+#: Approximate number of changes kept per job; progress that is dropped is included in later changes.
 MOST_KEPT = 1000
-#: The format of the changes that are written; one that names none is of format 1.
+#: The format of changes; a change without a format has format 1.
 FORMAT = 1
-#: Changes that are read at once.
+#: Number of changes read at once.
 _CHUNK = 200
 
 EventName = Literal["status", "progress"]
@@ -134,7 +133,7 @@ _ID = re.compile(r"[0-9]{1,19}-[0-9]{1,19}")
 
 
 class JobEvent(NamedTuple):
-    """One change: its place in the order of all, what changed, and the job after it."""
+    """One change: its id, its kind, and the job after it."""
 
     id: str
     name: EventName
@@ -142,24 +141,24 @@ class JobEvent(NamedTuple):
 
 
 def is_event_id(text: str) -> bool:
-    """Whether this can be the id of a change."""
+    """Whether a text has the form of a change id."""
     return _ID.fullmatch(text) is not None
 
 
 def write_job(
     pipe: Pipeline, keys: Keyspace, record: JobRecord, name: EventName | None = "status", *, measured: bool = True
 ) -> None:
-    """Queue the writes of a changed job: its record and, where the change has a ``name``, its event and word of it.
+    """Queue the writes of a changed job: its record and, if the change has a ``name``, its event and notification.
 
-    One that does not run has no lease. One that ends is counted, lets go of its batches and its place, and tells how
-    fast jobs end, unless it ended long ago and is not ``measured``.
+    A job that does not run has no lease. An ending job is counted, releases its batches and its place, and is used to
+    measure throughput, unless it is restored (not ``measured``).
     """
     ttl = record.ttl if record.status in FINAL else None
     key, events = keys.job(record.id), keys.job_events(record.id)
     pipe.set(key, record.model_dump_json(), ex=ttl)
     if record.status != "running":
         end_lease(pipe, keys.tenant, record.id)
-    if record.parent is not None or name is None:  # callers see the whole job, not its parts
+    if record.parent is not None or name is None:  # parts are not visible to callers
         return
     summary = record.summary().model_dump_json()
     pipe.xadd(events, {"format": FORMAT, "name": name, "job": summary}, maxlen=MOST_KEPT, approximate=True)
@@ -174,7 +173,7 @@ def write_job(
 
 
 def read_events(redis: Redis, keys: Keyspace, job_id: str, after: str | None) -> list[JobEvent]:
-    """The first changes that are kept after the one of that id, or of all."""
+    """The first stored changes after the one with this id, or from the start."""
     low = "-" if after is None else f"({after}"
     found = redis.xrange(keys.job_events(job_id), min=low, count=_CHUNK)
     return [_event(event_id, fields) for event_id, fields in cast(list[tuple[bytes, dict[bytes, bytes]]], found)]

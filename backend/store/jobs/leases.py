@@ -1,4 +1,4 @@
-"""Leases: which worker runs which job; and the supervisors that are alive."""
+"""Leases, which record what job each worker runs, and the running supervisors."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from backend.store.formats import read_stored
 from backend.store.keyspace import Shared, job_field, read_job_field
 from schemas.jobs import WorkersRecord
 
-# --- Leases: which worker runs which job, renewed while it runs
+# --- Leases, renewed while a job runs
 #
-# A lease holds no time, only how often it was renewed. Whoever sees one unchanged for long enough by its own clock
-# may take the job away; so no clock that is set, here or in Redis, ends a lease or lengthens one.
+# A lease contains no time, only its number of renewals. A supervisor that sees it unchanged for long enough by its own
+# clock may take the job away, so changes of a clock, here or in Redis, have no effect on leases.
 
 #: Seconds between two renewals.
 RENEWAL_SECONDS = 0.5
-#: Seconds without one after which a lease is lost.
+#: Seconds without a renewal after which a lease is lost.
 LOST_SECONDS = 2.0
 
-# Allowed without memory too: a lease keeps its size, and one that is not renewed is taken away.
+# Allowed even if Redis is out of memory: a lease keeps its size, and would otherwise be lost.
 _RENEW = """#!lua flags=allow-oom
 local held = redis.call('HGET', KEYS[1], ARGV[1])
 if not held or string.sub(held, 1, #ARGV[2]) ~= ARGV[2] then return 0 end
@@ -34,7 +34,7 @@ return 1
 
 @dataclass(frozen=True)
 class Lease:
-    """That ``owner`` does the run of this number of a job."""
+    """``owner`` performs run number ``run`` of a job."""
 
     tenant: str
     job_id: str
@@ -43,12 +43,12 @@ class Lease:
 
     @property
     def field(self) -> str:
-        """The job among those of all tenants."""
+        """The name of the job among those of all tenants."""
         return job_field(self.tenant, self.job_id)
 
     @property
     def prefix(self) -> str:
-        """What stands before the number of renewals."""
+        """The text before the number of renewals."""
         return f"{self.run} {self.owner} "
 
 
@@ -58,23 +58,23 @@ def grant(pipe: Pipeline, lease: Lease) -> None:
 
 
 def holds(client: Redis | Pipeline, lease: Lease) -> bool:
-    """Whether a lease is the job's."""
+    """Whether a lease is valid."""
     held = client.hget(Shared.leases(), lease.field)
     return held is not None and cast(bytes, held).decode().startswith(lease.prefix)
 
 
 def end_lease(pipe: Pipeline, tenant: str, job_id: str) -> None:
-    """Queue the end of a job's lease, in the transaction by which its run ends."""
+    """Queue the end of a job's lease, in the transaction that ends its run."""
     pipe.hdel(Shared.leases(), job_field(tenant, job_id))
 
 
 def renew(redis: Redis, lease: Lease, times: int) -> bool:
-    """Renew a lease for the ``times``-th time; False where it has ended or is another's."""
+    """Renew a lease for the ``times``-th time; returns False if it has ended or was replaced."""
     return bool(redis.eval(_RENEW, 1, Shared.leases(), lease.field, lease.prefix, str(times)))
 
 
 def read_leases(redis: Redis) -> dict[Lease, int]:
-    """Every lease, and how often it was renewed."""
+    """Every lease with its number of renewals."""
     found: dict[Lease, int] = {}
     for field, value in cast(dict[bytes, bytes], redis.hgetall(Shared.leases())).items():
         tenant, job_id = read_job_field(field)
@@ -83,14 +83,14 @@ def read_leases(redis: Redis) -> dict[Lease, int]:
     return found
 
 
-# --- Live supervisors: each renews a record of its workers, which expires if it is not renewed
+# --- Running supervisors; each renews a record of its workers, which otherwise expires
 
-#: Seconds that a supervisor counts as alive after its last word.
+#: Seconds that a supervisor counts as running after its last renewal.
 ALIVE_SECONDS = 5
 
 
 def announce(redis: Redis, record: WorkersRecord) -> None:
-    """Tell that a supervisor is alive, and of its workers."""
+    """Renew the record of a running supervisor and its workers."""
     with redis.pipeline() as pipe:
         pipe.set(Shared.supervisor(record.id), record.model_dump_json(), ex=ALIVE_SECONDS)
         pipe.sadd(Shared.supervisors(), record.id)
@@ -98,7 +98,7 @@ def announce(redis: Redis, record: WorkersRecord) -> None:
 
 
 def retire(redis: Redis, supervisor_id: str) -> None:
-    """Forget a supervisor that ends."""
+    """Delete the record of a supervisor that ends."""
     with redis.pipeline() as pipe:
         pipe.delete(Shared.supervisor(supervisor_id))
         pipe.srem(Shared.supervisors(), supervisor_id)
@@ -106,7 +106,7 @@ def retire(redis: Redis, supervisor_id: str) -> None:
 
 
 def read_supervisors(redis: Redis) -> list[WorkersRecord]:
-    """The supervisors that are alive."""
+    """The running supervisors."""
     ids = sorted(cast(set[bytes], redis.smembers(Shared.supervisors())))
     if not ids:
         return []
@@ -118,7 +118,7 @@ def read_supervisors(redis: Redis) -> list[WorkersRecord]:
 
 
 def _read(record: bytes | None) -> WorkersRecord | None:
-    """Read a record; None for one of a later version, with fields that this one does not know."""
+    """Parse a record; None if it comes from a newer version."""
     try:
         return None if record is None else read_stored(WorkersRecord, record)
     except StorageError:
@@ -126,5 +126,5 @@ def _read(record: bytes | None) -> WorkersRecord | None:
 
 
 def serves(redis: Redis, queue: str) -> bool:
-    """Whether a worker that is alive takes jobs of a queue."""
+    """Whether a running worker processes jobs of a queue."""
     return any(queue in record.queues for record in read_supervisors(redis))

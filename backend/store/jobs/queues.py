@@ -1,4 +1,4 @@
-"""The queues: RQ's messages, and the line of each tenant before them."""
+"""The queues: RQ messages, and the line of each tenant in front of them."""
 
 from __future__ import annotations
 
@@ -15,35 +15,35 @@ from rq.utils import import_attribute, now
 from backend.store.keyspace import Keyspace, Shared
 from schemas.jobs import JobRecord, Kind
 
-# --- RQ's queues and their messages, each of which holds the id of a job and no more
+# --- RQ queues and their messages, each of which contains only the id of a job
 
-#: Fits, those of them that are worth a GPU while one is there, and evaluations.
+#: Queues for fits, for fits that benefit from a GPU, and for evaluations.
 FITS, GPU_FITS, EVALUATIONS = "fits", "fits-gpu", "evaluations"
 QUEUES = (GPU_FITS, FITS, EVALUATIONS)
 #: The default queue of each kind of job.
 QUEUE_OF: dict[Kind, str] = {"fit": FITS, "evaluate": EVALUATIONS}
-#: Kind of job -> the task that does it, by its import path. RQ runs nothing else.
+#: Kind of job -> import path of its task; RQ runs nothing else.
 TASKS: dict[Kind, str] = {"fit": "workers.tasks.fit", "evaluate": "workers.tasks.evaluate"}
 
 
 class TaskJob(Job):
-    """An RQ job that can only be one of ``TASKS``: whoever can write to Redis cannot name a function to run."""
+    """An RQ job limited to ``TASKS``, so that write access to Redis does not allow running any function."""
 
     @property
     def func(self) -> Callable[..., Any]:
         """The task's function; raises ``PermissionError`` for any other."""
         if self.func_name not in TASKS.values() or self.instance:
-            raise PermissionError("this job names a function that is no task")
+            raise PermissionError("this job names a function that is not a task")
         return cast(Callable[..., Any], super().func)
 
 
 def task_of(kind: Kind) -> Callable[..., Any]:
-    """The function that does jobs of a kind."""
+    """The function for a kind of job."""
     return import_attribute(TASKS[kind])
 
 
 class Message(NamedTuple):
-    """The word that a job is to be run, for the ``run``-th time."""
+    """The message that a job is to run, for the ``run``-th time."""
 
     tenant: str
     job_id: str
@@ -51,17 +51,17 @@ class Message(NamedTuple):
 
     @property
     def id(self) -> str:
-        """Its id, one for each run: a job that is run again is queued by a message of its own."""
+        """The message id; each run of a job has its own message."""
         return f"{self.job_id}-{self.run}"
 
     @classmethod
     def next_of(cls, tenant: str, record: JobRecord) -> Message:
-        """The message of a job's next run."""
+        """The message for a job's next run."""
         return cls(tenant, record.id, record.run + 1)
 
     @classmethod
     def read(cls, job: Job) -> Message | None:
-        """What an RQ job says; None where it is none of our messages."""
+        """Parse an RQ job; None if it is not one of our messages."""
         given = job.kwargs or {}
         tenant, job_id, run = given.get("tenant"), given.get("job_id"), given.get("run")
         if isinstance(tenant, str) and isinstance(job_id, str) and isinstance(run, int):
@@ -70,34 +70,35 @@ class Message(NamedTuple):
 
 
 class MessageQueue(Queue):
-    """A queue whose messages leave it when they are taken.
+    """A queue whose messages are removed when they are received.
 
-    RQ keeps those of a single queue in a list beside it until registries of its own, which we do not keep, are cleaned.
+    RQ would keep messages of a single queue in a second list until its registries, which are not used here, are
+    cleaned.
     """
 
     @classmethod
     def lmove(cls, connection: Redis, queue_key: str, timeout: int | None) -> Any:
-        """The next message."""
+        """Receive the next message."""
         return cls.lpop([queue_key], timeout, connection=connection)
 
 
 def rq_queue(redis: Redis, name: str) -> Queue:
-    """The RQ queue of that name, with JSON messages."""
+    """The RQ queue with this name, with JSON messages."""
     return MessageQueue(name, connection=redis, job_class=TaskJob, serializer=JSONSerializer)
 
 
 def queue_key(name: str) -> str:
-    """The list of the messages that an RQ queue holds."""
+    """The key of the list of messages in an RQ queue."""
     return f"{Queue.redis_queue_namespace_prefix}{name}"
 
 
 def message_key(message_id: str) -> str:
-    """The hash of a message."""
+    """The key of a message."""
     return f"{TaskJob.redis_job_namespace_prefix}{message_id}"
 
 
 def write_message(pipe: Pipeline, redis: Redis, tenant: str, record: JobRecord) -> None:
-    """Queue the write of the message of a job's next run; whoever claims the job takes it away again."""
+    """Queue the write of the message for a job's next run; it is deleted when the job is claimed."""
     message = Message.next_of(tenant, record)
     job = TaskJob.create(
         TASKS[record.kind],
@@ -117,15 +118,15 @@ def write_message(pipe: Pipeline, redis: Redis, tenant: str, record: JobRecord) 
     job.save(pipeline=pipe)
 
 
-# --- Fair queueing: each tenant's jobs wait in a line of its own, and few of them at a time enter RQ's queue
+# --- Fair queueing: each tenant's jobs wait in a line of their own, and only a few at a time enter the RQ queue
 #
-# A message that is claimed makes room for the next of its tenant, at the queue's end. So a tenant with a thousand
-# jobs delays another's first by as many as have a place, however the workers are many or few.
+# A claimed message makes room for the next one of its tenant, at the end of the queue. So a tenant with a thousand jobs
+# delays the first job of another only by its few messages in the queue, regardless of the number of workers.
 
-#: Messages of one tenant that stand in a queue at once. With one, workers would wait for each other's claims.
+#: Maximum messages of one tenant in a queue. With one, workers would wait for each other's claims.
 PLACES = 2
 
-#: KEYS: queue, line, placed, lines. ARGV: message, member of lines, places, whether at the line's front.
+#: KEYS: queue, line, placed, lines. ARGV: message, member of lines, places, whether at the front of the line.
 _ENTER = """
 if redis.call('SISMEMBER', KEYS[3], ARGV[1]) == 1 or redis.call('LPOS', KEYS[2], ARGV[1]) then return 0 end
 redis.call('SADD', KEYS[4], ARGV[2])
@@ -140,7 +141,7 @@ end
 return 1
 """
 
-#: KEYS and ARGV as above, but for the last.
+#: KEYS and ARGV as above, except for the last.
 _LEAVE = """
 if redis.call('SREM', KEYS[3], ARGV[1]) == 1 then
   redis.call('LREM', KEYS[1], 0, ARGV[1])
@@ -156,7 +157,7 @@ end
 if redis.call('SCARD', KEYS[3]) == 0 then redis.call('SREM', KEYS[4], ARGV[2]) end
 """
 
-#: A message with a place that is not in the queue was lost on its way to a claim.
+#: A placed message that is not in the queue was lost before it was claimed.
 _REPLACE = """
 if redis.call('SISMEMBER', KEYS[3], ARGV[1]) == 0 or redis.call('LPOS', KEYS[1], ARGV[1]) then return 0 end
 redis.call('RPUSH', KEYS[1], ARGV[1])
@@ -165,7 +166,7 @@ return 1
 
 
 class Line:
-    """The line of one tenant before one queue."""
+    """The line of one tenant for one queue."""
 
     def __init__(self, redis: Redis, keys: Keyspace, queue: str) -> None:
         self._redis = redis
@@ -174,20 +175,20 @@ class Line:
         self._names = (queue_key(queue), keys.line(queue), keys.placed(queue), Shared.lines())
 
     def enter(self, pipe: Pipeline, record: JobRecord, *, front: bool = False) -> None:
-        """Queue the writes by which a job's next run begins to wait, behind all of its tenant or before them.
+        """Queue the commands that add a job's next run to the end or the ``front`` of its tenant's line.
 
-        One that waits already stays where it is.
+        A message that already waits keeps its position.
         """
         write_message(pipe, self._redis, self._keys.tenant, record)
         self._call(pipe, _ENTER, Message.next_of(self._keys.tenant, record).id, "1" if front else "0")
 
     def leave(self, pipe: Pipeline, message_id: str) -> None:
-        """Queue the writes by which a message is claimed or withdrawn, and the next of its tenant takes its place."""
+        """Queue the commands that remove a claimed or withdrawn message and let the tenant's next message enter."""
         pipe.delete(message_key(message_id))
         self._call(pipe, _LEAVE, message_id)
 
     def replace(self, message_id: str) -> bool:
-        """Queue a message again that was lost; False where it was claimed meanwhile."""
+        """Queue a lost message again; returns False if it was claimed in the meantime."""
         return bool(self._call(self._redis, _REPLACE, message_id))
 
     def has(self, message_id: str) -> bool:
@@ -199,7 +200,7 @@ class Line:
         return bool(placed) or at is not None
 
     def before(self, message_id: str) -> int | None:
-        """How many messages of the tenant come before this one; None for one that does not wait here."""
+        """The number of the tenant's messages ahead of this one; None if it does not wait here."""
         queue, line, placed, _ = self._names
         with self._redis.pipeline() as pipe:
             pipe.smembers(placed)
@@ -212,7 +213,7 @@ class Line:
         return ahead.index(message_id.encode()) if message_id.encode() in ahead else None
 
     def messages(self) -> list[str]:
-        """All that wait here."""
+        """All messages that wait here."""
         with self._redis.pipeline() as pipe:
             pipe.smembers(self._names[2])
             pipe.lrange(self._names[1], 0, -1)
@@ -225,16 +226,16 @@ class Line:
 
 
 def lines(redis: Redis) -> list[tuple[str, str]]:
-    """Tenant and queue of every line in which a job waits."""
+    """Tenant and queue of every non-empty line."""
     members = cast(set[bytes], redis.smembers(Shared.lines()))
     found = (member.decode().rpartition(":") for member in members)
     return sorted((tenant, queue) for tenant, _, queue in found)
 
 
 def missing(redis: Redis, found: Sequence[tuple[str, str]]) -> list[tuple[str, str, str]]:
-    """Tenant, queue and id of the messages with a place that are not in the queue: on their way to a claim, or lost.
+    """Tenant, queue and id of placed messages that are not in the queue: being claimed, or lost.
 
-    One round trip, whatever the number of lines.
+    One round trip for any number of lines.
     """
     queues = sorted({queue for _, queue in found})
     with redis.pipeline() as pipe:

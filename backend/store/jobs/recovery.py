@@ -1,8 +1,8 @@
-"""Recovery: jobs that no worker runs any more are found and run again.
+"""Recovery: find jobs that no worker runs any more, and run them again.
 
-Any number of supervisors may look at once: each finding is acted on in a transaction that looks again. All of them look
-at the leases and the delays. The lines of all tenants and, now and then, all jobs are looked over by one of them, the
-leader, since that is long and seldom finds anything; when it ends, another is the leader within seconds.
+Any number of supervisors may do this concurrently: each finding is verified in a transaction. All of them check leases
+and delays. One of them, the leader, also checks the lines of all tenants and occasionally all jobs, because that is
+expensive and rarely finds anything. When the leader ends, another one takes over within seconds.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ from schemas.jobs import JobRecord
 
 log = logging.getLogger(__name__)
 
-#: Seconds between two looks.
+#: Seconds between two checks.
 LOOK_SECONDS = RENEWAL_SECONDS
-#: Seconds after which a message that is in nobody's hands counts as lost.
+#: Seconds after which a message that is neither queued nor claimed counts as lost.
 MISSING_SECONDS = 1.0
 #: Seconds between two audits by one leader.
 AUDIT_SECONDS = 30.0
-#: Seconds that a leader is one after its last word.
+#: Seconds that a leader remains one after its last renewal.
 _LEADER_SECONDS = 2
 
 _LEAD = """
 if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('EXPIRE', KEYS[1], ARGV[2]) end
 return redis.call('SET', KEYS[1], ARGV[1], 'NX', 'EX', ARGV[2]) and 1 or 0
 """
-#: Jobs that an audit reads at once.
+#: Number of jobs that an audit reads at once.
 _CHUNK = 500
 
 
@@ -48,9 +48,9 @@ Result = TypeVar("Result")
 
 
 class Unchanged:
-    """What was seen again and again: a thing counts as still there once it was seen so for ``seconds``.
+    """Tracks unchanged things: a thing is reported once it has been observed for ``seconds``.
 
-    A pause between two looks, as while the store was away, counts as no longer than two looks take.
+    A pause between two checks, for example while the store was down, counts as at most twice the normal interval.
     """
 
     def __init__(self, seconds: float, clock: Callable[[], float]) -> None:
@@ -60,7 +60,7 @@ class Unchanged:
         self._looked = clock()
 
     def look(self, things: Iterable[Thing]) -> list[Thing]:
-        """Those of ``things`` that have been there for so long."""
+        """Return those of ``things`` that have been present long enough."""
         moment = self._clock()
         passed = min(moment - self._looked, 2 * LOOK_SECONDS)
         self._looked = moment
@@ -69,7 +69,7 @@ class Unchanged:
 
 
 class Recovery:
-    """What one supervisor remembers between its looks. ``clock`` is in seconds and never set."""
+    """The state of one supervisor between its checks; ``clock`` is monotonic, in seconds."""
 
     def __init__(self, redis: Redis, clock: Callable[[], float] = time.monotonic) -> None:
         self._redis = redis
@@ -81,9 +81,9 @@ class Recovery:
         self._stranded = Unchanged(LOST_SECONDS, clock)
 
     def look(self) -> None:
-        """Look once, and recover what was lost; raises what redis-py raises while the store is away."""
+        """Check once, and recover what was lost; raises the errors of redis-py while the store is down."""
         for lease, _ in self._leases.look(read_leases(self._redis).items()):
-            log.warning("job %s: its lease was not renewed, it is run again", lease.job_id)
+            log.warning("job %s: its lease was not renewed; it will run again", lease.job_id)
             _with_readable(lease.job_id, self._runs(lease.tenant).lose, lease)
         for tenant, job_id in self._due():
             _with_readable(job_id, self._runs(tenant).enqueue, job_id)
@@ -96,12 +96,12 @@ class Recovery:
                 self._audit()
 
     def worker_ended(self, owner: str, *, killed: bool) -> None:
-        """Recover the job of a worker that has ended: lost with it, or returned by one that was stopped."""
+        """Recover the job of an ended worker: lost if the worker died, or returned if it was stopped."""
         for lease in read_leases(self._redis):
             if lease.owner == owner:
                 runs = self._runs(lease.tenant)
                 if killed:
-                    log.warning("job %s: its worker ended, it is run again", lease.job_id)
+                    log.warning("job %s: its worker ended; it will run again", lease.job_id)
                     _with_readable(lease.job_id, partial(runs.lose, killed=True), lease)
                 else:
                     _with_readable(lease.job_id, runs.release, lease)
@@ -110,7 +110,7 @@ class Recovery:
         return RunStore(self._redis, Keyspace(tenant))
 
     def _due(self) -> list[tuple[str, str]]:
-        """The jobs whose delay is over, or lies further off than any does: then Redis's clock was set back."""
+        """Jobs whose delay is over, or longer than any delay, which means that Redis's clock was set back."""
         moment = seconds_of(self._redis.time())
         with self._redis.pipeline() as pipe:
             pipe.zrangebyscore(Shared.delayed(), "-inf", moment)
@@ -119,13 +119,13 @@ class Recovery:
         return [read_job_field(field) for field in (*over, *never)]
 
     def _replace(self, waiting: list[tuple[str, str]]) -> None:
-        """Queue again the messages that were taken from a queue and not claimed."""
+        """Queue messages again that were received but not claimed."""
         for tenant, queue, message in self._missing.look(missing(self._redis, waiting)):
             if self._line(tenant, queue).replace(message):
-                log.warning("message %s was lost, it is queued again", message)
+                log.warning("message %s was lost; queued it again", message)
 
     def _free_from_gpu(self, tenants: list[str]) -> None:
-        """Move what waits for a GPU to the queue of the CPUs, once no worker that has one is left."""
+        """Move messages from the GPU queue to the CPU queue if no GPU worker is left."""
         if not tenants or serves(self._redis, GPU_FITS):
             tenants = []
         for tenant in self._stranded.look(tenants):
@@ -137,9 +137,9 @@ class Recovery:
         return Line(self._redis, Keyspace(tenant), queue)
 
     def _audit(self) -> None:
-        """Have the jobs run that neither wait nor run though they should, as those of an earlier version.
+        """Recover jobs that neither wait nor run, such as those of an earlier version.
 
-        A job that moves on between the looks at its parts is safe: what is done to it looks at its record again.
+        It is safe if a job changes between the reads of its parts, because every action checks its record again.
         """
         for tenant in sorted(cast(set[bytes], self._redis.smembers(Shared.tenants()))):
             self._audit_tenant(tenant.decode())
@@ -148,16 +148,16 @@ class Recovery:
         for record in self._unended(tenant):
             if not self._is_stray(tenant, record):
                 continue
-            log.warning("job %s was %s and nobody knew of it, it is run again", record.id, record.status)
+            log.warning("job %s was %s but neither queued nor leased; it will run again", record.id, record.status)
             if record.status == "queued":
                 self._runs(tenant).enqueue(record.id)
             else:
                 self._runs(tenant).lose(Lease(tenant, record.id, record.run, ""))
 
     def _is_stray(self, tenant: str, record: JobRecord) -> bool:
-        """Whether a job neither waits nor runs that should, and that is still so when it is read once more.
+        """Whether a job should wait or run but does neither, verified by reading its record again.
 
-        It moves on in the transactions that change its record: unchanged, it was nowhere when it was looked for.
+        All state changes happen in transactions that change the record: if it is unchanged, the job was really nowhere.
         """
         known = self._waits if record.status == "queued" else self._has_lease
         if record.status not in ("queued", "running") or known(tenant, record):
@@ -166,7 +166,7 @@ class Recovery:
         return [(each.status, each.run) for each in again] == [(record.status, record.run)]
 
     def _unended(self, tenant: str) -> Iterator[JobRecord]:
-        """The jobs that have not ended, and the parts of those that are done in parts."""
+        """The unfinished jobs, and the parts of jobs with parts."""
         ids = sorted(cast(set[bytes], self._redis.smembers(Keyspace(tenant).unended_jobs())))
         for i in range(0, len(ids), _CHUNK):
             for record in self._read(tenant, [job_id.decode() for job_id in ids[i : i + _CHUNK]]):
@@ -190,7 +190,7 @@ class Recovery:
 
 
 def _with_readable(job_id: str, act: Callable[..., Result], *args: object) -> Result | None:
-    """What ``act`` gives; a job that this version cannot read is passed over, for another to look after."""
+    """The result of ``act``; a job that this version cannot read is skipped and left to another supervisor."""
     try:
         return act(*args)
     except StorageError as error:

@@ -1,4 +1,4 @@
-"""The runs of jobs, as workers see them: claimed, and ended by a result, a problem, or a loss."""
+"""The runs of jobs as workers see them: claimed, and ended by a result, a problem, or a loss."""
 
 from __future__ import annotations
 
@@ -22,16 +22,15 @@ from schemas.jobs import FINAL, JobRecord, Progress
 from schemas.problem_table import problem
 from schemas.problems import Problem
 
-# --- Jobs in parts: one job for its callers; for the queue one job for each part and one that joins them
+# --- Jobs with parts: one job for callers; in the queue one job per part, and one that joins the parts
 #
-# A part is a record beside the job's, under an id of its own, and is claimed, lost, given back and run again as any
-# job is. The job itself is never queued: it runs from its first part's claim on, counts down the parts that are left,
-# and the transaction that ends the last of them queues the join. Whatever ends the job takes all that is left of it
-# away.
+# A part has a record with an id of its own, and is claimed, lost, returned and repeated like any job. The job itself is
+# never queued: it runs from the first claim of a part on, counts the remaining parts, and the transaction that ends the
+# last part queues the join. Ending the job removes everything that is left of it.
 
-#: A job in parts tells its progress in thousandths, of which the join is the last few.
+#: A job with parts reports progress in thousandths; the join accounts for the last ones.
 _UNITS, _JOIN_UNITS = 1000, 50
-#: Milliseconds between two updates of such a job, whichever of its parts makes them.
+#: Minimum milliseconds between two progress updates of such a job, from any of its parts.
 _GATE_MS = 200
 
 
@@ -46,12 +45,12 @@ return redis.call('HVALS', KEYS[2])
 
 
 def is_join(record: JobRecord) -> bool:
-    """Whether a part is the one that joins all others."""
+    """Whether a part is the join of all others."""
     return record.part == record.parts
 
 
 def parts_of(job: JobRecord) -> list[JobRecord]:
-    """The records of a job's parts as they are queued; none where it is done in one piece."""
+    """The records of a job's parts when queued; empty for a job without parts."""
     return [] if job.parts == 1 else [_part(job, part) for part in range(job.parts)]
 
 
@@ -62,32 +61,32 @@ def _part(job: JobRecord, part: int) -> JobRecord:
 
 
 def part_id(job_id: str, part: int) -> str:
-    """The id of a part's record."""
+    """The id of a part."""
     return f"{job_id}-p{part}"
 
 
 def is_part(job_id: str) -> bool:
-    """Whether an id is that of a part's record."""
+    """Whether an id is that of a part."""
     return "-" in job_id
 
 
 @dataclass(frozen=True)
 class Found:
-    """What a transaction read of a job or of a part of one: ``whole`` is the job itself, with all its ``parts``."""
+    """A job or part as read in a transaction; ``whole`` is the job itself, with all its ``parts``."""
 
     record: JobRecord | None = None
     whole: JobRecord | None = None
     parts: Sequence[JobRecord] = field(default_factory=list)
 
     def runs(self, run: int) -> bool:
-        """Whether it is in its ``run``-th run."""
+        """Whether it is in run number ``run``."""
         record, whole = self.record, self.whole
         going = whole is not None and whole.status not in FINAL
         return going and record is not None and record.status == "running" and record.run == run
 
 
 def find(pipe: Pipeline, keys: Keyspace, job_id: str) -> Found:
-    """Read a job or a part, which is watched, with all that belongs to it."""
+    """Read and watch a job or a part, with everything that belongs to it."""
     record = read_job(pipe.get(keys.job(job_id)))
     if record is None or record.parts == 1:
         return Found(record, record)
@@ -104,9 +103,9 @@ def find(pipe: Pipeline, keys: Keyspace, job_id: str) -> Found:
 
 
 def end_whole(pipe: Pipeline, redis: Redis, keys: Keyspace, found: Found, changes: dict[str, Any]) -> None:
-    """Queue the writes that end a job, and take away what is left of its parts.
+    """Queue the writes that end a job and remove its remaining parts.
 
-    A part that is claimed at this moment finds no record when it is to write its result.
+    A part that is claimed at the same time finds no record when it writes its result.
     """
     if found.whole is None:
         return
@@ -122,7 +121,7 @@ def end_whole(pipe: Pipeline, redis: Redis, keys: Keyspace, found: Found, change
 
 
 def end_part(pipe: Pipeline, redis: Redis, keys: Keyspace, found: Found, result: dict[str, Any]) -> None:
-    """Queue the writes that end a part with its result; the last one queues the join."""
+    """Queue the writes that end a part with its result; the last part queues the join."""
     record, whole = found.record, found.whole
     if record is None or whole is None:
         return
@@ -133,29 +132,29 @@ def end_part(pipe: Pipeline, redis: Redis, keys: Keyspace, found: Found, result:
     left = whole.left - 1
     write_job(pipe, keys, whole.model_copy(update={"left": left}), None)
     if not left:
-        # Where its parts went: there may be no worker left for the queue that the job was first in.
+        # The queue of the parts: the job's original queue may have no workers left.
         join = _part(whole.model_copy(update={"queue": record.queue}), whole.parts)
         write_job(pipe, keys, join)
         Line(redis, keys, join.queue).enter(pipe, join, front=True)
 
 
 def read_results(redis: Redis, keys: Keyspace, record: JobRecord) -> list[dict[str, Any]]:
-    """What the parts of a job came to, in order; ``record`` is its join."""
+    """The results of a job's parts in order; ``record`` is the join."""
     stored = cast(dict[bytes, bytes], redis.hgetall(keys.part_results(record.parent or "")))
     return [orjson.loads(stored[b"%d" % part]) for part in range(record.parts)]
 
 
 def note_progress(redis: Redis, keys: Keyspace, record: JobRecord, progress: Progress) -> Progress | None:
-    """Note how far a part is; gives how far the whole job is, where it is time to tell.
+    """Record the progress of a part; returns the progress of the whole job if it is time to report it.
 
-    Raises ``RunLost`` where the run is the part's no more.
+    Raises ``RunLost`` if the run no longer owns the part.
     """
     job_id = record.parent or ""
     share = progress.done / progress.total if progress.total else 0.0
     names = keys.job(record.id), keys.part_progress(job_id), keys.part_gate(job_id)
     found = redis.eval(_NOTE, 3, *names, str(record.run), str(record.part), str(share), str(_GATE_MS))
     if found is None:
-        raise RunLost("the job has been cancelled or taken away")
+        raise RunLost("the job was cancelled or assigned to another worker")
     shares = cast(list[bytes], found)
     if not shares:
         return None
@@ -167,31 +166,31 @@ def note_progress(redis: Redis, keys: Keyspace, record: JobRecord, progress: Pro
 
 
 def read_job(data: object) -> JobRecord | None:
-    """The job of a stored record; None where there is none."""
+    """Parse a stored job; None if there is none."""
     return None if data is None else read_stored(JobRecord, data)
 
 
-# --- The runs of jobs, as workers see them: claimed, and ended by a result, a problem, or a loss
+# --- The runs of jobs
 #
-# Every change is one transaction that looks at the job's record first. What a run writes counts only while the job is
-# running and has that run's number, so a run that was taken away changes nothing, however late it comes.
+# Every change is a transaction that first checks the job's record. The writes of a run only count while the job is
+# running with that run's number, so a run that was replaced has no effect, however late it writes.
 
 Result = TypeVar("Result")
 
-#: Seconds that a job waits after each of its losses; one more ends it.
+#: Seconds that a job waits after each loss; one more loss ends it.
 DELAYS = (0.0, 1.0, 3.0)
-#: So many runs that may have ended their process end the job.
+#: Number of runs that may have killed their process after which the job fails.
 MOST_KILLS = 3
 
 #: The problem of a job that was lost too often.
 WORKER_LOST = problem(
     "worker-lost",
-    f"the job's worker was lost, and so were those of its next runs, {MOST_KILLS} killed or {len(DELAYS) + 1} in all",
+    f"the workers of the job's runs were lost: {MOST_KILLS} were killed, or {len(DELAYS) + 1} were lost in all",
 )
 
 
 class Run:
-    """One run of a job, or of a part of one. Its methods raise ``RunLost`` once that was cancelled or taken away."""
+    """One run of a job or part; its methods raise ``RunLost`` once it was cancelled or replaced."""
 
     def __init__(self, store: RunStore, job: JobRecord, lease: Lease) -> None:
         self._store = store
@@ -200,39 +199,39 @@ class Run:
 
     @property
     def tenant(self) -> str:
-        """Whose job it is."""
+        """The tenant of the job."""
         return self.lease.tenant
 
     def report(self, progress: Progress) -> None:
-        """Note how far the job is."""
+        """Record the progress of the job."""
         self._store.report(self.job, progress)
 
     def succeed(self, result: dict[str, Any]) -> None:
-        """End the job, or this part of it, with its result."""
+        """End the job, or this part of it, with a result."""
         self._store.succeed(self.job, result)
 
     def fail(self, why: Problem) -> None:
-        """End the job with a problem, whichever part has it."""
+        """End the job with a problem, even if only a part failed."""
         self._store.fail(self.job, why)
 
     def lose(self, *, killed: bool = False) -> None:
-        """Have the job run again, after a while that grows, or end it where that has been done often enough."""
+        """Schedule another run after an increasing delay, or end the job after too many."""
         self._store.lose(self.lease, killed=killed)
 
     def release(self) -> None:
-        """Give the job back to the front of its line, as if it had not been begun."""
+        """Return the job to the front of its line, as if it had not started."""
         self._store.release(self.lease)
 
     def results(self) -> list[dict[str, Any]]:
-        """What the parts came to that this run joins, in order."""
+        """The results of the parts that this run joins, in order."""
         return self._store.results(self.job)
 
     def look(self, pipe: Pipeline) -> Found:
-        """What belongs to the job, read and watched by a transaction that may end it."""
+        """Read and watch what belongs to the job, in a transaction that may end it."""
         return self._store.look(pipe, self.job.id)
 
     def finish(self, pipe: Pipeline, found: Found, result: dict[str, Any]) -> None:
-        """Queue the writes that end the job, on a transaction that has looked."""
+        """Queue the writes that end the job, in a transaction that has called ``look``."""
         self._store.finish(pipe, found, result)
 
 
@@ -244,9 +243,9 @@ class RunStore:
         self._keys = keys
 
     def claim(self, message: Message, owner: str, queue: str) -> Run | None:
-        """Begin the run that a message of ``queue`` speaks of; None where the job wants no such run any more.
+        """Start the run of a message of ``queue``; None if the job no longer needs this run.
 
-        Either way the message is gone, and the next of its tenant has its place.
+        In both cases the message is removed, and the next one of its tenant takes its place.
         """
         line = Line(self._redis, self._keys, queue)
         lease = Lease(message.tenant, message.job_id, message.run, owner)
@@ -259,7 +258,7 @@ class RunStore:
             record, whole = found.record, found.whole
             if record is None or whole is None or whole.status in FINAL:
                 return None
-            if held:  # claimed before, by a write whose answer was lost
+            if held:  # already claimed, by a write whose reply was lost
                 return Run(self, record, lease)
             if record.status != "queued" or record.run + 1 != message.run:
                 return None
@@ -274,13 +273,13 @@ class RunStore:
         return self._transact(message.job_id, write)
 
     def drop(self, message: Message, queue: str) -> None:
-        """Take a message away whose job cannot be read."""
+        """Remove a message whose job cannot be read."""
         with self._redis.pipeline() as pipe:
             Line(self._redis, self._keys, queue).leave(pipe, message.id)
             pipe.execute()
 
     def report(self, job: JobRecord, progress: Progress) -> None:
-        """Note how far a run is."""
+        """Record the progress of a run."""
         noted: Progress | None = progress
         if job.parent is not None:
             noted = note_progress(self._redis, self._keys, job, progress)
@@ -299,7 +298,7 @@ class RunStore:
         self._transact(job.id, write)
 
     def succeed(self, job: JobRecord, result: dict[str, Any]) -> None:
-        """End a run with its result; done before, as by a write whose answer was lost, it stays done."""
+        """End a run with its result; idempotent, because the reply of an earlier write may have been lost."""
 
         def write(pipe: Pipeline) -> None:
             found = self.look(pipe, job.id)
@@ -321,7 +320,7 @@ class RunStore:
             end_whole(pipe, self._redis, self._keys, found, changes)
 
     def fail(self, job: JobRecord, why: Problem) -> None:
-        """End a job with the problem of a run; ended in that run before, it stays as it is."""
+        """End a job with the problem of a run; idempotent."""
 
         def write(pipe: Pipeline) -> None:
             found = self.look(pipe, job.id)
@@ -334,9 +333,9 @@ class RunStore:
         self._transact(job.id, write)
 
     def lose(self, lease: Lease, *, killed: bool = False) -> None:
-        """Take a run away that was lost with its process; nothing changes where it is not the job's run any more.
+        """Take back a run that was lost with its process; has no effect if it is no longer the job's run.
 
-        A job that was lost on a GPU is run on a CPU.
+        A job that was lost on a GPU runs on a CPU next.
         """
         moment = seconds_of(self._redis.time())
 
@@ -363,7 +362,7 @@ class RunStore:
         self._transact(lease.job_id, write)
 
     def release(self, lease: Lease) -> None:
-        """Take a run away whose worker was stopped: the job waits at the front of its line."""
+        """Take back the run of a stopped worker: the job waits at the front of its line."""
 
         def write(pipe: Pipeline) -> None:
             found = self.look(pipe, lease.job_id)
@@ -378,7 +377,7 @@ class RunStore:
         self._transact(lease.job_id, write)
 
     def move(self, job_id: str, queue: str) -> None:
-        """Have a job that waits wait in another queue."""
+        """Move a waiting job to another queue."""
         key = self._keys.job(job_id)
 
         def write(pipe: Pipeline) -> None:
@@ -395,7 +394,7 @@ class RunStore:
         transact(self._redis, write, key)
 
     def enqueue(self, job_id: str) -> None:
-        """Have a job wait in its line that should and does not, or whose delay is over."""
+        """Queue a job that should wait but does not, or whose delay is over."""
         key = self._keys.job(job_id)
 
         def write(pipe: Pipeline) -> None:
@@ -408,11 +407,11 @@ class RunStore:
         transact(self._redis, write, key)
 
     def results(self, job: JobRecord) -> list[dict[str, Any]]:
-        """What the parts of a job came to, which the run of its join has."""
+        """The results of a job's parts, for the run of its join."""
         return read_results(self._redis, self._keys, job)
 
     def look(self, pipe: Pipeline, job_id: str) -> Found:
-        """Read a job or a part, with all that belongs to it."""
+        """Read a job or a part, with everything that belongs to it."""
         return find(pipe, self._keys, job_id)
 
     def _transact(self, job_id: str, write: Callable[[Pipeline], Result]) -> Result:
@@ -433,10 +432,10 @@ def _failed(why: Problem) -> dict[str, Any]:
 
 
 def _check_done(record: JobRecord | None, job: JobRecord) -> None:
-    """Pass over a job that has ended in this run, as it does where the word of its end was lost."""
+    """Accept a job that has already ended in this run, because the reply of that write may have been lost."""
     if record is None or record.run != job.run or record.status not in ("succeeded", "failed"):
         raise _lost()
 
 
 def _lost() -> RunLost:
-    return RunLost("the job has been cancelled or taken away")
+    return RunLost("the job was cancelled or assigned to another worker")

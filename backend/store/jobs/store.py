@@ -1,4 +1,4 @@
-"""Jobs as their callers see them: submitted, listed, watched and cancelled."""
+"""Jobs as callers see them: submitted, listed, watched and cancelled."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ from backend.store.jobs.queues import Line, Message
 from backend.store.jobs.runs import end_whole, find, parts_of, read_job
 from backend.store.keyspace import Keyspace, Shared, job_field
 from backend.store.pages import Page, PageRequest, read_page
-from backend.store.server.connection import UNAVAILABLE, kind_of
+from backend.store.server.connection import UNAVAILABLE, error_name
 from backend.store.transactions import transact
 from schemas.jobs import FINAL, JobRecord
 
-# --- Jobs for callers: submit, list, read and cancel. What workers do is in ``runs``
+# --- Jobs for callers; what workers do is in ``runs``
 
 
 class JobStore:
-    """The jobs of one tenant. A finished job is forgotten after its own time to live."""
+    """The jobs of one tenant; a finished job is deleted after its own time to live."""
 
     def __init__(self, redis: Redis, keys: Keyspace) -> None:
         self._redis = redis
         self._keys = keys
 
     def submit(self, record: JobRecord) -> JobRecord:
-        """Store a job and queue it, both or neither.
+        """Store and queue a job, atomically.
 
-        A job that is there already stays as it is: one that is submitted twice runs once.
+        An existing job is kept unchanged, so a job that is submitted twice runs once.
         """
         key = self._keys.job(record.id)
 
@@ -63,7 +63,7 @@ class JobStore:
         return transact(self._redis, write, key)
 
     def page(self, request: PageRequest, keep: Callable[[JobRecord], bool]) -> Page[JobRecord]:
-        """A page of the jobs that ``keep`` holds true, newest first."""
+        """A page of the jobs for which ``keep`` returns true, newest first."""
 
         def read(ids: Sequence[str]) -> list[JobRecord | None]:
             stored = cast(list[bytes | None], self._redis.mget([self._keys.job(job_id) for job_id in ids]))
@@ -72,22 +72,22 @@ class JobStore:
         return read_page(self._redis, self._keys.jobs(), request, read, keep)
 
     def events(self, job_id: str, after: str | None) -> list[JobEvent]:
-        """What is kept of the job's changes after the one of that id, the first of them; none for an unknown job."""
+        """The first stored changes of a job after the one with this id; empty for an unknown job."""
         return read_events(self._redis, self._keys, job_id, after)
 
     def key(self, job_id: str) -> str:
-        """What the channel of changes says when this job has changed."""
+        """The message on the channel of changes when this job changes."""
         return self._keys.job(job_id)
 
     def get(self, job_id: str) -> JobRecord:
-        """The job as it stands; raises ``UnknownJob``."""
+        """The current record of a job; raises ``UnknownJob``."""
         return self._known(read_job(self._redis.get(self._keys.job(job_id))))
 
     def cancel(self, job_id: str) -> JobRecord:
-        """End a job that is queued or running; one that was cancelled before stays so.
+        """End a queued or running job; idempotent.
 
-        From here on nothing of it is stored. Its worker is stopped; one that misses the message finds at its next
-        renewal that it has no lease. Raises ``JobFinal`` for a job that has ended otherwise.
+        From now on nothing of it is stored. Its worker is stopped; a worker that misses the message notices at its next
+        renewal that the lease is gone. Raises ``JobFinal`` for a job that has ended otherwise.
         """
         self.get(job_id)
 
@@ -105,7 +105,7 @@ class JobStore:
             end_whole(pipe, self._redis, self._keys, found, changes)
             return record.model_copy(update=changes), [each.id for each in (record, *found.parts)]
 
-        # Who runs it is read before the leases end.
+        # Read the worker before the lease ends.
         held = {lease.job_id: lease.owner for lease in read_leases(self._redis) if lease.tenant == self._keys.tenant}
         record, pieces = transact(self._redis, write, self._keys.job(job_id))
         if record.status != "cancelled":
@@ -116,9 +116,9 @@ class JobStore:
         return record
 
     def before(self, record: JobRecord) -> int | None:
-        """How many of the tenant's runs of jobs wait before a job in its queue.
+        """The number of the tenant's runs that wait ahead of a job in its queue.
 
-        None for one that is not in it, and for one of several parts, which wait each for itself.
+        None for a job that is not in the queue, and for a job with parts, which wait individually.
         """
         if record.status != "queued" or record.parts > 1:
             return None
@@ -126,14 +126,14 @@ class JobStore:
         return Line(self._redis, self._keys, record.queue).before(message.id)
 
     def status(self, job_id: str) -> str:
-        """The status of a job, ``forgotten`` where there is none."""
+        """The status of a job, ``forgotten`` if there is none."""
         record = read_job(self._redis.get(self._keys.job(job_id)))
         return "forgotten" if record is None else record.status
 
     @staticmethod
     def _known(record: JobRecord | None) -> JobRecord:
         if record is None or record.parent is not None:
-            raise UnknownJob("there is no such job, or it has expired")
+            raise UnknownJob("there is no job with this id, or it has expired")
         return record
 
     @staticmethod
@@ -141,20 +141,20 @@ class JobStore:
         return JobStore._known(read_job(data))
 
 
-# --- Waiting for changes of jobs: one subscription for each process, without a thread for each waiting request
+# --- Waiting for changes of jobs: one subscription per process, without a thread per waiting request
 
 log = logging.getLogger(__name__)
 
-#: Seconds after which a lost subscription is tried again.
+#: Seconds after which a lost subscription is retried.
 _AGAIN_SECONDS = 0.5
-#: Seconds of silence after which the connection is looked after.
+#: Seconds without messages after which the connection is checked.
 _LISTEN_SECONDS = 0.2
 
 
 class Watcher:
-    """Wakes those who wait for a key of ``Shared.job_changes``.
+    """Notifies tasks that wait for a key of ``Shared.job_changes``.
 
-    What was published while the subscription was away wakes all, once it is back.
+    After an interruption of the subscription, all of them are notified.
     """
 
     def __init__(self, redis: AsyncRedis) -> None:
@@ -163,24 +163,24 @@ class Watcher:
         self.closed = False
 
     async def run(self) -> None:
-        """Listen until closed or cancelled."""
+        """Receive notifications until closed or cancelled."""
         while not self.closed:
             try:
                 await self._listen()
             except UNAVAILABLE as error:
-                # The link to the store logs it, once; here it would be logged at every attempt.
-                log.debug("watch: store away: %s", kind_of(error))
+                # The link to the store logs the outage once; here it would be logged at every attempt.
+                log.debug("watch: store unavailable: %s", error_name(error))
             if not self.closed:
                 await asyncio.sleep(_AGAIN_SECONDS)
 
     def close(self) -> None:
-        """Wake all for the last time: ``closed`` tells them to wait no more."""
+        """Notify all tasks for the last time; ``closed`` makes them stop waiting."""
         self.closed = True
         self._wake_all()
 
     @contextlib.contextmanager
     def waiting(self, key: str) -> Iterator[asyncio.Event]:
-        """An event that is set at every change of ``key``; begun before the first look, no change is missed."""
+        """An event that is set at every change of ``key``; enter before the first read, so that no change is missed."""
         event = asyncio.Event()
         events = self._waiting.setdefault(key, set())
         events.add(event)
@@ -192,7 +192,7 @@ class Watcher:
                 del self._waiting[key]
 
     async def pause(self, changed: asyncio.Event, seconds: float) -> None:
-        """Wait until ``changed`` is set, at most ``seconds``."""
+        """Wait until ``changed`` is set, up to ``seconds``."""
         if not self.closed:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(changed.wait(), seconds)

@@ -17,18 +17,18 @@ from schemas.monitors import MonitorRecord
 
 # --- Lists of tallies: appended to, read, and compacted
 
-#: A list of so many tallies is made one; and again at every so many more, where that came to nothing.
+#: A list of this many tallies is compacted to one; retried at every multiple of the step if that fails.
 LONG = (64, 32)
-#: Tallies that are made one at once.
+#: Number of tallies merged at once.
 _MOST_MERGED = 512
-#: Lists that are read at once.
+#: Number of lists read at once.
 _LISTS_AT_ONCE = 100
-#: Lists that are queried at once.
+#: Number of lists queried at once.
 _ASKED = 1000
 
 
 class Version(NamedTuple):
-    """What a list was: of one generation and length it always holds the same; and three of the counts beside it."""
+    """The state of a list: its content is determined by generation and length; and three of its counts."""
 
     generation: int
     length: int
@@ -38,7 +38,7 @@ class Version(NamedTuple):
 
 
 class Tail(NamedTuple):
-    """The tallies of a list behind its first ``since``, and its generation as they were read."""
+    """The tallies of a list after the first ``since``, with its generation at that time."""
 
     generation: int
     since: int
@@ -46,7 +46,7 @@ class Tail(NamedTuple):
 
 
 class Lists:
-    """The lists of one monitor, each of a series and a number."""
+    """The lists of one monitor, each identified by a series and a number."""
 
     def __init__(self, redis: Redis, keys: MonitorKeys) -> None:
         self._redis = redis
@@ -64,7 +64,7 @@ class Lists:
         return {number: merged(parts) for some in self._read(series, numbers) for number, parts in some}
 
     def versions(self, series: str, numbers: Sequence[int], stem_of_counts: str) -> list[Version]:
-        """What each list is now, and the counts beside it, whose names begin with a stem, or nothing for none."""
+        """The current version of each list, with counts whose keys have this prefix (empty for none)."""
         stems = (self._keys.stem(series), stem_of_counts)
         found: list[Version] = []
         for start in range(0, len(numbers), _ASKED):
@@ -75,7 +75,7 @@ class Lists:
         return found
 
     def tails(self, series: str, wanted: Sequence[tuple[int, int]]) -> list[Tail]:
-        """Of each list the tallies behind its first so many, with the generation in which they stand."""
+        """The tallies of each list after a given number, with the generation."""
         found: list[Tail] = []
         for start in range(0, len(wanted), _LISTS_AT_ONCE):
             some = wanted[start : start + _LISTS_AT_ONCE]
@@ -89,7 +89,7 @@ class Lists:
         return found
 
     def compact(self, series: str, number: int) -> bool:
-        """Make the tallies of a list one; False where another did, or the list is gone. What comes meanwhile stays."""
+        """Merge the tallies of a list, keeping new ones; returns False if another process did, or the list is gone."""
         field, key = f"{series}:{number}", self._keys.tallies(series, number)
         with self._redis.pipeline() as pipe:
             pipe.lrange(key, 0, _MOST_MERGED - 1)
@@ -103,7 +103,7 @@ class Lists:
         return bool(self._redis.eval(COMPACT, len(keys), *keys, *cast(tuple[str, ...], args)))
 
     def loose(self) -> list[tuple[str, int]]:
-        """The lists of more than one tally, the longest first."""
+        """The lists with more than one tally, longest first."""
         found = [read_field(field) for field in cast(set[bytes], self._redis.smembers(self._keys.loose()))]
         with self._redis.pipeline(transaction=False) as pipe:
             for series, number in found:
@@ -112,7 +112,7 @@ class Lists:
         return [one for _, one in sorted(zip(lengths, found, strict=True), reverse=True)]
 
     def forget(self, lists: Sequence[tuple[str, int]]) -> None:
-        """Remove lists, and what is kept about them."""
+        """Delete lists and the data about them."""
         if not lists:
             return
         fields = [f"{series}:{number}" for series, number in lists]
@@ -123,7 +123,7 @@ class Lists:
             pipe.execute()
 
     def _read(self, series: str, numbers: Sequence[int]) -> Iterator[list[tuple[int, list[Tally]]]]:
-        """The tallies of lists, some lists at a time."""
+        """Yield the tallies of lists, some lists at a time."""
         for start in range(0, len(numbers), _LISTS_AT_ONCE):
             some = numbers[start : start + _LISTS_AT_ONCE]
             with self._redis.pipeline(transaction=False) as pipe:
@@ -134,28 +134,28 @@ class Lists:
 
 
 def read_field(field: bytes) -> tuple[str, int]:
-    """The series and number of a list by its name in hashes and sets."""
+    """The series and number of a list from its name in hashes and sets."""
     series, _, number = field.decode().rpartition(":")
     return series, int(number)
 
 
-# --- The series of lists that hold a monitor's tallies
+# --- The series of lists with a monitor's tallies
 #
-# Of each kind, measured and raw, there are three: by time bucket, by span, which is so many time buckets, and by row
-# bucket, which holds rows in the order in which they were counted. What is counted in a bucket is counted in its span
-# as well: a long window is read off few lists, though labels of its oldest rows still come.
+# Each kind, measured and raw, has three series: by time bucket, by span (a fixed number of time buckets), and by row
+# bucket, which holds rows in the order in which they were counted. Rows of a bucket are also counted in its span, so
+# that a long window needs few lists, even while labels of old rows still arrive.
 
 TallyKind = Literal["measured", "raw"]
 KINDS: tuple[TallyKind, ...] = ("measured", "raw")
 
-#: Time buckets of a span.
+#: Number of time buckets per span.
 SPAN = 64
-#: A row window is so many row buckets; all of them together are at most so many.
+#: Number of row buckets per row window, and maximum number of all row buckets.
 _OF_A_WINDOW, _OF_ALL = 16, 4096
 
 
 def by_span(kind: TallyKind) -> str:
-    """The series by span of a kind, whose series by time bucket has its name."""
+    """The series by span of a kind; the series by time bucket has the name of the kind."""
     return f"{kind}-spans"
 
 
@@ -165,12 +165,12 @@ def by_rows(kind: TallyKind) -> str:
 
 
 def rows_of_bucket(record: MonitorRecord) -> int:
-    """Rows at which a row bucket is closed; 0 for a monitor without windows by rows."""
+    """Number of rows at which a row bucket is closed; 0 for a monitor without row windows."""
     windows = [window.rows for window in record.windows if window.rows is not None]
     return max(1, min(windows) // _OF_A_WINDOW, max(windows) // _OF_ALL) if windows else 0
 
 
-# --- Reading a monitor's buckets, and merging and expiring old ones
+# --- Reading, merging and expiring buckets
 
 __all__ = ["MEASURED", "ROWS_OF", "Buckets", "Tail", "TallyKind", "Version"]
 
@@ -178,11 +178,11 @@ __all__ = ["MEASURED", "ROWS_OF", "Buckets", "Tail", "TallyKind", "Version"]
 MEASURED: Final = "measured"
 ROWS_OF: Mapping[str, str] = {kind: by_rows(kind) for kind in KINDS}
 
-#: Lists that are made one by one look.
+#: Number of lists compacted per check.
 _COMPACTED = 50
-#: Row buckets are forgotten so many at once.
+#: Number of row buckets deleted at once.
 _DROPPED = 16
-#: Buckets whose counts are read, or that are dropped, at once.
+#: Number of buckets whose counts are read, or that are deleted, at once.
 _AT_ONCE = 500
 
 
@@ -196,30 +196,30 @@ class Buckets:
         self._lists = Lists(redis, self._keys)
 
     def numbers(self, first: int, last: int) -> list[int]:
-        """The time buckets that there are from ``first`` to ``last``, both included, ascending."""
+        """The existing time buckets from ``first`` to ``last``, inclusive, in ascending order."""
         found = cast(list[bytes], self._redis.zrangebyscore(self._keys.buckets(), first, last))
         return [int(bucket) for bucket in found]
 
     def tally(self, first: int, last: int, kind: TallyKind = "measured") -> Tally:
-        """The rows of the time buckets from ``first`` to ``last``, both included."""
+        """The rows of the time buckets from ``first`` to ``last``, inclusive."""
         spans, buckets = self.cover(first, last)
         return merged([self._lists.tally(by_span(kind), spans), self._lists.tally(kind, buckets)])
 
     def tallies(self, first: int, last: int, kind: TallyKind = "measured") -> dict[int, Tally]:
-        """The rows of each time bucket from ``first`` to ``last`` that there is."""
+        """The rows of each existing time bucket from ``first`` to ``last``."""
         return self._lists.tallies(kind, self.numbers(first, last))
 
     def versions(self, series: str, numbers: Sequence[int]) -> list[Version]:
-        """What the list of each bucket is now: ``tails`` tells what came to it since."""
+        """The current version of each bucket's list; ``tails`` returns what was added since."""
         of_counts = {MEASURED: self._keys.counts_stem(), by_span(MEASURED): self._keys.span_counts_stem()}
         return self._lists.versions(series, numbers, of_counts.get(series, ""))
 
     def tails(self, series: str, wanted: Sequence[tuple[int, int]]) -> list[Tail]:
-        """Of each bucket the tallies behind its first so many, with the generation in which they stand."""
+        """The tallies of each bucket after a given number, with the generation."""
         return self._lists.tails(series, wanted)
 
     def counts(self, first: int, last: int) -> dict[str, int]:
-        """The counts of the time buckets from ``first`` to ``last``, both included, added up."""
+        """The summed counts of the time buckets from ``first`` to ``last``, inclusive."""
         spans, buckets = self.cover(first, last)
         total: Counter[str] = Counter()
         for counts in (*self._counts(self._keys.span_counts, spans), *self._counts(self._keys.counts, buckets)):
@@ -227,7 +227,7 @@ class Buckets:
         return dict(total)
 
     def counts_by_bucket(self, first: int, last: int) -> dict[int, dict[str, int]]:
-        """The counts of each time bucket from ``first`` to ``last`` that there is."""
+        """The counts of each existing time bucket from ``first`` to ``last``."""
         numbers = self.numbers(first, last)
         return dict(zip(numbers, self.counts_of(numbers), strict=True))
 
@@ -236,11 +236,11 @@ class Buckets:
         return self._counts(self._keys.counts if series == MEASURED else self._keys.span_counts, numbers)
 
     def latest_rows(self, n: int, kind: TallyKind = "measured") -> Tally:
-        """The last ``n`` rows that were counted, and those before them in the same row bucket."""
+        """The last ``n`` counted rows, and earlier rows in the same row bucket."""
         return self._lists.tally(by_rows(kind), self.latest_row_buckets(n))
 
     def latest_row_buckets(self, n: int) -> list[int]:
-        """The row buckets that hold the last ``n`` rows that were counted, newest first."""
+        """The row buckets with the last ``n`` counted rows, newest first."""
         numbers, found = [], 0
         for bucket, rows in self._row_buckets():
             if found >= n:
@@ -250,7 +250,7 @@ class Buckets:
         return numbers
 
     def compact_closed(self, now: float) -> None:
-        """Make the tallies of buckets one that are no longer the newest, those of the longest lists first."""
+        """Merge the tallies of all buckets except the newest, starting with the longest lists."""
         bucket = int(now // (self._record.bucket or 1))
         row = int(cast(bytes | None, self._redis.hget(self._keys.state(), "row")) or 0)
         open_ones = {series: at for k in KINDS for series, at in ((k, bucket), (by_span(k), bucket // SPAN))}
@@ -259,27 +259,27 @@ class Buckets:
             self._lists.compact(series, number)
 
     def drop(self, before: int) -> None:
-        """Forget the time buckets before one; what was counted since the monitor began stays."""
+        """Delete the time buckets before ``before``; the totals of the monitor are kept."""
         self._redis.eval(DROP, 1, self._keys.state(), str(before))
         numbers = self.numbers(0, before - 1)
         for start in range(0, len(numbers), _AT_ONCE):
             some = numbers[start : start + _AT_ONCE]
-            # A span of which some buckets stay is not read any more, and goes with the last of them.
+            # A span with some remaining buckets is no longer read, and is deleted with the last of them.
             spans = sorted({b // SPAN for b in some} - {b // SPAN for b in self.numbers(before, before + SPAN)})
             lists = [(by_span(kind), span) for kind in KINDS for span in spans]
             self._lists.forget(lists + [(kind, bucket) for kind in KINDS for bucket in some])
-            # What tells of them goes last, so that this is done again where a process died.
+            # The index is updated last, so that an interrupted deletion is repeated.
             with self._redis.pipeline() as pipe:
                 pipe.unlink(*map(self._keys.counts, some), *map(self._keys.span_counts, spans))
                 pipe.zrem(self._keys.buckets(), *map(str, some))
                 pipe.execute()
 
     def dropped(self) -> int:
-        """The number of the bucket before which all were forgotten."""
+        """The number of the bucket before which all were deleted."""
         return int(cast(bytes | None, self._redis.hget(self._keys.state(), "dropped")) or 0)
 
     def drop_rows(self) -> None:
-        """Forget the row buckets that no window reaches."""
+        """Delete the row buckets outside of all windows."""
         most = max((window.rows or 0 for window in self._record.windows), default=0)
         found, passed = 0, []
         for bucket, rows in self._row_buckets():
@@ -291,9 +291,9 @@ class Buckets:
             self._redis.hdel(self._keys.row_buckets(), *map(str, passed))
 
     def after_commit(self, long: Iterable[bytes], opened: int) -> None:
-        """Do what a commit has made due: make long lists short, and now and then forget row buckets.
+        """Do the maintenance after a commit: compact long lists, and occasionally delete row buckets.
 
-        ``opened`` is the row bucket that it opened, 0 for none.
+        ``opened`` is the row bucket that the commit opened, 0 for none.
         """
         for field in long:
             self._lists.compact(*read_field(field))
@@ -301,10 +301,10 @@ class Buckets:
             self.drop_rows()
 
     def cover(self, first: int, last: int) -> tuple[list[int], list[int]]:
-        """The spans that lie between ``first`` and ``last`` with all their buckets, and the other buckets there."""
+        """The spans that lie completely between ``first`` and ``last``, and the other existing buckets there."""
         keys = (self._keys.buckets(), self._keys.state())
         answer = self._redis.eval(COVER, len(keys), *keys, str(first), str(last), str(SPAN))
-        # Thousands of numbers are read as two strings, several times faster than one by one.
+        # Thousands of numbers are read as two strings, several times faster than individually.
         spans, single = (np.frombuffer(one, "<f8").astype(np.int64).tolist() for one in cast(list[bytes], answer))
         return spans, single
 
@@ -318,6 +318,6 @@ class Buckets:
         return [{name.decode(): int(count) for name, count in counts.items()} for counts in answers]
 
     def _row_buckets(self) -> list[tuple[int, int]]:
-        """The row buckets, newest first, and the rows of each."""
+        """The row buckets, newest first, with their numbers of rows."""
         found = cast(dict[bytes, bytes], self._redis.hgetall(self._keys.row_buckets()))
         return sorted(((int(bucket), int(rows)) for bucket, rows in found.items()), reverse=True)

@@ -1,4 +1,4 @@
-"""The monitors of a tenant: their definitions, and how they are deleted."""
+"""The definitions of a tenant's monitors, and the deletion of monitors."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from backend.store.pages import Page, PageRequest, read_page
 from backend.store.transactions import transact
 from schemas.monitors import MonitorRecord, StoredMonitor
 
-# --- The keys of deleted monitors, removed in bounded steps; any process continues what another left
+# --- The keys of deleted monitors, removed in bounded steps; any process continues the work of another
 
-#: Fields of a hash, or lists, that are removed at once.
+#: Number of hash fields, or lists, removed at once.
 _AT_ONCE = 1000
 
 
 def delete_left(redis: Redis) -> None:
-    """Remove the keys of all deleted monitors of which some may be left."""
+    """Remove the remaining keys of all deleted monitors."""
     for member in cast(set[bytes], redis.smembers(Shared.monitors_to_delete())):
         tenant, uid = read_job_field(member)
         delete_keys(redis, Keyspace(tenant), uid)
@@ -34,8 +34,8 @@ def delete_left(redis: Redis) -> None:
 def delete_keys(redis: Redis, keys: Keyspace, uid: str) -> None:
     """Remove all keys of a monitor whose definition is gone.
 
-    What lists others goes behind them, so that this can be done again at any time. UNLINK takes a key away at once, and
-    its memory is given back by another thread.
+    Indexes are removed after the keys that they list, so that this can be repeated at any time. UNLINK removes a key
+    immediately, and another thread frees its memory.
     """
     own = keys.monitor(uid)
     named = job_field(keys.tenant, uid)
@@ -64,7 +64,7 @@ def _chunks(redis: Redis, index: str) -> Iterator[list[int]]:
 
 # --- The definitions of a tenant's monitors
 
-# Allowed without memory too: what is deleted next frees more than this takes.
+# Allowed even if Redis is out of memory: the following deletion frees more than this needs.
 _NOTE = """#!lua flags=allow-oom
 return redis.call('SADD', KEYS[1], ARGV[1])
 """
@@ -79,9 +79,9 @@ class Definitions:
         self._quotas = quotas
 
     def put(self, record: MonitorRecord) -> MonitorRecord:
-        """Store a new monitor; raises ``MonitorExists``, and ``QuotaExceeded``.
+        """Store a new monitor; raises ``MonitorExists`` and ``QuotaExceeded``.
 
-        One of the same uid is there already where a request is done again, and stays as it is.
+        A monitor with the same uid exists if a request is repeated, and is kept unchanged.
         """
         keys = self._keys
 
@@ -92,9 +92,9 @@ class Definitions:
             if there is not None and _read(there).uid == record.uid:
                 return _read(there)
             if there is not None:
-                raise MonitorExists("there is a monitor of this name", "/name")
+                raise MonitorExists("there is already a monitor with this name", "/name")
             if 0 < self._quotas.monitors <= number:
-                raise QuotaExceeded(f"this tenant may have {self._quotas.monitors} monitors; delete some")
+                raise QuotaExceeded(f"this tenant may have at most {self._quotas.monitors} monitors; delete some")
             pipe.sadd(Shared.tenants(), keys.tenant)
             pipe.zadd(keys.monitors(), {record.uid: seconds(record.created_at)})
             pipe.hset(keys.monitor_names(), record.uid, record.name)
@@ -104,14 +104,14 @@ class Definitions:
         return transact(self._redis, write, keys.monitor_definitions())
 
     def get(self, name: str) -> MonitorRecord:
-        """A monitor by its name; raises ``UnknownMonitor``."""
+        """A monitor by name; raises ``UnknownMonitor``."""
         found = self._redis.hget(self._keys.monitor_definitions(), name)
         if found is None:
             raise unknown_monitor()
         return _read(found)
 
     def by_uid(self, uid: str) -> MonitorRecord:
-        """A monitor by its uid; raises ``UnknownMonitor`` for one that was deleted, though its name be used again."""
+        """A monitor by uid; raises ``UnknownMonitor`` for a deleted monitor, even if its name is in use again."""
         name = cast(bytes | None, self._redis.hget(self._keys.monitor_names(), uid))
         record = None if name is None else self.get(name.decode())
         if record is None or record.uid != uid:
@@ -119,9 +119,9 @@ class Definitions:
         return record
 
     def patch(self, name: str, change: Callable[[MonitorRecord], MonitorRecord]) -> MonitorRecord:
-        """Store what ``change`` makes of a monitor as it is now; raises ``UnknownMonitor``, and what ``change`` does.
+        """Apply ``change`` to the current monitor and store the result; raises ``UnknownMonitor`` and its errors.
 
-        ``change`` is called again where another was faster.
+        ``change`` is called again after a conflicting write.
         """
 
         def write(pipe: Pipeline) -> MonitorRecord:
@@ -136,7 +136,7 @@ class Definitions:
         return transact(self._redis, write, self._keys.monitor_definitions())
 
     def delete(self, name: str) -> MonitorRecord:
-        """Forget a monitor and all that belongs to it; raises ``UnknownMonitor``. Its name is free at once."""
+        """Delete a monitor with all its data; raises ``UnknownMonitor``. Its name can be used again immediately."""
         keys = self._keys
 
         def write(pipe: Pipeline) -> MonitorRecord:
@@ -156,7 +156,7 @@ class Definitions:
         return record
 
     def number(self) -> int:
-        """How many monitors there are. O(1)."""
+        """The number of monitors. O(1)."""
         return int(self._redis.zcard(self._keys.monitors()))
 
     def page(self, request: PageRequest) -> Page[MonitorRecord]:
@@ -184,20 +184,20 @@ class Definitions:
 
 def unknown_monitor() -> UnknownMonitor:
     """The error for a monitor that does not exist."""
-    return UnknownMonitor("there is no such monitor")
+    return UnknownMonitor("there is no monitor with this name")
 
 
 def _read(data: object) -> MonitorRecord:
     return read_stored(StoredMonitor, data).record()
 
 
-# --- Writes to a monitor's keys, which are refused once it is deleted
+# --- Writes to a monitor's keys, rejected once it is deleted
 
 Result = TypeVar("Result")
 
 
 def while_alive(redis: Redis, keys: Keyspace, uid: str, write: Callable[[Pipeline], Result], *watched: str) -> Result:
-    """Run ``write`` as ``transact`` does, of a monitor that is there; raises ``UnknownMonitor``."""
+    """Run ``write`` like ``transact``, if the monitor exists; raises ``UnknownMonitor``."""
 
     def guarded(pipe: Pipeline) -> Result:
         if not pipe.hexists(keys.monitor_names(), uid):

@@ -1,7 +1,7 @@
 """Deliveries: events that are sent to the webhooks of a monitor, and the outcome of each attempt.
 
-An attempt is written down before it is made, so that one whose process ends counts as well, and again with what it
-came to. A record holds neither a URL nor a secret: those are read from the definition when something is sent.
+An attempt is recorded before it is made, so that an interrupted one counts, and again with its outcome. A record
+contains neither a URL nor a secret: those are read from the definition at the time of sending.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Final, cast
 from redis import Redis
 from redis.client import Pipeline
 
-from backend.store.chores import Chore, ask
+from backend.store.chores import Chore, schedule
 from backend.store.clock import at, now, seconds
 from backend.store.errors import UnknownDelivery
 from backend.store.formats import read_stored
@@ -21,15 +21,15 @@ from backend.store.pages import Page, PageRequest, read_page
 from backend.store.transactions import transact
 from schemas.monitor_alarms import MOST_ATTEMPTS, Attempt, DeliveryRecord, DeliveryStatus
 
-#: A monitor knows so many deliveries, for so many seconds since they were created.
+#: Maximum number of deliveries of a monitor, and seconds that they are kept.
 MOST_DELIVERIES: Final = 1000
 LIFE_SECONDS: Final = 30 * 86_400
-#: Of those that are too many, the first ended ones among so many of the oldest go.
+#: If there are too many, the first ended ones among this many of the oldest are removed.
 _LOOKED = 200
 
 
 class Deliveries:
-    """The deliveries of one monitor, of which so many are known at ``most``."""
+    """The deliveries of one monitor, of which at ``most`` so many are kept."""
 
     def __init__(self, redis: Redis, keys: Keyspace, uid: str, *, most: int = MOST_DELIVERIES) -> None:
         self._redis = redis
@@ -39,7 +39,7 @@ class Deliveries:
         self._keys = keys.monitor(uid)
 
     def create(self, record: DeliveryRecord) -> None:
-        """Store a delivery and have it made, both or neither; one that is there already stays as it is."""
+        """Store and schedule a delivery, atomically; an existing one is kept unchanged."""
 
         def write(pipe: Pipeline) -> None:
             there = pipe.hexists(self._keys.deliveries(), record.id)
@@ -47,17 +47,17 @@ class Deliveries:
             if not there:
                 pipe.zadd(self._keys.delivery_times(), {record.id: seconds(record.created_at)})
                 self._write(pipe, record)
-                ask(pipe, self._chore(record.id))
+                schedule(pipe, self._chore(record.id))
 
         transact(self._redis, write, self._keys.deliveries())
         self._trim()
 
     def get(self, delivery_id: str) -> DeliveryRecord:
-        """A delivery as it stands; raises ``UnknownDelivery``."""
+        """The current record of a delivery; raises ``UnknownDelivery``."""
         return _known(self._redis.hget(self._keys.deliveries(), delivery_id))
 
     def page(self, request: PageRequest, *, status: DeliveryStatus | None, hook: str | None) -> Page[DeliveryRecord]:
-        """Deliveries, newest first, of a status and to a hook; raises ``InvalidCursor``."""
+        """Deliveries, newest first, filtered by status and hook; raises ``InvalidCursor``."""
 
         def keep(record: DeliveryRecord) -> bool:
             return status in (None, record.status) and hook in (None, record.hook)
@@ -65,7 +65,7 @@ class Deliveries:
         return read_page(self._redis, self._keys.delivery_times(), request, self._read, keep)
 
     def begin(self, delivery_id: str, most: int) -> DeliveryRecord | None:
-        """Write down that an attempt is made; None where none is to be, for it has ended or was tried ``most`` often.
+        """Record the start of an attempt; None if the delivery has ended or has had ``most`` attempts.
 
         Raises ``UnknownDelivery``.
         """
@@ -73,7 +73,7 @@ class Deliveries:
         def change(record: DeliveryRecord) -> DeliveryRecord | None:
             if record.status != "pending":
                 return None
-            if record.tried >= most:  # the last was interrupted
+            if record.tried >= most:  # the last attempt was interrupted
                 return record.model_copy(update={"status": "dead", "ended_at": at(moment), "next_at": None})
             number = record.attempts[-1].number + 1 if record.attempts else 1
             made = Attempt(number=number, at=at(moment), error="interrupted")
@@ -85,10 +85,10 @@ class Deliveries:
         return changed if changed is not None and changed.status == "pending" else None
 
     def end(self, begun: DeliveryRecord, attempt: Attempt, status: DeliveryStatus, after: float | None) -> float | None:
-        """Write down what an attempt came to: the status that the delivery has now, and when it is tried next.
+        """Record the outcome of an attempt: the new status, and when the delivery is attempted next.
 
-        Gives the seconds until then; None where nothing is to be done, because it has ended, or was begun anew by
-        another meanwhile. Raises ``UnknownDelivery``.
+        Returns the seconds until then; None if there is nothing to do, because the delivery has ended or another
+        attempt has started. Raises ``UnknownDelivery``.
         """
         moment = now().timestamp()
 
@@ -108,12 +108,12 @@ class Deliveries:
         return after if changed.status == "pending" and changed.tried == begun.tried else None
 
     def away(self, hook: str) -> float:
-        """Seconds for which nothing is to be sent to a hook; 0 for none."""
+        """Seconds for which nothing is sent to a hook; 0 for none."""
         until = self._redis.hget(self._keys.hooks_away(), hook)
         return 0.0 if until is None else max(0.0, float(cast(bytes, until)) - now().timestamp())
 
     def keep_away(self, hook: str, seconds_: float) -> None:
-        """Have nothing sent to a hook for so long; 0 for no longer."""
+        """Suspend deliveries to a hook; 0 resumes them."""
         if seconds_ > 0:
             self._redis.hset(self._keys.hooks_away(), hook, repr(now().timestamp() + seconds_))
             self._redis.expire(self._keys.hooks_away(), LIFE_SECONDS)
@@ -121,7 +121,7 @@ class Deliveries:
             self._redis.hdel(self._keys.hooks_away(), hook)
 
     def resend(self, delivery_id: str) -> DeliveryRecord:
-        """Have a delivery made now, with all its attempts before it, whatever became of it; the event stays the same.
+        """Schedule a delivery now, whatever its status, with a new set of attempts and the same event.
 
         Raises ``UnknownDelivery``.
         """
@@ -134,16 +134,16 @@ class Deliveries:
         return cast(DeliveryRecord, self._change(delivery_id, change, begins=True))
 
     def ask_pending(self) -> None:
-        """Have the deliveries made that wait."""
+        """Schedule all pending deliveries."""
         stored = cast(dict[bytes, bytes], self._redis.hgetall(self._keys.deliveries()))
         for record in (read_stored(DeliveryRecord, data) for data in stored.values()):
             if record.status == "pending":
-                ask(self._redis, self._chore(record.id))
+                schedule(self._redis, self._chore(record.id))
 
     def _change(
         self, delivery_id: str, change: Callable[[DeliveryRecord], DeliveryRecord | None], *, begins: bool = False
     ) -> DeliveryRecord | None:
-        """Store what ``change`` makes of a delivery, if anything, and where it ``begins`` anew have it made."""
+        """Apply ``change`` to a delivery and store the result; schedule the delivery if it ``begins`` again."""
 
         def write(pipe: Pipeline) -> DeliveryRecord | None:
             before = _known(pipe.hget(self._keys.deliveries(), delivery_id))
@@ -154,7 +154,7 @@ class Deliveries:
                 if before.status == "pending" != changed.status:
                     pipe.hincrby(Shared.delivery_counts(), changed.status, 1)
                 if begins:
-                    ask(pipe, self._chore(delivery_id))
+                    schedule(pipe, self._chore(delivery_id))
             return changed
 
         return transact(self._redis, write, self._keys.deliveries())
@@ -165,7 +165,7 @@ class Deliveries:
             pipe.expire(key, LIFE_SECONDS)
 
     def _trim(self) -> None:
-        """Forget the deliveries that are too old, and of those that are too many the oldest, ended ones first."""
+        """Remove the deliveries that are too old and, if there are too many, the oldest, ended ones first."""
         times = self._keys.delivery_times()
         old = cast(list[bytes], self._redis.zrangebyscore(times, "-inf", now().timestamp() - LIFE_SECONDS))
         over = int(self._redis.zcard(times)) - len(old) - self._most
@@ -190,5 +190,5 @@ class Deliveries:
 
 def _known(data: object) -> DeliveryRecord:
     if data is None:
-        raise UnknownDelivery("the monitor has no such delivery, or it is forgotten")
+        raise UnknownDelivery("the monitor has no delivery with this id, or it was removed")
     return read_stored(DeliveryRecord, data)

@@ -1,4 +1,4 @@
-"""The ledger of a monitor: an entry for each id, and the transaction in which rows are counted, all or none."""
+"""The ledger of a monitor: an entry for each id, and the transaction that counts rows, all or none."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from backend.store.monitors.scripts import COMMIT, GROUPS
 from calibrant.monitoring.tally import Tally, merged
 from schemas.monitors import MonitorRecord
 
-# --- The additions of a change to lists and counts, as arguments of the script that commits it
+# --- The additions of a change to lists and counts, as arguments of the commit script
 
 Tallies = Mapping[int, tuple[Tally, Tally | None]]
 Counts = Mapping[int, Mapping[str, int]]
@@ -31,7 +31,7 @@ Counts = Mapping[int, Mapping[str, int]]
 
 @dataclass
 class Additions:
-    """Keys and blobs, and the plan that tells which blob is added to which key.
+    """Keys and blobs, and the plan of which blob is added to which key.
 
     A tally that is added to several lists is one blob, counted from 1.
     """
@@ -42,7 +42,7 @@ class Additions:
 
 
 def additions(keys: MonitorKeys, tallies: Tallies, counts: Counts, close: int) -> Additions:
-    """What is added to time buckets, to their spans and, where ``close`` is not 0, to the open row bucket."""
+    """The additions to time buckets, to their spans and, if ``close`` is not 0, to the open row bucket."""
     added = Additions()
     lists: list[tuple[str, int, int]] = []
     rows: list[tuple[str, str, int]] = []
@@ -76,7 +76,7 @@ def _of_kind(added: Additions, kind: TallyKind, own: Mapping[int, Tally]) -> lis
 
 
 def _joined(added: Additions, parts: list[tuple[int, Tally]]) -> int:
-    """The blob of all rows of some tallies, each of which has one."""
+    """The blob of all rows of some tallies, each of which has a blob."""
     if len(parts) > 1:
         added.blobs.append(merged(tally for _, tally in parts).to_bytes())
         return len(added.blobs)
@@ -90,12 +90,12 @@ def _by_span(counts: Counts) -> dict[int, Counter[str]]:
     return found
 
 
-# --- Many byte strings as two arrays, without a Python object each
+# --- Many byte strings as two arrays, without a Python object for each
 
 Ends = npt.NDArray[np.uint32]
 Rows = npt.NDArray[np.void]
 
-#: A number as MessagePack has it, and what begins an array of them: its length follows, four bytes.
+#: A number in MessagePack, and the prefix of an array of numbers, followed by its length in four bytes.
 _NUMBER = np.dtype([("kind", "u1"), ("value", ">u4")])
 _NUMBER_KIND, _ARRAY_KIND = 0xCE, 0xDD
 _HEAD = 5
@@ -103,26 +103,26 @@ _HEAD = 5
 
 @dataclass(frozen=True)
 class Ids:
-    """Byte strings one behind the other: the i-th is ``text[ends[i - 1] : ends[i]]``."""
+    """Concatenated byte strings: the i-th is ``text[ends[i - 1] : ends[i]]``."""
 
     text: bytes
     ends: Ends
 
     @classmethod
     def of(cls, strings: Sequence[bytes]) -> Ids:
-        """Put strings together."""
+        """Concatenate strings."""
         return cls(b"".join(strings), np.cumsum([len(one) for one in strings], dtype=np.uint32))
 
     def __len__(self) -> int:
-        """How many strings there are."""
+        """The number of strings."""
         return len(self.ends)
 
     def strings(self) -> list[bytes]:
-        """The strings one by one."""
+        """The individual strings."""
         return [self.text[start:end] for start, end in pairwise([0, *self.ends.tolist()])]
 
     def taken(self, kept: npt.NDArray[np.bool_]) -> Ids:
-        """The strings where ``kept (n,)`` is true, in their order. O(bytes)."""
+        """The strings for which ``kept (n,)`` is true, in order. O(bytes)."""
         lengths = np.diff(self.ends, prepend=np.uint32(0))
         inside = np.repeat(kept, lengths)
         text = np.frombuffer(self.text, np.uint8)[inside].tobytes()
@@ -135,19 +135,19 @@ class Ids:
         return bytes([_ARRAY_KIND]) + len(self.ends).to_bytes(4, "big") + numbers.tobytes()
 
     def script_ends(self) -> bytes:
-        """``ends`` for a script: the width of all strings where they have one, as digits, else ``packed_ends``."""
+        """``ends`` for a script: the common width of all strings as digits, if there is one, else ``packed_ends``."""
         width, rest = divmod(len(self.text), max(1, len(self.ends)))
         if width and not rest and np.array_equal(self.ends, np.arange(1, len(self.ends) + 1) * width):
             return b"%d" % width
         return self.packed_ends()
 
     def to_bytes(self) -> bytes:
-        """All of it in one string, which ``read_pieces`` reads."""
+        """Serialize to one string, which ``read_pieces`` reads."""
         return self.packed_ends() + self.text
 
 
 def read_pieces(pieces: Iterable[bytes]) -> Ids:
-    """The strings of several ``Ids``, written by ``to_bytes``, one behind the other."""
+    """The concatenated strings of several serialized ``Ids``."""
     texts, ends, at = [], [np.zeros(0, np.uint32)], 0
     for piece in pieces:
         n = int.from_bytes(piece[1:_HEAD], "big")
@@ -159,7 +159,7 @@ def read_pieces(pieces: Iterable[bytes]) -> Ids:
 
 
 def without_padding(rows: npt.NDArray[Any]) -> Ids:
-    """Fixed-size records ``(n,)`` as strings, without the zeros at the end of each; one of zeros alone is empty."""
+    """Fixed-size records ``(n,)`` as strings without trailing zeros; a record of zeros is empty."""
     size = rows.dtype.itemsize
     table = np.ascontiguousarray(rows).view(np.uint8).reshape(len(rows), size)
     filled = table != 0
@@ -169,30 +169,30 @@ def without_padding(rows: npt.NDArray[Any]) -> Ids:
 
 
 def padded(strings: Sequence[bytes | None], size: int) -> Rows:
-    """Strings of at most ``size`` bytes as records ``(n,)`` of that size; None is one of zeros."""
+    """Strings of at most ``size`` bytes as records ``(n,)`` of that size; None becomes zeros."""
     text = b"".join((one or b"").ljust(size, b"\0") for one in strings)
     return np.frombuffer(text, np.dtype((np.void, size)))
 
 
-# --- The entries of all ids, and the transaction in which rows are counted: all or none, exactly once
+# --- The entries of all ids, and the transaction that counts rows: all or none, exactly once
 
-#: Rows of a change at most: Redis serves nobody else while it takes one in.
+#: Maximum rows per change, because Redis serves no other client while it processes a change.
 MOST_ROWS = 5000
-#: The horizon is so many slots long: ids are known for their life, and up to one slot more.
+#: Number of slots of a horizon: ids are kept for the horizon, and up to one slot longer.
 SLOTS = 32
-#: Seconds by which the clocks of processes may differ, and a request take from its beginning to its last row.
+#: Maximum difference in seconds between clocks of processes, including the duration of a request.
 _MARGIN = 60
-#: Seconds for which it is known that a change was made: longer than any connection is tried again.
+#: Seconds for which it is recorded that a change was made, longer than any connection is retried.
 _KNOWN_FOR = 300
-#: Ids that are read at once.
+#: Number of ids read at once.
 _AT_ONCE = 1000
 
 
 @dataclass(frozen=True)
 class Pieces:
-    """The oldest ids that arrived in a slot: of its first ``number`` pieces, when ``taken`` had been forgotten.
+    """The oldest ids of a slot: its first ``number`` chunks, when ``taken`` had been deleted.
 
-    The slot was over at ``end``, in seconds since 1970.
+    The slot ended at ``end``, in seconds since 1970.
     """
 
     slot: int
@@ -204,7 +204,7 @@ class Pieces:
 
 @dataclass(frozen=True)
 class Once:
-    """The name of a change that is made once, and for how many seconds that is known."""
+    """The name of a change that is made only once, and for how many seconds that is recorded."""
 
     name: str
     seconds: int
@@ -212,14 +212,13 @@ class Once:
 
 @dataclass(frozen=True)
 class Change:
-    """What some rows, at most ``MOST_ROWS``, change.
+    """The changes of up to ``MOST_ROWS`` rows.
 
-    ``ids`` is None for rows without ids. ``expected (n,)`` are the entries as they were read, zeros where there was
-    none; None where there was none at all. ``entries (n,)`` are what they become, zeros for none; None deletes all.
-    Either may be records of any size: zeros at their ends are not stored. A change that ``forgets`` pieces remembers
-    those of its ids that keep an entry as if they had arrived now. ``tallies`` are what is added to each time
-    bucket, measured and raw, ``counts`` and ``totals`` too. What was done ``once`` is not done again; None: however
-    often this one call is sent to the store.
+    ``ids`` is None for rows without ids. ``expected (n,)`` are the entries as read, zeros for missing ones; None if all
+    were missing. ``entries (n,)`` are the new entries, zeros for none; None deletes all. Both may be records of any
+    size, because trailing zeros are not stored. If a change ``forgets`` chunks, those of its ids that keep an entry are
+    stored as if they had arrived now. ``tallies`` are added to each time bucket, measured and raw, as are ``counts``
+    and ``totals``. A change with ``once`` is not repeated; with None only retries of this call are recognized.
     """
 
     ids: Ids | None
@@ -235,10 +234,10 @@ class Change:
 
 @dataclass(frozen=True)
 class Conflict:
-    """Why nothing was written: the rows ``indices (m,)`` whose ``entries`` were not as expected.
+    """The reason why nothing was written: rows ``indices (m,)`` with unexpected ``entries``.
 
-    One whose entry is as expected repeats the id of an earlier row. With m = 0 the pieces to be forgotten no longer
-    were the oldest.
+    A row with the expected entry repeats the id of an earlier row. With m = 0 the chunks to be deleted were no
+    longer the oldest.
     """
 
     indices: npt.NDArray[np.int64]
@@ -255,12 +254,12 @@ class Ledger:
         self._record = record
         self._commit = redis.register_script(COMMIT)
         self._slot_seconds = max(1.0, record.horizon / SLOTS)
-        # The row of an id that is forgotten lies before the horizon, whatever time within the skew it named.
+        # The row of an expired id lies before the horizon, for any time within the skew.
         self._life = record.horizon + record.skew + _MARGIN
         self.buckets = Buckets(redis, keys, record)
 
     def entries(self, ids: Ids) -> list[bytes | None]:
-        """The entry of each id; None for one that is not known."""
+        """The entry of each id; None for an unknown one."""
         names = ids.strings()
         with self._redis.pipeline(transaction=False) as pipe:
             for start in range(0, len(names), _AT_ONCE):
@@ -268,18 +267,18 @@ class Ledger:
             return [entry for answer in pipe.execute() for entry in answer]
 
     def known(self) -> int:
-        """How many ids are known."""
+        """The number of stored ids."""
         return int(self._redis.hlen(self._keys.ids()))
 
     def totals(self) -> dict[str, int]:
-        """The counts since the monitor began."""
+        """The counts since the monitor was created."""
         found = cast(dict[bytes, bytes], self._redis.hgetall(self._keys.totals()))
         return {name.decode(): int(count) for name, count in found.items()}
 
     def commit(self, change: Change) -> Conflict | None:
-        """Write all of a change, or nothing and return what is not as expected.
+        """Write a change completely, or write nothing and return the conflict.
 
-        Raises ``MonitorFull`` where more ids would be known than may be, and ``UnknownMonitor``.
+        Raises ``MonitorFull`` if there would be too many ids, and ``UnknownMonitor``.
         """
         keys, args = self._plan(change)
         outcome, *details = cast(list[Any], self._commit(keys, args))
@@ -290,18 +289,18 @@ class Ledger:
             case b"conflict":
                 return Conflict(np.array(details[0], dtype=np.int64), [entry or None for entry in details[1]])
             case b"full":
-                raise MonitorFull(f"this monitor may know {self._record.max_ids} ids at once")
+                raise MonitorFull(f"this monitor may store at most {self._record.max_ids} ids at a time")
             case _:
-                raise UnknownMonitor("there is no such monitor")
+                raise UnknownMonitor("there is no monitor with this name")
 
     def due_slots(self, now: float) -> list[int]:
-        """The slots that hold ids whose life is over, oldest first."""
+        """The slots with expired ids, oldest first."""
         last = int((now - self._life) // self._slot_seconds) - 1
         found = cast(list[bytes], self._redis.zrangebyscore(self._keys.slots(), "-inf", last))
         return [int(slot) for slot in found]
 
     def oldest(self, slot: int) -> Pieces | None:
-        """The oldest pieces of a slot, to be forgotten by a change of exactly their ids; None where none is left."""
+        """The oldest chunks of a slot, to be deleted by a change of exactly their ids; None if none is left."""
         with self._redis.pipeline() as pipe:
             pipe.lrange(self._keys.slot(slot), 0, _AT_ONCE - 1)
             pipe.hget(self._keys.state(), "taken")
@@ -335,7 +334,7 @@ class Ledger:
 
 
 def _strings(change: Change) -> tuple[list[bytes], bytes, int]:
-    """The six strings of ids, entries expected and to come; the ids to be remembered, in a piece; how many are new."""
+    """The six strings of ids, expected and new entries; the ids to store, in one chunk; the number of new ids."""
     if change.ids is None:
         return [b""] * 6, b"", 0
     before, after = (None if rows is None else without_padding(rows) for rows in (change.expected, change.entries))
@@ -357,11 +356,11 @@ def _filled(strings: Ids | None) -> npt.NDArray[np.bool_]:
     return ~_empty(strings)
 
 
-# --- The groups of a monitor by name: numbered in order of arrival, and bounded
+# --- The groups of a monitor: numbered in order of arrival, up to a limit
 
-#: The index of rows without a group, of those in groups beyond the bound, and of the first that has a name.
+#: The index of rows without a group, of rows in groups beyond the limit, and of the first named group.
 NO_GROUP, OTHER_GROUP, FIRST_GROUP = 0, 1, 2
-#: The name of the groups beyond the bound.
+#: The name of the groups beyond the limit.
 OTHER = "(other)"
 
 
@@ -375,7 +374,7 @@ class Groups:
         self._record = record
 
     def indices(self, names: Sequence[str]) -> list[int]:
-        """The index of each name, of a new one the next; ``OTHER_GROUP`` for those beyond the monitor's bound.
+        """The index of each name; new names get the next one, or ``OTHER_GROUP`` beyond the monitor's limit.
 
         Raises ``UnknownMonitor``.
         """
@@ -389,6 +388,6 @@ class Groups:
         return cast(list[int], found)
 
     def all(self) -> dict[str, int]:
-        """Every name that has an index, in the order of these."""
+        """Every name with an index, in the order of the indices."""
         found = cast(dict[bytes, bytes], self._redis.hgetall(self._groups))
         return dict(sorted(((name.decode(), int(index)) for name, index in found.items()), key=lambda item: item[1]))

@@ -1,4 +1,4 @@
-"""The reference of a monitor: the tally that windows are compared with, of a batch or of expired buckets."""
+"""The stored reference of a monitor: the tally of a batch or of expired buckets."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from backend.store.monitors.definitions import while_alive
 from calibrant.monitoring.tally import Tally, from_bytes, merged
 from schemas.monitors import MonitorRecord, StoredMonitor
 
-#: Among the numbers of a monitor: the first time bucket that is not in the tally of a span of time.
+#: A number in the state of a monitor: the first time bucket that is not in the tally of a span.
 _FOLLOWING = "reference"
 
 
 class Reference(NamedTuple):
-    """What is kept with a monitor, if anything; of a span of time the buckets before ``following``."""
+    """The stored tally of the reference, if any; for a span it covers the buckets before ``following``."""
 
     tally: Tally | None
     following: int | None = None
 
 
 def put_reference(redis: Redis, keys: Keyspace, uid: str, tally: Tally | None) -> None:
-    """Keep a tally with a monitor in the place of any other, or none; raises ``UnknownMonitor``."""
+    """Replace the stored tally of a monitor, or delete it; raises ``UnknownMonitor``."""
     key, state = keys.monitor(uid).reference(), keys.monitor(uid).state()
 
     def write(pipe: Pipeline) -> None:
@@ -40,7 +40,7 @@ def put_reference(redis: Redis, keys: Keyspace, uid: str, tally: Tally | None) -
 
 
 def read_reference(redis: Redis, keys: Keyspace, uid: str) -> Reference:
-    """What is kept with a monitor."""
+    """The stored tally of a monitor's reference."""
     own = keys.monitor(uid)
     with redis.pipeline() as pipe:
         pipe.get(own.reference())
@@ -52,9 +52,9 @@ def read_reference(redis: Redis, keys: Keyspace, uid: str) -> Reference:
 def add_to_reference(
     redis: Redis, keys: Keyspace, record: MonitorRecord, before: Reference, tally: Tally, following: int
 ) -> None:
-    """Add the rows of the next buckets of a span to what was kept ``before``; raises ``UnknownMonitor``.
+    """Add the rows of the next buckets of a span to the tally stored ``before``; raises ``UnknownMonitor``.
 
-    Nothing is done where another has added them, or where the monitor is compared with something else by now.
+    Does nothing if another process has added them, or if the reference has changed.
     """
     key, state = keys.monitor(record.uid).reference(), keys.monitor(record.uid).state()
     known = [] if before.tally is None else [before.tally]
@@ -68,5 +68,5 @@ def add_to_reference(
             pipe.set(key, merged([*known, tally]).to_bytes())
             pipe.hset(state, _FOLLOWING, str(following))
 
-    # The number is written with the tally alone, so that watching this is enough.
+    # The number is written only together with the tally, so watching the tally is sufficient.
     while_alive(redis, keys, record.uid, write, key, keys.monitor_definitions())

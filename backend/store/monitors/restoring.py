@@ -1,4 +1,4 @@
-"""A monitor of a backup, written part by part; its definition, written last, makes it visible."""
+"""Restoring a monitor from a backup part by part; its definition, written last, makes it visible."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from redis import Redis
 from redis.client import Pipeline
 
-from backend.store.chores import Chore, ask
+from backend.store.chores import Chore, schedule
 from backend.store.errors import MonitorExists
 from backend.store.keyspace import Keyspace
 from backend.store.monitors.definitions import Definitions, delete_keys
@@ -18,13 +18,13 @@ from backend.store.monitors.ledger import read_pieces
 from schemas.backup import MonitorIdsLine, MonitorPartLine
 from schemas.monitors import MonitorRecord
 
-#: Generations of a restored monitor are later by a random number of so many bits. Scripts return them as doubles: a
-#: monitor may be restored 2**13 times.
+#: Generations of a restored monitor are increased by a random number of this many bits. Scripts return them as doubles,
+#: so a monitor can be restored 2**13 times.
 _GENERATION_BITS = 40
 
 
 class Arriving:
-    """A monitor that is being restored."""
+    """A monitor being restored."""
 
     def __init__(self, redis: Redis, keys: Keyspace, uid: str) -> None:
         self._redis = redis
@@ -32,13 +32,13 @@ class Arriving:
         self._keys = keys.monitor(uid)
         self._uid = uid
         self._known = bool(redis.hexists(keys.monitor_names(), uid))
-        # A process may still hold lists of the same monitor that was there before, which are others.
+        # A process may still cache lists of an earlier monitor with the same uid, which differ.
         self._later = secrets.randbits(_GENERATION_BITS)
-        if not self._known:  # what a restore left that was interrupted
+        if not self._known:  # remains of an interrupted restore
             delete_keys(redis, keys, uid)
 
     def part(self, line: MonitorPartLine) -> bool:
-        """Add to a key what a line tells of it."""
+        """Add the values in a line to a key."""
         if self._known:
             return False
         key, items = self._keys.named(line.name), [base64.b64decode(item) for item in line.items]
@@ -56,7 +56,7 @@ class Arriving:
         return True
 
     def ids(self, line: MonitorIdsLine) -> bool:
-        """Add ids of a slot, with their entries."""
+        """Add ids of a slot with their entries."""
         if self._known:
             return False
         piece = base64.b64decode(line.ids)
@@ -71,7 +71,7 @@ class Arriving:
         return True
 
     def end(self, record: MonitorRecord) -> bool:
-        """Store the definition, and have done what waits to be; False where the name is another monitor's."""
+        """Store the definition and schedule pending work; returns False if the name belongs to another monitor."""
         if self._known:
             return False
         try:
@@ -79,7 +79,7 @@ class Arriving:
         except MonitorExists:
             delete_keys(self._redis, self._of_tenant, self._uid)
             return False
-        ask(self._redis, Chore("look", self._of_tenant.tenant, self._uid))
+        schedule(self._redis, Chore("look", self._of_tenant.tenant, self._uid))
         Deliveries(self._redis, self._of_tenant, self._uid).ask_pending()
         return True
 

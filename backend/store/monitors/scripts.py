@@ -1,18 +1,17 @@
-"""The Lua scripts of monitors, each one atomic step."""
+"""The Lua scripts of monitors; each is one atomic step."""
 
 from __future__ import annotations
 
-# KEYS: names of uids, ids, slots, the slot of the ids that are new, the slot that ids are forgotten of, state, totals,
-#       buckets, generations, loose, row buckets, changes made lately; then the lists that are added to, and the hashes
-#       of counts.
-# ARGV: uid, plan; text and ends of the ids, of the entries that are expected and of those to come, each empty for none,
-#       the ends as a MessagePack array, or the width of all; the ids to be remembered in one piece; then the tallies.
-# plan: once ({name of the change, seconds for which it is known}), max_ids, slot, fresh (ids that are new),
-#       forgets ({pieces, taken, slot}), lists ({series, number, tally}...), buckets (the time buckets among them),
+# KEYS: names of uids, ids, slots, the slot of new ids, the slot of ids to delete, state, totals, buckets, generations,
+#       loose, row buckets, recent changes; then the lists to append to, and the hashes of counts.
+# ARGV: uid, plan; text and ends of the ids, of the expected entries and of the new ones, each empty for none, with the
+#       ends as a MessagePack array or a common width; the ids to store in one chunk; then the tallies.
+# plan: once ({name of the change, seconds for which it is recorded}), max_ids, slot, fresh (new ids),
+#       forgets ({chunks, taken, slot}), lists ({series, number, tally}...), buckets (the time buckets among them),
 #       counts ({field, count}...), totals ({field, count}), rows ({n, close, {series, stem, tally}...}),
 #       long ({length, step} at which a list is reported).
-# Answers {"done", the lists that are long, the row bucket that is now open if one was closed},
-# {"conflict", places, their entries}, {"full"} or {"gone"}.
+# Returns {"done", the long lists, the row bucket that is now open if one was closed},
+# {"conflict", indices, their entries}, {"full"} or {"gone"}.
 COMMIT = """
 local plan = cjson.decode(ARGV[2])
 if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 0 then return {'gone'} end
@@ -134,7 +133,7 @@ end
 return {'done', long, closed}
 """
 
-# KEYS: list, generations, loose, state. ARGV: series:bucket, generation, how many tallies are replaced, by what.
+# KEYS: list, generations, loose, state. ARGV: series:bucket, generation, number of replaced tallies, replacement.
 COMPACT = """
 if redis.call('HGET', KEYS[2], ARGV[1]) ~= ARGV[2] then return 0 end
 redis.call('LTRIM', KEYS[1], ARGV[3], -1)
@@ -144,8 +143,8 @@ if length == 1 then redis.call('SREM', KEYS[3], ARGV[1]) end
 return 1
 """
 
-# KEYS: names of uids, groups. ARGV: uid, how many groups at most, the first index, then names.
-# Answers the index of each, the one before the first for those beyond.
+# KEYS: names of uids, groups. ARGV: uid, maximum number of groups, the first index, then names.
+# Returns the index of each; the one before the first for groups beyond the maximum.
 GROUPS = """
 if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 0 then return false end
 local most, first, found = tonumber(ARGV[2]), tonumber(ARGV[3]), {}
@@ -164,8 +163,8 @@ end
 return found
 """
 
-# KEYS: generations. ARGV: series, stem of its lists, stem of the counts or nothing, then buckets.
-# Answers five doubles a bucket: generation and length of its list, predictions, joined, expired.
+# KEYS: generations. ARGV: series, prefix of its lists, prefix of the counts or empty, then buckets.
+# Returns five doubles per bucket: generation and length of its list, predictions, joined, expired.
 VERSIONS = """
 local found = {}
 for i = 4, #ARGV do
@@ -178,16 +177,16 @@ end
 return table.concat(found)
 """
 
-# KEYS: state. ARGV: the first time bucket that is kept.
+# KEYS: state. ARGV: the first time bucket to keep.
 DROP = """
 if tonumber(redis.call('HGET', KEYS[1], 'dropped') or 0) < tonumber(ARGV[1]) then
     redis.call('HSET', KEYS[1], 'dropped', ARGV[1])
 end
 """
 
-# KEYS: buckets, state. ARGV: the first and the last time bucket, buckets of a span.
-# Answers the spans that lie between them with all their buckets, and the other buckets there, as doubles. The list of a
-# span still has the rows of those of its buckets that were dropped.
+# KEYS: buckets, state. ARGV: the first and the last time bucket, buckets of a span. Returns the spans completely
+# between them, and the other existing buckets, as doubles. The list of a span still contains the rows of its deleted
+# buckets.
 COVER = """
 local first, last, of, floor = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), math.floor
 local found = redis.call('ZRANGEBYSCORE', KEYS[1], floor(first / of) * of, (floor(last / of) + 1) * of - 1)

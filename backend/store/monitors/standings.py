@@ -1,4 +1,4 @@
-"""The standing of a monitor between looks: its rules, what is to be done, its journal and its latest values."""
+"""The standing of a monitor between checks: its rules, pending actions, journal and latest values."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import orjson
 from redis import Redis
 from redis.client import Pipeline
 
-from backend.store.chores import Chore, ask
+from backend.store.chores import Chore, schedule
 from backend.store.formats import read_stored
 from backend.store.keyspace import Keyspace, Shared, job_field, read_job_field
 from backend.store.monitors.definitions import unknown_monitor, while_alive
@@ -24,10 +24,10 @@ from schemas.monitors import MonitorRecord, StoredMonitor
 
 Json = dict[str, Any]
 
-#: Entries that are kept.
+#: Number of entries kept.
 MOST = 1000
 
-# KEYS: journal, state. ARGV: the field of the last serial number, how many are kept, then documents, oldest first.
+# KEYS: journal, state. ARGV: the field of the last serial number, the number to keep, then documents, oldest first.
 _APPEND = """
 for i = 3, #ARGV do
     local serial = redis.call('HINCRBY', KEYS[2], ARGV[1], 1)
@@ -38,7 +38,7 @@ redis.call('ZREMRANGEBYRANK', KEYS[1], 0, -1 - ARGV[2])
 
 
 class Journal:
-    """One list, at ``key``; its serial numbers are counted in the hash ``state``."""
+    """One list, at ``key``; the hash ``state`` counts its serial numbers."""
 
     def __init__(self, redis: Redis, key: str, state: str) -> None:
         self._redis = redis
@@ -46,7 +46,7 @@ class Journal:
         self._state = state
 
     def append(self, pipe: Pipeline, entries: Iterable[Json]) -> None:
-        """Queue: entries are added, the oldest of them first."""
+        """Queue the commands that add entries, oldest first."""
         documents = [orjson.dumps(entry) for entry in entries]
         if documents:
             named = self._key.rpartition(":")[2]
@@ -66,12 +66,12 @@ class Journal:
         return Page(tuple(orjson.loads(document) for *_, document in read), following)
 
 
-# --- The state of a monitor between looks: its rules, pending actions and events; changed in one transaction
+# --- The state of a monitor between checks: its rules, pending actions and events, changed in one transaction
 
 
 @dataclass(frozen=True)
 class Change:
-    """A change of a standing, with the events and audit entries of it; ``started_at`` if the monitor's changes."""
+    """A change of a standing with its events and audit entries; ``started_at`` if that of the monitor changes."""
 
     standing: Standing
     events: Sequence[MonitorEvent] = ()
@@ -81,7 +81,7 @@ class Change:
 
 
 class Standings:
-    """The standing of one monitor, its events and its audit."""
+    """The standing of one monitor, its events and its audit log."""
 
     def __init__(self, redis: Redis, keys: Keyspace, record: MonitorRecord) -> None:
         self._redis = redis
@@ -92,13 +92,13 @@ class Standings:
         self._audit = Journal(redis, self._keys.audit(), self._keys.state())
 
     def read(self) -> Standing:
-        """The standing as it is now."""
+        """The current standing."""
         return _read(self._redis.get(self._keys.standing()))
 
     def change(self, change: Callable[[MonitorRecord, Standing], Change | None]) -> Change | None:
-        """Write what ``change`` makes of the monitor and its standing as they are now, and chores with it; or nothing.
+        """Apply ``change`` to the current monitor and standing; write the result with its tasks, or nothing for None.
 
-        It is called again where another was faster. Raises ``UnknownMonitor``, and what ``change`` does.
+        It is called again after a conflicting write. Raises ``UnknownMonitor``, and the errors of ``change``.
         """
         definitions = self._of_tenant.monitor_definitions()
 
@@ -121,16 +121,16 @@ class Standings:
         return [MonitorEvent.model_validate_json(data) for data in found]
 
     def mark_queued(self, event: MonitorEvent) -> None:
-        """Note that the deliveries of an event are queued."""
+        """Record that the deliveries of an event are queued."""
         self._redis.lrem(self._keys.unqueued_events(), 1, event.model_dump_json())
 
     def events(self, request: PageRequest) -> Page[MonitorEvent]:
-        """What happened, newest first; raises ``InvalidCursor``."""
+        """The events, newest first; raises ``InvalidCursor``."""
         page = self._events.page(request)
         return Page(tuple(map(MonitorEvent.model_validate, page.items)), page.next)
 
     def audit(self, request: PageRequest) -> Page[AuditEntry]:
-        """The audit, newest first; raises ``InvalidCursor``."""
+        """The audit log, newest first; raises ``InvalidCursor``."""
         page = self._audit.page(request)
         return Page(tuple(map(AuditEntry.model_validate, page.items)), page.next)
 
@@ -144,21 +144,21 @@ class Standings:
             moved = record.model_copy(update={"started_at": made.started_at})
             pipe.hset(self._of_tenant.monitor_definitions(), record.name, StoredMonitor.of(moved).model_dump_json())
         for chore in made.chores:
-            ask(pipe, chore)
+            schedule(pipe, chore)
 
 
 def _read(data: object) -> Standing:
     return Standing() if data is None else read_stored(Standing, data)
 
 
-# --- The latest values of all monitors, in one place for metrics
+# --- The latest values of all monitors, in one place for the metrics
 
-#: Monitors whose values are reported at most.
+#: Maximum number of monitors with values.
 MOST_MONITORS = 1000
 
 
 def put_latest(redis: Redis, keys: Keyspace, uid: str, values: Json) -> None:
-    """Store the values that are reported of a monitor until the next ones come; raises ``UnknownMonitor``."""
+    """Store the latest values of a monitor; raises ``UnknownMonitor``."""
 
     def write(pipe: Pipeline) -> None:
         pipe.multi()
@@ -168,6 +168,6 @@ def put_latest(redis: Redis, keys: Keyspace, uid: str, values: Json) -> None:
 
 
 def read_latest(redis: Redis, most: int = MOST_MONITORS) -> dict[tuple[str, str], Json]:
-    """The latest values by tenant and uid, of at most so many monitors of all tenants."""
+    """The latest values by tenant and uid, of up to ``most`` monitors of all tenants."""
     found = islice(redis.hscan_iter(Shared.latest_of_monitors(), count=most), most)
     return {read_job_field(field): orjson.loads(values) for field, values in found}

@@ -1,4 +1,4 @@
-"""Aliases: each names one version of a map and is moved atomically, with a revision."""
+"""Aliases: each points at one version of a map and is moved atomically, with a revision."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from backend.store.registry.maps import facet, is_name, next_version, read_map, 
 from backend.store.transactions import transact
 from schemas.aliases import AliasRecord, StoredAlias
 
-# --- Aliases: each names one version and is moved atomically, with a revision
+# --- Aliases: each points at one version and is moved atomically, with a revision
 
-#: Given the alias as it stands, or None; what it raises ends a change.
+#: Receives the current alias or None; raises an error to prevent a change.
 Check = Callable[[AliasRecord | None], None]
 
 
@@ -31,7 +31,7 @@ class AliasStore:
         self._keys = keys
 
     def all(self, name: str) -> list[AliasRecord]:
-        """The aliases of a name, in their order; raises ``UnknownMap`` for a name without versions."""
+        """The aliases of a name, sorted; raises ``UnknownMap`` for a name without versions."""
         if not is_name(name):
             raise unknown_map()
         with self._redis.pipeline() as pipe:
@@ -43,16 +43,16 @@ class AliasStore:
         return sorted(map(_read, found.values()), key=lambda record: record.alias)
 
     def get(self, name: str, alias: str) -> AliasRecord:
-        """Where an alias points; raises ``UnknownAlias``."""
+        """An alias; raises ``UnknownAlias``."""
         found = is_name(name) and is_name(alias) and self._redis.hget(self._keys.aliases(name), alias)
         if not found:
             raise _unknown()
         return _read(found)
 
     def point(self, name: str, alias: str, version: int, *, who: str | None, check: Check) -> AliasRecord:
-        """Point an alias at a version of its name; one that points there already stays as it is.
+        """Point an alias at a version of its name; an alias that already points there is kept unchanged.
 
-        Raises ``UnknownMap`` where there is no such version, and what ``check`` raises.
+        Raises ``UnknownMap`` if there is no such version, and the errors of ``check``.
         """
         keys = self._keys
         if not is_name(name):
@@ -72,11 +72,11 @@ class AliasStore:
                 announce(pipe, Change("map", keys.tenant, name=name))
             return after
 
-        # Whoever deletes a version touches the hash of versions, and looks at the aliases.
+        # Deleting a version changes the hash of versions, and checks the aliases.
         return transact(self._redis, write, keys.versions(name), keys.aliases(name))
 
     def restore(self, record: AliasRecord) -> bool:
-        """Store an alias as it was; False where it points somewhere already, or not at its map under that version."""
+        """Restore an alias from a backup; returns False if it exists, or its map does not have that version."""
         keys, name = self._keys, record.name
 
         def write(pipe: Pipeline) -> bool:
@@ -94,7 +94,7 @@ class AliasStore:
         return transact(self._redis, write, keys.versions(name), keys.aliases(name))
 
     def delete(self, name: str, alias: str, *, check: Check) -> None:
-        """Forget an alias; raises ``UnknownAlias``, and what ``check`` raises."""
+        """Delete an alias; raises ``UnknownAlias``, and the errors of ``check``."""
         keys = self._keys
         if not (is_name(name) and is_name(alias)):
             raise _unknown()
@@ -113,7 +113,7 @@ class AliasStore:
 
 
 def write_alias(pipe: Pipeline, keys: Keyspace, before: AliasRecord | None, after: AliasRecord, created: float) -> None:
-    """Queue the writes of an alias that points elsewhere now; ``created`` is when its map was, seconds since 1970."""
+    """Queue the writes of a moved alias; ``created`` is when its map was created, in seconds since 1970."""
     index = keys.index(facet("alias", after.alias))
     pipe.hset(keys.aliases(after.name), after.alias, StoredAlias.of(after).model_dump_json())
     if before is not None:
@@ -122,7 +122,7 @@ def write_alias(pipe: Pipeline, keys: Keyspace, before: AliasRecord | None, afte
 
 
 def moved(before: AliasRecord | None, name: str, alias: str, version: int, map_id: str, who: str | None) -> AliasRecord:
-    """An alias that points at a version; the one before where it does so already."""
+    """An alias that points at a version; the previous record if it already does."""
     if before is not None and before.version == version:
         return before
     revision = 1 if before is None else before.revision + 1
@@ -136,24 +136,24 @@ def _read(data: object) -> AliasRecord:
 
 
 def read_if_any(data: object) -> AliasRecord | None:
-    """The alias of what is stored under its name, if anything is."""
+    """Parse a stored alias, if there is one."""
     return None if data is None else _read(data)
 
 
 def _unknown() -> UnknownAlias:
-    return UnknownAlias("there is no such alias")
+    return UnknownAlias("there is no alias with this name")
 
 
-# --- Promotion: an unnamed map becomes the next version of a name and an alias points at it, in one transaction
+# --- Promotion: an unnamed map becomes the next version of a name and an alias moves to it, in one transaction
 
 
 def promote(
     redis: Redis, keys: Keyspace, map_id: str, name: str, alias: str, *, who: str | None, check: Check
 ) -> AliasRecord:
-    """Make a map the next version of a name, and point an alias at it; one that points there already stays.
+    """Make a map the next version of a name, and point an alias at it; no change if the alias already points there.
 
-    Until then nobody is answered by the map who asks for the name. Raises ``UnknownMap`` where the map is gone or of
-    another name, and what ``check`` raises of the alias as it stands.
+    Until then the map is not used for the name. Raises ``UnknownMap`` if the map does not exist or has another name,
+    and the errors of ``check`` for the current alias.
     """
 
     def write(pipe: Pipeline) -> AliasRecord:
@@ -172,10 +172,10 @@ def promote(
             pipe.hset(keys.versions(name), str(version), map_id)
         if after is not before:
             write_alias(pipe, keys, before, after, seconds(draft.created_at))
-        # Processes hold the map by its id too, as one without a version.
+        # Processes also cache the map by its id, without a version.
         announce(pipe, Change("map", keys.tenant, name=name, id=map_id))
         return after
 
-    # Whoever gives or deletes a version touches the hash of versions, or of the newest ones.
+    # Assigning or deleting a version changes the hash of versions or that of the newest versions.
     watched = (keys.map(map_id), keys.newest_versions(), keys.versions(name), keys.aliases(name))
     return transact(redis, write, *watched)

@@ -1,4 +1,4 @@
-"""The list of maps: newest first, filtered, page by page."""
+"""The list of maps: newest first, filtered, in pages."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from backend.store.registry.maps import FACETS, add_missing, facet
 from schemas.aliases import StoredAlias
 from schemas.listing import ListedMap, MapPage, MapQuery
 
-#: Summaries that are read at once where there are several filters.
+#: Number of summaries read at once if there are several filters.
 _CHUNK = 500
-#: Summaries that one page looks through. A page may therefore be shorter than requested although others follow.
+#: Maximum number of summaries examined per page, so a page may be shorter than requested although more follow.
 MAX_SCANNED = 1_000
 
 
 class Listing:
     """The list of one tenant's maps.
 
-    A page begins behind a position, not at a number: maps that come or go meanwhile make none appear twice, and none of
-    those that stay be missed.
+    A page starts after a position, not at an offset, so that no map is repeated or skipped if maps are added or
+    removed.
     """
 
     def __init__(self, redis: Redis, keys: Keyspace) -> None:
@@ -33,10 +33,10 @@ class Listing:
         self._keys = keys
 
     def page(self, query: MapQuery) -> MapPage:
-        """The maps behind the query's cursor that pass its filters; raises ``InvalidCursor``.
+        """The maps after the query's cursor that match its filters; raises ``InvalidCursor``.
 
-        One filter costs O(log maps + limit). Of several the rarest is followed, and at most ``MAX_SCANNED`` of its maps
-        are looked at.
+        One filter costs O(log maps + limit). With several filters the index with the fewest maps is used, and at most
+        ``MAX_SCANNED`` of its maps are examined.
         """
         position = read_cursor(query.cursor)
         indexes = _indexes(query)
@@ -45,7 +45,7 @@ class Listing:
         found: list[bytes] = []
         for scanned, (place, summary) in enumerate(self._from(key, position, size)):
             if len(found) == query.limit or scanned == MAX_SCANNED:
-                # There is at least this one more.
+                # There is at least one more.
                 return MapPage(items=self._with_aliases(found), next=write_cursor(cast(Place, position)))
             position = place
             if summary is not None and _passes(orjson.loads(summary), query):
@@ -53,7 +53,7 @@ class Listing:
         return MapPage(items=self._with_aliases(found))
 
     def _shortest(self, indexes: list[str]) -> str:
-        """The key of the shortest list that holds every map that passes."""
+        """The key of the shortest index that contains every matching map."""
         keys = [self._keys.maps(), *(self._keys.index(index) for index in indexes)]
         with self._redis.pipeline() as pipe:
             pipe.hlen(self._keys.summaries())
@@ -62,13 +62,13 @@ class Listing:
             summaries, *lengths = pipe.execute()
         if summaries < lengths[0]:
             add_missing(self._redis, self._keys)
-        # A summary does not tell of aliases: their index, the first, has to be followed.
+        # A summary does not contain aliases, so their index, the first one, must be used.
         if indexes and indexes[0].startswith("alias:"):
             return keys[1]
         return min(zip(lengths, keys, strict=True))[1]
 
     def _from(self, key: str, position: Place | None, size: int) -> Iterator[tuple[Place, bytes | None]]:
-        """Places of a list behind ``position`` with their summaries, newest first; None for a map now deleted."""
+        """Positions of an index after ``position`` with their summaries, newest first; None for deleted maps."""
         while places := self._behind(key, position, size):
             ids = [place.member.decode() for place in places]
             summaries = cast(list[bytes | None], self._redis.hmget(self._keys.summaries(), ids))
@@ -76,7 +76,7 @@ class Listing:
             position = places[-1]
 
     def _behind(self, key: str, position: Place | None, size: int) -> list[Place]:
-        """The next ``size`` positions of a list, or some more where several have one moment."""
+        """The next ``size`` positions of an index, or some more if several have the same time."""
         highest = "+inf" if position is None else f"({position.score!r}"
         with self._redis.pipeline() as pipe:
             if position is not None:

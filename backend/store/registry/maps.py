@@ -1,4 +1,4 @@
-"""Maps: durable, by id, and by name and version."""
+"""Maps: stored permanently, by id, and by name and version."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ class Reference(NamedTuple):
 
     @property
     def exact(self) -> bool:
-        """Whether it means the same map for ever: an id, or a version."""
+        """Whether it always refers to the same map: an id, or a version."""
         return self.map_id is not None or self.version is not None
 
 
 def read_reference(ref: str) -> Reference | None:
-    """Read ``map_ID``, ``name``, ``name:version`` or ``name@alias``; None for what can be no map's."""
+    """Parse ``map_ID``, ``name``, ``name:version`` or ``name@alias``; None for invalid text."""
     if ref.startswith(ID_PREFIX):
         return Reference(map_id=ref) if _ID.match(ref) else None
     named = _NAMED.match(ref)
@@ -50,30 +50,30 @@ def read_reference(ref: str) -> Reference | None:
 
 
 def is_name(text: str) -> bool:
-    """Whether it can be the name of a map, or an alias."""
+    """Whether a text is a valid name of a map or alias."""
     return re.fullmatch(_WORD, text) is not None and not text.startswith(ID_PREFIX)
 
 
-# --- Summaries of maps, and the indexes by which lists are filtered
+# --- Summaries of maps, and the indexes for filters
 
-#: Fields of a summary that lists are filtered by, each with an index for every value.
+#: Fields of a summary for filters; there is an index for every value.
 FACETS = ("name", "method", "reduction", "scale", "created_by", "n_classes")
 
 
 def facet(name: str, value: object) -> str:
-    """The index of the maps with this value; a tag's value is its name, or ``name=value``."""
+    """The index of the maps with this value; the value of a tag is its name, or ``name=value``."""
     return f"{name}:{value}"
 
 
 def facets(summary: MapSummary) -> set[str]:
-    """The indexes in which a map stands."""
+    """The indexes that contain a map."""
     own = {facet(name, value) for name in FACETS if (value := getattr(summary, name)) is not None}
     tags = {facet("tag", word) for tag, value in summary.tags.items() for word in (tag, f"{tag}={value}")}
     return own | tags
 
 
 def write_summary(pipe: Pipeline, keys: Keyspace, record: MapRecord, before: MapRecord | None = None) -> None:
-    """Queue the writes of a map's summary, and of its places in the indexes; ``before`` is what it was."""
+    """Queue the writes of a map's summary and index entries; ``before`` is the previous record."""
     summary = record.summary()
     pipe.hset(keys.summaries(), record.id, summary.model_dump_json())
     kept, left = facets(summary), set() if before is None else facets(before)
@@ -84,14 +84,14 @@ def write_summary(pipe: Pipeline, keys: Keyspace, record: MapRecord, before: Map
 
 
 def erase_summary(pipe: Pipeline, keys: Keyspace, record: MapRecord) -> None:
-    """Queue the removal of a map's summary, and of its places in the indexes."""
+    """Queue the removal of a map's summary and index entries."""
     pipe.hdel(keys.summaries(), record.id)
     for index in sorted(facets(record)):
         pipe.zrem(keys.index(index), record.id)
 
 
 def add_missing(redis: Redis, keys: Keyspace) -> None:
-    """Write the summaries of maps that were stored before there were any. O(maps)."""
+    """Write the missing summaries of maps that were stored before summaries existed. O(maps)."""
     known = set(cast(list[bytes], redis.hkeys(keys.summaries())))
     for map_id in cast(list[bytes], redis.zrange(keys.maps(), 0, -1)):
         if map_id not in known:
@@ -108,21 +108,21 @@ def _add(redis: Redis, keys: Keyspace, map_id: str) -> None:
     transact(redis, write, keys.map(map_id))
 
 
-# --- Maps: durable, by id, and by name and version
+# --- Maps: stored permanently, by id, and by name and version
 
 
 class MapStore:
-    """The maps of one tenant. Under its id a map never changes but for its tags and description."""
+    """The maps of one tenant; a stored map never changes except for its tags and description."""
 
     def __init__(self, redis: Redis, keys: Keyspace) -> None:
         self._redis = redis
         self._keys = keys
 
     def put(self, draft: MapRecord, *, run: Run | None = None) -> MapRecord:
-        """Store a map under its id, with its name's next version; end its job in the same transaction.
+        """Store a map under its id, as the next version of its name; ends its job in the same transaction.
 
-        A map that is there already stays as it is: a job that runs twice makes one map. Raises ``RunLost`` where
-        the ``run`` that made it is the job's no more, as after a cancellation: then no map is stored.
+        An existing map is kept unchanged, so a job that runs twice creates one map. Raises ``RunLost`` if the ``run``
+        no longer owns the job, for example after a cancellation; then no map is stored.
         """
         keys = self._keys
         key = keys.map(draft.id)
@@ -132,7 +132,7 @@ class MapStore:
             found = None if run is None else run.look(pipe)
             going = run is not None and found is not None and found.runs(run.job.run)
             if run is not None and not going and stored is None:
-                raise RunLost("the job has been cancelled or taken away before its map was made")
+                raise RunLost("the job was cancelled or assigned to another worker before its map was stored")
             if stored is None:
                 version = None if draft.name is None else next_version(pipe.hget(keys.newest_versions(), draft.name))
                 record = draft.model_copy(update={"version": version})
@@ -145,12 +145,12 @@ class MapStore:
                 run.finish(pipe, found, {"map": record.id})
             return record
 
-        # Every writer of a version touches the hash of newest versions, so that two never get one number.
+        # Every writer of a version changes the hash of newest versions, so that numbers are unique.
         watched = [key, keys.newest_versions()] + ([] if run is None else [keys.job(run.job.id)])
         return transact(self._redis, write, *watched)
 
     def restore(self, record: MapRecord) -> bool:
-        """Store a map as it was, under its id and version; False where either is taken, and what is there stays."""
+        """Restore a map from a backup with its id and version; returns False if either exists, which is kept."""
         keys = self._keys
 
         def write(pipe: Pipeline) -> bool:
@@ -167,7 +167,7 @@ class MapStore:
         return transact(self._redis, write, keys.map(record.id), keys.newest_versions())
 
     def restore_newest(self, name: str, version: int) -> bool:
-        """Never again give versions of a name up to this one; False where they were not to be given anyway."""
+        """Mark the versions of a name up to this one as used; returns False if they already are."""
         hashed = self._keys.newest_versions()
 
         def write(pipe: Pipeline) -> bool:
@@ -186,18 +186,18 @@ class MapStore:
             try:
                 return self.read(map_id)
             except UnknownMap:
-                # An alias that was moved, or a newer version that was deleted, between the two reads: look again.
+                # The alias was moved, or a newer version was deleted, between the two reads: try again.
                 again = self.resolve(ref)
                 if again == map_id:
                     raise
                 map_id = again
 
     def versions(self, name: str) -> list[int]:
-        """The versions of a name, from the oldest on."""
+        """The versions of a name, oldest first."""
         return sorted(map(int, self._redis.hkeys(self._keys.versions(name))))
 
     def resolve(self, ref: str) -> str:
-        """The id that a reference means now; raises ``UnknownMap``. An id means itself, whether it is known or not."""
+        """The map id of a reference; raises ``UnknownMap``. An id is returned unchanged, even if it is unknown."""
         reference = read_reference(ref)
         if reference is None:
             raise unknown_map()
@@ -210,11 +210,11 @@ class MapStore:
         return map_id
 
     def read(self, map_id: str) -> MapRecord:
-        """The map of an id; raises ``UnknownMap``."""
+        """The map with this id; raises ``UnknownMap``."""
         return _record(self._redis.get(self._keys.map(map_id)))
 
     def change(self, map_id: str, change: Callable[[MapRecord], MapRecord]) -> MapRecord:
-        """Replace a map's record by what ``change`` makes of it, with other tags or another description."""
+        """Apply ``change``, which sets tags and description, to a map's record."""
         key = self._keys.map(map_id)
 
         def write(pipe: Pipeline) -> MapRecord:
@@ -229,9 +229,9 @@ class MapStore:
         return transact(self._redis, write, key)
 
     def delete(self, map_id: str, check: Callable[[MapRecord], None] = lambda _: None) -> None:
-        """Forget a map; its version number is never given again.
+        """Delete a map; its version number is never used again.
 
-        Raises ``UnknownMap``, what ``check`` raises of the record, and ``MapInUse`` while an alias points at it.
+        Raises ``UnknownMap``, the errors of ``check`` for the record, and ``MapInUse`` while an alias points at it.
         """
         keys = self._keys
         key = keys.map(map_id)
@@ -247,14 +247,14 @@ class MapStore:
             pipe.zrem(keys.maps(), map_id)
             erase_summary(pipe, keys, record)
             if record.name is not None:
-                # Whoever points an alias at this version watches this hash.
+                # Pointing an alias at this version watches this hash.
                 pipe.hdel(keys.versions(record.name), str(record.version))
             announce(pipe, Change("map", keys.tenant, name=record.name, id=map_id))
 
         transact(self._redis, write, key)
 
     def _add(self, pipe: Pipeline, record: MapRecord, *, newest: int | None) -> None:
-        """Queue the writes of a new map, ``newest`` the newest version of its name from now on."""
+        """Queue the writes of a new map; ``newest`` is the newest version of its name from now on."""
         keys = self._keys
         pipe.set(keys.map(record.id), record.model_dump_json())
         pipe.sadd(Shared.tenants(), keys.tenant)
@@ -276,19 +276,19 @@ class MapStore:
             if newest is None:
                 return None
             version = cast(bytes, newest).decode()
-            if not self._redis.hexists(versions, version):  # it was deleted: the newest of those that are left
+            if not self._redis.hexists(versions, version):  # it was deleted: use the newest remaining version
                 version = max((v.decode() for v in cast(list[bytes], self._redis.hkeys(versions))), key=int, default="")
         map_id = self._redis.hget(versions, version)
         return None if map_id is None else cast(bytes, map_id).decode()
 
 
 def unknown_map() -> UnknownMap:
-    """Build the refusal of whatever names no map."""
-    return UnknownMap("there is no such map", "/map")
+    """Create the error for a reference without a map."""
+    return UnknownMap("there is no map with this reference", "/map")
 
 
 def read_map(data: object, name: str) -> MapRecord:
-    """The map of what is stored, without a name or of this one; raises ``UnknownMap`` else, and of nothing."""
+    """Parse a stored map, without a name or with this one; raises ``UnknownMap`` otherwise, and for None."""
     record = _record(data)
     if record.name not in (None, name):
         raise unknown_map()
@@ -296,7 +296,7 @@ def read_map(data: object, name: str) -> MapRecord:
 
 
 def next_version(newest: object) -> int:
-    """The version that a name gives next, by the newest that it gave."""
+    """The next version of a name, from the newest one."""
     return _number(newest) + 1
 
 
@@ -309,7 +309,7 @@ def _record(data: object) -> MapRecord:
 def _refuse_aliased(map_id: str, aliases: dict[bytes, bytes]) -> None:
     here = sorted(name.decode() for name, data in aliases.items() if read_stored(StoredAlias, data).map == map_id)
     if here:
-        raise MapInUse(f"aliases point at this version, move or delete them first: {', '.join(here)}")
+        raise MapInUse(f"aliases point at this version; move or delete them first: {', '.join(here)}")
 
 
 def _number(value: object) -> int:

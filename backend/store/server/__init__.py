@@ -1,1 +1,1 @@
-"""The Redis server: its URL, connections to it, and an embedded one."""
+"""The Redis server: its URL, connections, and an embedded server."""

@@ -1,4 +1,4 @@
-"""Connections to Redis: pools, Sentinel, errors that mean an unavailable store, traces, and checks of the server."""
+"""Connections to Redis: pools, Sentinel, errors of an unavailable store, traces, and checks of the server."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ from backend.telemetry.observed import span
 
 # --- Connection pools that query the sentinels for the master at every new connection
 #
-# A server that is made a replica has its clients' connections cut by the sentinels, so that all query again.
+# When a server becomes a replica, the sentinels close the connections of its clients, so that all query again.
 
-#: Seconds that a sentinel may take to answer before the next one is queried.
+#: Seconds to wait for a sentinel before the next one is queried.
 _SENTINEL_SECONDS = 0.5
 
 
 class MasterConnection(SentinelManagedConnection):
-    """A connection that is dropped wherever an answer was not read to its end, as redis-py's other ones are."""
+    """A connection that is dropped if a reply was not read completely, like redis-py's other connections."""
 
     def read_response(
         self, disable_decoding: bool = False, *, disconnect_on_error: bool | None = True, **options: Any
     ) -> Any:
-        """Read one answer."""
+        """Read one reply."""
         return super().read_response(disable_decoding, disconnect_on_error=disconnect_on_error, **options)
 
 
@@ -60,7 +60,7 @@ def master_pool(place: RedisUrl, options: Mapping[str, Any]) -> ConnectionPool:
 
 
 def async_master_pool(place: RedisUrl, options: Mapping[str, Any]) -> AsyncConnectionPool:
-    """The same for an event loop."""
+    """The same for asyncio."""
     sentinels: Any = cast(Any, asynchronous.Sentinel)(list(place.hosts), sentinel_kwargs=_of_sentinels(place, None))
     return cast(
         AsyncConnectionPool,
@@ -80,13 +80,12 @@ def _of_sentinels(place: RedisUrl, retry: Retry | None) -> dict[str, Any]:
     }
 
 
-# --- Errors that mean an unavailable store: the server is unreachable, silent, or temporarily refuses commands
+# --- Errors of an unavailable store: the server is unreachable, unresponsive, or temporarily rejects commands
 #
-# Redis also reports "not now" as an error of a command: its disk or its memory is full, it has become a replica, or
-# the user has no right to the command. The clients of ``backend.store.server.connection`` raise these as
-# ``StoreRefuses``.
+# Redis also reports temporary conditions as command errors: its disk or memory is full, it has become a replica, or the
+# user lacks permissions. The clients of ``backend.store.server.connection`` raise these as ``StoreRefuses``.
 
-#: First words of errors that are not about the command: it cannot be done now, or not by this server.
+#: First words of errors that do not concern the command: it is impossible now, or on this server.
 CANNOT_NOW = frozenset(
     {
         "MISCONF",  # the append-only file or a snapshot cannot be written
@@ -97,7 +96,7 @@ CANNOT_NOW = frozenset(
         "LOADING",
         "CLUSTERDOWN",
         "TRYAGAIN",
-        "MOVED",  # a cluster, which Calibrant does not speak to
+        "MOVED",  # Redis Cluster, which Calibrant does not support
         "ASK",
         "BUSY",  # with a script
         "UNBLOCKED",  # a blocking command, by a failover
@@ -109,30 +108,30 @@ CANNOT_NOW = frozenset(
 )
 
 
-class StoreAway(RedisConnectionError):
-    """A command that was not sent, since the store is known to be away."""
+class StoreUnavailable(RedisConnectionError):
+    """A command that was not sent, because the store is known to be unavailable."""
 
 
 class StoreRefuses(RedisConnectionError):
-    """An answer that means "cannot now"; ``kind`` is its first word, as in ``CANNOT_NOW``."""
+    """A reply that means "not now"; ``kind`` is its first word, as in ``CANNOT_NOW``."""
 
     def __init__(self, kind: str) -> None:
-        super().__init__(f"the store answered {kind}")
+        super().__init__(f"Redis returned {kind}")
         self.kind = kind
 
 
-#: What is raised while the store is away. ``InvalidResponse``: what listens there is no Redis.
+#: Errors while the store is unavailable. ``InvalidResponse``: the server is not Redis.
 UNAVAILABLE = (RedisConnectionError, RedisTimeoutError, InvalidResponse)
 
 
 def refusal_of(error: ResponseError) -> StoreRefuses | None:
-    """The refusal that an error of a command is; None for one that concerns the command."""
+    """Convert a command error to ``StoreRefuses``; None if it concerns the command."""
     kind = error.status_code or str(error).partition(" ")[0]
     return StoreRefuses(kind) if kind in CANNOT_NOW else None
 
 
-def kind_of(error: BaseException) -> str:
-    """The name of an error in a log line: its kind and the system's message, never the message of a server."""
+def error_name(error: BaseException) -> str:
+    """The name of an error for a log line: its kind and the system's message, never the message of a server."""
     if isinstance(error, StoreRefuses):
         return error.kind
     kind = getattr(error, "status_code", None) or type(error).__name__
@@ -141,18 +140,18 @@ def kind_of(error: BaseException) -> str:
     return f"{kind}: {reason}" if reason else kind
 
 
-# --- Waiting for a store that is away, with pauses that grow and differ between those who wait
+# --- Waiting for an unavailable store, with increasing pauses and jitter
 
 Result = TypeVar("Result")
 
-#: Seconds of the first pause and of the longest.
+#: First and longest pause in seconds.
 PAUSES = (0.05, 2.0)
 
 
 def patiently(call: Callable[[], Result]) -> Result:
-    """The result of ``call``, which is made again for as long as the store is away.
+    """Return the result of ``call``, which is repeated while the store is unavailable.
 
-    Whoever waits here is ended from outside: a task by its time limit, a worker by its supervisor.
+    The caller must be stopped from outside: a task by its time limit, a worker by its supervisor.
     """
     pause, longest = PAUSES
     while True:
@@ -164,19 +163,19 @@ def patiently(call: Callable[[], Result]) -> Result:
 
 
 def jittered(seconds: float) -> float:
-    """Between half of the seconds and one and a half times them."""
+    """A random value between half and one and a half times ``seconds``."""
     return seconds * random.uniform(0.5, 1.5)  # noqa: S311 - jitter, not a secret
 
 
-# --- redis-py's clients, which raise the errors above
+# --- redis-py clients that raise the errors above
 
 T = TypeVar("T")
-#: Raises where no command should be sent.
+#: Raises an error if no command should be sent.
 Gate: TypeAlias = Callable[[], None]
 
 
 class StoreRedis(Redis):
-    """A client that raises ``StoreRefuses``, and asks its ``gate`` before it sends anything."""
+    """A client that raises ``StoreRefuses``, and calls its ``gate`` before sending."""
 
     gate: Gate | None = None
 
@@ -195,7 +194,7 @@ class StoreRedis(Redis):
         return self._gated(StorePipeline(self.connection_pool, self.response_callbacks, transaction, shard_hint))
 
     def close(self) -> None:
-        """Close the connections, those to sentinels too."""
+        """Close all connections, including those to sentinels."""
         super().close()
         sentinels = getattr(self.connection_pool, "sentinel_manager", None)
         if sentinels is not None:
@@ -207,12 +206,12 @@ class StoreRedis(Redis):
 
 
 class StorePipeline(Pipeline):
-    """A pipeline that raises ``StoreRefuses``, and whose errors do not repeat its commands."""
+    """A pipeline that raises ``StoreRefuses``, and whose errors do not contain its commands."""
 
     gate: Gate | None = None
 
     def execute(self, raise_on_error: bool = True) -> list[Any]:
-        """Send what is queued."""
+        """Send the queued commands."""
         if self.gate is not None:
             self.gate()
         try:
@@ -222,7 +221,7 @@ class StorePipeline(Pipeline):
             raise
 
     def immediate_execute_command(self, *args: Any, **options: Any) -> Any:
-        """Send one command that is not queued: a WATCH, and what is read under it."""
+        """Send one command immediately: a WATCH, or a read under it."""
         if self.gate is not None:
             self.gate()
         try:
@@ -232,11 +231,11 @@ class StorePipeline(Pipeline):
             raise
 
     def annotate_exception(self, exception: Exception, number: int, command: Any) -> None:
-        """Leave an error as the server worded it: a command holds names and data of callers."""
+        """Keep the error of the server unchanged: commands contain names and data of callers."""
 
 
 class AsyncStoreRedis(AsyncRedis):
-    """The same for an event loop, without a gate."""
+    """The same for asyncio, without a gate."""
 
     async def execute_command(self, *args: Any, **options: Any) -> Any:
         """Send one command."""
@@ -255,7 +254,7 @@ class AsyncStoreRedis(AsyncRedis):
         return _AsyncStorePubSub(self.connection_pool, **options)
 
     async def aclose(self, close_connection_pool: bool | None = None) -> None:
-        """Close the connections, those to sentinels too."""
+        """Close all connections, including those to sentinels."""
         await super().aclose(close_connection_pool)
         sentinels = getattr(self.connection_pool, "sentinel_manager", None)
         if sentinels is not None:
@@ -284,9 +283,9 @@ class _AsyncStorePubSub(AsyncPubSub):
 
 
 class RetryUnlessSilent(Retry):
-    """Tries again after a connection is lost; not after a silence, which has taken its time already.
+    """Retries after a lost connection, but not after a timeout, which has already taken long enough.
 
-    The failure is reported first, which drops the connection: a late answer would be taken for the next command's.
+    The failure is reported first, which drops the connection: a late reply would be taken for that of the next command.
     """
 
     def call_with_retry(
@@ -296,7 +295,7 @@ class RetryUnlessSilent(Retry):
         is_retryable: Callable[[Exception], bool] | None = None,
         with_failure_count: bool = False,
     ) -> T:
-        """Call ``do`` until it succeeds, is silent, or has failed too often."""
+        """Call ``do`` until it succeeds, times out, or has failed too often."""
 
         def on_failure(error: Exception, *count: int) -> None:
             fail(error, *count)
@@ -307,24 +306,24 @@ class RetryUnlessSilent(Retry):
 
 
 def _raise_refusal(error: ResponseError, pool: ConnectionPool | None = None) -> None:
-    """Raise the refusal that an error is, if it is one; the server's message is not repeated."""
+    """Raise ``StoreRefuses`` if the error is one; the message of the server is not repeated."""
     refusal: StoreRefuses | None = refusal_of(error)
     if refusal is None:
         return
     if refusal.kind == "READONLY" and pool is not None:
-        # What a name stands for may have become another server: connect anew.
+        # The name may now resolve to another server, so reconnect.
         pool.disconnect(inuse_connections=False)
     raise refusal from None
 
 
 # --- The store's commands as spans of the request or task that sends them
 
-#: Names of the standard's conventions. Keys are left out: they hold names that callers chose.
+#: Attribute names of the OpenTelemetry conventions. Keys are left out, because they contain names from callers.
 _SYSTEM, _OPERATION = "db.system.name", "db.operation.name"
 
 
 class TracedRedis(StoreRedis):
-    """A client whose commands, and whose pipelines as a whole, are spans."""
+    """A client that records each command, and each pipeline as a whole, as a span."""
 
     def execute_command(self, *args: Any, **options: Any) -> Any:
         """Send one command."""
@@ -332,7 +331,7 @@ class TracedRedis(StoreRedis):
             return super().execute_command(*args, **options)
 
     def pipeline(self, transaction: bool = True, shard_hint: str | None = None) -> StorePipeline:
-        """A pipeline; its sending is one span."""
+        """A pipeline; its execution is one span."""
         return self._gated(_TracedPipeline(self.connection_pool, self.response_callbacks, transaction, shard_hint))
 
 
@@ -342,7 +341,7 @@ class _TracedPipeline(StorePipeline):
             return super().execute(raise_on_error)
 
 
-# --- Connecting to Redis, and refusing one that could lose what is stored
+# --- Connecting to Redis, and rejecting a server that could lose data
 
 __all__ = [
     "UNAVAILABLE",
@@ -351,21 +350,21 @@ __all__ = [
     "check_master",
     "connect",
     "connect_async",
-    "kind_of",
+    "error_name",
     "safe_url",
 ]
 
 log = logging.getLogger(__name__)
 
-#: appendfsync -> what of the append-only file may not have reached the disk.
-_UNSYNCED = {"everysec": "about the last second", "no": "whatever the system had not written yet"}
+#: appendfsync -> the part of the append-only file that may not have reached the disk.
+_UNSYNCED = {"everysec": "about the last second", "no": "the part that the system has not written yet"}
 
 
 def connect(url: str, *, timeout: float = 5.0, traced: bool = False, gate: Gate | None = None) -> Redis:
     """Open a lazy connection pool; nothing is sent until the first command. Raises ``UnreadableUrl``.
 
-    ``timeout`` is how long the server may be silent: a blocking command must wait for less. ``traced`` makes spans
-    of the commands; ``gate`` is called before each, and raises if the store is known to be away.
+    ``timeout`` is the maximum time without a reply, so blocking commands must use a shorter one. ``traced`` records
+    commands as spans. ``gate`` is called before each command, and raises if the store is known to be unavailable.
     """
     place = read_url(url)
     options = _timeouts(timeout) | {
@@ -379,7 +378,7 @@ def connect(url: str, *, timeout: float = 5.0, traced: bool = False, gate: Gate 
 
 
 def connect_async(url: str, *, timeout: float = 5.0) -> AsyncRedis:
-    """Open a lazy pool for an event loop, which retries nothing: its callers know better when to."""
+    """Open a lazy pool for asyncio, without retries: its callers decide when to retry."""
     place = read_url(url)
     options = _timeouts(timeout) | {"health_check_interval": 10, "retry": None}
     if place.service is not None:
@@ -392,31 +391,32 @@ def _timeouts(seconds: float) -> dict[str, Any]:
 
 
 def check_durability(redis: Redis) -> None:
-    """Refuse a Redis that evicts keys, and warn of one that would lose some of what it has acknowledged."""
+    """Reject a Redis that evicts keys, and warn about one that could lose acknowledged data."""
     names = ("maxmemory-policy", "appendonly", "appendfsync")
     try:
         policy, append_only, synced = (redis.config_get(name).get(name) for name in names)
-    except ResponseError:  # managed servers hide CONFIG
+    except ResponseError:  # managed servers disable CONFIG
         policy = append_only = None
-    except StoreRefuses as refusal:  # or forbid it to the user
+    except StoreRefuses as refusal:  # or deny it to the user
         if refusal.kind != "NOPERM":
             raise
         policy = append_only = None
     if policy is None:
-        log.warning("store: CONFIG is not available; its durability could not be checked")
+        log.warning("store: CONFIG is not available, so durability could not be checked")
         return
     if policy != "noeviction":
         raise UnsuitableStore(
-            f"Redis evicts keys when its memory is full (maxmemory-policy {policy}); set maxmemory-policy noeviction"
+            f"Redis would evict keys when its memory is full (maxmemory-policy {policy}); set maxmemory-policy "
+            f"noeviction"
         )
     if append_only != "yes":
         log.warning(
-            "store: appendonly is off, so what was acknowledged would be lost when Redis stops; "
+            "store: appendonly is off, so acknowledged data is lost when Redis stops; "
             "set appendonly yes and appendfsync always"
         )
     elif synced != "always":
         log.warning(
-            "store: appendfsync is %s, so %s of what was acknowledged would be lost when its machine stops; "
+            "store: appendfsync is %s, so %s of the acknowledged data is lost when the machine stops; "
             "set appendfsync always",
             synced,
             _UNSYNCED.get(str(synced), "some"),
@@ -424,10 +424,10 @@ def check_durability(redis: Redis) -> None:
 
 
 def check_master(redis: Redis) -> None:
-    """Raise ``StoreRefuses`` where the server is a replica, which would refuse every write."""
+    """Raise ``StoreRefuses`` if the server is a replica, which rejects all writes."""
     try:
         role = cast(Any, redis.execute_command)("ROLE")[0]
-    except (ResponseError, StoreRefuses):  # as CONFIG
+    except (ResponseError, StoreRefuses):  # like CONFIG
         return
     if role not in (b"master", "master"):
         raise StoreRefuses("READONLY")

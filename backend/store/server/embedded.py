@@ -1,4 +1,4 @@
-"""The embedded server: a private Valkey or Redis on a unix socket, for those who run none of their own."""
+"""The embedded server: a private Valkey or Redis on a Unix socket, for users without one of their own."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from backend.store.errors import EmbeddedStoreFailed, FolderInUse
 from backend.store.processes import spawn, stop
 from backend.store.server.connection import UNAVAILABLE
 
-#: A unix socket's path must be shorter than this on every system (sun_path).
+#: The path of a Unix socket must be shorter than this on every system (sun_path).
 _LONGEST_SOCKET_PATH = 100
-#: Where a running server's URL stands in its data folder.
+#: The file with the URL of a running server, in its data folder.
 _URL_FILE = "redis.url"
 _START_SECONDS = 20.0
 _STOP_SECONDS = 30.0
@@ -40,19 +40,19 @@ def server_binary() -> str:
 
 @contextlib.contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Hold a data folder, mode 0700, for one service; a second is refused."""
+    """Lock a data folder, mode 0700, for one service; a second service is rejected."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     folder.chmod(0o700)
     with (folder / "lock").open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            raise FolderInUse(f"the data folder {folder} is in use by another calibrant") from error
+            raise FolderInUse(f"the data folder {folder} is in use by another calibrant process") from error
         yield
 
 
 class EmbeddedServer:
-    """A server that keeps every acknowledged write in ``folder``, and listens on a unix socket alone."""
+    """A server that stores every acknowledged write in ``folder``, and listens only on a Unix socket."""
 
     def __init__(self, folder: Path, socket: Path, log: IO[bytes]) -> None:
         self.url = f"unix://{socket}"
@@ -62,7 +62,7 @@ class EmbeddedServer:
         self.process = self.start()
 
     def start(self) -> subprocess.Popen[bytes]:
-        """Start it, or start it again on the same data after it ended; it is not awaited."""
+        """Start it, or restart it with the same data; does not wait until it is ready."""
         self._socket.unlink(missing_ok=True)
         self.process = spawn([server_binary(), *_settings(self._folder, self._socket)], log=self._log)
         return self.process
@@ -70,7 +70,7 @@ class EmbeddedServer:
 
 @contextlib.contextmanager
 def embedded(folder: Path, *, log: IO[bytes]) -> Iterator[EmbeddedServer]:
-    """Run a server on ``folder``. On exit it is stopped and waited for."""
+    """Run a server on ``folder``; on exit stop it and wait for its end."""
     with contextlib.ExitStack() as stack:
         stack.enter_context(locked(folder))
         socket = folder.resolve() / "redis.sock"
@@ -87,14 +87,14 @@ def embedded(folder: Path, *, log: IO[bytes]) -> Iterator[EmbeddedServer]:
 
 @contextlib.contextmanager
 def embedded_server(folder: Path, *, log: IO[bytes]) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
-    """Run a server on ``folder``; give its URL and process."""
+    """Run a server on ``folder``; yields its URL and process."""
     with embedded(folder, log=log) as server:
         yield server.url, server.process
 
 
 @contextlib.contextmanager
 def store_of(folder: Path) -> Iterator[str]:
-    """URL of the server of a data folder: the one that runs there, else one that runs for as long as this."""
+    """The URL of the server of a data folder: a running one, else one that runs for the duration of the context."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     with (folder / "redis.log").open("ab") as log:
         try:
@@ -109,11 +109,11 @@ def store_of(folder: Path) -> Iterator[str]:
 
 
 def machine_memory(cgroups: Path = Path("/sys/fs/cgroup")) -> int:
-    """Bytes of memory of this machine, or of the container that this process is in if that has fewer."""
+    """The memory of this machine in bytes, or of this process's container if that is less."""
     found = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
-    # Of version 2, then of version 1; a container sees its own group as the root.
+    # cgroup version 2, then version 1; a container sees its own group as the root.
     for limit in ("memory.max", "memory/memory.limit_in_bytes"):
-        with contextlib.suppress(OSError, ValueError):  # there is none, or it is "max"
+        with contextlib.suppress(OSError, ValueError):  # missing, or "max"
             found.append(int((cgroups / limit).read_text("ascii")))
     return min(found)
 
@@ -138,11 +138,11 @@ def _await_ready(socket: Path, process: subprocess.Popen[bytes]) -> None:
     with contextlib.closing(Redis(unix_socket_path=str(socket))) as redis:
         while time.monotonic() < deadline:
             if process.poll() is not None:
-                raise EmbeddedStoreFailed(f"the embedded server ended at once, with status {process.returncode}")
+                raise EmbeddedStoreFailed(f"the embedded server ended immediately with status {process.returncode}")
             try:
                 if redis.ping():
                     return
-            except BusyLoadingError:  # it reads its append-only file, which may take minutes
+            except BusyLoadingError:  # it is loading its append-only file, which may take minutes
                 deadline = time.monotonic() + _START_SECONDS
             except UNAVAILABLE:
                 pass

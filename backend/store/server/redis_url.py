@@ -1,8 +1,8 @@
-"""The URL of the store: read and checked before anything connects, and never repeated with its secrets.
+"""The URL of the store: parsed and validated before any connection, and never shown with its secrets.
 
-``redis://``, ``rediss://`` (TLS) and ``unix://`` name a server and are read by redis-py. ``redis+sentinel://`` and
-``rediss+sentinel://`` name the sentinels that know the master; redis-py reads all of them but the hosts and the master.
-redis-py ignores what it cannot read of a path, a host or a boolean; here these are errors.
+``redis://``, ``rediss://`` (TLS) and ``unix://`` name a server and are parsed by redis-py. ``redis+sentinel://`` and
+``rediss+sentinel://`` name the sentinels that know the master; redis-py parses everything except the hosts and the
+master. redis-py ignores invalid paths, hosts and booleans; here these are errors.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ _BOOLEANS = ("true", "yes", "1", "false", "no", "0")
 
 
 class UnreadableUrl(ValueError):
-    """A URL that names no store; its text is not in the message."""
+    """An invalid store URL; the message does not contain it."""
 
 
 @dataclass(frozen=True)
 class RedisUrl:
-    """A store's address: ``url`` and ``options`` as redis-py reads them, of the server or of the master.
+    """A store's address: ``url`` and ``options`` for redis-py, of the server or of the master.
 
     ``hosts`` are the sentinels and ``sentinel_options`` theirs if ``service`` is the name of a master.
     """
@@ -48,7 +48,7 @@ class RedisUrl:
 
     @property
     def has_secret(self) -> bool:
-        """Whether a password stands in it."""
+        """Whether it contains a password."""
         return any(name.endswith("password") for name in (*self.options, *self.sentinel_options))
 
     def __str__(self) -> str:
@@ -59,29 +59,29 @@ class RedisUrl:
 
 
 def read_url(text: str) -> RedisUrl:
-    """Read a URL; raises ``UnreadableUrl``."""
+    """Parse a URL; raises ``UnreadableUrl``."""
     scheme, mark, rest = text.strip().partition("://")
     if not mark or (scheme := scheme.lower()) not in SCHEMES:
         raise UnreadableUrl(f"the URL of the store must begin with {', '.join(s + '://' for s in SCHEMES[:-1])} or "
                             f"{SCHEMES[-1]}://")  # fmt: skip
     if "#" in rest:
-        raise UnreadableUrl("a # in the password of the store's URL is written %23")
+        raise UnreadableUrl("a # in the password of the store's URL must be written as %23")
     try:
         return _read(scheme, rest)
     except UnreadableUrl:
         raise
-    except ValueError:  # its message repeats a part of the URL
+    except ValueError:  # its message contains a part of the URL
         raise UnreadableUrl(
-            "a host of the store's URL cannot be read; a password's / ? # @ are written %2F %3F %23 %40"
+            "the store's URL has an invalid host; in a password write / ? # @ as %2F %3F %23 %40"
         ) from None
 
 
 def safe_url(text: str) -> str:
-    """The URL without its credentials, for logs and messages; nothing of one that cannot be read."""
+    """The URL without its credentials, for logs and messages; a placeholder for an invalid URL."""
     try:
         return str(read_url(text))
     except UnreadableUrl:
-        return "a URL that cannot be read"
+        return "an invalid URL"
 
 
 def _read(scheme: str, rest: str) -> RedisUrl:
@@ -91,12 +91,12 @@ def _read(scheme: str, rest: str) -> RedisUrl:
     login, at, places = parts.netloc.rpartition("@")
     if kind == "unix":
         if not parts.path or places:
-            raise UnreadableUrl("a unix:// URL names the path of a socket, as unix:///run/redis.sock")
+            raise UnreadableUrl("a unix:// URL must name the path of a socket, such as unix:///run/redis.sock")
         return RedisUrl(scheme, (), None, f"unix://{rest}", _options(f"unix://{rest}"), {})
     hosts = tuple(_host(place, _SENTINEL_PORT if sentinel else _PORT) for place in (places or "localhost").split(","))
     service, _, database = parts.path.strip("/").partition("/") if sentinel else ("", "", parts.path.strip("/"))
     if sentinel and not service:
-        raise UnreadableUrl("a URL of sentinels names the master, as redis+sentinel://one,two,three/mymaster")
+        raise UnreadableUrl("a sentinel URL must name the master, such as redis+sentinel://one,two,three/mymaster")
     if len(hosts) > 1 and not sentinel:
         raise UnreadableUrl("several hosts need redis+sentinel:// or rediss+sentinel://")
     if database:
@@ -128,14 +128,16 @@ def _check_database(text: str) -> None:
 
 
 def _check_options(scheme: str, given: Mapping[str, str]) -> None:
-    """Refuse what redis-py would pass on, ignore or find out when it connects."""
+    """Reject options that redis-py would ignore, pass on, or only detect when it connects."""
     if unknown := given.keys() - _OPTIONS:
         # A ? in a password would show a part of it here.
-        raise UnreadableUrl(f"the store's URL has {len(unknown)} unknown options; known: {', '.join(sorted(_OPTIONS))}")
+        raise UnreadableUrl(
+            f"the store's URL has {len(unknown)} unknown options; allowed: {', '.join(sorted(_OPTIONS))}"
+        )
     if given.keys() & set(_TLS) and not scheme.startswith("rediss"):
-        raise UnreadableUrl("options of TLS need rediss:// or rediss+sentinel://")
+        raise UnreadableUrl("TLS options need rediss:// or rediss+sentinel://")
     if given.keys() & set(_SENTINEL_LOGIN) and not scheme.endswith("+sentinel"):
-        raise UnreadableUrl("credentials of sentinels need redis+sentinel:// or rediss+sentinel://")
+        raise UnreadableUrl("sentinel credentials need redis+sentinel:// or rediss+sentinel://")
     if "db" in given:
         _check_database(given["db"])
     if given.get("ssl_check_hostname", "true").lower() not in _BOOLEANS:

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from redis import Redis
 
-from backend.store.chores import Chore, ask
+from backend.store.chores import Chore, schedule
 from backend.store.jobs.queues import queue_key
 from backend.store.keyspace import Shared
 from backend.store.store import Store
@@ -154,7 +154,7 @@ def test_a_supervisor_drains_and_keeps_no_worker_of_chores_that_nobody_asks_for(
     redis: Redis, worker: subprocess.Popen[bytes]
 ) -> None:
     until(redis, lambda: len(children(worker.pid)) == 1)
-    ask(redis, Chore("look", "default", "gone"))
+    schedule(redis, Chore("look", "default", "gone"))
     until(redis, lambda: len(children(worker.pid)) == 2)
     until(redis, lambda: redis.keys("calibrant::chore*") == [])
     assert redis.keys("rq:queue:*") == redis.keys("rq:job:*") == []

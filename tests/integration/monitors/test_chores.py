@@ -7,7 +7,7 @@ from collections.abc import Callable
 from redis import Redis
 
 from backend.store.census import take_census
-from backend.store.chores import Chore, ask, begin, done, forget, later, owner_ended, queue_due, queue_of, renew
+from backend.store.chores import Chore, begin, done, forget, later, owner_ended, queue_due, queue_of, renew, schedule
 from backend.store.jobs.queues import message_key, queue_key
 from backend.store.keyspace import Shared
 
@@ -42,7 +42,7 @@ def test_a_chore_names_itself_in_its_message() -> None:
 
 def test_a_chore_has_one_message_however_often_it_is_asked_for(redis: Redis) -> None:
     for _ in range(5):
-        ask(redis, LOOK)
+        schedule(redis, LOOK)
         assert queue_due(redis) == ["look"]
         expire(redis, LOOK)  # nobody takes it for long
         assert queue_due(redis) == ["look"]
@@ -50,16 +50,16 @@ def test_a_chore_has_one_message_however_often_it_is_asked_for(redis: Redis) -> 
 
 
 def test_what_is_asked_for_later_waits_and_the_soonest_counts(redis: Redis) -> None:
-    ask(redis, LOOK, 60)
+    schedule(redis, LOOK, 60)
     assert queue_due(redis) == []
-    ask(redis, LOOK, 600)
+    schedule(redis, LOOK, 600)
     assert 50 < due_in(redis, LOOK) <= 60
-    ask(redis, LOOK)
+    schedule(redis, LOOK)
     assert queue_due(redis) == ["look"]
 
 
 def test_a_chore_that_is_done_is_gone_or_comes_again(redis: Redis) -> None:
-    ask(redis, LOOK)
+    schedule(redis, LOOK)
     queue_due(redis)
     assert taken(redis, LOOK) == 1
     assert done(redis, LOOK, "w", 60)
@@ -70,17 +70,17 @@ def test_a_chore_that_is_done_is_gone_or_comes_again(redis: Redis) -> None:
 
 
 def test_a_chore_that_is_asked_for_while_it_is_done_is_done_once_more(redis: Redis) -> None:
-    ask(redis, LOOK)
+    schedule(redis, LOOK)
     queue_due(redis)
     assert taken(redis, LOOK)
-    ask(redis, LOOK)
+    schedule(redis, LOOK)
     assert queue_due(redis) == []
     assert done(redis, LOOK, "w", 60)
     assert queue_due(redis) == ["look"]
 
 
 def test_one_worker_alone_has_a_chore(redis: Redis) -> None:
-    ask(redis, LOOK)
+    schedule(redis, LOOK)
     queue_due(redis)
     assert taken(redis, LOOK) == 1
     assert begin(redis, LOOK, "v") == 0
@@ -90,13 +90,13 @@ def test_one_worker_alone_has_a_chore(redis: Redis) -> None:
 
 
 def test_a_chore_whose_lease_ends_is_done_again_by_another(redis: Redis) -> None:
-    ask(redis, LOOK)
+    schedule(redis, LOOK)
     queue_due(redis)
     taken(redis, LOOK)
     expire(redis, LOOK)
     queue_due(redis)
     assert due_in(redis, LOOK) > 0.4
-    ask(redis, LOOK)
+    schedule(redis, LOOK)
     assert queue_due(redis) == ["look"]
     assert taken(redis, LOOK, "v") == 2
     assert not done(redis, LOOK, "w")
@@ -104,7 +104,7 @@ def test_a_chore_whose_lease_ends_is_done_again_by_another(redis: Redis) -> None
 
 
 def test_a_message_that_is_lost_is_written_again(redis: Redis) -> None:
-    ask(redis, LOOK)
+    schedule(redis, LOOK)
     queue_due(redis)
     redis.lpop(QUEUE)
     assert queue_due(redis) == []
@@ -116,7 +116,7 @@ def test_a_message_that_is_lost_is_written_again(redis: Redis) -> None:
 def test_pauses_after_failures_grow_up_to_a_bound(redis: Redis) -> None:
     pauses = []
     for i in range(12):
-        ask(redis, LOOK)
+        schedule(redis, LOOK)
         queue_due(redis)
         assert taken(redis, LOOK) == i + 1
         assert later(redis, LOOK, "w")
@@ -135,7 +135,7 @@ def test_tries_are_counted_by_what_they_came_to(redis: Redis) -> None:
     ]
     for chore in (LOOK, Chore("deliver", "a:b", "c")):
         for end in ends:
-            ask(redis, chore)
+            schedule(redis, chore)
             queue_due(redis)
             assert taken(redis, chore)
             assert end(chore)
@@ -147,7 +147,7 @@ def test_tries_are_counted_by_what_they_came_to(redis: Redis) -> None:
 def test_the_chores_of_a_worker_that_ended_are_given_back(redis: Redis) -> None:
     other = Chore("look", "default", "b")
     for chore, owner in ((LOOK, "w"), (other, "v")):
-        ask(redis, chore)
+        schedule(redis, chore)
         queue_due(redis)
         taken(redis, chore, owner)
     assert owner_ended(redis, "w") == [LOOK.field]

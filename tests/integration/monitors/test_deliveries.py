@@ -20,7 +20,7 @@ from redis import Redis
 
 from backend.monitors.webhook_requests import Sender
 from backend.monitors.webhook_targets import InvalidTargets, Targets
-from backend.monitors.webhooks import Means, RetrySchedule, ask, attempt, event_of
+from backend.monitors.webhooks import Means, RetrySchedule, attempt, event_of, queue_deliveries
 from backend.store.census import take_census
 from backend.store.chores import Chore, begin, queue_due, queue_of
 from backend.store.clock import now
@@ -78,7 +78,7 @@ def event(watched: MonitorRecord, seed: str = "1") -> MonitorEvent:
 def asked(store: Store, watched: MonitorRecord, seed: str = "1") -> list[DeliveryRecord]:
     """The deliveries of one event, all of the monitor's hooks."""
     told = event(watched, seed)
-    ask(store, watched, told)
+    queue_deliveries(store, watched, told)
     every = of(store, watched).page(PageRequest(100), status=None, hook=None).items
     return [record for record in every if record.event == told]
 

@@ -58,7 +58,7 @@ def test_a_row_with_an_id_and_a_time_counts_once_whenever_it_is_sent_again(
 def test_an_id_that_may_have_been_forgotten_is_too_old_and_told_why(store: Store, what: What) -> None:
     ledger = monitored(store)
     (refused,) = take(store, ledger, what, NOW, time=NOW - DAY - 1).refusals
-    assert (refused.code, "id may have been forgotten" in refused.detail) == ("too-old", True)
+    assert (refused.code, "the id may have expired" in refused.detail) == ("too-old", True)
     assert take(store, ledger, what, NOW, time=NOW - DAY + 1).accepted == 1
 
 

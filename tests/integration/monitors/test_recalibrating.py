@@ -273,7 +273,7 @@ def test_within_the_pause_none_is_fitted_and_the_next_takes_the_place_of_the_las
     ("asked", "action", "word"),
     [
         ({"least_rows": 30_000}, "recalibration-declined", "30000 are needed"),
-        ({"method": "identity"}, "recalibration-declined", "not better"),
+        ({"method": "identity"}, "recalibration-declined", "not significantly better"),
         ({"method": "iop-oi"}, "recalibration-failed", "iop-oi"),
         ({"window": "gone"}, "recalibration-declined", "no such window"),
     ],

@@ -168,7 +168,7 @@ def test_a_series_that_would_take_too_long_is_refused_with_what_to_ask_for(api: 
     assert answer.status_code == 422
     [error] = answer.json()["errors"]
     assert error["pointer"] == "/points"
-    found = re.search(r"ask for at most (\d+), or for one measure", error["detail"])
+    found = re.search(r"request at most (\d+) points, or one measure", error["detail"])
     assert found is not None
     assert 50 < int(found[1]) < 200
     told = api.get("/monitors/inbox/series", params=asked | {"measure": "brier"})

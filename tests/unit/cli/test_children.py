@@ -52,5 +52,5 @@ def test_a_child_that_cannot_be_started_now_is_tried_again() -> None:
 
 def test_a_child_whose_settings_are_refused_is_not_started_again() -> None:
     child = Child("the API", lambda: pytest.fail("it was started again"), _ended(2))
-    with pytest.raises(SettingsRefused, match="the API refused its settings"):
+    with pytest.raises(SettingsRefused, match="the API rejected its settings"):
         child.mend()

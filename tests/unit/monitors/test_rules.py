@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from backend.monitors.alarms import Measured, begun, judged_by_threshold
+from backend.monitors.alarms import Measured, begun, check_threshold
 from schemas.monitor_alarms import RuleState
 from schemas.monitors import ThresholdRule
 
@@ -13,7 +13,7 @@ def watched(rule: ThresholdRule, *seen: tuple[int, float | None]) -> list[RuleSt
     """The states after looks that saw so many rows and such values."""
     state, found = begun(rule, None, 0.0), []
     for moment, (n, value) in enumerate(seen):
-        state = judged_by_threshold(rule, state, Measured(n, value), float(moment))
+        state = check_threshold(rule, state, Measured(n, value), float(moment))
         found.append(state)
     return found
 

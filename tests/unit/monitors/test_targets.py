@@ -160,7 +160,7 @@ def test_an_address_that_is_not_public_is_reached_by_no_way_of_writing_it(addres
     assert not may_reach(ipaddress.ip_address(address), ())
     literal = f"[{address}]" if ":" in address else address
     admitting = Targets.read(literal, "")
-    with pytest.raises(TargetRefused, match="not public"):
+    with pytest.raises(TargetRefused, match="private address"):
         admitting.admit(f"https://{literal}/")
     assert TARGETS.fit([address]) == []
 
@@ -195,7 +195,7 @@ def test_the_networks_that_are_named_are_reached_and_no_others() -> None:
 def test_without_hosts_nothing_is_sent_and_the_refusal_says_why() -> None:
     with pytest.raises(TargetRefused, match="webhook_hosts is empty"):
         Targets.read(" , ", "").admit("https://alerts.example.com/")
-    with pytest.raises(TargetRefused, match="must be https"):
+    with pytest.raises(TargetRefused, match="must use https"):
         TARGETS.admit("http://alerts.example.com/")
 
 

@@ -168,7 +168,7 @@ def test_a_tenant_leaves_half_of_the_places_to_others_and_is_told_so() -> None:
         slots.take(_scope(ONE))
     with pytest.raises(Busy) as refused:
         slots.take(_scope(ONE))
-    assert "the tenant may work on 4 heavy requests" in refused.value.detail
+    assert "the tenant has reached the limit of 4 concurrent heavy requests" in refused.value.detail
     for _ in range(4):
         slots.take(_scope(OTHER))
     with pytest.raises(Busy, match="this process"):
@@ -181,7 +181,7 @@ def test_a_tenant_holds_at_most_half_of_the_memory_for_bodies() -> None:
     bodies.hold(one, 60)
     bodies.hold(one, 100)
     bodies.hold(second, 100)
-    with pytest.raises(Busy, match="the tenant may hold 200 bytes"):
+    with pytest.raises(Busy, match="the tenant has reached the limit of 200 bytes"):
         bodies.hold(_scope(ONE), 1)
     bodies.hold(other, 100)
     bodies.give_back(one)

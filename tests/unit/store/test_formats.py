@@ -60,7 +60,7 @@ def test_a_document_of_any_earlier_format_is_read_as_todays(stored: dict[str, An
 
 @pytest.mark.parametrize("later", [{"format": 4, "name": "a"}, {"format": 4, "name": "a", "colour": "red"}])
 def test_a_document_of_a_later_format_is_refused_even_where_it_could_be_read(later: dict[str, Any]) -> None:
-    with pytest.raises(LaterFormat, match="format 4, and this version of Calibrant knows up to 3"):
+    with pytest.raises(LaterFormat, match="format 4, but this version of Calibrant supports up to 3"):
         read_stored(_Third, _text(later), _RENAMED)
 
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from redis.exceptions import AuthenticationError, OutOfMemoryError, ResponseError
 
-from backend.store.server.connection import UNAVAILABLE, connect, connect_async, kind_of, refusal_of, safe_url
+from backend.store.server.connection import UNAVAILABLE, connect, connect_async, error_name, refusal_of, safe_url
 from backend.store.server.redis_url import UnreadableUrl, read_url
 
 SECRET = "s3cret"
@@ -73,7 +73,7 @@ def test_a_url_that_names_no_store_is_refused_without_its_text(url: str) -> None
         connect(url)
     assert SECRET not in str(refused.value)
     assert refused.value.__cause__ is None
-    assert safe_url(url) == "a URL that cannot be read"
+    assert safe_url(url) == "an invalid URL"
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ def test_a_url_that_names_no_store_is_refused_without_its_text(url: str) -> None
 def test_an_answer_that_means_cannot_now_is_an_outage(error: ResponseError, kind: str) -> None:
     refusal = refusal_of(error)
     assert isinstance(refusal, UNAVAILABLE)
-    assert kind_of(refusal) == kind
+    assert error_name(refusal) == kind
 
 
 def test_an_error_of_the_command_itself_is_none() -> None:
@@ -96,5 +96,5 @@ def test_an_error_of_the_command_itself_is_none() -> None:
 
 
 def test_what_is_logged_of_an_error_is_its_kind_and_the_systems_words() -> None:
-    assert kind_of(AuthenticationError(f"{SECRET} is wrong", status_code="WRONGPASS")) == "WRONGPASS"
-    assert kind_of(ConnectionRefusedError(111, "Connection refused")) == "ConnectionRefusedError: Connection refused"
+    assert error_name(AuthenticationError(f"{SECRET} is wrong", status_code="WRONGPASS")) == "WRONGPASS"
+    assert error_name(ConnectionRefusedError(111, "Connection refused")) == "ConnectionRefusedError: Connection refused"

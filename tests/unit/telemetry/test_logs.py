@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from backend.telemetry.logs import FIELDS, Fields, ToFile, json_line, raised, tell, text_line
+from backend.telemetry.logs import FIELDS, Fields, ToFile, json_line, log_event, raised, text_line
 from backend.telemetry.observed import Observed, enter, leave
 
 
@@ -79,8 +79,8 @@ def test_a_record_is_written_whole_and_below_its_level_not_at_all() -> None:
     reading, writing = os.pipe()
     log = logging.Logger("room", logging.INFO)
     log.addHandler(ToFile(writing, "json"))
-    tell(log, logging.DEBUG, "probe", {})
-    tell(log, logging.INFO, "request", {"status": 200})
+    log_event(log, logging.DEBUG, "probe", {})
+    log_event(log, logging.INFO, "request", {"status": 200})
     os.close(writing)
     with open(reading, "rb") as file:
         (line,) = file.read().splitlines()

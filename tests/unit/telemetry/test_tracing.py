@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from backend.telemetry.observed import Observed, Spread, carried, enter, leave, note_rows, span
-from backend.telemetry.tracing import are_asked_for
+from backend.telemetry.tracing import is_configured
 
 COLLECTOR = "http://localhost:4318"
 
@@ -26,7 +26,7 @@ COLLECTOR = "http://localhost:4318"
 def test_traces_are_off_until_a_collector_is_named(
     endpoint: str | None, environment: dict[str, str], asked: bool
 ) -> None:
-    assert are_asked_for(endpoint, environment) is asked
+    assert is_configured(endpoint, environment) is asked
 
 
 def _python(code: str) -> subprocess.CompletedProcess[str]:

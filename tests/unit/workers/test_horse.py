@@ -29,31 +29,31 @@ def test_an_order_goes_through_a_line() -> None:
 def test_a_work_horse_ends_after_so_many_runs() -> None:
     horse = Horse(_nothing)
     for _ in range(MOST_RUNS - 1):
-        assert horse.tell(ORDER)
-        assert horse.hear() is True
-    assert horse.tell(ORDER)
-    assert horse.hear() is False
+        assert horse.send(ORDER)
+        assert horse.read_answer() is True
+    assert horse.send(ORDER)
+    assert horse.read_answer() is False
     assert horse.end() in (0, signal.SIGKILL)
 
 
 def test_a_work_horse_that_took_much_memory_ends_after_the_run() -> None:
     horse = Horse(lambda _: print(end="x" * (2 * MOST_GROWTH), file=open(os.devnull, "w")))  # noqa: SIM115
-    assert horse.tell(ORDER)
-    assert horse.hear() is False
+    assert horse.send(ORDER)
+    assert horse.read_answer() is False
     horse.end()
 
 
 def test_a_work_horse_that_died_is_heard_and_told_of() -> None:
     horse = Horse(lambda _: os.kill(os.getpid(), signal.SIGKILL))
-    assert horse.tell(ORDER)
-    assert horse.hear() is None
+    assert horse.send(ORDER)
+    assert horse.read_answer() is None
     os.waitid(os.P_PID, horse.pid, os.WEXITED | os.WNOWAIT)  # it closes one pipe after the other
-    assert not horse.tell(ORDER)
+    assert not horse.send(ORDER)
     assert os.WTERMSIG(horse.end()) == signal.SIGKILL
 
 
 def test_what_a_run_raises_ends_the_work_horse() -> None:
     horse = Horse(lambda _: [][0])
-    assert horse.tell(ORDER)
-    assert horse.hear() is None
+    assert horse.send(ORDER)
+    assert horse.read_answer() is None
     assert os.WEXITSTATUS(horse.end()) == os.EX_SOFTWARE

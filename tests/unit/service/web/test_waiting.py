@@ -13,9 +13,9 @@ QUEUED = JobRecord(id="job_1", kind="fit", status="queued", created_at="2026-01-
     ("before", "words"),
     [
         (None, "Waiting for a worker"),
-        (0, "Waiting for a worker: it is the next of your jobs"),
-        (1, "Waiting for a worker: 1 of your jobs is before it"),
-        (1200, "Waiting for a worker: 1,200 of your jobs are before it"),
+        (0, "Waiting for a worker: next of your jobs"),
+        (1, "Waiting for a worker: 1 of your jobs is ahead"),
+        (1200, "Waiting for a worker: 1,200 of your jobs are ahead"),
     ],
 )
 def test_a_job_that_waits_says_how_many_are_before_it(before: int | None, words: str) -> None:

@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from service.callers import LOCAL, Caller
-from service.easel import Easel
+from service.drawing import DrawingQueue
 from service.errors import Busy
 
 
@@ -20,10 +20,10 @@ def test_one_picture_is_drawn_at_a_time_and_the_loop_goes_on() -> None:
         drawn.append("first")
 
     async def both() -> None:
-        easel = Easel()
+        queue = DrawingQueue()
         tasks = [
-            asyncio.create_task(easel.draw(LOCAL, first)),
-            asyncio.create_task(easel.draw(LOCAL, lambda: drawn.append("second"))),
+            asyncio.create_task(queue.draw(LOCAL, first)),
+            asyncio.create_task(queue.draw(LOCAL, lambda: drawn.append("second"))),
         ]
         await asyncio.to_thread(begun.wait, 10)
         assert drawn == []  # the loop answers while one draws, and the other waits for its turn
@@ -38,15 +38,15 @@ def test_who_comes_when_too_many_wait_is_told_to_come_again() -> None:
     go_on = threading.Event()
 
     async def crowd() -> None:
-        easel = Easel(most=2)
-        waiting = [asyncio.create_task(easel.draw(LOCAL, lambda: go_on.wait(10))) for _ in range(2)]
+        queue = DrawingQueue(most=2)
+        waiting = [asyncio.create_task(queue.draw(LOCAL, lambda: go_on.wait(10))) for _ in range(2)]
         await asyncio.sleep(0)
         with pytest.raises(Busy) as refused:
-            await easel.draw(LOCAL, lambda: True)
+            await queue.draw(LOCAL, lambda: True)
         assert refused.value.headers["Retry-After"]
         go_on.set()
         await asyncio.gather(*waiting)
-        assert await easel.draw(LOCAL, lambda: "again") == "again"
+        assert await queue.draw(LOCAL, lambda: "again") == "again"
 
     asyncio.run(crowd())
 
@@ -56,10 +56,10 @@ def test_a_drawing_that_fails_leaves_the_place_to_the_next() -> None:
         raise ValueError("no")
 
     async def two() -> None:
-        easel = Easel(most=1)
+        queue = DrawingQueue(most=1)
         with pytest.raises(ValueError, match="no"):
-            await easel.draw(LOCAL, fails)
-        assert await easel.draw(LOCAL, lambda: 1) == 1
+            await queue.draw(LOCAL, fails)
+        assert await queue.draw(LOCAL, lambda: 1) == 1
 
     asyncio.run(two())
 
@@ -71,10 +71,10 @@ def test_tenants_take_turns_however_many_pictures_one_of_them_wants() -> None:
     drawn: list[str] = []
 
     async def crowd() -> None:
-        easel = Easel()
-        greedy = [asyncio.create_task(easel.draw(ONE, lambda: drawn.append("one"))) for _ in range(20)]
+        queue = DrawingQueue()
+        greedy = [asyncio.create_task(queue.draw(ONE, lambda: drawn.append("one"))) for _ in range(20)]
         await asyncio.sleep(0)  # all of them have come before the other does
-        other = [asyncio.create_task(easel.draw(OTHER, lambda: drawn.append("other"))) for _ in range(2)]
+        other = [asyncio.create_task(queue.draw(OTHER, lambda: drawn.append("other"))) for _ in range(2)]
         await asyncio.gather(*greedy, *other)
 
     asyncio.run(crowd())
@@ -87,12 +87,12 @@ def test_a_tenant_fills_at_most_half_of_the_line() -> None:
     go_on = threading.Event()
 
     async def crowd() -> None:
-        easel = Easel(most=4)
-        waiting = [asyncio.create_task(easel.draw(ONE, lambda: go_on.wait(10))) for _ in range(2)]
+        queue = DrawingQueue(most=4)
+        waiting = [asyncio.create_task(queue.draw(ONE, lambda: go_on.wait(10))) for _ in range(2)]
         await asyncio.sleep(0)
-        with pytest.raises(Busy, match="the tenant may have 2 pictures"):
-            await easel.draw(ONE, lambda: True)
-        waiting.append(asyncio.create_task(easel.draw(OTHER, lambda: True)))
+        with pytest.raises(Busy, match="the limit of 2 pictures"):
+            await queue.draw(ONE, lambda: True)
+        waiting.append(asyncio.create_task(queue.draw(OTHER, lambda: True)))
         go_on.set()
         assert await asyncio.gather(*waiting) == [True] * 3
 
@@ -108,12 +108,12 @@ def test_a_picture_that_is_given_up_while_it_waits_leaves_the_place_to_the_next(
         assert go_on.wait(10)
 
     async def three() -> None:
-        easel = Easel()
-        drawing = asyncio.create_task(easel.draw(ONE, first))
+        queue = DrawingQueue()
+        drawing = asyncio.create_task(queue.draw(ONE, first))
         await asyncio.to_thread(begun.wait, 10)
-        given_up = asyncio.create_task(easel.draw(ONE, lambda: None))
+        given_up = asyncio.create_task(queue.draw(ONE, lambda: None))
         await asyncio.sleep(0)
-        last = asyncio.create_task(easel.draw(ONE, lambda: "last"))
+        last = asyncio.create_task(queue.draw(ONE, lambda: "last"))
         await asyncio.sleep(0)
         if is_its_turn:
             # Ends the first, gives its turn on, and cancels before whoever waited has been woken.

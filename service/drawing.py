@@ -1,4 +1,4 @@
-"""Where pictures are drawn: one at a time, in a thread, since drawing holds the interpreter as long as it takes."""
+"""The drawing queue: pictures are drawn one at a time in a thread, because drawing holds the GIL."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ from service.shares import Exhausted, Shares
 
 T = TypeVar("T")
 
-#: So many may wait for their turn: what waits here takes no thread from other requests.
+#: Maximum number of waiting requests; waiting uses no thread.
 MOST_WAITING = 100
 _RETRY_AFTER = "5"
 
 
-class Easel:
-    """The one place of a process for drawing, at which tenants take turns."""
+class DrawingQueue:
+    """Runs the drawing work of a process, one picture at a time; tenants take turns."""
 
     def __init__(self, most: int = MOST_WAITING) -> None:
         self._shares = Shares(most)
         self._is_taken = False
-        # Who waits, by tenant: the first tenant is the next, and then goes behind the others.
+        # The waiting requests by tenant: the first tenant is next, and then moves to the end.
         self._lines: dict[str, deque[asyncio.Future[None]]] = {}
 
     async def draw(self, caller: Caller, work: Callable[[], T]) -> T:
-        """Do drawing work when it is its turn; raises ``Busy`` if too much waits."""
+        """Run drawing work when it is its turn; raises ``Busy`` if too much is waiting."""
         try:
             self._shares.take(caller)
         except Exhausted as full:
-            detail = f"{full.holder} may have {full.most} pictures waiting to be drawn, and has them"
+            detail = f"{full.holder} has reached the limit of {full.most} pictures waiting to be drawn"
             raise Busy(detail).with_headers({"Retry-After": _RETRY_AFTER}) from full
         try:
             await self._turn(caller.tenant)
@@ -48,7 +48,7 @@ class Easel:
             self._shares.give_back(caller)
 
     async def warm(self) -> None:
-        """Load what draws, so that the first picture takes no longer than the others."""
+        """Import what drawing needs, so that the first picture is as fast as the others."""
         await self.draw(LOCAL, _load)
 
     async def _turn(self, tenant: str) -> None:
@@ -60,7 +60,7 @@ class Easel:
         try:
             await mine
         except asyncio.CancelledError:
-            if not mine.cancelled():  # it was this one's turn already
+            if not mine.cancelled():  # it had already been its turn
                 self._pass_on()
             raise
 
@@ -71,7 +71,7 @@ class Easel:
             first = line.popleft()
             if line:
                 self._lines[tenant] = line
-            if not first.done():  # whoever was cancelled does not come any more
+            if not first.done():  # skip cancelled requests
                 first.set_result(None)
                 return
         self._is_taken = False
