@@ -16,9 +16,9 @@ from playwright.sync_api import Browser, Page, sync_playwright
 from benchmarks.timing import machine
 from calibrant.client import Calibrant
 from service.stack import stack
+from tests.browser.checks import DECODED, layout_shift
 from tests.browser.chromium import find_chromium, flags
 from tests.browser.files import csv_file, rows
-from tests.browser.judged import DECODED, layout_shift
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "benchmarks" / "page-speed.md"

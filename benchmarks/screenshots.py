@@ -17,8 +17,8 @@ from playwright.sync_api import Browser, FilePayload, Page, sync_playwright
 from calibrant.cli.sample import Classifier, boosted, naive_bayes
 from calibrant.client import Calibrant
 from service.stack import stack
+from tests.browser.checks import DECODED
 from tests.browser.chromium import find_chromium, flags
-from tests.browser.judged import DECODED
 
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "docs" / "pictures"

@@ -88,7 +88,7 @@ class ProblemEntry(Document):
     status: int
     title: str
     cause: str
-    mend: str
+    remedy: str
 
 
 # --- ``GET /limits``

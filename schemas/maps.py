@@ -76,7 +76,7 @@ class Bins(Document):
     rows: list[float] = Field(description="effective number of rows, from their weights")
     share: list[float] = Field(description="fraction of the total weight")
     mean_prediction: list[float]
-    # Earlier versions stored it as label_share.
+    # The name in documents of earlier versions is read too.
     observed_frequency: list[float] = Field(validation_alias=AliasChoices("observed_frequency", "label_share"))
 
 

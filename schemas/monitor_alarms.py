@@ -28,7 +28,7 @@ EventType = Literal[AlarmType, RecalibrationType, HookTestType]
 EventId = Annotated[str, Field(pattern=r"^event_[0-9a-f]{30}$")]
 
 
-class AlarmTold(Document):
+class AlarmData(Document):
     """An alarm, at the time when it was raised, cleared or acknowledged."""
 
     monitor: str
@@ -45,7 +45,7 @@ class AlarmTold(Document):
     since: str | None = Field(None, description="when the alarm was raised")
 
 
-class RecalibrationTold(Document):
+class RecalibrationData(Document):
     """A challenger compared with the champion."""
 
     monitor: str
@@ -64,7 +64,7 @@ class RecalibrationTold(Document):
     code: str | None = Field(None, description="reason why it was declined, or code of the problem if it failed")
 
 
-class HookTestTold(Document):
+class HookTestData(Document):
     """A requested test of a hook; it does not indicate a change of the monitor."""
 
     monitor: str
@@ -78,7 +78,7 @@ class MonitorEvent(Document):
     type: EventType
     timestamp: str = Field(description="time of the event, not of the delivery")
     # Generated clients try the types in this order: the last one has the fewest required fields.
-    data: AlarmTold | HookTestTold | RecalibrationTold
+    data: AlarmData | HookTestData | RecalibrationData
 
     def body(self) -> str:
         """The body that is sent and signed, identical for every attempt."""
@@ -196,7 +196,7 @@ class Proposal(Document):
     alias: str = Field(description="alias that is moved to it if accepted")
     version: int | None = Field(None, description="version of the challenger, in the response that accepts it")
     revision: int | None = Field(description="revision of the alias at the comparison; null: there was no alias")
-    found: RecalibrationTold
+    found: RecalibrationData
 
 
 class Standing(Document):
@@ -229,7 +229,7 @@ class AuditEntry(Document):
         None, description="number of the rule's alarm, or of the request if there is no rule; counted from 1"
     )
     detail: str | None = Field(None, description="reason")
-    found: RecalibrationTold | None = None
+    found: RecalibrationData | None = None
 
 
 class JournalQuery(Document):

@@ -241,7 +241,7 @@ class RefusedRow(Document):
     detail: str
 
 
-class Taken(Document):
+class IngestionResult(Document):
     """The result of ingesting the rows of one request. Every row is accepted, a duplicate, contradicted or refused."""
 
     accepted: int = Field(description="new predictions, labels or labelled rows")

@@ -85,7 +85,7 @@ def problem_page(code: str) -> Response:
 <dt>Code</dt><dd><code>{code}</code></dd>
 <dt>Status</dt><dd>{row.status}</dd>
 <dt>Cause</dt><dd>{prose(row.cause)}</dd>
-<dt>Remedy</dt><dd>{prose(row.mend)}</dd>
+<dt>Remedy</dt><dd>{prose(row.remedy)}</dd>
 </dl>
 </main>""",
         root="../",

@@ -31,7 +31,7 @@ from calibrant.reports.pictures import BY_SIZE, COST_PLANE, draw_report, each_of
 from schemas.diagrams import DiagramOptions, OneEvaluated, PictureQuery
 from schemas.evaluate import BySizePicture, CostPlanePicture
 from schemas.maps import FitBins, MapRecord
-from schemas.monitor_alarms import AlarmTold
+from schemas.monitor_alarms import AlarmData
 from schemas.monitor_answers import SeriesPictureQuery, WindowPictureQuery
 from service.context import Context, answer
 from service.errors import InvalidField, NothingToDraw
@@ -164,7 +164,7 @@ def window_drawing(here: Context, name: str, query: WindowPictureQuery, form: Fo
 
 def _alarms(reader: Reader, key: str) -> list[dict[str, Any]]:
     """Alarms about one measure or about calibration in general, with the times when they were raised."""
-    raised = [(event.timestamp, event.data) for event in reader.raised() if isinstance(event.data, AlarmTold)]
+    raised = [(event.timestamp, event.data) for event in reader.raised() if isinstance(event.data, AlarmData)]
     return [{"at": seconds(at), "rule": data.rule} for at, data in raised if data.measure in (None, key)]
 
 

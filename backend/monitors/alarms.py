@@ -17,8 +17,8 @@ from backend.store.monitors.standings import Change, Standings
 from backend.store.pages import PageRequest
 from backend.store.store import Store
 from schemas.monitor_alarms import (
+    AlarmData,
     AlarmsAnswer,
-    AlarmTold,
     AlarmType,
     AuditAction,
     AuditEntry,
@@ -26,7 +26,7 @@ from schemas.monitor_alarms import (
     JournalQuery,
     MonitorEvent,
     Occasion,
-    RecalibrationTold,
+    RecalibrationData,
     RecalibrationType,
     RuleState,
     Standing,
@@ -142,7 +142,7 @@ _ACTIONS: dict[Turn, AuditAction] = {
 
 def happened(record: MonitorRecord, state: RuleState, turn: Turn, moment: float) -> MonitorEvent:
     """The event of an alarm; its id is deterministic, because the alarms of a rule are numbered."""
-    data = AlarmTold(
+    data = AlarmData(
         monitor=record.name,
         rule=state.rule,
         kind=state.kind,
@@ -164,7 +164,7 @@ def entry_of(state: RuleState, turn: Turn, moment: float, who: str | None = None
 
 
 def recalibrated(
-    record: MonitorRecord, occasion: Occasion, type_: RecalibrationType, data: RecalibrationTold, now: float
+    record: MonitorRecord, occasion: Occasion, type_: RecalibrationType, data: RecalibrationData, now: float
 ) -> MonitorEvent:
     """The event of an action after an alarm."""
     return event_of(record, occasion.seed, type_, data, moment=now)
@@ -174,7 +174,7 @@ def step_of(
     action: AuditAction,
     now: float,
     occasion: Occasion,
-    data: RecalibrationTold,
+    data: RecalibrationData,
     *,
     who: str | None = None,
     detail: str | None = None,

@@ -27,7 +27,7 @@ from calibrant.monitoring.event_tally import Gain, gain
 from calibrant.monitoring.tally import FOLDS, Tally
 from schemas.aliases import AliasRecord
 from schemas.maps import FitSpec, MapRecord
-from schemas.monitor_alarms import AuditEntry, Occasion, Proposal, RecalibrationTold, Standing
+from schemas.monitor_alarms import AuditEntry, Occasion, Proposal, RecalibrationData, Standing
 from schemas.monitors import MonitorRecord, WindowSpec
 
 # --- Fitting a challenger to rows of a window, and comparing it with the champion on held-out rows of the window
@@ -253,7 +253,7 @@ def moved(
     record: MonitorRecord,
     standing: Standing,
     proposal: Proposal,
-    data: RecalibrationTold,
+    data: RecalibrationData,
     version: int | None,
     why: str | None,
     now: float,

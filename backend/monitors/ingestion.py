@@ -46,7 +46,7 @@ from backend.telemetry.observed import note_rows
 from calibrant.batch import Integers
 from calibrant.cells import Floats
 from calibrant.monitoring.tally import FOLDS
-from schemas.monitors import DAY, MINUTE, MonitorRecord, RefusedRow, Taken
+from schemas.monitors import DAY, MINUTE, IngestionResult, MonitorRecord, RefusedRow
 
 # --- The changes of decided rows
 
@@ -151,10 +151,10 @@ class Account:
         """Add events without predictions or labels."""
         self._ignored += events
 
-    def answer(self) -> Taken:
+    def answer(self) -> IngestionResult:
         """The summary for the response."""
         count = self._counts
-        return Taken(
+        return IngestionResult(
             accepted=count[Outcome.STORED] + count[Outcome.JOINED] + count[Outcome.WAITING],
             joined=count[Outcome.JOINED],
             waiting=count[Outcome.WAITING],
@@ -324,7 +324,7 @@ LOOK_AFTER = 1.0
 
 def ingest(
     requester: Requester, record: MonitorRecord, parts: Iterable[tuple[What, MonitorRows]], *, ignored: int = 0
-) -> Taken:
+) -> IngestionResult:
     """Count rows in order, and schedule a check of the monitor; ``ignored`` is the number of events without rows.
 
     Raises ``UnknownMonitor``, ``MonitorFull``, and ``UnknownMap`` if the monitor's map has been deleted.

@@ -26,8 +26,8 @@ from schemas.monitor_alarms import (
     AuditEntry,
     Occasion,
     Proposal,
+    RecalibrationData,
     RecalibrationRequested,
-    RecalibrationTold,
     RecalibrationType,
     Standing,
 )
@@ -148,9 +148,9 @@ def _revision(store: Store, record: MonitorRecord) -> int | None:
         return None
 
 
-def _data_of(record: MonitorRecord, occasion: Occasion, found: Challenge) -> RecalibrationTold:
+def _data_of(record: MonitorRecord, occasion: Occasion, found: Challenge) -> RecalibrationData:
     policy, gain = record.recalibration, found.gain
-    return RecalibrationTold(
+    return RecalibrationData(
         monitor=record.name,
         rule=occasion.rule,
         name=target_of(record),

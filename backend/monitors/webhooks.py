@@ -26,13 +26,13 @@ from backend.store.store import Store
 from calibrant import __version__
 from calibrant.errors import CalibrationError
 from schemas.monitor_alarms import (
-    AlarmTold,
+    AlarmData,
     DeliveryRecord,
     DeliveryStatus,
     EventType,
-    HookTestTold,
+    HookTestData,
     MonitorEvent,
-    RecalibrationTold,
+    RecalibrationData,
 )
 from schemas.monitors import DAY, HIDDEN_PATH, HookSpec, MonitorRecord
 
@@ -113,7 +113,7 @@ def event_of(
     monitor: MonitorRecord,
     seed: str,
     type_: EventType,
-    data: AlarmTold | RecalibrationTold | HookTestTold,
+    data: AlarmData | RecalibrationData | HookTestData,
     *,
     moment: float,
 ) -> MonitorEvent:
@@ -155,7 +155,7 @@ def request_test(requester: Requester, name: str, hook: str) -> DeliveryRecord:
     if found is None:
         raise UnknownHook("the monitor has no such hook")
     seed = requester.seed or secrets.token_hex(16)
-    event = event_of(monitor, seed, "monitor.test", HookTestTold(monitor=name, hook=hook), moment=now().timestamp())
+    event = event_of(monitor, seed, "monitor.test", HookTestData(monitor=name, hook=hook), moment=now().timestamp())
     return Deliveries(store.redis, store.keys, monitor.uid).get(queue_delivery(store, monitor, found, event))
 
 

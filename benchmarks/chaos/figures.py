@@ -14,7 +14,7 @@ from benchmarks.chaos.recovery import GOALS, Outage, Recovery, recoveries, summa
 from benchmarks.chaos.scenario import Scenario
 
 #: Violations of a kind that are listed.
-_TOLD = 20
+_SHOWN = 20
 
 
 def figures(scenario: Scenario, harms: Harms, found: Evidence) -> dict[str, Any]:
@@ -30,7 +30,7 @@ def figures(scenario: Scenario, harms: Harms, found: Evidence) -> dict[str, Any]
         **_jobs(found),
         "drained_seconds": scenario.drained,
         "recovery": {kind: recovery_figures(recovered, kind) for kind in GOALS},
-        "faults": {name: said[:_TOLD] for name, said in wrong.items()},
+        "faults": {name: said[:_SHOWN] for name, said in wrong.items()},
         "fault_counts": {name: len(said) for name, said in wrong.items()},
     }
 

@@ -24,7 +24,7 @@ _CAUSES = {
     "cut off": "machine disconnected",
 }
 #: Violations of a kind that are listed.
-_TOLD = 3
+_SHOWN = 3
 
 
 def chaos_part(figures: dict[str, Any]) -> list[str]:
@@ -114,7 +114,7 @@ def _outcome(figures: dict[str, Any]) -> list[str]:
         "|---|---|",
         *(f"| {name} | {count} |" for name, count in figures["fault_counts"].items()),
         "",
-        *(f"- {words}" for said in figures["faults"].values() for words in said[:_TOLD]),
+        *(f"- {words}" for said in figures["faults"].values() for words in said[:_SHOWN]),
         *([""] if any(figures["faults"].values()) else []),
         *_recovery_rows(figures),
     ]

@@ -1,4 +1,4 @@
-"""Sending examples and taking down the answers, ids and times as the document writes them."""
+"""Send examples and record the answers, with ids and times as the document has them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Seen = Callable[[Example, httpx.Response], None]
 
 
 class Recorder:
-    """One run of the examples; an id that an answer told stands for the example's from then on."""
+    """One run of the examples; an id from an answer replaces that of the example from then on."""
 
     def __init__(self, http: httpx.Client, wait: Callable[[str], object]) -> None:
         self._http = http
@@ -43,7 +43,7 @@ class Recorder:
         self._under_way: list[str] = []
 
     def send(self, example: Example) -> httpx.Response:
-        """Send an example; a job is told when it is done, and a batch deleted when no job needs it.
+        """Send an example; wait for its job, and delete its batch when no job needs it.
 
         A monitor that is to drift has drifted when the next example is sent.
         """
@@ -91,7 +91,7 @@ def record(
 ) -> dict[str, Any]:
     """Send every example, the calls and then the refusals.
 
-    ``wait`` waits for a job; ``seen`` is told each example with its answer.
+    ``wait`` waits for a job; ``seen`` is called with each example and its answer.
     """
     recorder = Recorder(http, wait)
     answers: dict[str, dict[str, Any]] = {}

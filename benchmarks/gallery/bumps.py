@@ -23,17 +23,21 @@ def orders(form: Format, theme: Theme, width: int) -> Drawn:
     title = "How measures order calibrated models"
     top = heading(canvas, title, ["n = 10,000 each · confidence · the least error stands on top"], [])
     names = [TRUTH, *MEASURES]
-    told = []
+    summaries = []
     for model, outputs in found.items():
         canvas.text(12.0, top + 18.0, model, colour="ink", bold=True)
         box = (_NAMES, top + 34.0, width - 2 * _NAMES, _TALL)
         panel = Panel(canvas, box, (0.0, len(names) - 1.0), (len(outputs) - 0.5, -0.5))
         _lines(panel, {name: _ranks(outputs, name) for name in names}, list(outputs))
         agreed = [name for name in MEASURES if _best(outputs, name) == _best(outputs, TRUTH)]
-        told.append(f"{model}: the true best is {_best(outputs, TRUTH)}, found by {', '.join(agreed) or 'no measure'}")
+        summaries.append(
+            f"{model}: the true best is {_best(outputs, TRUTH)}, found by {', '.join(agreed) or 'no measure'}"
+        )
         top += _TALL + 46.0
     _measures(panel, names, top)
-    alt = f"{title}. Lines join the ranks of six outputs under the true error and seven measures. {'; '.join(told)}."
+    alt = (
+        f"{title}. Lines join the ranks of six outputs under the true error and seven measures. {'; '.join(summaries)}."
+    )
     return canvas.drawn(top + _WORDS, title, alt)
 
 

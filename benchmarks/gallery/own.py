@@ -108,8 +108,8 @@ def _confidence(name: str, diagram: str) -> tuple[dict[str, Any], About]:
     report = calibrant.evaluate(
         found.values, found.labels, measures=["ece"], diagrams=[diagram], interval=_LEVEL, resamples=400
     )
-    told = name.replace("-", " ").replace("bayes", "Bayes") + ", digits"
-    about = About(report.n, report.reduction, told, _ece(report.measures), report.measures["ece"].interval)
+    label = name.replace("-", " ").replace("bayes", "Bayes") + ", digits"
+    about = About(report.n, report.reduction, label, _ece(report.measures), report.measures["ece"].interval)
     return report.diagrams[diagram], about
 
 

@@ -45,8 +45,8 @@ def _section(name: str, rows: list[str]) -> str:
 def _row(method: str, path: str, operation: dict[str, Any]) -> str:
     does = operation["description"].replace("``", "`").replace("\n\n", " ").replace("\n", " ").replace("|", "\\|")
     answers = ", ".join(_answer(s, r) for s, r in operation["responses"].items() if int(s) < 400)
-    told = {*everywhere(path, method, operation)} - {"not-found"}
-    own = [code for codes in problem_codes(operation).values() for code in codes if code not in told]
+    listed = {*everywhere(path, method, operation)} - {"not-found"}
+    own = [code for codes in problem_codes(operation).values() for code in codes if code not in listed]
     return f"| `{method} {path}` | {does} | {answers} | {_own(own)} |\n"
 
 

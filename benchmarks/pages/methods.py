@@ -39,8 +39,8 @@ def _entry(method: Method) -> str:
         word for word, fit in (("an event", method.event), ("the vector", method.vector)) if fit is not None
     )
     options = "; ".join(
-        f"`{name}` ({_word(told['default'])}{'' if told['allowed'] is None else ': ' + told['allowed']})"
-        for name, told in method.known_options().items()
+        f"`{name}` ({_word(option['default'])}{'' if option['allowed'] is None else ': ' + option['allowed']})"
+        for name, option in method.known_options().items()
     )
     traits = method.traits
     lines = [

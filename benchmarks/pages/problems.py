@@ -28,4 +28,4 @@ def problems_page() -> str:
 
 
 def _entry(code: str, row: Row) -> str:
-    return f"\n### `{code}`\n\n{row.title}. {row.cause}\n\n*Remedy:* {row.mend}\n"
+    return f"\n### `{code}`\n\n{row.title}. {row.cause}\n\n*Remedy:* {row.remedy}\n"

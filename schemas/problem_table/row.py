@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 
 class Row(NamedTuple):
-    """HTTP status and title of one code, what causes it and how to mend it, each a sentence or two."""
+    """HTTP status and title of one code, what causes it and how to remedy it, each a sentence or two."""
 
     status: int
     title: str
     cause: str
-    mend: str
+    remedy: str

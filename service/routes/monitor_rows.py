@@ -12,7 +12,7 @@ from backend.monitors.ingestion import ingest
 from backend.monitors.rows import What
 from backend.telemetry.observed import traced
 from schemas.monitor_rows import EventBody, LabelledBody, LabelsBody, PredictionsBody
-from schemas.monitors import Taken
+from schemas.monitors import IngestionResult
 from service.context import Context, Here, answer
 from service.formats.media import EVENT, EVENTS, JSON
 from service.monitor_bodies.body import READERS, Sent, receive_events, receive_rows
@@ -62,7 +62,7 @@ _OF_EVENTS: dict[str, Any] = {
 }
 
 
-@router.post("/rows", response_model=Taken, responses=raises(*_OF_ROWS), openapi_extra=_body_of(LabelledBody))
+@router.post("/rows", response_model=IngestionResult, responses=raises(*_OF_ROWS), openapi_extra=_body_of(LabelledBody))
 async def post_monitor_rows(name: str, request: Request, here: Here) -> Response:
     """Ingest predictions with their labels; a row with an id is counted once, even if it is sent again.
 
@@ -71,19 +71,21 @@ async def post_monitor_rows(name: str, request: Request, here: Here) -> Response
     return await _receive(request, here, name, "rows")
 
 
-@router.post("/predictions", response_model=Taken, responses=raises(*_OF_ROWS), openapi_extra=_body_of(PredictionsBody))
+@router.post(
+    "/predictions", response_model=IngestionResult, responses=raises(*_OF_ROWS), openapi_extra=_body_of(PredictionsBody)
+)
 async def post_monitor_predictions(name: str, request: Request, here: Here) -> Response:
     """Ingest predictions; each waits for the label with the same id until the horizon of the monitor has passed."""
     return await _receive(request, here, name, "predictions")
 
 
-@router.post("/labels", response_model=Taken, responses=raises(*_OF_ROWS), openapi_extra=_body_of(LabelsBody))
+@router.post("/labels", response_model=IngestionResult, responses=raises(*_OF_ROWS), openapi_extra=_body_of(LabelsBody))
 async def post_monitor_labels(name: str, request: Request, here: Here) -> Response:
     """Ingest labels and join them to predictions by id; a label may arrive before its prediction."""
     return await _receive(request, here, name, "labels")
 
 
-@router.post("/events", response_model=Taken, responses=raises(*_OF_ROWS), openapi_extra=_OF_EVENTS)
+@router.post("/events", response_model=IngestionResult, responses=raises(*_OF_ROWS), openapi_extra=_OF_EVENTS)
 async def post_monitor_events(name: str, request: Request, here: Here) -> Response:
     """Ingest CloudEvents: rows, predictions, labels, or responses of inference servers.
 
@@ -104,13 +106,15 @@ async def _receive(request: Request, here: Context, name: str, what: What) -> Re
 
 
 @traced("work")
-def _ingest_rows(here: Context, name: str, what: What, sent: Sent) -> Taken:
+def _ingest_rows(here: Context, name: str, what: What, sent: Sent) -> IngestionResult:
     record = here.store.monitors.get(name)
     return ingest(here, record, [(what, sent.rows(what, record.n_classes))])
 
 
 @traced("work")
-def _ingest_events(here: Context, name: str, headers: Headers, sent: Sent, output: str | None, by: By) -> Taken:
+def _ingest_events(
+    here: Context, name: str, headers: Headers, sent: Sent, output: str | None, by: By
+) -> IngestionResult:
     record = here.store.monitors.get(name)
     parts, ignored = rows_of_events(sent.events(headers), sent.limits, record.n_classes, output, by)
     return ingest(here, record, parts, ignored=ignored)

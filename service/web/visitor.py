@@ -102,7 +102,7 @@ def refusal(document: Problem, headers: Mapping[str, str] | None, scope: Scope) 
     code = document.type.removeprefix(PREFIX)
     if code == "unauthorized":
         return _to_sign_in(scope, sent)
-    values = known(visitor_of(scope)) | {"problem": document, "mend": TABLE[code].mend}
+    values = known(visitor_of(scope)) | {"problem": document, "remedy": TABLE[code].remedy}
     template = "problem.html" if is_of_htmx(sent) else "refusal.html"
     return render(template, values, status=document.status, headers=headers)
 

@@ -7,7 +7,7 @@ from playwright.sync_api import Page, expect
 
 from service.openapi import operations
 from service.stack import Stack
-from tests.browser.judged import grave_violations
+from tests.browser.checks import grave_violations
 
 
 def test_the_page_shows_every_call_and_resolves_every_reference(page: Page, service: Stack) -> None:

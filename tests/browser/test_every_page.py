@@ -11,8 +11,8 @@ import pytest
 
 from calibrant.client import Calibrant
 from service.stack import Stack
+from tests.browser.checks import grave_violations, layout_shift
 from tests.browser.files import rows
-from tests.browser.judged import grave_violations, layout_shift
 from tests.browser.watched import Visits
 
 PATHS = {

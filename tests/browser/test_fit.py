@@ -9,8 +9,8 @@ from playwright.sync_api import Page, expect
 
 from calibrant.client import Calibrant
 from service.stack import Stack
+from tests.browser.checks import DECODED, grave_violations, layout_shift
 from tests.browser.files import csv_file, rows
-from tests.browser.judged import DECODED, grave_violations, layout_shift
 from tests.browser.watched import Visits
 
 JOB = re.compile(r"/ui/jobs/job_[0-9a-f]+$")

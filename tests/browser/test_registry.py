@@ -17,8 +17,8 @@ from backend.store.api_keys import ApiKeyStore
 from backend.store.server.connection import connect
 from backend.store.server.embedded import embedded_server
 from service.settings import Settings
+from tests.browser.checks import grave_violations, layout_shift
 from tests.browser.files import rows
-from tests.browser.judged import grave_violations, layout_shift
 from tests.browser.watched import Visits
 from tests.integration.conftest import serving
 

@@ -7,8 +7,8 @@ import re
 import pytest
 from playwright.sync_api import Page, expect
 
+from tests.browser.checks import grave_violations
 from tests.browser.files import KINDS, csv_file, image, payload
-from tests.browser.judged import grave_violations
 from tests.browser.watched import Visits
 
 REPORT = re.compile(r"/ui/reports/batch_[0-9a-f]+$")

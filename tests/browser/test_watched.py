@@ -8,8 +8,8 @@ import pytest
 from playwright.sync_api import Browser
 
 from service.stack import Stack
+from tests.browser.checks import grave_violations, layout_shift
 from tests.browser.chromium import HOW, VARIABLE, NoChromium, find_chromium
-from tests.browser.judged import grave_violations, layout_shift
 from tests.browser.watched import Visits
 
 

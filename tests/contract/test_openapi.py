@@ -196,7 +196,7 @@ def test_examples_of_problems_are_problem_documents_of_their_code(openapi: dict[
 
 def test_every_problem_tells_its_cause_and_how_to_mend_it() -> None:
     for code, row in TABLE.items():
-        for text in (row.cause, row.mend):
+        for text in (row.cause, row.remedy):
             assert text.endswith("."), code
             assert text[0].isupper(), code
         assert not row.title.endswith("."), code

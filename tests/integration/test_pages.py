@@ -47,7 +47,7 @@ def test_the_page_of_the_calls_reads_this_services_document(http: httpx.Client) 
     assert http.get("/openapi.json").json()["info"]["title"] == "Calibrant"
 
 
-def test_every_type_of_a_problem_leads_to_its_cause_and_its_mend(http: httpx.Client) -> None:
+def test_every_type_of_a_problem_leads_to_its_cause_and_its_remedy(http: httpx.Client) -> None:
     for code, row in TABLE.items():
         told = http.get(f"/problems/{code}", headers={"Accept": "application/json"}).json()
         assert told == {"type": f"/problems/{code}", "code": code, **row._asdict()}

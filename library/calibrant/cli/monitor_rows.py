@@ -13,7 +13,7 @@ from calibrant.cli.rows import Columns, name_of, read_rows, sheet_options, sourc
 
 if TYPE_CHECKING:
     from calibrant.client import Calibrant
-    from calibrant.client.answers import Taken
+    from calibrant.client.answers import IngestionResult
 
 What = Literal["rows", "predictions", "labels"]
 
@@ -26,7 +26,9 @@ class ExtraColumns:
     times: str | None
 
 
-def send_file(client: Calibrant, monitor: str, file: Path, what: What, columns: Columns, extra: ExtraColumns) -> Taken:
+def send_file(
+    client: Calibrant, monitor: str, file: Path, what: What, columns: Columns, extra: ExtraColumns
+) -> IngestionResult:
     """Send the rows of a file to a monitor; raises ``Refused`` if the file cannot be read."""
     with source_of(file) as source:
         if what == "labels":

@@ -124,8 +124,8 @@ def power_law(points: Sequence[Point], *, level: float = 0.95) -> PowerLaw:
     used = tuple(i for i, point in enumerate(points) if point.error > 0.0 and point.calibration > 0.0)
     if len(used) < LEAST_BATCHES:
         known = f"{len(used)} of {len(points)} batches {'has' if len(used) == 1 else 'have'} both errors above 0"
-        problem = f"no power law: {known}, but at least {LEAST_BATCHES} are needed"
-        return PowerLaw(None, None, None, used, problem)
+        needed = f"no power law: {known}, but at least {LEAST_BATCHES} are needed"
+        return PowerLaw(None, None, None, used, needed)
     kept = [points[i] for i in used]
     x, y = np.log([p.error for p in kept]), np.log([p.calibration for p in kept])
     if np.ptp(x) < 1e-9:

@@ -12,7 +12,7 @@ from calibrant.binning import compressed
 from calibrant.cells import Cells, Floats
 from calibrant.diagrams.diagram import DEPENDENT, Picture
 from calibrant.measures.intervals import Resampling
-from calibrant.measures.simulated import label_shares
+from calibrant.measures.simulated import observed_frequencies
 from calibrant.progress import check
 from calibrant.reductions import Event
 
@@ -103,7 +103,7 @@ def consistency_band(cells: Cells, resampling: Resampling, level: float) -> tupl
     curves = np.empty((resampling.resamples, len(places)))
     for start in range(0, resampling.resamples, _BATCH):
         check()
-        shares = label_shares(cells, cells.p, min(_BATCH, resampling.resamples - start), random)
+        shares = observed_frequencies(cells, cells.p, min(_BATCH, resampling.resamples - start), random)
         for i, labels in enumerate(shares, start):
             curves[i] = scipy.optimize.isotonic_regression(labels, weights=cells.w).x[places]
     low, high = np.quantile(curves, [(1.0 - level) / 2.0, (1.0 + level) / 2.0], axis=0)

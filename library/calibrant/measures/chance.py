@@ -14,7 +14,7 @@ import numpy as np
 
 from calibrant.cells import Floats
 from calibrant.measures.intervals import Integers, Resampling
-from calibrant.measures.simulated import label_shares, whole_rows
+from calibrant.measures.simulated import observed_frequencies, whole_rows
 from calibrant.progress import report
 from calibrant.reductions import Classes, Event
 
@@ -92,7 +92,7 @@ def _event_sizes(event: Event, kind: Kind, draws: int, random: np.random.Generat
     """Return the errors of the draws: ``(draws,)``."""
     cells, rows = event.cells, event.sorted_rows
     if event.kind == "frequency" or rows.w is None:
-        path = np.cumsum((label_shares(cells, cells.p, draws, random) - cells.p) * cells.w, axis=1)
+        path = np.cumsum((observed_frequencies(cells, cells.p, draws, random) - cells.p) * cells.w, axis=1)
     else:
         ends = np.append(np.flatnonzero(np.diff(rows.p)), len(rows) - 1)
         path = np.cumsum(((random.random((draws, len(rows))) < rows.p) - rows.p) * rows.w, axis=1)[:, ends]

@@ -57,7 +57,7 @@ def simulated_interval(
     def short(s: float, tail: float) -> bool:
         if s not in found:
             random = np.random.default_rng([resampling.seed, 2])
-            shares = label_shares(cells, path(s), draws, random)
+            shares = observed_frequencies(cells, path(s), draws, random)
             found[s] = np.array([labelled(share) for share in shares])
         # The observed value is equally likely to have any rank among S draws: probability k / (S + 1).
         return float(np.quantile(found[s], tail, method="weibull")) < observed
@@ -95,7 +95,7 @@ def likely_truth(cells: Cells, p: Floats) -> Floats:
     return process.away(p)
 
 
-def label_shares(cells: Cells, c: Floats, draws: int, random: np.random.Generator) -> Floats:
+def observed_frequencies(cells: Cells, c: Floats, draws: int, random: np.random.Generator) -> Floats:
     """Draw labels with the probabilities ``c (m,)`` of the cells; return observed frequencies ``(draws, m)``.
 
     The number of draws of a cell is its effective number of rows, rounded by ``whole_rows`` so that the variance is

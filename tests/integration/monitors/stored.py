@@ -18,7 +18,7 @@ from backend.store.monitors.standings import Change as StandingChange
 from backend.store.monitors.standings import Standings
 from backend.store.store import Store
 from calibrant.monitoring.tally import Tally, tally_of
-from schemas.monitor_alarms import AlarmTold, AuditEntry, DeliveryRecord, MonitorEvent
+from schemas.monitor_alarms import AlarmData, AuditEntry, DeliveryRecord, MonitorEvent
 from schemas.monitors import MonitorBody, MonitorRecord
 
 NOW = 1_700_000_000.0
@@ -67,7 +67,7 @@ def unnamed(n: int, bucket: int = 7, seed: int = 0, *, raw: bool = False) -> Cha
 
 def fill_standing(store: Store, record: MonitorRecord) -> None:
     """An event, an entry of the audit, and a standing."""
-    told = AlarmTold(monitor=record.name, rule="evidence", kind="evidence")
+    told = AlarmData(monitor=record.name, rule="evidence", kind="evidence")
     event = MonitorEvent(id=new_id("event"), type="monitor.alarm.raised", timestamp=stamp(), data=told)
     entry = AuditEntry(at=stamp(), action="alarm-raised")
     standings = Standings(store.redis, store.keys, record)
@@ -89,7 +89,7 @@ def fill_monitor(store: Store, name: str = "m") -> MonitorRecord:
     Groups(store.redis, store.keys, record).indices(["a", "b"])
     put_reference(store.redis, store.keys, record.uid, tally(10))
     fill_standing(store, record)
-    told = AlarmTold(monitor=record.name, rule="evidence", kind="evidence")
+    told = AlarmData(monitor=record.name, rule="evidence", kind="evidence")
     event = MonitorEvent(id=new_id("event"), type="monitor.alarm.raised", timestamp=stamp(), data=told)
     Deliveries(store.redis, store.keys, record.uid).create(
         DeliveryRecord(id=new_id("delivery"), monitor=name, hook="hook", event=event, created_at=stamp())

@@ -30,7 +30,7 @@ from backend.store.keyspace import Shared, new_id
 from backend.store.monitors.deliveries import Deliveries
 from backend.store.pages import PageRequest
 from backend.store.store import Store
-from schemas.monitor_alarms import AlarmTold, DeliveryRecord, MonitorEvent
+from schemas.monitor_alarms import AlarmData, DeliveryRecord, MonitorEvent
 from schemas.monitors import HookSpec, MonitorRecord
 from service.app import create_app
 from service.settings import Settings
@@ -71,7 +71,7 @@ def hook(receiver: Receiver, name: str = "hook", **more: Any) -> dict[str, Any]:
 
 
 def event(watched: MonitorRecord, seed: str = "1") -> MonitorEvent:
-    told = AlarmTold(monitor=watched.name, rule="evidence", kind="evidence")
+    told = AlarmData(monitor=watched.name, rule="evidence", kind="evidence")
     return event_of(watched, seed, "monitor.alarm.raised", told, moment=1_700_000_000.0)
 
 

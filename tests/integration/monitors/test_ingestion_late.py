@@ -12,14 +12,16 @@ from backend.monitors.looks import expire
 from backend.monitors.rows import MonitorRows, What
 from backend.store.monitors.ledger import Groups, Ids, Ledger
 from backend.store.store import Store
-from schemas.monitors import DAY, HOUR, Taken
+from schemas.monitors import DAY, HOUR, IngestionResult
 from tests.integration.monitors.monitored import counted, monitored
 
 NOW = 1_700_000_000.0
 SKEW = 300
 
 
-def take(store: Store, ledger: Ledger, what: What, now: float, *, time: float | None, named: bool = True) -> Taken:
+def take(
+    store: Store, ledger: Ledger, what: What, now: float, *, time: float | None, named: bool = True
+) -> IngestionResult:
     """One row that is sent at a time and names another."""
     given: dict[str, Any] = {"ids": Ids.of([b"a"]) if named else None}
     given["times"] = None if time is None else np.array([time])

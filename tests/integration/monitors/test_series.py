@@ -16,7 +16,7 @@ from redis import Redis
 from backend.store.clock import stamp
 from backend.store.keyspace import Keyspace
 from backend.store.monitors.standings import Change, Standings
-from schemas.monitor_alarms import AlarmTold, MonitorEvent
+from schemas.monitor_alarms import AlarmData, MonitorEvent
 from tests.integration.monitors.writing import Floats, Outcomes, Writer
 
 HOUR, DAY = 3600, 86_400
@@ -131,7 +131,7 @@ def test_what_is_wrong_with_a_query_is_named(
 def test_a_series_is_drawn_with_its_alarms(api: httpx.Client, writer: Writer, redis: Redis) -> None:
     start, _ = _hours(writer, 6)
     at = stamp(datetime.fromtimestamp(start + 3.5 * HOUR, UTC))
-    told = AlarmTold(monitor="inbox", rule="evidence", kind="evidence")
+    told = AlarmData(monitor="inbox", rule="evidence", kind="evidence")
     event = MonitorEvent(id="event_" + 30 * "0", type="monitor.alarm.raised", timestamp=at, data=told)
     Standings(redis, Keyspace(), writer.record).change(lambda _, standing: Change(standing, [event]))
     answer = api.get("/monitors/inbox/series.svg", params={"window": "day", "measure": "ece", "width": 400})

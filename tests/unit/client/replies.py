@@ -10,7 +10,7 @@ import httpx
 from calibrant.client.steps import Answer, Done, Item, Open, Outcome, Pause, Request, Send, advance
 
 
-class Taken(NamedTuple):
+class IngestionResult(NamedTuple):
     """What a call returned or gave, the requests that it made, and the seconds of its pauses."""
 
     value: Any
@@ -23,7 +23,7 @@ def answer(status: int = 200, content: bytes = b"{}", **headers: str) -> Answer:
     return Answer(status, httpx.Headers({name.replace("_", "-"): value for name, value in headers.items()}), content)
 
 
-def take(steps: Generator[Any, Any, Any], came: Sequence[Any]) -> Taken:
+def take(steps: Generator[Any, Any, Any], came: Sequence[Any]) -> IngestionResult:
     """Take every step; the answers, lines (None: no more) and errors of ``came`` come in turn."""
     left, given = list(came), []
     requests: list[Request] = []
@@ -41,4 +41,4 @@ def take(steps: Generator[Any, Any, Any], came: Sequence[Any]) -> Taken:
             reply = left.pop(0)
             outcome = (None, reply) if isinstance(reply, httpx.TransportError) else (reply, None)
     assert not left
-    return Taken(step.value, given, requests, pauses)
+    return IngestionResult(step.value, given, requests, pauses)

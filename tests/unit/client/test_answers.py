@@ -12,11 +12,11 @@ import pytest
 
 from calibrant.client import ProblemResponse
 from calibrant.client.answers import (
-    AlarmTold,
+    AlarmData,
     EvidenceRule,
     GapAnswer,
     HookSpec,
-    HookTestTold,
+    HookTestData,
     JobAnswer,
     JobSummary,
     LimitsAnswer,
@@ -26,7 +26,7 @@ from calibrant.client.answers import (
     MonitorEvent,
     Problem,
     Progress,
-    RecalibrationTold,
+    RecalibrationData,
     ReportAnswer,
     ThresholdRule,
     decode,
@@ -111,9 +111,9 @@ def test_of_several_kinds_the_one_that_a_document_is_of_is_read() -> None:
     alarm = {"monitor": "m", "rule": "r", "kind": "evidence", "rows": 3}
     told = [alarm, {"monitor": "m", "hook": "h"}, {"monitor": "m", "rule": None, "rows": 3, "later": 1}]
     assert [decode(MonitorEvent, event | {"data": data}).data for data in told] == [
-        AlarmTold(monitor="m", rule="r", kind="evidence", rows=3),
-        HookTestTold(monitor="m", hook="h"),
-        RecalibrationTold(monitor="m", rows=3),
+        AlarmData(monitor="m", rule="r", kind="evidence", rows=3),
+        HookTestData(monitor="m", hook="h"),
+        RecalibrationData(monitor="m", rows=3),
     ]
 
 

@@ -13,7 +13,7 @@ from calibrant.measures.catalogue import read_requests
 from calibrant.measures.intervals import PLAIN, Resampling
 from calibrant.measures.measure import Extent, MeasureResult
 from calibrant.measures.scores import corp_decomposition
-from calibrant.measures.simulated import MOST_CELLS, label_shares, likely_truth, simulated_interval
+from calibrant.measures.simulated import MOST_CELLS, likely_truth, observed_frequencies, simulated_interval
 from calibrant.reductions import Classes, Event, Vector
 
 SIMULATED: list[dict[str, Any]] = [{}, {"score": "log-loss"}, {"method": "binned", "score": "log-loss"}]
@@ -158,7 +158,7 @@ def test_simulated_shares_vary_as_their_effective_rows(kind: Any) -> None:
     cells = Cells(np.array([0.3, 0.5, 0.9]), np.array([1.0, 2.0, 30.0]), w, w2, w * 0, w * 0, kind)
     rows = w if kind == "frequency" else w**2 / w2
     c = np.array([0.2, 0.5, 0.7])
-    shares = label_shares(cells, c, 20_000, np.random.default_rng(0))
+    shares = observed_frequencies(cells, c, 20_000, np.random.default_rng(0))
     np.testing.assert_allclose(shares.mean(axis=0), c, atol=0.02)
     np.testing.assert_allclose(shares.var(axis=0), c * (1.0 - c) / rows, rtol=0.05)
 

@@ -121,7 +121,7 @@ class RecalibrationRequested(Document):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AlarmTold(Document):
+class AlarmData(Document):
     """An alarm when it was raised, cleared or acknowledged."""
 
     monitor: str
@@ -137,7 +137,7 @@ class AlarmTold(Document):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RecalibrationTold(Document):
+class RecalibrationData(Document):
     """A challenger compared with the champion."""
 
     monitor: str
@@ -155,7 +155,7 @@ class RecalibrationTold(Document):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HookTestTold(Document):
+class HookTestData(Document):
     """A test of a webhook."""
 
     monitor: str
@@ -169,7 +169,7 @@ class MonitorEvent(Document):
     id: str
     type: EventType
     timestamp: str  # when it happened, not when it was delivered
-    data: AlarmTold | HookTestTold | RecalibrationTold
+    data: AlarmData | HookTestData | RecalibrationData
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,7 +184,7 @@ class Proposal(Document):
     alias: str  # alias that is moved to it when it is accepted
     version: int | None = None  # only in the answer of ``accept_proposal``
     revision: int | None  # of the alias at the comparison; None: there was no alias
-    found: RecalibrationTold
+    found: RecalibrationData
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,7 +197,7 @@ class AuditEntry(Document):
     rule: str | None = None
     alarm: int | None = None  # number of the rule's alarm, or of the request if there is no rule; from 1
     detail: str | None = None
-    found: RecalibrationTold | None = None
+    found: RecalibrationData | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

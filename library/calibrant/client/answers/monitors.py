@@ -134,7 +134,7 @@ class RefusedRow(Document):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Taken(Document):
+class IngestionResult(Document):
     """The outcome of sending rows; every row is in one of the counts."""
 
     accepted: int  # new predictions, labels or labelled rows

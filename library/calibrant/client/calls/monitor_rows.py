@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Any, Unpack
 
-from calibrant.client.answers import RefusedRow, Taken
+from calibrant.client.answers import IngestionResult, RefusedRow
 from calibrant.client.frames import ArrayLike
 from calibrant.client.monitored import Form, RowFields, arrays_of, packed, pieces
 from calibrant.client.requests import path_of, read
@@ -15,7 +15,7 @@ from calibrant.client.steps import JSON, Request, Steps
 
 #: Default number of rows per request.
 _PIECE = 100_000
-_COUNTS = [field.name for field in fields(Taken) if field.name != "refusals"]
+_COUNTS = [field.name for field in fields(IngestionResult) if field.name != "refusals"]
 
 
 def send_rows(
@@ -28,7 +28,7 @@ def send_rows(
     piece: int = _PIECE,
     key: str | None = None,
     **fields: Unpack[RowFields],
-) -> Steps[Taken]:
+) -> Steps[IngestionResult]:
     """Send labelled rows to a monitor.
 
     Retries within this call are idempotent. To make sending again from another process idempotent, use ``ids`` or a
@@ -54,7 +54,7 @@ def send_rows(
 
     Returns
     -------
-    Taken
+    IngestionResult
         Counts over all requests; ``refusals`` have indices into the arrays.
 
     Examples
@@ -77,7 +77,7 @@ def send_predictions(
     form: Form = "npz",
     piece: int = _PIECE,
     key: str | None = None,
-) -> Steps[Taken]:
+) -> Steps[IngestionResult]:
     """Send predictions without labels to a monitor; ``send_labels`` adds the labels later.
 
     Parameters
@@ -93,7 +93,7 @@ def send_predictions(
 
     Returns
     -------
-    Taken
+    IngestionResult
         Counts over all requests; ``refusals`` have indices into the arrays.
 
     Examples
@@ -115,7 +115,7 @@ def send_labels(
     form: Form = "npz",
     piece: int = _PIECE,
     key: str | None = None,
-) -> Steps[Taken]:
+) -> Steps[IngestionResult]:
     """Send labels for predictions with the same ids, which may also arrive later.
 
     Parameters
@@ -133,7 +133,7 @@ def send_labels(
 
     Returns
     -------
-    Taken
+    IngestionResult
         Counts over all requests; ``refusals`` have indices into the arrays.
 
     Examples
@@ -147,19 +147,19 @@ def send_labels(
 
 def _sent(
     patience: Patience, monitor: str, what: str, given: Mapping[str, Any], form: Form, piece: int, key: str | None
-) -> Steps[Taken]:
-    path, outcomes = path_of("monitors", monitor, what), list[tuple[int, Taken]]()
+) -> Steps[IngestionResult]:
+    path, outcomes = path_of("monitors", monitor, what), list[tuple[int, IngestionResult]]()
     for start, arrays in pieces(arrays_of(given), piece):
         media, content = packed(arrays, form)
         headers = {"Accept": JSON, "Content-Type": media}
         if key is not None:
             headers["Idempotency-Key"] = f"{key}-{start}"
         answer = yield from send(patience, Request("POST", path, headers=headers, content=content))
-        outcomes.append((start, read(Taken, answer)))
+        outcomes.append((start, read(IngestionResult, answer)))
     return _merged(outcomes)
 
 
-def _merged(outcomes: Sequence[tuple[int, Taken]]) -> Taken:
+def _merged(outcomes: Sequence[tuple[int, IngestionResult]]) -> IngestionResult:
     """Add the counts of all requests; the rows of refusals become indices into the whole arrays."""
     refusals = [
         RefusedRow(row=start + refused.row, code=refused.code, detail=refused.detail)
@@ -167,4 +167,4 @@ def _merged(outcomes: Sequence[tuple[int, Taken]]) -> Taken:
         for refused in one.refusals
     ]
     counts = {name: sum(getattr(one, name) for _, one in outcomes) for name in _COUNTS}
-    return Taken(**counts, refusals=refusals)
+    return IngestionResult(**counts, refusals=refusals)
