@@ -1,0 +1,42 @@
+"""``python -m tests.browser.site FOLDER``: axe-core on the pages of the built documentation site, light and dark."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from playwright.sync_api import sync_playwright
+
+from tests.browser.checks import grave_violations
+from tests.browser.chromium import find_chromium, flags
+
+#: Pages that the theme makes, and those of the reference that autosummary makes from one template: one is enough.
+_ALIKE = ("genindex", "search", "py-modindex", "_modules")
+_ONE = "calibrant.evaluate"
+
+
+def violations(folder: Path) -> list[str]:
+    """Every serious violation, with its page; and every page that is wider than a phone."""
+    found = []
+    with sync_playwright() as playwright:
+        path = find_chromium(playwright.chromium)
+        with playwright.chromium.launch(executable_path=path, args=flags()) as browser:
+            page = browser.new_page(viewport={"width": 390, "height": 844})
+            for file in sorted(folder.rglob("*.html")):
+                name = file.relative_to(folder).as_posix()
+                if name.startswith(_ALIKE) or ("generated/" in name and file.stem != _ONE):
+                    continue
+                page.set_viewport_size({"width": 390, "height": 844})
+                page.emulate_media(color_scheme="light")
+                page.goto(file.resolve().as_uri())
+                if page.evaluate("document.documentElement.scrollWidth") > 390:
+                    found.append(f"{name}: wider than 390 px")
+                page.set_viewport_size({"width": 1280, "height": 900})
+                found += [f"{name}: {violation}" for violation in grave_violations(page)]
+                page.emulate_media(color_scheme="dark")
+                found += [f"{name}, dark: {violation}" for violation in grave_violations(page, ["color-contrast"])]
+    return found
+
+
+if __name__ == "__main__":
+    sys.exit("\n".join(violations(Path(sys.argv[1]))) or 0)
