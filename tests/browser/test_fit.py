@@ -51,7 +51,7 @@ def test_the_bar_of_a_fit_reaches_its_end_and_leads_to_the_map(page: Page, batch
     assert shares == sorted(shares)
     assert len(shares) > 2  # it was seen to move
     expect(page.get_by_role("progressbar")).to_have_text("Done")
-    picture = page.get_by_role("img", name=re.compile("before the map and after it"))
+    picture = page.get_by_role("img", name=re.compile("before and after the map"))
     expect(picture).to_be_visible()
     page.evaluate(DECODED)
     with page.expect_download() as document:

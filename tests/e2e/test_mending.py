@@ -104,7 +104,9 @@ def test_a_worker_that_dies_ten_times_leaves_the_api_answering(served: Served) -
             assert client.get("/health/ready").status_code == 200
             assert client.post("/evaluate", json={"predictions": P, "labels": Y}).status_code == 200
     assert served.child("api") == api
-    pauses = [float(pause) for pause in re.findall(r"the worker ended .* again in ([\d.]+) s", served.log.read_text())]
+    pauses = [
+        float(pause) for pause in re.findall(r"serve: the worker .* restarting in ([\d.]+) s", served.log.read_text())
+    ]
     assert len(pauses) == 10
     assert pauses[0] <= 0.1
     assert all(2.5 <= pause <= 5 for pause in pauses[-4:])

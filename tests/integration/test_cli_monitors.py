@@ -115,7 +115,7 @@ def test_a_definition_of_a_file_is_taken_whole_and_flags_come_first(run: Run, tm
     assert "brier" in next(line for line in listed.splitlines() if line.startswith("defined"))
     assert run("delete", "defined").exit_code == 0
     gone = run("show", "defined")
-    assert (gone.exit_code, "no such monitor" in gone.stderr) == (1, True)
+    assert (gone.exit_code, "there is no monitor with this name" in gone.stderr) == (1, True)
     assert run("create", "x", "--window", "day").exit_code == 2
 
 

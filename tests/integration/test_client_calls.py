@@ -117,7 +117,7 @@ def test_pictures_are_of_rows_and_of_maps(either: Calibrant) -> None:
     assert svg.startswith(b"<svg")
     assert either.diagram(batch=either.upload(P, Y).id, form="png").startswith(b"\x89PNG")
     sizes = {"name": "by-size", "measures": ["ks"], "start": 50, "start_repetitions": 4}
-    assert b"Measures by size" in either.diagram(sizes, predictions=P, labels=Y, seed=1)
+    assert b"Measures by test set size" in either.diagram(sizes, predictions=P, labels=Y, seed=1)
     pair = [either.upload(predictions, Y).id for predictions in (P, P**2)]
     assert b"Cost plane" in either.diagram({"name": "cost-plane", "cost_ratios": [5]}, batches=pair, theme="light")
     assert either.map_diagram(made.id, width=400).startswith(b"<svg")

@@ -170,7 +170,7 @@ def test_a_wrong_row_of_a_late_row_group_is_told_by_its_number_in_the_file(table
     asked = Columns.read(prediction="p", label="y")
     *others, last = pieces_of(tmp_path, piece_bytes=1)
     assert [len(found) for piece in others if (found := count_piece(piece, asked))] == [4000] * 4
-    with pytest.raises(NotFinite, match=r"a\.parquet, row 17000: labels is not"):
+    with pytest.raises(NotFinite, match=r"a\.parquet, row 17000: labels must be a finite number"):
         count_piece(last, asked)
 
 
@@ -203,7 +203,7 @@ def test_relations_of_duckdb_and_csv_are_counted(table: pa.Table, tmp_path: Path
         assert connection.sql("SELECT 1").fetchall() == [(1,)]  # the caller's stays open
         with pytest.raises(InvalidOption, match="prediction names a column"):
             distributed.duckdb.tally(relation, prediction="p", label="y")
-        with pytest.raises(OutOfRange, match="the relation, row 1: predictions is outside"):
+        with pytest.raises(OutOfRange, match="the relation, row 1: predictions must be in"):
             distributed.duckdb.tally(
                 connection.sql("FROM (VALUES (0.1, 1), (1.1, 0)) t(p, y)"), prediction="p", label="y"
             )

@@ -135,7 +135,7 @@ def test_a_coin_is_not_told_to_be_certain(http: httpx.Client) -> None:
     body = {"predictions": [0.5] * 200, "labels": [0, 1] * 100}
     text = _report(http.post("/evaluate", json=body, headers=PAGE))
     assert "errors below 7.2 points cannot be excluded" in text
-    assert "A decision that bears a mean error of 7.2 points may use" in text
+    assert "A decision that tolerates a mean error of 7.2 points can use" in text
 
 
 def test_names_are_words_in_a_report_and_nothing_else(http: httpx.Client) -> None:

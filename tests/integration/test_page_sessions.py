@@ -40,7 +40,7 @@ def visitor(key: NewKey, redis_url: str) -> Iterator[Visitor]:
 
 
 def _forged(answer: httpx.Response) -> bool:
-    return answer.status_code == 403 and "did not come from the page" in answer.text
+    return answer.status_code == 403 and "did not come from the web page" in answer.text
 
 
 def _routes_of_pages() -> Iterator[APIRoute]:

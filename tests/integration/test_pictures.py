@@ -115,9 +115,9 @@ def test_before_and_after_a_map_are_one_picture(http: httpx.Client) -> None:
     numbers = http.post("/diagrams", json=rows | {"map": fitted["id"]}, headers=NUMBERS).json()
     assert numbers["after"]["data"]["ece"] != numbers["data"]["ece"]
     assert "before and after" in numbers["alt"]
-    assert "In sample" not in numbers["alt"]
+    assert "In-sample" not in numbers["alt"]
     own = http.post("/diagrams", json=ROWS | {"map": fitted["id"]}, headers=NUMBERS).json()
-    assert "In sample" in own["alt"]
+    assert "In-sample" in own["alt"]
 
 
 def test_several_batches_stand_side_by_side(http: httpx.Client) -> None:
@@ -234,7 +234,7 @@ def test_a_maps_picture_is_of_its_own_fit_and_says_so(http: httpx.Client) -> Non
     drawn = http.get(f"/maps/{name}/diagram.svg")
     text = _svg(drawn)
     assert name in text
-    assert "in sample" in text
+    assert "In-sample" in text
     assert "n = 400" in text
     assert all(f"ECE {fitted['in_sample'][side]['ece']:.3f}" in text for side in ("before", "after"))
     tag = {"If-None-Match": drawn.headers["etag"]}

@@ -275,7 +275,7 @@ def test_within_the_pause_none_is_fitted_and_the_next_takes_the_place_of_the_las
         ({"least_rows": 30_000}, "recalibration-declined", "30000 are needed"),
         ({"method": "identity"}, "recalibration-declined", "not significantly better"),
         ({"method": "iop-oi"}, "recalibration-failed", "iop-oi"),
-        ({"window": "gone"}, "recalibration-declined", "no such window"),
+        ({"window": "gone"}, "recalibration-declined", "no longer has this window"),
     ],
 )
 def test_why_none_is_proposed_stands_in_the_audit(store: Store, asked: dict[str, Any], action: str, word: str) -> None:

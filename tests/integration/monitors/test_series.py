@@ -137,7 +137,7 @@ def test_a_series_is_drawn_with_its_alarms(api: httpx.Client, writer: Writer, re
     answer = api.get("/monitors/inbox/series.svg", params={"window": "day", "measure": "ece", "width": 400})
     assert answer.status_code == 200, answer.text
     assert answer.headers["content-type"].startswith("image/svg+xml")
-    assert re.search(r"ece over time.*300 rows.*6 spans.*Alarms raised: 1; evidence at", answer.text, re.DOTALL)
+    assert re.search(r"ece over time.*300 rows.*6 time spans.*Alarms raised: 1; evidence at", answer.text, re.DOTALL)
 
 
 def test_a_window_is_drawn(api: httpx.Client, writer: Writer) -> None:
