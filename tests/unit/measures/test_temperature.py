@@ -126,9 +126,9 @@ def test_certain_predictions_are_clipped_and_counted() -> None:
 @pytest.mark.parametrize(
     ("z", "y", "error", "word"),
     [
-        ([[1.0, 0.0], [0.0, 2.0]], [0, 1], NotConverged, "to 0"),
-        ([[1.0, 0.0], [0.0, 2.0]], [1, 0], NotConverged, "grows"),
-        ([[1.0, 0.0], [1.0, 0.0]], [0, 1], NotConverged, "grows"),
+        ([[1.0, 0.0], [0.0, 2.0]], [0, 1], NotConverged, "is 0"),
+        ([[1.0, 0.0], [0.0, 2.0]], [1, 0], NotConverged, "is infinite"),
+        ([[1.0, 0.0], [1.0, 0.0]], [0, 1], NotConverged, "is infinite"),
         ([[3.0, 3.0], [1.0, 1.0]], [0, 1], OnePrediction, "equal"),
         ([[1e200, 0.0], [0.0, 1e200]], [0, 0], OutOfRange, "squared"),
     ],

@@ -68,6 +68,6 @@ def test_a_volume_that_may_not_be_filled_has_a_bound_of_its_own() -> None:
     spools = Spools(1000)
     with spools.spool(ONE) as one, spools.spool(OTHER) as other:
         one.grow(500)
-        with pytest.raises(SpoolFull, match="the tenant may have at most 500 bytes"):
+        with pytest.raises(SpoolFull, match="the tenant may currently have at most 500 bytes"):
             one.grow(501)
         other.grow(500)
