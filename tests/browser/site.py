@@ -1,4 +1,4 @@
-"""``python -m tests.browser.site FOLDER``: axe-core on the pages of the built documentation site, light and dark."""
+"""``python -m tests.browser.site FOLDER``: axe-core on the built documentation site, light and dark."""
 
 from __future__ import annotations
 
@@ -10,9 +10,14 @@ from playwright.sync_api import sync_playwright
 from tests.browser.checks import grave_violations
 from tests.browser.chromium import find_chromium, flags
 
-#: Pages that the theme makes, and those of the reference that autosummary makes from one template: one is enough.
-_ALIKE = ("genindex", "search", "py-modindex", "_modules")
-_ONE = "calibrant.evaluate"
+#: Pages of the theme, and folders of which one page stands for all: they come from one template, or are long tables.
+_THEME = ("genindex", "search", "py-modindex", "_modules")
+_SAMPLES = {
+    "reference/generated": "calibrant.evaluate",
+    "benchmarks": "index",
+    "adr": "0035-documentation-site",
+    "reference": "problems",
+}
 
 
 def violations(folder: Path) -> list[str]:
@@ -24,7 +29,7 @@ def violations(folder: Path) -> list[str]:
             page = browser.new_page(viewport={"width": 390, "height": 844})
             for file in sorted(folder.rglob("*.html")):
                 name = file.relative_to(folder).as_posix()
-                if name.startswith(_ALIKE) or ("generated/" in name and file.stem != _ONE):
+                if name.startswith(_THEME) or file.stem != _SAMPLES.get(Path(name).parent.as_posix(), file.stem):
                     continue
                 page.set_viewport_size({"width": 390, "height": 844})
                 page.emulate_media(color_scheme="light")
@@ -34,6 +39,7 @@ def violations(folder: Path) -> list[str]:
                 page.set_viewport_size({"width": 1280, "height": 900})
                 found += [f"{name}: {violation}" for violation in grave_violations(page)]
                 page.emulate_media(color_scheme="dark")
+                page.reload()  # the theme fades from one scheme to the other
                 found += [f"{name}, dark: {violation}" for violation in grave_violations(page, ["color-contrast"])]
     return found
 
