@@ -161,9 +161,11 @@ examples: $(STAMP) ## record the answers of the OpenAPI document's examples from
 comparing: $(STAMP) ## simulate error rates of map comparisons; writes docs/benchmarks/comparison-error.md
 	$(BIN)/python -m benchmarks.comparison_error
 
-docs: $(STAMP) ## build the documentation site offline and check it; writes docs/_build/html
+docs: $(STAMP) ## check spelling and build the documentation site offline, warnings are errors; writes docs/_build/html
 	$(BIN)/codespell README.md CONTRIBUTING.md SECURITY.md CHANGELOG.md docs library backend service schemas workers
 	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
+
+docs-access: docs ## axe-core on the documentation site, light and dark, and its width on a phone; some 3 minutes
 	$(BIN)/python -m tests.browser.install
 	$(BIN)/python -m tests.browser.site docs/_build/html
 
