@@ -44,7 +44,7 @@ class ReferenceSpec(Document):
 
 
 class EvidenceRule(Document):
-    """An alarm based on an anytime-valid test: it stays valid however often it is checked."""
+    """An alarm based on an anytime-valid test: checking it often causes no additional false alarms."""
 
     kind: Literal["evidence"]
     name: Label = Field("evidence")

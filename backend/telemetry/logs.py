@@ -74,7 +74,7 @@ class ToFile(logging.Handler):
 
 
 def json_line(record: logging.LogRecord) -> bytes:
-    """One JSON object, without fields that are None."""
+    """One JSON object; fields without a value are omitted."""
     line = {
         "time": datetime.fromtimestamp(record.created, UTC),
         "level": record.levelname.lower(),

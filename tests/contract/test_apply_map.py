@@ -11,8 +11,11 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import playwright
 import pytest
 
+#: The Node.js of the browser's driver, which every environment of the tests has.
+NODE = Path(playwright.__file__).parent / "driver" / "node"
 DOCS, STORED = Path(__file__).parents[2] / "docs" / "how-to", Path(__file__).parent / "stored"
 FILES = sorted(STORED.glob("map-*.json"))
 
@@ -31,10 +34,9 @@ def test_the_python_script_applies_every_stored_document(path: Path, tmp_path: P
     _applied([sys.executable, "-S", "-I", str(DOCS / "apply_map.py")], path, tmp_path)
 
 
-@pytest.mark.skipif(shutil.which("node") is None, reason="needs node")
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_the_ecmascript_script_applies_every_stored_document(path: Path, tmp_path: Path) -> None:
-    _applied([str(shutil.which("node")), str(DOCS / "apply_map.mjs")], path, tmp_path)
+    _applied([str(NODE), str(DOCS / "apply_map.mjs")], path, tmp_path)
 
 
 def test_the_guide_runs_and_both_scripts_agree_with_the_library(
@@ -48,15 +50,13 @@ def test_the_guide_runs_and_both_scripts_agree_with_the_library(
     exec(compile(example, "apply-elsewhere.md", "exec"), {})
     (commands,) = re.findall(r"^```sh\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
     expected = json.loads((tmp_path / "expected.json").read_text("utf-8"))
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    path = os.pathsep.join([str(NODE.parent), str(Path(sys.executable).parent), os.environ["PATH"]])
     for command in commands.splitlines():
-        if shutil.which(command.split()[0], path=path) is not None:
-            subprocess.run(["/bin/sh", "-c", command], cwd=tmp_path, env={"PATH": path}, check=True)
-            found = json.loads((tmp_path / command.split()[-1]).read_text("utf-8"))
-            np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
+        subprocess.run(["/bin/sh", "-c", command], cwd=tmp_path, env={"PATH": path}, check=True)
+        found = json.loads((tmp_path / command.split()[-1]).read_text("utf-8"))
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
 
 
-@pytest.mark.skipif(shutil.which("node") is None, reason="needs node")
 def test_the_ecmascript_file_is_a_module_too(tmp_path: Path) -> None:
     stored = json.loads((STORED / "map-v1-platt.json").read_text("utf-8"))
     program = tmp_path / "program.mjs"
@@ -66,5 +66,5 @@ def test_the_ecmascript_file_is_a_module_too(tmp_path: Path) -> None:
         "console.log(JSON.stringify(rows.map((row) => apply(map, row))));\n",
         "utf-8",
     )
-    found = subprocess.run([str(shutil.which("node")), str(program)], capture_output=True, text=True, check=True)
+    found = subprocess.run([str(NODE), str(program)], capture_output=True, text=True, check=True)
     np.testing.assert_allclose(json.loads(found.stdout), stored["calibrated"], rtol=0, atol=1e-12)

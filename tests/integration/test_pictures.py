@@ -115,9 +115,9 @@ def test_before_and_after_a_map_are_one_picture(http: httpx.Client) -> None:
     numbers = http.post("/diagrams", json=rows | {"map": fitted["id"]}, headers=NUMBERS).json()
     assert numbers["after"]["data"]["ece"] != numbers["data"]["ece"]
     assert "before and after" in numbers["alt"]
-    assert "In-sample" not in numbers["alt"]
+    assert "in-sample" not in numbers["alt"]
     own = http.post("/diagrams", json=ROWS | {"map": fitted["id"]}, headers=NUMBERS).json()
-    assert "In-sample" in own["alt"]
+    assert "in-sample" in own["alt"]
 
 
 def test_several_batches_stand_side_by_side(http: httpx.Client) -> None:

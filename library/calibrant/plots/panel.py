@@ -298,10 +298,10 @@ def error_line(about: About, error: tuple[str, float] | None, *, brief: bool = F
     return text
 
 
-def about_sentence(about: About, error: tuple[str, float] | None) -> str:
-    """Return the first sentence of an alternative text: name, rows, reduction and error."""
+def about_sentence(about: About, error: tuple[str, float] | None, joint: str = " of ") -> str:
+    """Return the first sentence of an alternative text: name after ``joint``, rows, reduction and error."""
     name = cleaned(about.name or "")
-    of = f" of {name}" if name else ""
+    of = f"{joint}{name}" if name else ""
     text = error_line(about, error)
     return f"{of}: {rows_of(about.n)}, reduction {cleaned(about.reduction)}" + (f", {text}." if text else ".")
 
@@ -518,10 +518,11 @@ def both_keys(plot: Plot, shown: Sequence[Shown], every: Sequence[Data]) -> list
 
 def alternative(plot: Plot, shown: Sequence[Shown], every: Sequence[Data]) -> str:
     """Return the alternative text of a diagram, or of the diagrams before and after a map."""
-    openings = [plot.kind] if len(shown) == 1 else [f"{plot.kind} before and after a map. Before", "After"]
+    openings = [plot.kind] if len(shown) == 1 else [f"{plot.kind} before and after a map. Before the map", "After the map"]
+    joint = " of " if len(shown) == 1 else ", "
     sentences = []
     for opening, (one, about), data in zip(openings, shown, every, strict=True):
-        sentences.append(opening + about_sentence(about, plot.error(data)))
+        sentences.append(opening + about_sentence(about, plot.error(data), joint))
         sentences.append(plot.describe(data, one.get("definition") or {}))
         if one.get("problem"):
             sentences.append(f"Note: {cleaned(str(one['problem']))}.")

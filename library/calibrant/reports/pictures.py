@@ -212,7 +212,7 @@ def draw_report(
         return draw_cost_plane(shown["data"], about, names=(one, other), **style)
     if "after" not in report:
         return draw(name, shown, caption(report, key), **style)
-    title = "In-sample: the map was fitted to these rows" if report.get("in_sample") else None
+    title = "in-sample (the map was fitted to these rows)" if report.get("in_sample") else None
     after = report["after"]["diagrams"][key], caption(report, key, title, after=True)
     return draw(name, shown, caption(report, key, title), after=after, **style)
 
