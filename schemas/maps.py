@@ -100,6 +100,7 @@ class MapSummary(Document):
     reduction: str
     scale: Scale
     n_classes: int | None
+    class_names: list[str] | None = Field(None, description="names of the classes in the order of the columns")
     n: int | None = Field(description="number of rows of the fit; null for an imported map")
     seed: int | None
     created_at: str
@@ -138,6 +139,8 @@ class MapDocument(Document):
     n_classes: int | None
     parameters: dict[str, Any] = Field(examples=[{"slope": 0.8, "intercept": 0.1}])
     diagnostics: dict[str, Any]
+    class_names: list[str] | None = Field(None, description="names of the classes in the order of the columns")
+    training_digest: str | None = Field(None, description="digest of the rows of the fit, independent of their order")
 
 
 class MapChanges(Document):

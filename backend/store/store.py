@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from redis import Redis
@@ -109,6 +109,7 @@ def map_record(map_id: str, spec: FitSpec, fitted: CalibrationMap, batch: Batch)
         reduction=fitted.reduction,
         scale=fitted.scale,
         n_classes=fitted.n_classes,
+        class_names=None if fitted.class_names is None else list(fitted.class_names),
         n=seen.n,
         seed=spec.seed,
         created_at=stamp(),
@@ -120,12 +121,12 @@ def map_record(map_id: str, spec: FitSpec, fitted: CalibrationMap, batch: Batch)
         in_sample=InSample(before=_scores(seen.before), after=_scores(seen.after)),
         label_counts=None if seen.label_counts is None else list(seen.label_counts),
         bins=FitBins(of=seen.binned, before=_bins(seen.before), after=_bins(seen.after)),
-        document=fitted.to_document(),
+        document=replace(fitted, training_digest=seen.digest).to_document(),
     )
 
 
 def imported_record(map_id: str, options: ImportOptions, fitted: CalibrationMap, *, who: str | None) -> MapRecord:
-    """The record of an imported map, without information about its fit."""
+    """The record of an imported map, without a summary of its fit."""
     return MapRecord(
         id=map_id,
         name=options.name,
@@ -135,12 +136,14 @@ def imported_record(map_id: str, options: ImportOptions, fitted: CalibrationMap,
         reduction=fitted.reduction,
         scale=fitted.scale,
         n_classes=fitted.n_classes,
+        class_names=None if fitted.class_names is None else list(fitted.class_names),
         n=None,
         seed=None,
         created_at=stamp(),
         created_by=who,
         tags=options.tags,
         description=options.description,
+        digest=fitted.training_digest,
         imported=True,
         document=fitted.to_document(),
     )

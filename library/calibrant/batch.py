@@ -48,6 +48,8 @@ _SHORT = 64
 _BLOCK = 1 << 16
 #: The most invalid places that an error names.
 MAX_OFFENCES = 5
+#: The most characters of the name of a class.
+MAX_CLASS_NAME = 256
 
 
 @dataclass(frozen=True)
@@ -231,6 +233,18 @@ def read_classes(classes: object, n_classes: int | None) -> tuple[int, ...]:
     if len(set(classes)) < len(classes):
         raise InvalidOption.at("/classes", "must be distinct")
     return tuple(classes)
+
+
+def read_class_names(names: object, n_classes: int) -> tuple[str, ...]:
+    """Check the names of K classes: different strings of 1 to 256 characters."""
+    if isinstance(names, str) or not isinstance(names, Sequence) or len(names) != n_classes:
+        raise InvalidOption.at("/class_names", f"must be an array of {n_classes} names")
+    for i, name in enumerate(names):
+        if not isinstance(name, str) or not 0 < len(name) <= MAX_CLASS_NAME:
+            raise InvalidOption.at(f"/class_names/{i}", f"must be a string of 1 to {MAX_CLASS_NAME} characters")
+    if len(set(names)) < len(names):
+        raise InvalidOption.at("/class_names", "must be distinct")
+    return tuple(names)
 
 
 def restrict(batch: Batch, classes: Sequence[int]) -> tuple[Batch, Integers]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -23,6 +23,7 @@ from calibrant.calibrators.method import (
     curves_under,
 )
 from calibrant.cells import Floats, WeightsKind
+from calibrant.digest import digest
 from calibrant.errors import UnknownMethod, UnknownReduction
 from calibrant.maps.calibration_map import VECTORS, CalibrationMap
 from calibrant.maps.curves import Curve, read_array
@@ -275,4 +276,4 @@ def fit(
     fitting = Fitting.read(method, options, reduction)
     read_seed(seed)
     batch = read_batch(predictions, labels, weights, scale=scale, kind=weights_kind)
-    return fitting.run(batch, FitContext(seed, device, progress))
+    return replace(fitting.run(batch, FitContext(seed, device, progress)), training_digest=digest(batch))

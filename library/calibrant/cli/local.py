@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from calibrant.cli.engine import Fitted
@@ -59,7 +60,8 @@ class Local:
             fitted = fitting.run(batch, FitContext(request.seed, "cpu", shown))
         change = in_sample(batch, fitted)
         scores = [{"log_loss": s.log_loss, "brier": s.brier, "ece": s.ece} for s in (change.before, change.after)]
-        return Fitted(fitted.to_document(), {"before": scores[0], "after": scores[1]})
+        document = replace(fitted, training_digest=change.digest).to_document()
+        return Fitted(document, {"before": scores[0], "after": scores[1]})
 
     def calibrate(self, rows: Sheet, map: str | dict[str, Any]) -> Floats:
         """Apply a map to the predictions."""

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, get_args
 
 import numpy as np
 
-from calibrant.batch import Predictions, Scale, read_predictions
+from calibrant.batch import Predictions, Scale, read_class_names, read_predictions
 from calibrant.cells import Floats
 from calibrant.errors import InvalidDocument, InvalidOption, ScaleMismatch, UnknownReduction, WrongShape
 from calibrant.maps.baselines import AccuracyConstant, PredictedClass
@@ -47,6 +50,7 @@ TRANSFORMS: Mapping[str, type[Transform]] = MappingProxyType(
         )
     }
 )
+_DIGEST = re.compile("[0-9a-f]{32}")
 #: The reductions of maps of the whole vector: fitted to it at once, class by class, or rank by rank.
 VECTORS = ("canonical", "classwise", "top-label", "ranks", "within-ranks")
 
@@ -72,11 +76,16 @@ class CalibrationMap:
         Number of classes K; None if the map was fitted to predictions of shape (n,).
     diagnostics : mapping, optional
         Diagnostics of the fit as plain JSON; they do not affect ``apply``.
+    class_names : tuple of str, optional
+        Names of the K classes in the order of the columns; for predictions of shape (n,), of the negative and the
+        positive class.
+    training_digest : str, optional
+        Digest of the rows that the map was fitted to, by which in-sample evaluation is recognised.
 
     See Also
     --------
     fit : Fits a map.
-    load : Reads a map from its document.
+    load : Reads a map from its document or file.
 
     Examples
     --------
@@ -92,6 +101,8 @@ class CalibrationMap:
     scale: Scale
     n_classes: int | None
     diagnostics: Mapping[str, Any] = field(default_factory=dict, compare=False)
+    class_names: tuple[str, ...] | None = None
+    training_digest: str | None = field(default=None, compare=False)
 
     def apply(self, predictions: Any, *, clip: bool = True) -> Floats:
         """Apply the map to predictions.
@@ -320,7 +331,8 @@ class CalibrationMap:
         Returns
         -------
         dict
-            Format, method, family, reduction, scale, number of classes, parameters and diagnostics.
+            Format, method, family, reduction, scale, number of classes, parameters and diagnostics, and if they are
+            known, class names and training digest.
 
         See Also
         --------
@@ -333,7 +345,7 @@ class CalibrationMap:
         >>> document["family"], document["parameters"]["heights"]
         ('isotonic', [0.0, 0.5, 0.5, 1.0])
         """
-        return {
+        document = {
             "format": FORMAT,
             "method": self.method,
             "family": self.function.family,
@@ -343,15 +355,45 @@ class CalibrationMap:
             "parameters": self.function.parameters(),
             "diagnostics": dict(self.diagnostics),
         }
+        if self.class_names is not None:
+            document["class_names"] = list(self.class_names)
+        if self.training_digest is not None:
+            document["training_digest"] = self.training_digest
+        return document
+
+    def save(self, path: str | Path) -> None:
+        """Write the document of the map to a file, as JSON.
+
+        Parameters
+        ----------
+        path : str or pathlib.Path
+            File to write; an existing file is replaced.
+
+        See Also
+        --------
+        load : Reads the file.
+        to_document : Returns the document.
+
+        Examples
+        --------
+        >>> import calibrant, tempfile
+        >>> fitted = calibrant.fit("isotonic", [0.1, 0.4, 0.6, 0.9], [0, 1, 0, 1])
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     fitted.save(folder + "/map.json")
+        ...     calibrant.load(folder + "/map.json") == fitted
+        True
+        """
+        text = json.dumps(self.to_document(), indent=1, allow_nan=False) + "\n"
+        Path(path).write_text(text, encoding="utf-8")
 
 
-def load(document: Mapping[str, Any]) -> CalibrationMap:
-    """Read a calibration map from its document.
+def load(document: Mapping[str, Any] | str | Path) -> CalibrationMap:
+    """Read a calibration map from its document or from a file.
 
     Parameters
     ----------
-    document : mapping
-        Document as written by ``CalibrationMap.to_document``.
+    document : mapping, str or pathlib.Path
+        Document as written by ``CalibrationMap.to_document``, or path of a file as written by ``CalibrationMap.save``.
 
     Returns
     -------
@@ -361,12 +403,15 @@ def load(document: Mapping[str, Any]) -> CalibrationMap:
     Raises
     ------
     InvalidDocument
-        If a field is missing or invalid; the error names the first one.
+        If the file holds no JSON, or a field is missing or invalid; the error names the first one.
+    OSError
+        If the file cannot be read.
 
     See Also
     --------
     fit : Fits a map.
-    CalibrationMap.to_document : Writes the document.
+    CalibrationMap.save : Writes the file.
+    CalibrationMap.to_document : Returns the document.
 
     Examples
     --------
@@ -376,6 +421,8 @@ def load(document: Mapping[str, Any]) -> CalibrationMap:
     >>> calibrant.load(document).apply([0.25])
     array([0.25])
     """
+    if isinstance(document, str | Path):
+        document = _read_file(Path(document))
     if not isinstance(document, Mapping):
         raise InvalidDocument.at("", "must be an object")
     if type(document.get("format")) is not int or document["format"] != FORMAT:
@@ -386,12 +433,7 @@ def load(document: Mapping[str, Any]) -> CalibrationMap:
     method = document.get("method")
     if not isinstance(method, str) or not method:
         raise InvalidDocument.at("/method", "must be the name of a calibrator")
-    scale: Any = document.get("scale")
-    if scale not in get_args(Scale):
-        raise InvalidDocument.at("/scale", "must be one of: probability, logit")
-    n_classes = document.get("n_classes")
-    if n_classes is not None and (type(n_classes) is not int or n_classes < 2):
-        raise InvalidDocument.at("/n_classes", "must be null or an integer of at least 2")
+    scale, n_classes, digest = _read_header(document)
     parameters, diagnostics = document.get("parameters"), document.get("diagnostics", {})
     for name, value in (("parameters", parameters), ("diagnostics", diagnostics)):
         if not isinstance(value, dict):
@@ -405,7 +447,37 @@ def load(document: Mapping[str, Any]) -> CalibrationMap:
         function = TRANSFORMS[family].from_parameters(parameters or {}, n_classes or 0)
     else:
         function = CURVES[family].from_parameters(parameters or {})
-    return CalibrationMap(method, function, reduction, scale, n_classes, diagnostics)
+    names = document.get("class_names")
+    if names is not None:
+        names = _read_class_names(names, n_classes or 2)
+    return CalibrationMap(method, function, reduction, scale, n_classes, diagnostics, names, digest)
+
+
+def _read_header(document: Mapping[str, Any]) -> tuple[Scale, int | None, str | None]:
+    scale: Any = document.get("scale")
+    if scale not in get_args(Scale):
+        raise InvalidDocument.at("/scale", "must be one of: probability, logit")
+    n_classes = document.get("n_classes")
+    if n_classes is not None and (type(n_classes) is not int or n_classes < 2):
+        raise InvalidDocument.at("/n_classes", "must be null or an integer of at least 2")
+    digest = document.get("training_digest")
+    if digest is not None and not (isinstance(digest, str) and _DIGEST.fullmatch(digest)):
+        raise InvalidDocument.at("/training_digest", "must be null or 32 hexadecimal digits")
+    return scale, n_classes, digest
+
+
+def _read_file(path: Path) -> Any:
+    try:
+        return json.loads(path.read_bytes())
+    except (ValueError, RecursionError) as error:
+        raise InvalidDocument("the file is not JSON") from error
+
+
+def _read_class_names(names: object, n_classes: int) -> tuple[str, ...]:
+    try:
+        return read_class_names(names, n_classes)
+    except InvalidOption as error:
+        raise InvalidDocument(error.detail, error.offences) from error
 
 
 def _read_reduction(document: Mapping[str, Any], n_classes: int | None) -> str:

@@ -518,7 +518,9 @@ def both_keys(plot: Plot, shown: Sequence[Shown], every: Sequence[Data]) -> list
 
 def alternative(plot: Plot, shown: Sequence[Shown], every: Sequence[Data]) -> str:
     """Return the alternative text of a diagram, or of the diagrams before and after a map."""
-    openings = [plot.kind] if len(shown) == 1 else [f"{plot.kind} before and after a map. Before the map", "After the map"]
+    openings = (
+        [plot.kind] if len(shown) == 1 else [f"{plot.kind} before and after a map. Before the map", "After the map"]
+    )
     joint = " of " if len(shown) == 1 else ", "
     sentences = []
     for opening, (one, about), data in zip(openings, shown, every, strict=True):

@@ -2,12 +2,16 @@ from __future__ import annotations
 
 import copy
 import json
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 import calibrant
+from calibrant.batch import read_batch
+from calibrant.digest import digest
 from calibrant.errors import InvalidDocument
 
 GRID = np.concatenate([np.linspace(0, 1, 1001), [1e-300, 1e-17, 1 - 2**-53]])
@@ -85,7 +89,49 @@ def test_every_damaged_field_is_found_on_loading(field: str, value: Any) -> None
     assert caught.value.offences[0].pointer == f"/{field}"
 
 
-@pytest.mark.parametrize("document", [None, [], "map", 3])
+@pytest.mark.parametrize("document", [None, [], b"map", 3])
 def test_what_is_no_object_is_no_document(document: Any) -> None:
     with pytest.raises(InvalidDocument):
         calibrant.load(document)
+
+
+def test_a_map_is_saved_and_loaded_with_class_names_and_training_digest(tmp_path: Path) -> None:
+    random = np.random.default_rng(0)
+    p = random.dirichlet(np.ones(3), 200)
+    y = (random.random((200, 1)) > p.cumsum(axis=1)).sum(axis=1)
+    fitted = replace(calibrant.fit("temperature", p, y), class_names=("cat", "dog", "bird"))
+    fitted.save(tmp_path / "map.json")
+    for path in (tmp_path / "map.json", str(tmp_path / "map.json")):
+        loaded = calibrant.load(path)
+        assert loaded == fitted
+        assert loaded.class_names == ("cat", "dog", "bird")
+        assert loaded.training_digest == digest(read_batch(p, y))
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"\xff\xfe\x00", b"[" * 100_000, b"[]", b'"text"', b"NaN"])
+def test_a_file_without_a_document_is_rejected(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "map.json").write_bytes(content)
+    with pytest.raises(InvalidDocument):
+        calibrant.load(tmp_path / "map.json")
+
+
+def test_a_missing_file_is_an_os_error(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        calibrant.load(tmp_path / "none.json")
+
+
+@pytest.mark.parametrize("value", [1, "", "0" * 31, "G" * 32, "0" * 33, "A" * 32, []])
+def test_an_invalid_training_digest_is_rejected(value: object) -> None:
+    with pytest.raises(InvalidDocument) as caught:
+        calibrant.load(DOCUMENTS["platt"] | {"training_digest": value})
+    assert caught.value.offences[0].pointer == "/training_digest"
+
+
+@pytest.mark.parametrize(
+    "names",
+    ["ab", ["a"], ["a", "b", "c"], ["a", "a"], ["a", 1], ["a", ""], ["a", "b" * 257], {"a": 1}, 2, [["a"], "b"]],
+)
+def test_invalid_class_names_are_rejected(names: object) -> None:
+    with pytest.raises(InvalidDocument) as caught:
+        calibrant.load(DOCUMENTS["platt"] | {"class_names": names})
+    assert caught.value.offences[0].pointer.startswith("/class_names")

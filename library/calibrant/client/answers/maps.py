@@ -91,6 +91,7 @@ class MapSummary(Document):
     reduction: str
     scale: Scale
     n_classes: int | None
+    class_names: list[str] | None = None  # in the order of the columns
     n: int | None  # rows of the fit; None if the map was imported
     seed: int | None
     created_at: str
