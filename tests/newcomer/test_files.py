@@ -1,0 +1,173 @@
+"""Tasks on the command line, with files as pandas, R, Excel and Hugging Face write them."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import calibrant
+from tests.newcomer.conftest import Typed
+
+
+def _ece(typed: Typed, line: str) -> float:
+    """The ECE that ``calibrant evaluate`` prints as JSON."""
+    found = typed(f"{line} --json")
+    assert found.exit_code == 0, found.stderr
+    return float(json.loads(found.stdout)["measures"]["ece"]["value"])
+
+
+def test_pandas_writes_its_index_too(typed: Typed, scores: Any) -> None:
+    """Evaluate what ``to_csv`` writes: the first column is the index, without a name."""
+    scores[["y", "p"]].to_csv("scores.csv")
+    expected = calibrant.evaluate(scores["p"].to_numpy(), scores["y"].to_numpy()).measures["ece"].value
+    assert _ece(typed, "calibrant evaluate scores.csv") == pytest.approx(expected)
+    pd.read_csv("scores.csv").to_csv("again.csv", index=False)  # now the column is called "Unnamed: 0"
+    assert _ece(typed, "calibrant evaluate again.csv") == pytest.approx(expected)
+
+
+def test_r_writes_row_names_quotes_and_logical_labels(typed: Typed, scores: Any) -> None:
+    """Evaluate what R's ``write.csv`` writes: row names, quoted names, TRUE and FALSE."""
+    rows = [f'"{i + 1}",{str(row.y == 1).upper()},{row.p:.15g}' for i, row in enumerate(scores.itertuples())]
+    Path("glm.csv").write_text("\n".join(['"","default","prob"', *rows, ""]), "utf-8")
+    expected = calibrant.evaluate(scores["p"].to_numpy(), scores["y"].to_numpy()).measures["ece"].value
+    assert _ece(typed, "calibrant evaluate glm.csv") == pytest.approx(expected)
+
+
+def test_tidymodels_puts_the_class_into_the_column_name(typed: Typed, scores: Any) -> None:
+    """Evaluate the predictions of a tidymodels workflow: .pred_No, .pred_Yes and the predicted class."""
+    frame = pd.DataFrame({"truth": scores["y"].map({0: "No", 1: "Yes"})})
+    frame[".pred_class"] = np.where(scores["p"] > 0.5, "Yes", "No")
+    frame[".pred_No"], frame[".pred_Yes"] = 1 - scores["p"], scores["p"]
+    frame.to_csv("predictions.csv", index=False)
+    expected = calibrant.evaluate(scores["p"].to_numpy(), scores["y"].to_numpy()).measures["ece"].value
+    assert _ece(typed, "calibrant evaluate predictions.csv --reduction binary") == pytest.approx(expected)
+
+
+def test_excel_writes_semicolons_and_decimal_commas(typed: Typed, scores: Any) -> None:
+    """Evaluate a file from an Excel that writes decimal commas; the message names the flag."""
+    scores[["y", "p"]].to_csv("excel.csv", sep=";", decimal=",", index_label="customer", encoding="utf-8-sig")
+    refused = typed("calibrant evaluate excel.csv")
+    assert refused.exit_code != 0
+    assert "--decimal ," in refused.stderr
+    expected = calibrant.evaluate(scores["p"].to_numpy(), scores["y"].to_numpy()).measures["ece"].value
+    assert _ece(typed, "calibrant evaluate excel.csv --decimal ,") == pytest.approx(expected)
+
+
+def test_predicted_classes_are_not_probabilities(typed: Typed, scores: Any) -> None:
+    """Evaluate a file with y_true, y_pred and y_pred_proba."""
+    frame = pd.DataFrame(
+        {"y_true": scores["y"], "y_pred": (scores["p"] > 0.5).astype(int), "y_pred_proba": scores["p"]}
+    )
+    frame.to_csv("val.csv", index=False)
+    expected = calibrant.evaluate(scores["p"].to_numpy(), scores["y"].to_numpy()).measures["ece"].value
+    assert _ece(typed, "calibrant evaluate val.csv") == pytest.approx(expected)
+
+
+def test_a_wildcard_names_the_columns_of_all_classes(typed: Typed, pets: Any) -> None:
+    """Evaluate columns y_pred_proba_bird, y_pred_proba_cat and so on, named by a wildcard or not at all."""
+    frame = pets.rename(columns={name: f"y_pred_proba_{name}" for name in ("bird", "cat", "dog")})
+    frame.assign(y_pred="bird").to_csv("val.csv", index=False)
+    ece = _ece(typed, "calibrant evaluate val.csv --label species --prediction 'y_pred_proba_*'")
+    assert ece == pytest.approx(_ece(typed, "calibrant evaluate val.csv --label species"))
+
+
+def test_several_readings_are_printed_as_commands(typed: Typed, scores: Any) -> None:
+    """Evaluate a file with the scores of two models, and copy one of the commands that the message offers."""
+    scores[["y"]].assign(p_lr=scores["p"], p_rf=scores["p"] ** 2).to_csv("two.csv", index=False)
+    refused = typed("calibrant evaluate two.csv --interval 0.95")
+    assert refused.exit_code == 2
+    commands = re.findall(r"calibrant evaluate \S.*", refused.stderr)
+    assert len(commands) == 2
+    assert all("--interval 0.95" in command for command in commands)
+    for command, power in zip(commands, (1, 2), strict=True):
+        expected = calibrant.evaluate(scores["p"].to_numpy() ** power, scores["y"].to_numpy()).measures["ece"].value
+        assert _ece(typed, command) == pytest.approx(expected)
+
+
+def test_headings_of_classes_need_no_flags(typed: Typed, pets: Any) -> None:
+    """Evaluate, fit and calibrate a file whose columns are called bird, cat, dog and species."""
+    pets.to_csv("pets.csv", index=False)
+    assert typed("calibrant evaluate pets.csv").exit_code == 0
+    Path("pets.json").write_text(typed("calibrant fit pets.csv").stdout, "utf-8")  # calibrant fit pets.csv > pets.json
+    calibrated = typed("calibrant calibrate pets.csv --map pets.json")
+    assert calibrated.exit_code == 0, calibrated.stderr
+    header = calibrated.stdout.splitlines()[0].split(",")
+    assert header == [*pets.columns, "calibrated_bird", "calibrated_cat", "calibrated_dog"]
+
+
+def test_class_names_give_numbered_columns_their_names(typed: Typed, pets: Any) -> None:
+    """Evaluate columns prob_0 to prob_2 against text labels, by naming the classes in order."""
+    pets.columns = ["prob_0", "prob_1", "prob_2", "label"]
+    pets.to_csv("pets.csv", index=False)
+    found = typed("calibrant evaluate pets.csv --class-names bird,cat,dog --reduction classwise")
+    assert found.exit_code == 0, found.stderr
+    refused = typed("calibrant evaluate pets.csv")
+    assert refused.exit_code != 0
+    assert "--class-names" in refused.stderr
+
+
+def test_pos_label_names_the_event_of_a_score(typed: Typed, scores: Any) -> None:
+    """Evaluate the scores of a Hugging Face sentiment pipeline against POSITIVE and NEGATIVE."""
+    frame = pd.DataFrame({"label": scores["y"].map({0: "NEGATIVE", 1: "POSITIVE"}), "score": scores["p"]})
+    frame.to_csv("sentiment.csv", index=False)
+    expected = calibrant.evaluate(scores["p"].to_numpy(), scores["y"].to_numpy()).measures["ece"].value
+    assert _ece(typed, "calibrant evaluate sentiment.csv --pos-label POSITIVE") == pytest.approx(expected)
+
+
+def test_time_shows_calibration_by_period(typed: Typed, scores: Any) -> None:
+    """See whether calibration drifted from January to February."""
+    scores.assign(date=pd.date_range("2024-01-01", "2024-02-29", periods=600)).to_csv("scores.csv", index=False)
+    found = typed("calibrant evaluate scores.csv --time date")
+    assert found.exit_code == 0, found.stderr
+    assert "2024-01" in found.stdout
+    assert "2024-02" in found.stdout
+
+
+def test_parquet_stays_parquet(typed: Typed, scores: Any) -> None:
+    """Fit and calibrate a Parquet file with boolean labels, and keep its columns."""
+    frame = pd.DataFrame({"id": np.arange(600), "y": scores["y"] == 1, "p": scores["p"]})
+    frame.to_parquet("scores.parquet")
+    assert typed("calibrant fit scores.parquet --method platt --out map.json").exit_code == 0
+    written = typed("calibrant calibrate scores.parquet --map map.json --out calibrated.parquet")
+    assert written.exit_code == 0, written.stderr
+    calibrated = pd.read_parquet("calibrated.parquet")
+    assert list(calibrated.columns) == ["id", "y", "p", "calibrated"]
+    assert calibrated["id"].equals(frame["id"])
+
+
+def test_a_report_without_out_is_a_file(typed: Typed, scores: Any) -> None:
+    """Write a report without reading the help first."""
+    scores.to_csv("scores.csv", index=False)
+    found = typed("calibrant report scores.csv")
+    assert found.exit_code == 0
+    assert "report.html" in found.output
+    assert "<html" in Path("report.html").read_text("utf-8")
+
+
+def test_all_missing_values_are_counted(typed: Typed, scores: Any) -> None:
+    """Learn at once how many values are missing, not only where the first is."""
+    p = scores["p"].mask(scores.index % 17 == 0)  # 36 rows
+    y = scores["y"].mask(scores.index % 31 == 1)  # 20 rows
+    scores.assign(p=p, y=y).to_csv("scores.csv", index=False)
+    refused = typed("calibrant evaluate scores.csv")
+    assert refused.exit_code != 0
+    assert "36" in refused.stderr
+    assert "20" in refused.stderr
+
+
+def test_a_map_on_its_own_rows_is_called_in_sample(typed: Typed, scores: Any) -> None:
+    """Evaluate a map on its own rows and be told; hold rows out to do better."""
+    scores.to_csv("scores.csv", index=False)
+    assert typed("calibrant fit scores.csv --method isotonic --out map.json").exit_code == 0
+    own = typed("calibrant evaluate scores.csv --map map.json")
+    assert "in-sample" in own.output
+    assert "cross-fitted" in own.output
+    split = typed("calibrant fit scores.csv --method isotonic --holdout 0.3 --out split.json")
+    assert split.exit_code == 0, split.stderr
+    assert "held-out" in split.output

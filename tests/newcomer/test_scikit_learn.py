@@ -1,0 +1,67 @@
+"""Tasks of a person who knows scikit-learn."""
+
+from __future__ import annotations
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+from matplotlib.axes import Axes
+from sklearn.datasets import load_breast_cancer, load_iris, make_classification
+from sklearn.feature_extraction.text import CountVectorizer
+from sklearn.frozen import FrozenEstimator
+from sklearn.metrics import log_loss
+from sklearn.model_selection import cross_val_predict, train_test_split
+from sklearn.naive_bayes import GaussianNB, MultinomialNB
+from sklearn.pipeline import make_pipeline
+
+import calibrant
+
+
+def test_predict_proba_and_classes_are_passed_as_they_are() -> None:
+    """Evaluate predict_proba of three classes against text labels."""
+    iris = load_iris(as_frame=True)
+    y = iris.target_names[iris.target]
+    model = GaussianNB().fit(iris.data, y)
+    p = cross_val_predict(model, iris.data, y, method="predict_proba")
+    report = calibrant.evaluate(p, y, class_names=model.classes_, reduction="canonical", measures=["log_loss"])
+    assert report["log_loss"].value == pytest.approx(log_loss(y, p))
+    with pytest.raises(calibrant.CalibrationError, match="class_names"):
+        calibrant.evaluate(p, y)
+
+
+def test_the_calibration_display_has_the_arguments_of_scikit_learn() -> None:
+    """Replace sklearn.calibration.CalibrationDisplay by a display with intervals."""
+    X, y = load_breast_cancer(return_X_y=True, as_frame=True)
+    X_train, X_test, y_train, y_test = train_test_split(X, y, random_state=0)
+    model = GaussianNB().fit(X_train, y_train)
+    y_prob = model.predict_proba(X_test)[:, 1]
+    _, axes = plt.subplots(1, 2)
+    display = calibrant.CalibrationDisplay.from_predictions(y_test, y_prob, n_bins=10, name="bayes", ax=axes[0])
+    assert display.ax_ is axes[0]
+    assert axes[0].has_data()
+    assert calibrant.CalibrationDisplay.from_estimator(model, X_test, y_test, n_bins=10, ax=axes[1]).ax_ is axes[1]
+    assert isinstance(calibrant.CalibrationDisplay.from_predictions(y_test, y_prob).ax_, Axes)
+
+
+def test_the_classifier_replaces_calibrated_classifier_cv_for_texts() -> None:
+    """Calibrate a pipeline of texts, with the parameters of CalibratedClassifierCV."""
+    texts = ["win a free prize now", "free money", "lunch at noon?", "see you at the meeting"] * 30
+    labels = ["spam", "spam", "ham", "ham"] * 30
+    pipeline = make_pipeline(CountVectorizer(), MultinomialNB())
+    model = calibrant.CalibrantClassifier(pipeline, method="sigmoid", cv=3, n_jobs=1, ensemble=True).fit(texts, labels)
+    assert list(model.classes_) == ["ham", "spam"]
+    assert len(model.calibrated_classifiers_) == 3
+    assert list(model.predict(["free prize", "lunch at noon"])) == ["spam", "ham"]
+
+
+def test_a_fitted_model_is_calibrated_on_held_out_rows() -> None:
+    """Calibrate a model that is already fitted, on a frame and with sample weights."""
+    X, y = make_classification(4000, n_informative=2, n_redundant=10, random_state=0)
+    X, X_test, y, y_test = train_test_split(X, y, random_state=0)
+    X_train, X_fit, y_train, y_fit = train_test_split(X, y, random_state=0)
+    model = GaussianNB().fit(X_train, y_train)
+    before = model.predict_proba(X_test)
+    calibrated = calibrant.CalibrantClassifier(FrozenEstimator(model), method="beta")
+    calibrated.fit(X_fit, y_fit, sample_weight=np.ones(len(y_fit)))
+    assert log_loss(y_test, calibrated.predict_proba(X_test)) < log_loss(y_test, before)
+    np.testing.assert_array_equal(model.predict_proba(X_test), before)
