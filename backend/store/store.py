@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 from redis import Redis
@@ -20,6 +20,7 @@ from backend.store.registry.aliases import AliasStore
 from backend.store.registry.listing import Listing
 from backend.store.registry.maps import MapStore
 from calibrant.batch import Batch
+from calibrant.calibrators.fitting import with_training
 from calibrant.in_sample import FitSummary, in_sample
 from calibrant.maps.calibration_map import CalibrationMap
 from schemas.maps import Bins, FitBins, FitSpec, ImportOptions, InSample, MapRecord, Scores
@@ -104,7 +105,7 @@ def map_record(map_id: str, spec: FitSpec, fitted: CalibrationMap, batch: Batch)
         id=map_id,
         name=spec.name,
         version=None,
-        method=spec.method,
+        method=fitted.method,
         options=spec.options,
         reduction=fitted.reduction,
         scale=fitted.scale,
@@ -121,7 +122,7 @@ def map_record(map_id: str, spec: FitSpec, fitted: CalibrationMap, batch: Batch)
         in_sample=InSample(before=_scores(seen.before), after=_scores(seen.after)),
         label_counts=None if seen.label_counts is None else list(seen.label_counts),
         bins=FitBins(of=seen.binned, before=_bins(seen.before), after=_bins(seen.after)),
-        document=replace(fitted, training_digest=seen.digest).to_document(),
+        document=with_training(fitted, batch, spec.options, spec.seed).to_document(),
     )
 
 

@@ -144,7 +144,8 @@ def read_predictions(predictions: Any, *, scale: Scale = "probability") -> Predi
         return Predictions(values, scale)
     if low < -TOLERANCE or high > 1.0 + TOLERANCE:
         bad = (values < -TOLERANCE) | (values > 1.0 + TOLERANCE)
-        hint = "logits need scale: logit"
+        percentages = low >= 0.0 and 1.5 < high <= 100.0
+        hint = "divide percentages by 100" if percentages else "logits need scale: logit"
         raise _invalid(
             OutOfRange,
             "/predictions",

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from difflib import get_close_matches
+from types import MappingProxyType
 from typing import ClassVar, Self
 
 
@@ -257,6 +259,34 @@ class NotConverged(CalibrationError):
     code = "not-converged"
 
 
+class UnusableRows(CalibrationError):
+    """Rows of a type that cannot be used, or with missing values.
+
+    Parameters
+    ----------
+    detail : str
+        What is wrong, and where.
+    offences : sequence of Offence, default ()
+        The first invalid places.
+
+    See Also
+    --------
+    CalibrationError : Base class.
+
+    Examples
+    --------
+    >>> import calibrant
+    >>> from calibrant.errors import UnusableRows
+    >>> try:
+    ...     calibrant.evaluate([0.1, 0.9], [0, None])
+    ... except UnusableRows as error:
+    ...     print(error)
+    labels: 1 value is missing, first in row 1 (counted from 0)
+    """
+
+    code = "unusable-rows"
+
+
 class MissingExtra(CalibrationError, ImportError):
     """A package is not installed that an extra of this library provides.
 
@@ -300,6 +330,29 @@ def requires(extra: str, what: str = "this", *, instead: str = "") -> Iterator[N
         missing.name = package
         raise missing from error
 
+
+def one_of(name: object, known: Iterable[str], familiar: Mapping[str, str] = MappingProxyType({})) -> str:
+    """Return what an unknown name must be: the nearest known names if it resembles any, or else all.
+
+    ``familiar`` maps names that other libraries use to known ones.
+
+    >>> one_of("isotonc", ["platt", "isotonic"])
+    'is unknown; did you mean isotonic?'
+    >>> one_of("xyz", ["platt", "isotonic"])
+    'must be one of: platt, isotonic'
+    """
+    names = list(known)
+    if isinstance(name, str) and len(name) <= _MOST_COMPARED:
+        plain = name.strip().lower().replace("_", "-").replace(" ", "-")
+        near = get_close_matches(plain, [*names, *familiar], n=3, cutoff=0.7)
+        near += [known for known in names if plain and known not in near and known.startswith(plain)][:3]
+        if near:
+            return f"is unknown; did you mean {' or '.join(dict.fromkeys(familiar.get(n, n) for n in near))}?"
+    return f"must be one of: {', '.join(names)}"
+
+
+#: The most characters of a name that is compared with known names.
+_MOST_COMPARED = 64
 
 _COUNTED = re.compile(
     r"(?P<array>predictions|labels|weights|groups): (?P<bad>\d+) of (?P<all>\d+) (?P<what>[^;]+(?:; [^;]+)?); "

@@ -11,14 +11,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from calibrant.batch import Batch, Scale, read_batch, read_classes, restrict
+from calibrant.batch import Batch, Scale, read_classes, restrict
 from calibrant.cells import WeightsKind
 from calibrant.diagrams.catalogue import read_diagrams
 from calibrant.diagrams.diagram import DiagramRequest, diagrams_of
 from calibrant.errors import InvalidOption, LengthMismatch, UnknownReduction, WrongShape
+from calibrant.inputs import classes_by_name, read_rows, reduction_by_name
 from calibrant.maps.calibration_map import CalibrationMap
 from calibrant.measures.catalogue import read_requests
-from calibrant.measures.cross_fitting import UNKNOWN, Training, improvements_again, unproven
+from calibrant.measures.cross_fitting import UNKNOWN, Training, improvements_again, training_of, unproven
 from calibrant.measures.gaps import Gap, grouped_seconds, largest_gap
 from calibrant.measures.improvement import improvements
 from calibrant.measures.intervals import PLAIN, Resampling
@@ -73,6 +74,8 @@ class Report:
     in_sample : bool or None
         Whether the map was fitted to these rows; None if unknown or without a map. If True, results after the map have
         no p-value, and ``improvement`` comes from maps cross-fitted in five folds.
+    class_names : tuple of str or None
+        Names of the classes, if they are known.
 
     See Also
     --------
@@ -101,6 +104,7 @@ class Report:
     after_diagrams: Mapping[str, dict[str, Any]] | None = None
     improvement: Mapping[str, MeasureResult] | None = None
     in_sample: bool | None = None
+    class_names: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -351,13 +355,16 @@ def evaluate(
     predictions: Any,
     labels: Any,
     *,
-    measures: Sequence[str | Mapping[str, Any]] | None = None,
-    diagrams: Sequence[str | Mapping[str, Any]] | None = None,
+    measures: str | Sequence[str | Mapping[str, Any]] | None = None,
+    diagrams: str | Sequence[str | Mapping[str, Any]] | None = None,
     reduction: str | None = None,
-    classes: Sequence[int] | None = None,
+    classes: Sequence[int | str] | None = None,
+    class_names: Sequence[Any] | None = None,
+    pos_label: Any = None,
     weights: Any = None,
+    sample_weight: Any = None,
     weights_kind: WeightsKind = "frequency",
-    groups: Sequence[str] | None = None,
+    groups: Any = None,
     map: CalibrationMap | None = None,
     interval: float | None = None,
     resamples: int = 1000,
@@ -369,27 +376,29 @@ def evaluate(
     Parameters
     ----------
     predictions : array_like, shape (n,) or (n, K)
-        P(Y = 1), or one column per class.
-    labels : array_like of int, shape (n,)
-        0 or 1, or 0 to K - 1.
-    measures : sequence of str or mapping, optional
-        Names in ``calibrant.MEASURES``, or mappings with ``name``, options and ``as`` (the key of the result). By
-        default ``ece``, ``ece`` with equal-width bins (key ``ece-equal-width``), ``ece-sweep`` and ``ks``.
+        P(Y = 1), or one column per class: an array, list, tensor, Series or frame.
+    labels : array_like, shape (n,)
+        0 or 1, or 0 to K - 1; or others, with ``class_names``, ``pos_label`` or a frame with columns of these names.
+    measures : str, or sequence of str or mapping, optional
+        Names in ``calibrant.MEASURES``, or mappings with ``name``, options and ``as`` (the key of the result).
     diagrams : sequence of str or mapping, optional
         Names in ``calibrant.DIAGRAMS``, or mappings as for ``measures``.
     reduction : str, optional
         ``binary`` (default for (n,)), ``confidence`` (default for (n, K)), ``class:k``, ``top:r``, ``within-top:r``,
-        ``pooled`` (every probability of every row), ``classwise`` (one event per class) or ``canonical`` (the whole
-        vector). With a map of one event the default is the reduction of the map.
-    classes : sequence of int, optional
+        ``pooled``, ``classwise`` or ``canonical`` (the whole vector). A map of one event sets the default.
+    classes : sequence of int or str, optional
         Classes to keep, for (n, K). Rows with other labels are left out, remaining probabilities are renormalised
         (logits before the softmax), and ``class:k`` counts within this choice.
-    weights : array_like, shape (n,), optional
-        Non-negative weights, not all 0.
+    class_names : sequence, optional
+        Labels of the classes in the order of the columns; for (n,), of the negative and the positive class.
+    pos_label : str, int or bool, optional
+        Label of the positive class, for two classes.
+    weights, sample_weight : array_like, shape (n,), optional
+        Non-negative weights, not all 0; two names of one argument.
     weights_kind : {"frequency", "importance"}, default "frequency"
         A frequency weight of 2 counts as two rows; of importance weights only the ratios matter.
-    groups : sequence of str, shape (n,), optional
-        Group names. The report then also has the measures of each group and the largest gap between two groups.
+    groups : array_like, shape (n,), or frame, optional
+        Group of each row, or several columns. The report has the measures of each group and their largest gap.
     map : CalibrationMap, optional
         Map to apply. The report then has the results before and after it.
     interval : float, optional
@@ -428,5 +437,25 @@ def evaluate(
     0.25
     """
     resampling = Resampling.read(interval, resamples, seed)
-    evaluation = Evaluation(read_requests(measures), reduction, map, resampling, classes, read_diagrams(diagrams))
-    return evaluation.run(read_batch(predictions, labels, weights, scale=scale, kind=weights_kind), groups)
+    rows = read_rows(
+        predictions,
+        labels,
+        weights=weights,
+        sample_weight=sample_weight,
+        weights_kind=weights_kind,
+        groups=groups,
+        class_names=class_names,
+        pos_label=pos_label,
+        scale=scale,
+        known=map.class_names if isinstance(map, CalibrationMap) else None,
+    )
+    evaluation = Evaluation(
+        read_requests(measures),
+        reduction_by_name(reduction, rows.class_names),
+        map,
+        resampling,
+        classes_by_name(classes, rows.class_names),
+        read_diagrams(diagrams),
+        training_of(map) if isinstance(map, CalibrationMap) else UNKNOWN,
+    )
+    return replace(evaluation.run(rows.batch, rows.groups), class_names=rows.class_names)

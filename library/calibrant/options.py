@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
+from types import MappingProxyType
 from typing import Any, Protocol, TypeVar
 
-from calibrant.errors import CalibrationError, InvalidOption
+from calibrant.errors import CalibrationError, InvalidOption, one_of
 
 #: The default upper limit of an integer option.
 MOST = 100_000
@@ -56,21 +58,33 @@ def read_values(
     given: Mapping[str, Any], options: Mapping[str, Option], whose: str, *, where: str = ""
 ) -> dict[str, Any]:
     """Return every option by name; raise ``InvalidOption`` for the first invalid one, below ``where``."""
+    given = {name: plain(value) for name, value in given.items()}
     for name, value in given.items():
         option = options.get(name)
         if option is None:
-            known = ", ".join(options) or "none"
-            raise InvalidOption.at(where, f"has an unknown option; the options of {whose} are: {known}")
+            raise InvalidOption.at(where, f"has an unknown option; {_options_of(whose, name, options)}")
         if not option.accepts(value):
             raise InvalidOption.at(f"{where}/{name}", f"must be {option.allowed}")
     return {name: given.get(name, option.default) for name, option in options.items()}
 
 
+def _options_of(whose: str, name: str, options: Mapping[str, Option]) -> str:
+    near = get_close_matches(name[:64], list(options), n=1)
+    meant = f"did you mean {near[0]}? " if near else ""
+    return f"{meant}the options of {whose} are: {', '.join(options) or 'none'}"
+
+
 def read_seed(seed: object) -> int:
     """Check a seed: an integer in [0, 2^32 - 1), so that seed + 1 is also valid."""
-    if type(seed) is not int or not 0 <= seed < 2**32 - 1:
+    value = plain(seed)
+    if type(value) is not int or not 0 <= value < 2**32 - 1:
         raise InvalidOption.at("/seed", "must be an integer from 0 to 4294967294")
-    return seed
+    return value
+
+
+def plain(value: Any) -> Any:
+    """Return the Python number of a number of numpy; other values as they are."""
+    return value.item() if hasattr(value, "dtype") and getattr(value, "ndim", None) == 0 else value
 
 
 class Entry(Protocol):
@@ -86,24 +100,28 @@ E = TypeVar("E", bound=Entry)
 
 
 def read_entries(
-    requests: Sequence[str | Mapping[str, Any]],
+    requests: str | Mapping[str, Any] | Sequence[str | Mapping[str, Any]],
     catalogue: Mapping[str, E],
     what: str,
     *,
     most: int,
     unknown: type[CalibrationError],
+    familiar: Mapping[str, str] = MappingProxyType({}),
 ) -> list[tuple[str, E, dict[str, Any]]]:
     """Read names, or objects with a name, options and ``as``; return the key, entry and options of each.
 
-    ``what`` is the kind of the entries, in the singular. Raises ``unknown`` or ``InvalidOption``, also for duplicate
+    ``what`` is the kind of the entries, in the singular, and ``familiar`` maps other names to those of the catalogue;
+    the key of an entry is the name in the request. Raises ``unknown`` or ``InvalidOption``, also for duplicate
     keys.
     """
     where = f"/{what}s"
-    if isinstance(requests, str | bytes) or not isinstance(requests, Sequence):
+    if isinstance(requests, str | Mapping):
+        requests = [requests]
+    if isinstance(requests, bytes) or not isinstance(requests, Sequence):
         raise InvalidOption.at(where, "must be an array of names or objects")
     if len(requests) > most:
         raise InvalidOption.at(where, f"must name at most {most} {what}s")
-    found = [_read_one(item, catalogue, what, f"{where}/{i}", unknown) for i, item in enumerate(requests)]
+    found = [_read_one(item, catalogue, what, f"{where}/{i}", unknown, familiar) for i, item in enumerate(requests)]
     seen: set[str] = set()
     for i, (key, _, _) in enumerate(found):
         if key in seen:
@@ -112,16 +130,29 @@ def read_entries(
     return found
 
 
+def known_name(name: str, catalogue: Mapping[str, Any], familiar: Mapping[str, str]) -> str:
+    """Return the name in the catalogue of a familiar name, or of one with ``_`` for ``-``; others as they are."""
+    if name in catalogue:
+        return name
+    plain = name.replace("_", "-")
+    return familiar.get(plain, plain)
+
+
 def _read_one(
-    item: object, catalogue: Mapping[str, E], what: str, where: str, unknown: type[CalibrationError]
+    item: object,
+    catalogue: Mapping[str, E],
+    what: str,
+    where: str,
+    unknown: type[CalibrationError],
+    familiar: Mapping[str, str],
 ) -> tuple[str, E, dict[str, Any]]:
     request = {"name": item} if isinstance(item, str) else item
     if not isinstance(request, Mapping) or not isinstance(request.get("name"), str):
         raise InvalidOption.at(where, f"must be the name of a {what}, or an object with a name")
-    entry = catalogue.get(request["name"])
+    entry = catalogue.get(known_name(request["name"], catalogue, familiar))
     if entry is None:
-        raise unknown.at(where, f"must be one of: {', '.join(catalogue)}")
-    key = request.get("as", entry.name)
+        raise unknown.at(where, one_of(request["name"], catalogue, familiar))
+    key = request.get("as", request["name"])
     if not isinstance(key, str) or not 0 < len(key) <= 64:
         raise InvalidOption.at(f"{where}/as", "must be a string of 1 to 64 characters")
     given = {name: value for name, value in request.items() if name not in ("name", "as")}

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -56,6 +57,7 @@ def test_a_confidence_map_keeps_its_event(batch: tuple[Any, Any]) -> None:
     probs = random.dirichlet([0.5] * 4, 500)
     labels = np.array([random.choice(4, p=row) for row in probs])
     fitted = calibrant.fit("platt", probs, labels)
+    fitted = replace(fitted, training_digest=None)  # as a map of other rows
     report = calibrant.evaluate(probs, labels, map=fitted)
     right = (probs.argmax(axis=1) == labels).astype(int)
     assert report.reduction == "confidence"
@@ -118,7 +120,7 @@ def test_a_thousand_groups_are_the_most(batch: tuple[Any, Any]) -> None:
         calibrant.evaluate(p[:1001], y[:1001], groups=[str(i) for i in range(1001)])
 
 
-@pytest.mark.parametrize("groups", [["a"], "ab", [1, 2], 5])
+@pytest.mark.parametrize("groups", [["a"], "ab", b"ab", 5])
 def test_bad_groups_are_refused(groups: Any) -> None:
     with pytest.raises(CalibrationError) as caught:
         calibrant.evaluate([0.1, 0.9], [0, 1], groups=groups)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from calibrant.batch import Batch, Integers, Scale, read_batch
+from calibrant.batch import Batch, Integers, Scale
 from calibrant.calibrators.entries import binnings, events, piecewise, splines, vectors
 from calibrant.calibrators.method import (
     LEAST_SECONDS,
@@ -24,12 +24,13 @@ from calibrant.calibrators.method import (
 )
 from calibrant.cells import Floats, WeightsKind
 from calibrant.digest import digest
-from calibrant.errors import UnknownMethod, UnknownReduction
+from calibrant.errors import UnknownMethod, UnknownReduction, one_of
+from calibrant.inputs import read_rows, reduction_by_name
 from calibrant.maps.calibration_map import VECTORS, CalibrationMap
 from calibrant.maps.curves import Curve, read_array
 from calibrant.maps.families import curves_document, read_curves
 from calibrant.maps.transforms import Transform, check_classes, transformed
-from calibrant.options import OFF, ON, Option, read_seed, read_values
+from calibrant.options import OFF, ON, Option, known_name, read_seed, read_values
 from calibrant.progress import Progress, report, reporting, step
 from calibrant.reductions import Vector, reduce, resolve_event, whole_vector
 
@@ -51,9 +52,27 @@ WRAPPERS: Mapping[str, Mapping[str, Option]] = {
 
 def read_method(method: object) -> Method:
     """Find a calibrator by name; raises ``UnknownMethod``."""
-    if not isinstance(method, str) or method not in METHODS:
-        raise UnknownMethod.at("/method", f"must be one of: {', '.join(METHODS)}")
-    return METHODS[method]
+    entry = METHODS.get(known_name(method, METHODS, FAMILIAR)) if isinstance(method, str) else None
+    if entry is None:
+        raise UnknownMethod.at("/method", one_of(method, METHODS, FAMILIAR))
+    return entry
+
+
+#: Names that other libraries use -> names here.
+FAMILIAR: Mapping[str, str] = MappingProxyType(
+    {
+        "beta-calibration": "beta",
+        "hist": "histogram",
+        "histogram-binning": "histogram",
+        "isotonic-regression": "isotonic",
+        "matrix-scaling": "matrix",
+        "platt-scaling": "platt",
+        "sigmoid": "platt",
+        "temperature-scaling": "temperature",
+        "ts": "temperature",
+        "vector-scaling": "vector",
+    }
+)
 
 
 @dataclass(frozen=True)
@@ -204,13 +223,29 @@ def _share(right: Integers | Floats, w: Floats | None) -> float:
     return float(np.average(right, weights=w))
 
 
+def with_training(
+    fitted: CalibrationMap,
+    batch: Batch,
+    options: Mapping[str, Any],
+    seed: int,
+    class_names: tuple[str, ...] | None = None,
+) -> CalibrationMap:
+    """Return the map with the digest of its rows, its options and seed, and the names of its classes."""
+    plain = {name: list(value) if isinstance(value, tuple) else value for name, value in options.items()}
+    diagnostics = {**fitted.diagnostics, "fit": {"options": plain, "seed": seed}}
+    return replace(fitted, diagnostics=diagnostics, training_digest=digest(batch), class_names=class_names)
+
+
 def fit(
     method: str,
     predictions: Any,
-    labels: Any,
+    labels: Any = None,
     *,
     reduction: str | None = None,
+    class_names: Sequence[Any] | None = None,
+    pos_label: Any = None,
     weights: Any = None,
+    sample_weight: Any = None,
     weights_kind: WeightsKind = "frequency",
     scale: Scale = "probability",
     seed: int = 0,
@@ -225,16 +260,22 @@ def fit(
     method : str
         Name in ``calibrant.METHODS``.
     predictions : array_like, shape (n,) or (n, K)
-        P(Y = 1), or one column per class.
-    labels : array_like of int, shape (n,)
-        0 or 1, or 0 to K - 1.
+        P(Y = 1), or one column per class: an array, list, tensor, Series or frame.
+    labels : array_like, shape (n,)
+        0 or 1, or 0 to K - 1; booleans; or other values with ``class_names``, ``pos_label`` or a frame of predictions
+        whose columns are named after them.
     reduction : str, optional
         Event to calibrate: ``binary`` (default for (n,)), ``confidence``, ``class:k``, ``top:r`` or ``within-top:r``.
         For the whole vector: ``canonical``, ``classwise`` (one curve per class), ``top-label`` (one curve for the
         predicted class), ``ranks`` or ``within-ranks`` (one curve per rank). The default for (n, K) is ``canonical``
         if the method maps vectors, and ``confidence`` if not.
-    weights : array_like, shape (n,), optional
-        Non-negative weights, not all 0.
+    class_names : sequence, optional
+        Labels of the classes in the order of the columns, such as ``estimator.classes_``; for (n,), of the negative and
+        the positive class. The map keeps them.
+    pos_label : str, int or bool, optional
+        Label of the positive class, for two classes.
+    weights, sample_weight : array_like, shape (n,), optional
+        Non-negative weights, not all 0; two names of one argument.
     weights_kind : {"frequency", "importance"}, default "frequency"
         A frequency weight of 2 counts as two rows; of importance weights only the ratios matter.
     scale : {"probability", "logit"}, default "probability"
@@ -273,7 +314,19 @@ def fit(
     >>> isotonic.apply([0.0, 0.5, 1.0])
     array([0. , 0.5, 1. ])
     """
-    fitting = Fitting.read(method, options, reduction)
+    if not isinstance(method, str):
+        raise UnknownMethod.at("/method", 'must be the name of a calibrator: fit("platt", predictions, labels)')
     read_seed(seed)
-    batch = read_batch(predictions, labels, weights, scale=scale, kind=weights_kind)
-    return replace(fitting.run(batch, FitContext(seed, device, progress)), training_digest=digest(batch))
+    rows = read_rows(
+        predictions,
+        labels,
+        weights=weights,
+        sample_weight=sample_weight,
+        weights_kind=weights_kind,
+        class_names=class_names,
+        pos_label=pos_label,
+        scale=scale,
+    )
+    fitting = Fitting.read(method, options, reduction_by_name(reduction, rows.class_names))
+    fitted = fitting.run(rows.batch, FitContext(seed, device, progress))
+    return with_training(fitted, rows.batch, options, seed, rows.class_names)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from calibrant.cli.engine import Fitted
@@ -49,6 +48,7 @@ class Local:
         """Fit a map to the rows, without storing it."""
         from calibrant.batch import read_batch
         from calibrant.calibrators import FitContext, Fitting
+        from calibrant.calibrators.fitting import with_training
         from calibrant.in_sample import in_sample
         from calibrant.options import read_seed
 
@@ -60,7 +60,7 @@ class Local:
             fitted = fitting.run(batch, FitContext(request.seed, "cpu", shown))
         change = in_sample(batch, fitted)
         scores = [{"log_loss": s.log_loss, "brier": s.brier, "ece": s.ece} for s in (change.before, change.after)]
-        document = replace(fitted, training_digest=change.digest).to_document()
+        document = with_training(fitted, batch, request.options, request.seed).to_document()
         return Fitted(document, {"before": scores[0], "after": scores[1]})
 
     def calibrate(self, rows: Sheet, map: str | dict[str, Any]) -> Floats:

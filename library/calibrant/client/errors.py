@@ -49,10 +49,6 @@ class JobTimeout(TimeoutError):
         self.job_id = job_id
 
 
-class UnusableRows(ValueError):
-    """Rows that cannot be sent, for example because of missing values or a wrong type."""
-
-
 def problem_of(answer: Answer) -> ProblemResponse:
     """Return the error for an unsuccessful response."""
     request_id = answer.headers.get("X-Request-Id")

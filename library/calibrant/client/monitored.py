@@ -9,11 +9,11 @@ from typing import Any, Literal, TypeAlias, TypedDict
 import numpy as np
 import orjson
 
-from calibrant.client.errors import UnusableRows
-from calibrant.client.frames import ArrayLike, check_aligned, groups_of, ids_of, labels_of, numbers_of, times_of
+from calibrant.arrays import check_aligned
+from calibrant.client.frames import ArrayLike, groups_of, ids_of, labels_of, numbers_of, times_of
 from calibrant.client.packing import NPZ, Array, Arrays, pack
 from calibrant.client.steps import JSON
-from calibrant.errors import requires
+from calibrant.errors import UnusableRows, requires
 
 Form: TypeAlias = Literal["npz", "arrow", "json"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from calibrant.batch import Scale, read_batch
+from calibrant.batch import Scale
 from calibrant.cells import WeightsKind
 from calibrant.comparison.comparison import (
     MAX_MAPS,
@@ -21,9 +21,10 @@ from calibrant.comparison.comparison import (
 from calibrant.comparison.laws import LEAST_BATCHES, CalibrationLaw, Point, PowerLaw, PowerLaws, power_law
 from calibrant.comparison.pairs import Correction, Pair, Standing, compare_pairs
 from calibrant.evaluation import Evaluation
+from calibrant.inputs import read_rows, reduction_by_name
 from calibrant.maps.calibration_map import CalibrationMap
 from calibrant.measures.catalogue import read_requests
-from calibrant.measures.cross_fitting import Training
+from calibrant.measures.cross_fitting import Training, training_of
 from calibrant.measures.intervals import Resampling
 
 __all__ = [
@@ -54,11 +55,14 @@ __all__ = [
 def compare(
     predictions: Any,
     labels: Any,
-    maps: Mapping[str, CalibrationMap],
+    maps: CalibrationMap | Sequence[CalibrationMap] | Mapping[str, CalibrationMap],
     *,
-    measures: Sequence[str | Mapping[str, Any]] | None = None,
+    measures: str | Sequence[str | Mapping[str, Any]] | None = None,
     reduction: str | None = None,
+    class_names: Sequence[Any] | None = None,
+    pos_label: Any = None,
     weights: Any = None,
+    sample_weight: Any = None,
     weights_kind: WeightsKind = "frequency",
     scale: Scale = "probability",
     correction: Correction = "max-t",
@@ -73,17 +77,17 @@ def compare(
     ----------
     predictions : array_like, shape (n,) or (n, K)
         P(Y = 1), or one column per class; every map must accept them.
-    labels : array_like of int, shape (n,)
-        0 or 1, or 0 to K - 1. The rows should be held out from the fits of all maps.
-    maps : mapping of str to CalibrationMap
-        1 to 20 maps by name. The name ``uncalibrated`` is reserved for the predictions as given.
+    labels : array_like, shape (n,)
+        As for ``evaluate``. The rows should be held out from the fits of all maps.
+    maps : mapping of str to CalibrationMap, or sequence of CalibrationMap
+        1 to 20 maps by name, or named by their methods. ``uncalibrated`` is reserved for the predictions as given.
     measures : sequence of str or mapping, optional
         As for ``evaluate``.
     reduction : str, optional
         As for ``evaluate``. The default is the reduction of the first map of one event.
-    weights : array_like, shape (n,), optional
+    class_names, pos_label : optional
         As for ``evaluate``.
-    weights_kind : {"frequency", "importance"}, default "frequency"
+    weights, sample_weight, weights_kind : optional
         As for ``evaluate``.
     scale : {"probability", "logit"}, default "probability"
         Scale of ``predictions``.
@@ -96,8 +100,8 @@ def compare(
     seed : int, default 0
         Seed of the resamples.
     trained : mapping of str to Training, optional
-        How each map was fitted. A map that was fitted to these rows gets no p-value, and its improvement is
-        cross-fitted.
+        How each map was fitted, by default as the map says. A map fitted to these rows is not ranked, gets no p-value,
+        and its improvement is cross-fitted.
 
     Returns
     -------
@@ -131,6 +135,35 @@ def compare(
     ('beta',)
     """
     resampling = Resampling.read(0.95 if interval is None else interval, resamples, seed)
-    evaluation = Evaluation(read_requests(measures), reduction, None, resampling)
-    comparison = Comparison(evaluation, read_contestants(maps, trained or {}), correction)
-    return comparison.run(read_batch(predictions, labels, weights, scale=scale, kind=weights_kind))
+    named = _named(maps)
+    fits = {name: training_of(fitted) for name, fitted in named.items() if isinstance(fitted, CalibrationMap)}
+    contestants = read_contestants(named, fits | dict(trained or {}))
+    rows = read_rows(
+        predictions,
+        labels,
+        weights=weights,
+        sample_weight=sample_weight,
+        weights_kind=weights_kind,
+        class_names=class_names,
+        pos_label=pos_label,
+        scale=scale,
+        known=next((one.map.class_names for one in contestants if one.map.class_names), None),
+    )
+    reduction = reduction_by_name(reduction, rows.class_names)
+    comparison = Comparison(Evaluation(read_requests(measures), reduction, None, resampling), contestants, correction)
+    return comparison.run(rows.batch)
+
+
+def _named(maps: Any) -> Any:
+    """Return maps by name: those of a sequence by their methods, numbered if several have the same."""
+    given = [maps] if isinstance(maps, CalibrationMap) else maps
+    if isinstance(given, Mapping) or not isinstance(given, Sequence):
+        return given
+    named: dict[str, Any] = {}
+    for fitted in given:
+        method, number = getattr(fitted, "method", "map"), 2
+        name = method
+        while name in named:
+            name, number = f"{method}-{number}", number + 1
+        named[name] = fitted
+    return named

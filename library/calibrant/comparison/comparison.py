@@ -243,9 +243,9 @@ class MeasureComparison:
     of : {"value", "debiased"}
         Which values are compared: debiased ones if every contestant with a value has one.
     ranking : tuple of str or None
-        Names, best first; None if neither small nor large values are better.
+        Names, best first, without maps fitted to these rows; None if neither small nor large values are better.
     indistinguishable : tuple of str or None
-        The best contestant that was not fitted to these rows, and those that do not differ from it significantly.
+        The best contestant, and those that do not differ from it significantly.
     pairs : tuple of Pair
         Differences of all pairs, with simultaneous intervals and adjusted p-values.
     fronts : mapping of str to tuple of str
@@ -403,8 +403,9 @@ class Comparison:
         in_sample = {report.name for report in reports if report.in_sample}
         ranking, near = None, None
         if request.measure.better != "neither" and values:
-            ranking = tuple(sorted(values, key=values.__getitem__, reverse=request.measure.better == "larger"))
-            near = indistinguishable([name for name in ranking if name not in in_sample], pairs, self._level)
+            held_out = [name for name in values if name not in in_sample]
+            ranking = tuple(sorted(held_out, key=values.__getitem__, reverse=request.measure.better == "larger"))
+            near = indistinguishable(ranking, pairs, self._level)
         return MeasureComparison(of, ranking, near, pairs, _fronts(request, values, reports), problem)
 
     def _pairs(

@@ -189,7 +189,7 @@ DIAGRAMS: Mapping[str, Diagram] = MappingProxyType(
 )
 
 
-def read_diagrams(diagrams: Sequence[str | Mapping[str, Any]] | None) -> tuple[DiagramRequest, ...]:
+def read_diagrams(diagrams: str | Sequence[str | Mapping[str, Any]] | None) -> tuple[DiagramRequest, ...]:
     """Parse a request for diagrams.
 
     Parameters

@@ -12,9 +12,10 @@ from typing import Any, get_args
 
 import numpy as np
 
-from calibrant.batch import Predictions, Scale, read_class_names, read_predictions
+from calibrant.batch import Predictions, Scale, read_class_names
 from calibrant.cells import Floats
 from calibrant.errors import InvalidDocument, InvalidOption, ScaleMismatch, UnknownReduction, WrongShape
+from calibrant.inputs import predictions_for
 from calibrant.maps.baselines import AccuracyConstant, PredictedClass
 from calibrant.maps.curves import Curve
 from calibrant.maps.ets import EnsembleTemperature
@@ -110,7 +111,8 @@ class CalibrationMap:
         Parameters
         ----------
         predictions : array_like, shape (n,) or (n, K)
-            Predictions on the scale of the map. A map of one event also accepts its probability or logit, (n,).
+            Predictions on the scale of the map. A map of one event also accepts its probability or logit, (n,). If the
+            columns of a frame are named after the classes of the map, they are taken in the order of the map.
         clip : bool, default True
             Whether to clip the values of a curve to [0, 1]. Splines and binnings with ``slope="unit"`` may leave it.
 
@@ -138,7 +140,7 @@ class CalibrationMap:
         >>> calibrant.fit("isotonic", [0.1, 0.4, 0.6, 0.9], [0, 1, 0, 1]).apply([0.0, 0.5, 1.0])
         array([0. , 0.5, 1. ])
         """
-        return self.apply_checked(read_predictions(predictions, scale=self.scale), clip=clip)
+        return self.apply_checked(predictions_for(predictions, self.scale, self.class_names), clip=clip)
 
     def apply_checked(self, predictions: Predictions, *, clip: bool = True) -> Floats:
         """Apply the map to predictions that are already checked.
@@ -205,7 +207,7 @@ class CalibrationMap:
         >>> low.round(3).tolist(), high.round(3).tolist()
         ([0.333], [0.667])
         """
-        return self.bounds_checked(read_predictions(predictions, scale=self.scale))
+        return self.bounds_checked(predictions_for(predictions, self.scale, self.class_names))
 
     def bounds_checked(self, predictions: Predictions) -> tuple[Floats, Floats]:
         """Return the bounds for predictions that are already checked.
@@ -323,7 +325,10 @@ class CalibrationMap:
             wanted = (
                 "(n,)" if self.n_classes is None else f"{'' if self.of_vector else '(n,) or '}(n, {self.n_classes})"
             )
-            raise WrongShape.at("/predictions", f"must have shape {wanted}, like those that the map was fitted to")
+            hint = "; of two columns, pass the second" if (predictions.n_classes, self.n_classes) == (2, None) else ""
+            raise WrongShape.at(
+                "/predictions", f"must have shape {wanted}, like those that the map was fitted to{hint}"
+            )
 
     def to_document(self) -> dict[str, Any]:
         """Return the map as a document of plain JSON.

@@ -31,6 +31,23 @@ MEASURES: Mapping[str, Measure] = MappingProxyType(
     {entry.name: entry for family in _FAMILIES for entry in family.MEASURES}
 )
 
+#: Names that other libraries use -> names here.
+FAMILIAR: Mapping[str, str] = MappingProxyType(
+    {
+        "accuracy-score": "accuracy",
+        "auc": "auroc",
+        "roc-auc": "auroc",
+        "roc-auc-score": "auroc",
+        "brier-score": "brier",
+        "brier-score-loss": "brier",
+        "calibration-error": "ece",
+        "cross-entropy": "log-loss",
+        "expected-calibration-error": "ece",
+        "ks-error": "ks",
+        "nll": "log-loss",
+    }
+)
+
 #: The default measures of ``evaluate``.
 PANEL: tuple[str | Mapping[str, Any], ...] = (
     "ece",
@@ -40,14 +57,14 @@ PANEL: tuple[str | Mapping[str, Any], ...] = (
 )
 
 
-def read_requests(measures: Sequence[str | Mapping[str, Any]] | None) -> tuple[MeasureRequest, ...]:
+def read_requests(measures: str | Sequence[str | Mapping[str, Any]] | None) -> tuple[MeasureRequest, ...]:
     """Read a request for measures: names, or objects with a name, options and ``as``.
 
     Raises ``UnknownMeasure`` or ``InvalidOption``, also for duplicate keys.
     """
     if measures is None:
         measures = PANEL
-    entries = read_entries(measures, MEASURES, "measure", most=MAX_MEASURES, unknown=UnknownMeasure)
+    entries = read_entries(measures, MEASURES, "measure", most=MAX_MEASURES, unknown=UnknownMeasure, familiar=FAMILIAR)
     if not entries:
         raise InvalidOption.at("/measures", "must name at least one measure")
     return tuple(MeasureRequest(*parts) for parts in entries)

@@ -13,9 +13,11 @@ from calibrant.calibrators import FitContext, Fitting
 from calibrant.cells import Floats
 from calibrant.digest import digest
 from calibrant.errors import CalibrationError, MissingExtra
+from calibrant.maps.calibration_map import CalibrationMap
 from calibrant.measures.improvement import improvements
 from calibrant.measures.intervals import Resampling
 from calibrant.measures.measure import MeasureResult
+from calibrant.options import read_seed
 from calibrant.progress import step
 from calibrant.reductions import Event, Vector, whole_vector
 from calibrant.validation import folds_of
@@ -116,6 +118,18 @@ class Training:
 
 #: The training of a map whose fit is unknown.
 UNKNOWN = Training()
+
+
+def training_of(fitted: CalibrationMap) -> Training:
+    """Return how a map was fitted, according to its document; a fit without its options cannot be repeated."""
+    fit = fitted.diagnostics.get("fit")
+    if not isinstance(fit, Mapping):
+        return Training(fitted.training_digest)
+    try:
+        fitting = Fitting.read(fitted.method, fit.get("options", {}), fitted.reduction)
+        return Training(fitted.training_digest, fitting, read_seed(fit.get("seed", 0)))
+    except CalibrationError:
+        return Training(fitted.training_digest)
 
 
 def out_of_fold_predictions(batch: Batch, training: Training, *, device: str = "cpu") -> Floats:

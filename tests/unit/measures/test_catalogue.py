@@ -29,7 +29,7 @@ def test_the_panel_is_what_nobody_asked_for() -> None:
         ([{}], InvalidOption, "/measures/0"),
         ([3], InvalidOption, "/measures/0"),
         ([], InvalidOption, "/measures"),
-        ("ece", InvalidOption, "/measures"),
+        (b"ece", InvalidOption, "/measures"),
     ],
 )
 def test_a_bad_request_is_refused_where_it_is_bad(measures: Any, error: type[CalibrationError], pointer: str) -> None:

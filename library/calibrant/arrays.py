@@ -1,0 +1,167 @@
+"""Conversion of what callers have, such as Series, frames and tensors, to numpy arrays and names of groups.
+
+pandas and polars are not imported: a caller that passes a frame has already imported its library.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from calibrant.errors import LengthMismatch, UnusableRows, WrongShape
+
+Array = npt.NDArray[Any]
+
+#: Name of the group of rows whose group is missing.
+NO_GROUP = "(missing)"
+#: Separates the values of several columns of groups.
+_JOINT = ", "
+
+
+def array_of(value: Any, field: str) -> Array:
+    """Convert to an array; raises ``UnusableRows`` for missing values and what numpy cannot convert."""
+    pandas, polars = sys.modules.get("pandas"), sys.modules.get("polars")
+    if pandas is not None and isinstance(value, _kinds_of(pandas)):
+        refuse_missing(value.isna().to_numpy(), field)
+        return _columns_of(value, (value.iloc[:, k] for k in range(value.shape[1])) if value.ndim == 2 else None)
+    if polars is not None and isinstance(value, polars.LazyFrame):
+        raise UnusableRows(f"{field}: is a lazy frame; call collect() first")
+    if polars is not None and isinstance(value, _kinds_of(polars)):
+        series = value.get_columns() if isinstance(value, polars.DataFrame) else [value]
+        for each in series:
+            if each.null_count():
+                refuse_missing(each.is_null().to_numpy(), field)
+        return _columns_of(value, iter(series) if isinstance(value, polars.DataFrame) else None)
+    if isinstance(value, np.ma.MaskedArray):
+        refuse_missing(np.ma.getmaskarray(value), field)
+        return np.asarray(value.data)
+    columns = getattr(value, "columns", None)
+    for column in columns if isinstance(columns, list) else [value]:  # tables and arrays of Arrow
+        if isinstance(count := getattr(column, "null_count", 0), int) and count:
+            raise UnusableRows(f"{field}: {_values_are(count)} missing")
+    array = _converted(value, field)
+    if array.dtype.kind == "O":
+        refuse_missing(np.frompyfunc(lambda each: each is None, 1, 1)(array).astype(np.bool_), field)
+    return array
+
+
+def _converted(value: Any, field: str) -> Array:
+    if hasattr(value, "detach"):  # a tensor of torch, which may be part of a computation
+        value = value.detach()
+        value = value.float() if str(value.dtype) == "torch.bfloat16" else value  # which numpy does not have
+    try:
+        return np.asarray(value)
+    except (TypeError, RuntimeError) as error:  # a tensor on a GPU
+        raise UnusableRows(f"{field}: numpy cannot convert it; pass float64 or float32 values on the CPU") from error
+    except ValueError as error:  # rows of different lengths
+        raise WrongShape.at(f"/{field}", "must have rows of the same length") from error
+
+
+def _columns_of(value: Any, columns: Iterable[Any] | None) -> Array:
+    """Convert a frame to an array, column by column if its library would return an array of objects."""
+    array: Array = np.asarray(value.to_numpy())
+    if array.dtype.kind == "O" and columns is not None:
+        return np.column_stack([np.asarray(column.to_numpy()) for column in columns])
+    return array
+
+
+def kind_of(array: Array) -> str:
+    """Name the type of an array that does not hold numbers."""
+    kinds = {"O": "objects", "U": "text", "T": "text", "S": "bytes", "M": "dates", "m": "durations", "c": "complex"}
+    return kinds.get(array.dtype.kind, str(array.dtype))
+
+
+def check_aligned(given: Mapping[str, Any]) -> None:
+    """Raise ``UnusableRows`` if pandas objects have different indexes, so that their rows do not match."""
+    pandas = sys.modules.get("pandas")
+    if pandas is None:
+        return
+    indexed = [(field, each.index) for field, each in given.items() if isinstance(each, _kinds_of(pandas))]
+    for field, index in indexed[1:]:
+        first, other = indexed[0]
+        if len(index) == len(other) and not index.equals(other):
+            raise UnusableRows(f"{field}: has a different index than {first}; align them, or pass .to_numpy() of both")
+
+
+def is_frame(value: Any) -> bool:
+    """Return whether this is a DataFrame of pandas or polars."""
+    return any(isinstance(value, library.DataFrame) for library in _libraries())
+
+
+def is_frame_or_series(value: Any) -> bool:
+    """Return whether this is a DataFrame or a Series of pandas or polars."""
+    return any(isinstance(value, _kinds_of(library)) for library in _libraries())
+
+
+def _libraries() -> list[Any]:
+    return [library for name in ("pandas", "polars") if (library := sys.modules.get(name)) is not None]
+
+
+def _kinds_of(library: Any) -> Any:
+    return library.Series, library.DataFrame
+
+
+def refuse_missing(missing: Array, field: str) -> None:
+    """Raise ``UnusableRows`` with the number of missing values and the first row, counted from 0."""
+    rows = np.flatnonzero(missing.reshape(len(missing), -1).any(axis=1)) if missing.ndim else np.flatnonzero(missing)
+    if len(rows):
+        count = int(np.count_nonzero(missing))
+        raise UnusableRows(f"{field}: {_values_are(count)} missing, first in row {rows[0]} (counted from 0)")
+
+
+def _values_are(count: int) -> str:
+    return "1 value is" if count == 1 else f"{count} values are"
+
+
+# --- Groups
+
+
+def group_names(groups: Any, missing: str = NO_GROUP) -> list[str]:
+    """Return the name of each row's group: strings, numbers, categories, or several columns, joined by commas."""
+    if isinstance(groups, str | bytes):
+        raise WrongShape.at("/groups", "must be an array of group names")
+    if is_frame(groups):
+        columns = [groups[name] for name in groups.columns]
+    elif isinstance(groups, Mapping):
+        columns = list(groups.values())
+    else:
+        values = groups if isinstance(groups, list | tuple) else _listed(groups)
+        if not (values and isinstance(values[0], list | tuple)):
+            return _named(values, missing)
+        columns = [list(column) for column in zip(*values, strict=True)]
+    if not columns:
+        raise WrongShape.at("/groups", "must have at least one column")
+    named = [_named(column if isinstance(column, list | tuple) else _listed(column), missing) for column in columns]
+    if len({len(column) for column in named}) > 1:
+        raise LengthMismatch.at("/groups", "must have columns of the same length")
+    return [_JOINT.join(parts) for parts in zip(*named, strict=True)]
+
+
+def _listed(values: Any) -> list[Any]:
+    for convert in ("to_pylist", "to_list", "tolist"):
+        if hasattr(values, convert):
+            found: Any = getattr(values, convert)()
+            if isinstance(found, list):
+                return found
+    try:
+        return list(values)
+    except TypeError as error:
+        raise WrongShape.at("/groups", "must be an array of group names") from error
+
+
+def _named(values: Sequence[Any], missing: str) -> list[str]:
+    if all(type(value) is str for value in values):
+        return list(values)
+    return [_name(value, missing) for value in values]
+
+
+def _name(value: Any, missing: str) -> str:
+    if value is None or type(value).__name__ in ("NAType", "NaTType") or value != value:
+        return missing
+    if isinstance(value, float) and value.is_integer():  # integers beside a missing value
+        return str(int(value))
+    return str(value)

@@ -1,0 +1,239 @@
+"""The rows of a call in the types that callers have: labels of any kind, frames with named columns, groups."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from calibrant.arrays import Array, array_of, check_aligned, group_names, is_frame
+from calibrant.batch import Batch, Scale, read_batch, read_class_names, read_predictions
+from calibrant.cells import WeightsKind
+from calibrant.errors import InvalidLabel, InvalidOption
+
+# --- Rows: predictions with labels, weights and groups
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Checked rows with the names of their classes and groups, if there are any."""
+
+    batch: Batch
+    groups: list[str] | None = None
+    class_names: tuple[str, ...] | None = None
+
+
+def read_rows(
+    predictions: Any,
+    labels: Any,
+    *,
+    weights: Any = None,
+    sample_weight: Any = None,
+    weights_kind: WeightsKind = "frequency",
+    groups: Any = None,
+    class_names: Any = None,
+    pos_label: Any = None,
+    scale: Scale = "probability",
+    known: tuple[str, ...] | None = None,
+) -> Rows:
+    """Check rows of any of the accepted types; raise a ``CalibrationError`` for the first invalid argument. O(n K).
+
+    ``class_names`` are the labels of the classes in the order of the columns, and ``pos_label`` is that of the positive
+    class, for two classes. Without both, names come from the columns of a frame, or else from ``known``.
+    """
+    if sample_weight is not None:
+        if weights is not None:
+            raise InvalidOption.at("/sample_weight", "is another name of weights; pass one of the two")
+        weights = sample_weight
+    check_aligned({"predictions": predictions, "labels": labels, "weights": weights, "groups": groups})
+    values, columns = prediction_array(predictions, known)
+    found, names = _read_labels(values, labels, columns, class_names, pos_label, known)
+    _check_order(values, found)
+    batch = read_batch(
+        values,
+        found,
+        None if weights is None else _flat(array_of(weights, "weights")),
+        scale=scale,
+        kind=weights_kind,
+    )
+    return Rows(batch, None if groups is None else group_names(groups), names)
+
+
+def prediction_array(predictions: Any, known: tuple[str, ...] | None = None) -> tuple[Array, list[str] | None]:
+    """Convert predictions to an array; with the names of the columns of a frame, in the order of ``known`` classes."""
+    values = array_of(predictions, "predictions")
+    if values.ndim == 2 and values.shape[1] == 1:
+        return values[:, 0], None
+    columns = [str(name) for name in predictions.columns] if is_frame(predictions) else None
+    if columns is None or known is None or len(columns) != len(known):
+        return values, columns
+    for names in _readings(columns):
+        if names != known and set(names) == set(known):
+            return values[:, [names.index(name) for name in known]], [columns[names.index(name)] for name in known]
+    return values, columns
+
+
+def _flat(values: Array) -> Array:
+    """Return a single column as a vector."""
+    return values[:, 0] if values.ndim == 2 and values.shape[1] == 1 else values
+
+
+def _check_order(predictions: Array, labels: Array) -> None:
+    """Raise ``InvalidLabel`` if labels and predictions are apparently in each other's place."""
+    if (
+        predictions.ndim != 1
+        or labels.dtype.kind != "f"
+        or labels.ndim not in (1, 2)
+        or predictions.dtype.kind not in "biuf"
+    ):
+        return
+    swapped = np.isin(predictions, (0, 1)).all() and ((labels >= 0.0) & (labels <= 1.0)).all()
+    if swapped and (labels != np.floor(labels)).any():
+        raise InvalidLabel.at(
+            "/labels", "hold fractions and predictions only 0 and 1; predictions are the first argument"
+        )
+
+
+# --- Labels
+
+
+def _read_labels(
+    predictions: Array,
+    labels: Any,
+    columns: list[str] | None,
+    class_names: Any,
+    pos_label: Any,
+    known: tuple[str, ...] | None,
+) -> tuple[Array, tuple[str, ...] | None]:
+    """Return labels as numbers, and the names of the classes if they are known."""
+    values = _flat(array_of(labels, "labels"))
+    n_classes = predictions.shape[1] if predictions.ndim == 2 else 2
+    if pos_label is not None:
+        return _of_positive(values, n_classes, pos_label, class_names)
+    if class_names is not None:
+        return _of_names(values, n_classes, class_names)
+    numeric = values.dtype.kind in "biuf"
+    readings = [] if columns is None or len(columns) != n_classes else _readings(columns)
+    for names in (*readings, *([known] if known is not None and len(known) == n_classes else [])):
+        if not numeric and set(names).issuperset(_texts(values)):
+            return _of_names(values, n_classes, names)
+    if numeric:
+        return values, _worth_keeping(readings) or known
+    return _of_texts(values, n_classes), known
+
+
+def _readings(columns: Sequence[str]) -> list[tuple[str, ...]]:
+    """Return the class names that column names may stand for: the names, or what follows their common prefix."""
+    shared = columns[0][: _shared_length(columns)]
+    cut = shared[: max(shared.rfind(mark) for mark in "_.- :") + 1]
+    return [names for names in (tuple(name[len(cut) :] for name in columns), tuple(columns)) if all(names)]
+
+
+def _shared_length(names: Sequence[str]) -> int:
+    """Return the number of characters that all names begin with."""
+    first, last = min(names), max(names)
+    return next((i for i, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), min(len(first), len(last)))
+
+
+def _worth_keeping(readings: Sequence[tuple[str, ...]]) -> tuple[str, ...] | None:
+    """Return the first names that say more than the numbers of the classes."""
+    for names in readings:
+        cut = _shared_length(names)
+        if all(name[cut:] == str(k) for k, name in enumerate(names)):
+            return None
+        if not any(name.isdecimal() for name in names) and len(set(names)) == len(names):
+            return names
+    return None
+
+
+def _texts(values: Array) -> set[str]:
+    return {str(value) for value in _distinct(values)}
+
+
+def _distinct(values: Array) -> set[Any]:
+    try:
+        return set(values.ravel().tolist())
+    except TypeError as error:
+        raise InvalidLabel.at("/labels", "must be integers, booleans or strings") from error
+
+
+def _of_positive(
+    values: Array, n_classes: int, pos_label: Any, class_names: Any
+) -> tuple[Array, tuple[str, ...] | None]:
+    if class_names is not None:
+        raise InvalidOption.at("/pos_label", "cannot be combined with class_names; pass one of the two")
+    if n_classes != 2:
+        raise InvalidOption.at("/pos_label", f"is for two classes, but predictions have {n_classes}; pass class_names")
+    distinct = _distinct(values)
+    if pos_label not in distinct:
+        raise InvalidOption.at("/pos_label", "is not among the labels")
+    if len(distinct) > 2:
+        raise InvalidOption.at("/pos_label", f"needs labels of two values, but there are {len(distinct)}")
+    other = next(iter(distinct - {pos_label}), f"not {pos_label}")
+    names = (str(other), str(pos_label))
+    found = np.array([value == pos_label for value in values.tolist()], dtype=np.int64)
+    return found, None if names in (("0", "1"), ("False", "True")) else names
+
+
+def _of_names(values: Array, n_classes: int, class_names: Any) -> tuple[Array, tuple[str, ...]]:
+    given = class_names.tolist() if hasattr(class_names, "tolist") else class_names
+    if not isinstance(given, Sequence) or isinstance(given, str) or len(given) != n_classes:
+        raise InvalidOption.at("/class_names", f"must be {n_classes} names in the order of the columns")
+    names = read_class_names([str(name) for name in given], n_classes)
+    if values.dtype.kind in "biuf" and all(isinstance(name, str) for name in given):
+        return values, names
+    index = {name: k for k, name in enumerate(given)} | {name: k for k, name in enumerate(names)}
+    try:
+        found = [index.get(value, -1) for value in values.tolist()]
+    except TypeError as error:
+        raise InvalidLabel.at("/labels", "must be integers, booleans or strings") from error
+    labels = np.array(found, dtype=np.int64)
+    unknown = np.flatnonzero(labels < 0)
+    if len(unknown):
+        are = "1 is" if len(unknown) == 1 else f"{len(unknown)} are"
+        raise InvalidLabel.at(f"/labels/{unknown[0]}", f"is not one of the class_names; of {len(labels)}, {are} not")
+    return labels, names
+
+
+def _of_texts(values: Array, n_classes: int) -> Array:
+    """Read strings that are numbers, or True and False; raises ``InvalidLabel`` for others."""
+    texts = {text: text.strip() for text in _texts(values)}
+    whole = {text: k for text, short in texts.items() for k in range(n_classes) if short in (str(k), f"{k}.0")}
+    if n_classes == 2:
+        whole |= {text: int(short.lower() == "true") for text, short in texts.items() if short.lower() in _BOOLEANS}
+    if set(whole) == set(texts):
+        return np.array([whole[str(value)] for value in values.tolist()], dtype=np.int64)
+    how = (
+        "pass pos_label, or class_names=[negative, positive]"
+        if n_classes == 2
+        else ("pass class_names in the order of the columns, such as estimator.classes_")
+    )
+    raise InvalidLabel.at("/labels", f"are not numbers; {how}")
+
+
+_BOOLEANS = ("true", "false")
+
+
+# --- Class names in other arguments
+
+
+def reduction_by_name(reduction: str | None, names: tuple[str, ...] | None) -> str | None:
+    """Return ``class:k`` for ``class:NAME``; other reductions as they are."""
+    if names is None or not isinstance(reduction, str) or not reduction.startswith("class:"):
+        return reduction
+    name = reduction.removeprefix("class:")
+    return f"class:{names.index(name)}" if name in names else reduction
+
+
+def classes_by_name(classes: Any, names: tuple[str, ...] | None) -> Any:
+    """Return the numbers of classes that are given by name; others as they are."""
+    if names is None or not isinstance(classes, Sequence) or isinstance(classes, str):
+        return classes
+    return [names.index(k) if isinstance(k, str) and k in names else k for k in classes]
+
+
+def predictions_for(predictions: Any, scale: Scale, names: tuple[str, ...] | None) -> Any:
+    """Check predictions for a map: the columns of a frame are taken in the order of the map's class names."""
+    return read_predictions(prediction_array(predictions, names)[0], scale=scale)

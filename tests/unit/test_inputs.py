@@ -1,0 +1,255 @@
+"""Rows in the types that callers have."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+import torch
+
+import calibrant
+from calibrant.errors import CalibrationError, InvalidLabel, InvalidOption, UnusableRows
+from calibrant.inputs import read_rows
+
+P, Y = [0.1, 0.4, 0.6, 0.9], [0, 1, 0, 1]
+MATRIX = np.array([[0.6, 0.3, 0.1], [0.2, 0.5, 0.3], [0.1, 0.2, 0.7], [0.3, 0.4, 0.3]])
+NAMES = ("bird", "cat", "dog")
+
+
+@pytest.mark.parametrize(
+    "convert",
+    [
+        list,
+        tuple,
+        np.array,
+        lambda x: np.array(x, dtype=np.float32),
+        pd.Series,
+        lambda x: pd.Series(x, dtype="Float64" if isinstance(x[0], float) else "Int64"),
+        pl.Series,
+        torch.tensor,
+        lambda x: torch.tensor(np.array(x, dtype=float), requires_grad=True),
+        lambda x: np.array(x)[:, None],
+        lambda x: pd.DataFrame({"x": x}),
+        lambda x: pl.DataFrame({"x": x}),
+        lambda x: np.ma.masked_array(x, mask=[False] * len(x)),
+    ],
+)
+def test_rows_of_every_type_give_the_same_batch(convert: Any) -> None:
+    rows = read_rows(convert(P), convert(Y), weights=convert([1.0, 2.0, 1.0, 1.0]))
+    np.testing.assert_allclose(rows.batch.predictions.given, P, atol=1e-7)
+    assert rows.batch.labels.tolist() == Y
+    assert rows.batch.weights is not None
+    assert rows.batch.weights.tolist() == [1, 2, 1, 1]
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        [False, True, False, True],
+        pd.Series([False, True, False, True]),
+        pd.Series([False, True, False, True], dtype="boolean"),
+        pd.Series(["0", "1", "0", "1"], dtype="category"),
+        ["False", "True", "False", "True"],
+        ["0", "1", "0", "1"],
+        ["0.0", "1.0", "0.0", "1.0"],
+        [0.0, 1.0, 0.0, 1.0],
+        pl.Series([False, True, False, True]),
+    ],
+)
+def test_labels_that_can_only_mean_0_and_1_need_no_names(labels: Any) -> None:
+    assert read_rows(P, labels).batch.labels.tolist() == Y
+
+
+@pytest.mark.parametrize("convert", [list, np.array, pd.Series, lambda x: pd.Series(x, dtype="category"), pl.Series])
+def test_string_labels_of_two_classes(convert: Any) -> None:
+    labels = convert(["no", "yes", "no", "yes"])
+    for how in ({"pos_label": "yes"}, {"class_names": ["no", "yes"]}, {"class_names": np.array(["no", "yes"])}):
+        rows = read_rows(P, labels, **how)
+        assert (rows.batch.labels.tolist(), rows.class_names) == (Y, ("no", "yes"))
+    assert read_rows(P, labels, pos_label="no").batch.labels.tolist() == [1, 0, 1, 0]
+    with pytest.raises(InvalidLabel, match="pos_label"):
+        read_rows(P, labels)
+
+
+def test_integer_labels_of_other_values_have_a_positive_one() -> None:
+    rows = read_rows(P, [1, 2, 1, 2], pos_label=2)
+    assert (rows.batch.labels.tolist(), rows.class_names) == (Y, ("1", "2"))
+    rows = read_rows(MATRIX, [10, 20, 30, 10], class_names=np.array([10, 20, 30]))
+    assert (rows.batch.labels.tolist(), rows.class_names) == ([0, 1, 2, 0], ("10", "20", "30"))
+
+
+@pytest.mark.parametrize("prefix", ["", "prob_", "p_", "y_pred_proba_", "score."])
+@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
+def test_class_names_are_read_from_columns(prefix: str, frame: Any) -> None:
+    given = frame({prefix + name: MATRIX[:, k] for k, name in enumerate(NAMES)})
+    rows = read_rows(given, ["cat", "dog", "bird", "cat"])
+    assert (rows.batch.labels.tolist(), rows.class_names) == ([1, 2, 0, 1], NAMES)
+    assert read_rows(given, [1, 2, 0, 1]).class_names == NAMES
+
+
+@pytest.mark.parametrize("columns", [["0", "1", "2"], ["p0", "p1", "p2"], ["prob_0", "prob_1", "prob_2"], [0, 1, 2]])
+def test_numbered_columns_are_no_names(columns: list[Any]) -> None:
+    assert read_rows(pd.DataFrame(MATRIX, columns=columns), [1, 2, 0, 1]).class_names is None
+
+
+def test_string_labels_without_names_are_refused_with_a_remedy() -> None:
+    with pytest.raises(InvalidLabel, match=r"class_names .*classes_"):
+        read_rows(MATRIX, ["cat", "dog", "bird", "cat"])
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        {"class_names": ["a", "b"]},
+        {"class_names": "abc"},
+        {"class_names": ["a", "a", "b"]},
+        {"class_names": 3},
+        {"class_names": [None, "b", "c"]},
+        {"pos_label": "cat"},
+        {"pos_label": "cat", "class_names": NAMES},
+    ],
+)
+def test_wrong_names_are_refused(how: dict[str, Any]) -> None:
+    with pytest.raises(CalibrationError):
+        read_rows(MATRIX, ["cat", "dog", "bird", "cat"], **how)
+
+
+def test_a_label_that_is_no_class_is_named_by_its_row_alone() -> None:
+    with pytest.raises(InvalidLabel) as caught:
+        read_rows(MATRIX, ["cat", "secret", "bird", "cat"], class_names=NAMES)
+    assert caught.value.offences[0].pointer == "/labels/1"
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("pos_label", ["none", 7, None, [1], {"a": 1}])
+def test_a_positive_label_that_is_none_is_refused(pos_label: Any) -> None:
+    with pytest.raises((CalibrationError, TypeError)):
+        read_rows(P, ["no", "yes", "no", "yes"], pos_label=pos_label)
+
+
+@pytest.mark.parametrize(
+    ("groups", "names"),
+    [
+        (["a", "b", "a", "b"], ["a", "b", "a", "b"]),
+        ([1, 2, 1, 2], ["1", "2", "1", "2"]),
+        (np.array([1, 2, 1, 2]), ["1", "2", "1", "2"]),
+        (pd.Series([1.0, None, 1.0, 2.0]), ["1", "(missing)", "1", "2"]),
+        (pd.Series(["a", "b", "a", "b"], dtype="category"), ["a", "b", "a", "b"]),
+        (pd.Series([True, False, True, True]), ["True", "False", "True", "True"]),
+        (pl.Series(["a", None, "a", "b"]), ["a", "(missing)", "a", "b"]),
+        (pd.DataFrame({"s": ["f", "m", "f", "m"], "a": [1, 2, 1, 2]}), ["f, 1", "m, 2", "f, 1", "m, 2"]),
+        (pl.DataFrame({"s": ["f", "m", "f", "m"], "a": [1, 2, 1, 2]}), ["f, 1", "m, 2", "f, 1", "m, 2"]),
+        ({"s": ["f", "m", "f", "m"], "a": np.array([1, 2, 1, 2])}, ["f, 1", "m, 2", "f, 1", "m, 2"]),
+        ([("f", 1), ("m", 2), ("f", 1), ("m", 2)], ["f, 1", "m, 2", "f, 1", "m, 2"]),
+    ],
+)
+def test_groups_of_every_type(groups: Any, names: list[str]) -> None:
+    assert read_rows(P, Y, groups=groups).groups == names
+
+
+@pytest.mark.parametrize("groups", ["abcd", b"abcd", 3, {}, {"a": [1], "b": [1, 2]}])
+def test_what_are_no_groups(groups: Any) -> None:
+    with pytest.raises(CalibrationError):
+        read_rows(P, Y, groups=groups)
+
+
+def test_a_shuffled_series_is_refused() -> None:
+    p, y = pd.Series(P), pd.Series(Y)
+    with pytest.raises(UnusableRows, match="different index"):
+        calibrant.evaluate(p.sample(frac=1, random_state=1), y)
+    with pytest.raises(UnusableRows, match="weights"):
+        calibrant.evaluate(p, y, weights=pd.Series([1, 1, 1, 1], index=[1, 2, 3, 4]))
+    with pytest.raises(UnusableRows, match="groups"):
+        calibrant.fit("platt", p, y) and calibrant.evaluate(p, y, groups=y.iloc[::-1])
+
+
+@pytest.mark.parametrize(
+    "missing", [[0.1, None, 0.6, 0.9], pd.Series([0.1, None, 0.6, 0.9]), pl.Series([0.1, None, 1, 1])]
+)
+def test_missing_predictions_are_refused(missing: Any) -> None:
+    with pytest.raises(UnusableRows, match="missing"):
+        calibrant.evaluate(missing, Y)
+
+
+def test_swapped_arguments_are_recognised() -> None:
+    with pytest.raises(InvalidLabel, match="first argument"):
+        calibrant.evaluate(Y, P)
+
+
+def test_percentages_are_recognised() -> None:
+    with pytest.raises(CalibrationError, match="percentages"):
+        calibrant.evaluate([10.0, 40.0, 60.0, 95.0], Y)
+    with pytest.raises(CalibrationError, match="logit"):
+        calibrant.evaluate([-1.0, 4.0, 6.0, 9.5], Y)
+
+
+def test_sample_weight_is_another_name_of_weights() -> None:
+    one, two = calibrant.evaluate(P, Y, weights=[1, 2, 3, 4]), calibrant.evaluate(P, Y, sample_weight=[1, 2, 3, 4])
+    assert one.measures == two.measures
+    with pytest.raises(InvalidOption):
+        calibrant.evaluate(P, Y, weights=[1, 2, 3, 4], sample_weight=[1, 2, 3, 4])
+
+
+def test_class_names_travel_with_the_map() -> None:
+    random = np.random.default_rng(0)
+    p = random.dirichlet(np.ones(3), 300)
+    y = np.array(NAMES)[(random.random((300, 1)) > p.cumsum(axis=1)).sum(axis=1)]
+    frame = pd.DataFrame(p, columns=[f"prob_{name}" for name in NAMES])
+    fitted = calibrant.fit("temperature", frame, y)
+    assert fitted.class_names == NAMES
+    turned = frame[["prob_dog", "prob_bird", "prob_cat"]]
+    np.testing.assert_array_equal(fitted.apply(turned), fitted.apply(frame))
+    report = calibrant.evaluate(p, y, map=fitted, measures="ece")
+    assert (report.class_names, report.in_sample) == (NAMES, True)
+    by_name = calibrant.evaluate(p, y, class_names=NAMES, reduction="class:dog", measures="ks")
+    assert by_name.reduction == "class:2"
+    kept = calibrant.evaluate(p, y, class_names=NAMES, classes=["bird", "dog"], measures="ks")
+    assert kept.left_out > 0
+
+
+def test_an_evaluation_on_the_rows_of_the_fit_says_so_and_is_cross_fitted() -> None:
+    random = np.random.default_rng(1)
+    p = random.random(500)
+    y = (random.random(500) < p**2).astype(int)
+    fitted = calibrant.load(calibrant.fit("isotonic", p, y).to_document())
+    report = calibrant.evaluate(p, y, map=fitted, measures=["brier"], interval=0.95)
+    assert report.in_sample
+    assert report.improvement is not None
+    assert report.improvement["brier"].definition["cross_fitted"]
+    compared = calibrant.compare(p, y, [fitted, fitted], measures="brier", resamples=100)
+    assert [one.name for one in compared.contestants] == ["uncalibrated", "isotonic", "isotonic-2"]
+    assert compared.measures["brier"].ranking == ("uncalibrated",)
+    assert not calibrant.evaluate(p[:250], y[:250], map=fitted).in_sample
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: calibrant.fit("isotonc", P, Y), "did you mean isotonic"),
+        (lambda: calibrant.fit("dirichlet", P, Y), "dirichlet-l2 or dirichlet-odir"),
+        (lambda: calibrant.fit("pl-de", P, Y, max_segment=3), "did you mean max_segments"),
+        (lambda: calibrant.evaluate(P, Y, measures="ecee"), "did you mean ece"),
+        (lambda: calibrant.evaluate(P, Y, measures=["ece", "log_los"]), "did you mean log-loss"),
+        (lambda: calibrant.evaluate(P, Y, diagrams="reliabilty"), "did you mean reliability"),
+        (lambda: calibrant.fit(cast(Any, P), Y), "fit\\(.platt., predictions, labels\\)"),
+        (lambda: calibrant.fit(cast(Any, P), Y, "platt"), "fit\\(.platt., predictions, labels\\)"),
+    ],
+)
+def test_a_mistyped_name_is_answered_with_the_nearest(call: Any, message: str) -> None:
+    with pytest.raises(CalibrationError, match=message):
+        call()
+
+
+@pytest.mark.parametrize(("name", "method"), [("sigmoid", "platt"), ("hist", "histogram"), ("es_sweep", "es-sweep")])
+def test_familiar_names_of_methods(name: str, method: str) -> None:
+    random = np.random.default_rng(0)
+    p = random.random(100)
+    assert calibrant.fit(name, p, (random.random(100) < p).astype(int)).method == method
+
+
+@pytest.mark.parametrize("name", ["log_loss", "brier_score", "ece_sweep", "nll"])
+def test_a_familiar_name_of_a_measure_is_its_key(name: str) -> None:
+    assert calibrant.evaluate(P, Y, measures=name).measures[name].value is not None
