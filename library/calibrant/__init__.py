@@ -1,6 +1,7 @@
 """Calibrant: measure whether a classifier's probabilities can be trusted, and repair them.
 
-- ``evaluate`` measures calibration, and ``compare`` compares several calibration maps.
+- ``evaluate`` measures calibration, ``report`` makes a full report as HTML, and ``plot`` draws models side by side.
+- ``compare`` compares several calibration maps.
 - ``fit`` fits a calibration map, and ``load`` reads one from its document.
 - ``CalibrantClassifier`` combines a scikit-learn classifier with a calibration map.
 - ``tally`` and ``merge`` count data that does not fit in memory; ``evaluate_tally`` and ``fit_tally`` use the counts.
@@ -20,8 +21,10 @@ if TYPE_CHECKING:
     from calibrant.comparison import ComparisonReport, Training, compare
     from calibrant.costs import cost_plane
     from calibrant.diagrams.catalogue import DIAGRAMS
+    from calibrant.display import CalibrationDisplay
     from calibrant.errors import CalibrationError, MissingExtra, Offence
     from calibrant.evaluation import GroupReport, Report, evaluate
+    from calibrant.html_report import HtmlReport, report
     from calibrant.maps.calibration_map import CalibrationMap, load
     from calibrant.measures.catalogue import MEASURES
     from calibrant.measures.gaps import Gap
@@ -29,6 +32,7 @@ if TYPE_CHECKING:
     from calibrant.measures.selective import CostPlane
     from calibrant.monitoring.evaluation import evaluate_tally, fit_tally
     from calibrant.monitoring.event_tally import EventTally, merge, tally
+    from calibrant.plots.axes import Plotter, plot
     from calibrant.synthetic import logistic_normal
 
 __version__ = "0.1.0"
@@ -41,8 +45,10 @@ _NAMES = {
     "comparison": ("ComparisonReport", "Training", "compare"),
     "costs": ("cost_plane",),
     "diagrams.catalogue": ("DIAGRAMS",),
+    "display": ("CalibrationDisplay",),
     "errors": ("CalibrationError", "MissingExtra", "Offence"),
     "evaluation": ("GroupReport", "Report", "evaluate"),
+    "html_report": ("HtmlReport", "report"),
     "maps.calibration_map": ("CalibrationMap", "load"),
     "measures.catalogue": ("MEASURES",),
     "measures.gaps": ("Gap",),
@@ -50,6 +56,7 @@ _NAMES = {
     "measures.selective": ("CostPlane",),
     "monitoring.event_tally": ("EventTally", "merge", "tally"),
     "monitoring.evaluation": ("evaluate_tally", "fit_tally"),
+    "plots.axes": ("Plotter", "plot"),
     "synthetic": ("logistic_normal",),
 }
 _MODULE_OF = {name: module for module, names in _NAMES.items() for name in names}
@@ -59,6 +66,7 @@ __all__ = [
     "MEASURES",
     "METHODS",
     "CalibrantClassifier",
+    "CalibrationDisplay",
     "CalibrationError",
     "CalibrationMap",
     "ComparisonReport",
@@ -66,10 +74,12 @@ __all__ = [
     "EventTally",
     "Gap",
     "GroupReport",
+    "HtmlReport",
     "MeasureResult",
     "MeasuresBySize",
     "MissingExtra",
     "Offence",
+    "Plotter",
     "Report",
     "SizeCurve",
     "Training",
@@ -84,6 +94,8 @@ __all__ = [
     "logistic_normal",
     "measure_by_size",
     "merge",
+    "plot",
+    "report",
     "tally",
 ]
 

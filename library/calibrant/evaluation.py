@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +27,10 @@ from calibrant.measures.intervals import PLAIN, Resampling
 from calibrant.measures.measure import MeasureRequest, MeasureResult, answers, extent_of
 from calibrant.progress import Progress, report, reporting, step
 from calibrant.reductions import Event, Subject, Vector, reduce, resolve, resolve_event, subject, whole_vector
+from calibrant.results import Shown, Table, frame_of, interval_of, lookup, text_of
+
+if TYPE_CHECKING:
+    from calibrant.plots.axes import Plotter
 
 #: The rows of each group, by name.
 Members = dict[str, npt.NDArray[np.int64]]
@@ -45,9 +50,9 @@ class Groups(list[str]):
         return _members(list(self), len(self))
 
 
-@dataclass(frozen=True)
-class Report:
-    """Result of ``evaluate``.
+@dataclass(frozen=True, repr=False)
+class Report(Shown):
+    """Result of ``evaluate``; ``report["ece"]`` is the result of a measure.
 
     Attributes
     ----------
@@ -76,6 +81,8 @@ class Report:
         no p-value, and ``improvement`` comes from maps cross-fitted in five folds.
     class_names : tuple of str or None
         Names of the classes, if they are known.
+    source : Source or None
+        Options and rows of the evaluation, from which ``plot`` computes diagrams; not part of documents and pickles.
 
     See Also
     --------
@@ -88,6 +95,11 @@ class Report:
     >>> report = calibrant.evaluate([0.1, 0.4, 0.6, 0.9], [0, 1, 1, 1])
     >>> report.n, report.reduction, list(report.measures)
     (4, 'binary', ['ece', 'ece-equal-width', 'ece-sweep', 'ks'])
+    >>> calibrant.evaluate([0.1, 0.4, 0.6, 0.9], [0, 1, 1, 1], measures=["brier", "ks"])
+    Report: 4 rows, reduction binary
+    measure  value  p-value
+    brier    0.135
+    ks       0.250    0.436
     """
 
     n: int
@@ -105,6 +117,120 @@ class Report:
     improvement: Mapping[str, MeasureResult] | None = None
     in_sample: bool | None = None
     class_names: tuple[str, ...] | None = None
+    source: Source | None = field(default=None, compare=False)
+
+    def __getitem__(self, key: str) -> MeasureResult:
+        found: MeasureResult = lookup(self.measures, key, "measure in this report")
+        return found
+
+    def __contains__(self, key: object) -> bool:
+        return key in self.measures
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.measures)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return vars(self) | {"source": None}
+
+    @property
+    def plot(self) -> Plotter:
+        """Draw diagrams on matplotlib axes.
+
+        Returns
+        -------
+        Plotter
+            ``report.plot()`` draws a reliability diagram, and ``report.plot.corp()`` and so on the other diagrams.
+
+        See Also
+        --------
+        plot : Draws several reports side by side.
+
+        Examples
+        --------
+        >>> import calibrant
+        >>> ax = calibrant.evaluate([0.1, 0.4, 0.6, 0.9], [0, 1, 1, 1]).plot()
+        >>> ax.get_xlabel()
+        'predicted probability'
+        """
+        found: Plotter = import_module("calibrant.plots.axes").Plotter(self)
+        return found
+
+    def to_frame(self, *, groups: bool = False) -> Any:
+        """Return the results as a frame, one row for each measure.
+
+        Parameters
+        ----------
+        groups : bool, default False
+            Whether to return one row for each group and measure instead.
+
+        Returns
+        -------
+        DataFrame
+            Of pandas or polars, whichever is imported or else installed, with the columns ``measure``, ``value``,
+            ``debiased``, ``low`` and ``high`` (the interval), ``p_value`` and ``problem``; with a map also those of the
+            results ``after`` it, and with ``groups`` also ``group`` and ``n``.
+
+        Raises
+        ------
+        MissingExtra
+            If neither library is installed.
+
+        See Also
+        --------
+        evaluate : Returns reports.
+
+        Examples
+        --------
+        >>> import calibrant
+        >>> frame = calibrant.evaluate([0.1, 0.4, 0.6, 0.9], [0, 1, 1, 1], measures=["brier", "ks"]).to_frame()
+        >>> list(frame["measure"])
+        ['brier', 'ks']
+        """
+        if not groups:
+            return frame_of(_records(self.measures, self.after))
+        if self.groups is None:
+            raise InvalidOption.at("/groups", "cannot be shown: the report has none")
+        return frame_of(
+            [
+                {"group": name, "n": group.n, **record}
+                for name, group in self.groups.items()
+                for record in _records(group.measures, group.after)
+            ]
+        )
+
+    def _table(self) -> Table:
+        title = f"Report: {self.n:,} rows, reduction {self.reduction}"
+        notes = [f"{len(self.groups)} groups: to_frame(groups=True) has their results"] if self.groups else []
+        if self.after is None:
+            names = ("measure", "value", "debiased", "interval", "p-value")
+            return Table(title, names, [(key, *_cells(found)) for key, found in self.measures.items()], notes)
+        columns = ("measure", "before", "interval", "after", "interval", "p-value")
+        rows = []
+        for key, found in self.measures.items():
+            value, _, ends, _ = _cells(found)
+            value_after, _, ends_after, p = _cells(self.after[key])
+            rows.append((key, value, ends, value_after, ends_after, p))
+        gains = [f"{score} {text_of(gain.value)}" for score, gain in (self.improvement or {}).items()]
+        what = "improvement, cross-fitted" if self.in_sample else "improvement"
+        if self.in_sample:
+            notes.append("in-sample: the map was fitted to these rows, so the results after it are too good")
+        return Table(title, columns, rows, [*notes, f"{what}: {', '.join(gains)}"] if gains else notes)
+
+
+def _cells(result: MeasureResult) -> tuple[float | None, float | None, str | None, float | None]:
+    return result.value, result.debiased, interval_of(result.interval), result.p_value
+
+
+def _records(measures: Mapping[str, MeasureResult], after: Mapping[str, MeasureResult] | None) -> list[dict[str, Any]]:
+    """Return the results of measures as flat records, for a frame."""
+
+    def record(found: MeasureResult, end: str = "") -> dict[str, Any]:
+        low, high = found.interval or (None, None)
+        numbers = {"value": found.value, "debiased": found.debiased, "low": low, "high": high, "p_value": found.p_value}
+        return {f"{name}{end}": value for name, value in numbers.items()} | {f"problem{end}": found.problem}
+
+    afterwards = {key: record(found, "_after") for key, found in (after or {}).items()}
+    return [{"measure": key, **record(found), **afterwards.get(key, {})} for key, found in measures.items()]
 
 
 @dataclass(frozen=True)
@@ -137,6 +263,19 @@ class GroupReport:
     n: int
     measures: Mapping[str, MeasureResult]
     after: Mapping[str, MeasureResult] | None = None
+
+
+@dataclass(frozen=True)
+class Source:
+    """An evaluation and its rows, kept by reference."""
+
+    evaluation: Evaluation
+    batch: Batch
+
+    def diagram(self, request: DiagramRequest) -> list[dict[str, Any]]:
+        """Return a diagram of the rows, or those before and after the map."""
+        drawn = self.evaluation.subjects(self.batch)
+        return [request.drawn(each, self.evaluation.resampling) for each in drawn if each is not None]
 
 
 @dataclass(frozen=True)
@@ -198,6 +337,14 @@ class Evaluation:
         """
         with reporting(progress):
             return self._run(batch, groups, device)
+
+    def subjects(self, batch: Batch) -> tuple[Subject, Subject | None]:
+        """Return what is measured, before and after the map."""
+        name = self.check(batch)[0]
+        if self.classes is not None:
+            batch, _ = restrict(batch, read_classes(self.classes, batch.predictions.n_classes))
+        raw = subject(batch, name)
+        return raw, None if self.map is None else calibrated(raw, batch, name, self.map)[0]
 
     def _run(self, batch: Batch, groups: Sequence[str] | None, device: str) -> Report:
         name, members = self.check(batch, groups)
@@ -458,4 +605,5 @@ def evaluate(
         read_diagrams(diagrams),
         training_of(map) if isinstance(map, CalibrationMap) else UNKNOWN,
     )
-    return replace(evaluation.run(rows.batch, rows.groups), class_names=rows.class_names)
+    found = evaluation.run(rows.batch, rows.groups)
+    return replace(found, class_names=rows.class_names, source=Source(evaluation, rows.batch))

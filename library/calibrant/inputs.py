@@ -49,6 +49,8 @@ def read_rows(
         weights = sample_weight
     check_aligned({"predictions": predictions, "labels": labels, "weights": weights, "groups": groups})
     values, columns = prediction_array(predictions, known)
+    if values.dtype.kind in "OUT" and labels is not None and array_of(labels, "labels").dtype.kind == "f":
+        raise InvalidLabel.at("/labels", "hold numbers, and predictions strings; predictions are the first argument")
     found, names = _read_labels(values, labels, columns, class_names, pos_label, known)
     _check_order(values, found)
     batch = read_batch(

@@ -23,6 +23,7 @@ from calibrant.measures.measure import MeasureRequest, MeasureResult, answers, e
 from calibrant.measures.scores import mean_over_rows
 from calibrant.progress import Progress, muted, report, reporting, step
 from calibrant.reductions import Classes, Event, Subject, Vector, resolve, subject, whole_vector
+from calibrant.results import Shown, Table, frame_of, lookup
 
 
 def pareto_front(first: Mapping[str, float], second: Mapping[str, float]) -> tuple[str, ...]:
@@ -274,8 +275,8 @@ class MeasureComparison:
     problem: str | None = None
 
 
-@dataclass(frozen=True)
-class ComparisonReport:
+@dataclass(frozen=True, repr=False)
+class ComparisonReport(Shown):
     """Result of ``compare``.
 
     Attributes
@@ -309,6 +310,65 @@ class ComparisonReport:
     measures: Mapping[str, MeasureComparison]
     correction: Correction
     level: float
+
+    def __getitem__(self, key: str) -> MeasureComparison:
+        found: MeasureComparison = lookup(self.measures, key, "measure in this comparison")
+        return found
+
+    def to_frame(self) -> Any:
+        """Return the results as a frame, one row for each contestant and measure.
+
+        Returns
+        -------
+        DataFrame
+            Of pandas or polars, with the columns ``contestant``, ``in_sample``, ``measure``, ``value``, ``debiased``,
+            ``low`` and ``high`` (the interval), ``p_value``, and ``rank`` (from 1; missing if it is not ranked).
+
+        Raises
+        ------
+        MissingExtra
+            If neither library is installed.
+
+        See Also
+        --------
+        compare : Returns comparisons.
+
+        Examples
+        --------
+        >>> import calibrant
+        >>> maps = {"isotonic": calibrant.fit("isotonic", [0.1, 0.4, 0.6, 0.9], [0, 1, 0, 1])}
+        >>> report = calibrant.compare([0.2, 0.3, 0.7, 0.8], [0, 0, 1, 1], maps, measures=["brier"])
+        >>> list(report.to_frame()["contestant"])
+        ['uncalibrated', 'isotonic']
+        """
+        records = []
+        for contestant in self.contestants:
+            for key, found in contestant.measures.items():
+                low, high = found.interval or (None, None)
+                ranking = list(self.measures[key].ranking or ())
+                rank = ranking.index(contestant.name) + 1 if contestant.name in ranking else None
+                numbers = {"value": found.value, "debiased": found.debiased, "low": low, "high": high}
+                whose = {"contestant": contestant.name, "in_sample": contestant.in_sample, "measure": key}
+                records.append(whose | numbers | {"p_value": found.p_value, "rank": rank})
+        return frame_of(records)
+
+    def _table(self) -> Table:
+        keys = list(self.measures)
+        rows = [
+            (
+                f"{one.name} (in-sample)" if one.in_sample else one.name,
+                *(getattr(one.measures[key], self.measures[key].of) for key in keys),
+                one.classification_error,
+            )
+            for one in self.contestants
+        ]
+        columns = ("contestant", *(f"{key} (debiased)" if self.measures[key].of == "debiased" else key for key in keys))
+        ranked = {key: found.ranking for key, found in self.measures.items() if found.ranking}
+        notes = [f"{key}: {', '.join(ranking)} (best first)" for key, ranking in ranked.items()]
+        if any(one.in_sample for one in self.contestants):
+            notes.append("in-sample: fitted to these rows, too good and therefore not ranked")
+        title = f"Comparison: {self.report.n:,} rows, reduction {self.report.reduction}"
+        return Table(title, (*columns, "error"), rows, notes)
 
 
 @dataclass(frozen=True)

@@ -97,13 +97,13 @@ class CalibrationMap:
     """
 
     method: str
-    function: Curve | Transform
+    function: Curve | Transform = field(repr=False)
     reduction: str
     scale: Scale
     n_classes: int | None
-    diagnostics: Mapping[str, Any] = field(default_factory=dict, compare=False)
+    diagnostics: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
     class_names: tuple[str, ...] | None = None
-    training_digest: str | None = field(default=None, compare=False)
+    training_digest: str | None = field(default=None, compare=False, repr=False)
 
     def apply(self, predictions: Any, *, clip: bool = True) -> Floats:
         """Apply the map to predictions.

@@ -56,7 +56,7 @@ _ROW = 2e-7
 _DEALT_ROW, _RESAMPLE = 2e-7, 5e-5
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class MeasureResult:
     """Result of one measure.
 
@@ -96,6 +96,11 @@ class MeasureResult:
     parts: Mapping[str, Any] = field(default_factory=dict)
     definition: Mapping[str, Any] = field(default_factory=dict)
     problem: str | None = None
+
+    def __repr__(self) -> str:
+        named = ("value", "debiased", "interval", "p_value", "problem")
+        known = [f"{name}={getattr(self, name)!r}" for name in named if getattr(self, name) is not None]
+        return f"MeasureResult({', '.join(known)})"
 
 
 def with_interval(

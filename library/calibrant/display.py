@@ -1,0 +1,233 @@
+"""A reliability diagram with the interface of scikit-learn's displays."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from calibrant.errors import InvalidOption, requires
+from calibrant.evaluation import Report, evaluate
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_BINNINGS = {"uniform": "equal-width", "quantile": "equal-mass"}
+
+
+class CalibrationDisplay:
+    """Reliability diagram with intervals, made like ``sklearn.calibration.CalibrationDisplay``.
+
+    Parameters
+    ----------
+    report : Report
+        Report of ``calibrant.evaluate``.
+    name : str, optional
+        Name of the model, for the title.
+    options : mapping, optional
+        Options of the reliability diagram.
+
+    Attributes
+    ----------
+    ax_ : Axes
+        Axes of the last drawing.
+    figure_ : Figure
+        Their figure.
+
+    See Also
+    --------
+    evaluate : Measures calibration; ``report.plot()`` draws the same diagram.
+
+    Examples
+    --------
+    >>> from calibrant import CalibrationDisplay
+    >>> display = CalibrationDisplay.from_predictions([0, 1, 1, 1], [0.1, 0.4, 0.6, 0.9], n_bins=2, name="model")
+    >>> display.ax_.get_title()
+    'model'
+    """
+
+    def __init__(self, report: Report, *, name: str | None = None, options: dict[str, Any] | None = None) -> None:
+        self.report = report
+        self.name = name
+        self.options = options or {}
+
+    @classmethod
+    def from_predictions(
+        cls,
+        y_true: Any,
+        y_prob: Any,
+        *,
+        n_bins: int = 15,
+        strategy: str = "quantile",
+        pos_label: Any = None,
+        class_names: Any = None,
+        sample_weight: Any = None,
+        name: str | None = None,
+        ax: Axes | None = None,
+    ) -> Self:
+        """Draw the reliability diagram of predictions, in scikit-learn's order of arguments.
+
+        Parameters
+        ----------
+        y_true : array_like, shape (n,)
+            Labels.
+        y_prob : array_like, shape (n,) or (n, K)
+            P(Y = 1), or one column per class, of which the confidence is drawn.
+        n_bins : int, default 15
+            Number of bins.
+        strategy : {"quantile", "uniform"}, default "quantile"
+            Bins of equal mass or of equal width.
+        pos_label : str, int or bool, optional
+            Label of the positive class.
+        class_names : sequence, optional
+            Labels of the classes in the order of the columns.
+        sample_weight : array_like, shape (n,), optional
+            Weights.
+        name : str, optional
+            Title.
+        ax : Axes, optional
+            Axes to draw on; by default those of a new figure.
+
+        Returns
+        -------
+        CalibrationDisplay
+            The display, already drawn.
+
+        Raises
+        ------
+        CalibrationError
+            If an argument is invalid.
+
+        See Also
+        --------
+        from_estimator : Predicts with an estimator.
+
+        Examples
+        --------
+        >>> from calibrant import CalibrationDisplay
+        >>> CalibrationDisplay.from_predictions([0, 1, 1, 1], [0.1, 0.4, 0.6, 0.9]).report.n
+        4
+        """
+        if strategy not in _BINNINGS:
+            raise InvalidOption.at("/strategy", f"must be one of: {', '.join(_BINNINGS)}")
+        options = {"n_bins": n_bins, "binning": _BINNINGS[strategy]}
+        report = evaluate(
+            y_prob,
+            y_true,
+            measures=[{"name": "ece", **options}],
+            pos_label=pos_label,
+            class_names=class_names,
+            sample_weight=sample_weight,
+        )
+        return cls(report, name=name, options=options).plot(ax)
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: Any,
+        X: Any,
+        y: Any,
+        *,
+        n_bins: int = 15,
+        strategy: str = "quantile",
+        pos_label: Any = None,
+        sample_weight: Any = None,
+        name: str | None = None,
+        ax: Axes | None = None,
+    ) -> Self:
+        """Draw the reliability diagram of a fitted classifier.
+
+        Parameters
+        ----------
+        estimator : estimator object
+            Fitted classifier with ``predict_proba``.
+        X : array_like, shape (n, d)
+            Features.
+        y : array_like, shape (n,)
+            Labels.
+        n_bins : int, default 15
+            Number of bins.
+        strategy : {"quantile", "uniform"}, default "quantile"
+            Bins of equal mass or of equal width.
+        pos_label : str, int or bool, optional
+            Label of the positive class; by default the second of ``estimator.classes_``.
+        sample_weight : array_like, shape (n,), optional
+            Weights.
+        name : str, optional
+            Title; by default the class of the estimator.
+        ax : Axes, optional
+            Axes to draw on; by default those of a new figure.
+
+        Returns
+        -------
+        CalibrationDisplay
+            The display, already drawn.
+
+        Raises
+        ------
+        CalibrationError
+            If an argument is invalid.
+
+        See Also
+        --------
+        from_predictions : Takes the predictions.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_breast_cancer
+        >>> from sklearn.naive_bayes import GaussianNB
+        >>> from calibrant import CalibrationDisplay
+        >>> X, y = load_breast_cancer(return_X_y=True)
+        >>> CalibrationDisplay.from_estimator(GaussianNB().fit(X, y), X, y).name
+        'GaussianNB'
+        """
+        classes, found = list(estimator.classes_), np.asarray(estimator.predict_proba(X))
+        names: Any = classes
+        if len(classes) == 2:
+            if pos_label is not None and pos_label not in classes:
+                raise InvalidOption.at("/pos_label", "must be one of estimator.classes_")
+            positive = 1 if pos_label is None else classes.index(pos_label)
+            names, found = [classes[1 - positive], classes[positive]], found[:, positive]
+        elif pos_label is not None:
+            raise InvalidOption.at("/pos_label", "is for two classes")
+        return cls.from_predictions(
+            y,
+            found,
+            n_bins=n_bins,
+            strategy=strategy,
+            class_names=names,
+            sample_weight=sample_weight,
+            name=type(estimator).__name__ if name is None else name,
+            ax=ax,
+        )
+
+    def plot(self, ax: Axes | None = None) -> Self:
+        """Draw the diagram again.
+
+        Parameters
+        ----------
+        ax : Axes, optional
+            Axes to draw on; by default those of a new figure.
+
+        Returns
+        -------
+        CalibrationDisplay
+            This display, with ``ax_`` and ``figure_``.
+
+        See Also
+        --------
+        from_predictions : Draws predictions.
+
+        Examples
+        --------
+        >>> from calibrant import CalibrationDisplay
+        >>> display = CalibrationDisplay.from_predictions([0, 1, 1, 1], [0.1, 0.4, 0.6, 0.9])
+        >>> display.plot() is display
+        True
+        """
+        with requires("plots", "a diagram"):
+            self.ax_ = self.report.plot.reliability(ax, **self.options)
+        self.figure_ = self.ax_.figure
+        if self.name is not None:
+            self.ax_.set_title(self.name)
+        return self

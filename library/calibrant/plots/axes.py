@@ -1,0 +1,402 @@
+"""Diagrams on matplotlib axes, for notebooks; their contents are those of the pictures."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from calibrant.diagrams.catalogue import read_diagrams
+from calibrant.errors import InvalidOption, requires
+from calibrant.plots.canvas import DARK, LIGHT
+from calibrant.plots.diagram import plot_of
+from calibrant.plots.panel import AFTER, BEFORE, Data, Key, Look, Plot, Range, Values, data_of, values
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from calibrant.evaluation import Report
+
+#: Inches of a figure of one diagram.
+_SIDE = 5.0
+_TICKS = 6
+
+
+class Plotter:
+    """Draws the diagrams of a report on matplotlib axes.
+
+    ``report.plot()`` draws a reliability diagram, and each method another one. With a map, the diagrams before and
+    after the map are overlaid. A diagram of the report is drawn as it is; options, or another diagram, are computed
+    from the rows, to which a report of ``calibrant.evaluate`` keeps a reference.
+
+    Parameters
+    ----------
+    report : Report
+        The report.
+
+    See Also
+    --------
+    Report.plot : Returns this object.
+    plot : Draws several reports side by side.
+
+    Examples
+    --------
+    >>> import calibrant
+    >>> ax = calibrant.evaluate([0.1, 0.4, 0.6, 0.9], [0, 1, 1, 1]).plot.reliability(n_bins=2)
+    >>> ax.get_ylabel()
+    'observed frequency'
+    """
+
+    def __init__(self, report: Report) -> None:
+        self._report = report
+
+    def __call__(self, diagram: str = "reliability", ax: Axes | None = None, **options: Any) -> Axes:
+        """Draw a diagram; ``ax`` is a new figure by default, and ``options`` are those of ``calibrant.DIAGRAMS``."""
+        (request,) = read_diagrams([{"name": diagram, **options}])
+        report = self._report
+        kept = [each[diagram] for each in (report.diagrams, report.after_diagrams) if each and diagram in each]
+        if report.source is not None and (options or not kept):
+            entries: list[Any] = report.source.diagram(request)
+        elif kept and not options:
+            entries = kept
+        else:
+            raise InvalidOption.at("/diagrams", f"need {diagram}, because this report does not have its rows")
+        return _draw(request.diagram.name, entries, ax)
+
+    def reliability(self, ax: Axes | None = None, **options: Any) -> Axes:
+        """Draw the reliability diagram: the observed frequency of each bin, with its interval.
+
+        Parameters
+        ----------
+        ax : Axes, optional
+            Axes to draw on; by default those of a new figure.
+        **options : object
+            Options of ``calibrant.DIAGRAMS["reliability"]``.
+
+        Returns
+        -------
+        Axes
+            The axes.
+
+        See Also
+        --------
+        Report.plot : Draws any diagram.
+
+        Examples
+        --------
+        >>> import calibrant
+        >>> report = calibrant.evaluate([0.1, 0.4, 0.6, 0.9], [0, 1, 0, 1])
+        >>> report.plot.reliability().get_ylabel()
+        'observed frequency'
+        """
+        return self("reliability", ax, **options)
+
+    def fit_on_test(self, ax: Axes | None = None, **options: Any) -> Axes:
+        """Draw a map fitted to these rows, with its band.
+
+        Parameters
+        ----------
+        ax : Axes, optional
+            Axes to draw on; by default those of a new figure.
+        **options : object
+            Options of ``calibrant.DIAGRAMS["fit-on-test"]``.
+
+        Returns
+        -------
+        Axes
+            The axes.
+
+        See Also
+        --------
+        Report.plot : Draws any diagram.
+
+        Examples
+        --------
+        >>> import calibrant
+        >>> report = calibrant.evaluate([0.1, 0.4, 0.6, 0.9], [0, 1, 0, 1])
+        >>> report.plot.fit_on_test().get_ylabel()
+        'calibrated probability'
+        """
+        return self("fit-on-test", ax, **options)
+
+    def corp(self, ax: Axes | None = None, **options: Any) -> Axes:
+        """Draw the CORP diagram: isotonic regression of the labels, with a consistency band.
+
+        Parameters
+        ----------
+        ax : Axes, optional
+            Axes to draw on; by default those of a new figure.
+        **options : object
+            Options of ``calibrant.DIAGRAMS["corp"]``.
+
+        Returns
+        -------
+        Axes
+            The axes.
+
+        See Also
+        --------
+        Report.plot : Draws any diagram.
+
+        Examples
+        --------
+        >>> import calibrant
+        >>> report = calibrant.evaluate([0.1, 0.4, 0.6, 0.9], [0, 1, 0, 1])
+        >>> report.plot.corp().get_ylabel()
+        'observed frequency'
+        """
+        return self("corp", ax, **options)
+
+    def logit_logit(self, ax: Axes | None = None, **options: Any) -> Axes:
+        """Draw the reliability diagram on logit axes.
+
+        Parameters
+        ----------
+        ax : Axes, optional
+            Axes to draw on; by default those of a new figure.
+        **options : object
+            Options of ``calibrant.DIAGRAMS["logit-logit"]``.
+
+        Returns
+        -------
+        Axes
+            The axes.
+
+        See Also
+        --------
+        Report.plot : Draws any diagram.
+
+        Examples
+        --------
+        >>> import calibrant
+        >>> report = calibrant.evaluate([0.1, 0.4, 0.6, 0.9], [0, 1, 0, 1])
+        >>> report.plot.logit_logit().get_xlabel()
+        'predicted probability (logit scale)'
+        """
+        return self("logit-logit", ax, **options)
+
+    def ks_graphs(self, ax: Axes | None = None, **options: Any) -> Axes:
+        """Draw the cumulative labels against the cumulative scores.
+
+        Parameters
+        ----------
+        ax : Axes, optional
+            Axes to draw on; by default those of a new figure.
+        **options : object
+            Options of ``calibrant.DIAGRAMS["ks-graphs"]``.
+
+        Returns
+        -------
+        Axes
+            The axes.
+
+        See Also
+        --------
+        Report.plot : Draws any diagram.
+
+        Examples
+        --------
+        >>> import calibrant
+        >>> report = calibrant.evaluate([0.1, 0.4, 0.6, 0.9], [0, 1, 0, 1])
+        >>> report.plot.ks_graphs().get_ylabel()
+        'cumulative label'
+        """
+        return self("ks-graphs", ax, **options)
+
+
+def plot(
+    reports: Mapping[str, Report] | Sequence[Report], diagram: str = "reliability", *, axes: Any = None, **options: Any
+) -> list[Axes]:
+    """Draw the same diagram of several reports side by side.
+
+    Parameters
+    ----------
+    reports : mapping of str to Report, or sequence of Report
+        Reports of ``calibrant.evaluate``, by the name of the model.
+    diagram : str, default "reliability"
+        Name in ``calibrant.DIAGRAMS``.
+    axes : sequence of Axes, optional
+        Axes to draw on, one for each report; by default those of a new figure.
+    **options : object
+        Options of the diagram.
+
+    Returns
+    -------
+    list of Axes
+        The axes, with equal limits.
+
+    Raises
+    ------
+    CalibrationError
+        If an option is invalid, or the number of axes is not that of the reports.
+    MissingExtra
+        If matplotlib is not installed.
+
+    See Also
+    --------
+    Report.plot : Draws one report.
+
+    Examples
+    --------
+    >>> import calibrant
+    >>> one = calibrant.evaluate([0.1, 0.4, 0.6, 0.9], [0, 1, 1, 1])
+    >>> two = calibrant.evaluate([0.2, 0.3, 0.7, 0.8], [0, 1, 1, 1])
+    >>> [ax.get_title() for ax in calibrant.plot({"one": one, "two": two})]
+    ['one', 'two']
+    """
+    named = reports if isinstance(reports, Mapping) else {str(i + 1): each for i, each in enumerate(reports)}
+    if not named:
+        raise InvalidOption.at("/reports", "must have at least one report")
+    if axes is None:
+        axes = _figure(len(named))
+    places = np.ravel(np.asarray(axes, dtype=object))
+    if len(places) != len(named):
+        raise InvalidOption.at("/axes", f"must be {len(named)} axes, one for each report")
+    for ax, (name, report) in zip(places, named.items(), strict=True):
+        report.plot(diagram, ax, **options)
+        ax.set_title(name)
+    limits = [(*ax.get_xlim(), *ax.get_ylim()) for ax in places]
+    low, high = np.min(limits, axis=0), np.max(limits, axis=0)
+    for ax in places:
+        ax.set(xlim=(low[0], high[1]), ylim=(low[2], high[3]))
+    return list(places)
+
+
+def _figure(number: int = 1) -> Any:
+    with requires("plots", "a diagram"):
+        from matplotlib import pyplot
+    return pyplot.subplots(1, number, figsize=(_SIDE * number, _SIDE), layout="constrained", squeeze=False)[1][0]
+
+
+def _draw(name: str, entries: Sequence[Mapping[str, Any]], ax: Axes | None) -> Axes:
+    plot = plot_of(name)
+    every = [data_of(entry) for entry in entries]
+    if ax is None:
+        ax = _figure()[0]
+    x, y = plot.window(every)
+    panel: Any = AxesPanel(ax, x, y)
+    panel.diagonal()
+    looks = (BEFORE, AFTER)[: len(every)]
+    for data, look in zip(every, looks, strict=True):
+        plot.show(panel, data, look)
+    for axis, ends, title in ((ax.xaxis, x, plot.axes[0]), (ax.yaxis, y, plot.axes[1])):
+        places, labels = plot.places(*ends, _TICKS)
+        axis.set_ticks(places, labels)
+        axis.set_label_text(title)
+    ax.set(xlim=x, ylim=y)
+    ax.set_title(_title(plot, every))
+    handles = [handle for i, data in enumerate(every) for handle in _handles(plot, data, entries[i], looks, i)]
+    ax.legend(handles=handles, loc="best", fontsize="small", framealpha=0.7)
+    return ax
+
+
+def _title(plot: Plot, every: Sequence[Data]) -> str:
+    errors = [error for data in every if (error := plot.error(data)) is not None]
+    if not errors:
+        return plot.kind
+    return f"{plot.kind}, {errors[0][0]} " + " \N{RIGHTWARDS ARROW} ".join(f"{value:.3f}" for _, value in errors)
+
+
+def _handles(plot: Plot, data: Data, entry: Mapping[str, Any], looks: Sequence[Look], i: int) -> list[Any]:
+    """Return the legend of one diagram, or its line alone if there are two."""
+    from matplotlib.lines import Line2D
+
+    if len(looks) == 1:
+        return [_handle(key) for key in plot.keys(data, entry.get("definition") or {}, looks[0])]
+    name = ("before the map", "after the map")[i]
+    return [Line2D([], [], color=colour(looks[i].colour), marker="s" if looks[i].square else "o", label=name)]
+
+
+def _handle(key: Key) -> Any:
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
+
+    shade = colour(key.colour)
+    if key.kind == "area":
+        return Patch(color=shade, label=key.label)
+    if key.kind in ("dot", "ring", "whisker"):
+        face = "none" if key.kind == "ring" else shade
+        line: Any = "-" if key.kind == "whisker" else "none"
+        return Line2D([], [], color=shade, marker="o", markerfacecolor=face, linestyle=line, label=key.label)
+    style: Any = (0, key.dash) if key.dash else "-"
+    return Line2D([], [], color=shade, linestyle=style, linewidth=3 if key.kind == "bar" else 1.5, label=key.label)
+
+
+def colour(role: str) -> str:
+    """Return the colour of a role in the style of matplotlib: text and background are its own, others fit them."""
+    from matplotlib import rcParams
+    from matplotlib.colors import to_rgb
+
+    if role in ("ink", "paper"):
+        return str(rcParams["text.color" if role == "ink" else "axes.facecolor"])
+    is_dark = sum(to_rgb(rcParams["axes.facecolor"])) < 1.5
+    return (DARK if is_dark else LIGHT)[role]  # type: ignore[index]
+
+
+class AxesPanel:
+    """Matplotlib axes with the drawing methods of ``Panel``."""
+
+    grain = 1.0
+
+    def __init__(self, ax: Axes, x: Range, y: Range) -> None:
+        self.ax, self.x, self.y = ax, x, y
+
+    def line(
+        self, x: Values, y: Values, role: str, *, width: float = 1.0, dash: tuple[float, ...] | None = None
+    ) -> None:
+        """Draw a line through points."""
+        self.ax.plot(values(x), values(y), color=colour(role), linewidth=width, dashes=dash or (), zorder=2.5)
+
+    def pieces(
+        self, x: Values, y: Values, role: str, *, width: float = 1.0, dash: tuple[float, ...] | None = None
+    ) -> None:
+        """Draw separate lines."""
+        from matplotlib.collections import LineCollection
+
+        lines = np.stack([values(x), values(y)], axis=-1)
+        style: Any = (0, dash) if dash else "-"
+        self.ax.add_collection(
+            LineCollection(list(lines), colors=colour(role), linewidths=width, linestyles=style, zorder=2.5)
+        )
+
+    def between(
+        self, x: Values, low: Values, high: Values, fill: str | None, *, hatch: str | None = None,
+        stroke: str | None = None,
+    ) -> None:  # fmt: skip
+        """Fill the area between two curves."""
+        low, high = np.broadcast_arrays(values(low), values(high))
+        self.ax.fill_between(values(x), low, high, **_fill(fill, hatch, stroke))
+
+    def areas(self, x: Values, y: Values, fill: str | None, *, hatch: str | None = None, stroke: str | None = None,
+              opacity: float = 1.0) -> None:  # fmt: skip
+        """Fill separate polygons."""
+        from matplotlib.collections import PolyCollection
+
+        corners = np.stack([values(x), values(y)], axis=-1)
+        self.ax.add_collection(PolyCollection(list(corners), **_fill(fill, hatch, stroke), alpha=opacity))
+
+    def dots(self, x: Values, y: Values, radius: Values, fill: str, *, stroke: str | None = None,
+             square: bool = False) -> None:  # fmt: skip
+        """Draw circles or squares with radii in points."""
+        edge = colour(stroke) if stroke else "none"
+        self.ax.scatter(
+            values(x), values(y), (2.0 * values(radius)) ** 2, color=colour(fill), edgecolors=edge, linewidths=0.8,
+            marker="s" if square else "o", zorder=3,
+        )  # fmt: skip
+
+    def diagonal(self) -> None:
+        """Draw the diagonal."""
+        low, high = max(self.x[0], self.y[0]), min(self.x[1], self.y[1])
+        if low < high:
+            self.line([low, high], [low, high], "quiet", dash=(5.0, 3.0))
+
+
+def _fill(fill: str | None, hatch: str | None, stroke: str | None) -> dict[str, Any]:
+    return {
+        "facecolor": "none" if fill is None else colour(fill),
+        "edgecolor": colour(stroke) if stroke else "none",
+        "hatch": hatch,
+        "linewidth": 0.0,
+        "zorder": 1.5,
+    }

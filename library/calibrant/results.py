@@ -1,0 +1,106 @@
+"""Results as text, HTML and frames, for notebooks."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from html import escape
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
+
+from calibrant.errors import MissingExtra
+
+Cell = str | float | None
+
+_STYLE = "text-align:right;padding:.2em .7em;font-variant-numeric:tabular-nums"
+
+
+@dataclass(frozen=True)
+class Table:
+    """A titled table; columns without any value are left out."""
+
+    title: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[Cell]]
+    notes: Sequence[str] = field(default_factory=list)
+
+    def shown(self) -> tuple[list[str], list[list[str]]]:
+        """Return the headings and rows as text, without empty columns."""
+        kept = [j for j in range(len(self.columns)) if j == 0 or any(row[j] not in (None, "") for row in self.rows)]
+        return [self.columns[j] for j in kept], [[text_of(row[j]) for j in kept] for row in self.rows]
+
+
+class Shown:
+    """Base class of results that are shown as a table; a subclass defines ``_table``."""
+
+    def _table(self) -> Table:
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        table = self._table()
+        headings, rows = table.shown()
+        lines = [headings, *rows]
+        widths = [max(len(line[j]) for line in lines) for j in range(len(headings))]
+        text = ["  ".join([line[0].ljust(widths[0]), *map(str.rjust, line[1:], widths[1:])]).rstrip() for line in lines]
+        return "\n".join([table.title, *text, *table.notes])
+
+    def _repr_html_(self) -> str:
+        table = self._table()
+        headings, rows = table.shown()
+        first = 'style="text-align:left;padding:.2em .7em"'
+        head = "".join(
+            f'<th scope="col" {first if j == 0 else f"style={_quoted(_STYLE)}"}>{escape(name)}</th>'
+            for j, name in enumerate(headings)
+        )
+        body = "".join(
+            f'<tr><th scope="row" {first}>{escape(row[0])}</th>'
+            + "".join(f'<td style="{_STYLE}">{escape(cell)}</td>' for cell in row[1:])
+            + "</tr>"
+            for row in rows
+        )
+        caption = f'<caption style="text-align:left">{escape(table.title)}</caption>'
+        notes = "".join(f"<p>{escape(note)}</p>" for note in table.notes)
+        return f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{notes}"
+
+
+def _quoted(text: str) -> str:
+    return f'"{text}"'
+
+
+def text_of(cell: Cell) -> str:
+    """Return a cell as text: three decimals, or two digits of a smaller number.
+
+    >>> [text_of(cell) for cell in (0.1234, 0.00012, 0.0, None, "ece")]
+    ['0.123', '0.00012', '0.000', '', 'ece']
+    """
+    if cell is None or isinstance(cell, str):
+        return cell or ""
+    return f"{cell:.3f}" if cell == 0.0 or abs(cell) >= 0.0005 else f"{cell:.2g}"
+
+
+def interval_of(ends: tuple[float, float] | None) -> str | None:
+    """Return an interval as text."""
+    return None if ends is None else f"[{text_of(ends[0])}, {text_of(ends[1])}]"
+
+
+def frame_of(records: Sequence[Mapping[str, Any]]) -> Any:
+    """Return a DataFrame of pandas or polars: of the library that is imported, or else of one that is installed."""
+    names = sorted(("pandas", "polars"), key=lambda name: name not in sys.modules)
+    for name in names:
+        if name in sys.modules or find_spec(name) is not None:
+            return import_module(name).DataFrame(list(records))
+    raise MissingExtra("to_frame needs pandas or polars, and neither is installed: pip install pandas")
+
+
+def lookup(results: Mapping[str, Any], key: object, what: str) -> Any:
+    """Return the entry of a key; raises ``KeyError`` that names the nearest keys."""
+    if isinstance(key, str):
+        for name in (key, key.replace("_", "-")):
+            if name in results:
+                return results[name]
+    near = get_close_matches(key[:64], list(results), n=3) if isinstance(key, str) else []
+    hint = f"did you mean {' or '.join(near)}?" if near else f"there are: {', '.join(results)}"
+    raise KeyError(f"there is no such {what}; {hint}")

@@ -1,0 +1,87 @@
+"""Diagrams on matplotlib axes."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+from matplotlib import pyplot
+
+import calibrant
+from calibrant.errors import CalibrationError
+
+RANDOM = np.random.default_rng(0)
+P = RANDOM.random(400)
+Y = (RANDOM.random(400) < P**1.5).astype(int)
+
+
+@pytest.fixture(autouse=True)
+def _figures() -> Iterator[None]:
+    with mpl.rc_context({"backend": "agg"}):
+        yield
+        pyplot.close("all")
+
+
+@pytest.mark.parametrize("name", calibrant.DIAGRAMS)
+@pytest.mark.parametrize("with_map", [False, True])
+@pytest.mark.parametrize("style", ["default", "dark_background"])
+def test_every_diagram_is_drawn_on_given_axes(name: str, with_map: bool, style: str) -> None:
+    fitted = calibrant.fit("platt", P[:200], Y[:200]) if with_map else None
+    report = calibrant.evaluate(P[200:], Y[200:], map=fitted)
+    with pyplot.style.context(style):
+        _, given = pyplot.subplots()
+        ax = getattr(report.plot, name.replace("-", "_"))(ax=given)
+        assert ax is given
+        ax.figure.canvas.draw()
+    assert ax.has_data()
+    assert ax.get_xlabel()
+    assert ax.get_ylabel()
+    legend = [text.get_text() for text in ax.get_legend().get_texts()]
+    assert (legend == ["before the map", "after the map"]) == with_map
+
+
+def test_a_diagram_of_the_report_is_drawn_as_it_is() -> None:
+    report = calibrant.evaluate(P, Y, diagrams=[{"name": "reliability", "n_bins": 3}])
+    without_rows = pickle.loads(pickle.dumps(report))
+    assert without_rows.source is None
+    assert without_rows == report
+    for each in (report, without_rows):
+        assert len(each.plot().collections) == len(report.plot().collections)
+    with pytest.raises(CalibrationError, match="rows"):
+        without_rows.plot.corp()
+    with pytest.raises(CalibrationError, match="did you mean corp"):
+        report.plot("crp")
+    with pytest.raises(CalibrationError, match="n_bins"):
+        report.plot.reliability(n_bins=0)
+
+
+def test_a_reduction_without_diagrams_says_why() -> None:
+    p = RANDOM.dirichlet(np.ones(3), 100)
+    report = calibrant.evaluate(p, RANDOM.integers(0, 3, 100), reduction="classwise")
+    with pytest.raises(Exception, match="one event"):
+        report.plot()
+
+
+def test_models_are_drawn_side_by_side_with_equal_limits() -> None:
+    reports = {"one": calibrant.evaluate(P, Y), "two": calibrant.evaluate(P / 4, Y)}
+    axes = calibrant.plot(reports)
+    assert [ax.get_title() for ax in axes] == ["one", "two"]
+    assert axes[0].get_xlim() == axes[1].get_xlim()
+    assert len(calibrant.plot(list(reports.values()), "corp")) == 2
+    _, given = pyplot.subplots(1, 2)
+    assert calibrant.plot(reports, axes=given) == list(given)
+    for wrong in ({}, []):
+        with pytest.raises(CalibrationError):
+            calibrant.plot(wrong)
+    with pytest.raises(CalibrationError, match="axes"):
+        calibrant.plot(reports, axes=given[:1])
+
+
+@pytest.mark.parametrize("how", [{"strategy": "other"}, {"n_bins": 0}, {"pos_label": 7}])
+def test_a_display_refuses_what_is_wrong(how: dict[str, Any]) -> None:
+    with pytest.raises(CalibrationError):
+        calibrant.CalibrationDisplay.from_predictions(Y, P, **how)

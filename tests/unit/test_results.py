@@ -1,0 +1,84 @@
+"""Results as text, HTML and frames."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import calibrant
+from calibrant.errors import CalibrationError
+
+RANDOM = np.random.default_rng(0)
+P = RANDOM.random(400)
+Y = (RANDOM.random(400) < P**1.5).astype(int)
+
+
+def test_a_report_is_a_mapping_of_its_measures() -> None:
+    report = calibrant.evaluate(P, Y, measures=["ece", "log-loss"])
+    assert report["log_loss"] is report["log-loss"] is report.measures["log-loss"]
+    assert list(report) == ["ece", "log-loss"]
+    assert "ece" in report
+    assert "ks" not in report
+    for key, message in (("ecee", "did you mean ece"), ("x", "there are: ece, log-loss"), (3, "there are")):
+        with pytest.raises(KeyError, match=message):
+            report[key]  # type: ignore[index]
+
+
+def test_the_text_has_no_empty_columns_and_the_in_sample_note() -> None:
+    report = calibrant.evaluate(P, Y, measures=["brier", "ks"])
+    assert repr(report).splitlines()[1].split() == ["measure", "value", "p-value"]
+    own = calibrant.evaluate(P, Y, map=calibrant.fit("isotonic", P, Y), measures=["brier"], interval=0.95)
+    assert "in-sample" in repr(own)
+    assert "improvement, cross-fitted" in repr(own)
+    assert "in-sample" not in repr(calibrant.evaluate(P[200:], Y[200:], map=calibrant.fit("platt", P[:200], Y[:200])))
+
+
+def test_html_is_escaped() -> None:
+    key = "<script>alert(1)</script>"
+    report = calibrant.evaluate(P, Y, measures=[{"name": "ece", "as": key}])
+    assert "<script>" not in report._repr_html_()
+    assert "&lt;script&gt;" in report._repr_html_()
+
+
+def test_frames_have_the_groups_and_the_results_after_a_map() -> None:
+    fitted = calibrant.fit("platt", P[:200], Y[:200])
+    report = calibrant.evaluate(P[200:], Y[200:], map=fitted, groups=["a", "b"] * 100, measures=["brier"])
+    frame = report.to_frame()
+    assert isinstance(frame, pd.DataFrame)
+    assert report.after is not None
+    assert frame["value_after"].tolist() == [report.after["brier"].value]
+    groups = report.to_frame(groups=True)
+    assert groups[["group", "n"]].to_numpy().tolist() == [["a", 100], ["b", 100]]
+    with pytest.raises(CalibrationError, match="groups"):
+        calibrant.evaluate(P, Y).to_frame(groups=True)
+
+
+def test_a_comparison_is_a_table() -> None:
+    maps = {name: calibrant.fit(name, P[:200], Y[:200]) for name in ("platt", "isotonic")}
+    found = calibrant.compare(P[200:], Y[200:], maps, measures=["brier"], resamples=100)
+    assert "best first" in repr(found)
+    assert found["brier"] is found.measures["brier"]
+    assert len(found.to_frame()) == 3
+    assert "<table" in found._repr_html_()
+
+
+@pytest.mark.parametrize("how", [{}, {"groups": ["a", "b"] * 200}, {"map": "platt"}, {"pos_label": 0}])
+def test_a_report_is_made_in_one_call(how: dict[str, Any], tmp_path: Any) -> None:
+    if "map" in how:
+        how = {"map": calibrant.fit(how["map"], P[:200], Y[:200])}
+    report = calibrant.report(P, Y, name="model <1>", **how)
+    assert "srcdoc=" in report._repr_html_()
+    assert "<script" not in report.html
+    assert "model &lt;1&gt;" in report.html
+    assert ("recommendation" in report.document) == ("map" not in how)
+    report.save(tmp_path / "report.html")
+    assert (tmp_path / "report.html").read_text("utf-8") == report.html
+
+
+def test_a_report_of_several_classes_names_them() -> None:
+    p = RANDOM.dirichlet(np.ones(3), 300)
+    y = np.array(["bird", "cat", "dog"])[(RANDOM.random((300, 1)) > p.cumsum(axis=1)).sum(axis=1)]
+    assert "bird" in calibrant.report(p, y, class_names=["bird", "cat", "dog"]).html
