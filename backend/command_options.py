@@ -86,12 +86,13 @@ ServiceRedisUrl = Annotated[
     option(
         "--redis-url",
         "Redis to use: redis://, rediss://, unix:// or redis+sentinel://. It must not evict keys and should persist. "
-        "By default serve starts an embedded one; api and worker need it. A password in the flag is rejected.",
+        "By default, serve starts an embedded Redis; api and worker require this setting. A password in the flag is "
+        "rejected.",
     ),
 ]
 ServiceRedisUrlFile = Annotated[
     Path | None,
-    option("--redis-url-file", "File with the URL, such as a mounted secret; instead of --redis-url."),
+    option("--redis-url-file", "File with the URL of Redis, such as a mounted secret; use it instead of --redis-url."),
 ]
 Device = Annotated[str, option("--device", "Device for fits: cpu, cuda or auto.")]
 LogLevel = Annotated[str, option("--log-level", "debug, info, warning or error.")]

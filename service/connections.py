@@ -158,9 +158,7 @@ class Connection(HttpToolsProtocol):
         try:
             self._counted_as = self._process.addresses.open(self.client[0] if self.client else None)
         except ConnectionRefusedError:
-            self._answer(
-                "too-many-connections", "this address has reached the number of connections that one address may have"
-            )
+            self._answer("too-many-connections", "this address has reached the limit of connections from one address")
             self.transport.close()
         else:
             self._set_deadline(self._process.settings.header_timeout)

@@ -48,7 +48,7 @@ class UnsupportedMediaType(RequestError):
 
 
 class NotFound(RequestError):
-    """There is nothing at this path."""
+    """The service has no endpoint at this path."""
 
     code = "not-found"
 
@@ -96,7 +96,7 @@ class Forbidden(RequestError):
 
 
 class RateLimited(RequestError):
-    """The API key has reached its number of requests per minute."""
+    """The API key has reached its limit of requests per minute."""
 
     code = "rate-limited"
 

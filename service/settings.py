@@ -73,11 +73,11 @@ class Settings:
     evaluate_timeout: int = _setting(HOUR, "maximum seconds of one run of an evaluation job", low=1, limit=True)
     gpu_seconds: float = _setting(
         10.0,
-        "fits that are estimated to take at least this many seconds on a CPU go to a GPU worker, if one is running",
+        "fits with an estimated time of at least this many seconds on a CPU go to a GPU worker, if one is running",
         low=0,
     )
     request_timeout: float = _setting(
-        60.0, "seconds in which a response must begin; longer work must run as a job", low=0.1, limit=True
+        60.0, "time limit in seconds for a response to begin; longer work must run as a job", low=0.1, limit=True
     )
     min_upload_rate: int = _setting(
         64 * 1024,
@@ -89,9 +89,9 @@ class Settings:
     store_timeout: float = _setting(3.0, "seconds without a reply from Redis after which a request gets 503", low=0.1)
     max_heavy_requests: int = _setting(
         8,
-        "maximum concurrent heavy requests, those with a body over 1 MiB unpacked or an estimate over 0.1 s; also the "
-        "number of bodies of max-body-bytes that the memory for bodies can hold; more get 503; with API keys, a tenant "
-        "may use half of both, but at least one",
+        "maximum number of concurrent heavy requests; a request is heavy if its body is over 1 MiB unpacked or its "
+        "estimated time is over 0.1 s; also the number of bodies of max-body-bytes for which there is memory; requests "
+        "beyond it get 503; with API keys, a tenant may use half of both, but at least one",
         low=1,
     )
     rate_limit: int = _setting(
@@ -116,8 +116,8 @@ class Settings:
     )
     store_budget: float = _setting(
         0.75,
-        "fraction of the store's maxmemory (if not set, of its machine's memory) that requests may fill; a tenant may "
-        "fill half of that; 0: no budget",
+        "fraction of the memory of Redis (maxmemory, or the memory of its machine if maxmemory is not set) that "
+        "requests may fill; a tenant may fill half of that; 0: no budget",
         low=0,
     )
     held_maps: int = _setting(256, "number of maps that a process keeps in memory", low=1)
@@ -128,12 +128,15 @@ class Settings:
         "", "addresses of reverse proxies whose X-Forwarded-For is trusted, separated by commas; default: none"
     )
     header_timeout: float = _setting(
-        10.0, "seconds for the headers of a request, from the start of the connection or of the request", low=0.1
+        10.0,
+        "time limit in seconds for the headers of a request to arrive, from the start of the connection or of the "
+        "request",
+        low=0.1,
     )
     max_connections_per_address: int = _setting(
         256,
-        "maximum connections of one address, or of one IPv6 /64 network, with one process; more get 503; trusted "
-        "proxies are exempt; 0: no limit",
+        "maximum connections of one address, or of one IPv6 /64 network, with one process; connections beyond it get "
+        "503; trusted proxies are exempt; 0: no limit",
         low=0,
     )
     webhook_hosts: str = _setting(
@@ -150,7 +153,9 @@ class Settings:
     session_idle: int = _setting(HOUR, "seconds of inactivity after which a user of the web page is signed out", low=60)
     session_life: int = _setting(12 * HOUR, "maximum seconds of a session on the web page", low=60)
     sign_in_rate: int = _setting(10, "sign-in attempts per minute from one address on the web page; 0: no limit", low=0)
-    drain_seconds: int = _setting(10, "seconds that requests or jobs in progress have to end after SIGTERM", low=0)
+    drain_seconds: int = _setting(
+        10, "time limit in seconds for requests or jobs in progress to finish after SIGTERM", low=0
+    )
 
     otlp_endpoint: str | None = _setting(
         None, "OpenTelemetry collector that receives traces, such as http://localhost:4318; needs the extra telemetry"

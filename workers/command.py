@@ -34,8 +34,8 @@ Warm = Annotated[
     typer.Option(
         "--warm",
         envvar="CALIBRANT_WARM",
-        help="Run jobs in the worker processes themselves, as with CUDA, instead of in forked processes: fewer "
-        "processes, but a job that ignores its cancellation ends its worker.",
+        help="Run jobs in the worker processes instead of in forked child processes (always so with CUDA). This needs "
+        "fewer processes, but if a cancelled job does not stop, its worker is ended and restarted.",
     ),
 ]
 DrainSeconds = Annotated[
@@ -44,7 +44,8 @@ DrainSeconds = Annotated[
         "--drain-seconds",
         envvar="CALIBRANT_DRAIN_SECONDS",
         min=0,
-        help="Seconds that running jobs have to end after SIGTERM; a job that takes longer returns to its queue.",
+        help="Time limit in seconds for running jobs to finish after SIGTERM; a job that takes longer returns to its "
+        "queue.",
     ),
 ]
 OtlpEndpoint = Annotated[
@@ -56,13 +57,13 @@ OtlpEndpoint = Annotated[
 ]
 WebhookHosts = Annotated[
     str,
-    option("--webhook-hosts", "Hosts that webhooks may be sent to, as for the API; default: none."),
+    option("--webhook-hosts", "Hosts that webhooks may be sent to; use the same value as for the API. Default: none."),
 ]
 WebhookPrivateAddresses = Annotated[
     str,
     option(
         "--webhook-private-addresses",
-        "Networks of private addresses that webhooks may be sent to, as for the API.",
+        "Networks of private addresses that webhooks may be sent to; use the same value as for the API. Default: none.",
     ),
 ]
 QuotaMaps = Annotated[
@@ -71,7 +72,8 @@ QuotaMaps = Annotated[
         "--quota-maps",
         envvar="CALIBRANT_QUOTA_MAPS",
         min=0,
-        help="Maximum number of maps of a tenant, as for the API; applies to recalibration on alarms; 0: no quota.",
+        help="Maximum number of maps of a tenant; use the same value as for the API. The worker applies it when it "
+        "stores a map that it fitted after an alarm. 0: no quota.",
     ),
 ]
 

@@ -51,7 +51,7 @@ class UnknownMap(StorageError):
 
 
 class UnknownAlias(StorageError):
-    """The name has no such alias."""
+    """The maps with this name do not have this alias."""
 
     code = "unknown-alias"
 
@@ -117,7 +117,7 @@ class MonitorExists(StorageError):
 
 
 class MonitorFull(StorageError):
-    """The monitor has reached its number of ids."""
+    """The monitor has reached its limit of ids."""
 
     code = "monitor-full"
 
@@ -189,13 +189,13 @@ class StoreFull(StorageError):
 
 
 class TooManyJobs(StorageError):
-    """The tenant has reached its number of unfinished jobs."""
+    """The tenant has reached its limit of unfinished jobs."""
 
     code = "too-many-jobs"
 
 
 class QueueFull(StorageError):
-    """The service has reached its number of unfinished jobs of all tenants."""
+    """The service has reached its limit of unfinished jobs, counted over all tenants."""
 
     code = "queue-full"
 

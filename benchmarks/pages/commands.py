@@ -55,7 +55,7 @@ def _row(option: Any) -> str:
     default = "none" if option.default is None or option.default is False else f"`{option.default}`"
     if option.required:
         default = "required"
-    variable = f" Also `{option.envvar}`." if option.envvar else ""
+    variable = f" Environment variable: `{option.envvar}`." if option.envvar else ""
     return f"| {flags} | {default} | {option.help}{variable} |\n"
 
 

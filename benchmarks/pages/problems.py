@@ -8,13 +8,15 @@ from schemas.problem_table import PREFIX, TABLE, Row
 
 _HEAD = """# Problems
 
-The service returns every error as a problem document (RFC 9457), `application/problem+json`, with the fields `type`
-(`{prefix}` followed by one of the codes below), `title`, `status`, `detail`, and `errors: [{{"pointer", "detail"}}]`:
-the first five places that are wrong, at most, as JSON Pointers into the body. Problem documents never repeat the
-values of a request. A failed job has the same document in its field `problem`.
+The service returns every error as a problem document (RFC 9457) with the content type `application/problem+json`. Its
+fields are:
 
-The service also serves the text of each problem at its `type`. Generated from the table of problems (`make
-reference`).
+- `type`: `{prefix}` followed by one of the codes below
+- `title`, `status`, `detail`
+- `errors`: a list of `{{"pointer", "detail"}}`. It names at most five invalid places, as JSON Pointers into the body
+
+Problem documents never repeat the values of a request. A failed job has such a document in its field `problem`. The
+service also serves the text of each problem at its `type`. Generated from the table of problems (`make reference`).
 """
 
 

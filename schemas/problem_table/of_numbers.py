@@ -14,8 +14,8 @@ OF_NUMBERS = {
     "not-a-number": Row(
         422,
         "A value is not a number",
-        "A numeric array contains a string, a boolean, null, an object or a number too large for a double; or the name "
-        "of a group is not a string.",
+        "A numeric array contains a string, a boolean, null, an object or a number too large for a double. This "
+        "problem also occurs if the name of a group is not a string.",
         "Send plain numbers, and leave out rows without a value.",
     ),
     "not-finite": Row(
@@ -53,7 +53,7 @@ OF_NUMBERS = {
     "invalid-label": Row(
         422,
         "A label is invalid",
-        "A label is not an integer from 0 to K - 1, or not 0 or 1 for predictions of shape (n,).",
+        "Labels must be integers from 0 to K - 1; for predictions of shape (n,), 0 or 1.",
         "Number the classes from 0, in the order of the columns of the predictions.",
     ),
     "invalid-weight": Row(
@@ -102,7 +102,7 @@ OF_NUMBERS = {
     "scale-mismatch": Row(
         422,
         "The scale differs from that of the map",
-        "The predictions and the predictions that the map was fitted to have different scales.",
+        "The map was fitted to predictions on another scale.",
         "Send probabilities to a map that was fitted to probabilities, and logits to a map that was fitted to logits.",
     ),
     "unknown-measure": Row(

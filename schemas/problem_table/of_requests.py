@@ -14,15 +14,14 @@ OF_REQUESTS = {
     "malformed-json": Row(
         400,
         "The body is not valid JSON",
-        "The body is not valid JSON. NaN, Infinity, comments and trailing commas are not part of JSON.",
-        "Check the body at the byte that the detail names. Leave out rows without a prediction, or send "
-        "a binary format.",
+        "NaN, Infinity, comments and trailing commas are not part of JSON.",
+        "Check the body at the byte that the detail names. If the body contains NaN, leave out those rows.",
     ),
     "malformed-npz": Row(
         400,
         "The body is not an NPZ archive of plain arrays",
         "The archive is damaged, uses a compression method other than deflate, or contains something other than "
-        "numeric arrays (or an array of strings for `groups`) named after the fields.",
+        "arrays named after the fields. Arrays must be numeric; only `groups` may contain strings.",
         "Write the archive with `numpy.savez`, name the arrays after the fields, and send the options in the query.",
     ),
     "malformed-npy": Row(
@@ -123,14 +122,14 @@ OF_REQUESTS = {
     "headers-too-large": Row(
         431,
         "The headers are too large",
-        "The request has too many headers or trailers, or they or its chunk extensions are too long.",
+        "The request has too many headers or trailers, or its headers, trailers or chunk extensions are too long.",
         "Send fewer or shorter headers. In a browser, delete old cookies of this host.",
     ),
     "idempotency-conflict": Row(
         409,
         "The idempotency key belongs to another request",
         "The idempotency key was already used with another method, path, query, content type or body.",
-        "Use a new key for each new request, and repeat a request unchanged.",
+        "Use a new key for each new request. When you retry a request, send it unchanged.",
     ),
     "idempotency-in-progress": Row(
         409,
@@ -141,7 +140,8 @@ OF_REQUESTS = {
     "precondition-failed": Row(
         412,
         "The precondition failed",
-        "The value of `If-Match` does not match the current state, or `If-None-Match: *` was sent and it exists.",
+        "The value of `If-Match` does not match the current state, or `If-None-Match: *` was sent and the object "
+        "already exists.",
         "Read the current state and its `ETag`, then send that `ETag` in `If-Match`.",
     ),
     "too-large": Row(
@@ -169,9 +169,9 @@ OF_REQUESTS = {
     "hook-refused": Row(
         422,
         "A webhook is not allowed",
-        "The URL of a hook does not use https, contains a user name or password, is not in its standard form, or leads "
-        "to a host or address that the settings `webhook_hosts` and `webhook_private_addresses` do not allow; or the "
-        "secret of a hook is invalid; or two hooks have the same name.",
+        "The URL of a hook is not a valid http or https URL, contains a user name, password or fragment, or has a "
+        "scheme, host, port or private address that the settings `webhook_hosts` and `webhook_private_addresses` do "
+        "not allow.",
         "Correct the field that the first entry of `errors` points to, or ask the operator to allow the host.",
     ),
     "invalid-cursor": Row(
@@ -183,7 +183,7 @@ OF_REQUESTS = {
     "rate-limited": Row(
         429,
         "Too many requests",
-        "The API key has reached its number of requests for this minute.",
+        "The API key has reached its limit of requests per minute.",
         "Wait for the number of seconds in `Retry-After`. Send larger batches, or ask the operator for a higher limit.",
     ),
 }

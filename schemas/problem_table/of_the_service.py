@@ -26,7 +26,7 @@ OF_THE_SERVICE = {
     "unknown-alias": Row(
         404,
         "Unknown alias",
-        "The name has no alias with this name.",
+        "The maps with this name do not have this alias.",
         "List the aliases with `GET /maps/{name}/aliases`.",
     ),
     "map-in-use": Row(
@@ -75,7 +75,7 @@ OF_THE_SERVICE = {
         413,
         "The batch is full",
         "With these rows, the batch would exceed the allowed number of rows or parts.",
-        "Create another batch, or append more rows per request.",
+        "Create another batch. If the limit on parts was reached, append more rows per request.",
     ),
     "unknown-monitor": Row(
         404,
@@ -91,7 +91,7 @@ OF_THE_SERVICE = {
     ),
     "monitor-full": Row(
         429,
-        "The monitor has reached its number of ids",
+        "The monitor has reached its limit of ids",
         "With these rows, the monitor would hold more ids than its `max_ids` allows. A long request is ingested in "
         "chunks of 5,000 rows: the chunks before this one are counted, and are not counted again when you repeat the "
         "request.",
@@ -143,16 +143,17 @@ OF_THE_SERVICE = {
     "store-full": Row(
         507,
         "The store is full",
-        "The stored data has reached the budget of the store, or the part of it that one tenant may use; the detail "
-        "names which. Nothing of this request was stored. Reads and deletions are still possible, and accepted jobs "
-        "are completed.",
+        "The stored data has reached the budget of the store, or the part of it that one tenant may use. The detail "
+        "names the limit that was reached. Nothing of this request was stored. Reads and deletions are still "
+        "possible, and accepted jobs are completed.",
         "Delete what is no longer needed, or wait until batches expire, and send the request again. The operator can "
-        "give the store more memory (`maxmemory`) or a larger share of it to requests (`store-budget`).",
+        "give the store more memory (`maxmemory`), or allow requests to use a larger share of that memory "
+        "(`store-budget`).",
     ),
     "too-many-jobs": Row(
         429,
         "The tenant has too many jobs",
-        "The tenant has reached its number of queued and running jobs.",
+        "The tenant has reached its limit of queued and running jobs.",
         "Try again after the number of seconds in `Retry-After`, cancel jobs, or ask the operator for a higher quota.",
     ),
     "storage-error": Row(
@@ -226,21 +227,22 @@ OF_THE_SERVICE = {
     "too-many-streams": Row(
         503,
         "Too many event streams are open",
-        "The process has reached its number of open event streams, or the tenant has reached half of it, or the API "
-        "key a quarter; the detail names which.",
+        "The limit of open event streams per process was reached. One tenant may use half of the limit, and one API "
+        "key a quarter. The detail names the limit that was reached.",
         "Try again after the number of seconds in `Retry-After`, or poll `GET /jobs/{job_id}`.",
     ),
     "too-many-connections": Row(
         503,
         "Too many connections from one address",
-        "The client's address has reached the number of connections that one address may have with this process.",
-        "Close idle connections and use a connection pool. List a reverse proxy in `CALIBRANT_TRUSTED_PROXIES`.",
+        "The client's address has reached the limit of connections from one address to this process.",
+        "Close idle connections and use a connection pool. If clients connect through a reverse proxy, the operator "
+        "must list it in `CALIBRANT_TRUSTED_PROXIES`.",
     ),
     "busy": Row(
         503,
         "The service is busy",
-        "The service has reached its number of concurrent heavy requests, or the tenant has reached half of it, or the "
-        "memory for request bodies is full; the detail names which.",
+        "The limit of concurrent heavy requests, of the memory for request bodies, or of pictures waiting to be drawn "
+        "was reached. One tenant may use half of each limit. The detail names the limit that was reached.",
         "Try again after the number of seconds in `Retry-After`.",
     ),
     "spool-full": Row(
@@ -253,14 +255,14 @@ OF_THE_SERVICE = {
     "queue-full": Row(
         503,
         "The queue is full",
-        "The service has reached its number of queued and running jobs of all tenants.",
+        "The service has reached its limit of queued and running jobs, counted over all tenants.",
         "Try again after the number of seconds in `Retry-After`. More workers shorten the queue.",
     ),
     "unsuitable-store": Row(
         503,
-        "The store is not suitable",
-        "The Redis server may evict keys, so stored maps could be lost; or the service listens on a network address "
-        "without any API key.",
+        "The configuration is unsafe",
+        "Redis may evict keys, so stored maps could be lost, or the service listens on a network address although no "
+        "API key exists.",
         "Set `maxmemory-policy noeviction` in Redis, or create an API key, and restart the service.",
     ),
     "store-unavailable": Row(

@@ -103,8 +103,9 @@ def calibrate(
     """Apply a calibration map to a file of predictions.
 
     For a text file, the output is the file with a new last column ``calibrated``, or with one column per class,
-    ``calibrated_0`` and so on. For other files, the output has only the calibrated columns. The format is CSV, or NPZ
-    if --out ends in .npz.
+    ``calibrated_0`` and so on. For other files, the output has only the calibrated columns. A text file keeps its
+    separator; for other files the output is CSV. If --out ends in .tsv, the separator is a tab; if it ends in .npz, the
+    output is NPZ with only the calibrated probabilities.
     """
     if out != STANDARD and out.suffix.lower() not in FORMS:
         raise typer.BadParameter(f"must end in one of {', '.join(FORMS)}", param_hint="--out")

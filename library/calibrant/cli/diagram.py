@@ -31,7 +31,10 @@ MapOf = Annotated[
 ]
 Interval = Annotated[
     float | None,
-    typer.Option("--interval", help="Level of the confidence interval of the error in the title; 0.95 by default."),
+    typer.Option(
+        "--interval",
+        help="Level of the confidence interval for the calibration error that the title shows; 0.95 by default.",
+    ),
 ]
 Theme = Annotated[
     str, typer.Option("--theme", help="light, dark or auto. An SVG with auto follows the color scheme of its viewer.")

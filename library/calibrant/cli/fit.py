@@ -9,8 +9,8 @@ import typer
 
 from calibrant.cli.engine import engine_of
 from calibrant.cli.exits import errors_in_a_line
-from calibrant.cli.options import SEED, Fit, Reduction, Seed, read_options
-from calibrant.cli.output import STANDARD, Json, counted, in_a_folder, say, write_json, write_lines
+from calibrant.cli.options import SEED, Fit, Seed, read_options
+from calibrant.cli.output import STANDARD, counted, in_a_folder, say, write_json, write_lines
 from calibrant.cli.rows import Columns, File, Label, MapLabel, Prediction, ScaleName, Weight, read_rows
 from calibrant.cli.server_url import Server
 
@@ -25,6 +25,15 @@ Name = Annotated[
     str | None,
     typer.Option("--name", help="Name of the map on the server; an existing name gets a new version."),
 ]
+FitReduction = Annotated[
+    str | None,
+    typer.Option(
+        "--reduction",
+        help="Reduction: the event whose probability the map calibrates, such as binary, confidence, class:3, "
+        "classwise, ranks or canonical.",
+    ),
+]
+FitJson = Annotated[bool, typer.Option("--json", help="Print the map as JSON, also with --out or --server.")]
 Out = Annotated[
     Path | None,
     typer.Option(
@@ -43,12 +52,12 @@ def fit(
     weight: Weight = None,
     scale: ScaleName = "probability",
     map_label: MapLabel = None,
-    reduction: Reduction = None,
+    reduction: FitReduction = None,
     option: Options = None,
     seed: Seed = SEED,
     name: Name = None,
     out: Out = None,
-    as_json: Json = False,
+    as_json: FitJson = False,
     server: Server = None,
 ) -> None:
     """Fit a calibration map.

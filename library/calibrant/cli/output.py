@@ -28,7 +28,7 @@ STANDARD = Path("-")
 #: Columns if the output is not a terminal, so that nothing is wrapped.
 _WIDE = 500
 
-Json = Annotated[bool, typer.Option("--json", help="Write the JSON of the API instead of a table.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON, as the API returns it, instead of text.")]
 
 
 def in_a_folder(out: Path | None) -> Path | None:

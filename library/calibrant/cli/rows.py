@@ -50,7 +50,7 @@ ScaleName = Annotated[
 ]
 MapLabel = Annotated[
     list[str] | None,
-    typer.Option("--map-label", help="Class of a string label as label=class, such as spam=1; repeatable."),
+    typer.Option("--map-label", help="Map a string label to its class number, such as spam=1; repeatable."),
 ]
 
 
