@@ -23,6 +23,7 @@ from schemas.evaluate import BySizePicture, CostPlanePicture
 from schemas.inference import InferenceError
 from schemas.jobs import JobAnswer
 from schemas.problem_table import TABLE
+from schemas.problem_table.of_numbers import OF_NUMBERS
 from schemas.problems import Problem
 from service.access import is_open, needed_scope
 from service.examples import answer_of, problem_example
@@ -92,6 +93,18 @@ OF_EVALUATIONS = (
     "not-acceptable",
 )
 
+#: Problems of a job that ended without a result, which a request that waits for the job returns.
+OF_ENDED_JOBS = (
+    *(code for code in OF_NUMBERS if code != "calibration-error"),
+    "unknown-batch",
+    "unknown-map",
+    "quota-exceeded",
+    "store-full",
+    "job-cancelled",
+    "worker-lost",
+    "time-limit",
+)
+
 #: Problems of the tensors of an inference request.
 OF_TENSORS = ("not-a-number", "not-finite", "out-of-range", "wrong-shape", "empty-batch", "scale-mismatch")
 
@@ -122,6 +135,7 @@ _CONDITIONS = [
 def raises(*codes: str) -> Responses:
     """Build the responses of a route that can return these problems."""
     found: Responses = {}
+    codes = tuple(dict.fromkeys(codes))
     for code in codes:
         status = TABLE[code].status
         response = found.setdefault(

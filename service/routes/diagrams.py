@@ -33,7 +33,7 @@ from service.formats.media import JSON, PNG, SVG
 from service.formats.options import read_options
 from service.headers import Conditions, read_header, tagged, weak_tag
 from service.jobs import applied, failure, located, settle, until_final
-from service.openapi import OF_EVALUATIONS, Responses, queues, raises
+from service.openapi import OF_ENDED_JOBS, OF_EVALUATIONS, Responses, queues, raises
 from service.paging import query_of, read_query
 from service.pictures import (
     FORMS,
@@ -57,10 +57,7 @@ _TEXT = {"type": "string"}
     responses={
         200: {"content": {SVG: {"schema": _TEXT}, PNG: {"schema": _TEXT | {"format": "binary"}}}},
         **queues("A job, if the diagram needs a long fit; the picture is at its Location plus /diagram.svg or .png"),
-        **raises(
-            *OF_EVALUATIONS,
-            "nothing-to-draw",
-        ),
+        **raises(*OF_EVALUATIONS, *OF_ENDED_JOBS),
     },
     openapi_extra=body_of(DiagramBody),
 )
@@ -116,7 +113,7 @@ def _answers(kind: str, *codes: str) -> Responses:
 
 
 _OF_MAPS = ("unknown-map", "no-bins")
-_OF_JOBS = ("unknown-job", "job-not-final", "nothing-to-draw")
+_OF_JOBS = ("unknown-job", "job-not-final", *OF_ENDED_JOBS)
 
 
 @router.get(

@@ -15,7 +15,7 @@ from service.formats.media import HTML, JSON
 from service.formats.options import read_options
 from service.headers import read_header
 from service.jobs import settle
-from service.openapi import OF_EVALUATIONS, queues, raises
+from service.openapi import OF_ENDED_JOBS, OF_EVALUATIONS, queues, raises
 from service.reports import report_response
 from service.routing import Idempotent
 
@@ -28,7 +28,7 @@ router = APIRouter(tags=["evaluate"], route_class=Idempotent)
     responses={
         200: {"content": {HTML: {"schema": {"type": "string"}}}},
         **queues("A job, if a measure or diagram needs a long fit or the estimated total exceeds 2 s"),
-        **raises(*OF_EVALUATIONS),
+        **raises(*OF_EVALUATIONS, *OF_ENDED_JOBS),
     },
     openapi_extra=body_of(EvaluateBody),
 )

@@ -19,7 +19,7 @@ from service.formats.options import query_fields, read_options
 from service.formats.payload import Payload
 from service.headers import Conditions, created, entity_tag, to_bytes
 from service.jobs import settle
-from service.openapi import OF_ROWS, located, queues, raises
+from service.openapi import OF_ENDED_JOBS, OF_ROWS, located, queues, raises
 from service.routing import Idempotent
 
 router = APIRouter(prefix="/maps", tags=["maps"], route_class=Idempotent)
@@ -50,6 +50,7 @@ _NOT_MODIFIED: dict[int | str, dict[str, Any]] = {304: {"description": "If-None-
             "too-few-rows",
             "not-converged",
             "extra-not-installed",
+            *OF_ENDED_JOBS,
         ),
     },
     openapi_extra=body_of(FitBody),

@@ -20,7 +20,7 @@ from service.app import create_app
 from service.examples.calls import CALLS
 from service.formats.body import CONTENT_TYPES
 from service.inference.errors import uses_protocol
-from service.openapi import ANYWHERE, BEHIND_A_KEY, JSON, OF_BODIES, operations, problem_codes
+from service.openapi import ANYWHERE, BEHIND_A_KEY, JSON, OF_BODIES, OF_ENDED_JOBS, operations, problem_codes
 from service.problems import MEDIA_TYPE
 from service.settings import Settings
 
@@ -227,3 +227,22 @@ def test_every_problem_and_every_setting_is_documented() -> None:
 def test_everything_of_a_catalogue_is_documented(page: str, catalogue: Mapping[str, Any]) -> None:
     told = (ROOT / "docs" / "reference" / f"{page}.md").read_text("utf-8")
     assert [name for name in catalogue if f"`{name}`" not in told] == []
+
+
+@pytest.mark.parametrize(
+    ("path", "method"),
+    [
+        ("/evaluate", "post"),
+        ("/maps", "post"),
+        ("/diagrams", "post"),
+        ("/jobs/{job_id}/diagram.svg", "get"),
+        ("/jobs/{job_id}/diagram.png", "get"),
+    ],
+)
+def test_a_call_that_waits_for_a_job_names_every_problem_of_its_end(
+    openapi: dict[str, Any], path: str, method: str
+) -> None:
+    named: set[str] = set()
+    for answer in openapi["paths"][path][method]["responses"].values():
+        named |= set(answer.get("content", {}).get(MEDIA_TYPE, {}).get("examples", {}))
+    assert named >= {*OF_ENDED_JOBS, "job-cancelled", "time-limit", "worker-lost", "internal-error", "not-converged"}
