@@ -14,9 +14,10 @@ from backend.store.errors import BatchFull
 from backend.telemetry.observed import note_rows
 from calibrant.batch import Batch, Predictions, Scale, check_weights, read_batch, read_labels, read_predictions
 from calibrant.cells import WeightsKind
-from calibrant.errors import LengthMismatch, WrongShape
+from calibrant.errors import InvalidLabel, LengthMismatch, WrongShape
 from calibrant.evaluation import Groups
 from calibrant.in_sample import MOST_COUNTED
+from calibrant.inputs import labels_by_name
 from calibrant.io.errors import InvalidField
 from calibrant.io.limits import LIGHT_BYTES
 from schemas.batches import BatchOptions, BatchRecord, RowsOptions
@@ -44,6 +45,7 @@ class RequestRows(NamedTuple):
     arrays: Arrays
     scale: Scale
     weights_kind: WeightsKind
+    class_names: tuple[str, ...] | None = None
 
 
 class LabelledRows(NamedTuple):
@@ -58,7 +60,10 @@ def find_rows(requester: Requester, arrays: Arrays, options: RowOptions) -> Requ
     """The arrays of a request, or of the batch that it names; raises ``InvalidField``, ``UnknownBatch``, ``Busy``."""
     if options.batch is None:
         _note(arrays)
-        return RequestRows(arrays, options.scale or "probability", _stated(options, "weights_kind") or "frequency")
+        kind: WeightsKind = _stated(options, "weights_kind") or "frequency"
+        return with_class_names(
+            RequestRows(arrays, options.scale or "probability", kind), _stated(options, "class_names")
+        )
     if arrays:
         raise InvalidField.at("/batch", "cannot be combined with arrays; send one of the two")
     take_slot_for(requester, options.batch)
@@ -67,7 +72,21 @@ def find_rows(requester: Requester, arrays: Arrays, options: RowOptions) -> Requ
         if _stated(options, name) not in (None, getattr(record, name)):
             raise InvalidField.at(f"/{name}", "must equal that of the batch")
     _note(stored)
-    return RequestRows(stored, record.scale, record.weights_kind)
+    rows = RequestRows(stored, record.scale, record.weights_kind)
+    return with_class_names(rows, _stated(options, "class_names") or record.class_names)
+
+
+def with_class_names(rows: RequestRows, names: list[str] | None) -> RequestRows:
+    """Check the names of the classes, and convert labels that are names; raises ``InvalidOption``, ``InvalidLabel``."""
+    predictions, labels = rows.arrays.get("predictions"), rows.arrays.get("labels")
+    if predictions is None or (names is None and (labels is None or labels.dtype.kind != "U")):
+        return rows
+    n_classes = predictions.shape[1] if predictions.ndim == 2 else 2
+    if names is None:
+        raise InvalidLabel.at("/labels", "are strings, which need class_names in the order of the columns")
+    found, class_names = labels_by_name(np.empty(0) if labels is None else labels, n_classes, names)
+    arrays = rows.arrays if labels is None else {**rows.arrays, "labels": found}
+    return rows._replace(arrays=arrays, class_names=class_names)
 
 
 def take_slot_for(requester: Requester, batch_id: str) -> None:
@@ -94,8 +113,9 @@ def store_batch(requester: Requester, arrays: Arrays, options: BatchOptions) -> 
     ttl, longest = options.ttl, requester.settings.batch_ttl
     if ttl is not None and ttl > longest:
         raise InvalidField.at("/ttl", f"must be at most {longest}")
-    predictions, kept = _check(RequestRows(arrays, options.scale, options.weights_kind))
-    record = _record(requester.new_id("batch"), predictions, kept, options.weights_kind)
+    rows = with_class_names(RequestRows(arrays, options.scale, options.weights_kind), options.class_names)
+    predictions, kept = _check(rows)
+    record = _record(requester.new_id("batch"), predictions, kept, options.weights_kind, rows.class_names)
     return _store(requester, record, kept, longest if ttl is None else ttl)
 
 
@@ -107,7 +127,8 @@ def store_labelled(requester: Requester, rows: LabelledRows) -> BatchRecord:
         kept["weights"] = np.asarray(arrays["weights"], dtype=np.float64)
     if rows.groups is not None:
         kept["groups"] = arrays["groups"]
-    record = _record(requester.new_id("batch"), batch.predictions, kept, batch.weights_kind)
+    names = rows.source.class_names
+    record = _record(requester.new_id("batch"), batch.predictions, kept, batch.weights_kind, names)
     return _store(requester, record, kept, requester.settings.batch_ttl)
 
 
@@ -118,7 +139,9 @@ def append_rows(requester: Requester, batch_id: str, arrays: Arrays, options: Ro
     for name, own in (("scale", batch.scale), ("weights_kind", batch.weights_kind)):
         if getattr(options, name) not in (None, own):
             raise InvalidField.at(f"/{name}", "must equal that of the batch")
-    predictions, kept = _check(RequestRows(arrays, batch.scale, batch.weights_kind))
+    predictions, kept = _check(
+        with_class_names(RequestRows(arrays, batch.scale, batch.weights_kind), batch.class_names)
+    )
     for name in sorted(set(kept) ^ set(batch.arrays)):
         raise InvalidField.at(
             f"/{name}", "is missing, but the batch has it" if name not in kept else "is not an array of the batch"
@@ -155,7 +178,13 @@ def _check(rows: RequestRows) -> tuple[Predictions, dict[str, Array]]:
     return read, kept
 
 
-def _record(batch_id: str, predictions: Predictions, kept: Arrays, kind: WeightsKind) -> BatchRecord:
+def _record(
+    batch_id: str,
+    predictions: Predictions,
+    kept: Arrays,
+    kind: WeightsKind,
+    class_names: tuple[str, ...] | None = None,
+) -> BatchRecord:
     n, n_classes = len(predictions), predictions.n_classes
     counts = None
     if "labels" in kept and (n_classes or 2) <= MOST_COUNTED:
@@ -166,6 +195,7 @@ def _record(batch_id: str, predictions: Predictions, kept: Arrays, kind: Weights
         n_classes=n_classes,
         scale=predictions.scale,
         weights_kind=kind,
+        class_names=None if class_names is None else list(class_names),
         arrays=list(kept),
         label_counts=counts,
         positive_rate=counts[1] / n if counts is not None and n_classes is None else None,

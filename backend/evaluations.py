@@ -64,8 +64,8 @@ class Task:
 
     ``reduction`` returns the full name of the reduction, and ``seconds`` the estimated time of ``one``; both raise the
     errors of ``one`` without computing anything. ``one`` returns the report of one batch as plain JSON, ``several`` the
-    report of several batches, which are loaded one at a time. ``scale`` is the default scale of arrays. With
-    ``same_rows`` all batches must have the same rows.
+    report of several batches, which are loaded one at a time. ``scale`` and ``class_names`` are the defaults of arrays.
+    With ``same_rows`` all batches must have the same rows.
     """
 
     inline: bool
@@ -74,6 +74,7 @@ class Task:
     one: Callable[[Batch, Names, str], dict[str, Any]] = _is_of_several
     several: Callable[[Batches, int, str], dict[str, Any]] = _is_of_one
     scale: Scale | None = None
+    class_names: tuple[str, ...] | None = None
     same_rows: bool = False
 
 
@@ -88,6 +89,7 @@ def _evaluation(evaluation: Evaluation, map_id: str | None, *, by_group: bool) -
         one,
         partial(_with_laws, evaluation, one),
         scale=None if evaluation.map is None else evaluation.map.scale,
+        class_names=None if evaluation.map is None else evaluation.map.class_names,
     )
 
 
@@ -201,6 +203,7 @@ class WholeReport(NamedTuple):
     spec: EvaluateSpec
     scale: Scale
     weights_kind: WeightsKind | None
+    class_names: tuple[str, ...] | None = None
 
 
 @traced("work")
@@ -235,10 +238,13 @@ def report_or_queue(requester: Requester, arrays: Arrays, options: EvaluateOptio
     if not all(each.inline for each in tasks) or not runs_inline(requester, seconds):
         return _queue(requester, spec, rows)
     report = whole_report(spec, batch, groups, find_map)
-    return WholeReport(report, spec, source.scale, source.weights_kind if "weights" in source.arrays else None)
+    weights_kind = source.weights_kind if "weights" in source.arrays else None
+    return WholeReport(report, spec, source.scale, weights_kind, source.class_names)
 
 
 def _rows(requester: Requester, arrays: Arrays, options: EvaluateOptions, task: Task) -> LabelledRows:
+    if task.class_names is not None and options.class_names is None and options.batch is None:
+        options = options.model_copy(update={"class_names": list(task.class_names)})
     rows = find_rows(requester, arrays, options)
     if options.batch is None and options.scale is None and task.scale is not None:
         rows = rows._replace(scale=task.scale)
@@ -288,7 +294,7 @@ def _read_spec(requester: Requester, options: EvaluateOptions) -> tuple[Evaluate
         read[record.id] = record
         return record.id
 
-    given = options.model_dump(exclude={"scale", "weights_kind"})
+    given = options.model_dump(exclude={"scale", "weights_kind", "class_names"})
     if options.map is not None:
         given["map"] = find(options.map)
     if options.maps is not None:

@@ -28,11 +28,11 @@ def fit_or_queue(requester: Requester, arrays: Arrays, options: FitOptions) -> M
     seconds = fitting.seconds(batch) + seconds_of_summary(len(batch), batch.predictions.n_classes)
     if fitting.method.runs == "inline" and runs_inline(requester, seconds):
         fitted = fitting.run(batch, FitContext(options.seed, "cpu", None))
-        spec = _spec(options, batch_id="", who=requester.who)
+        spec = _spec(options, rows.source.class_names, batch_id="", who=requester.who)
         return requester.store.maps.put(map_record(requester.new_id("map"), spec, fitted, batch))
     with place_for_job(requester) as job_id:
         batch_id = options.batch or store_labelled(requester, rows).id
-        spec = _spec(options, batch_id=batch_id, who=requester.who)
+        spec = _spec(options, rows.source.class_names, batch_id=batch_id, who=requester.who)
         gpu = fitting.method.on_device and seconds >= requester.settings.gpu_seconds
         return queue(requester, "fit", job_id, spec.model_dump(), pieces=fitting.parts(batch), gpu=gpu)
 
@@ -62,6 +62,7 @@ def run_fit(store: Store, run: Run, device: str, progress: Progress) -> None:
     patiently(lambda: store.maps.put(draft, run=run))
 
 
-def _spec(options: FitOptions, *, batch_id: str, who: str | None) -> FitSpec:
+def _spec(options: FitOptions, class_names: tuple[str, ...] | None, *, batch_id: str, who: str | None) -> FitSpec:
     given = options.model_dump(exclude={"batch", "scale", "weights_kind"})
+    given["class_names"] = None if class_names is None else list(class_names)
     return FitSpec(**given, batch=batch_id, created_by=who)

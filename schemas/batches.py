@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -22,9 +22,22 @@ class Arrays(Document):
     predictions: Predictions = Field(
         description="P(Y=1) of each row, or a row of K class probabilities each", examples=[[0.1, 0.4, 0.6, 0.9]]
     )
-    labels: list[int] | None = Field(None, description="0 or 1, or the class from 0 to K - 1", examples=[[0, 0, 1, 1]])
+    labels: list[int] | list[str] | None = Field(
+        None, description="0 or 1, or the class from 0 to K - 1; or strings of class_names", examples=[[0, 0, 1, 1]]
+    )
     weights: list[float] | None = Field(None, description="non-negative weights")
     groups: list[str] | None = Field(None, description="name of the group of each row")
+
+
+#: The labels of the classes in the order of the columns; for (n,), of the negative and the positive class.
+ClassNames = Annotated[
+    list[Annotated[str, Field(min_length=1, max_length=256)]],
+    Field(
+        min_length=2,
+        description="labels of the classes in the order of the columns; for (n,), of the negative and positive class",
+        examples=[["ham", "spam"]],
+    ),
+]
 
 
 class RowsOptions(Document):
@@ -45,6 +58,7 @@ class BatchOptions(Document):
 
     scale: Scale = "probability"
     weights_kind: WeightsKind = "frequency"
+    class_names: ClassNames | None = None
     ttl: int | None = Field(None, ge=1, description="lifetime in seconds; default and maximum: the setting batch_ttl")
 
 
@@ -61,6 +75,7 @@ class BatchRecord(Document):
     n_classes: int | None
     scale: Scale
     weights_kind: WeightsKind
+    class_names: list[str] | None = None
     arrays: list[str]
     parts: int = Field(1, description="1, plus one for each time that rows were appended")
     label_counts: list[int] | None = Field(None, description="number of rows of each label, for up to 1,000 classes")

@@ -7,7 +7,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from schemas.base import Document, Reference, Seed
-from schemas.batches import Arrays, Scale, WeightsKind
+from schemas.batches import Arrays, ClassNames, Scale, WeightsKind
 from schemas.evaluate import DiagramAnswer, EvaluateOptions, Pictured
 
 Theme = Literal["auto", "light", "dark"]
@@ -47,6 +47,7 @@ class DiagramOptions(PictureQuery):
     )
     scale: Scale | None = Field(None, description="default: that of the batch, else probability")
     weights_kind: WeightsKind | None = None
+    class_names: ClassNames | None = None
     reduction: str | None = Field(None, examples=["confidence"])
     classes: list[int] | None = Field(None, description="for (n, K): the classes to restrict predictions to")
     map: Reference | None = Field(None, description="draw the diagram before and after this map, overlaid")

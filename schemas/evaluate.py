@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from schemas.base import Document, Reference, Seed
-from schemas.batches import Arrays, Scale, WeightsKind
+from schemas.batches import Arrays, ClassNames, Scale, WeightsKind
 
 # --- Pictures that need more than one event: measures by sample size, and decision costs of two models
 
@@ -64,6 +64,7 @@ class EvaluateOptions(Document):
     )
     scale: Scale | None = Field(None, description="default: that of the batch, else probability")
     weights_kind: WeightsKind | None = None
+    class_names: ClassNames | None = None
     measures: list[str | dict[str, Any]] | None = Field(
         None, examples=[["ece", {"name": "ece", "norm": 2, "as": "l2"}]]
     )

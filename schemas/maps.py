@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from pydantic import AliasChoices, Field
 
 from schemas.base import Document, Name, Reference, Seed
-from schemas.batches import Arrays, Predictions, Scale, WeightsKind
+from schemas.batches import Arrays, ClassNames, Predictions, Scale, WeightsKind
 
 TagName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._/-]{0,63}$")]
 TagValue = Annotated[str, Field(max_length=256)]
@@ -26,6 +26,7 @@ class FitOptions(Document):
     batch: str | None = Field(None, description="id of a stored batch, instead of the arrays")
     scale: Scale | None = Field(None, description="default: that of the batch, else probability")
     weights_kind: WeightsKind | None = None
+    class_names: ClassNames | None = None
     reduction: str | None = None
     seed: Seed = 0
     tags: Tags = Field({}, description="up to 32 short strings by name")
@@ -47,6 +48,7 @@ class FitSpec(Document):
     batch: str
     parts: int | None = Field(None, description="only the first parts of the batch; None: all")
     reduction: str | None
+    class_names: list[str] | None = None
     seed: int
     tags: dict[str, str] = Field({})
     description: str | None = None

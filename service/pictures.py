@@ -92,7 +92,7 @@ _ERROR = "error"
 PICTURED: Mapping[str, type[BySizePicture | CostPlanePicture]] = MappingProxyType(
     {BY_SIZE: BySizePicture, COST_PLANE: CostPlanePicture}
 )
-_ROWS = {"diagram", "scale", "weights_kind", "reduction", "seed", *PictureQuery.model_fields}
+_ROWS = {"diagram", "scale", "weights_kind", "class_names", "reduction", "seed", *PictureQuery.model_fields}
 _TAKES = {BY_SIZE: _ROWS | {"batch"}, COST_PLANE: _ROWS | {"batches"}}
 
 

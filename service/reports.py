@@ -39,7 +39,8 @@ def report_at_once(here: Context, arrays: Arrays, options: EvaluateOptions) -> W
     made = report_or_queue(here, arrays, options)
     if isinstance(made, JobRecord):
         return made
-    return Whole(made.report, subject_of(made.spec, weights=made.weights_kind, scale=made.scale))
+    subject = subject_of(made.spec, weights=made.weights_kind, scale=made.scale, classes=made.class_names)
+    return Whole(made.report, subject)
 
 
 async def report_response(here: Context, arrays: Arrays, options: EvaluateOptions) -> Response:
@@ -57,7 +58,12 @@ async def report_response(here: Context, arrays: Arrays, options: EvaluateOption
 
 
 def subject_of(
-    spec: EvaluateSpec, *, weights: str | None, scale: Scale = "probability", when: datetime | None = None
+    spec: EvaluateSpec,
+    *,
+    weights: str | None,
+    scale: Scale = "probability",
+    classes: tuple[str, ...] | None = None,
+    when: datetime | None = None,
 ) -> ReportSubject:
     """The subject of the report of an evaluation, and the options that reproduce it."""
     options = {name: getattr(spec, name) for name in _OPTIONS}
@@ -67,6 +73,7 @@ def subject_of(
         version=calibrant.__version__,
         when=when or datetime.now(UTC),
         options={name: value for name, value in options.items() if value is not None},
+        classes=classes,
         weights=weights,
         map=spec.map,
         scale=scale,
@@ -83,8 +90,8 @@ def whole_of(here: Context, record: JobRecord) -> Whole:
     """The report of a job that evaluated one batch."""
     spec = EvaluateSpec.model_validate(record.spec)
     when = None if record.finished_at is None else datetime.fromisoformat(record.finished_at)
-    weights, scale = _reading(here, spec.batch)
-    subject = subject_of(spec, weights=weights, scale=scale, when=when)
+    weights, scale, names = _reading(here, spec.batch)
+    subject = subject_of(spec, weights=weights, scale=scale, classes=names, when=when)
     return Whole((record.result or {})["report"], subject)
 
 
@@ -94,10 +101,11 @@ async def report_page(here: Context, made: Whole) -> Response:
     return Response(text, headers={**SEALED, "Vary": "Accept"}, media_type=HTML)
 
 
-def _reading(here: Context, batch_id: str | None) -> tuple[str | None, Scale]:
-    """The meaning of a batch's weights (None without weights) and its scale; defaults if the batch is gone."""
+def _reading(here: Context, batch_id: str | None) -> tuple[str | None, Scale, tuple[str, ...] | None]:
+    """The meaning of a batch's weights (None without weights), scale and class names; defaults if the batch is gone."""
     try:
         record = here.store.batches.record(batch_id or "")
     except UnknownBatch:
-        return None, "probability"
-    return record.weights_kind if "weights" in record.arrays else None, record.scale
+        return None, "probability", None
+    names = None if record.class_names is None else tuple(record.class_names)
+    return record.weights_kind if "weights" in record.arrays else None, record.scale, names

@@ -101,6 +101,7 @@ class Store:
 def map_record(map_id: str, spec: FitSpec, fitted: CalibrationMap, batch: Batch) -> MapRecord:
     """The record of a map fitted to ``batch`` according to ``spec``; storing it assigns its version."""
     seen = in_sample(batch, fitted)
+    names = None if spec.class_names is None else tuple(spec.class_names)
     return MapRecord(
         id=map_id,
         name=spec.name,
@@ -110,7 +111,7 @@ def map_record(map_id: str, spec: FitSpec, fitted: CalibrationMap, batch: Batch)
         reduction=fitted.reduction,
         scale=fitted.scale,
         n_classes=fitted.n_classes,
-        class_names=None if fitted.class_names is None else list(fitted.class_names),
+        class_names=spec.class_names,
         n=seen.n,
         seed=spec.seed,
         created_at=stamp(),
@@ -122,7 +123,7 @@ def map_record(map_id: str, spec: FitSpec, fitted: CalibrationMap, batch: Batch)
         in_sample=InSample(before=_scores(seen.before), after=_scores(seen.after)),
         label_counts=None if seen.label_counts is None else list(seen.label_counts),
         bins=FitBins(of=seen.binned, before=_bins(seen.before), after=_bins(seen.after)),
-        document=with_training(fitted, batch, spec.options, spec.seed).to_document(),
+        document=with_training(fitted, batch, spec.options, spec.seed, names).to_document(),
     )
 
 

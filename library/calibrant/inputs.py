@@ -101,6 +101,14 @@ def _check_order(predictions: Array, labels: Array) -> None:
 # --- Labels
 
 
+def read_labels_of(
+    predictions: Any, labels: Any, class_names: Any = None, pos_label: Any = None
+) -> tuple[Array, Array, tuple[str, ...] | None]:
+    """Return predictions as an array, labels as numbers, and the names of the classes if they are known."""
+    values, columns = prediction_array(predictions)
+    return values, *_read_labels(values, labels, columns, class_names, pos_label, None)
+
+
 def _read_labels(
     predictions: Array,
     labels: Any,
@@ -115,12 +123,12 @@ def _read_labels(
     if pos_label is not None:
         return _of_positive(values, n_classes, pos_label, class_names)
     if class_names is not None:
-        return _of_names(values, n_classes, class_names)
+        return labels_by_name(values, n_classes, class_names)
     numeric = values.dtype.kind in "biuf"
     readings = [] if columns is None or len(columns) != n_classes else _readings(columns)
     for names in (*readings, *([known] if known is not None and len(known) == n_classes else [])):
         if not numeric and set(names).issuperset(_texts(values)):
-            return _of_names(values, n_classes, names)
+            return labels_by_name(values, n_classes, names)
     if numeric:
         return values, _worth_keeping(readings) or known
     return _of_texts(values, n_classes), known
@@ -179,7 +187,8 @@ def _of_positive(
     return found, None if names in (("0", "1"), ("False", "True")) else names
 
 
-def _of_names(values: Array, n_classes: int, class_names: Any) -> tuple[Array, tuple[str, ...]]:
+def labels_by_name(values: Array, n_classes: int, class_names: Any) -> tuple[Array, tuple[str, ...]]:
+    """Return the numbers of labels that are given by name, and the names; numbers stay as they are."""
     given = class_names.tolist() if hasattr(class_names, "tolist") else class_names
     if not isinstance(given, Sequence) or isinstance(given, str) or len(given) != n_classes:
         raise InvalidOption.at("/class_names", f"must be {n_classes} names in the order of the columns")

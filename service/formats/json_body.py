@@ -30,7 +30,9 @@ def read_json(body: Body, limits: BodyLimits) -> Payload:
     numbers_alone = b"true" not in bones and b"false" not in bones
     sent = {name: document.pop(name) for name in ARRAYS if name in document}
     arrays = {
-        name: _names(values, limits) if name == "groups" else _numbers(name, values, limits, trusted=numbers_alone)
+        name: _names(name, values, limits)
+        if _are_names(name, values)
+        else _numbers(name, values, limits, trusted=numbers_alone)
         for name, values in sent.items()
         if values is not None
     }
@@ -44,9 +46,11 @@ def _read_large(body: Body, limits: BodyLimits) -> Payload:
     arrays = {}
     for name, values in sent.items():
         if isinstance(values, LongArray):
-            arrays[name] = _long_names(values, limits) if name == "groups" else _long_numbers(name, values, limits)
+            of_names = _are_names(name, next(values.pieces()) if name == "labels" else [])
+            arrays[name] = _long_names(name, values, limits) if of_names else _long_numbers(name, values, limits)
         elif values is not None:
-            arrays[name] = _names(values, limits) if name == "groups" else _numbers(name, values, limits)
+            of_names = _are_names(name, values)
+            arrays[name] = _names(name, values, limits) if of_names else _numbers(name, values, limits)
     return Payload(arrays, {name: plain(value) for name, value in document.items()}, from_query=False)
 
 
@@ -72,13 +76,13 @@ def _long_numbers(name: str, values: LongArray, limits: BodyLimits) -> Array:
     return np.concatenate(found)
 
 
-def _long_names(values: LongArray, limits: BodyLimits) -> Array:
+def _long_names(field: str, values: LongArray, limits: BodyLimits) -> Array:
     """Convert a long array to names."""
     found: list[Array] = []
     rows, longest = 0, 0
     for piece in values.pieces():
-        limits.check_rows(rows + len(piece), "/groups")
-        found.append(read_names(piece, limits, rows))
+        limits.check_rows(rows + len(piece), f"/{field}")
+        found.append(read_names(piece, limits, rows, field))
         rows, longest = rows + len(piece), max(longest, found[-1].itemsize)
         limits.check_bytes(rows * longest)
     return np.concatenate(found)
@@ -138,11 +142,18 @@ def _doubles(values: list[Any], *, nested: bool) -> Array:
     return np.frombuffer(found, dtype=np.float64).reshape(len(values), -1)
 
 
-def _names(values: Any, limits: BodyLimits) -> Array:
+def _are_names(name: str, values: Any) -> bool:
+    """Whether an array holds strings: the names of groups, or labels that ``class_names`` lists."""
+    return name == "groups" or (
+        name == "labels" and isinstance(values, list) and bool(values) and isinstance(values[0], str)
+    )
+
+
+def _names(field: str, values: Any, limits: BodyLimits) -> Array:
     if not isinstance(values, list):
-        raise WrongShape.at("/groups", "must be an array")
-    limits.check_rows(len(values), "/groups")
-    return read_names(values, limits)
+        raise WrongShape.at(f"/{field}", "must be an array")
+    limits.check_rows(len(values), f"/{field}")
+    return read_names(values, limits, field=field)
 
 
 def _not_numbers(values: list[Any], pointer: str, first: int, *, nested: bool) -> NotANumber:

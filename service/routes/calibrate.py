@@ -66,7 +66,7 @@ def run(here: Context, payload: Payload, options: CalibrateOptions, held: HeldMa
     """Apply the map of a request (``held`` if already loaded) to its predictions or its batch."""
     held = held or here.find_map(options.map)
     fitted = held.map
-    arrays, scale, _ = find_rows(here, payload.arrays, options)
+    arrays, scale, *_ = find_rows(here, payload.arrays, options)
     for name in payload.arrays:
         if name != "predictions":
             raise InvalidField.at(f"/{name}", "is not a field of this request")

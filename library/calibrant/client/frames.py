@@ -6,13 +6,13 @@ pandas and polars are not imported: a caller that passes a frame has already imp
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, TypedDict, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from calibrant.arrays import array_of, check_aligned, group_names, kind_of, refuse_missing
+from calibrant.arrays import array_of, check_aligned, group_names, is_frame, kind_of, refuse_missing
 from calibrant.client.packing import Array
 from calibrant.errors import UnusableRows
 
@@ -122,11 +122,16 @@ class Rows(TypedDict, total=False):
     predictions : array_like
         (n,) for P(Y=1), or (n, K); the columns of a DataFrame are the classes in order.
     labels : array_like
-        (n,), integers 0 to K - 1 or booleans.
-    weights : array_like
-        (n,), at least 0.
-    groups : array_like of str
-        One name per row.
+        (n,), integers 0 to K - 1 or booleans; or others, with ``class_names``, ``pos_label`` or a frame of predictions
+        whose columns are named after them.
+    class_names : sequence
+        Labels of the classes in the order of the columns; for (n,), of the negative and the positive class.
+    pos_label : str, int or bool
+        Label of the positive class, for two classes.
+    weights, sample_weight : array_like
+        (n,), at least 0; two names of one argument.
+    groups : array_like, or frame
+        Group of each row, or several columns.
     scale : {"probability", "logit"}
         Scale of the predictions.
     weights_kind : {"frequency", "importance"}
@@ -135,27 +140,60 @@ class Rows(TypedDict, total=False):
 
     predictions: ArrayLike
     labels: ArrayLike | None
+    class_names: Sequence[Any] | None
+    pos_label: Any
     weights: ArrayLike | None
-    groups: ArrayLike | None
+    sample_weight: ArrayLike | None
+    groups: Any
     scale: str | None
     weights_kind: str | None
 
 
 _ARRAYS = ("predictions", "labels", "weights", "groups")
 _OPTIONS = ("scale", "weights_kind")
+_LABELS = ("class_names", "pos_label")
+
+
+def with_positional(batch: Any, labels: Sequence[Any], rows: Mapping[str, Any]) -> tuple[str | None, Mapping[str, Any]]:
+    """Return the id of a batch, or the rows of a call with predictions and labels as its first arguments."""
+    if batch is None or (isinstance(batch, str) and not labels):
+        return batch, rows
+    if len(labels) > 1 or "predictions" in rows or (labels and "labels" in rows):
+        raise TypeError("pass the id of a batch, or predictions and labels")
+    return None, {"predictions": batch, **({"labels": labels[0]} if labels else {}), **rows}
 
 
 def split_rows(rows: Mapping[str, Any]) -> tuple[dict[str, Array], dict[str, Any]]:
     """Split rows into arrays and options; raises ``UnusableRows`` for invalid rows."""
-    unknown = sorted(set(rows) - {*_ARRAYS, *_OPTIONS})
+    unknown = sorted(set(rows) - {*_ARRAYS, *_OPTIONS, *_LABELS, "sample_weight"})
     if unknown:
         raise TypeError(f"unexpected keyword argument {unknown[0]!r}")
     given = {name: rows[name] for name in _ARRAYS if rows.get(name) is not None}
+    if rows.get("sample_weight") is not None:
+        if "weights" in given:
+            raise UnusableRows("sample_weight: is another name of weights; pass one of the two")
+        given["weights"] = rows["sample_weight"]
     check_aligned(given)
-    return {name: _array(name, value) for name, value in given.items()}, {name: rows.get(name) for name in _OPTIONS}
+    options = {name: rows.get(name) for name in _OPTIONS}
+    if _has_named_classes(given, rows):
+        from calibrant.inputs import read_labels_of  # which needs SciPy
+
+        named = {name: rows.get(name) for name in _LABELS}
+        given["predictions"], given["labels"], names = read_labels_of(given["predictions"], given["labels"], **named)
+        options["class_names"] = None if names is None else list(names)
+    return {name: _array(name, value) for name, value in given.items()}, options
+
+
+def _has_named_classes(given: Mapping[str, Any], rows: Mapping[str, Any]) -> bool:
+    """Whether labels or columns may name the classes."""
+    if "labels" not in given or "predictions" not in given:
+        return False
+    if any(rows.get(name) is not None for name in _LABELS) or is_frame(given["predictions"]):
+        return True
+    return array_of(given["labels"], "labels").dtype.kind not in "biuf"
 
 
 def _array(name: str, value: Any) -> Array:
     if name == "labels":
         return labels_of(value)
-    return names_of(value) if name == "groups" else numbers_of(value, name)
+    return names_of(group_names(value), "groups") if name == "groups" else numbers_of(value, name)

@@ -64,7 +64,9 @@ def read(kind: type[T], answer: Answer) -> T:
 
 
 def _given(fields: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in fields.items() if value is not None}
+    given = {name: value for name, value in fields.items() if value is not None}
+    one = {name: [given[name]] for name in ("measures", "diagrams") if isinstance(given.get(name), str)}
+    return given | one
 
 
 def _text(value: Any) -> str:

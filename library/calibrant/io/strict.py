@@ -140,7 +140,7 @@ def _read_columns(columns: Mapping[str, Sequence[int]], read: Callable[[int, str
 _CHARACTER_BYTES = 4
 
 
-def read_names(values: Sequence[object], limits: Limits, first: int = 0) -> Array:
+def read_names(values: Sequence[object], limits: Limits, first: int = 0, field: str = "groups") -> Array:
     """Convert one name per row to an array of strings; ``first`` is the index of the first row.
 
     Raises ``NotANumber`` for a value that is not a string, ``InvalidOption`` for a name that is too long or has a NUL
@@ -150,7 +150,7 @@ def read_names(values: Sequence[object], limits: Limits, first: int = 0) -> Arra
     if are_text and max(map(len, values), default=0) <= MAX_NAME and "\0" not in "".join(values):  # type: ignore[arg-type]
         return _text(values, len(values), limits)
     for i, name in enumerate(values, first):
-        if (error := _error_of(name, i)) is not None:
+        if (error := _error_of(name, i, field)) is not None:
             raise error
     return _text(values, len(values), limits)
 
@@ -167,11 +167,11 @@ def _coded_names(values: Sequence[Any], codes: Ints, limits: Limits) -> Array:
     return names
 
 
-def _error_of(name: object, row: int) -> CalibrationError | None:
+def _error_of(name: object, row: int, field: str = "groups") -> CalibrationError | None:
     if not isinstance(name, str):
-        return NotANumber.at(f"/groups/{row}", "must be a string")
+        return NotANumber.at(f"/{field}/{row}", "must be a string")
     if len(name) > MAX_NAME or "\0" in name:
-        return InvalidOption.at(f"/groups/{row}", f"must have at most {MAX_NAME} characters and no NUL")
+        return InvalidOption.at(f"/{field}/{row}", f"must have at most {MAX_NAME} characters and no NUL")
     return None
 
 

@@ -87,9 +87,6 @@ UNUSABLE = [
     ("predictions", pl.LazyFrame({"a": [1.0]}), "predictions: is a lazy frame; call collect() first"),
     ("labels", ["spam"], "labels: must be integers, 0/1 or 0..K-1, not text; map them to integers first"),
     ("labels", pd.Series([1, None]), "labels: 1 value is missing"),
-    ("groups", [1, 2], "groups: must be strings, not int64"),
-    ("groups", ["a", None], "groups: 1 value is missing, first in row 1"),
-    ("groups", ["a", object()], "groups: must be strings, not objects"),
 ]
 
 

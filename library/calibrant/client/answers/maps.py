@@ -21,6 +21,7 @@ class BatchRecord(Document):
     n_classes: int | None
     scale: Scale
     weights_kind: WeightsKind
+    class_names: list[str] | None = None  # in the order of the columns
     arrays: list[str]
     parts: int = 1  # the first upload, and one for each append
     label_counts: list[int] | None = None  # rows of each label, up to 1,000 classes

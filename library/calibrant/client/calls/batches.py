@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from calibrant.client.answers import BatchesAnswer, BatchRecord
@@ -18,8 +18,10 @@ def upload(
     predictions: ArrayLike,
     labels: ArrayLike | None = None,
     *,
+    class_names: Sequence[Any] | None = None,
+    pos_label: Any = None,
     weights: ArrayLike | None = None,
-    groups: ArrayLike | None = None,
+    groups: Any = None,
     scale: str = "probability",
     weights_kind: str = "frequency",
     ttl: int | None = None,
@@ -31,11 +33,16 @@ def upload(
     predictions : array_like
         (n,) for P(Y=1), or (n, K); the columns of a DataFrame are the classes in order.
     labels : array_like, optional
-        (n,), integers 0 to K - 1 or booleans.
+        (n,), integers 0 to K - 1 or booleans; or others, with ``class_names``, ``pos_label`` or a frame of predictions
+        whose columns are named after them.
+    class_names : sequence, optional
+        Labels of the classes in the order of the columns, which the batch and its maps keep.
+    pos_label : str, int or bool, optional
+        Label of the positive class, for two classes.
     weights : array_like, optional
         (n,), at least 0.
-    groups : array_like of str, optional
-        (n,), one name per row.
+    groups : array_like or frame, optional
+        Group of each row, or several columns.
     scale : {"probability", "logit"}
         Scale of the predictions.
     weights_kind : {"frequency", "importance"}
@@ -59,8 +66,8 @@ def upload(
     0.5
     """
     given = {"predictions": predictions, "labels": labels, "weights": weights, "groups": groups}
-    arrays, _ = split_rows(given)
-    options = {"scale": scale, "weights_kind": weights_kind, "ttl": ttl}
+    arrays, named = split_rows({**given, "class_names": class_names, "pos_label": pos_label})
+    options = {**named, "scale": scale, "weights_kind": weights_kind, "ttl": ttl}
     answer = yield from send(patience, with_rows("/batches", arrays, options))
     return read(BatchRecord, answer)
 

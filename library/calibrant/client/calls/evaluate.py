@@ -8,21 +8,21 @@ from typing import Any, TypeAlias, Unpack
 from calibrant.client.answers import Correction, JobAnswer, Mismatch, ReportAnswer, ReportsAnswer, decode
 from calibrant.client.calls.jobs import Progress, wait
 from calibrant.client.errors import unreadable
-from calibrant.client.frames import Rows, split_rows
+from calibrant.client.frames import ArrayLike, Rows, split_rows, with_positional
 from calibrant.client.requests import T, get, path_of, read, with_rows
 from calibrant.client.retries import Patience, send
 from calibrant.client.steps import Answer, Request, Steps
 
-#: Names from a catalogue, or mappings with ``name``, options and ``as``.
-Requested: TypeAlias = Sequence[str | Mapping[str, Any]]
+#: A name of a catalogue; or names, or mappings with ``name``, options and ``as``.
+Requested: TypeAlias = str | Sequence[str | Mapping[str, Any]]
 
 _HTML = "text/html"
 
 
 def evaluate(
     patience: Patience,
-    batch: str | None = None,
-    *,
+    batch: str | ArrayLike | None = None,
+    *own_labels: ArrayLike,
     measures: Requested | None = None,
     diagrams: Requested | None = None,
     reduction: str | None = None,
@@ -42,8 +42,10 @@ def evaluate(
 
     Parameters
     ----------
-    batch : str, optional
-        Id of a stored batch.
+    batch : str or array_like, optional
+        Id of a stored batch, or predictions.
+    *own_labels : array_like
+        Labels of predictions that are given as the first argument.
     measures : sequence of str or mapping, optional
         Names of measures, or mappings with ``name``, options and ``as``, the key of the result; see ``measures()``.
     diagrams : sequence of str or mapping, optional
@@ -87,8 +89,9 @@ def evaluate(
     >>> list(report.measures), report.measures["ece"].interval is not None
     (['ece', 'brier'], True)
     """
+    batch_id, given = with_positional(batch, own_labels, rows)
     fields: dict[str, Any] = {
-        "batch": batch,
+        "batch": batch_id,
         "measures": measures,
         "diagrams": diagrams,
         "reduction": reduction,
@@ -96,7 +99,7 @@ def evaluate(
         "by_group": by_group,
     }
     fields |= {"map": map, "interval": interval, "resamples": resamples, "seed": seed}
-    answer = yield from send(patience, _with_rows("/evaluate", fields, rows))
+    answer = yield from send(patience, _with_rows("/evaluate", fields, given))
     return (yield from _report(patience, answer, ReportAnswer, timeout, progress))
 
 

@@ -13,7 +13,7 @@ from calibrant.client.answers import JobAnswer, ListedMap, MapPage, MapRecord
 from calibrant.client.calls.jobs import Progress, wait
 from calibrant.client.calls.pages import pages
 from calibrant.client.errors import unreadable
-from calibrant.client.frames import Rows, given_back, numbers_of, split_rows
+from calibrant.client.frames import ArrayLike, Rows, given_back, numbers_of, split_rows, with_positional
 from calibrant.client.packing import Array, unpack
 from calibrant.client.requests import get, path_of, read, with_fields, with_predictions, with_rows
 from calibrant.client.retries import Patience, send
@@ -33,8 +33,8 @@ class Bounds(NamedTuple):
 def fit(
     patience: Patience,
     method: str = "averaged",
-    batch: str | None = None,
-    *,
+    batch: str | ArrayLike | None = None,
+    *own_labels: ArrayLike,
     name: str | None = None,
     reduction: str | None = None,
     options: Mapping[str, Any] | None = None,
@@ -51,8 +51,10 @@ def fit(
     ----------
     method : str
         Calibrator; see ``methods()``.
-    batch : str, optional
-        Id of a stored batch.
+    batch : str or array_like, optional
+        Id of a stored batch, or predictions.
+    *own_labels : array_like
+        Labels of predictions that are given as the second argument.
     name : str, optional
         Name of the map; an existing name gets a new version.
     reduction : str, optional
@@ -89,9 +91,10 @@ def fit(
     >>> client.fit("platt", name="spam", predictions=p, labels=y).method
     'platt'
     """
-    fields: dict[str, Any] = {"method": method, "batch": batch, "name": name, "reduction": reduction, "seed": seed}
+    batch_id, given = with_positional(batch, own_labels, rows)
+    fields: dict[str, Any] = {"method": method, "batch": batch_id, "name": name, "reduction": reduction, "seed": seed}
     fields |= {"options": dict(options or {}), "tags": dict(tags or {}), "description": description}
-    arrays, how = split_rows(rows)
+    arrays, how = split_rows(given)
     answer = yield from send(patience, with_rows("/maps", arrays, fields | how))
     if answer.status != 202:
         return read(MapRecord, answer)

@@ -1,0 +1,100 @@
+"""Labels and classes by name, over HTTP and by the client."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import httpx
+import numpy as np
+import pandas as pd
+import pytest
+
+from calibrant.client import Calibrant, UnusableRows
+
+NAMES = ["bird", "cat", "dog"]
+RANDOM = np.random.default_rng(0)
+MATRIX = RANDOM.dirichlet(np.ones(3), 300)
+LABELS = (RANDOM.random((300, 1)) > MATRIX.cumsum(axis=1)).sum(axis=1)
+TEXTS = [NAMES[k] for k in LABELS]
+ROWS: dict[str, Any] = {"predictions": MATRIX.tolist(), "labels": TEXTS, "class_names": NAMES}
+
+
+def test_labels_may_be_names_of_classes(http: httpx.Client) -> None:
+    plain = http.post("/evaluate", json=ROWS | {"labels": LABELS.tolist(), "class_names": None}).json()
+    named = http.post("/evaluate", json=ROWS)
+    assert named.status_code == 200, named.text
+    assert named.json()["measures"] == plain["measures"]
+
+
+def test_a_map_keeps_the_names_of_its_classes_and_needs_them_only_once(http: httpx.Client) -> None:
+    made = http.post("/maps", json=ROWS | {"method": "temperature"}).raise_for_status().json()
+    assert made["class_names"] == NAMES
+    assert made["document"]["class_names"] == NAMES
+    body = {"predictions": ROWS["predictions"], "labels": TEXTS, "map": made["id"], "measures": ["brier"]}
+    report = http.post("/evaluate", json=body).raise_for_status().json()
+    assert report["after"]["measures"]["brier"]["value"] is not None
+    copied = http.post("/maps/import", json={"document": made["document"]}).raise_for_status().json()
+    assert copied["class_names"] == NAMES
+
+
+def test_a_batch_keeps_the_names_for_jobs_and_appended_rows(http: httpx.Client, client: Calibrant) -> None:
+    batch = http.post("/batches", json=ROWS).raise_for_status().json()
+    assert batch["class_names"] == NAMES
+    more = {"predictions": ROWS["predictions"][:2], "labels": TEXTS[:2]}
+    assert http.post(f"/batches/{batch['id']}/rows", json=more).raise_for_status().json()["n"] == 302
+    assert client.fit("pl3", batch["id"], reduction="class:0").class_names == NAMES  # a job
+    body = {"batch": batch["id"], "reduction": "classwise"}
+    assert "bird" in http.post("/evaluate", json=body, headers={"Accept": "text/html"}).text
+
+
+@pytest.mark.parametrize(
+    ("changes", "pointer"),
+    [
+        ({"class_names": None}, "/labels"),
+        ({"class_names": ["bird", "cat"]}, "/class_names"),
+        ({"class_names": ["bird", "cat", "cat"]}, "/class_names"),
+        ({"class_names": ["bird", "cat", ""]}, "/class_names/2"),
+        ({"class_names": ["bird", "cat", "x" * 257]}, "/class_names/2"),
+        ({"class_names": ["bird", "cat", 3]}, "/class_names/2"),
+        ({"class_names": "bird,cat,dog"}, "/class_names"),
+        ({"class_names": {"bird": 0}}, "/class_names"),
+        ({"labels": [*TEXTS[:-1], "secret"]}, "/labels/299"),
+        ({"labels": [*TEXTS[:-1], 3]}, "/labels/299"),
+        ({"labels": [*TEXTS[:-1], None]}, "/labels/299"),
+        ({"labels": [*TEXTS[:-1], "do\0g"]}, "/labels/299"),
+        ({"labels": [0, *TEXTS[1:]]}, "/labels/1"),
+    ],
+)
+@pytest.mark.parametrize("path", ["/evaluate", "/maps", "/batches"])
+def test_wrong_names_are_named_and_never_echoed(
+    http: httpx.Client, path: str, changes: dict[str, Any], pointer: str
+) -> None:
+    answer = http.post(path, json=ROWS | changes)
+    assert 400 <= answer.status_code < 500
+    assert answer.json()["errors"][0]["pointer"] == pointer
+    assert "secret" not in answer.text
+
+
+def test_a_large_body_of_names_is_read_in_pieces(http: httpx.Client) -> None:
+    n = 400_000
+    p = np.round(np.random.default_rng(0).random(n), 3)
+    labels = ["spam" if one > 0.5 else "ham" for one in p.tolist()]
+    body = {"predictions": p.tolist(), "labels": labels, "class_names": ["ham", "spam"], "measures": ["brier"]}
+    assert http.post("/evaluate", json=body).raise_for_status().json()["n"] == n
+
+
+def test_the_client_takes_what_the_library_takes(client: Calibrant) -> None:
+    frame = pd.DataFrame(MATRIX, columns=[f"prob_{name}" for name in NAMES])
+    expected = client.evaluate(predictions=MATRIX, labels=LABELS, measures=["ece"]).measures
+    assert client.evaluate(frame, TEXTS, measures="ece").measures == expected
+    assert client.evaluate(MATRIX, TEXTS, class_names=NAMES, measures="ece").measures == expected
+    assert client.fit("temperature", frame, TEXTS).class_names == NAMES
+    assert client.upload(frame, TEXTS).class_names == NAMES
+    binary = client.evaluate(
+        [0.1, 0.9, 0.4], ["no", "yes", "no"], pos_label="yes", groups=[1, 2, 1], measures=["brier"]
+    )
+    assert set(binary.groups or {}) == {"1", "2"}
+    with pytest.raises(TypeError):
+        client.evaluate(MATRIX, TEXTS, TEXTS)
+    with pytest.raises(UnusableRows, match="sample_weight"):
+        client.evaluate([0.1, 0.9], [0, 1], weights=[1, 1], sample_weight=[1, 1])
