@@ -27,7 +27,10 @@ def repeated(request: MeasureRequest, subject: Subject, *, debiased: bool) -> Re
     O(rows log rows) for ``rows (resamples, m)``, a few nanoseconds for each row.
     """
     options = {"law": "asymptotic", **request.options}
-    if request.measure.name not in _OF_ROWS or options.get("binning", "equal-mass") not in ("equal-mass", "equal-width"):
+    if request.measure.name not in _OF_ROWS or options.get("binning", "equal-mass") not in (
+        "equal-mass",
+        "equal-width",
+    ):
         return None
     if request.measure.name == "ece-sweep" and options["binning"] == "equal-width":
         return None
@@ -46,9 +49,7 @@ def repeated(request: MeasureRequest, subject: Subject, *, debiased: bool) -> Re
     return over_classes
 
 
-def _of_event(
-    event: Event, of_rows: Callable[..., Floats], options: Mapping[str, Any], debiased: bool
-) -> Repeated:
+def _of_event(event: Event, of_rows: Callable[..., Floats], options: Mapping[str, Any], debiased: bool) -> Repeated:
     order = np.lexsort((event.y, event.p))
     rank = np.empty(len(order), dtype=np.int32)
     rank[order] = np.arange(len(order), dtype=np.int32)

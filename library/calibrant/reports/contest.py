@@ -89,7 +89,14 @@ def contest(report: Mapping[str, Any]) -> Contest | None:
         f"First minus second, on the same rows. The {numbers.level(comparison['level'])} intervals and the p-values "
         f"are simultaneous over all pairs of a measure ({comparison['correction']})."
     )
-    return Contest(_verdict(comparison, titles, scores), [titled(titles[key], kinds[key]) for key in keys], rows, rankings, differences, how)
+    return Contest(
+        _verdict(comparison, titles, scores),
+        [titled(titles[key], kinds[key]) for key in keys],
+        rows,
+        rankings,
+        differences,
+        how,
+    )
 
 
 @dataclass(frozen=True)
