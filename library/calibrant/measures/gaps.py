@@ -11,7 +11,7 @@ import numpy as np
 from calibrant.cells import Floats
 from calibrant.measures.intervals import Integers, Resampling
 from calibrant.measures.measure import Extent, MeasureRequest, MeasureResult, answers, extent
-from calibrant.measures.repeated import repeated
+from calibrant.measures.repeated import repeated, repeats
 from calibrant.progress import check, muted
 from calibrant.reductions import Subject
 
@@ -23,6 +23,8 @@ _LOST = 0.1
 _GROUP = 4e-5
 #: Rows of resamples that are measured at once.
 _AT_ONCE = 1 << 19
+#: Estimated seconds per row of resamples that are measured at once.
+_RESAMPLED_ROW = 8e-8
 
 
 @dataclass(frozen=True)
@@ -147,8 +149,13 @@ def largest_gap(
     return replace(gap, interval=(least, max(centre + reach, seen)), p_value=p_value)
 
 
-def grouped_seconds(request: MeasureRequest, size: Extent, groups: int, resampling: Resampling) -> float:
-    """Estimate the seconds of the measure of each group and of ``largest_gap``; ``size`` is that of all groups."""
+def grouped_seconds(
+    request: MeasureRequest, size: Extent, groups: int, resampling: Resampling, *, together: bool = False
+) -> float:
+    """Estimate the seconds of the measure of each group and of ``largest_gap``; ``size`` is that of all groups.
+
+    ``together`` if the rows have no weights and one event each per class, so that resamples may be measured at once.
+    """
     part = size._replace(rows=-(-size.rows // max(groups, 1)))
     plain = replace(resampling, level=None)
     each = groups * request.seconds(part, resampling)
@@ -157,6 +164,8 @@ def grouped_seconds(request: MeasureRequest, size: Extent, groups: int, resampli
     # Resamples are measured without intervals. Binned errors are only permuted, and use the intervals of the groups.
     binned = request.measure.distance is not None and not request.measure.triangle
     again = resampling.resamples * groups * (request.seconds(part, plain) + _GROUP * size.events)
+    if together and repeats(request):
+        again = _RESAMPLED_ROW * resampling.resamples * size.rows * size.events
     return 2.0 * each + again if binned else each + 2.0 * again
 
 

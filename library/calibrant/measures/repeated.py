@@ -21,19 +21,21 @@ Repeated = Callable[[Integers], Floats]
 _SWEPT = 64
 
 
+def repeats(request: MeasureRequest) -> bool:
+    """Return whether the measure with these options can measure many resamples at once."""
+    name, binning = request.measure.name, request.options.get("binning", "equal-mass")
+    allowed = ("equal-mass",) if name == "ece-sweep" else ("equal-mass", "equal-width")
+    return name in _OF_ROWS and binning in allowed
+
+
 def repeated(request: MeasureRequest, subject: Subject, *, debiased: bool) -> Repeated | None:
     """Return a function that measures many resamples; None if the measure, its options or weights need one at a time.
 
     O(rows log rows) for ``rows (resamples, m)``, a few nanoseconds for each row.
     """
-    options = {"law": "asymptotic", **request.options}
-    if request.measure.name not in _OF_ROWS or options.get("binning", "equal-mass") not in (
-        "equal-mass",
-        "equal-width",
-    ):
+    if not repeats(request):
         return None
-    if request.measure.name == "ece-sweep" and options["binning"] == "equal-width":
-        return None
+    options = request.options
     of_rows = _OF_ROWS[request.measure.name]
     if isinstance(subject, Event):
         return None if subject.w is not None or subject.per_row > 1 else _of_event(subject, of_rows, options, debiased)
