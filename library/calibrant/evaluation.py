@@ -411,7 +411,11 @@ class Evaluation:
         extent = extent_of(batch, name)
         once = sum(request.seconds(extent, self.resampling) for request in self.measures)
         if members is not None:
-            once += sum(grouped_seconds(request, extent, len(members), self.resampling) for request in self.measures)
+            together = batch.weights is None and name != "pooled"
+            once += sum(
+                grouped_seconds(request, extent, len(members), self.resampling, together=together)
+                for request in self.measures
+            )
         drawn = sum(request.seconds(extent, self.resampling) for request in self.diagrams)
         again = self.training.seconds(batch) if self.map is not None and self.training.is_in_sample(batch) else 0.0
         return (once + drawn) * (1 if self.map is None else 2) + again

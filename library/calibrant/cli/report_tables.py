@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from calibrant.cli.output import counted, plain, table
+from calibrant.reports.lookup import kind
+from calibrant.reports.lookup import shown as shown_number
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -66,10 +68,13 @@ def _groups(report: Json) -> Table:
     """One row per group and the largest gap between two groups; with a map, after the map."""
     after = "after" in report
     keys = list(report["measures"])
-    shown = table("group, after the map" if after else "group", "rows", *keys)
-    for name, group in report["groups"].items():
-        measures = (group["after"] if after else group)["measures"]
-        shown.add_row(plain(name), f"{group['n']:,}", *(_number(measures[key]["value"]) for key in keys))
+    sides = {name: (group["after"] if after else group)["measures"] for name, group in report["groups"].items()}
+    kinds = {key: kind(measures[key] for measures in sides.values()) for key in keys}
+    heads = [key if kinds[key] is None else f"{key}, {kinds[key]}" for key in keys]
+    shown = table("group, after the map" if after else "group", "rows", *heads)
+    for name, measures in sides.items():
+        rows = f"{report['groups'][name]['n']:,}"
+        shown.add_row(plain(name), rows, *(_number(shown_number(measures[key], kinds[key])) for key in keys))
     gaps = (report["after"] if after else report)["gaps"]
     shown.add_row("largest gap", "", *(_number(gaps[key]["value"]) for key in keys))
     if any(gaps[key]["p_value"] is not None for key in keys):

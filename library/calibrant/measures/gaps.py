@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -11,7 +11,8 @@ import numpy as np
 from calibrant.cells import Floats
 from calibrant.measures.intervals import Integers, Resampling
 from calibrant.measures.measure import Extent, MeasureRequest, MeasureResult, answers, extent
-from calibrant.progress import muted
+from calibrant.measures.repeated import repeated, repeats
+from calibrant.progress import check, muted
 from calibrant.reductions import Subject
 
 #: No interval is computed if its resamples are estimated to take longer than this, in seconds.
@@ -20,6 +21,10 @@ MAX_SECONDS = 600.0
 _LOST = 0.1
 #: Estimated seconds per group and resample, even for few rows.
 _GROUP = 4e-5
+#: Rows of resamples that are measured at once.
+_AT_ONCE = 1 << 19
+#: Estimated seconds per row of resamples that are measured at once.
+_RESAMPLED_ROW = 8e-8
 
 
 @dataclass(frozen=True)
@@ -101,19 +106,28 @@ def largest_gap(
     ordered = np.concatenate([own[np.argsort(rank[own])] for own in rows])
     ends = np.cumsum([len(own) for own in rows])[:-1]
 
-    def values(parts: Sequence[Integers]) -> Floats:
-        with muted():
-            drawn = [getattr(answers([request], subject.rows(own), plain)[request.key], of) for own in parts]
-        return np.array([np.nan if value is None else value for value in drawn])
+    parts, at_once = np.split(ordered, ends), repeated(request, subject, debiased=debiased)
+    chunk = 1 if at_once is None else max(1, _AT_ONCE // len(ordered))
 
-    def finite(lines: Sequence[Floats]) -> Floats | None:
-        kept = np.array([line for line in lines if np.isfinite(line).all()])
+    def values(parts: Sequence[Integers]) -> Floats:
+        """Measure rows ``(resamples, m)`` of each group: ``(resamples, groups)``."""
+        check()
+        if at_once is not None:
+            return np.stack([at_once(own) for own in parts], axis=1)
+        with muted():
+            drawn = [getattr(answers([request], subject.rows(own[0]), plain)[request.key], of) for own in parts]
+        return np.array([[np.nan if value is None else value for value in drawn]])
+
+    def resampled(draw: Callable[[], Integers]) -> Floats | None:
+        starts = range(0, resampling.resamples, chunk)
+        rows = (np.stack([draw() for _ in range(min(chunk, resampling.resamples - i))]) for i in starts)
+        found = np.concatenate([values(np.split(several, ends, axis=1)) for several in rows])
+        kept = found[np.isfinite(found).all(axis=1)]
         return kept if len(kept) >= (1.0 - _LOST) * resampling.resamples else None
 
-    parts, draws = np.split(ordered, ends), range(resampling.resamples)
     binned = request.measure.distance is not None and not request.measure.triangle
-    drawn = None if binned else finite([values([random.choice(own, len(own)) for own in parts]) for _ in draws])
-    shuffled = finite([values(np.split(random.permutation(ordered), ends)) for _ in draws])
+    drawn = None if binned else resampled(lambda: np.concatenate([random.choice(own, len(own)) for own in parts]))
+    shuffled = resampled(lambda: random.permutation(ordered))
     if shuffled is None or (drawn is None and not binned):
         return replace(gap, problem="no interval and no p-value: too many resamples of a group have no value")
     seen = gap.value or 0.0
@@ -135,8 +149,13 @@ def largest_gap(
     return replace(gap, interval=(least, max(centre + reach, seen)), p_value=p_value)
 
 
-def grouped_seconds(request: MeasureRequest, size: Extent, groups: int, resampling: Resampling) -> float:
-    """Estimate the seconds of the measure of each group and of ``largest_gap``; ``size`` is that of all groups."""
+def grouped_seconds(
+    request: MeasureRequest, size: Extent, groups: int, resampling: Resampling, *, together: bool = False
+) -> float:
+    """Estimate the seconds of the measure of each group and of ``largest_gap``; ``size`` is that of all groups.
+
+    ``together`` if the rows have no weights and one event each per class, so that resamples may be measured at once.
+    """
     part = size._replace(rows=-(-size.rows // max(groups, 1)))
     plain = replace(resampling, level=None)
     each = groups * request.seconds(part, resampling)
@@ -145,6 +164,8 @@ def grouped_seconds(request: MeasureRequest, size: Extent, groups: int, resampli
     # Resamples are measured without intervals. Binned errors are only permuted, and use the intervals of the groups.
     binned = request.measure.distance is not None and not request.measure.triangle
     again = resampling.resamples * groups * (request.seconds(part, plain) + _GROUP * size.events)
+    if together and repeats(request):
+        again = _RESAMPLED_ROW * resampling.resamples * size.rows * size.events
     return 2.0 * each + again if binned else each + 2.0 * again
 
 

@@ -141,11 +141,22 @@ def distance_interval(
     direction = _direction(distance, draws)
 
     def quantile(size: float, tail: float) -> float:
-        return float(np.quantile(distance.size(draws + size * direction), tail))
+        return _quantile(distance.size(draws + size * direction), tail)
 
     low = _solve(lambda size: quantile(size, high_tail), observed)
     high = _solve(lambda size: quantile(size, low_tail), observed)
     return float(distance.size(low * direction)), max(float(distance.size(high * direction)), observed)
+
+
+def _quantile(values: Floats, tail: float) -> float:
+    """Return ``np.quantile(values, tail)`` without its overhead, which exceeds the time of the selection."""
+    place = tail * (len(values) - 1)
+    below = int(place)
+    above = min(below + 1, len(values) - 1)
+    found = np.partition(values, (below, above))
+    part, low, high = place - below, float(found[below]), float(found[above])
+    # As in NumPy: from the nearer end, so that rounding is monotonic.
+    return low + (high - low) * part if part < 0.5 else high - (high - low) * (1.0 - part)
 
 
 def influence_interval(

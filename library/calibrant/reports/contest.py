@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from calibrant.comparison import RAW
-from calibrant.reports import numbers
-from calibrant.reports.tables import cell, chance, column
+from calibrant.reports import lookup, numbers
+from calibrant.reports.tables import cell, chance, column, titled
 from calibrant.reports.text import cleaned
 from calibrant.reports.verdict import Verdict
 
@@ -72,12 +72,13 @@ def contest(report: Mapping[str, Any]) -> Contest | None:
         return None
     keys = list(comparison["measures"])
     first = comparison["contestants"][0]["measures"]
+    kinds = {key: lookup.kind(each["measures"][key] for each in comparison["contestants"]) for key in keys}
     titles = {key: column(key, first[key]["definition"]) for key in keys}
     rows = tuple(
         ContestantRow(
             cleaned(each["name"]),
             "fitted to these rows" if each["in_sample"] else "",
-            tuple(cell(each["measures"][key]) for key in keys),
+            tuple(cell(each["measures"][key], kinds[key]) for key in keys),
         )
         for each in comparison["contestants"]
     )
@@ -88,7 +89,14 @@ def contest(report: Mapping[str, Any]) -> Contest | None:
         f"First minus second, on the same rows. The {numbers.level(comparison['level'])} intervals and the p-values "
         f"are simultaneous over all pairs of a measure ({comparison['correction']})."
     )
-    return Contest(_verdict(comparison, titles, scores), list(titles.values()), rows, rankings, differences, how)
+    return Contest(
+        _verdict(comparison, titles, scores),
+        [titled(titles[key], kinds[key]) for key in keys],
+        rows,
+        rankings,
+        differences,
+        how,
+    )
 
 
 @dataclass(frozen=True)

@@ -68,9 +68,17 @@ def group_figure(report: Mapping[str, Any]) -> Figure | None:
     groups = report.get("group_diagrams")
     if not groups:
         return None
-    shown = [
-        (shown_of(group, "reliability"), About(group["n"], report["reduction"], name)) for name, group in groups.items()
-    ]
+    measured = {name: lookup.measure(group, "ece", norm=1) for name, group in (report.get("groups") or {}).items()}
+    found = {name: answer for name, answer in measured.items() if answer is not None}
+    which = lookup.kind(found.values())
+
+    def about(name: str, n: int) -> About:
+        answer = found.get(name)
+        number = None if answer is None or which is None else lookup.shown(answer, which)
+        error = None if number is None else (f"{which} ECE", number)
+        return About(n, report["reduction"], name, error=error)
+
+    shown = [(shown_of(group, "reliability"), about(name, group["n"])) for name, group in groups.items()]
     try:
         drawn = draw_several("reliability", shown, title="Reliability by group", each="groups", width=WIDTH)
     except NothingToDraw:
@@ -92,6 +100,8 @@ def figure(name: str, drawn: Drawn, caption: str) -> Figure:
 
 
 def _about(report: Mapping[str, Any], side: Mapping[str, Any], name: str | None) -> About:
-    error, ends = lookup.error(side), error_interval(side)
-    named = None if error is None else ("calibration error", error)
+    answer, ends = lookup.measure(side, "ece", norm=1), error_interval(side)
+    which = None if answer is None else lookup.kind([answer])
+    error = None if answer is None else lookup.shown(answer, which)
+    named = None if error is None else (f"{which or 'plain'} calibration error", error)
     return About(report["n"], report["reduction"], name, named, None if named is None else ends)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 Answer = Mapping[str, Any]
@@ -34,6 +34,23 @@ def value(side: Mapping[str, Any], name: str, **options: Any) -> float | None:
         return None
     debiased = answer.get("debiased")
     found: float | None = answer["value"] if debiased is None else debiased
+    return found
+
+
+def kind(answers: Iterable[Answer]) -> str | None:
+    """Return which number a column of these results shows: the debiased one if each with a value has it, or the plain.
+
+    Returns ``"debiased"``, ``"plain"`` if only some have a debiased value, or None if none has.
+    """
+    known = [answer for answer in answers if answer["value"] is not None]
+    if any(answer.get("debiased") is not None for answer in known):
+        return "debiased" if all(answer.get("debiased") is not None for answer in known) else "plain"
+    return None
+
+
+def shown(answer: Answer, which: str | None) -> float | None:
+    """Return the number of a result in a column of this ``kind``."""
+    found: float | None = answer["debiased"] if which == "debiased" and answer["value"] is not None else answer["value"]
     return found
 
 

@@ -93,8 +93,6 @@ def joined(report: Mapping[str, Any], grouped: Mapping[str, Any]) -> dict[str, A
 
 #: With more groups, a report has only their table.
 MOST = 9
-#: Bins per group; fewer than for all rows.
-_BINS = 10
 
 
 def group_diagrams(batch: Batch, groups: Sequence[str], reduction: str | None = None) -> dict[str, Any] | None:
@@ -107,7 +105,7 @@ def group_diagrams(batch: Batch, groups: Sequence[str], reduction: str | None = 
     names, member = np.unique(np.asarray(groups, dtype=object), return_inverse=True)
     if not isinstance(measured, Event) or not 2 <= len(names) <= MOST:
         return None
-    (request,) = read_diagrams([{"name": "reliability", "n_bins": _BINS}])
+    (request,) = read_diagrams(["reliability"])
     rows = [np.flatnonzero(member == i) for i in range(len(names))]
     return {
         str(name): {"n": len(own), "diagrams": {"reliability": request.drawn(measured.rows(own))}}

@@ -206,28 +206,40 @@ def grouped(report: Mapping[str, Any]) -> GroupTable | None:
     if not groups:
         return None
     keys = list(next(iter(groups.values()))["measures"])
-    ranked = sorted(groups.items(), key=lambda item: -_size(item[1]["measures"].get(keys[0])))
+    first_kind = lookup.kind(group["measures"][keys[0]] for group in groups.values())
+    ranked = sorted(groups.items(), key=lambda item: -_size(item[1]["measures"].get(keys[0]), first_kind))
+    kinds = {key: lookup.kind(group["measures"][key] for group in groups.values()) for key in keys}
     rows = tuple(
-        GroupRow(cleaned(name), numbers.count(group["n"]), tuple(cell(group["measures"].get(key)) for key in keys))
+        GroupRow(
+            cleaned(name),
+            numbers.count(group["n"]),
+            tuple(cell(group["measures"].get(key), kinds[key]) for key in keys),
+        )
         for name, group in ranked[:MOST_GROUPS]
     )
-    columns = [column(key, answer["definition"]) for key, answer in next(iter(groups.values()))["measures"].items()]
+    first = next(iter(groups.values()))["measures"]
+    columns = [titled(column(key, answer["definition"]), kinds[key]) for key, answer in first.items()]
     found, level = report.get("gaps") or {}, lookup.level(report)
     gaps = tuple(_gap(title, found[key], level) for title, key in zip(columns, keys, strict=True) if key in found)
     return GroupTable(columns, rows, gaps, len(ranked) - len(rows))
 
 
-def _size(answer: Mapping[str, Any] | None) -> float:
-    if answer is None or answer["value"] is None:
-        return -1.0
-    return abs(float(answer["value"] if answer.get("debiased") is None else answer["debiased"]))
+def _size(answer: Mapping[str, Any] | None, which: str | None) -> float:
+    found = None if answer is None else lookup.shown(answer, which)
+    return -1.0 if found is None else abs(float(found))
 
 
-def cell(answer: Mapping[str, Any] | None) -> tuple[str, str]:
-    """Return the value of a measure, debiased if that is defined, and its interval, as text."""
-    if answer is None or answer["value"] is None:
+def titled(title: str, which: str | None) -> str:
+    """Return the column title with the kind of its numbers."""
+    return title if which is None else f"{title}, {which}"
+
+
+def cell(answer: Mapping[str, Any] | None, which: str | None) -> tuple[str, str]:
+    """Return the number of a measure in a column of the kind ``which``, and its interval, as text."""
+    found = None if answer is None else lookup.shown(answer, which)
+    if answer is None or found is None:
         return "none", ""
-    return _best(answer), numbers.interval(lookup.interval(answer))
+    return numbers.number(found), numbers.interval(lookup.interval(answer))
 
 
 def _gap(title: str, gap: Mapping[str, Any], level: float) -> str:
