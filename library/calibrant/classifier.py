@@ -42,7 +42,7 @@ with requires("sklearn", "CalibrantClassifier"):
 
 #: Names of methods in scikit-learn -> in ``calibrant.METHODS``.
 _ALIASES = {"sigmoid": "platt"}
-#: Decision functions with a larger median margin are not logits. They are scaled down, to a largest margin of 30, because
+#: Decision functions with a larger median margin are not logits. They are scaled down to this largest margin, because
 #: logits beyond 36 are clipped.
 _MEDIAN_MARGIN, _LARGEST_MARGIN = 10.0, 30.0
 #: Distance in logits between a class that the estimator does not know and the least probable class that it knows.

@@ -36,13 +36,21 @@ from calibrant.errors import CalibrationError
 
 def _estimators() -> list[Any]:
     return [
-        calibrant.CalibrantClassifier(LogisticRegression(), cv=3),
-        calibrant.CalibrantClassifier(RidgeClassifier(), method="platt", cv=3, ensemble=False),
-        calibrant.CalibrantClassifier(GaussianNB(), method="temperature", cv=3),
+        calibrant.CalibrantClassifier(),
+        calibrant.CalibrantClassifier(LogisticRegression(), method="platt", cv=3),
+        calibrant.CalibrantClassifier(RidgeClassifier(), cv=3, ensemble=False),
     ]
 
 
-@parametrize_with_checks(_estimators())  # type: ignore[untyped-decorator]
+def _failing(estimator: Any) -> dict[str, str]:
+    """Checks that scikit-learn expects to fail for LinearSVC, the default estimator."""
+    reason = "liblinear's random order of rows makes weights and repeated rows differ"
+    kinds = ("dense", "sparse") if estimator.estimator is None else ()
+    return {f"check_sample_weight_equivalence_on_{kind}_data": reason for kind in kinds}
+
+
+@pytest.mark.filterwarnings("ignore:Liblinear failed to converge")
+@parametrize_with_checks(_estimators(), expected_failed_checks=_failing)  # type: ignore[untyped-decorator]
 def test_it_is_a_classifier_of_scikit_learn(estimator: Any, check: Any) -> None:
     check(estimator)
 
