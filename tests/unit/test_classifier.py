@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -32,6 +34,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import calibrant
 from calibrant.errors import CalibrationError
+
+GUIDE = Path(__file__).parents[2] / "docs" / "how-to" / "scikit-learn.md"
 
 
 def _estimators() -> list[Any]:
@@ -119,6 +123,13 @@ def test_a_fitted_classifier_is_left_alone() -> None:
         calibrant.CalibrantClassifier(model, method="platt", cv="prefit").fit(X, y + 5)
     with pytest.raises(NotFittedError):
         calibrant.CalibrantClassifier(LogisticRegression(), cv="prefit").fit(X, y)
+
+
+def test_the_guide_runs() -> None:
+    names: dict[str, Any] = {}
+    for block in re.findall(r"^```python\n(.*?)^```$", GUIDE.read_text("utf-8"), re.DOTALL | re.MULTILINE):
+        exec(compile(block, GUIDE.name, "exec"), names)
+    assert names["report"].measures["ece"].value < 0.1
 
 
 def test_the_default_needs_no_torch() -> None:
