@@ -145,7 +145,7 @@ compare: $(STAMP) ## compare all calibrators on real predictions: make compare [
 	$(BIN)/python -m benchmarks.compare $(DATA)
 
 classifier: $(STAMP) ## compare CalibrantClassifier with CalibratedClassifierCV; writes docs/benchmarks/classifier.md
-	$(BIN)/python -m benchmarks.classifier
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.classifier
 
 start-times: $(STAMP) ## time the start of the import, the command and the service; writes docs/benchmarks/start-times.md
 	$(BIN)/python -m benchmarks.start_times

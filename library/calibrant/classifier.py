@@ -139,7 +139,8 @@ class CalibratedClassifier:
             found = found * known
         total = found.sum(axis=1, keepdims=True)
         share = np.full_like(found, 1.0 / found.shape[1])
-        return np.divide(found, total, out=share, where=total > 0.0)
+        np.divide(found, total, out=share, where=total > 0.0)
+        return share
 
 
 class CalibrantClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
@@ -187,7 +188,8 @@ class CalibrantClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  
     -----
     Differences from ``CalibratedClassifierCV``: one map is fitted to the scores of all folds, instead of one to each
     fold; ``platt`` is logistic in the logit of a probability, instead of in the probability; the default is Venn-Abers
-    calibration. With the defaults of both, log loss and Brier score are at least as good on each of five data sets.
+    calibration. With the defaults of both, on five data sets with three classifiers each, the Brier score is lower in
+    all 15 comparisons and the log loss in 14; in the other it is 0.0001 higher.
 
     Values of ``decision_function`` are used as logits, scaled down if their median margin exceeds 10.
 

@@ -112,8 +112,9 @@ def test_a_fitted_classifier_is_left_alone() -> None:
     fitted = calibrant.CalibrantClassifier(model, method="platt", cv="prefit")
     fitted.fit(X[500:1000], y[500:1000], sample_weight=weights)
     logits = model.decision_function(X[500:1000])
-    alone = calibrant.fit("platt", logits, y[500:1000], weights=weights, scale="logit")
-    alone = alone.apply(model.decision_function(X[1000:]))
+    alone = calibrant.fit("platt", logits, y[500:1000], weights=weights, scale="logit").apply(
+        model.decision_function(X[1000:])
+    )
     np.testing.assert_allclose(fitted.predict_proba(X[1000:])[:, 1], alone)
     assert brier_score_loss(y[1000:], alone) < 0.25
     frozen = calibrant.CalibrantClassifier(FrozenEstimator(model), method="platt")
