@@ -40,8 +40,6 @@ with requires("sklearn", "CalibrantClassifier"):
     from sklearn.utils.parallel import Parallel, delayed
     from sklearn.utils.validation import _check_method_params, _check_sample_weight, check_is_fitted
 
-#: Names of methods in scikit-learn -> in ``calibrant.METHODS``.
-_ALIASES = {"sigmoid": "platt"}
 #: Decision functions with a larger median margin are not logits. They are scaled down to this largest margin, because
 #: logits beyond 36 are clipped.
 _MEDIAN_MARGIN, _LARGEST_MARGIN = 10.0, 30.0
@@ -449,7 +447,7 @@ class CalibrantClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  
 
     def _calibrator(self, scale: Scale) -> ScoreCalibrator:
         """Return an unfitted calibrator; raise ``CalibrationError`` if the method, reduction or options are invalid."""
-        method = _ALIASES.get(self.method, self.method)
+        method = read_method(self.method).name
         several = not isinstance(self.classes_, list) and len(self.classes_) > 2
         reduction = self.reduction or _reduction(method, several)
         if reduction not in ("binary", *VECTORS):

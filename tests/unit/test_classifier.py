@@ -275,7 +275,7 @@ def test_scores_that_do_not_determine_the_map_fall_back_to_platt_scaling() -> No
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"method": "venn"}, "method must be one of"),
+        ({"method": "venn"}, "did you mean venn-abers"),
         ({"method": None}, "method must be one of"),
         ({"ensemble": "yes"}, "ensemble must be true, false or auto"),
         ({"ensemble": None}, "ensemble must be true, false or auto"),
