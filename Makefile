@@ -144,6 +144,9 @@ real: $(STAMP) ## held-out log loss on real predictions: make real DATA=folder; 
 compare: $(STAMP) ## compare all calibrators on real predictions: make compare [DATA=folder]; writes docs/benchmarks/calibrators.md
 	$(BIN)/python -m benchmarks.compare $(DATA)
 
+classifier: $(STAMP) ## compare CalibrantClassifier with CalibratedClassifierCV; writes docs/benchmarks/classifier.md
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.classifier
+
 start-times: $(STAMP) ## time the start of the import, the command and the service; writes docs/benchmarks/start-times.md
 	$(BIN)/python -m benchmarks.start_times
 
