@@ -118,7 +118,7 @@ class EvidenceReading(Document):
     largest: float = Field(description="largest value at any check since the start")
     bound: float = Field(description="log(1 / alpha)")
     level: float = Field(description="exp(-largest), at most 1: an anytime-valid p-value")
-    since: str | None = Field(description="start of the time bucket from which on the evidence is strongest")
+    since: str | None = Field(description="start of the period with the strongest evidence, a time bucket")
     shape: Literal["line", "curve", "part"] = Field(description="shape of the error with the strongest evidence")
     delta: float = Field(description="its size: log-odds of the outcome minus those of the prediction")
     spread: float = Field(description="for a line: change of ``delta`` per unit of half the logit")

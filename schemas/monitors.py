@@ -44,7 +44,7 @@ class ReferenceSpec(Document):
 
 
 class EvidenceRule(Document):
-    """An alarm based on an anytime-valid test: checking it often causes no additional false alarms."""
+    """An alarm based on an anytime-valid test: frequent checks cause no additional false alarms."""
 
     kind: Literal["evidence"]
     name: Label = Field("evidence")
@@ -66,9 +66,11 @@ class ThresholdRule(Document):
     name: Label = Field("threshold")
     measure: str = Field("ece", description="key of one of the monitor's measures")
     window: Label
-    group: str | None = Field(None, description="only this group; None: all rows")
+    group: str | None = Field(None, description="only this group; null: all rows")
     above: float = Field(description="the alarm is raised above this value")
-    clear_below: float | None = Field(None, description="the alarm is cleared below this value; default: ``above``")
+    clear_below: float | None = Field(
+        None, description="the alarm is cleared at or below this value; default: ``above``"
+    )
     by: Literal["value", "lower", "debiased"] = Field(
         "value",
         description="which value is compared: the estimate, the lower end of its interval, or the debiased estimate",

@@ -158,7 +158,9 @@ class Settings:
     )
 
     otlp_endpoint: str | None = _setting(
-        None, "OpenTelemetry collector that receives traces, such as http://localhost:4318; needs the extra telemetry"
+        None,
+        "OpenTelemetry collector that receives traces, such as http://localhost:4318; needs the optional dependencies "
+        "calibrant-server[telemetry]",
     )
 
     @property

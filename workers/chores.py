@@ -84,7 +84,7 @@ class ChoreWorker(Loop):
         except UNAVAILABLE as error:
             outcome: str = type(error).__name__
         except Exception:
-            log.exception("chore %s failed", chore.kind)
+            log.exception("background task %s failed", chore.kind)
             outcome = "error"
         else:
             patiently(lambda: done(self._side, chore, self.name, again))
@@ -109,7 +109,7 @@ class ChoreWorker(Loop):
         deadline = time.monotonic() + DUTIES[chore.kind][1]
         while not over.wait(min(RENEWAL_SECONDS, max(0.0, deadline - time.monotonic()))):
             if time.monotonic() >= deadline:
-                log.warning("chore %s took too long; ending its worker", chore.kind)
+                log.warning("background task %s took too long; ending its worker", chore.kind)
                 os._exit(os.EX_TEMPFAIL)
             with contextlib.suppress(*UNAVAILABLE):
                 renew(self._side, chore, self.name)

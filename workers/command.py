@@ -52,7 +52,8 @@ OtlpEndpoint = Annotated[
     str | None,
     option(
         "--otlp-endpoint",
-        "OpenTelemetry collector that receives traces, such as http://localhost:4318; needs the extra telemetry.",
+        "OpenTelemetry collector that receives traces, such as http://localhost:4318; needs the optional dependencies "
+        "calibrant-server[telemetry].",
     ),
 ]
 WebhookHosts = Annotated[

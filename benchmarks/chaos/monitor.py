@@ -14,7 +14,7 @@ from benchmarks.chaos.evidence import Change
 from benchmarks.chaos.parts import Part
 from benchmarks.chaos.recovery import STORE, Outage
 
-#: Seconds between two checks, and until a silent store counts as away.
+#: Seconds between two checks, and until a store that does not respond counts as unavailable.
 _LOOK_SECONDS, _AWAY_SECONDS = 0.02, 0.25
 
 

@@ -146,8 +146,8 @@ def _recovery_rows(figures: dict[str, Any]) -> list[str]:
             "The table has the seconds from a kill until the job that ran on the killed process is queued again, "
             "runs again or has ended, by the times of the job's events. Parts of jobs have no events; their time "
             "lasts until the end of the lease, checked every 0.02 s. A recovery is disturbed if, before it, the "
-            "store was away, no supervisor was alive, or another supervisor died; its time starts at the end of the "
-            "disturbance."
+            "store was unavailable, no supervisor was alive, or another supervisor died; its time starts at the end of "
+            "the disturbance."
         ),
         "",
         "| cause | recovery | jobs | median, s | p99, s | longest, s | goal, s | above goal |",

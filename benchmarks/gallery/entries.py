@@ -27,9 +27,8 @@ def _over(shape: str, figure: int, text: str) -> Entry:
     return Entry(
         f"truth-{shape}",
         f"Eight methods over the known truth: {shape}",
-        f"{text} After Figure {figure} of {_PAPER}: 10,000 rows, error 0.1; each map is filled to the diagonal, so "
-        "that "
-        "the area reads as the error which the method reports. *off by* is the mean distance from the truth.",
+        f"{text} After Figure {figure} of {_PAPER}: 10,000 rows, error 0.1. The area between each map and the diagonal "
+        "shows the error that the method reports; *off by* is the mean distance from the true map.",
         partial(truth.over_the_truth, shape),
         900,
     )
@@ -39,41 +38,39 @@ PAPERS = (
     Entry(
         "row-errors",
         "The calibration error of rows, and of bins",
-        f"After Figure 1 of {_PAPER}. The error of a row is the distance from its prediction to the true "
-        "probability; the "
-        "calibration error is the mean of them. The bins of a reliability diagram stand for their rows.",
+        f"After Figure 1 of {_PAPER}. The error of a row is the distance from its prediction to the true probability, "
+        "and the calibration error is the mean of these distances. A reliability diagram shows bins instead of rows.",
         truth.row_errors,
         720,
     ),
     Entry(
         "slopes",
         "Why a bin's roof has slope 1",
-        f"After Figure 3 of {_PAPER}. Seen as a map that is fitted to the test data, flat roofs (b) give another error "
-        "than the bins (a); roofs of slope 1 (c) give the same (their theorem 2).",
+        f"After Figure 3 of {_PAPER}. Binning is a map fitted to the test data. A map that is flat in each bin (b) has "
+        "another mean distance from the diagonal than the gaps of the bins (a); a map of slope 1 in each bin (c) has "
+        "the same (their theorem 2).",
         truth.slopes,
         720,
     ),
     Entry(
         "same-bars",
         "The same bars, three different errors",
-        f"After Figure 4 of {_PAPER}, with numbers of our own. Bars alone, mean predictions in them, the rows of "
-        "each, and "
-        "diagonal filling, which tells the three apart.",
+        f"After Figure 4 of {_PAPER}, with numbers of our own: bars only, bars with mean predictions, the rows of each "
+        "bin, and diagonal filling, which distinguishes the three classifiers.",
         same_bars.equal_bars,
         720,
     ),
     _over("square", 9, "Predictions that are too low everywhere."),
     _over("sqrt", 10, "Predictions that are too high everywhere."),
-    _over("beta1", 11, "Underconfident: too near the middle."),
-    _over("beta2", 12, "Overconfident: too far from the middle."),
-    _over("stairs", 13, "A shape that Platt's and the beta family do not have."),
+    _over("beta1", 11, "Underconfident predictions: too close to one half."),
+    _over("beta2", 12, "Overconfident predictions: too far from one half."),
+    _over("stairs", 13, "A map that Platt scaling and beta calibration cannot represent."),
     Entry(
         "orders",
         "How measures order calibrated models",
-        f"After Figure 15 of {_PAPER}, with the truth beside: three classifiers of the "
-        "[experiment](../benchmarks/pseudo-real.md) whose "
-        "true error a million rows tell, each after six calibrators. The choice of the measure is a choice of the "
-        "winner.",
+        f"After Figure 15 of {_PAPER}: three classifiers of the [experiment](../benchmarks/pseudo-real.md), each after "
+        "six calibrators, ranked by several measures and by the true error, which was computed from a million rows. "
+        "The best calibrator depends on the measure.",
         bumps.orders,
         760,
     ),
@@ -89,33 +86,35 @@ OWN = (
     ),
     Entry(
         "before-after",
-        "Before a map and after it",
-        "`reliability` with `map`: the average, fitted to 3,000 other rows.",
+        "Before and after a map",
+        "`reliability` with `map`: the map `averaged`, fitted to 3,000 other rows.",
         own.before_and_after,
     ),
     Entry(
         "fit-on-test",
         "Fit-on-test diagram",
-        "`fit-on-test`: PL fitted to the rows themselves, with the knots of its folds' curves and its band. These "
-        "are the "
-        "rows of the first picture, whose truth is drawn there.",
+        "`fit-on-test`: PL fitted to the evaluated rows, with the knots of the curves of its folds, and with its band. "
+        "The rows are those of the first picture.",
         own.fit_on_test,
     ),
     Entry(
-        "corp", "CORP", "`corp`: isotonic regression, and the band that it keeps to where all is calibrated.", own.corp
+        "corp",
+        "CORP",
+        "`corp`: isotonic regression, and the band in which it would lie if the predictions were calibrated.",
+        own.corp,
     ),
     Entry(
         "logit-logit",
         "Logit axes",
-        "`logit-logit`: both ends as wide as the middle; Platt scaling is a line.",
+        "`logit-logit`: on logit axes, predictions near 0 and 1 have as much room as the others; Platt scaling is a "
+        "line.",
         own.logit_logit,
     ),
     Entry(
         "ks-graphs",
         "The four graphs of the KS error",
-        "`ks-graphs`, after Figure 1 of Gupta et al. (2021): cumulative score and label, score and probability, "
-        "against the "
-        "fractile and the score.",
+        "`ks-graphs`, after Figure 1 of Gupta et al. (2021): cumulative score and label, and score and probability, "
+        "each against the fractile and against the score.",
         own.ks_graphs,
         640,
     ),
@@ -123,16 +122,15 @@ OWN = (
     Entry(
         "by-size",
         "A measure against the size of the test",
-        "`calibrant.measure_by_size` of calibrated predictions, whose true error is 0. What falls with the size "
-        "is bias "
-        "(Gruber & Buettner 2022; Roelofs et al. 2022).",
+        "`calibrant.measure_by_size` of calibrated predictions, whose true error is 0. A curve that falls with the "
+        "size shows bias (Gruber & Buettner 2022; Roelofs et al. 2022).",
         own.by_size,
     ),
     Entry(
         "cost-plane",
         "Whose decisions cost less",
-        "`calibrant.cost_plane`, after Figure 12 of Minderer et al. (2021): the cost of one model's decisions less "
-        "another's, by the share of rows left to somebody else and the price of an error.",
+        "`calibrant.cost_plane`, after Figure 12 of Minderer et al. (2021): the cost of the decisions of one model "
+        "minus that of another, by abstention rate and by the cost of an error.",
         own.cost_plane,
     ),
 )

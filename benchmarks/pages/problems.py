@@ -16,7 +16,8 @@ fields are:
 - `errors`: a list of `{{"pointer", "detail"}}`. It names at most five invalid places, as JSON Pointers into the body
 
 Problem documents never repeat the values of a request. A failed job has such a document in its field `problem`. The
-service also serves the text of each problem at its `type`. Generated from the table of problems (`make reference`).
+service also serves the text of each problem at its `type`. This page is generated from the table of problems (`make
+reference`).
 """
 
 

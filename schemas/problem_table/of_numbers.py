@@ -91,7 +91,8 @@ OF_NUMBERS = {
         422,
         "The predictions are all equal",
         "All predictions are equal, so a map can only return the rate of positives.",
-        "Send the probabilities of the model, not its decisions. For a constant model use `accuracy-constant`.",
+        "Send the probabilities of the model, not its decisions. For a model that always returns the same prediction, "
+        "use the method `accuracy-constant`.",
     ),
     "too-few-rows": Row(
         422,

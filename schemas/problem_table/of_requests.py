@@ -46,7 +46,8 @@ OF_REQUESTS = {
         400,
         "The body is not readable CSV",
         "The text is not UTF-8, the header is missing, or a row and the header have different numbers of cells.",
-        "Send UTF-8 text with a header, and give the row that the detail names as many cells as the header.",
+        "Send UTF-8 text with a header. Every row must have as many cells as the header; the detail names the row "
+        "that does not.",
     ),
     "malformed-encoding": Row(
         400,
@@ -78,7 +79,8 @@ OF_REQUESTS = {
         403,
         "The API key lacks the required scope",
         "The key is valid, but its scope does not include this operation. The scope `read` covers operations that "
-        "store nothing permanently, `write` all others, and `admin` the metrics of the service.",
+        "store nothing permanently. `write` also covers operations that store, change or delete data, and `admin` "
+        "also covers the metrics of the service.",
         "Use a key with the scope that the detail names.",
     ),
     "not-found": Row(
@@ -117,7 +119,7 @@ OF_REQUESTS = {
         414,
         "The URL is too long",
         "The URL is longer than the service accepts.",
-        "Send the options in a JSON body, or the rows in the body instead of the query.",
+        "Move the options or rows from the query to the request body.",
     ),
     "headers-too-large": Row(
         431,
@@ -177,13 +179,14 @@ OF_REQUESTS = {
     "invalid-cursor": Row(
         422,
         "The cursor is invalid",
-        "The cursor was not issued by a page of this list.",
+        "The cursor does not come from a response of this endpoint.",
         "Send the `next` value of the previous page unchanged, or start without a cursor.",
     ),
     "rate-limited": Row(
         429,
         "Too many requests",
         "The API key has reached its limit of requests per minute.",
-        "Wait for the number of seconds in `Retry-After`. Send larger batches, or ask the operator for a higher limit.",
+        "Wait for the number of seconds in `Retry-After`. Send more rows per request, or ask the operator for a "
+        "higher limit.",
     ),
 }

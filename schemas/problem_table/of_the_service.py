@@ -93,9 +93,10 @@ OF_THE_SERVICE = {
         429,
         "The monitor has reached its limit of ids",
         "With these rows, the monitor would hold more ids than its `max_ids` allows. A long request is ingested in "
-        "chunks of 5,000 rows: the chunks before this one are counted, and are not counted again when you repeat the "
-        "request.",
-        "Send the rows again after the number of seconds in `Retry-After`. Ids expire at the end of their horizon.",
+        "chunks of 5,000 rows. The chunks before the one that failed are already counted, and are not counted again "
+        "when you repeat the request.",
+        "Send the rows again after the number of seconds in `Retry-After`. The monitor forgets an id after its "
+        "`horizon`, the time in which a repeated row is recognised.",
     ),
     "unknown-delivery": Row(
         404,
@@ -131,7 +132,7 @@ OF_THE_SERVICE = {
     "proposal-outdated": Row(
         409,
         "The proposal is outdated",
-        "The alias was moved after the challenger was compared with the map that it pointed at.",
+        "The challenger was compared with the map that the alias pointed at. The alias has since been moved.",
         "Reject the proposal, or move the alias with `PUT /maps/{name}/aliases/{alias}`.",
     ),
     "quota-exceeded": Row(
@@ -197,7 +198,8 @@ OF_THE_SERVICE = {
     "worker-lost": Row(
         500,
         "The worker was lost",
-        "The worker process ended during each run of the job: it ran out of memory, or it or its machine was stopped.",
+        "The service ran the job several times, and each time the worker process ended: it ran out of memory, or the "
+        "process or its machine was stopped.",
         "Send the request again. If it fails again, send fewer rows, or give the workers more memory.",
     ),
     "time-limit": Row(
@@ -241,8 +243,9 @@ OF_THE_SERVICE = {
     "busy": Row(
         503,
         "The service is busy",
-        "The limit of concurrent heavy requests, of the memory for request bodies, or of pictures waiting to be drawn "
-        "was reached. One tenant may use half of each limit. The detail names the limit that was reached.",
+        "The service has reached one of its limits: concurrent heavy requests (a large body or a long computation), "
+        "memory for request bodies, or pictures waiting to be drawn. One tenant may use half of each limit. The "
+        "detail names the limit that was reached.",
         "Try again after the number of seconds in `Retry-After`.",
     ),
     "spool-full": Row(
@@ -261,8 +264,8 @@ OF_THE_SERVICE = {
     "unsuitable-store": Row(
         503,
         "The configuration is unsafe",
-        "Redis may evict keys, so stored maps could be lost, or the service listens on a network address although no "
-        "API key exists.",
+        "There are two causes: Redis may evict keys, so that stored maps could be lost; or the service listens on a "
+        "network address but has no API key.",
         "Set `maxmemory-policy noeviction` in Redis, or create an API key, and restart the service.",
     ),
     "store-unavailable": Row(

@@ -38,7 +38,10 @@ def backup(
     data: Data = DATA,
     batches: Annotated[
         bool,
-        typer.Option("--batches/--no-batches", help="Include batches, and the queued and running jobs that need them."),
+        typer.Option(
+            "--batches/--no-batches",
+            help="Include stored batches of rows, and the queued and running jobs that need them.",
+        ),
     ] = True,
     force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
 ) -> None:

@@ -33,7 +33,8 @@ Interval = Annotated[
     float | None,
     typer.Option(
         "--interval",
-        help="Level of the confidence interval for the calibration error that the title shows; 0.95 by default.",
+        help="The title of the diagram shows the calibration error with a confidence interval; this is its level. "
+        "0.95 by default.",
     ),
 ]
 Theme = Annotated[

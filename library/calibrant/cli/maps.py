@@ -106,7 +106,7 @@ def delete(ref: Exact, server: NeededServer = None) -> None:
 
 @maps.command()
 def alias(
-    name: Annotated[str, typer.Argument(help="Name of the maps.")],
+    name: Annotated[str, typer.Argument(help="Name of the map.")],
     alias: Annotated[str, typer.Argument(help="Alias, such as champion.")],
     version: Annotated[int, typer.Argument(min=1, help="Version that the alias points at.")],
     as_json: Json = False,

@@ -58,7 +58,7 @@ class EvidenceReading(Document):
     largest: float  # largest ``log_e`` at any look since the start
     bound: float  # log(1 / alpha)
     level: float  # exp(-largest), at most 1: an anytime-valid p-value
-    since: str | None  # beginning of the time bucket from which on the evidence is strongest
+    since: str | None  # start of the period with the strongest evidence, a time bucket
     shape: Literal["line", "curve", "part"]  # of the error
     delta: float  # size of the error: log-odds of the outcome minus those of the prediction
     spread: float  # of a line: added to ``delta`` per unit of half the logit
