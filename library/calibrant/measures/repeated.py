@@ -103,9 +103,11 @@ def _equal_width(p: Floats, y: Integers, n_bins: int, closed: str) -> tuple[Floa
     edges = np.arange(n_bins) / n_bins
     place = np.maximum(np.searchsorted(edges, p, side="right" if closed == "left" else "left") - 1, 0)
     key = (place + n_bins * np.arange(len(p))[:, None]).ravel()
-    mass, sum_p, sum_y = (np.bincount(key, w, n_bins * len(p)) for w in (None, p.ravel(), y.ravel()))
-    shape = (len(p), n_bins)
-    return mass.reshape(shape).astype(np.float64), sum_p.reshape(shape), sum_y.reshape(shape)
+    mass, sum_p, sum_y = (
+        np.bincount(key, w, n_bins * len(p)).reshape(len(p), n_bins).astype(np.float64)
+        for w in (None, p.ravel(), y.ravel())
+    )
+    return mass, sum_p, sum_y
 
 
 class _EqualMass:
@@ -128,8 +130,10 @@ class _EqualMass:
         first = np.arange(n_bins + 1)
         target = first * share + np.minimum(first, rest)
         if self.nearest is None:
-            return np.broadcast_to(target, (len(which), n_bins + 1))
-        return self.nearest[which[:, None], target]
+            every: Integers = np.broadcast_to(target, (len(which), n_bins + 1))
+            return every
+        near: Integers = self.nearest[which[:, None], target]
+        return near
 
     def bins(self, n_bins: int, which: Integers) -> tuple[Floats, Floats, Floats]:
         at = self.borders(n_bins, which)
@@ -138,7 +142,7 @@ class _EqualMass:
 
     def swept(self) -> Integers:
         """Return the ``sweep_count`` of each resample."""
-        counts = self.distinct.astype(np.int64)
+        counts: Integers = self.distinct.astype(np.int64)
         active = np.flatnonzero(counts > 1)
         n_bins = 2
         while len(active) and n_bins <= _SWEPT:

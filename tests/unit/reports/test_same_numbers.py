@@ -53,7 +53,7 @@ def test_the_error_of_a_group_is_the_same_in_tables_picture_and_json(report: dic
 
 
 def test_a_column_shows_plain_values_if_one_group_has_no_debiased_value() -> None:
-    answers = [{"value": 0.2, "debiased": 0.1}, {"value": 0.3, "debiased": None}]
+    answers: list[dict[str, Any]] = [{"value": 0.2, "debiased": 0.1}, {"value": 0.3, "debiased": None}]
     assert lookup.kind(answers) == "plain"
     assert [lookup.shown(answer, "plain") for answer in answers] == [0.2, 0.3]
     assert lookup.kind([{"value": 0.2, "debiased": None}]) is None
