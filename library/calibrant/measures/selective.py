@@ -89,7 +89,7 @@ class CostPlane(Shown):
         )
 
     def _table(self) -> Table:
-        rows = [(f"{rate:g}", *map(float, line)) for rate, line in zip(self.abstention, self.relative, strict=True)]
+        rows = [(f"{rate:g}", *line.tolist()) for rate, line in zip(self.abstention, self.relative, strict=True)]
         title = "Relative difference of the costs by abstention rate and cost ratio; below 0 the first model costs less"
         return Table(title, ("abstention", *(f"ratio {ratio:g}" for ratio in self.cost_ratios)), rows)
 
