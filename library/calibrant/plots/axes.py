@@ -113,7 +113,7 @@ class Plotter:
         Examples
         --------
         >>> import calibrant
-        >>> report = calibrant.evaluate([0.1, 0.4, 0.6, 0.9], [0, 1, 0, 1])
+        >>> report = calibrant.evaluate([0.1, 0.4, 0.6, 0.9] * 10, [0, 1, 0, 1] * 10)
         >>> report.plot.fit_on_test().get_ylabel()
         'calibrated probability'
         """
