@@ -18,6 +18,7 @@ from calibrant.measures.intervals import PLAIN, Resampling
 from calibrant.measures.measure import MeasureRequest, MeasureResult, answers, extent_of
 from calibrant.progress import Progress, muted, report, reporting
 from calibrant.reductions import subject
+from calibrant.results import Shown, Table, frame_of
 
 #: Number of sizes, from the smallest to all rows.
 STEPS = 10
@@ -62,8 +63,8 @@ class SizeCurve:
     full: MeasureResult
 
 
-@dataclass(frozen=True)
-class MeasuresBySize:
+@dataclass(frozen=True, repr=False)
+class MeasuresBySize(Shown):
     """Result of ``measure_by_size``.
 
     Attributes
@@ -95,6 +96,48 @@ class MeasuresBySize:
     sizes: tuple[int, ...]
     repetitions: tuple[int, ...]
     curves: Mapping[str, SizeCurve]
+
+    def to_frame(self) -> Any:
+        """Return the curves as a frame, one row for each measure and size.
+
+        Returns
+        -------
+        DataFrame
+            Of pandas or polars, with the columns ``measure``, ``size``, ``repetitions``, ``mean``,
+            ``standard_deviation`` and ``lost``.
+
+        Raises
+        ------
+        MissingExtra
+            If neither library is installed.
+
+        See Also
+        --------
+        measure_by_size : Returns this result.
+
+        Examples
+        --------
+        >>> import numpy as np, calibrant
+        >>> p, y = np.linspace(0.01, 0.99, 400), np.arange(400) % 2
+        >>> len(calibrant.measure_by_size(p, y, measures=["ece"], start_repetitions=4).to_frame())
+        10
+        """
+        names = ("size", "repetitions", "mean", "standard_deviation", "lost")
+        return frame_of(
+            [
+                {"measure": key, **dict(zip(names, found, strict=True))}
+                for key, curve in self.curves.items()
+                for found in zip(
+                    self.sizes, self.repetitions, curve.mean, curve.standard_deviation, curve.lost, strict=True
+                )
+            ]
+        )
+
+    def _table(self) -> Table:
+        curves = list(self.curves.values())
+        rows = [(f"{size:,}", *(curve.mean[i] for curve in curves)) for i, size in enumerate(self.sizes)]
+        title = f"Measures by number of rows, reduction {self.reduction}: means over random subsets"
+        return Table(title, ("rows", *self.curves), rows)
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -27,7 +27,7 @@ from calibrant.measures.intervals import PLAIN, Resampling
 from calibrant.measures.measure import MeasureRequest, MeasureResult, answers, extent_of
 from calibrant.progress import Progress, report, reporting, step
 from calibrant.reductions import Event, Subject, Vector, reduce, resolve, resolve_event, subject, whole_vector
-from calibrant.results import Shown, Table, frame_of, interval_of, lookup, text_of
+from calibrant.results import ByMeasure, Shown, Table, frame_of, interval_of, text_of
 
 if TYPE_CHECKING:
     from calibrant.plots.axes import Plotter
@@ -51,7 +51,7 @@ class Groups(list[str]):
 
 
 @dataclass(frozen=True, repr=False)
-class Report(Shown):
+class Report(Shown, ByMeasure[MeasureResult]):
     """Result of ``evaluate``; ``report["ece"]`` is the result of a measure.
 
     Attributes
@@ -119,15 +119,7 @@ class Report(Shown):
     class_names: tuple[str, ...] | None = None
     source: Source | None = field(default=None, compare=False)
 
-    def __getitem__(self, key: str) -> MeasureResult:
-        found: MeasureResult = lookup(self.measures, key, "measure in this report")
-        return found
-
-    def __contains__(self, key: object) -> bool:
-        return key in self.measures
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.measures)
+    _what = "measure in this report"
 
     def __getstate__(self) -> dict[str, Any]:
         return vars(self) | {"source": None}
@@ -201,20 +193,34 @@ class Report(Shown):
     def _table(self) -> Table:
         title = f"Report: {self.n:,} rows, reduction {self.reduction}"
         notes = [f"{len(self.groups)} groups: to_frame(groups=True) has their results"] if self.groups else []
-        if self.after is None:
-            names = ("measure", "value", "debiased", "interval", "p-value")
-            return Table(title, names, [(key, *_cells(found)) for key, found in self.measures.items()], notes)
-        columns = ("measure", "before", "interval", "after", "interval", "p-value")
-        rows = []
-        for key, found in self.measures.items():
-            value, _, ends, _ = _cells(found)
-            value_after, _, ends_after, p = _cells(self.after[key])
-            rows.append((key, value, ends, value_after, ends_after, p))
         gains = [f"{score} {text_of(gain.value)}" for score, gain in (self.improvement or {}).items()]
         what = "improvement, cross-fitted" if self.in_sample else "improvement"
         if self.in_sample:
             notes.append("in-sample: the map was fitted to these rows, so the results after it are too good")
-        return Table(title, columns, rows, [*notes, f"{what}: {', '.join(gains)}"] if gains else notes)
+        notes += [f"{what}: {', '.join(gains)}"] if gains else []
+        return _measures_table(title, self.measures, self.after, notes)
+
+
+def _measures_table(
+    title: str,
+    measures: Mapping[str, MeasureResult],
+    after: Mapping[str, MeasureResult] | None,
+    notes: Sequence[str] = (),
+) -> Table:
+    """Return the table of measures, before and after a map if there is one."""
+    given = {key: found.problem for key, found in measures.items() if found.problem}
+    later = {f"{key} after the map": found.problem for key, found in (after or {}).items() if found.problem}
+    notes = [*notes, *(f"{name}: {problem}" for name, problem in (given | later).items())]
+    if after is None:
+        names = ("measure", "value", "debiased", "interval", "p-value")
+        return Table(title, names, [(key, *_cells(found)) for key, found in measures.items()], notes)
+    columns = ("measure", "before", "interval", "after", "interval", "p-value")
+    rows = []
+    for key, found in measures.items():
+        value, _, ends, _ = _cells(found)
+        value_after, _, ends_after, p = _cells(after[key])
+        rows.append((key, value, ends, value_after, ends_after, p))
+    return Table(title, columns, rows, notes)
 
 
 def _cells(result: MeasureResult) -> tuple[float | None, float | None, str | None, float | None]:
@@ -233,9 +239,9 @@ def _records(measures: Mapping[str, MeasureResult], after: Mapping[str, MeasureR
     return [{"measure": key, **record(found), **afterwards.get(key, {})} for key, found in measures.items()]
 
 
-@dataclass(frozen=True)
-class GroupReport:
-    """Measures of the rows of one group.
+@dataclass(frozen=True, repr=False)
+class GroupReport(Shown, ByMeasure[MeasureResult]):
+    """Measures of the rows of one group; ``group["ece"]`` is the result of a measure.
 
     Attributes
     ----------
@@ -256,13 +262,18 @@ class GroupReport:
     >>> import calibrant
     >>> groups = ["a", "a", "b", "b"]
     >>> report = calibrant.evaluate([0.1, 0.4, 0.6, 0.9], [0, 1, 1, 1], measures=["brier"], groups=groups)
-    >>> report.groups["b"].n, round(report.groups["b"].measures["brier"].value, 3)
+    >>> report.groups["b"].n, round(report.groups["b"]["brier"].value, 3)
     (2, 0.085)
     """
 
     n: int
     measures: Mapping[str, MeasureResult]
     after: Mapping[str, MeasureResult] | None = None
+
+    _what = "measure in this group"
+
+    def _table(self) -> Table:
+        return _measures_table(f"Group: {self.n:,} rows", self.measures, self.after)
 
 
 @dataclass(frozen=True)

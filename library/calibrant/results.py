@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from html import escape
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, ClassVar, Generic, TypeVar
 
 from calibrant.errors import MissingExtra
 
 Cell = str | float | None
+Result = TypeVar("Result")
+
+#: Columns of numbers, which may all be missing.
+_NUMBERS = ("value", "debiased", "low", "high", "p_value", "mean", "standard_deviation")
 
 _STYLE = "text-align:right;padding:.2em .7em;font-variant-numeric:tabular-nums"
 
@@ -61,9 +65,34 @@ class Shown:
             + "</tr>"
             for row in rows
         )
-        caption = f'<caption style="text-align:left">{escape(table.title)}</caption>'
+        caption = f'<caption style="text-align:left;white-space:nowrap">{escape(table.title)}</caption>'
         notes = "".join(f"<p>{escape(note)}</p>" for note in table.notes)
         return f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{notes}"
+
+
+class ByMeasure(Generic[Result]):
+    """Base class of results that are looked up by measure, as ``result["ece"]``."""
+
+    #: What a key is, for the error.
+    _what: ClassVar[str] = "measure in this result"
+    measures: Mapping[str, Result]
+
+    def __getitem__(self, key: str) -> Result:
+        found: Result = lookup(self.measures, key, self._what)
+        return found
+
+    def __contains__(self, key: object) -> bool:
+        return _name_in(self.measures, key) is not None
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.measures)
+
+    def keys(self) -> list[str]:
+        """Return the keys of the measures."""
+        return list(self.measures)
+
+    def _ipython_key_completions_(self) -> list[str]:
+        return self.keys()
 
 
 def _quoted(text: str) -> str:
@@ -91,16 +120,27 @@ def frame_of(records: Sequence[Mapping[str, Any]]) -> Any:
     names = sorted(("pandas", "polars"), key=lambda name: name not in sys.modules)
     for name in names:
         if name in sys.modules or find_spec(name) is not None:
-            return import_module(name).DataFrame(list(records))
+            frames = import_module(name)
+            columns = {key: [record.get(key) for record in records] for key in (records[0] if records else ())}
+            numbers = [key for key in columns if key.removesuffix("_after") in _NUMBERS]
+            # A column without any number would be one of objects.
+            if name == "polars":
+                return frames.DataFrame(columns, schema_overrides=dict.fromkeys(numbers, frames.Float64))
+            return frames.DataFrame(columns).astype(dict.fromkeys(numbers, float))
     raise MissingExtra("to_frame needs pandas or polars, and neither is installed: pip install pandas")
 
 
 def lookup(results: Mapping[str, Any], key: object, what: str) -> Any:
     """Return the entry of a key; raises ``KeyError`` that names the nearest keys."""
-    if isinstance(key, str):
-        for name in (key, key.replace("_", "-")):
-            if name in results:
-                return results[name]
+    name = _name_in(results, key)
+    if name is not None:
+        return results[name]
     near = get_close_matches(key[:64], list(results), n=3) if isinstance(key, str) else []
     hint = f"did you mean {' or '.join(near)}?" if near else f"there are: {', '.join(results)}"
     raise KeyError(f"there is no such {what}; {hint}")
+
+
+def _name_in(results: Mapping[str, Any], key: object) -> str | None:
+    """Return the key under which a result is found: the key itself, or with hyphens."""
+    names = (key, key.replace("_", "-")) if isinstance(key, str) else ()
+    return next((name for name in names if name in results), None)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 
 import calibrant
 from calibrant.errors import CalibrationError
+from calibrant.results import frame_of
 
 RANDOM = np.random.default_rng(0)
 P = RANDOM.random(400)
@@ -21,7 +24,10 @@ def test_a_report_is_a_mapping_of_its_measures() -> None:
     assert report["log_loss"] is report["log-loss"] is report.measures["log-loss"]
     assert list(report) == ["ece", "log-loss"]
     assert "ece" in report
+    assert "log_loss" in report
     assert "ks" not in report
+    assert 3 not in report
+    assert dict(report) == report.measures
     for key, message in (("ecee", "did you mean ece"), ("x", "there are: ece, log-loss"), (3, "there are")):
         with pytest.raises(KeyError, match=message):
             report[key]  # type: ignore[index]
@@ -34,6 +40,43 @@ def test_the_text_has_no_empty_columns_and_the_in_sample_note() -> None:
     assert "in-sample" in repr(own)
     assert "improvement, cross-fitted" in repr(own)
     assert "in-sample" not in repr(calibrant.evaluate(P[200:], Y[200:], map=calibrant.fit("platt", P[:200], Y[:200])))
+
+
+def test_the_text_says_why_a_value_is_missing() -> None:
+    assert "auroc: " in repr(calibrant.evaluate([0.2, 0.4], [1, 1], measures=["auroc"]))
+
+
+def test_groups_are_tables_and_mappings() -> None:
+    report = calibrant.evaluate(P, Y, groups=["a", "b"] * 200, measures=["brier", "log-loss"])
+    assert report.groups is not None
+    group = report.groups["a"]
+    assert list(group) == ["brier", "log-loss"]
+    assert group["log_loss"] is group.measures["log-loss"]
+    assert repr(group).splitlines()[0] == "Group: 200 rows"
+    assert len(repr(group).splitlines()) == 4
+
+
+def test_frames_have_numbers_even_if_all_are_missing() -> None:
+    records = calibrant.evaluate(P, Y, measures=["brier"]).to_frame()
+    assert records[["value", "debiased", "low", "p_value"]].dtypes.tolist() == [np.dtype(float)] * 4
+
+
+def test_frames_of_polars_have_numbers_whose_first_rows_are_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "pandas")
+    found = frame_of([{"value": None, "problem": None}] * 200 + [{"value": 0.5, "problem": "none"}])
+    assert isinstance(found, pl.DataFrame)
+    assert found.schema == {"value": pl.Float64, "problem": pl.String}
+    assert frame_of([{"low": None}]).schema == {"low": pl.Float64}
+
+
+def test_sizes_and_costs_are_tables() -> None:
+    sizes = calibrant.measure_by_size(P, Y, measures=["ece", "brier"], start_repetitions=4)
+    assert len(repr(sizes).splitlines()) == 12
+    assert len(sizes.to_frame()) == 20
+    plane = calibrant.cost_plane(P, P**1.5, Y)
+    assert len(plane.to_frame()) == plane.first.size
+    assert plane.to_frame()["relative"].tolist() == plane.relative.ravel().tolist()
+    assert "<table" in plane._repr_html_()
 
 
 def test_html_is_escaped() -> None:
@@ -61,6 +104,12 @@ def test_a_comparison_is_a_table() -> None:
     found = calibrant.compare(P[200:], Y[200:], maps, measures=["brier"], resamples=100)
     assert "best first" in repr(found)
     assert found["brier"] is found.measures["brier"]
+    assert list(found) == ["brier"]
+    assert "brier" in found
+    assert "ece" not in found
+    assert "uncalibrated - platt" in repr(found["brier"])
+    assert found.contestants[1]["brier"] is found.contestants[1].measures["brier"]
+    assert repr(found.contestants[1]).startswith("platt")
     assert len(found.to_frame()) == 3
     assert "<table" in found._repr_html_()
 

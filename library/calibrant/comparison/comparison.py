@@ -23,7 +23,7 @@ from calibrant.measures.measure import MeasureRequest, MeasureResult, answers, e
 from calibrant.measures.scores import mean_over_rows
 from calibrant.progress import Progress, muted, report, reporting, step
 from calibrant.reductions import Classes, Event, Subject, Vector, resolve, subject, whole_vector
-from calibrant.results import Shown, Table, frame_of, lookup
+from calibrant.results import ByMeasure, Shown, Table, frame_of, interval_of
 
 
 def pareto_front(first: Mapping[str, float], second: Mapping[str, float]) -> tuple[str, ...]:
@@ -196,8 +196,8 @@ _IN_SAMPLE = "no interval and no p-value: a map was fitted to these rows"
 _APPLIED_ROW = 1e-7
 
 
-@dataclass(frozen=True)
-class ContestantReport:
+@dataclass(frozen=True, repr=False)
+class ContestantReport(Shown, ByMeasure[MeasureResult]):
     """Results of one contestant.
 
     Attributes
@@ -234,9 +234,19 @@ class ContestantReport:
     in_sample: bool | None = None
     improvement: Mapping[str, MeasureResult] | None = None
 
+    _what = "measure of this contestant"
 
-@dataclass(frozen=True)
-class MeasureComparison:
+    def _table(self) -> Table:
+        columns = ("measure", "value", "debiased", "interval", "p-value")
+        rows = [
+            (key, found.value, found.debiased, interval_of(found.interval), found.p_value)
+            for key, found in self.measures.items()
+        ]
+        return Table(f"{self.name} (in-sample)" if self.in_sample else self.name, columns, rows)
+
+
+@dataclass(frozen=True, repr=False)
+class MeasureComparison(Shown):
     """Comparison of all contestants by one measure.
 
     Attributes
@@ -274,9 +284,18 @@ class MeasureComparison:
     fronts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     problem: str | None = None
 
+    def _table(self) -> Table:
+        columns = ("pair", "difference", "interval", "p-value")
+        rows = [
+            (" - ".join(pair.between), pair.difference, interval_of(pair.interval), pair.p_value) for pair in self.pairs
+        ]
+        notes = [f"best first: {', '.join(self.ranking)}"] if self.ranking else []
+        title = "Differences of debiased values" if self.of == "debiased" else "Differences"
+        return Table(title, columns, rows, [*notes, self.problem] if self.problem else notes)
+
 
 @dataclass(frozen=True, repr=False)
-class ComparisonReport(Shown):
+class ComparisonReport(Shown, ByMeasure[MeasureComparison]):
     """Result of ``compare``.
 
     Attributes
@@ -311,9 +330,7 @@ class ComparisonReport(Shown):
     correction: Correction
     level: float
 
-    def __getitem__(self, key: str) -> MeasureComparison:
-        found: MeasureComparison = lookup(self.measures, key, "measure in this comparison")
-        return found
+    _what = "measure in this comparison"
 
     def to_frame(self) -> Any:
         """Return the results as a frame, one row for each contestant and measure.

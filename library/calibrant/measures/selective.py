@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from calibrant.cells import Cells, Floats
 from calibrant.errors import InvalidOption, InvalidWeight, LengthMismatch
 from calibrant.reductions import Event, Vector
+from calibrant.results import Shown, Table, frame_of
 
 #: Default abstention rates.
 ABSTENTION = tuple(i / 20 for i in range(20))
@@ -17,8 +19,8 @@ ABSTENTION = tuple(i / 20 for i in range(20))
 COST_RATIOS = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0)
 
 
-@dataclass(frozen=True)
-class CostPlane:
+@dataclass(frozen=True, repr=False)
+class CostPlane(Shown):
     """Costs of selective prediction of two models, by abstention rate and cost ratio.
 
     Attributes
@@ -50,6 +52,46 @@ class CostPlane:
     first: Floats
     second: Floats
     relative: Floats
+
+    def to_frame(self) -> Any:
+        """Return the costs as a frame, one row for each abstention rate and cost ratio.
+
+        Returns
+        -------
+        DataFrame
+            Of pandas or polars, with the columns ``abstention``, ``cost_ratio``, ``first``, ``second`` and
+            ``relative``.
+
+        Raises
+        ------
+        MissingExtra
+            If neither library is installed.
+
+        See Also
+        --------
+        cost_plane : Returns this result.
+
+        Examples
+        --------
+        >>> import calibrant
+        >>> plane = calibrant.cost_plane([0.9, 0.8], [0.9, 0.4], [1, 1], abstention=[0.0], cost_ratios=[5.0, 10.0])
+        >>> list(plane.to_frame()["cost_ratio"])
+        [5.0, 10.0]
+        """
+        costs = {"first": self.first, "second": self.second, "relative": self.relative}
+        return frame_of(
+            [
+                {"abstention": float(rate), "cost_ratio": float(ratio)}
+                | {name: float(cost[i, j]) for name, cost in costs.items()}
+                for i, rate in enumerate(self.abstention)
+                for j, ratio in enumerate(self.cost_ratios)
+            ]
+        )
+
+    def _table(self) -> Table:
+        rows = [(f"{rate:g}", *line.tolist()) for rate, line in zip(self.abstention, self.relative, strict=True)]
+        title = "Relative difference of the costs by abstention rate and cost ratio; below 0 the first model costs less"
+        return Table(title, ("abstention", *(f"ratio {ratio:g}" for ratio in self.cost_ratios)), rows)
 
 
 def rejected_wrong(cells: Cells, abstention: Floats) -> Floats:

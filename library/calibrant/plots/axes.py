@@ -9,14 +9,13 @@ import numpy as np
 
 from calibrant.diagrams.catalogue import read_diagrams
 from calibrant.errors import InvalidOption, requires
+from calibrant.evaluation import Report
 from calibrant.plots.canvas import DARK, LIGHT
 from calibrant.plots.diagram import plot_of
 from calibrant.plots.panel import AFTER, BEFORE, Data, Key, Look, Plot, Range, Values, data_of, values
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-    from calibrant.evaluation import Report
 
 #: Inches of a figure of one diagram.
 _SIDE = 5.0
@@ -114,7 +113,7 @@ class Plotter:
         Examples
         --------
         >>> import calibrant
-        >>> report = calibrant.evaluate([0.1, 0.4, 0.6, 0.9], [0, 1, 0, 1])
+        >>> report = calibrant.evaluate([0.1, 0.4, 0.6, 0.9] * 10, [0, 1, 0, 1] * 10)
         >>> report.plot.fit_on_test().get_ylabel()
         'calibrated probability'
         """
@@ -206,13 +205,17 @@ class Plotter:
 
 
 def plot(
-    reports: Mapping[str, Report] | Sequence[Report], diagram: str = "reliability", *, axes: Any = None, **options: Any
+    reports: Report | Mapping[str, Report] | Sequence[Report],
+    diagram: str = "reliability",
+    *,
+    axes: Any = None,
+    **options: Any,
 ) -> list[Axes]:
     """Draw the same diagram of several reports side by side.
 
     Parameters
     ----------
-    reports : mapping of str to Report, or sequence of Report
+    reports : mapping of str to Report, sequence of Report, or Report
         Reports of ``calibrant.evaluate``, by the name of the model.
     diagram : str, default "reliability"
         Name in ``calibrant.DIAGRAMS``.
@@ -229,7 +232,7 @@ def plot(
     Raises
     ------
     CalibrationError
-        If an option is invalid, or the number of axes is not that of the reports.
+        If an option or a report is invalid, or the number of axes is not that of the reports.
     MissingExtra
         If matplotlib is not installed.
 
@@ -245,9 +248,15 @@ def plot(
     >>> [ax.get_title() for ax in calibrant.plot({"one": one, "two": two})]
     ['one', 'two']
     """
+    if isinstance(reports, Report):
+        return [reports.plot(diagram, axes, **options)]
+    if not isinstance(reports, Mapping | Sequence):
+        raise InvalidOption.at("/reports", "must be reports by name, or a sequence of reports")
     named = reports if isinstance(reports, Mapping) else {str(i + 1): each for i, each in enumerate(reports)}
     if not named:
         raise InvalidOption.at("/reports", "must have at least one report")
+    if not all(isinstance(each, Report) for each in named.values()):
+        raise InvalidOption.at("/reports", "must be reports, the results of calibrant.evaluate")
     if axes is None:
         axes = _figure(len(named))
     places = np.ravel(np.asarray(axes, dtype=object))
@@ -255,7 +264,7 @@ def plot(
         raise InvalidOption.at("/axes", f"must be {len(named)} axes, one for each report")
     for ax, (name, report) in zip(places, named.items(), strict=True):
         report.plot(diagram, ax, **options)
-        ax.set_title(name)
+        ax.set_title(str(name))
     limits = [(*ax.get_xlim(), *ax.get_ylim()) for ax in places]
     low, high = np.min(limits, axis=0), np.max(limits, axis=0)
     for ax in places:
@@ -295,7 +304,7 @@ def _title(plot: Plot, every: Sequence[Data]) -> str:
     errors = [error for data in every if (error := plot.error(data)) is not None]
     if not errors:
         return plot.kind
-    return f"{plot.kind}, {errors[0][0]} " + " \N{RIGHTWARDS ARROW} ".join(f"{value:.3f}" for _, value in errors)
+    return f"{plot.kind}\n{errors[0][0]} " + " \N{RIGHTWARDS ARROW} ".join(f"{value:.3f}" for _, value in errors)
 
 
 def _handles(plot: Plot, data: Data, entry: Mapping[str, Any], looks: Sequence[Look], i: int) -> list[Any]:

@@ -74,8 +74,11 @@ def test_models_are_drawn_side_by_side_with_equal_limits() -> None:
     assert len(calibrant.plot(list(reports.values()), "corp")) == 2
     _, given = pyplot.subplots(1, 2)
     assert calibrant.plot(reports, axes=given) == list(given)
-    with pytest.raises(CalibrationError):
-        calibrant.plot({})
+    assert len(calibrant.plot(reports["one"])) == 1
+    wrong: Any
+    for wrong in ({}, [], {"one": 5}, "reports", 5, None, [reports]):
+        with pytest.raises(CalibrationError, match="reports"):
+            calibrant.plot(wrong)
     with pytest.raises(CalibrationError, match="axes"):
         calibrant.plot(reports, axes=given[:1])
 
