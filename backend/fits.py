@@ -14,7 +14,7 @@ from calibrant.calibrators import FitContext, Fitting
 from calibrant.in_sample import seconds as seconds_of_summary
 from calibrant.progress import Progress
 from schemas.jobs import JobRecord
-from schemas.maps import FitOptions, FitSpec, MapRecord
+from schemas.maps import FitOptions, FitSpec, MapRecord, output_shape
 
 
 @traced("work")
@@ -24,12 +24,16 @@ def fit_or_queue(requester: Requester, arrays: Arrays, options: FitOptions) -> M
     rows = check_labelled(find_rows(requester, arrays, options))
     batch = rows.batch
     fitting.check(batch)
+    if options.name is not None and not options.allow_shape_change:
+        n_classes = batch.predictions.n_classes
+        requester.store.maps.check_shape(options.name, output_shape(fitting.resolve(n_classes), n_classes))
     requester.store.charges.check_maps()
     seconds = fitting.seconds(batch) + seconds_of_summary(len(batch), batch.predictions.n_classes)
     if fitting.method.runs == "inline" and runs_inline(requester, seconds):
         fitted = fitting.run(batch, FitContext(options.seed, "cpu", None))
         spec = _spec(options, rows.source.class_names, batch_id="", who=requester.who)
-        return requester.store.maps.put(map_record(requester.new_id("map"), spec, fitted, batch))
+        draft = map_record(requester.new_id("map"), spec, fitted, batch)
+        return requester.store.maps.put(draft, allow_shape_change=options.allow_shape_change)
     with place_for_job(requester) as job_id:
         batch_id = options.batch or store_labelled(requester, rows).id
         spec = _spec(options, rows.source.class_names, batch_id=batch_id, who=requester.who)
@@ -59,7 +63,7 @@ def run_fit(store: Store, run: Run, device: str, progress: Progress) -> None:
             fitted = fitting.join(batch, patiently(run.results), progress)
     map_id = (job.parent or job.id).replace("job_", "map_", 1)
     draft = map_record(map_id, spec, fitted, batch)
-    patiently(lambda: store.maps.put(draft, run=run))
+    patiently(lambda: store.maps.put(draft, run=run, allow_shape_change=spec.allow_shape_change))
 
 
 def _spec(options: FitOptions, class_names: tuple[str, ...] | None, *, batch_id: str, who: str | None) -> FitSpec:

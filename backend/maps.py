@@ -31,7 +31,7 @@ def import_map(requester: Requester, options: ImportOptions) -> MapRecord:
     except InvalidDocument as error:
         raise error.under("/document") from None
     record = imported_record(requester.new_id("map"), options, fitted, who=requester.who)
-    return requester.store.maps.put(record)
+    return requester.store.maps.put(record, allow_shape_change=options.allow_shape_change)
 
 
 def change_map(requester: Requester, ref: str, changes: MapChanges, require: Require) -> MapRecord:

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import AliasChoices, Field
 
+from calibrant.maps.calibration_map import VECTORS
 from schemas.base import Document, Name, Reference, Seed
 from schemas.batches import Arrays, ClassNames, Predictions, Scale, WeightsKind
 
@@ -31,6 +32,9 @@ class FitOptions(Document):
     seed: Seed = 0
     tags: Tags = Field({}, description="up to 32 short strings by name")
     description: Description | None = None
+    allow_shape_change: bool = Field(
+        False, description="allow probabilities of another shape than those of the newest map of the name"
+    )
 
 
 class FitBody(FitOptions, Arrays):
@@ -52,6 +56,7 @@ class FitSpec(Document):
     seed: int
     tags: dict[str, str] = Field({})
     description: str | None = None
+    allow_shape_change: bool = False
     created_by: str | None = None
 
 
@@ -116,6 +121,11 @@ class MapSummary(Document):
     in_sample: InSample | None = None
 
 
+def output_shape(reduction: str, n_classes: int | None) -> str:
+    """The shape of the probabilities that a map with this reduction returns for n rows."""
+    return f"(n, {n_classes})" if reduction in VECTORS else "(n,)"
+
+
 class MapRecord(MapSummary):
     """A stored map: its summary, the bins of its fit, and its document."""
 
@@ -124,6 +134,11 @@ class MapRecord(MapSummary):
     )
     bins: FitBins | None = None
     document: dict[str, Any]
+
+    @property
+    def output_shape(self) -> str:
+        """The shape of the calibrated probabilities of n rows."""
+        return output_shape(self.reduction, self.n_classes)
 
     def summary(self) -> MapSummary:
         """The record without its long fields."""
@@ -159,6 +174,9 @@ class ImportOptions(Document):
     name: Name | None = Field(None, description="name of the map; a name in use gets its next version")
     tags: Tags = Field({})
     description: Description | None = None
+    allow_shape_change: bool = Field(
+        False, description="allow probabilities of another shape than those of the newest map of the name"
+    )
 
 
 class CalibrateOptions(Document):

@@ -100,6 +100,7 @@ OF_ENDED_JOBS = (
     "unknown-map",
     "quota-exceeded",
     "store-full",
+    "output-shape-changed",
     "job-cancelled",
     "worker-lost",
     "time-limit",

@@ -77,7 +77,7 @@ def _see_to(store: Store, record: MonitorRecord, standings: Standings, occasion:
     else:
         found = _challenge(store, record, occasion, evidence_since(standing, occasion), now)
     if found.draft is not None:
-        store.maps.put(found.draft)
+        store.maps.put(found.draft, allow_shape_change=True)  # the policy names the map and its event
     wanted = joined + rows_between(record, found.labelled)
     standings.change(lambda record, standing: decided(record, standing, occasion, found, revision, wanted, now))
 

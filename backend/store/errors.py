@@ -62,6 +62,12 @@ class MapInUse(StorageError):
     code = "map-in-use"
 
 
+class OutputShapeChanged(StorageError):
+    """The newest map of the name returns probabilities of another shape."""
+
+    code = "output-shape-changed"
+
+
 class UnknownJob(StorageError):
     """The job does not exist, or has expired."""
 

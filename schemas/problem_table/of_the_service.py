@@ -35,6 +35,12 @@ OF_THE_SERVICE = {
         "A version cannot be deleted while an alias points at it.",
         "Point the aliases that the detail names at another version, or delete them, and try again.",
     ),
+    "output-shape-changed": Row(
+        409,
+        "The map would change the shape of its output",
+        "The newest map of this name returns probabilities of another shape, on which programs may rely.",
+        "Choose another name or the reduction of the earlier versions, or send `allow_shape_change: true`.",
+    ),
     "batch-in-use": Row(
         409,
         "A job needs the batch",

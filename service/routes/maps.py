@@ -94,7 +94,10 @@ async def get_maps(request: Request, here: Here) -> Response:
     "/import",
     status_code=201,
     response_model=MapRecord,
-    responses={201: {"headers": located("map")}, **raises("invalid-document", "quota-exceeded")},
+    responses={
+        201: {"headers": located("map")},
+        **raises("invalid-document", "quota-exceeded", "output-shape-changed"),
+    },
     openapi_extra=fields_of(ImportOptions),
 )
 async def post_import(request: Request, here: Here) -> Response:

@@ -737,3 +737,20 @@ def test_the_client_tells_what_the_server_refuses(client: Calibrant, name: str) 
         with pytest.raises(ProblemResponse) as caught:
             call()
         assert caught.value.problem.type == f"/problems/{code}"
+
+
+def test_versions_of_a_name_have_one_output_shape(http: httpx.Client, client: Calibrant) -> None:
+    rows = {"predictions": PROBS.tolist(), "labels": LABELS.tolist(), "name": "shaped"}
+    http.post("/maps", json=rows | {"method": "temperature"}).raise_for_status()
+    for method in ("platt", "averaged"):  # at once, and before it becomes a job
+        refused = http.post("/maps", json=rows | {"method": method, "reduction": "confidence"})
+        assert (refused.status_code, refused.json()["type"]) == (409, "/problems/output-shape-changed")
+    document = client.export_map(http.post("/maps", json=rows | {"method": "platt", "name": None}).json()["id"])
+    with pytest.raises(ProblemResponse, match="shape"):
+        client.import_map(document, name="shaped")
+    assert client.import_map(document, name="shaped", allow_shape_change=True).version == 2
+    # The newest version decides.
+    assert http.post("/maps", json=rows | {"method": "temperature"}).status_code == 409
+    allowed = http.post("/maps", json=rows | {"method": "temperature", "allow_shape_change": True})
+    assert allowed.raise_for_status().json()["version"] == 3
+    assert http.post("/maps", json=rows | {"allow_shape_change": "yes"}).status_code == 422

@@ -10,7 +10,7 @@ from redis import Redis
 from redis.client import Pipeline
 
 from backend.store.clock import seconds
-from backend.store.errors import MapInUse, RunLost, UnknownMap
+from backend.store.errors import MapInUse, OutputShapeChanged, RunLost, UnknownMap
 from backend.store.formats import read_stored
 from backend.store.jobs.runs import Run
 from backend.store.keyspace import Keyspace, Shared
@@ -118,11 +118,12 @@ class MapStore:
         self._redis = redis
         self._keys = keys
 
-    def put(self, draft: MapRecord, *, run: Run | None = None) -> MapRecord:
+    def put(self, draft: MapRecord, *, run: Run | None = None, allow_shape_change: bool = False) -> MapRecord:
         """Store a map under its id, as the next version of its name; ends its job in the same transaction.
 
         An existing map is kept unchanged, so a job that runs twice creates one map. Raises ``RunLost`` if the ``run``
-        no longer owns the job, for example after a cancellation; then no map is stored.
+        no longer owns the job, for example after a cancellation, and ``OutputShapeChanged`` unless it is allowed; then
+        no map is stored.
         """
         keys = self._keys
         key = keys.map(draft.id)
@@ -134,6 +135,8 @@ class MapStore:
             if run is not None and not going and stored is None:
                 raise RunLost("the job was cancelled or assigned to another worker before its map was stored")
             if stored is None:
+                if draft.name is not None and not allow_shape_change:
+                    self._check_shape(pipe, draft.name, draft.output_shape)
                 version = None if draft.name is None else next_version(pipe.hget(keys.newest_versions(), draft.name))
                 record = draft.model_copy(update={"version": version})
             else:
@@ -148,6 +151,24 @@ class MapStore:
         # Every writer of a version changes the hash of newest versions, so that numbers are unique.
         watched = [key, keys.newest_versions()] + ([] if run is None else [keys.job(run.job.id)])
         return transact(self._redis, write, *watched)
+
+    def check_shape(self, name: str, shape: str) -> None:
+        """Raise ``OutputShapeChanged`` if the newest map of a name returns probabilities of another shape."""
+        self._check_shape(self._redis, name, shape)
+
+    def _check_shape(self, redis: Redis | Pipeline, name: str, shape: str) -> None:
+        numbers = cast(list[bytes], redis.hkeys(self._keys.versions(name)))
+        if not numbers:
+            return
+        newest = max(numbers, key=int)
+        map_id = cast("bytes | None", redis.hget(self._keys.versions(name), newest.decode()))
+        data = None if map_id is None else redis.get(self._keys.map(map_id.decode()))
+        if data is None:
+            return
+        before = read_stored(MapRecord, data).output_shape
+        if before != shape:
+            detail = f"version {int(newest)} of the name returns shape {before}, and this map would return {shape}"
+            raise OutputShapeChanged(detail)
 
     def restore(self, record: MapRecord) -> bool:
         """Restore a map from a backup with its id and version; returns False if either exists, which is kept."""

@@ -41,6 +41,7 @@ def fit(
     seed: int = 0,
     tags: Mapping[str, str] | None = None,
     description: str | None = None,
+    allow_shape_change: bool = False,
     timeout: float | None = None,
     progress: Progress | None = None,
     **rows: Unpack[Rows],
@@ -67,6 +68,8 @@ def fit(
         Tags of the map.
     description : str, optional
         Description of the map.
+    allow_shape_change : bool
+        Whether the map may return probabilities of another shape than the newest map of the name.
     timeout : float, optional
         Seconds to wait for a job; by default there is no limit.
     progress : callable, optional
@@ -94,6 +97,7 @@ def fit(
     batch_id, given = with_positional(batch, own_labels, rows)
     fields: dict[str, Any] = {"method": method, "batch": batch_id, "name": name, "reduction": reduction, "seed": seed}
     fields |= {"options": dict(options or {}), "tags": dict(tags or {}), "description": description}
+    fields |= {"allow_shape_change": allow_shape_change or None}
     arrays, how = split_rows(given)
     answer = yield from send(patience, with_rows("/maps", arrays, fields | how))
     if answer.status != 202:
@@ -315,6 +319,7 @@ def import_map(
     name: str | None = None,
     tags: Mapping[str, str] | None = None,
     description: str | None = None,
+    allow_shape_change: bool = False,
 ) -> Steps[MapRecord]:
     """Store a map from its document.
 
@@ -328,6 +333,8 @@ def import_map(
         Tags of the map.
     description : str, optional
         Description of the map.
+    allow_shape_change : bool
+        Whether the map may return probabilities of another shape than the newest map of the name.
 
     Returns
     -------
@@ -339,6 +346,7 @@ def import_map(
     >>> client.import_map(client.export_map("spam:1")).imported
     True
     """
-    fields = {"document": dict(document), "tags": dict(tags or {}), "name": name, "description": description}
+    fields: dict[str, Any] = {"document": dict(document), "tags": dict(tags or {}), "name": name}
+    fields |= {"description": description, "allow_shape_change": allow_shape_change or None}
     answer = yield from send(patience, with_fields("POST", "/maps/import", fields))
     return read(MapRecord, answer)
