@@ -41,7 +41,7 @@ LOOK_SECONDS, _SOONEST_SECONDS = 1.0, 0.1
 SHARE = 0.5
 #: The fraction of the budget at which the store counts as full, because the rest is too small for many requests.
 _FULL = 0.95
-#: The fraction of the budget from which on the bytes of tenants are measured.
+#: The bytes of tenants are measured only above this fraction of the budget.
 _MEASURED_FROM = 0.4
 #: Seconds after which another process may start a measurement, and for which a result is kept.
 _MEASURING_SECONDS, _KEPT_SECONDS = 60, 3600

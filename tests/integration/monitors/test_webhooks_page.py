@@ -104,7 +104,7 @@ def test_every_event_and_every_error_is_on_the_page() -> None:
 
 
 def test_the_delays_are_those_of_the_page() -> None:
-    told = re.search(r"then after ([^,]+(?:, [^,]+)*?) and (\d+ \w+), each", " ".join(PAGE.split()))
+    told = re.search(r"then after ([^,]+(?:, [^,]+)*?) and (\d+ \w+)\. Each", " ".join(PAGE.split()))
     assert told is not None
     units = {"s": 1, "min": 60, "h": 3600}
     said = [text.split(" ") for text in [*told[1].split(", "), told[2]]]
