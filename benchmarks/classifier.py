@@ -62,7 +62,22 @@ has the other methods of scikit-learn. Our default was chosen among seven method
 FOOT = """
 The Brier score is the sum over classes. Probabilities of 0 count as {least:g} in the log loss; only `isotonic` has
 them. The time is that of `fit`, with its cross-validation. See [how to use it](../how-to/scikit-learn.md).
-"""
+
+## Differences
+
+| | `CalibratedClassifierCV` | `CalibrantClassifier` |
+|---|---|---|
+| Default method | `sigmoid` | `venn-abers` |
+| Maps with `ensemble=True` | One per fold, fitted to its test rows | One, fitted to the test rows of all folds |
+| `sigmoid` of a probability p | logistic(a p + b) | `platt`: logistic(a logit(p) + b), which contains the identity. The same for a decision function of two classes |
+| Several classes | Each class's column by itself | `classwise`: the probability of each class under the softmax of its row |
+| `isotonic` | On the scores | The same; linear in the decision function of two classes |
+| Decision functions with a median margin above 10 | Divided by the largest value for `sigmoid` if it exceeds 30 | Divided so that the largest margin is 30 |
+| Scores that do not determine the map | Depends on the method | `ConvergenceWarning` and Platt scaling |
+| Classes absent from the rows for a fitted classifier | Not supported | Kept, if the method maps whole vectors, such as `temperature` |
+| Multi-label targets | Not supported | One map per label |
+| Array API | With `temperature` | Results are NumPy arrays |
+"""  # noqa: E501
 
 
 def data_sets() -> Iterator[tuple[str, Array, Array]]:
