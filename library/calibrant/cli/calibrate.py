@@ -76,7 +76,10 @@ def write_calibrated(
             for at in range(0, len(columns), _BLOCK):
                 block = columns[at : at + _BLOCK].tolist()
                 # repr: the shortest digits that parse to the same double.
-                lines = [old + [repr(p).replace(".", decimal) for p in new] for old, new in zip(islice(rows, len(block)), block, strict=True)]
+                lines = [
+                    old + [repr(p).replace(".", decimal) for p in new]
+                    for old, new in zip(islice(rows, len(block)), block, strict=True)
+                ]
                 written.write(_lines(lines, separator))
                 shown(at + len(block), len(columns), "writing")
 

@@ -88,9 +88,7 @@ def evaluate(
         keys = [request.key for request in read_requests(measures)]
         gate = Gate.read(fail_above, fail_by, keys=keys, interval=interval)
         applied = None if map_of is None else read_map(map_of, server)
-        columns = Columns(
-            prediction, label, weight, group, scale, map_label, class_names, pos_label, decimal, time
-        )
+        columns = Columns(prediction, label, weight, group, scale, map_label, class_names, pos_label, decimal, time)
         rows = note_reduction(read_rows(file, columns_for(columns, applied)), reduction)
         if rows.times is not None:
             rows = replace(rows, groups=periods(rows.times, f"{name_of(file)}: column '{time}'"))

@@ -84,9 +84,9 @@ class Command(TyperCommand):
         try:
             return super().parse_args(ctx, args)
         except TyperException as error:
-            hint = _FAMILIAR_OPTIONS.get(getattr(error, "option_name", ""))
-            if hint is not None:
-                error.message, error.possibilities = f"{error.message}; did you mean {hint}?", None
+            option = getattr(error, "option_name", "")
+            if option in _FAMILIAR_OPTIONS:
+                ctx.fail(f"No such option: {option}; did you mean {_FAMILIAR_OPTIONS[option]}?")
             raise
 
 

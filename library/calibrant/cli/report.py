@@ -13,8 +13,8 @@ from calibrant.cli.exits import errors_in_a_line
 from calibrant.cli.options import SEED, Evaluate, Reduction, Seed
 from calibrant.cli.output import STANDARD, Out, opened, say, working
 from calibrant.cli.rows import (
-    Columns,
     ClassNames,
+    Columns,
     Decimal,
     File,
     Group,

@@ -173,17 +173,16 @@ class _Chooser:
         self._names = [column.name for column in columns]
         self._chosen: dict[int, Field] = {}
         self._notes: list[str] = []
+        self._labelled = True
 
     def choose(self, *, labelled: bool) -> Chosen:
         options = self._options
+        self._labelled = labelled
         times = None if options.times is None else self._find(options.times, "times")
         # A column of labels that the wildcard of the predictions matches is none of them.
         stated = None if options.labels is None else self._find(options.labels, "labels")
         predictions = [at for name in options.predictions or () for at in self._matching(name)]
-        if stated is None and labelled:
-            labels = self._labels_by_name(predictions)
-        else:
-            labels = stated
+        labels = self._labels_by_name(predictions) if stated is None and labelled else stated
         weights = self._one(options.weights, WEIGHTS, "weights")
         groups = self._one(options.groups, GROUPS, "groups")
         family = self._as_stated(predictions) if predictions else self._guess(labels)
@@ -257,6 +256,8 @@ class _Chooser:
             found = self._candidates(PREDICTIONS, labels)
         if not found:
             raise self._none_found(labels)
+        if not self._labelled:  # a map is applied to the predictions of the model
+            found = [family for family in found if not self._is_calibrated(family)] or found
         if len(found) > 1:
             raise self._unclear([tuple(self._names[at] for at in family.places) for family in found], "predictions")
         family = self._in_order(found[0])
@@ -265,6 +266,9 @@ class _Chooser:
         for at in family.places:
             self._choose(at, "predictions")
         return family
+
+    def _is_calibrated(self, family: Family) -> bool:
+        return all("calibrated" in _words(self._names[at]) for at in family.places)
 
     def _in_order(self, family: Family) -> Family:
         """Return the columns in the order of the given class names, if they have these names."""
@@ -363,7 +367,9 @@ class _Chooser:
             what = "logit" if self._options.scale == "logit" else "probability"
             end = suffix(names[0])
             event = "class 1" if end is None or end.isdecimal() or not self._names_event(end) else quoted(end)
-            self._notes.append(f"predictions: column {quoted(names[0])}, the {what} of {event} (inferred from its name)")
+            self._notes.append(
+                f"predictions: column {quoted(names[0])}, the {what} of {event} (inferred from its name)"
+            )
 
     def _names_event(self, end: str) -> bool:
         labels = next((at for at, field in self._chosen.items() if field == "labels"), None)
@@ -437,7 +443,7 @@ class _Chooser:
         found = [
             at
             for at, other in enumerate(self._names)
-            if at not in self._chosen and _is_predicted_class(other) and 0 < len(self._texts(at) & texts)
+            if at not in self._chosen and _is_predicted_class(other) and len(self._texts(at) & texts) > 0
         ]
         is_top = word(name) in _CONFIDENCE or len(texts) > 2 or not all(map(is_number, texts))
         is_event = (end := suffix(name)) is not None and end in texts

@@ -216,7 +216,7 @@ class Layout:
 
 
 def layout_of(file: BinaryIO, limits: FileLimits, decimal: str = ".") -> Layout:
-    """Infer the layout from the beginning of a file, but not the decimal mark; raises a ``TabularError`` if it is not a table."""
+    """Infer the layout from the beginning of a file; raises a ``TabularError`` if it is not a table."""
     file.seek(0)
     head = file.read(MAX_LINE)
     if not head.strip(b"\xef\xbb\xbf\xff\xfe \t\r\n"):
@@ -276,16 +276,16 @@ def _preamble(lines: Sequence[str]) -> tuple[int, str | None, str]:
     Lines that begin with ``#`` are comments. The last one is the header if it has a separator and numbers follow.
     """
     stated, comment = None, 0
-    for number, line in enumerate(lines):
+    for at, line in enumerate(lines):
         if not line.strip():
             continue
         found = _STATED.fullmatch(line.strip("\r\n \ufeff"))
         if found is not None and stated is None:
             stated = found[1]
         elif line.startswith("#"):
-            comment = number
+            comment = at
         else:
-            skipped = number if comment or stated or lines[0].startswith("#") else 0
+            skipped = at if comment or stated or lines[0].startswith("#") else 0
             return skipped, stated, line
     raise EmptyFile("the file has only comments")
 
@@ -523,7 +523,9 @@ class CsvTable:
         self._file, self._limits = file, limits
         layout = self._layout = layout_of(file, limits, decimal)
         self.notes = layout.notes
-        samples = [list(map(with_point, cells)) if decimal == "," else cells for cells in zip(*layout.sample, strict=True)]
+        samples = [
+            list(map(with_point, cells)) if decimal == "," else cells for cells in zip(*layout.sample, strict=True)
+        ]
         self.columns = tuple(
             Column(name, () if width > 1 else tuple(cells), width)
             for name, cells, width in zip(layout.header, samples, layout.widths, strict=True)

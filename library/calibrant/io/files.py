@@ -271,7 +271,10 @@ _MARK = b"\xef\xbb\xbf"
 
 @contextmanager
 def open_table(file: BinaryIO, name: str, limits: FileLimits, decimal: str = ".") -> Iterator[Table]:
-    """Open a file as a table; ``decimal`` is the decimal mark of a text file. Raises ``WrongKind`` for an unsupported format, or the error of the reader."""
+    """Open a file as a table; raises ``WrongKind`` for an unsupported format, or the error of the reader.
+
+    ``decimal`` is the decimal mark of a text file.
+    """
     head = _head(file)
     packed = _packed(head)
     if packed is None:

@@ -113,7 +113,7 @@ class JsonLinesTable:
                 if isinstance(cell, list | dict | bool):
                     what = f"{row_of(first + i // width)} of {quoted(name)} is not a number"
                     raise NotANumber(what, field=field)
-                text = "inf" if value is not None and value == value else _text(cell)  # noqa: PLR0124 - NaN
+                text = "inf" if value is not None and value == value else _text(cell)
                 raise refusal(text, name, field, first + i // width)
         return found
 

@@ -94,7 +94,9 @@ def read_labels(
     events = [text for text in plain if len(aliases) == 1 and text in aliases[0]]
     if len(events) == 1 and len(plain) == 2:
         found = _of_positive(coded, name, coded.texts[plain.index(events[0])], n_classes)
-        return replace(found, notes=(f"labels: {quoted(events[0])} is class 1, as the predictions are called after it",))
+        return replace(
+            found, notes=(f"labels: {quoted(events[0])} is class 1, as the predictions are called after it",)
+        )
     lower = [text.casefold() for text in coded.texts]
     if n_classes == 2 and {*lower} <= {*_BOOLEANS}:
         return Classes(_classes([_BOOLEANS.index(text) for text in lower], coded), None)
@@ -113,9 +115,7 @@ def _of_positive(coded: Coded, name: str, pos_label: str, n_classes: int) -> Cla
             field="mapping",
         )
     whole = integer(pos_label.strip())
-    is_positive = [
-        text == pos_label.strip() or (whole is not None and integer(text) == whole) for text in coded.texts
-    ]
+    is_positive = [text == pos_label.strip() or (whole is not None and integer(text) == whole) for text in coded.texts]
     others = [text for text, positive in zip(coded.texts, is_positive, strict=True) if not positive]
     if len(others) > 1 or not any(is_positive):
         what = "has more than two" if any(is_positive) else "does not have it"
