@@ -17,6 +17,7 @@ from calibrant.io.errors import (
     NoLabels,
     NoPredictions,
     OutOfRange,
+    TabularError,
     UnclearColumns,
     UnknownColumn,
 )
@@ -413,7 +414,9 @@ class _Chooser:
         if not likely:
             free = [at for at in range(len(self._names)) if self._could_be_labels(at, _MAX_OFFERED)]
             others = [self._names[at] for at in free]
-            if len(self._names) == 1:
+            if len(self._names) == 1 and self._columns[0].name == "predictions" and not self._columns[0].sample:
+                hint = "; an NPY file has only predictions: save both with np.savez('preds.npz', p=p, label=y)"
+            elif len(self._names) == 1:
                 hint = " (the file has no other column)"
             else:
                 hint = f", or choose one of {self._listed(others)}" if others else " (no other column can be labels)"
@@ -458,7 +461,7 @@ class _Chooser:
 
     # --- Errors
 
-    def _none_found(self, labels: int | None) -> NoPredictions | LooksLikeLogits:
+    def _none_found(self, labels: int | None) -> TabularError:
         if self._options.scale == "probability" and (logits := self._candidates(LOGITS, labels)):
             names = [self._names[at] for at in logits[0].places]
             verb = "seems" if len(names) == 1 else "seem"
@@ -484,6 +487,15 @@ class _Chooser:
             and not _is_id(self._names[at])
             and self._is_probability(at)
         ]
+        summing = tuple(offer)
+        if self._sums_to_one([self._names.index(name) for name in summing]):
+            return UnclearColumns(
+                f"no column of predictions found, but the rows of {span(summing)} sum to 1; if they are "
+                "predictions, name them",
+                field="predictions",
+                offer=summing[:_MAX_OFFERED],
+                readings=(summing,),
+            )
         if len(self._names) == 1:
             detail = f"the file has only one column, {quoted(self._names[0])}; are its columns separated by commas?"
         else:

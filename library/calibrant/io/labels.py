@@ -94,9 +94,7 @@ def read_labels(
     events = [text for text in plain if len(aliases) == 1 and text in aliases[0]]
     if len(events) == 1 and len(plain) == 2:
         found = _of_positive(coded, name, coded.texts[plain.index(events[0])], n_classes)
-        return replace(
-            found, notes=(f"labels: {quoted(events[0])} is class 1, as the predictions are called after it",)
-        )
+        return replace(found, notes=(f"labels: {quoted(events[0])} is class 1, as the predictions are named after it",))
     lower = [text.casefold() for text in coded.texts]
     if n_classes == 2 and {*lower} <= {*_BOOLEANS}:
         return Classes(_classes([_BOOLEANS.index(text) for text in lower], coded), None)
