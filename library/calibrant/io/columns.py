@@ -490,7 +490,7 @@ class _Chooser:
         summing = tuple(offer)
         if self._sums_to_one([self._names.index(name) for name in summing]):
             return UnclearColumns(
-                f"no column of predictions found, but the rows of {span(summing)} sum to 1; if they are "
+                f"no column of predictions found, but the rows of {span(summing)} sum to 1; if they are the "
                 "predictions, name them",
                 field="predictions",
                 offer=summing[:_MAX_OFFERED],
