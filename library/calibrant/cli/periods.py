@@ -55,8 +55,8 @@ def _time(text: str) -> datetime | None:
     is_date = len(text) == 8 and text.isdigit()  # 20260131
     try:
         seconds = number("" if is_date else text)
-        while abs(seconds) > _MOST_SECONDS:
-            seconds /= 1000
+        for _ in range(3):
+            seconds /= 1000 if abs(seconds) > _MOST_SECONDS else 1
         return datetime.fromtimestamp(seconds, UTC).replace(tzinfo=None)
     except (ValueError, OverflowError, OSError):
         pass

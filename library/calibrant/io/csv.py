@@ -376,9 +376,9 @@ def _vectors(cells: Sequence[str], block: Block, *, width: int, name: str, field
             raise WrongShape(f"{where} of column {quoted(name)} is not a list of {width} numbers", field=field)
         found.append(numbers)
     flat = [number for row in found for number in row]
-    i = next((i for i, cell in enumerate(flat) if not _is_finite(cell)), None)
-    if i is not None:
-        raise refusal(flat[i], name, field, block.row + i // width, block.line_of(i // width))
+    bad = next((i for i, cell in enumerate(flat) if not _is_finite(cell)), None)
+    if bad is not None:
+        raise refusal(flat[bad], name, field, block.row + bad // width, block.line_of(bad // width))
     return _numbers(flat, block, name=name, field=field, decimal=decimal)
 
 

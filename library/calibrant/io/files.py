@@ -132,9 +132,8 @@ def _sheet(table: Table, chosen: Chosen, options: SheetOptions, values: Values) 
     names = [table.columns[at].name for at in chosen.places.predictions]
     _check_shapes(values)
     scale_notes = check_scale(values.predictions, options.scale, span(names))
-    predictions, rounding = values.predictions, ()
-    if options.scale == "probability":
-        predictions, rounding = without_rounding(values.predictions)
+    is_probability = options.scale == "probability"
+    predictions, rounding = without_rounding(values.predictions) if is_probability else (values.predictions, ())
     classes = _classes(table, chosen, options, values)
     return Sheet(
         predictions,

@@ -154,7 +154,8 @@ def whether_equal(labels: Coded, predicted: Coded) -> Ints:
     codes = {_plain(text): code for code, text in enumerate(labels.texts)}
     same = np.array([codes.get(_plain(text), -1) for text in predicted.texts], dtype=np.int64)
     merged = np.array([codes[_plain(text)] for text in labels.texts], dtype=np.int64)
-    return (same[predicted.codes] == merged[labels.codes]).astype(np.int64)
+    equal: Ints = (same[predicted.codes] == merged[labels.codes]).astype(np.int64)
+    return equal
 
 
 def _plain(text: str) -> str:
