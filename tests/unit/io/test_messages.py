@@ -234,7 +234,7 @@ CASES = {
     # Arrays.
     "objects": Case(npz(labels=LABELS, probs=np.array([None, 1])), "pickled-objects", "file", "'probs' has Python obj"),
     "array of records": Case(npy(np.zeros(2, dtype="f8,f8")), "pickled-objects", "file", "never loaded"),
-    "one array": Case(npy(ROWS), "no-labels", "labels", "the file has no other column", ()),
+    "one array": Case(npy(ROWS), "no-labels", "labels", "an NPY file has only predictions", ()),
     "logits array": Case(npz(labels=LABELS, logits=ROWS), "looks-like-logits", "scale", "to be logits", ("logit",)),
     "nan in array": Case(npz(y=LABELS, p=np.array([0, np.nan])), "missing-value", "predictions", "row 2"),
     "infinity in array": Case(npz(y=LABELS, p=np.array([0, np.inf])), "not-finite", "predictions", "row 2"),
