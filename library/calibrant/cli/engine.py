@@ -40,6 +40,10 @@ class Engine(Protocol):
         """Fit a map to the rows."""
         ...
 
+    def document(self, map: str | dict[str, Any]) -> dict[str, Any]:
+        """Return the document of a map."""
+        ...
+
     def calibrate(self, rows: Sheet, map: str | dict[str, Any]) -> Floats:
         """Apply a map to the predictions."""
         ...
@@ -80,7 +84,14 @@ def read_map(text: str, server: str | None) -> str | dict[str, Any]:
             )
         return text
     if not is_file and not path.is_file():
-        raise typer.BadParameter("file does not exist; to use a map on a server, add --server", param_hint="--map")
+        from calibrant.calibrators.fitting import FAMILIAR, METHODS
+
+        method = f" --method {text}" if text in METHODS or text in FAMILIAR else ""
+        raise typer.BadParameter(
+            f"file does not exist; fit a map first with 'calibrant fit FILE{method} --out map.json' and pass map.json; "
+            "to use a map on a server, add --server",
+            param_hint="--map",
+        )
     return read_document(path)
 
 

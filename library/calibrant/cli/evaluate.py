@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated
 
 import typer
@@ -21,15 +22,21 @@ from calibrant.cli.options import (
     read_measures,
 )
 from calibrant.cli.output import Json, write_json, write_lines
+from calibrant.cli.periods import Time, periods
 from calibrant.cli.rows import (
+    ClassNames,
     Columns,
+    Decimal,
     File,
     Group,
     Label,
     MapLabel,
+    PosLabel,
     Prediction,
     ScaleName,
     Weight,
+    columns_for,
+    name_of,
     note_reduction,
     read_rows,
 )
@@ -53,6 +60,10 @@ def evaluate(
     weight: Weight = None,
     scale: ScaleName = "probability",
     map_label: MapLabel = None,
+    class_names: ClassNames = None,
+    pos_label: PosLabel = None,
+    decimal: Decimal = ".",
+    time: Time = None,
     measure: Measure = None,
     reduction: Reduction = None,
     interval: Interval = None,
@@ -65,6 +76,8 @@ def evaluate(
     server: Server = None,
 ) -> None:
     """Measure the calibration of predictions; with --map, before and after the map."""
+    if time is not None and group is not None:
+        raise typer.BadParameter("cannot be combined with --group", param_hint="--time")
     with engine_of(server) as engine:
         from calibrant.measures.catalogue import read_requests
         from calibrant.measures.intervals import Resampling
@@ -75,8 +88,10 @@ def evaluate(
         keys = [request.key for request in read_requests(measures)]
         gate = Gate.read(fail_above, fail_by, keys=keys, interval=interval)
         applied = None if map_of is None else read_map(map_of, server)
-        columns = Columns(prediction, label, weight, group, scale, map_label)
-        rows = note_reduction(read_rows(file, columns), reduction)
+        columns = Columns(prediction, label, weight, group, scale, map_label, class_names, pos_label, decimal, time)
+        rows = note_reduction(read_rows(file, columns_for(columns, applied)), reduction)
+        if rows.times is not None:
+            rows = replace(rows, groups=periods(rows.times, f"{name_of(file)}: column '{time}'"))
         report = engine.evaluate(rows, Evaluate(measures, None, reduction, applied, interval, resamples, seed))
     with errors_in_a_line():
         if as_json:
@@ -84,5 +99,5 @@ def evaluate(
         else:
             from calibrant.cli.report_tables import report_tables
 
-            write_lines(*report_tables(report))
+            write_lines(*report_tables(report, by="group" if time is None else "period"))
         gate.check(report)

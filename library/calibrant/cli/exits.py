@@ -32,6 +32,8 @@ _FLAGS = {
     "ref": "the map",
     "document": "the document",
 }
+#: What to do about rows that do not sum to 1.
+_OF_SUMS = "; name one column per class with --prediction, or a single column for P(Y=1)"
 _OF_ROWS = ("predictions", "labels", "weights", "groups")
 
 
@@ -56,7 +58,7 @@ def line_of(detail: str, places: Sequence[Place]) -> str:
     if not places:
         return detail
     if (message := in_rows(detail)) is not None:
-        return message
+        return f"{message}{_OF_SUMS}" if "sum to 1" in message else message
     first = places[0]
     field, *rest = first.pointer.split("/")[1:] or [""]
     if field in _OF_ROWS and rest and rest[0].isdigit():
@@ -71,7 +73,7 @@ def line_of(detail: str, places: Sequence[Place]) -> str:
 
 #: Invalid data or request; server unreachable or failed; measure above its bound or alarm raised. 2 (usage error) and
 #: 130 (Ctrl-C) are conventional.
-REFUSED, AWAY, ABOVE = 1, 3, 4
+REFUSED, USAGE, AWAY, ABOVE = 1, 2, 3, 4
 EXIT_CODES = (
     "Exit codes: 0 success; 1 invalid data or request; 2 usage error; 3 the server is unreachable or failed; "
     "4 a measure is above --fail-above, or an alarm is raised; 130 interrupted by Ctrl-C."
@@ -81,7 +83,11 @@ _OF_THE_SERVER = 500
 
 
 class Refused(Exception):
-    """An error of a command; its text is shown to the user."""
+    """An error of a command; its text is shown to the user, and ``code`` is the exit code."""
+
+    def __init__(self, text: str, code: int = REFUSED) -> None:
+        super().__init__(text)
+        self.code = code
 
 
 class Failure(NamedTuple):
@@ -107,7 +113,7 @@ def errors_in_a_line(whose: str | None = None) -> Iterator[None]:
 def _failure(error: Exception, whose: str | None) -> Failure | None:
     """Return the failure for an error; None for a bug, which keeps its traceback."""
     if isinstance(error, Refused):
-        return Failure(str(error))
+        return Failure(str(error), error.code)
     if isinstance(error, MemoryError):
         return Failure("not enough memory")
     return _of_the_numbers(error) or _of_a_server(error, whose) or _of_a_file(error)

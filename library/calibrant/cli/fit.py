@@ -2,24 +2,49 @@
 
 from __future__ import annotations
 
+import sys
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from calibrant.cli.engine import engine_of
-from calibrant.cli.exits import errors_in_a_line
-from calibrant.cli.options import SEED, Fit, Seed, read_options
+from calibrant.cli.exits import Refused, errors_in_a_line
+from calibrant.cli.options import SEED, Evaluate, Fit, Seed, read_options
 from calibrant.cli.output import STANDARD, counted, in_a_folder, say, write_json, write_lines
-from calibrant.cli.rows import Columns, File, Label, MapLabel, Prediction, ScaleName, Weight, read_rows
+from calibrant.cli.rows import (
+    ClassNames,
+    Columns,
+    Decimal,
+    File,
+    Label,
+    MapLabel,
+    PosLabel,
+    Prediction,
+    ScaleName,
+    Weight,
+    read_rows,
+)
 from calibrant.cli.server_url import Server
 
 if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
     from calibrant.cli.engine import Fitted
+    from calibrant.io.table import Sheet
 
 Method = Annotated[str, typer.Option("--method", help="Calibration method, such as averaged, isotonic or temperature.")]
 Options = Annotated[
     list[str] | None, typer.Option("--option", help="Option of the method, such as folds=5; repeatable.")
+]
+Holdout = Annotated[
+    float | None,
+    typer.Option(
+        "--holdout",
+        help="Share of the rows that is not used by the fit, such as 0.3; the map is evaluated on it.",
+    ),
 ]
 Name = Annotated[
     str | None,
@@ -30,7 +55,8 @@ FitReduction = Annotated[
     typer.Option(
         "--reduction",
         help="Reduction: the event whose probability the map calibrates, such as binary, confidence, class:3, "
-        "classwise, ranks or canonical.",
+        "classwise, ranks or canonical. For several classes, the default calibrates all columns: canonical if the "
+        "method maps vectors, else classwise.",
     ),
 ]
 FitJson = Annotated[bool, typer.Option("--json", help="Print the map as JSON, also with --out or --server.")]
@@ -39,7 +65,8 @@ Out = Annotated[
     typer.Option(
         "--out",
         callback=in_a_folder,
-        help="JSON file for the map; - for standard output, the default without --server.",
+        help="JSON file for the map; - for standard output. Without --server, the default is FILE.json on a terminal, "
+        "else standard output.",
     ),
 ]
 
@@ -52,9 +79,13 @@ def fit(
     weight: Weight = None,
     scale: ScaleName = "probability",
     map_label: MapLabel = None,
+    class_names: ClassNames = None,
+    pos_label: PosLabel = None,
+    decimal: Decimal = ".",
     reduction: FitReduction = None,
     option: Options = None,
     seed: Seed = SEED,
+    holdout: Holdout = None,
     name: Name = None,
     out: Out = None,
     as_json: FitJson = False,
@@ -62,26 +93,72 @@ def fit(
 ) -> None:
     """Fit a calibration map.
 
-    Without a server, the command prints the map as JSON. With --server, the server stores the map and the command
-    prints its name and version, or its id.
+    Without a server, the command writes the map as JSON: to --out, to FILE.json if the output is a terminal, and
+    otherwise to standard output. With --server, the server stores the map and the command prints its name and version,
+    or its id.
     """
     if not server and name is not None:
         raise typer.BadParameter("needs --server; to write the map to a file, use --out", param_hint="--name")
+    if holdout is not None and not 0 < holdout < 1:
+        raise typer.BadParameter("must be between 0 and 1, such as 0.3", param_hint="--holdout")
     with engine_of(server) as engine:
         from calibrant.calibrators import Fitting
 
         options = read_options(option)
-        Fitting.read(method, options, reduction, where="/options")
-        rows = read_rows(file, Columns(prediction, label, weight, None, scale, map_label))
+        fitting = Fitting.read(method, options, reduction, where="/options")
+        columns = Columns(prediction, label, weight, None, scale, map_label, class_names, pos_label, decimal)
+        rows, held = _split(read_rows(file, columns), holdout, seed)
+        if reduction is None and rows.predictions.ndim == 2 and fitting.method.vector is None:
+            reduction = "classwise"
+            say("reduction: classwise, one curve per class; for the predicted class alone use --reduction confidence")
         fitted = engine.fit(rows, Fit(method, options, name, reduction, seed))
-    with errors_in_a_line():
         _summarize(fitted, len(rows))
+        if held is not None:
+            requested = Evaluate(list(_SCORES), map=fitted.ref or fitted.document, seed=seed)
+            _summarize_held_out(engine.evaluate(held, requested))
+    with errors_in_a_line():
+        if out is None and fitted.ref is None and not as_json and sys.stdout.isatty():
+            out = _beside(file)
+            say(f"wrote {out}")
         if out is not None and out != STANDARD:
             write_json(fitted.document, out)
         if as_json or out == STANDARD or (out is None and fitted.ref is None):
             write_json(fitted.document)
         elif fitted.ref is not None:
             write_lines(fitted.ref)
+
+
+def _split(rows: Sheet, holdout: float | None, seed: int) -> tuple[Sheet, Sheet | None]:
+    """Split the rows at random, with the same proportion of each label, into those of the fit and those held out."""
+    if holdout is None or rows.labels is None:
+        return rows, None
+    import numpy as np
+
+    shuffled = np.random.default_rng(seed).permutation(len(rows))
+    by_label = shuffled[np.argsort(rows.labels[shuffled], kind="stable")]
+    step = np.floor(np.arange(len(rows) + 1) * holdout)
+    is_held = np.empty(len(rows), dtype=bool)
+    is_held[by_label] = step[1:] > step[:-1]
+    if is_held.all() or not is_held.any():
+        raise Refused(f"--holdout {holdout:g} leaves no rows on one side; the file has {counted(len(rows))}")
+    return _rows(rows, ~is_held), _rows(rows, is_held)
+
+
+def _rows(rows: Sheet, kept: npt.NDArray[np.bool_]) -> Sheet:
+    return replace(
+        rows,
+        predictions=rows.predictions[kept],
+        labels=None if rows.labels is None else rows.labels[kept],
+        weights=None if rows.weights is None else rows.weights[kept],
+    )
+
+
+def _beside(file: Path) -> Path:
+    """Return the name of the map of a file in the working directory, ``pets.json`` for ``pets.csv``."""
+    if file == STANDARD:
+        return Path("map.json")
+    stem = file.name.split(".")[0] or "map"
+    return Path(f"{stem}.map.json" if file.suffix == ".json" else f"{stem}.json")
 
 
 def _summarize(fitted: Fitted, n: int) -> None:
@@ -94,3 +171,18 @@ def _summarize(fitted: Fitted, n: int) -> None:
             for name in ("log_loss", "brier", "ece")
         )
         say(f"in-sample scores (optimistic): {', '.join(changes)}")
+
+
+#: The measures of the held-out rows.
+_SCORES = ("log-loss", "brier", "ece")
+
+
+def _summarize_held_out(report: dict[str, Any]) -> None:
+    """Print the scores of the held-out rows before and after the map."""
+    before, after = report["measures"], report["after"]["measures"]
+    changes = [
+        f"{name.replace('-', ' ')} {before[name]['value']:.4f} -> {after[name]['value']:.4f}"
+        for name in _SCORES
+        if before[name]["value"] is not None and after[name]["value"] is not None
+    ]
+    say(f"held-out scores ({counted(report['n'])}, {report['reduction']}): {', '.join(changes)}")

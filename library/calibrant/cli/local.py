@@ -29,15 +29,18 @@ class Local:
         from calibrant.evaluation import Evaluation
         from calibrant.maps.calibration_map import load
         from calibrant.measures.catalogue import read_requests
+        from calibrant.measures.cross_fitting import UNKNOWN, training_of
         from calibrant.measures.intervals import Resampling
         from calibrant.reports.document import report_document
 
+        fitted = None if request.map is None else load(_document(request.map))
         evaluation = Evaluation(
             read_requests(request.measures),
             request.reduction,
-            None if request.map is None else load(_document(request.map)),
+            fitted,
             Resampling.read(request.interval, request.resamples, request.seed),
             diagrams=read_diagrams(request.diagrams),
+            training=UNKNOWN if fitted is None else training_of(fitted),
         )
         batch = read_batch(rows.predictions, rows.labels, rows.weights, scale=rows.scale)
         with bar() as shown:
@@ -60,8 +63,12 @@ class Local:
             fitted = fitting.run(batch, FitContext(request.seed, "cpu", shown))
         change = in_sample(batch, fitted)
         scores = [{"log_loss": s.log_loss, "brier": s.brier, "ece": s.ece} for s in (change.before, change.after)]
-        document = with_training(fitted, batch, request.options, request.seed).to_document()
+        document = with_training(fitted, batch, request.options, request.seed, rows.classes).to_document()
         return Fitted(document, {"before": scores[0], "after": scores[1]})
+
+    def document(self, map: str | dict[str, Any]) -> dict[str, Any]:
+        """Return the document of a map."""
+        return _document(map)
 
     def calibrate(self, rows: Sheet, map: str | dict[str, Any]) -> Floats:
         """Apply a map to the predictions."""

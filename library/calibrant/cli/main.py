@@ -17,7 +17,8 @@ from types import MappingProxyType
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
+from typer.exceptions import TyperException
 
 from calibrant.cli.exits import EXIT_CODES
 
@@ -36,6 +37,57 @@ OWN: Mapping[str, str] = MappingProxyType(
         "monitors": "Create, list, show and delete monitors on a server, send rows to them and watch their alarms.",
     }
 )
+
+
+#: Names that other tools use -> commands and options.
+_FAMILIAR_COMMANDS: Mapping[str, str] = MappingProxyType(
+    {
+        "apply": "calibrate",
+        "predict": "calibrate",
+        "transform": "calibrate",
+        "train": "fit",
+        "measure": "evaluate",
+        "score": "evaluate",
+        "ece": "evaluate",
+        "plot": "diagram",
+        "draw": "diagram",
+        "html": "report",
+    }
+)
+_FAMILIAR_OPTIONS: Mapping[str, str] = MappingProxyType(
+    {
+        "-m": "--measure, --method or --map",
+        "-o": "--out",
+        "--output": "--out",
+        "--measures": "--measure, once for each measure",
+        "--metric": "--measure",
+        "--metrics": "--measure, once for each measure",
+        "--method": "--map, for a map that calibrant fit has written",
+        "--target": "--label",
+        "--y": "--label",
+        "--pred": "--prediction",
+        "--proba": "--prediction",
+        "--sep": "no option; the separator is detected",
+        "--delimiter": "no option; the separator is detected",
+        "--bins": """--measure '{"name": "ece", "n_bins": 20}'""",
+        "--n-bins": """--measure '{"name": "ece", "n_bins": 20}'""",
+        "--n_bins": """--measure '{"name": "ece", "n_bins": 20}'""",
+    }
+)
+
+
+class Command(TyperCommand):
+    """A command that suggests an option for the name of another tool."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the arguments."""
+        try:
+            return super().parse_args(ctx, args)
+        except TyperException as error:
+            option = getattr(error, "option_name", "")
+            if option in _FAMILIAR_OPTIONS:
+                ctx.fail(f"No such option: {option}; did you mean {_FAMILIAR_OPTIONS[option]}?")
+            raise
 
 
 class Commands(TyperGroup):
@@ -66,6 +118,14 @@ class Commands(TyperGroup):
             problem = f"the command {cmd_name} ({point.value}) cannot be loaded: {type(error).__name__}: {error}"
             return _broken(cmd_name, problem)
 
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Find the command; for an unknown one, suggest the nearest."""
+        if args and not args[0].startswith("-") and args[0] not in self.list_commands(ctx):
+            from calibrant.errors import one_of
+
+            ctx.fail(f"Command '{args[0]}' {one_of(args[0], self.list_commands(ctx), _FAMILIAR_COMMANDS)}")
+        return super().resolve_command(ctx, args)
+
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Write the help without importing the built-in commands."""
         with self._listed():
@@ -85,7 +145,7 @@ class Commands(TyperGroup):
             return typer.core.TyperCommand(name, help=text)
         if not isinstance(target, typer.Typer):
             function, target = target, _app()
-            target.command(name)(function)
+            target.command(name, cls=Command)(function)
         command = typer.main.get_command(target)
         command.name = name
         return command

@@ -45,6 +45,10 @@ class Remote:
         ref = record.id if record.name is None else f"{record.name}:{record.version}"
         return Fitted(record.document, scores, ref)
 
+    def document(self, map: str | dict[str, Any]) -> dict[str, Any]:
+        """Return the document of a stored map."""
+        return self._client.map(cast(str, map)).document
+
     def calibrate(self, rows: Sheet, map: str | dict[str, Any]) -> Floats:
         """Apply a stored map to the predictions."""
         calibrated: Floats = self._client.calibrate(cast(str, map), rows.predictions, scale=rows.scale)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
-from collections.abc import Iterator
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,14 +13,19 @@ from calibrant.cli.exits import errors_in_a_line
 from calibrant.cli.options import SEED, Evaluate, Reduction, Seed
 from calibrant.cli.output import STANDARD, Out, opened, say, working
 from calibrant.cli.rows import (
+    ClassNames,
     Columns,
+    Decimal,
     File,
     Group,
     Label,
     MapLabel,
+    PosLabel,
     Prediction,
     ScaleName,
     Weight,
+    columns_for,
+    command_line,
     name_of,
     note_reduction,
     read_rows,
@@ -40,25 +43,6 @@ if TYPE_CHECKING:
 
 #: File name in the generated Python if the data came from a pipe.
 _PIPED = "predictions.csv"
-
-
-def command_line(context: typer.Context) -> str:
-    """Return the command with its arguments, quoted for a shell; without environment variables such as the API key."""
-    return shlex.join([*context.command_path.split(), *_words(context)])
-
-
-def _words(context: typer.Context) -> Iterator[str]:
-    for parameter in context.command.params:
-        name = parameter.name or ""
-        source = context.get_parameter_source(name)
-        if source is None or source.name != "COMMANDLINE":
-            continue
-        given = context.params[name]
-        for value in given if isinstance(given, list | tuple) else [given]:
-            if parameter.param_type_name == "argument":
-                yield str(value)
-            elif "@" not in str(value) or name != "server":  # a URL may hold a password
-                yield from (parameter.opts[0], str(value))
 
 
 def loading(file: Path, options: SheetOptions) -> tuple[str, ...]:
@@ -105,16 +89,20 @@ def report(
     weight: Weight = None,
     scale: ScaleName = "probability",
     map_label: MapLabel = None,
+    class_names: ClassNames = None,
+    pos_label: PosLabel = None,
+    decimal: Decimal = ".",
     reduction: Reduction = None,
     seed: Seed = SEED,
     map_of: MapOf = None,
-    out: Out = STANDARD,
+    out: Out = Path("report.html"),
     server: Server = None,
 ) -> None:
     """Write a report as one HTML file: the verdict, the diagrams, and the measures with explanations."""
     with engine_of(server) as engine:
         applied = None if map_of is None else read_map(map_of, server)
-        columns = Columns(prediction, label, weight, group, scale, map_label)
+        columns = Columns(prediction, label, weight, group, scale, map_label, class_names, pos_label, decimal)
+        columns = columns_for(columns, applied)
         rows = note_reduction(read_rows(file, columns), reduction)
         found, options = _measured(engine, rows, reduction, seed, applied)
     with errors_in_a_line():

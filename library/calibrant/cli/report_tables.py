@@ -16,17 +16,17 @@ _NONE = "-"
 Json = Mapping[str, Any]
 
 
-def report_tables(report: Json) -> Iterator[str | Table]:
-    """Yield the tables and lines for the JSON of a ``ReportAnswer``."""
+def report_tables(report: Json, *, by: str = "group") -> Iterator[str | Table]:
+    """Yield the tables and lines for the JSON of a ``ReportAnswer``; ``by`` says what the groups are."""
     yield _rows(report)
     after = report.get("after")
     if after is None:
         yield _measures(report["measures"])
     else:
-        yield _before_after(report["measures"], after["measures"])
+        yield _before_after(report["measures"], after["measures"], in_sample=bool(report["in_sample"]))
         yield from _gains(report)
     if "groups" in report:
-        yield _groups(report)
+        yield _groups(report, by)
     yield from _problems(report)
 
 
@@ -44,13 +44,14 @@ def _measures(measures: Json) -> Table:
     return _filled(("measure", "value", "debiased", "interval", "p-value"), rows)
 
 
-def _before_after(before: Json, after: Json) -> Table:
+def _before_after(before: Json, after: Json, *, in_sample: bool) -> Table:
     rows = []
     for key, was in before.items():
         now = after[key]
         ends = [_number(found[kind]) for kind in ("value", "debiased") for found in (was, now)]
         rows.append((key, *ends, _interval(now["interval"]), _p(now["p_value"])))
-    columns = ("measure", "before", "after", "debiased before", "debiased after", "interval after", "p-value after")
+    shown = "after (in-sample)" if in_sample else "after"
+    columns = ("measure", "before", shown, "debiased before", f"debiased {shown}", "interval after", "p-value after")
     return _filled(columns, rows)
 
 
@@ -59,19 +60,23 @@ def _gains(report: Json) -> Iterator[str | Table]:
     if improvement is None:
         return
     if report["in_sample"]:
-        yield "The map was fitted to these rows; the improvement is cross-fitted (out-of-fold)."
+        yield (
+            "The map was fitted to these rows: the values after it are in-sample and optimistic. "
+            "The improvement is cross-fitted (out-of-fold)."
+        )
     rows = [(key, _number(m["value"]), _interval(m["interval"]), _p(m["p_value"])) for key, m in improvement.items()]
-    yield _filled(("improvement", "value", "interval", "p-value"), rows)
+    title = "improvement (cross-fitted)" if report["in_sample"] else "improvement"
+    yield _filled((title, "value", "interval", "p-value"), rows)
 
 
-def _groups(report: Json) -> Table:
-    """One row per group and the largest gap between two groups; with a map, after the map."""
+def _groups(report: Json, by: str) -> Table:
+    """One row per group or period and the largest gap between two groups; with a map, after the map."""
     after = "after" in report
     keys = list(report["measures"])
     sides = {name: (group["after"] if after else group)["measures"] for name, group in report["groups"].items()}
     kinds = {key: kind(measures[key] for measures in sides.values()) for key in keys}
     heads = [key if kinds[key] is None else f"{key}, {kinds[key]}" for key in keys]
-    shown = table("group, after the map" if after else "group", "rows", *heads)
+    shown = table(f"{by}, after the map" if after else by, "rows", *heads)
     for name, measures in sides.items():
         rows = f"{report['groups'][name]['n']:,}"
         shown.add_row(plain(name), rows, *(_number(shown_number(measures[key], kinds[key])) for key in keys))

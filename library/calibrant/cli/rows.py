@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import shlex
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, BinaryIO, cast
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, cast
 
 import typer
 
-from calibrant.cli.exits import Refused
+from calibrant.cli.exits import USAGE, Refused
 from calibrant.cli.output import STANDARD, say
 
 if TYPE_CHECKING:
@@ -24,21 +25,24 @@ _FLAGS = {
     "labels": "--label",
     "weights": "--weight",
     "groups": "--group",
+    "times": "--time",
     "scale": "--scale",
     "mapping": "--map-label",
 }
 
-#: The most columns that an error suggests.
-_OFFERED = 4
+#: The most columns, and the most commands, that an error suggests.
+_OFFERED, _READINGS = 4, 8
 
-File = Annotated[Path, typer.Argument(help="CSV, TSV, NPZ, NPY, Parquet or Arrow file; - for standard input.")]
+File = Annotated[
+    Path, typer.Argument(help="CSV, TSV, JSON Lines, NPZ, NPY, Parquet or Arrow file; - for standard input.")
+]
 Label = Annotated[str | None, typer.Option("--label", help="Column of the labels; inferred if omitted.")]
 Prediction = Annotated[
     list[str] | None,
     typer.Option(
         "--prediction",
-        help="Column of P(Y=1); for several classes, repeat the option in class order. Inferred from column names if "
-        "omitted.",
+        help="Column of P(Y=1); for several classes, repeat the option in class order, or use a wildcard such as "
+        "'prob_*'. Inferred if omitted.",
     ),
 ]
 Group = Annotated[
@@ -52,6 +56,16 @@ MapLabel = Annotated[
     list[str] | None,
     typer.Option("--map-label", help="Map a string label to its class number, such as spam=1; repeatable."),
 ]
+ClassNames = Annotated[
+    str | None,
+    typer.Option(
+        "--class-names",
+        help="Labels of the classes in the order of the columns, such as bird,cat,dog; for one column, of the negative "
+        "and the positive class.",
+    ),
+]
+PosLabel = Annotated[str | None, typer.Option("--pos-label", help="Label of the positive class, for two classes.")]
+Decimal = Annotated[str, typer.Option("--decimal", help="Decimal mark of a text file: . or ,")]
 
 
 @dataclass(frozen=True)
@@ -64,11 +78,23 @@ class Columns:
     group: str | None = None
     scale: str = "probability"
     map_label: Sequence[str] | None = None
+    class_names: str | Sequence[str] | None = None
+    pos_label: str | None = None
+    decimal: str = "."
+    time: str | None = None
 
     def of(self, field: str) -> Sequence[str]:
         """Return the columns given for a field of ``calibrant.io``."""
-        single = {"labels": self.label, "weights": self.weight, "groups": self.group}
+        single = {"labels": self.label, "weights": self.weight, "groups": self.group, "times": self.time}
         return self.prediction or () if field == "predictions" else [name for name in (single.get(field),) if name]
+
+
+def columns_for(columns: Columns, map: object) -> Columns:
+    """Return the columns with the class names of a map document, unless the classes are named already."""
+    names = map.get("class_names") if isinstance(map, dict) else None
+    if not isinstance(names, list) or columns.class_names or columns.pos_label or columns.map_label:
+        return columns
+    return replace(columns, class_names=tuple(str(name) for name in names))
 
 
 @contextlib.contextmanager
@@ -105,6 +131,8 @@ def read_rows(file: Path, columns: Columns, *, labelled: bool = True, source: Bi
     try:
         sheet = read_sheet(source, name=name_of(file), options=options, max_rows=None, labelled=labelled)
     except TabularError as error:
+        if (commands := _commands(error)) is not None:
+            raise Refused(f"{_line(error, file, columns)}:{commands}", USAGE) from error
         raise Refused(_line(error, file, columns)) from error
     for sentence in sheet.notes:
         say(sentence)
@@ -131,12 +159,16 @@ def sheet_options(columns: Columns) -> SheetOptions:
         groups=columns.group,
         scale=_scale(columns.scale),
         mapping=_mapping(columns.map_label),
+        class_names=_class_names(columns.class_names),
+        pos_label=columns.pos_label,
+        times=columns.time,
+        decimal=_decimal(columns.decimal),
     )
 
 
 def _line(error: TabularError, file: Path, columns: Columns | None = None) -> str:
     """Return the message for a file that cannot be read, with the options that fix it, ready to copy."""
-    from calibrant.io.errors import OutOfRange
+    from calibrant.io.errors import DecimalComma, OutOfRange, UnclearColumns
     from calibrant.io.texts import quoted
 
     # The message may already begin with the file name.
@@ -144,16 +176,63 @@ def _line(error: TabularError, file: Path, columns: Columns | None = None) -> st
     flag, offer = _FLAGS.get(error.field), error.offer
     if isinstance(error, OutOfRange):
         return f"{message} (--scale logit)"
-    if offer is None or flag is None or flag in message:
+    if isinstance(error, DecimalComma):
+        return f"{message}; add --decimal ,"
+    if isinstance(error, UnclearColumns) and error.readings:
+        return message
+    if not offer or flag is None or flag in message:
         return message
     if not isinstance(offer, tuple):
-        flags = " ".join(f"{_FLAGS['mapping']} {_shell(f'{text}={k}')}" for text, k in offer.items())
-        return f"{message}; add {flags}"
+        return f"{message}; add {_of_labels(list(offer))}"
     requested = () if columns is None else columns.of(error.field)
     if not requested:
         return f"{message}; add {' or '.join(f'{flag} {_shell(text)}' for text in offer[:_OFFERED])}"
     near = [text for name in requested if name not in offer for text in _near(name, offer)]
     return f"{message}; did you mean {' or '.join(f'{flag} {_shell(text)}' for text in near)}?" if near else message
+
+
+def _of_labels(labels: Sequence[str]) -> str:
+    """Return the options that name the classes of these labels: the positive one of two, or all in order."""
+    if len(labels) == 2:
+        return " or ".join(f"--pos-label {_shell(text)}" for text in reversed(labels))
+    if any("," in text for text in labels):
+        return " ".join(f"--map-label {_shell(f'{text}={k}')}" for k, text in enumerate(labels))
+    return f"--class-names {_shell(','.join(labels))} in the order of the columns"
+
+
+def _commands(error: TabularError) -> str | None:
+    """Return the complete command for each reading of a file with several, one a line; None for other errors."""
+    from calibrant.io.errors import UnclearColumns
+
+    if not isinstance(error, UnclearColumns) or not error.readings:
+        return None
+    context: Any = typer.main.get_current_context(silent=True)  # type: ignore[attr-defined]
+    flag = _FLAGS[error.field]
+    given = "" if context is None else f"{command_line(context)} "
+    flags = [" ".join(f"{flag} {_shell(name)}" for name in reading) for reading in error.readings[:_READINGS]]
+    rest = len(error.readings) - len(flags)
+    return "".join(f"\n  {given}{each}" for each in flags) + (f"\nand {rest} more" if rest else "")
+
+
+def command_line(context: typer.Context) -> str:
+    """Return the command with its arguments, quoted for a shell; without environment variables such as the API key."""
+    return shlex.join([*context.command_path.split(), *_words(context)])
+
+
+def _words(context: typer.Context) -> Iterator[str]:
+    for parameter in context.command.params:
+        name = parameter.name or ""
+        source = context.get_parameter_source(name)
+        if source is None or source.name != "COMMANDLINE":
+            continue
+        given = context.params[name]
+        for value in given if isinstance(given, list | tuple) else [given]:
+            if parameter.param_type_name == "argument":
+                yield str(value)
+            elif value is True:
+                yield parameter.opts[0]
+            elif "@" not in str(value) or name != "server":  # a URL may hold a password
+                yield from (parameter.opts[0], str(value))
 
 
 def _near(name: str, offer: Sequence[str]) -> list[str]:
@@ -165,9 +244,7 @@ def _near(name: str, offer: Sequence[str]) -> list[str]:
 
 
 def _shell(text: str) -> str:
-    from shlex import quote
-
-    return quote(text)
+    return shlex.quote(text)
 
 
 def name_of(file: Path) -> str:
@@ -194,3 +271,19 @@ def _mapping(pairs: Sequence[str] | None) -> dict[str, int] | None:
             raise typer.BadParameter("maps a label twice", param_hint="--map-label")
         mapping[text] = int(number)
     return mapping
+
+
+def _class_names(given: str | Sequence[str] | None) -> tuple[str, ...] | None:
+    """Parse names separated by commas."""
+    if given is None:
+        return None
+    names = tuple(name.strip() for name in (given.split(",") if isinstance(given, str) else given))
+    if len(names) < 2 or not all(names) or len(set(names)) < len(names):
+        raise typer.BadParameter("must be different names separated by commas", param_hint="--class-names")
+    return names
+
+
+def _decimal(mark: str) -> str:
+    if mark not in (".", ","):
+        raise typer.BadParameter("must be . or ,", param_hint="--decimal")
+    return mark

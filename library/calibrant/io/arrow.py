@@ -529,6 +529,13 @@ class _Columns(ABC):
             cells = column.to_pylist()
         return ["" if cell is None else cell.isoformat() if hasattr(cell, "isoformat") else str(cell) for cell in cells]
 
+    def whole(self) -> Any:
+        """Read all columns as a pyarrow table."""
+        with damage(self._arrow):
+            table = self._whole([column.name for column in self.columns])
+            table.validate(full=True)
+            return table
+
     @abstractmethod
     def _whole(self, names: list[str]) -> Any:
         """Read these columns as a pyarrow table."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from calibrant.io.errors import (
     NoLabels,
     NoPredictions,
     OutOfRange,
+    TabularError,
     UnclearColumns,
     UnknownColumn,
 )
@@ -31,25 +33,61 @@ def _set_of(text: str) -> frozenset[str]:
 
 LABELS = _set_of(
     "y label labels target targets class truth ytrue groundtruth gt actual actuals outcome truelabel truelabels "
-    "trueclass classlabel"
+    "trueclass classlabel obs observed"
 )
 PREDICTIONS = _set_of(
     "p prob probs proba probas probability probabilities score scores yprob yprobs yproba yscore prediction "
-    "predictions pred preds ypred yhat predprob predproba predictedprobability softmax"
+    "predictions pred preds ypred yhat predprob predproba predictedprobability softmax calibrated"
 )
 LOGITS = _set_of("logit logits logodds ylogit ylogits")
 WEIGHTS = _set_of("w weight weights sampleweight sampleweights")
 GROUPS = _set_of("group groups subgroup")
+#: Names of probabilities that count only if no other column has such a name.
+_FALLBACKS = _set_of("fit fitted pd confidence conf risk propensity")
+#: Names of the confidence in a predicted class, and of whether that class is correct.
+_CONFIDENCE, _CORRECT = _set_of("confidence conf"), _set_of("correct iscorrect")
+_IDS = _set_of("id ids index idx rowid rowindex rownumber rowname rownames row key uuid guid resample fold")
 #: Words before the number of a class, in addition to names of predictions.
 _OF_CLASS = frozenset(("class",))
+#: The last word before the name of a class: ``y_pred_proba`` in ``y_pred_proba_bird``.
+_BEFORE_CLASS = _set_of(
+    "p prob probs proba probas probability probabilities score scores pred softmax calibrated logit logits"
+)
 
 _NUMBERED = re.compile(r"(.*?)[ _.\-\[(]*(0|[1-9][0-9]{0,5})[\])]?")
-_NAMED = re.compile(r"([A-Za-z_ ]+?)[ _.\-\[(]+([^\])]+)[\])]?")
+_BETWEEN = re.compile(r"[ _.\-\[(]+")
+_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+|[0-9]+")
+_PROB = re.compile("prob(?!lem|e|at)")
 
 
 def word(name: str) -> str:
     """Return the letters and digits of a name, in lower case."""
     return "".join(c for c in name.casefold() if c.isalnum())
+
+
+def _words(name: str) -> list[str]:
+    return [found.lower() for found in _WORD.findall(name)]
+
+
+def _is_like_prediction(name: str) -> bool:
+    """Whether a name contains ``prob`` or ``calibrated``, or begins with ``score``, ``p``, ``pred`` or the like."""
+    words = _words(name)
+    if not words:
+        return False
+    first = words[1] if words[0] == "y" and len(words) > 1 else words[0]
+    starts = first in ("p", "score", "scores", "pred", "preds", "prediction", "predictions", "predicted", "yhat", "hat")
+    return starts or words[-1] == "score" or "calibrated" in words or _PROB.search(word(name)) is not None
+
+
+def _is_predicted_class(name: str) -> bool:
+    """Whether a name is that of a predicted class, such as ``y_pred`` or ``predicted_label``."""
+    found = word(name)
+    return found.startswith(("pred", "ypred", "yhat")) and _PROB.search(found) is None
+
+
+def _is_id(name: str) -> bool:
+    words = _words(name)
+    return word(name) in _IDS or words[-1:] in (["id"], ["uuid"]) or words[:1] == ["unnamed"]
 
 
 @dataclass(frozen=True)
@@ -60,13 +98,24 @@ class Family:
     classes: tuple[str, ...]
 
 
+def _split(name: str, known: frozenset[str]) -> tuple[str, str] | None:
+    """Split a name such as ``prob_cat`` or ``y_pred_proba[cat]`` into its stem and its class, or return None."""
+    found = None
+    for mark in _BETWEEN.finditer(name):
+        stem, rest = name[: mark.start()], name[mark.end() :].rstrip("])").strip()
+        words = _words(stem)
+        if rest and (word(stem) in known or (words and words[-1] in _BEFORE_CLASS and known is not LOGITS)):
+            found = stem, rest
+    return found
+
+
 def suffix(name: str, known: frozenset[str] = PREDICTIONS | LOGITS) -> str | None:
     """Return the class at the end of a column name: ``cat`` for ``prob_cat``, ``1`` for ``p1``, or None."""
-    for pattern in (_NUMBERED, _NAMED):
-        found = pattern.fullmatch(name)
-        if found is not None and word(found[1]) in known:
-            return found[2].strip()
-    return None
+    found = _NUMBERED.fullmatch(name)
+    if found is not None and word(found[1]) in known:
+        return found[2]
+    split = _split(name, known)
+    return None if split is None else split[1]
 
 
 def numbered(names: Sequence[str], known: frozenset[str]) -> list[Family]:
@@ -77,7 +126,7 @@ def numbered(names: Sequence[str], known: frozenset[str]) -> list[Family]:
     stems: dict[str, dict[int, int]] = {}
     for at, name in enumerate(names):
         found = _NUMBERED.fullmatch(name)
-        if found is not None and (not found[1] or word(found[1]) in known | _OF_CLASS):
+        if found is not None and (not found[1] or _is_stem(found[1], known | _OF_CLASS)):
             stems.setdefault(found[1].casefold(), {})[int(found[2])] = at
     return [
         Family(tuple(at for _, at in sorted(of.items())), tuple(str(k) for k in sorted(of)))
@@ -86,13 +135,18 @@ def numbered(names: Sequence[str], known: frozenset[str]) -> list[Family]:
     ]
 
 
+def _is_stem(stem: str, known: frozenset[str]) -> bool:
+    words = _words(stem)
+    return word(stem) in known or (len(words) > 1 and words[-1] in _BEFORE_CLASS & known)
+
+
 def named(names: Sequence[str], known: frozenset[str]) -> list[Family]:
     """Find columns such as ``prob_cat`` and ``prob_dog``, in file order."""
     stems: dict[str, list[tuple[int, str]]] = {}
     for at, name in enumerate(names):
-        found = _NAMED.fullmatch(name)
-        if found is not None and word(found[1]) in known and not found[2].isdecimal():
-            stems.setdefault(word(found[1]), []).append((at, found[2].strip()))
+        found = _split(name, known)
+        if found is not None and not found[1].isdecimal():
+            stems.setdefault(word(found[0]), []).append((at, found[1]))
     return [Family(tuple(at for at, _ in of), tuple(name for _, name in of)) for of in stems.values() if len(of) > 1]
 
 
@@ -109,6 +163,7 @@ class Chosen:
     places: Places
     classes: tuple[tuple[str, ...], ...]
     notes: tuple[str, ...]
+    times: int | None = None
 
 
 class _Chooser:
@@ -119,17 +174,24 @@ class _Chooser:
         self._names = [column.name for column in columns]
         self._chosen: dict[int, Field] = {}
         self._notes: list[str] = []
+        self._labelled = True
 
     def choose(self, *, labelled: bool) -> Chosen:
         options = self._options
-        predictions = [self._find(name, "predictions") for name in options.predictions or ()]
-        labels = self._one(options.labels, LABELS if labelled else frozenset(), "labels")
+        self._labelled = labelled
+        times = None if options.times is None else self._find(options.times, "times")
+        # A column of labels that the wildcard of the predictions matches is none of them.
+        stated = None if options.labels is None else self._find(options.labels, "labels")
+        predictions = [at for name in options.predictions or () for at in self._matching(name)]
+        labels = self._labels_by_name(predictions) if stated is None and labelled else stated
         weights = self._one(options.weights, WEIGHTS, "weights")
         groups = self._one(options.groups, GROUPS, "groups")
         family = self._as_stated(predictions) if predictions else self._guess(labels)
         if labelled and labels is None:
             labels = self._labels_by_content(family)
-        return Chosen(Places(family.places, labels, weights, groups), self._aliases(family), tuple(self._notes))
+        predicted = self._predicted(family, labels) if labelled else None
+        places = Places(family.places, labels, weights, groups, predicted)
+        return Chosen(places, self._aliases(family), tuple(self._notes), times)
 
     def _find(self, stated: str, field: Field) -> int:
         name = stated.strip()
@@ -140,6 +202,26 @@ class _Chooser:
                 offer=tuple(name for name in self._names if name)[:_MAX_OFFERED],
             )
         return self._choose(self._names.index(name), field)
+
+    def _matching(self, stated: str) -> list[int]:
+        """Return the column of this name, or the numeric columns that a wildcard such as ``prob_*`` matches."""
+        name = stated.strip()
+        if name in self._names or not any(mark in name for mark in "*?["):
+            return [self._find(stated, "predictions")]
+        found = [
+            at
+            for at, column in enumerate(self._names)
+            if column and fnmatchcase(column, name) and self._is_free_number(at)
+        ]
+        if not found:
+            raise UnknownColumn(
+                f"no column of numbers matches {quoted(name)}; the file has {self._listed(self._names)}",
+                field="predictions",
+            )
+        ends = [_NUMBERED.fullmatch(self._names[at]) for at in found]
+        if len({end[1] for end in ends if end is not None}) == 1 and None not in ends:
+            found.sort(key=lambda at: int(suffix_number(self._names[at])))
+        return [self._choose(at, "predictions") for at in found]
 
     def _choose(self, at: int, field: Field) -> int:
         if at in self._chosen:
@@ -155,14 +237,17 @@ class _Chooser:
             return self._find(stated, field)
         found = [at for at, name in enumerate(self._names) if word(name) in known and at not in self._chosen]
         if len(found) > 1:
-            raise self._unclear([self._names[at] for at in found], field)
+            raise self._unclear([(self._names[at],) for at in found], field)
         for at in found:
             self._notes.append(f"{field}: column {quoted(self._names[at])} (inferred from its name)")
             return self._choose(at, field)
         return None
 
     def _as_stated(self, predictions: Sequence[int]) -> Family:
-        return Family(tuple(predictions), tuple(self._names[at] for at in predictions))
+        names = [self._names[at] for at in predictions]
+        ends = [end for name in names if (end := suffix(name)) is not None]
+        classes = ends if len(set(ends)) == len(names) > 1 else names
+        return self._in_order(Family(tuple(predictions), tuple(classes)))
 
     def _guess(self, labels: int | None) -> Family:
         """Infer the columns of predictions from their names; raises an error if there are none or several."""
@@ -170,55 +255,95 @@ class _Chooser:
         found = self._candidates(known, labels)
         if not found and self._options.scale == "logit":
             found = self._candidates(PREDICTIONS, labels)
-        if not found and (family := self._of_labels(labels)) is not None:
-            found = [family]
         if not found:
             raise self._none_found(labels)
+        if not self._labelled:  # a map is applied to the predictions of the model
+            found = [family for family in found if not self._is_calibrated(family)] or found
         if len(found) > 1:
-            raise self._unclear([self._names[at] for family in found for at in family.places], "predictions")
-        self._check_gap(found[0])
-        self._note(found[0])
-        for at in found[0].places:
+            raise self._unclear([tuple(self._names[at] for at in family.places) for family in found], "predictions")
+        family = self._in_order(found[0])
+        self._check_gap(family)
+        self._note(family)
+        for at in family.places:
             self._choose(at, "predictions")
-        return found[0]
+        return family
+
+    def _is_calibrated(self, family: Family) -> bool:
+        return all("calibrated" in _words(self._names[at]) for at in family.places)
+
+    def _in_order(self, family: Family) -> Family:
+        """Return the columns in the order of the given class names, if they have these names."""
+        names = self._options.class_names
+        if names is None or set(names) != set(family.classes) or len(names) != len(family.classes):
+            return family
+        return Family(tuple(family.places[family.classes.index(name)] for name in names), names)
 
     def _candidates(self, known: frozenset[str], labels: int | None) -> list[Family]:
+        """Return all families of columns that can be the predictions."""
         names = [name if self._is_free_number(at) else "" for at, name in enumerate(self._names)]
-        single = [Family((at,), (name,)) for at, name in enumerate(names) if word(name) in known]
-        used = {at for family in single for at in family.places}
-        several = [family for family in numbered(names, known) if not used & set(family.places)]
+        texts = self._texts(labels) if self._options.class_names is None else set(self._options.class_names)
+        several = [found for family in named(names, known) if (found := self._fitting(family, texts)) is not None]
         # A single column prob_0 is not P(Y=1).
-        several = [family for family in several if family.classes != ("0",)]
-        texts = self._texts(labels)
-        return single + several + [family for family in named(names, known) if texts and texts <= {*family.classes}]
+        by_number = [family for family in numbered(names, known) if family.classes != ("0",)]
+        several += [family for family in by_number if len(family.places) > 1]
+        used = {at for family in several for at in family.places}
+        free = [at for at, name in enumerate(names) if name and at not in used and not self._is_class(at, labels)]
+        if (called := self._fitting(Family(tuple(free), tuple(names[at] for at in free)), texts, own=True)) is not None:
+            several.append(called)
+            used |= set(called.places)
+        single = [at for at in free if word(names[at]) in known]
+        single += [family.places[0] for family in by_number if len(family.places) == 1 and family.places[0] in free]
+        if known is not LOGITS:
+            single += [at for at in free if _is_like_prediction(names[at]) and self._is_probability(at)]
+        if not single and not several:
+            single = [at for at in free if word(names[at]) in _FALLBACKS and self._is_probability(at)]
+        kept = sorted({at for at in single if at not in used and suffix(names[at]) != "0"})
+        return [Family((at,), (names[at],)) for at in kept] + several
 
-    def _of_labels(self, labels: int | None) -> Family | None:
-        """Find columns named like the labels."""
-        texts = self._texts(labels)
-        free = [at for at in range(len(self._names)) if self._names[at] and self._is_free_number(at)]
-        if not texts or not texts <= {self._names[at] for at in free}:
+    def _fitting(self, family: Family, texts: set[str], *, own: bool = False) -> Family | None:
+        """Return the columns whose names are the labels or whose rows sum to 1; ``own`` requires the labels."""
+        if own and not (texts and texts <= set(family.classes)):
             return None
-        every = Family(tuple(free), tuple(self._names[at] for at in free))
-        if self._sums_to_one(free):
-            return every
-        own = [at for at in free if self._names[at] in texts]
-        return Family(tuple(own), tuple(self._names[at] for at in own)) if self._sums_to_one(own) else None
+        if self._sums_to_one(family.places):
+            return family
+        if not texts or not texts <= set(family.classes):
+            return None
+        kept = [(at, name) for at, name in zip(family.places, family.classes, strict=True) if name in texts]
+        if len(kept) > 1 and self._sums_to_one([at for at, _ in kept]):
+            return Family(tuple(at for at, _ in kept), tuple(name for _, name in kept))
+        return None if own else family
 
     def _sums_to_one(self, places: Sequence[int]) -> bool:
         if len(places) < 2:
             return False
         rows = zip(*(self._columns[at].sample for at in places), strict=True)
         sums = [sum(map(float, row)) for row in rows if all(map(is_number, row))]
-        return bool(sums) and all(abs(total - 1) <= 0.01 for total in sums)
+        return bool(sums) and all(abs(total - 1) <= max(0.01, 0.005 * len(places)) for total in sums)
 
     def _texts(self, labels: int | None) -> set[str]:
         sample = () if labels is None else self._columns[labels].sample
         return {text.strip() for text in sample if not is_missing(text)}
 
+    def _numbers(self, at: int | None) -> set[float]:
+        """Return the distinct numbers of the first rows; empty if there are other values too."""
+        texts = self._texts(at)
+        return {float(text) for text in texts} if all(map(is_number, texts)) else set()
+
     def _is_free_number(self, at: int) -> bool:
         """Whether a column is not chosen yet and is numeric or entirely missing."""
         sample = self._columns[at].sample
         return at not in self._chosen and (any(map(is_numeric, sample)) or all(map(is_missing, sample)))
+
+    def _is_class(self, at: int, labels: int | None) -> bool:
+        """Whether a column has the values of the labels, or only 0 and 1: predicted classes, not probabilities."""
+        found = self._numbers(at)
+        return len(found) > 1 and (found == {0.0, 1.0} or (_are_integers(found) and found <= self._numbers(labels)))
+
+    def _is_probability(self, at: int) -> bool:
+        """Whether a column has numbers in [0, 1] that are not all whole."""
+        found = self._numbers(at)
+        inside = all(-TOLERANCE <= value <= 1 + TOLERANCE for value in found)
+        return bool(self._columns[at].width > 1 or (found and inside and not _are_integers(found)))
 
     def _check_gap(self, family: Family) -> None:
         if not all(name.isdecimal() for name in family.classes) or len(family.places) == 1:
@@ -241,37 +366,102 @@ class _Chooser:
             self._notes.append(f"predictions: {quoted(names[0])} (inferred from its name)")
         else:
             what = "logit" if self._options.scale == "logit" else "probability"
+            end = suffix(names[0])
+            event = "class 1" if end is None or end.isdecimal() or not self._names_event(end) else quoted(end)
             self._notes.append(
-                f"predictions: column {quoted(names[0])}, the {what} of class 1 (inferred from its name)"
+                f"predictions: column {quoted(names[0])}, the {what} of {event} (inferred from its name)"
             )
+
+    def _names_event(self, end: str) -> bool:
+        labels = next((at for at, field in self._chosen.items() if field == "labels"), None)
+        return end in self._texts(labels)
+
+    # --- Labels
+
+    def _labels_by_name(self, predictions: Sequence[int]) -> int | None:
+        """Return the column with a name of labels, or else the only text column whose values name columns."""
+        confident = any(word(name) in _CONFIDENCE for name in self._names)
+        if confident and any(word(name) in _CORRECT for name in self._names):
+            return self._one(None, _CORRECT, "labels")
+        found = self._one(None, LABELS, "labels")
+        if found is not None:
+            return found
+        free = [at for at, name in enumerate(self._names) if name and self._is_free_number(at)]
+        names = [self._names[at] for at in (*free, *predictions)]
+        classes = {*names} | {end for name in names if (end := suffix(name)) is not None}
+        naming = [at for at in range(len(self._names)) if self._is_naming(at, classes)]
+        if len(naming) > 1:
+            raise self._unclear([(self._names[at],) for at in naming], "labels")
+        for at in naming:
+            self._notes.append(f"labels: column {quoted(self._names[at])} (its values are names of columns)")
+            return self._choose(at, "labels")
+        return None
+
+    def _is_naming(self, at: int, classes: set[str]) -> bool:
+        """Whether a column of strings, but not of predicted classes, has only names of other columns."""
+        name, texts = self._names[at], self._texts(at)
+        if not name or at in self._chosen or _is_predicted_class(name):
+            return False
+        return len(texts) > 1 and texts <= classes and not any(map(is_number, texts))
 
     def _labels_by_content(self, family: Family) -> int:
         """Return the only column whose content can be labels; raises an error if there are none or several."""
         width = len(family.places) if len(family.places) > 1 else max(2, self._columns[family.places[0]].width)
         found = [at for at in range(len(self._names)) if self._could_be_labels(at, width)]
-        others = [
-            self._names[at] for at in found or range(len(self._names)) if at not in self._chosen and self._names[at]
-        ]
-        if len(found) > 1:
-            raise self._unclear(others, "labels")
-        if not found:
+        likely = [at for at in found if word(self._names[at]) in _CORRECT] or found
+        if len(likely) > 1:
+            raise self._unclear([(self._names[at],) for at in likely], "labels")
+        if not likely:
+            free = [at for at in range(len(self._names)) if self._could_be_labels(at, _MAX_OFFERED)]
+            others = [self._names[at] for at in free]
+            if len(self._names) == 1 and self._columns[0].name == "predictions" and not self._columns[0].sample:
+                hint = "; an NPY file has only predictions: save both with np.savez('preds.npz', p=p, label=y)"
+            elif len(self._names) == 1:
+                hint = " (the file has no other column)"
+            else:
+                hint = f", or choose one of {self._listed(others)}" if others else " (no other column can be labels)"
             raise NoLabels(
-                "no column of labels found; name it 'label'"
-                + (f", or choose one of {self._listed(others)}" if others else " (the file has no other column)"),
-                field="labels",
-                offer=tuple(others[:_MAX_OFFERED]),
+                f"no column of labels found; name it 'label'{hint}", field="labels", offer=tuple(others[:_MAX_OFFERED])
             )
-        self._notes.append(f"labels: column {quoted(self._names[found[0]])} (the only column that can be labels)")
-        return self._choose(found[0], "labels")
+        self._notes.append(f"labels: column {quoted(self._names[likely[0]])} (the only column that can be labels)")
+        return self._choose(likely[0], "labels")
 
     def _could_be_labels(self, at: int, width: int) -> bool:
         """Whether a column has a name and at most ``width`` distinct values in its first rows, without fractions."""
-        texts = self._texts(at)
-        if at in self._chosen or not self._names[at] or not texts or len(texts) > width:
+        name, texts = self._names[at], self._texts(at)
+        if at in self._chosen or not name or not texts or len(texts) > width:
+            return False
+        if _is_id(name) or _is_predicted_class(name):
             return False
         return not any(is_number(text) and not float(text).is_integer() for text in texts)
 
-    def _none_found(self, labels: int | None) -> NoPredictions | LooksLikeLogits:
+    def _predicted(self, family: Family, labels: int | None) -> int | None:
+        """Return the column of predicted classes if the only prediction is the confidence in them."""
+        options = self._options
+        if labels is None or len(family.places) > 1 or self._columns[family.places[0]].width > 1:
+            return None
+        if any((options.mapping, options.pos_label, options.class_names)) or word(self._names[labels]) in _CORRECT:
+            return None
+        texts, name = self._texts(labels), self._names[family.places[0]]
+        found = [
+            at
+            for at, other in enumerate(self._names)
+            if at not in self._chosen and _is_predicted_class(other) and len(self._texts(at) & texts) > 0
+        ]
+        is_top = word(name) in _CONFIDENCE or len(texts) > 2 or not all(map(is_number, texts))
+        is_event = (end := suffix(name)) is not None and end in texts
+        low = min(self._numbers(family.places[0]), default=0.0)
+        if len(found) != 1 or not is_top or is_event or low < 1 / max(2, len(texts)) - TOLERANCE:
+            return None
+        self._notes.append(
+            f"labels: whether the class in {quoted(self._names[found[0]])} is that in {quoted(self._names[labels])}; "
+            f"{quoted(name)} is the confidence in it"
+        )
+        return self._choose(found[0], "labels")
+
+    # --- Errors
+
+    def _none_found(self, labels: int | None) -> TabularError:
         if self._options.scale == "probability" and (logits := self._candidates(LOGITS, labels)):
             names = [self._names[at] for at in logits[0].places]
             verb = "seems" if len(names) == 1 else "seem"
@@ -280,21 +470,47 @@ class _Chooser:
                 field="scale",
                 offer=("logit",),
             )
-        free = [self._names[at] for at in range(len(self._names)) if self._names[at] and self._is_free_number(at)]
-        # Do not offer a column of labels: a report on it would be meaningless.
-        free = [name for name in free if word(name) not in LABELS | WEIGHTS | GROUPS]
+        free = [at for at in range(len(self._names)) if self._names[at] and self._is_free_number(at)]
+        classes = [self._names[at] for at in free if self._is_class(at, labels)]
+        predicted = [name for name in classes if word(name) in PREDICTIONS or _is_predicted_class(name)]
+        if predicted:
+            return NoPredictions(
+                f"column {quoted(predicted[0])} has predicted classes, not probabilities; save the probabilities too, "
+                "such as model.predict_proba(X)[:, 1] in a column 'p'",
+                field="predictions",
+            )
+        # Do not offer a column of labels or ids: a report on it would be meaningless.
+        offer = [
+            self._names[at]
+            for at in free
+            if word(self._names[at]) not in LABELS | WEIGHTS | GROUPS
+            and not _is_id(self._names[at])
+            and self._is_probability(at)
+        ]
+        summing = tuple(offer)
+        if self._sums_to_one([self._names.index(name) for name in summing]):
+            return UnclearColumns(
+                f"no column of predictions found, but the rows of {span(summing)} sum to 1; if they are the "
+                "predictions, name them",
+                field="predictions",
+                offer=summing[:_MAX_OFFERED],
+                readings=(summing,),
+            )
         if len(self._names) == 1:
             detail = f"the file has only one column, {quoted(self._names[0])}; are its columns separated by commas?"
         else:
             detail = "no column of predictions found; name it 'p', or 'prob_0', 'prob_1' and so on for several classes"
-            detail += f", or choose one of {self._listed(free)}" if free else " (no column has numbers)"
-        return NoPredictions(detail, field="predictions", offer=tuple(free[:_MAX_OFFERED]))
+            none = " (no other column has numbers in [0, 1])"
+            detail += f", or choose one of {self._listed(offer)}" if offer else none
+        return NoPredictions(detail, field="predictions", offer=tuple(offer[:_MAX_OFFERED]))
 
-    def _unclear(self, names: Sequence[str], field: Field) -> UnclearColumns:
+    def _unclear(self, readings: Sequence[tuple[str, ...]], field: Field) -> UnclearColumns:
+        names = [name for reading in readings for name in reading]
         return UnclearColumns(
             f"several columns could be the {field}: {listed(names)}; choose one",
             field=field,
             offer=tuple(names[:_MAX_OFFERED]),
+            readings=tuple(readings[:_MAX_OFFERED]),
         )
 
     def _listed(self, names: Sequence[str]) -> str:
@@ -309,11 +525,20 @@ class _Chooser:
         return tuple(found)
 
 
+def suffix_number(name: str) -> str:
+    """Return the number at the end of a column name, or 0."""
+    found = _NUMBERED.fullmatch(name)
+    return "0" if found is None else found[2]
+
+
+def _are_integers(values: set[float]) -> bool:
+    return all(value.is_integer() for value in values)
+
+
 def choose(columns: Sequence[Column], options: SheetOptions, *, labelled: bool) -> Chosen:
     """Choose the columns of a table; raises a ``TabularError`` if a column is missing or ambiguous.
 
-    Columns are inferred from their names; labels also from their content if only one column qualifies. The scale logit
-    is never inferred.
+    Columns are inferred from their names and contents. The scale logit is never inferred.
     """
     return _Chooser(columns, options).choose(labelled=labelled)
 
@@ -364,3 +589,26 @@ def _sums_to_hundred(predictions: Floats) -> bool:
 def _are_whole(predictions: Floats) -> bool:
     """Whether predictions are one column of whole numbers."""
     return predictions.ndim == 1 and bool(np.all(predictions == np.floor(predictions)))
+
+
+# --- Rows that were rounded when they were written
+
+
+def without_rounding(predictions: Floats) -> tuple[Floats, tuple[str, ...]]:
+    """Divide rows of several classes by their sum if rounding to two to six decimals explains why it is not 1.
+
+    Returns the rows and a note; other rows are returned unchanged.
+    """
+    if predictions.ndim == 1:
+        return predictions, ()
+    sums = predictions.sum(axis=1)
+    away = float(np.abs(sums - 1).max())
+    for decimals in range(2, 7):
+        if not np.array_equal(np.round(predictions, decimals), predictions):
+            continue
+        bound = 0.5 * 10.0**-decimals * predictions.shape[1]
+        if TOLERANCE < away <= bound * (1 + 1e-9) and sums.min() > 0.5:
+            note = f"predictions: rounded to {decimals} decimals; each row is divided by its sum"
+            return predictions / sums[:, None], (note,)
+        break
+    return predictions, ()

@@ -6,6 +6,7 @@ import codecs
 import contextlib
 import csv
 import io
+import re
 from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -27,13 +28,14 @@ from calibrant.io.errors import (
     TabularError,
     UnclosedQuote,
     WrongKind,
+    WrongShape,
     pyarrow,
 )
 from calibrant.io.limits import MAX_LINE, FileLimits, Limits
 from calibrant.io.npz import values_at
 from calibrant.io.source import Kept
 from calibrant.io.table import Column, Floats, Places, Values
-from calibrant.io.texts import Coding, is_number, listed, number, quoted, refusal, row_of
+from calibrant.io.texts import Coding, is_missing, is_number, listed, number, quoted, refusal, row_of, with_point
 
 # --- Rows of a text table, read by the standard library in blocks, with row and line numbers for errors
 
@@ -54,17 +56,25 @@ class Block:
 class Rows:
     """The rows of a text file; lines have at most ``longest`` characters.
 
-    Blank lines are skipped and bytes that are not UTF-8 become lone surrogates; if ``strict``, both are errors.
+    Blank lines are skipped and bytes that are not UTF-8 become lone surrogates; if ``strict``, both are errors. The
+    header follows the first ``skipped`` lines.
     """
 
     def __init__(
-        self, file: BinaryIO, encoding: str, separator: str, *, strict: bool = False, longest: int = MAX_LINE
+        self,
+        file: BinaryIO,
+        encoding: str,
+        separator: str,
+        *,
+        strict: bool = False,
+        longest: int = MAX_LINE,
+        skipped: int = 0,
     ) -> None:
         file.seek(0)
         errors = "strict" if strict or encoding == "utf-16" else "surrogateescape"
         self._text = io.TextIOWrapper(io.BufferedReader(Kept(file)), encoding, errors=errors, newline="")
         self._reader = csv.reader(self._lines(longest), delimiter=separator, strict=True)
-        self._encoding, self._separator, self._strict = encoding, separator, strict
+        self._encoding, self._separator, self._strict, self._skipped = encoding, separator, strict, skipped
         self._width = 0
         self._row = 0
         self.header_lines = 0
@@ -90,7 +100,7 @@ class Rows:
         first, before = self._row, self._reader.line_num
         found = self._next(rows)
         plain = self._reader.line_num - before == len(found)
-        block = Block(first, before + 1 if plain else None, found)
+        block = Block(first, before + 1 + self._skipped if plain else None, found)
         if found and set(map(len, found)) != {self._width}:
             self._refuse_ragged(block)
         self._row += len(found)
@@ -115,7 +125,8 @@ class Rows:
             number += 1
             if len(line) > longest:
                 raise FileTooLarge(f"line {number} has more than the limit of {longest:,} characters")
-            yield line
+            if number > self._skipped:
+                yield line
 
     def _refuse_ragged(self, block: Block) -> NoReturn:
         i = next(i for i, cells in enumerate(block.rows) if len(cells) != self._width)
@@ -129,7 +140,7 @@ class Rows:
 
     def _malformed(self, error: csv.Error) -> TabularError:
         """Return the error for one of the standard library's reader, which has no row or column."""
-        line = self._reader.line_num
+        line = self._reader.line_num + self._skipped
         if "NUL" in str(error):
             return NotUtf8(f"line {line} has a NUL byte; the file is damaged or not a text file")
         return UnclosedQuote(
@@ -199,28 +210,36 @@ class Layout:
     sample: tuple[tuple[str, ...], ...]
     data_at: int | None
     notes: tuple[str, ...]
+    skipped: int = 0
+    decimal: str = "."
+    widths: tuple[int, ...] = ()
 
 
-def layout_of(file: BinaryIO, limits: FileLimits) -> Layout:
+def layout_of(file: BinaryIO, limits: FileLimits, decimal: str = ".") -> Layout:
     """Infer the layout from the beginning of a file; raises a ``TabularError`` if it is not a table."""
     file.seek(0)
     head = file.read(MAX_LINE)
     if not head.strip(b"\xef\xbb\xbf\xff\xfe \t\r\n"):
         raise EmptyFile("the file is empty")
     encoding = _encoding(head)
-    first = _first_line(head, encoding)
-    separator = _separator(first)
+    skipped, stated, first = _preamble(_first_lines(head, encoding))
+    separator = stated or _separator(first)
     limits.check_classes(first.count(separator) + 1)
-    rows = Rows(file, encoding, separator)
+    rows = Rows(file, encoding, separator, skipped=skipped)
     header = tuple(rows.header())
     _check_header(header)
     sample = tuple(map(tuple, rows.sample(SAMPLE_ROWS)))
     if not sample:
         raise EmptyFile(f"the file has a header ({listed(header)}) but no rows")
     notes = () if separator == "," else (f"the columns are separated by {_SEPARATORS[separator]}",)
+    if skipped > (stated is not None):
+        notes = ("the first lines are comments", *notes)
     if encoding == "utf-16":
         notes = ("the text is UTF-16", *notes)
-    return Layout(encoding, separator, header, sample, _data_at(head, encoding, rows.header_lines), notes)
+    columns = list(zip(*sample, strict=True))
+    widths = tuple(map(_width, columns)) if any("[" in cell for cell in sample[0]) else (1,) * len(header)
+    data_at = _data_at(head, encoding, rows.header_lines, skipped)
+    return Layout(encoding, separator, header, sample, data_at, notes, skipped, decimal, widths)
 
 
 def _encoding(head: bytes) -> str:
@@ -233,17 +252,42 @@ def _encoding(head: bytes) -> str:
     return "utf-8-sig"
 
 
-def _first_line(head: bytes, encoding: str) -> str:
-    """Return the first line that is not blank."""
+def _first_lines(head: bytes, encoding: str) -> list[str]:
+    """Return the lines of the beginning; raises ``FileTooLarge`` if the first one does not end there."""
     decoder = codecs.getincrementaldecoder(encoding)("strict" if encoding == "utf-16" else "surrogateescape")
     try:
         text = decoder.decode(head)
     except UnicodeDecodeError as error:
         raise NotUtf8("the file begins with a UTF-16 byte order mark but is not UTF-16; save it as UTF-8") from error
-    line = next((line for line in io.StringIO(text, newline=None) if line.strip()), "")
-    if len(line) >= len(text) and len(head) >= MAX_LINE:
+    lines = list(islice(io.StringIO(text, newline=None), _MOST_COMMENTS))
+    if lines and len(lines[-1]) >= len(text) and len(head) >= MAX_LINE:
         raise FileTooLarge(f"the first line has more than the limit of {MAX_LINE:,} characters")
-    return line
+    return lines
+
+
+#: The most lines before the header that are skipped.
+_MOST_COMMENTS = 1000
+_STATED = re.compile(r"sep=([,;\t|])\s*", re.IGNORECASE)
+
+
+def _preamble(lines: Sequence[str]) -> tuple[int, str | None, str]:
+    """Return the lines before the header, the separator that Excel's ``sep=;`` states, and the header line.
+
+    Lines that begin with ``#`` are comments. The last one is the header if it has a separator and numbers follow.
+    """
+    stated, comment = None, 0
+    for at, line in enumerate(lines):
+        if not line.strip():
+            continue
+        found = _STATED.fullmatch(line.strip("\r\n \ufeff"))
+        if found is not None and stated is None:
+            stated = found[1]
+        elif line.startswith("#"):
+            comment = at
+        else:
+            skipped = at if comment or stated or lines[0].startswith("#") else 0
+            return skipped, stated, line
+    raise EmptyFile("the file has only comments")
 
 
 def _separator(line: str) -> str:
@@ -269,12 +313,30 @@ def _check_header(header: tuple[str, ...]) -> None:
         raise DuplicateColumns(f"the header has {listed(twice)} more than once; rename the duplicates")
 
 
-def _data_at(head: bytes, encoding: str, header_lines: int) -> int | None:
-    """Return the byte at which the rows begin if the header is the first line and lines end in LF or CR LF."""
-    end = head.find(b"\n")
-    return (
-        end + 1 if encoding == "utf-8-sig" and header_lines == 1 and end >= 0 and b"\r" not in head[: end - 1] else None
-    )
+def _data_at(head: bytes, encoding: str, header_lines: int, skipped: int) -> int | None:
+    """Return the byte at which the rows begin if the header is one line and lines end in LF or CR LF."""
+    end = -1
+    for _ in range(skipped + 1):
+        begin, end = end + 1, head.find(b"\n", end + 1)
+        if end < 0 or b"\r" in head[begin : end - 1]:
+            return None
+    return end + 1 if encoding == "utf-8-sig" and header_lines == 1 else None
+
+
+#: Numbers in brackets, as pandas, numpy and Spark write vectors: ``[0.25 0.75]`` or ``[0.25,0.75]``.
+_VECTOR = re.compile(r"\s*\[([^\[\]]*)\]\s*")
+
+
+def _vector(cell: str) -> list[str] | None:
+    found = _VECTOR.fullmatch(cell)
+    return None if found is None else found[1].replace(",", " ").split()
+
+
+def _width(cells: Sequence[str]) -> int:
+    """Return the length of the vectors of a column, or 1 if its cells are no vectors."""
+    lengths = {None if (numbers := _vector(cell)) is None else len(numbers) for cell in cells}
+    width = next(iter(lengths)) if len(lengths) == 1 else None
+    return width if width is not None and width > 1 else 1
 
 
 # --- Reading with the standard library, which defines what is accepted and the errors
@@ -283,17 +345,47 @@ def _data_at(head: bytes, encoding: str, header_lines: int) -> int | None:
 def read_plain(file: BinaryIO, layout: Layout, places: Places, limits: FileLimits) -> Values:
     """Read some columns; raises the ``TabularError`` of the first bad column in the first bad block."""
     texts = {at: Coding(layout.header[at], places.field_of(at)) for at in places.texts}
-    rows = Rows(file, layout.encoding, layout.separator)
+    rows = Rows(file, layout.encoding, layout.separator, skipped=layout.skipped)
     rows.header()
-    numbers = {at: partial(_numbers, name=layout.header[at], field=places.field_of(at)) for at in places.numbers}
+    widths = {at: layout.widths[at] if places.field_of(at) == "predictions" else 1 for at in places.numbers}
+    numbers: dict[int, Callable[[Sequence[str], Block], Floats]] = {
+        at: partial(
+            _numbers if widths[at] == 1 else partial(_vectors, width=widths[at]),
+            name=layout.header[at],
+            field=places.field_of(at),
+            decimal=layout.decimal,
+        )
+        for at in places.numbers
+    }
     adding = {at: coding.add for at, coding in texts.items()}
     columns = read_cells(rows, len(layout.header), numbers, adding, limits)
+    columns = {at: found if widths[at] == 1 else found.reshape(-1, widths[at]) for at, found in columns.items()}
     coded = {at: coding.done() for at, coding in texts.items()}
     return values_at(places, lambda at, field: columns[at] if field in ("predictions", "weights") else coded[at])
 
 
-def _numbers(cells: Sequence[str], block: Block, *, name: str, field: Field) -> Floats:
+def _vectors(cells: Sequence[str], block: Block, *, width: int, name: str, field: Field, decimal: str) -> Floats:
+    """Convert cells such as ``[0.25 0.75]`` to the numbers of all rows, one row after the other."""
+    found = []
+    for i, cell in enumerate(cells):
+        numbers = _vector(cell)
+        if numbers is None or len(numbers) != width:
+            if is_missing(cell):
+                raise refusal(cell, name, field, block.row + i, block.line_of(i))
+            where = row_of(block.row + i, block.line_of(i))
+            raise WrongShape(f"{where} of column {quoted(name)} is not a list of {width} numbers", field=field)
+        found.append(numbers)
+    flat = [number for row in found for number in row]
+    bad = next((i for i, cell in enumerate(flat) if not _is_finite(cell)), None)
+    if bad is not None:
+        raise refusal(flat[bad], name, field, block.row + bad // width, block.line_of(bad // width))
+    return _numbers(flat, block, name=name, field=field, decimal=decimal)
+
+
+def _numbers(cells: Sequence[str], block: Block, *, name: str, field: Field, decimal: str) -> Floats:
     """Convert cells to finite numbers."""
+    if decimal == ",":
+        cells = [with_point(cell) for cell in cells]
     joined = "".join(cells)
     parse: Callable[[str], float] = float if joined.isascii() and "_" not in joined else number
     try:
@@ -326,7 +418,7 @@ def read_fast(file: BinaryIO, layout: Layout, places: Places, limits: FileLimits
     Raises ``FileTooLarge`` and the errors of string columns.
     """
     arrow = pyarrow("csv")
-    if arrow is None or layout.data_at is None:
+    if arrow is None or layout.data_at is None or any(layout.widths[at] > 1 for at in places.numbers):
         return None
     found = _Found(layout, places)
     try:
@@ -370,7 +462,9 @@ def _options(arrow: Any, layout: Layout, places: Places) -> dict[str, Any]:
     return {
         "read_options": arrow.csv.ReadOptions(column_names=names, block_size=2 * MAX_LINE),
         "parse_options": arrow.csv.ParseOptions(delimiter=layout.separator, newlines_in_values=quotes),
-        "convert_options": arrow.csv.ConvertOptions(include_columns=list(types), column_types=types),
+        "convert_options": arrow.csv.ConvertOptions(
+            include_columns=list(types), column_types=types, decimal_point=layout.decimal
+        ),
         # The default pool would keep the memory of a large file.
         "memory_pool": arrow.system_memory_pool(),
     }
@@ -415,6 +509,7 @@ class _Found:
             np.concatenate(self._weights) if self._weights else None,
             None if self._places.labels is None else coded[self._places.labels],
             None if self._places.groups is None else coded[self._places.groups],
+            None if self._places.predicted is None else coded[self._places.predicted],
         )
 
 
@@ -424,12 +519,17 @@ class _Found:
 class CsvTable:
     """A ``Table`` of a text file; raises a ``TabularError`` if the file is not a table."""
 
-    def __init__(self, file: BinaryIO, limits: FileLimits) -> None:
+    def __init__(self, file: BinaryIO, limits: FileLimits, decimal: str = ".") -> None:
         self._file, self._limits = file, limits
-        self._layout = layout_of(file, limits)
-        self.notes = self._layout.notes
-        samples = zip(*self._layout.sample, strict=True)
-        self.columns = tuple(Column(name, cells) for name, cells in zip(self._layout.header, samples, strict=True))
+        layout = self._layout = layout_of(file, limits, decimal)
+        self.notes = layout.notes
+        samples = [
+            list(map(with_point, cells)) if decimal == "," else cells for cells in zip(*layout.sample, strict=True)
+        ]
+        self.columns = tuple(
+            Column(name, () if width > 1 else tuple(cells), width)
+            for name, cells, width in zip(layout.header, samples, layout.widths, strict=True)
+        )
 
     def read(self, places: Places) -> Values:
         """Read some columns; raises the ``TabularError`` of the first bad one."""
@@ -447,7 +547,7 @@ class CsvTable:
 
     def rows(self) -> Iterator[list[str]]:
         """Yield the cells of every row, unchanged, in the same order as ``read``."""
-        rows = Rows(self._file, self._layout.encoding, self._layout.separator)
+        rows = Rows(self._file, self._layout.encoding, self._layout.separator, skipped=self._layout.skipped)
         rows.header()
         for block in rows.blocks(SAMPLE_ROWS):
             yield from block.rows

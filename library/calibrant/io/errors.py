@@ -14,7 +14,7 @@ from calibrant.errors import CalibrationError, requires
 # Messages show column names and label strings, cleaned and shortened, because a user needs them to choose. They never
 # show numbers from the file.
 
-Field = Literal["file", "predictions", "labels", "weights", "groups", "scale", "mapping"]
+Field = Literal["file", "predictions", "labels", "weights", "groups", "times", "scale", "mapping"]
 #: A mapping of labels to classes, or columns or values to choose from.
 Offer = Mapping[str, int] | tuple[str, ...]
 
@@ -146,9 +146,15 @@ class UnknownColumn(TabularError):
 
 
 class UnclearColumns(TabularError):
-    """Several columns that fit, or a column given for two purposes."""
+    """Several columns that fit, or a column given for two purposes; ``readings`` are the columns of each choice."""
 
     code = "unclear-columns"
+
+    def __init__(
+        self, detail: str, *, field: Field, offer: Offer | None = None, readings: tuple[tuple[str, ...], ...] = ()
+    ) -> None:
+        super().__init__(detail, field=field, offer=offer)
+        self.readings = readings
 
 
 class NoPredictions(TabularError):

@@ -9,16 +9,25 @@ from typing import BinaryIO
 
 from calibrant.evaluation import MAX_GROUPS
 from calibrant.io.arrow import ArrowTable, ParquetTable
-from calibrant.io.columns import Chosen, check_scale, choose
+from calibrant.io.columns import Chosen, check_scale, choose, without_rounding
 from calibrant.io.compression import FILE, unpacked
 from calibrant.io.csv import CsvTable
-from calibrant.io.errors import DamagedFile, MissingValue, TooManyGroups, UnknownColumn, WrongKind, WrongShape
-from calibrant.io.labels import Classes, read_labels
+from calibrant.io.errors import (
+    DamagedFile,
+    MissingValue,
+    TabularError,
+    TooManyGroups,
+    UnknownColumn,
+    WrongKind,
+    WrongShape,
+)
+from calibrant.io.json_lines import JsonLinesTable
+from calibrant.io.labels import Classes, read_labels, whether_equal
 from calibrant.io.limits import FileLimits
 from calibrant.io.npz import NpyTable, NpzTable
 from calibrant.io.source import bytes_of, opened, spooled, write_blocks
 from calibrant.io.table import Coded, Sheet, SheetOptions, Table, Values
-from calibrant.io.texts import listed, quoted, row_of, span
+from calibrant.io.texts import MAX_LISTED, is_missing, listed, quoted, row_of, span
 
 __all__ = ["Sheet", "SheetOptions", "open_table", "read_columns", "read_sheet"]
 
@@ -36,7 +45,7 @@ def read_sheet(
     heavy: Callable[[], None] | None = None,
     spool: Callable[[int], None] | None = None,
 ) -> Sheet:
-    r"""Read a CSV, NPZ, NPY, Parquet or Arrow file, optionally compressed with gzip or Zstandard.
+    r"""Read a CSV, JSON Lines, NPZ, NPY, Parquet or Arrow file, optionally compressed with gzip or Zstandard.
 
     The format is detected from the content, not from the name.
 
@@ -83,16 +92,48 @@ def read_sheet(
     "labels: column 'label' (inferred from its name)"
     """
     limits = FileLimits(max_bytes, max_rows, heavy=heavy, spool=spool)
-    with opened(source, limits) as file, open_table(file, name, limits) as table:
+    with opened(source, limits) as file, open_table(file, name, limits, options.decimal) as table:
         chosen = choose(table.columns, options, labelled=labelled)
-        return _sheet(table, chosen, options, table.read(chosen.places))
+        try:
+            return _sheet(table, chosen, options, table.read(chosen.places))
+        except MissingValue as error:
+            raise _all_missing(table, chosen, error) from error
+
+
+def _all_missing(table: Table, chosen: Chosen, error: MissingValue) -> MissingValue:
+    """Return the error that counts the missing values of all columns; ``error`` if there is only one."""
+    counts: dict[int, int] = {}
+    first = None
+    known = {name for names in chosen.classes for name in names}
+    for at in (*chosen.places.numbers, *chosen.places.texts):
+        if table.columns[at].width > 1:
+            return error
+        try:
+            texts = table.texts(at)
+        except TabularError:
+            return error
+        missing = [row for row, text in enumerate(texts) if is_missing(text) and text.strip() not in known]
+        if missing:
+            counts[at] = len(missing)
+            first = missing[0] if first is None else min(first, missing[0])
+    if first is None or sum(counts.values()) < 2:
+        return error
+    listing = [f"{count:,} of column {quoted(table.columns[at].name)}" for at, count in counts.items()]
+    rest = len(listing) - MAX_LISTED
+    shown = ", ".join(listing[:MAX_LISTED]) + (f" and those of {rest} more columns" if rest > 0 else "")
+    return MissingValue(
+        f"values are missing in {shown.replace(' of', ' rows of', 1)}, first in {row_of(first)}; fill them in or "
+        "remove the rows",
+        field=error.field,
+    )
 
 
 def _sheet(table: Table, chosen: Chosen, options: SheetOptions, values: Values) -> Sheet:
     names = [table.columns[at].name for at in chosen.places.predictions]
-    predictions = values.predictions
     _check_shapes(values)
-    scale_notes = check_scale(predictions, options.scale, span(names))
+    scale_notes = check_scale(values.predictions, options.scale, span(names))
+    is_probability = options.scale == "probability"
+    predictions, rounding = without_rounding(values.predictions) if is_probability else (values.predictions, ())
     classes = _classes(table, chosen, options, values)
     return Sheet(
         predictions,
@@ -101,7 +142,8 @@ def _sheet(table: Table, chosen: Chosen, options: SheetOptions, values: Values) 
         None if values.groups is None else _groups(values.groups, table, chosen),
         options.scale,
         None if classes is None else classes.names,
-        (*table.notes, *chosen.notes, *(() if classes is None else classes.notes), *scale_notes),
+        (*table.notes, *chosen.notes, *(() if classes is None else classes.notes), *scale_notes, *rounding),
+        None if chosen.times is None else _whole(table.texts(chosen.times), table.columns[chosen.times].name),
     )
 
 
@@ -112,6 +154,7 @@ def _check_shapes(values: Values) -> None:
         "labels": None if values.labels is None else len(values.labels.codes),
         "weights": None if values.weights is None else len(values.weights),
         "groups": None if values.groups is None else len(values.groups.codes),
+        "predicted classes": None if values.predicted is None else len(values.predicted.codes),
     }
     for field, length in lengths.items():
         if length is not None and length != n:
@@ -122,8 +165,17 @@ def _classes(table: Table, chosen: Chosen, options: SheetOptions, values: Values
     if values.labels is None or chosen.places.labels is None:
         return None
     n_classes = 2 if values.predictions.ndim == 1 else values.predictions.shape[1]
-    name = table.columns[chosen.places.labels].name
-    return read_labels(values.labels, name, chosen.classes, n_classes, options.mapping)
+    if values.predicted is not None:
+        return Classes(whether_equal(values.labels, values.predicted), None)
+    return read_labels(
+        values.labels,
+        table.columns[chosen.places.labels].name,
+        chosen.classes,
+        n_classes,
+        options.mapping,
+        class_names=options.class_names,
+        pos_label=options.pos_label,
+    )
 
 
 def _groups(coded: Coded, table: Table, chosen: Chosen) -> list[str]:
@@ -212,22 +264,27 @@ _PARQUET, _ARROW_FILE, _ARROW_STREAM = b"PAR1", b"ARROW1\0\0", b"\xff\xff\xff\xf
 _PICKLES = tuple(b"\x80" + bytes([protocol]) for protocol in range(2, 6))
 _PACKED = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
 _HEAD = 512
+#: The byte order mark of UTF-8.
+_MARK = b"\xef\xbb\xbf"
 
 
 @contextmanager
-def open_table(file: BinaryIO, name: str, limits: FileLimits) -> Iterator[Table]:
-    """Open a file as a table; raises ``WrongKind`` for an unsupported format, or the error of the reader."""
+def open_table(file: BinaryIO, name: str, limits: FileLimits, decimal: str = ".") -> Iterator[Table]:
+    """Open a file as a table; raises ``WrongKind`` for an unsupported format, or the error of the reader.
+
+    ``decimal`` is the decimal mark of a text file.
+    """
     head = _head(file)
     packed = _packed(head)
     if packed is None:
-        yield _table(file, head, name, limits)
+        yield _table(file, head, name, limits, decimal)
         return
     with spooled() as plain:
         _unpack(file, packed, plain, limits)
         head = _head(plain)
         if _packed(head) is not None:
             raise WrongKind(f"{quoted(name)} is compressed twice; decompress it once")
-        yield _table(plain, head, name, limits)
+        yield _table(plain, head, name, limits, decimal)
 
 
 def _head(file: BinaryIO) -> bytes:
@@ -248,7 +305,7 @@ def _unpack(file: BinaryIO, encoding: str, target: BinaryIO, limits: FileLimits)
         raise DamagedFile(f"the {name} file is damaged or truncated") from error
 
 
-def _table(file: BinaryIO, head: bytes, name: str, limits: FileLimits) -> Table:
+def _table(file: BinaryIO, head: bytes, name: str, limits: FileLimits, decimal: str) -> Table:
     if head.startswith(_ZIP):
         return NpzTable(file, limits, name)
     if head.startswith(_NPY):
@@ -258,7 +315,9 @@ def _table(file: BinaryIO, head: bytes, name: str, limits: FileLimits) -> Table:
     if head.startswith((_ARROW_FILE, _ARROW_STREAM)):
         return ArrowTable(file, limits)
     _refuse_others(head, name)
-    return CsvTable(file, limits)
+    if head.removeprefix(_MARK).lstrip().startswith(b"{"):
+        return JsonLinesTable(file, limits)
+    return CsvTable(file, limits, decimal)
 
 
 def _refuse_others(head: bytes, name: str) -> None:
@@ -267,12 +326,12 @@ def _refuse_others(head: bytes, name: str) -> None:
             raise _wrong(name, kind)
     if head.startswith(_PICKLES):
         raise _wrong(name, "a Python pickle, which is never loaded because it can run any code: save it as NPZ or CSV")
-    text = head.removeprefix(b"\xef\xbb\xbf").lstrip().lower()
+    text = head.removeprefix(_MARK).lstrip().lower()
     if text.startswith((b"<!doctype", b"<html", b"<?xml", b"<svg")):
         raise _wrong(name, "an HTML or XML page")
-    if text.startswith((b"{", b"[")):
-        raise _wrong(name, "JSON: save it as CSV, or send it to the API")
+    if text.startswith(b"["):
+        raise _wrong(name, "JSON: save it as CSV or JSON Lines (one object per line), or send it to the API")
 
 
 def _wrong(name: str, kind: str) -> WrongKind:
-    return WrongKind(f"{quoted(name)} is {kind}. Supported formats are CSV, NPZ, NPY, Parquet and Arrow")
+    return WrongKind(f"{quoted(name)} is {kind}. Supported formats are CSV, JSON Lines, NPZ, NPY, Parquet and Arrow")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -31,7 +31,14 @@ def integer(text: str) -> int | None:
 
 
 def read_labels(
-    coded: Coded, name: str, aliases: Sequence[Sequence[str]], n_classes: int, mapping: Mapping[str, int] | None
+    coded: Coded,
+    name: str,
+    aliases: Sequence[Sequence[str]],
+    n_classes: int,
+    mapping: Mapping[str, int] | None,
+    *,
+    class_names: Sequence[str] | None = None,
+    pos_label: str | None = None,
 ) -> Classes:
     """Convert the values of the column ``name`` to classes 0 to ``n_classes`` - 1.
 
@@ -47,6 +54,10 @@ def read_labels(
         Number of classes of the predictions.
     mapping : mapping of str to int or None
         Class of each value, if given.
+    class_names : sequence of str, optional
+        Names of the classes in order, if given.
+    pos_label : str, optional
+        Value of the positive class, for two classes.
 
     Returns
     -------
@@ -59,7 +70,7 @@ def read_labels(
         If a value is missing or cannot be converted.
     """
     by_name = _by_name(aliases, n_classes)
-    known = {*(mapping or ()), *by_name}
+    known = {*(mapping or ()), *by_name, *(class_names or ())}
     for code, text in enumerate(coded.texts):
         if is_missing(text) and text not in known:
             what = "is empty" if not text else f"is {quoted(text)}, a missing value"
@@ -67,6 +78,10 @@ def read_labels(
             raise MissingValue(f"{where} {what}; fill it in or remove the row", field="labels")
     if mapping is not None:
         return _mapped(coded, name, _checked(mapping, n_classes), n_classes)
+    if pos_label is not None:
+        return _of_positive(coded, name, pos_label, n_classes)
+    if class_names is not None:
+        return _of_names(coded, name, class_names, n_classes)
     whole = [integer(text) for text in coded.texts]
     plain = [text if k is None else str(k) for text, k in zip(coded.texts, whole, strict=True)]
     if by_name and all(text in by_name for text in plain):
@@ -76,7 +91,75 @@ def read_labels(
         as_floats = any(text != str(k) for text, k in zip(coded.texts, numbers, strict=True))
         notes = ("labels: written as 0.0 and 1.0, read as integers",) if as_floats else ()
         return Classes(_classes(numbers, coded), None, notes)
+    events = [text for text in plain if len(aliases) == 1 and text in aliases[0]]
+    if len(events) == 1 and len(plain) == 2:
+        found = _of_positive(coded, name, coded.texts[plain.index(events[0])], n_classes)
+        return replace(found, notes=(f"labels: {quoted(events[0])} is class 1, as the predictions are named after it",))
+    lower = [text.casefold() for text in coded.texts]
+    if n_classes == 2 and {*lower} <= {*_BOOLEANS}:
+        return Classes(_classes([_BOOLEANS.index(text) for text in lower], coded), None)
     raise _refusal(coded, plain, name, aliases, n_classes)
+
+
+#: Words of class 0 and of class 1.
+_BOOLEANS = ("false", "true")
+
+
+def _of_positive(coded: Coded, name: str, pos_label: str, n_classes: int) -> Classes:
+    """Convert labels of two values, of which one is the positive class."""
+    if n_classes != 2:
+        raise BadMapping(
+            f"a positive label is for two classes, but the predictions have {n_classes}; name the classes instead",
+            field="mapping",
+        )
+    whole = integer(pos_label.strip())
+    is_positive = [text == pos_label.strip() or (whole is not None and integer(text) == whole) for text in coded.texts]
+    others = [text for text, positive in zip(coded.texts, is_positive, strict=True) if not positive]
+    if len(others) > 1 or not any(is_positive):
+        what = "has more than two" if any(is_positive) else "does not have it"
+        raise UnmappedLabel(
+            f"the positive label must be one of two labels, but column {quoted(name)} {what}; "
+            f"the labels are {listed(sorted(coded.texts, key=_natural))}",
+            field="mapping",
+        )
+    names = (others[0] if others else f"not {pos_label.strip()}", pos_label.strip())
+    plain = names in (("0", "1"), ("False", "True"), ("0.0", "1.0"))
+    return Classes(_classes([int(positive) for positive in is_positive], coded), None if plain else names)
+
+
+def _of_names(coded: Coded, name: str, class_names: Sequence[str], n_classes: int) -> Classes:
+    """Convert labels that are the given names of the classes, or their numbers."""
+    names = tuple(text.strip() for text in class_names)
+    if len(names) != n_classes or len(set(names)) != n_classes or not all(names):
+        raise BadMapping(
+            f"the class names must be {n_classes} different names in the order of the columns of predictions",
+            field="mapping",
+        )
+    plain = [text if (k := integer(text)) is None else str(k) for text in coded.texts]
+    if not all(text in names for text in plain) and all(text in map(str, range(n_classes)) for text in plain):
+        return Classes(_classes([int(text) for text in plain], coded), names)
+    for code, text in enumerate(coded.texts):
+        if text not in names and plain[code] not in names:
+            raise UnmappedLabel(
+                f"the label {quoted(text)}, first in {row_of(coded.first(code))} of column {quoted(name)}, is not one "
+                f"of the class names: {listed(names)}",
+                field="mapping",
+            )
+    of_code = [names.index(text if text in names else other) for text, other in zip(coded.texts, plain, strict=True)]
+    return Classes(_classes(of_code, coded), names)
+
+
+def whether_equal(labels: Coded, predicted: Coded) -> Ints:
+    """Return 1 for each row in which both columns name the same class, else 0."""
+    codes = {_plain(text): code for code, text in enumerate(labels.texts)}
+    same = np.array([codes.get(_plain(text), -1) for text in predicted.texts], dtype=np.int64)
+    merged = np.array([codes[_plain(text)] for text in labels.texts], dtype=np.int64)
+    equal: Ints = (same[predicted.codes] == merged[labels.codes]).astype(np.int64)
+    return equal
+
+
+def _plain(text: str) -> str:
+    return text if (whole := integer(text)) is None else str(whole)
 
 
 def _by_name(aliases: Sequence[Sequence[str]], n_classes: int) -> dict[str, int]:

@@ -97,6 +97,7 @@ def values_at(places: Places, read: Callable[[int, Field], Any]) -> Values:
         None if places.weights is None else read(places.weights, "weights"),
         None if places.labels is None else read(places.labels, "labels"),
         None if places.groups is None else read(places.groups, "groups"),
+        None if places.predicted is None else read(places.predicted, "labels"),
     )
 
 

@@ -28,13 +28,21 @@ class SheetOptions:
     Parameters
     ----------
     predictions : tuple of str, optional
-        Column of P(Y=1), or one column per class in class order.
+        Column of P(Y=1), or one column per class in class order; a name may have wildcards, such as ``prob_*``.
     labels, weights, groups : str, optional
         Names of columns.
     scale : {"probability", "logit"}
         Scale of the predictions; never inferred.
     mapping : mapping of str to int, optional
         Class of each label.
+    class_names : tuple of str, optional
+        Labels of the classes in the order of the columns; for one column, of the negative and the positive class.
+    pos_label : str, optional
+        Label of the positive class, for two classes.
+    times : str, optional
+        Name of the column of times.
+    decimal : {".", ","}
+        Decimal mark of a text file.
     """
 
     predictions: tuple[str, ...] | None = None
@@ -43,6 +51,10 @@ class SheetOptions:
     groups: str | None = None
     scale: Scale = "probability"
     mapping: Mapping[str, int] | None = None
+    class_names: tuple[str, ...] | None = None
+    pos_label: str | None = None
+    times: str | None = None
+    decimal: str = "."
 
 
 @dataclass(frozen=True)
@@ -66,6 +78,8 @@ class Sheet:
         Names of the classes in order, if the file has them.
     notes : tuple of str
         What was inferred, and unusual properties of the file.
+    times : list of str or None
+        One time per row, as written in the file.
     """
 
     predictions: Floats
@@ -75,6 +89,7 @@ class Sheet:
     scale: Scale
     classes: tuple[str, ...] | None
     notes: tuple[str, ...]
+    times: list[str] | None = None
 
     def __len__(self) -> int:
         return len(self.predictions)
@@ -112,6 +127,7 @@ class Places:
     labels: int | None = None
     weights: int | None = None
     groups: int | None = None
+    predicted: int | None = None
 
     @property
     def numbers(self) -> tuple[int, ...]:
@@ -120,24 +136,25 @@ class Places:
 
     @property
     def texts(self) -> tuple[int, ...]:
-        """Indices of string columns: labels, then groups."""
-        return tuple(at for at in (self.labels, self.groups) if at is not None)
+        """Indices of string columns: labels, groups, then predicted classes."""
+        return tuple(at for at in (self.labels, self.groups, self.predicted) if at is not None)
 
     def field_of(self, at: int) -> Field:
         """Return the field that a column is read as."""
         if at in self.predictions:
             return "predictions"
-        return "weights" if at == self.weights else "labels" if at == self.labels else "groups"
+        return "weights" if at == self.weights else "groups" if at == self.groups else "labels"
 
 
 @dataclass(frozen=True)
 class Values:
-    """The columns that were read: predictions (n,) or (n, K), weights (n,), labels and groups as strings."""
+    """The columns that were read: predictions (n,) or (n, K), weights (n,), and columns of strings."""
 
     predictions: Floats
     weights: Floats | None = None
     labels: Coded | None = None
     groups: Coded | None = None
+    predicted: Coded | None = None
 
 
 class Table(Protocol):

@@ -77,6 +77,12 @@ def number(text: str) -> float:
     return float(text)
 
 
+def with_point(text: str) -> str:
+    """Return a number with a decimal comma with a decimal point; any other cell unchanged."""
+    clean = text.strip()
+    return clean.replace(",", ".") if _COMMA.fullmatch(clean) else text
+
+
 def is_number(text: str) -> bool:
     """Whether ``number`` can parse a cell."""
     try:

@@ -30,7 +30,7 @@ def test_the_end_of_the_name_says_the_format(run: Run, csv: Path, tmp_path: Path
     out = tmp_path / "drawn.png"
     assert run("diagram", csv, "--width", "400", "--out", out).exit_code == 0
     assert out.read_bytes().startswith(b"\x89PNG")
-    on_standard_output = run("diagram", csv)
+    on_standard_output = run("diagram", csv, "--out", "-")
     assert "Reliability diagram" in _words(on_standard_output.stdout_bytes)
     refused = run("diagram", csv, "--out", tmp_path / "drawn.gif")
     assert refused.exit_code == 2
@@ -46,7 +46,7 @@ def test_a_map_is_drawn_before_and_after(run: Run, csv: Path, tmp_path: Path) ->
 
 def test_measures_by_size_are_those_of_the_library(run: Run, csv: Path, csv_text: str) -> None:
     asked = '{"name": "by-size", "measures": ["ks"], "start": 50, "start_repetitions": 4}'
-    words = _words(run("diagram", csv, "--diagram", asked, "--seed", "3").stdout_bytes)
+    words = _words(run("diagram", csv, "--diagram", asked, "--seed", "3", "--out", "-").stdout_bytes)
     rows = [line.split(",") for line in csv_text.splitlines()[1:]]
     p, y = np.array([float(row[2]) for row in rows]), np.array([int(row[1]) for row in rows])
     curve = calibrant.measure_by_size(p, y, measures=["ks"], start=50, start_repetitions=4, seed=3).curves["ks"]

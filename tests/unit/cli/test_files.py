@@ -23,11 +23,12 @@ PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\1\0\0\0\1"
         (b"y,p\n1,55\n0,20\n1,90\n", "percent"),
         (b"y,p\n1,-2.5\n0,1.5\n", "; add --scale logit"),
         (b"y,p\n1,0.5\n0,101\n", "(--scale logit)"),
-        (b"y,p\nspam,0.9\nham,0.2\n", "add --map-label ham=0 --map-label spam=1"),
+        (b"y,p\nspam,0.9\nham,0.2\n", "add --pos-label spam or --pos-label ham"),
         (b"y,logit\n1,0.5\n0,0.2\n", "to be logits"),
         (b"y,p\n1,0.5,3\n", "3 cells, but the header has 2"),
         (b"0.5,1\n0.2,0\n", "add a header line such as 'label,p'"),
-        (b"y,p,score\n1,0.5,0.4\n0,0.2,0.1\n", "add --prediction p or --prediction score"),
+        (b"y,p\n1,1\n0,0\n", "has predicted classes, not probabilities"),
+        (b"y;p\n1;0,5\n0;0,25\n", "; add --decimal ,"),
     ],
 )
 @pytest.mark.parametrize("through", ["file", "pipe"])
@@ -55,7 +56,7 @@ def test_a_file_that_cannot_be_read_is_told_in_a_line(
 def test_rows_that_do_not_sum_to_one_are_counted(run: Run, tmp_path: Path, rows: list[str], told: str) -> None:
     path = tmp_path / "sums.csv"
     path.write_text("\n".join(["y,prob_0,prob_1", *rows, ""]), encoding="utf-8")
-    assert run("evaluate", path).stderr.splitlines()[-1] == f"calibrant: {told}"
+    assert run("evaluate", path).stderr.splitlines()[-1].startswith(f"calibrant: {told}; name one column per class")
 
 
 def test_labels_are_never_offered_as_predictions(run: Run, tmp_path: Path) -> None:
@@ -89,9 +90,11 @@ def test_the_flags_that_are_offered_mend_it(run: Run, tmp_path: Path) -> None:
     path = tmp_path / "mail.csv"
     path.write_text("y,p\nspam,0.9\nnot spam,0.2\nspam,0.6\nnot spam,0.7\n", encoding="utf-8")
     refused = run("evaluate", path)
-    assert refused.stderr.endswith("add --map-label 'not spam=0' --map-label spam=1\n")
+    assert refused.stderr.endswith("add --pos-label spam or --pos-label 'not spam'\n")
+    by_name = run("evaluate", path, "--pos-label", "spam")
     mended = run("evaluate", path, "--map-label", "not spam=0", "--map-label", "spam=1")
     assert (mended.exit_code, mended.stdout.splitlines()[0]) == (0, "4 rows, binary")
+    assert by_name.stdout == mended.stdout
 
 
 @pytest.mark.parametrize(

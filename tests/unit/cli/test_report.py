@@ -12,7 +12,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from calibrant.cli.report import command_line
+from calibrant.cli.rows import command_line
 from tests.unit.cli.conftest import Run
 from tests.unit.reports.reading import Page
 
@@ -68,7 +68,7 @@ def test_what_the_environment_says_is_never_written(run: Run, csv: Path) -> None
 
 
 def test_on_standard_output_there_is_the_report_alone(run: Run, csv: Path) -> None:
-    found = run("report", csv)
+    found = run("report", csv, "--out", "-")
     assert found.stdout.startswith("<!doctype html>")
     assert "wrote" not in found.stderr
 

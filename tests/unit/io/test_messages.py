@@ -138,12 +138,15 @@ CASES = {
     "underscore": Case(HEAD + TAIL + "1,0.1_0\n", "not-a-number", "predictions", "is not a number"),
     # Columns.
     "one column": Case("label p\n1 0.5\n", "no-predictions", "predictions", "has only one column, 'label p'", ()),
-    "no predictions": Case("label,a,b\n1,2,x\n", "no-predictions", "predictions", "or choose one of 'a'", ("a",)),
+    "no predictions": Case("label,a,b\n1,0.2,x\n", "no-predictions", "predictions", "or choose one of 'a'", ("a",)),
+    "predictions of ids": Case(
+        "label,a,id\n1,2,0.5\n", "no-predictions", "predictions", "(no other column has numbers in [0, 1])", ()
+    ),
     "class 0 alone": Case("label,prob_0\n1,0.5\n", "no-predictions", "predictions", "choose one of", ("prob_0",)),
     "two predictions": Case("y,p,score\n1,1,1\n", "unclear-columns", "predictions", "'p', 'score'", ("p", "score")),
     "gap": Case("y,p0,p2\n1,0,1\n", "unclear-columns", "predictions", "but the column of class 1 is missing"),
     "no labels": Case("p\n0.5\n", "no-labels", "labels", "name it 'label' (the file has no other column)", ()),
-    "labels of fractions": Case("a,p\n0.3,0.5\n", "no-labels", "labels", "or choose one of 'a'", ("a",)),
+    "labels of fractions": Case("a,p\n0.3,0.5\n", "no-labels", "labels", "(no other column can be labels)", ()),
     "two labels": Case(
         "y,target,p\n1,1,1\n", "unclear-columns", "labels", "'y', 'target'; choose one", ("y", "target")
     ),
@@ -157,7 +160,7 @@ CASES = {
         SheetOptions(labels="z"),
     ),
     "twice asked": Case(
-        HEAD + TAIL, "unclear-columns", "labels", "cannot be used for both", None, SheetOptions(("p",), labels="p")
+        HEAD + TAIL, "unclear-columns", "predictions", "cannot be used for both", None, SheetOptions(("p",), labels="p")
     ),
     "asked as both": Case(
         HEAD + TAIL,
@@ -189,17 +192,8 @@ CASES = {
     ),
     # Labels.
     "words": Case(HEAD + "yes,1\nno,1\n", "labels-need-mapping", "mapping", "such as 'no' = 0, 'yes' = 1", YES),
-    "truth": Case(HEAD + "True,1\nFalse,1\n", "labels-need-mapping", "mapping", "", {"False": 0, "True": 1}),
     "ham": Case(HEAD + "spam,1\nham,1\n", "labels-need-mapping", "mapping", "'ham', 'spam'", {"ham": 0, "spam": 1}),
-    "event named": Case("y,prob_ham\nspam,1\nham,1\n", "no-predictions", "predictions", "", ("prob_ham",)),
-    "event asked": Case(
-        "y,prob_ham\nspam,1\nham,1\n",
-        "labels-need-mapping",
-        "mapping",
-        "",
-        {"spam": 0, "ham": 1},
-        SheetOptions(("prob_ham",)),
-    ),
+    "event of no column": Case("y,prob_0\nspam,1\nham,1\n", "no-predictions", "predictions", "", ()),
     "signs": Case(HEAD + "-1,1\n1,1\n", "labels-need-mapping", "mapping", "'-1' = 0, '1' = 1", {"-1": 0, "1": 1}),
     "from 1": Case("y,p0,p1,p2\n1,1,0,0\n3,0,0,1\n", "labels-need-mapping", "mapping", "", {"1": 0, "2": 1, "3": 2}),
     "one word": Case(
@@ -240,7 +234,7 @@ CASES = {
     # Arrays.
     "objects": Case(npz(labels=LABELS, probs=np.array([None, 1])), "pickled-objects", "file", "'probs' has Python obj"),
     "array of records": Case(npy(np.zeros(2, dtype="f8,f8")), "pickled-objects", "file", "never loaded"),
-    "one array": Case(npy(ROWS), "no-labels", "labels", "the file has no other column", ()),
+    "one array": Case(npy(ROWS), "no-labels", "labels", "an NPY file has only predictions", ()),
     "logits array": Case(npz(labels=LABELS, logits=ROWS), "looks-like-logits", "scale", "to be logits", ("logit",)),
     "nan in array": Case(npz(y=LABELS, p=np.array([0, np.nan])), "missing-value", "predictions", "row 2"),
     "infinity in array": Case(npz(y=LABELS, p=np.array([0, np.inf])), "not-finite", "predictions", "row 2"),
@@ -277,7 +271,7 @@ CASES = {
         files.parquet(pa.table({"y": [0, 1, 1], "p": [0.5, None, None]})),
         "missing-value",
         "predictions",
-        "2 rows of column 'p' are empty, first row 2; fill them in or remove the rows",
+        "values are missing in 2 rows of column 'p', first in row 2; fill them in or remove the rows",
     ),
     "cut arrow": Case(b"ARROW1\0\0" + b"\xff" * 9, "damaged-file", "file", "damaged"),
 }

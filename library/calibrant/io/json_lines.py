@@ -1,0 +1,149 @@
+"""Reader of JSON Lines: one object per line, with the names of the columns as keys."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from calibrant.io.errors import DamagedFile, EmptyFile, Field, FileTooLarge, NotANumber, NotUtf8, RaggedRow, WrongShape
+from calibrant.io.limits import MAX_LINE, FileLimits
+from calibrant.io.npz import values_at
+from calibrant.io.table import Coded, Column, Floats, Places, Values
+from calibrant.io.texts import Coding, quoted, refusal, row_of
+
+_SAMPLE_ROWS, _SAMPLE_BYTES = 1000, 4 << 20
+#: Rows per step.
+_BLOCK = 1 << 12
+
+
+class JsonLinesTable:
+    """A ``Table`` of JSON Lines; raises a ``TabularError`` if a line is not an object with the keys of the first."""
+
+    notes = ("the file has one JSON object per line",)
+
+    def __init__(self, file: BinaryIO, limits: FileLimits) -> None:
+        self._file, self._limits = file, limits
+        sample = []
+        for row in self._rows():
+            sample.append(row)
+            if len(sample) == _SAMPLE_ROWS or self._file.tell() > _SAMPLE_BYTES:
+                break
+        if not sample:
+            raise EmptyFile("the file has no rows")
+        limits.check_classes(len(sample[0]))
+        self.columns = tuple(_column(name, [row.get(name) for row in sample]) for name in sample[0])
+
+    def read(self, places: Places) -> Values:
+        """Read some columns; raises the ``TabularError`` of the first bad value."""
+        names = {at: self.columns[at].name for at in (*places.numbers, *places.texts)}
+        blocks: dict[int, list[Floats]] = {at: [] for at in places.numbers}
+        coding = {at: Coding(names[at], places.field_of(at)) for at in places.texts}
+        held: dict[int, list[Any]] = {at: [] for at in names}
+        n = 0
+
+        def flush(first: int) -> None:
+            for at, cells in held.items():
+                if at in coding:
+                    coding[at].add([_text(cell) for cell in cells])
+                else:
+                    blocks[at].append(self._numbers(cells, at, places.field_of(at), first))
+                cells.clear()
+
+        width = sum(self.columns[at].width for at in places.numbers)
+        for n, row in enumerate(self._rows(), 1):
+            for at, name in names.items():
+                held[at].append(row.get(name))
+            if n % _BLOCK == 0:
+                self._limits.check_rows(n, width=width)
+                flush(n - _BLOCK)
+        self._limits.check_rows(n, width=width)
+        if n % _BLOCK:
+            flush(n - n % _BLOCK)
+
+        def column(at: int, field: Field) -> Floats | Coded:
+            return coding[at].done() if field in ("labels", "groups") else np.concatenate(blocks[at])
+
+        return values_at(places, column)
+
+    def texts(self, at: int) -> list[str]:
+        """Read one column as strings; null becomes empty."""
+        return [_text(row.get(self.columns[at].name)) for row in self._rows()]
+
+    def _rows(self) -> Iterator[dict[str, Any]]:
+        """Yield the object of every line that is not blank."""
+        self._file.seek(0)
+        number, keys = 0, None
+        while line := self._file.readline(MAX_LINE + 1):
+            number += 1
+            if len(line) > MAX_LINE:
+                raise FileTooLarge(f"line {number} has more than the limit of {MAX_LINE:,} bytes")
+            row = _parsed(line, number)
+            if row is None:
+                continue
+            keys = row.keys() if keys is None else keys
+            if not row.keys() <= keys:
+                raise RaggedRow(f"line {number} has keys that the first line does not have")
+            yield row
+
+    def _numbers(self, cells: list[Any], at: int, field: Field, first: int) -> Floats:
+        """Convert the numbers, or the lists of numbers, of some rows."""
+        name, width = self.columns[at].name, self.columns[at].width
+        if width > 1 and field == "predictions":
+            for i, cell in enumerate(cells):
+                if not isinstance(cell, list) or len(cell) != width:
+                    raise WrongShape(
+                        f"{row_of(first + i)} of {quoted(name)} is not a list of {width} numbers", field=field
+                    )
+            flat = [number for cell in cells for number in cell]
+            return self._plain(flat, name, field, first, width).reshape(-1, width)
+        return self._plain(cells, name, field, first, 1)
+
+    def _plain(self, cells: list[Any], name: str, field: Field, first: int, width: int) -> Floats:
+        found = np.empty(len(cells))
+        for i, cell in enumerate(cells):
+            value = cell if type(cell) in (int, float) else None
+            try:
+                found[i] = np.nan if value is None else value
+            except OverflowError:
+                found[i] = np.inf
+            if not np.isfinite(found[i]):
+                if isinstance(cell, list | dict | bool):
+                    what = f"{row_of(first + i // width)} of {quoted(name)} is not a number"
+                    raise NotANumber(what, field=field)
+                text = "inf" if value is not None and value == value else _text(cell)
+                raise refusal(text, name, field, first + i // width)
+        return found
+
+
+def _parsed(line: bytes, number: int) -> dict[str, Any] | None:
+    try:
+        text = line.decode("utf-8-sig").strip()
+    except UnicodeDecodeError as error:
+        raise NotUtf8(f"line {number} is not UTF-8; save the file as UTF-8") from error
+    if not text:
+        return None
+    try:
+        row = json.loads(text)
+    except (ValueError, RecursionError):
+        row = None
+    if not isinstance(row, dict) or not row:
+        raise DamagedFile(f"line {number} is not a JSON object; in JSON Lines, each line is one object")
+    return row
+
+
+def _column(name: str, cells: list[Any]) -> Column:
+    first = cells[0]
+    if isinstance(first, list):
+        return Column(name, (), max(1, len(first)))
+    if isinstance(first, dict):
+        return Column(name, ("a value of another kind",))
+    return Column(name, tuple(map(_text, cells)))
+
+
+def _text(cell: Any) -> str:
+    if cell is None:
+        return ""
+    return cell if isinstance(cell, str) else json.dumps(cell) if isinstance(cell, list | dict) else str(cell)

@@ -1,0 +1,113 @@
+"""Commands that need no manual: readings, names of other tools, held-out rows, periods and output files."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from calibrant.cli.exits import Refused
+from calibrant.cli.periods import periods
+from tests.unit.cli.conftest import Run
+
+
+def _text(stderr: str) -> str:
+    return " ".join(stderr.replace("│", " ").split())
+
+
+def test_a_calibrated_file_has_two_readings_with_a_command_each(
+    run: Run, csv: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run("fit", csv, "--method", "platt", "--out", "map.json").exit_code == 0
+    assert run("calibrate", csv, "--map", "map.json", "--out", "calibrated.csv").exit_code == 0
+    refused = run("evaluate", "calibrated.csv", "--measure", "ece")
+    assert refused.exit_code == 2
+    commands = re.findall(r"^  calibrant (.*)$", refused.stderr, re.MULTILINE)
+    assert [command.split()[-1] for command in commands] == ["p", "calibrated"]
+    outputs = [run(*shlex.split(command)).stdout for command in commands]
+    assert "ece" in outputs[0] != outputs[1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "told"),
+    [
+        (["evaluat"], 2, "Command 'evaluat' is unknown; did you mean evaluate?"),
+        (["plot"], 2, "did you mean diagram?"),
+        (["evaluate", "FILE", "-m", "ece"], 2, "did you mean --measure"),
+        (["evaluate", "FILE", "--bins", "9"], 2, "did you mean --measure"),
+        (["evaluate", "FILE", "--measure", "ecee"], 1, "did you mean ece"),
+        (["evaluate", "FILE", "--map", "platt"], 2, "calibrant fit FILE --method platt --out map.json"),
+        (["evaluate", "FILE", "--class-names", "a"], 2, "different names separated by commas"),
+        (["evaluate", "FILE", "--decimal", "x"], 2, "must be . or ,"),
+        (["evaluate", "FILE", "--time", "id"], 1, "has no time in row 1"),
+        (["evaluate", "FILE", "--time", "id", "--group", "site"], 2, "cannot be combined with --group"),
+        (["evaluate", "FILE", "--time", "date"], 1, "the file has no column 'date'"),
+        (["fit", "FILE", "--holdout", "1"], 2, "must be between 0 and 1"),
+        (["fit", "FILE", "--holdout", "0.001", "--method", "platt"], 1, "leaves no rows on one side"),
+    ],
+)
+def test_a_wrong_command_is_answered_with_the_right_one(
+    run: Run, csv: Path, arguments: list[str], code: int, told: str
+) -> None:
+    found = run(*(str(csv) if word == "FILE" else word for word in arguments))
+    assert found.exit_code == code
+    assert told in _text(found.stderr)
+
+
+def test_rows_held_out_are_not_fitted(run: Run, csv: Path, tmp_path: Path) -> None:
+    out = tmp_path / "map.json"
+    found = run("fit", csv, "--method", "isotonic", "--holdout", "0.3", "--out", out)
+    assert "fitted isotonic (binary) to 210 rows" in found.stderr
+    assert "held-out scores (90 rows, binary)" in found.stderr
+    assert "in-sample" not in run("evaluate", csv, "--map", out).stdout
+
+
+def test_class_names_go_from_a_map_to_its_output(run: Run, tmp_path: Path) -> None:
+    generator = np.random.default_rng(0)
+    probs = generator.dirichlet([1.0, 1.0, 1.0], size=90)
+    names = [str(generator.choice(["bird", "cat", "dog"], p=row)) for row in probs]
+    rows = [f"{','.join(map(repr, row.tolist()))},{name}" for row, name in zip(probs, names, strict=True)]
+    file, document = tmp_path / "pets.csv", tmp_path / "pets.json"
+    file.write_text("\n".join(["bird,cat,dog,species", *rows, ""]), "utf-8")
+    found = run("fit", file, "--method", "isotonic", "--out", document)
+    assert "reduction: classwise" in found.stderr
+    assert json.loads(document.read_bytes())["class_names"] == ["bird", "cat", "dog"]
+    turned = [",".join([*reversed(row.split(",")[:3])]) for row in rows]
+    by_name = run("calibrate", "-", "--map", document, stdin="\n".join(["dog,cat,bird", *turned, ""]).encode())
+    lines = [line.split(",") for line in run("calibrate", file, "--map", document).stdout.splitlines()]
+    assert lines[0][-3:] == ["calibrated_bird", "calibrated_cat", "calibrated_dog"]
+    assert [line.split(",")[-3:] for line in by_name.stdout.splitlines()] == [line[-3:] for line in lines]
+
+
+def test_decimal_commas_are_written_as_they_are_read(run: Run, tmp_path: Path) -> None:
+    file, document = tmp_path / "excel.csv", tmp_path / "map.json"
+    file.write_text("sep=;\ny;p\n1;0,75\n0;0,25\n1;0,5\n0;0,5\n", "utf-8")
+    assert run("fit", file, "--decimal", ",", "--method", "isotonic", "--out", document).exit_code == 0
+    found = run("calibrate", file, "--decimal", ",", "--map", document)
+    assert found.stdout.splitlines() == ["y;p;calibrated", "1;0,75;1,0", "0;0,25;0,0", "1;0,5;0,5", "0;0,5;0,5"]
+
+
+@pytest.mark.parametrize(
+    ("times", "expected"),
+    [
+        (["2024-01-31", "20240401", "2024-04-30T12:00:00Z"], ["2024-01", "2024-04", "2024-04"]),
+        (["2020-01-01", "2024-01-01 10:00"], ["2020", "2024"]),
+        (["1704067200", "1704326400.5", "1704326400000"], ["2024-01-01", "2024-01-04", "2024-01-04"]),
+        (["2024-01-01 10:30", "2024-01-01 10:59", "2024-01-01 11:00"], ["2024-01-01 10:00"] * 2 + ["2024-01-01 11:00"]),
+    ],
+)
+def test_the_period_depends_on_the_time_between_the_first_and_the_last_row(
+    times: list[str], expected: list[str]
+) -> None:
+    assert periods(times, "column 't'") == expected
+
+
+@pytest.mark.parametrize("bad", ["yesterday", "31.01.2024", "inf", "nan", "1e300", "99999999"])
+def test_what_is_no_time_is_refused_by_its_row(bad: str) -> None:
+    with pytest.raises(Refused, match="column 't' has no time in row 2"):
+        periods(["2024-01-01", bad], "column 't'")
