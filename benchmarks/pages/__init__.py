@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from benchmarks.pages.calls import calls_page
+from benchmarks.pages.columns import columns_page
 from benchmarks.pages.commands import commands_page
 from benchmarks.pages.diagrams import diagrams_page
 from benchmarks.pages.fields import fields_page
@@ -21,6 +22,7 @@ PAGES = {
     "methods": methods_page,
     "settings": settings_page,
     "commands": commands_page,
+    "columns": columns_page,
     "problems": problems_page,
     "http-calls": calls_page,
     "http-fields": fields_page,

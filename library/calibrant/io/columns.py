@@ -43,7 +43,7 @@ LOGITS = _set_of("logit logits logodds ylogit ylogits")
 WEIGHTS = _set_of("w weight weights sampleweight sampleweights")
 GROUPS = _set_of("group groups subgroup")
 #: Names of probabilities that count only if no other column has such a name.
-_FALLBACKS = _set_of("fit fitted pd confidence conf risk propensity")
+FALLBACKS = _set_of("fit fitted pd confidence conf risk propensity")
 #: Names of the confidence in a predicted class, and of whether that class is correct.
 _CONFIDENCE, _CORRECT = _set_of("confidence conf"), _set_of("correct iscorrect")
 _IDS = _set_of("id ids index idx rowid rowindex rownumber rowname rownames row key uuid guid resample fold")
@@ -296,7 +296,7 @@ class _Chooser:
         if known is not LOGITS:
             single += [at for at in free if _is_like_prediction(names[at]) and self._is_probability(at)]
         if not single and not several:
-            single = [at for at in free if word(names[at]) in _FALLBACKS and self._is_probability(at)]
+            single = [at for at in free if word(names[at]) in FALLBACKS and self._is_probability(at)]
         kept = sorted({at for at in single if at not in used and suffix(names[at]) != "0"})
         return [Family((at,), (names[at],)) for at in kept] + several
 
