@@ -18,7 +18,6 @@ from typing import Annotated, Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
-from typer.exceptions import TyperException
 
 from calibrant.cli.exits import EXIT_CODES
 
@@ -83,7 +82,7 @@ class Command(TyperCommand):
         """Parse the arguments."""
         try:
             return super().parse_args(ctx, args)
-        except TyperException as error:
+        except Exception as error:  # a usage error, whose class differs between versions of typer
             option = getattr(error, "option_name", "")
             if option in _FAMILIAR_OPTIONS:
                 ctx.fail(f"No such option: {option}; did you mean {_FAMILIAR_OPTIONS[option]}?")

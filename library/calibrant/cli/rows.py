@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, cast
+from typing import TYPE_CHECKING, Annotated, BinaryIO, cast
 
 import typer
 
@@ -206,7 +206,8 @@ def _commands(error: TabularError) -> str | None:
 
     if not isinstance(error, UnclearColumns) or not error.readings:
         return None
-    context: Any = typer.main.get_current_context(silent=True)  # type: ignore[attr-defined]
+    current = getattr(typer.main, "get_current_context", None)
+    context = None if current is None else current(silent=True)
     flag = _FLAGS[error.field]
     given = "" if context is None else f"{command_line(context)} "
     flags = [" ".join(f"{flag} {_shell(name)}" for name in reading) for reading in error.readings[:_READINGS]]

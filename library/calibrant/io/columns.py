@@ -175,6 +175,7 @@ class _Chooser:
         self._chosen: dict[int, Field] = {}
         self._notes: list[str] = []
         self._labelled = True
+        self._distinct: dict[int | None, set[float]] = {}
 
     def choose(self, *, labelled: bool) -> Chosen:
         options = self._options
@@ -287,7 +288,9 @@ class _Chooser:
         by_number = [family for family in numbered(names, known) if family.classes != ("0",)]
         several += [family for family in by_number if len(family.places) > 1]
         used = {at for family in several for at in family.places}
-        free = [at for at, name in enumerate(names) if name and at not in used and not self._is_class(at, labels)]
+        free = [at for at, name in enumerate(names) if name and at not in used]
+        if texts and texts <= {*names}:
+            free = [at for at in free if not self._is_class(at, labels)]
         if (called := self._fitting(Family(tuple(free), tuple(names[at] for at in free)), texts, own=True)) is not None:
             several.append(called)
             used |= set(called.places)
@@ -295,9 +298,10 @@ class _Chooser:
         single += [family.places[0] for family in by_number if len(family.places) == 1 and family.places[0] in free]
         if known is not LOGITS:
             single += [at for at in free if _is_like_prediction(names[at]) and self._is_probability(at)]
-        if not single and not several:
-            single = [at for at in free if word(names[at]) in FALLBACKS and self._is_probability(at)]
-        kept = sorted({at for at in single if at not in used and suffix(names[at]) != "0"})
+        single = [at for at in single if at not in used and suffix(names[at]) != "0"]
+        kept = sorted({at for at in single if not self._is_class(at, labels)})
+        if not kept and not several:
+            kept = [at for at in free if word(names[at]) in FALLBACKS and self._is_probability(at)]
         return [Family((at,), (names[at],)) for at in kept] + several
 
     def _fitting(self, family: Family, texts: set[str], *, own: bool = False) -> Family | None:
@@ -326,8 +330,10 @@ class _Chooser:
 
     def _numbers(self, at: int | None) -> set[float]:
         """Return the distinct numbers of the first rows; empty if there are other values too."""
-        texts = self._texts(at)
-        return {float(text) for text in texts} if all(map(is_number, texts)) else set()
+        if at not in self._distinct:
+            texts = self._texts(at)
+            self._distinct[at] = {float(text) for text in texts} if all(map(is_number, texts)) else set()
+        return self._distinct[at]
 
     def _is_free_number(self, at: int) -> bool:
         """Whether a column is not chosen yet and is numeric or entirely missing."""

@@ -57,6 +57,7 @@ def sheet(text: str, options: SheetOptions = PLAIN, *, labelled: bool = True) ->
         ("label,probs\n1,[0.25 0.75]\n0,[0.75 0.25]\n", [[0.25, 0.75], [0.75, 0.25]], [1, 0]),
         # Confidence and correctness; the first class of a Hugging Face pipeline
         ("confidence,correct\n0.75,True\n0.5,False\n", [0.75, 0.5], [1, 0]),
+        ("label,pred,confidence\n2,2,0.75\n0,2,0.5\n1,1,0.5\n", [0.75, 0.5, 0.5], [1, 0, 1]),
         ("label,predicted_label,score\ncat,cat,0.75\ndog,cat,0.5\nhen,hen,0.5\n", [0.75, 0.5, 0.5], [1, 0, 1]),
         # Names of classes
         ("species,cat,dog\ncat,0.75,0.25\ndog,0.5,0.5\n", [[0.75, 0.25], [0.5, 0.5]], [0, 1]),
