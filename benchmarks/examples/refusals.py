@@ -63,6 +63,7 @@ REFUSALS: tuple[Example, ...] = (
     _refused("unknown-batch", "GET /batches/{batch_id}", path={"batch_id": BATCH}),
     _refused("unknown-map", "GET /maps/{ref}", path={"ref": "fraud-detector:9"}),
     _refused("unknown-alias", "GET /maps/{name}/aliases/{alias}", path={"name": "fraud-detector", "alias": "nobody"}),
+    _refused("output-shape-changed", "POST /maps", _THREE | {"method": "temperature", "name": "fraud-detector"}),
     _refused("invalid-document", "POST /maps/import", {"document": {"format": 1, "method": "platt"}}),
     _refused("hook-refused", "POST /monitors", {"name": "elsewhere", "hooks": [{"url": "http://10.0.0.1/"}]}),
     _refused("monitor-exists", "POST /monitors", {"name": "fraud-detector"}),

@@ -46,11 +46,12 @@ _FIELDS: Mapping[str, Field] = {
 
 
 class FieldMessage(NamedTuple):
-    """An error, the field that it concerns, and the values to choose from."""
+    """An error, the field that it concerns, the values to choose from, and the known columns of the file."""
 
     field: Field
     detail: str
     offer: Offer | None = None
+    known: tuple[str, ...] = ()
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -129,8 +130,7 @@ class UploadForm:
 
     def known_of(self, field: Field) -> tuple[str, ...]:
         """Columns to suggest for a field without an error, if the columns of the file are known."""
-        is_missing_too = field == "labels" and self.message is not None and self.message.field == "predictions"
-        return self.message.columns if is_missing_too and self.message is not None else ()
+        return self.message.known if field == "labels" and self.message is not None else ()
 
     @property
     def opened(self) -> bool:
@@ -150,7 +150,7 @@ class UploadForm:
 
 def message_of_file(error: TabularError) -> FieldMessage:
     """The message for an error of a file."""
-    return FieldMessage(error.field, error.detail, error.offer)
+    return FieldMessage(error.field, error.detail, error.offer, error.columns)
 
 
 def message_of_problem(problem: Problem) -> FieldMessage:

@@ -508,7 +508,8 @@ class _Chooser:
             detail = "no column of predictions found; name it 'p', or 'prob_0', 'prob_1' and so on for several classes"
             none = " (no other column has numbers in [0, 1])"
             detail += f", or choose one of {self._listed(offer)}" if offer else none
-        return NoPredictions(detail, field="predictions", offer=tuple(offer[:_MAX_OFFERED]))
+        known = tuple(name for name in self._names[:_MAX_OFFERED] if name)
+        return NoPredictions(detail, field="predictions", offer=tuple(offer[:_MAX_OFFERED]), columns=known)
 
     def _unclear(self, readings: Sequence[tuple[str, ...]], field: Field) -> UnclearColumns:
         names = [name for reading in readings for name in reading]

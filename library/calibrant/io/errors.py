@@ -32,15 +32,20 @@ class TabularError(ValueError):
         The option that the error concerns, such as ``labels``, or ``file``.
     offer : mapping, tuple of str or None
         Values of the option to choose from.
+    columns : tuple of str
+        Columns of the file, if no column of predictions was found.
     """
 
     code: ClassVar[str] = "tabular-error"
 
-    def __init__(self, detail: str, *, field: Field = "file", offer: Offer | None = None) -> None:
+    def __init__(
+        self, detail: str, *, field: Field = "file", offer: Offer | None = None, columns: tuple[str, ...] = ()
+    ) -> None:
         super().__init__(detail)
         self.detail = detail
         self.field: Field = field
         self.offer = offer
+        self.columns = columns
 
 
 class UnreadableFile(TabularError):

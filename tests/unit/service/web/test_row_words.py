@@ -23,5 +23,5 @@ def problem() -> Problem:
 
 def test_the_form_and_the_page_count_rows(problem: Problem) -> None:
     words = "predictions: 1,000 of 1,000 rows do not sum to 1, the first is row 1"
-    assert message_of_problem(problem) == ("predictions", words, None)
+    assert message_of_problem(problem) == ("predictions", words, None, ())
     assert explanation(problem) == f"P{words[1:]}."
