@@ -160,3 +160,23 @@ class _Stranger(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *args: object) -> None:
         """Say nothing."""
+
+
+def test_names_of_classes_are_sent_and_the_shape_of_a_name_is_kept(there: Run, csv: Path, tmp_path: Path) -> None:
+    generator = np.random.default_rng(2)
+    rows = generator.dirichlet(np.ones(3), 200)
+    labels = [("bird", "cat", "dog")[generator.choice(3, p=row)] for row in rows]
+    pets = tmp_path / "pets.csv"
+    lines = [f"{label},{','.join(f'{p:.6f}' for p in row)}" for label, row in zip(labels, rows.tolist(), strict=True)]
+    pets.write_text("\n".join(["species,bird,cat,dog", *lines, ""]), encoding="utf-8")
+    assert there("fit", pets, "--method", "temperature", "--name", "cli-pets").exit_code == 0
+    assert json.loads(there("maps", "export", "cli-pets").stdout)["class_names"] == ["bird", "cat", "dog"]
+    assert there("evaluate", pets, "--map", "cli-pets").exit_code == 0
+    refused = there("fit", csv, "--method", "platt", "--name", "cli-pets")
+    assert (refused.exit_code, "shape" in refused.stderr) == (1, True)
+    allowed = there("fit", csv, "--method", "platt", "--name", "cli-pets", "--allow-shape-change")
+    assert (allowed.exit_code, allowed.stdout) == (0, "cli-pets:2\n")
+    document = tmp_path / "pets.json"
+    there("maps", "export", "cli-pets:1", "--out", document)
+    assert there("maps", "import", document, "--name", "cli-pets").exit_code == 1
+    assert there("maps", "import", document, "--name", "cli-pets", "--allow-shape-change").stdout == "cli-pets:3\n"

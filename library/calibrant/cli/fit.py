@@ -11,7 +11,7 @@ import typer
 
 from calibrant.cli.engine import engine_of
 from calibrant.cli.exits import Refused, errors_in_a_line
-from calibrant.cli.options import SEED, Evaluate, Fit, Seed, read_options
+from calibrant.cli.options import SEED, AllowShapeChange, Evaluate, Fit, Seed, read_options
 from calibrant.cli.output import STANDARD, counted, in_a_folder, say, write_json, write_lines
 from calibrant.cli.rows import (
     ClassNames,
@@ -87,6 +87,7 @@ def fit(
     seed: Seed = SEED,
     holdout: Holdout = None,
     name: Name = None,
+    allow_shape_change: AllowShapeChange = False,
     out: Out = None,
     as_json: FitJson = False,
     server: Server = None,
@@ -111,7 +112,7 @@ def fit(
         if reduction is None and rows.predictions.ndim == 2 and fitting.method.vector is None:
             reduction = "classwise"
             say("reduction: classwise, one curve per class; for the predicted class alone use --reduction confidence")
-        fitted = engine.fit(rows, Fit(method, options, name, reduction, seed))
+        fitted = engine.fit(rows, Fit(method, options, name, reduction, seed, allow_shape_change))
         _summarize(fitted, len(rows))
         if held is not None:
             requested = Evaluate(list(_SCORES), map=fitted.ref or fitted.document, seed=seed)

@@ -10,6 +10,7 @@ import typer
 
 from calibrant.cli.engine import read_document
 from calibrant.cli.exits import errors_in_a_line
+from calibrant.cli.options import AllowShapeChange
 from calibrant.cli.output import STANDARD, Json, Out, plain, say, table, write_json, write_lines
 from calibrant.cli.server_url import NeededServer, client_of
 
@@ -84,12 +85,13 @@ def import_map(
     name: Annotated[
         str | None, typer.Option("--name", help="Name of the map; an existing name gets a new version.")
     ] = None,
+    allow_shape_change: AllowShapeChange = False,
     as_json: Json = False,
     server: NeededServer = None,
 ) -> None:
     """Store a map from its JSON, and print its name and version, or its id."""
     with client_of(server, _WHOSE) as client:
-        record = client.import_map(read_document(file), name=name)
+        record = client.import_map(read_document(file), name=name, allow_shape_change=allow_shape_change)
     if as_json:
         write_json(record.to_dict())
     else:

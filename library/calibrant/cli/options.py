@@ -29,6 +29,13 @@ Interval = Annotated[
     float | None, typer.Option("--interval", help="Level of the confidence intervals, such as 0.95; none by default.")
 ]
 Resamples = Annotated[int, typer.Option("--resamples", help="Number of bootstrap resamples for the intervals.")]
+AllowShapeChange = Annotated[
+    bool,
+    typer.Option(
+        "--allow-shape-change",
+        help="Allow probabilities of another shape than those of the newest map of the name.",
+    ),
+]
 Seed = Annotated[int, typer.Option("--seed", help="Random seed for resamples, tests and folds.")]
 SEED, RESAMPLES = 0, 1000
 #: Allowed widths of a picture in pixels.
@@ -62,6 +69,7 @@ class Fit:
     name: str | None = None
     reduction: str | None = None
     seed: int = SEED
+    allow_shape_change: bool = False
 
 
 @dataclass(frozen=True)

@@ -38,6 +38,7 @@ class Remote:
                 reduction=request.reduction,
                 options=request.options,
                 seed=request.seed,
+                allow_shape_change=request.allow_shape_change,
                 progress=shown.of_job,
                 **_rows(rows),
             )
@@ -94,4 +95,5 @@ def _rows(rows: Sheet) -> Rows:
         "weights": rows.weights,
         "groups": rows.groups,
         "scale": rows.scale,
+        "class_names": rows.classes if rows.labels is not None else None,
     }
