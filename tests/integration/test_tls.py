@@ -12,6 +12,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from calibrant.client import Calibrant
 from service.settings import Settings
 from tests.integration.conftest import serving
 from tests.integration.redis_server import assert_away, ready, redis_server
@@ -124,7 +125,9 @@ def test_workers_work_over_tls(port: int, certificates: Path, tmp_path: Path) ->
         supervisor(store, tmp_path / "worker.log"),
     ):
         assert ready(api)
-        assert api.post("/maps", json=fit, headers={"Prefer": "respond-async, wait=30"}).status_code == 201
+        job = api.post("/maps", json=fit, headers={"Prefer": "respond-async"}).raise_for_status().headers["location"]
+        with Calibrant(url) as client:
+            assert client.wait(job.rpartition("/")[2]).status == "succeeded"
 
 
 def test_a_certificate_of_an_unknown_authority_is_an_outage_that_says_why(
