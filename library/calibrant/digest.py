@@ -60,8 +60,9 @@ def _digest(batch: Batch) -> str:
     sums = [0] * len(_SEEDS)
     for start in range(0, len(table), _CHUNK_ROWS):
         piece = slice(start, start + _CHUNK_ROWS)
-        # + 0.0 turns -0.0 into 0.0.
-        codes = (table[piece].astype(np.float32) + np.float32(0.0)).view(np.uint32).astype(np.uint64)
+        with np.errstate(over="ignore"):  # a logit beyond single precision becomes infinite
+            single = table[piece].astype(np.float32)
+        codes = (single + np.float32(0.0)).view(np.uint32).astype(np.uint64)  # + 0.0 turns -0.0 into 0.0
         labels = batch.labels[piece].astype(np.uint64)
         for i, seed in enumerate(_SEEDS):
             sums[i] += int(np.sum(_row_hashes(codes, labels, seed), dtype=np.uint64))
