@@ -46,7 +46,7 @@ def _finite(value: Any) -> bool:
         ([{}], InvalidOption, "/diagrams/0"),
         ([3], InvalidOption, "/diagrams/0"),
         (["corp"] * 17, InvalidOption, "/diagrams"),
-        ("corp", InvalidOption, "/diagrams"),
+        (b"corp", InvalidOption, "/diagrams"),
     ],
 )
 def test_a_bad_request_is_refused_where_it_is_bad(diagrams: Any, error: type[CalibrationError], pointer: str) -> None:
