@@ -56,7 +56,7 @@ _DIGEST = re.compile("[0-9a-f]{32}")
 VECTORS = ("canonical", "classwise", "top-label", "ranks", "within-ranks")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class CalibrationMap:
     """Map the predictions of a model to calibrated probabilities.
 
@@ -101,9 +101,19 @@ class CalibrationMap:
     reduction: str
     scale: Scale
     n_classes: int | None
-    diagnostics: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
+    diagnostics: Mapping[str, Any] = field(default_factory=dict, repr=False)
     class_names: tuple[str, ...] | None = None
-    training_digest: str | None = field(default=None, compare=False, repr=False)
+    training_digest: str | None = field(default=None, repr=False)
+
+    def __eq__(self, other: object) -> bool:
+        """Whether both maps apply the same function; diagnostics and training do not matter."""
+        return isinstance(other, CalibrationMap) and self._key() == other._key()
+
+    def __hash__(self) -> int:
+        return hash((self.method, self.reduction, self.scale, self.n_classes, self.class_names))
+
+    def _key(self) -> dict[str, Any]:
+        return {**self.to_document(), "diagnostics": None, "training_digest": None}
 
     def apply(self, predictions: Any, *, clip: bool = True) -> Floats:
         """Apply the map to predictions.

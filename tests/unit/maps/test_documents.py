@@ -135,3 +135,13 @@ def test_invalid_class_names_are_rejected(names: object) -> None:
     with pytest.raises(InvalidDocument) as caught:
         calibrant.load(DOCUMENTS["platt"] | {"class_names": names})
     assert caught.value.offences[0].pointer.startswith("/class_names")
+
+
+@pytest.mark.parametrize("method", DOCUMENTS)
+def test_maps_are_equal_if_they_apply_the_same_function(method: str) -> None:
+    one = calibrant.load(DOCUMENTS[method])
+    assert one == calibrant.load(DOCUMENTS[method] | {"diagnostics": {}, "training_digest": None})
+    assert hash(one) == hash(calibrant.load(DOCUMENTS[method]))
+    assert one != replace(one, class_names=("no", "yes"))
+    assert one != calibrant.load(DOCUMENTS["platt" if method != "platt" else "beta"])
+    assert one != method
