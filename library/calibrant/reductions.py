@@ -149,6 +149,13 @@ class Vector:
         predicted: Integers = self.p.argmax(axis=1)
         return predicted
 
+    @property
+    def counted(self) -> Floats | None:
+        """The weights as numbers of rows: importance weights sum to (sum w)^2 / sum w^2 (Kish 1965)."""
+        if self.w is None or self.kind == "frequency":
+            return self.w
+        return self.w * (self.w.sum() / (self.w @ self.w))
+
     def confidence(self) -> Event:
         """Return the event that the predicted class is correct."""
         p = self.p.max(axis=1).astype(np.float64)

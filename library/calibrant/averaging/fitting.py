@@ -54,7 +54,7 @@ def fit_averaged(
     """
     checked = options.piecewise()
     check_rows(rows.p, rows.y, checked)
-    cells = fold_cells(rows, options.folds, seed)
+    cells = fold_cells(rows, checked.folds, seed)
     counts = checked.piece_counts(len(rows))
     return average_cells(cells, counts, checked, fit_process(cells), device=device)
 

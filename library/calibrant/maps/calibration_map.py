@@ -18,12 +18,14 @@ from calibrant.errors import InvalidDocument, InvalidOption, ScaleMismatch, Unkn
 from calibrant.inputs import predictions_for
 from calibrant.maps.baselines import AccuracyConstant, PredictedClass
 from calibrant.maps.curves import Curve
+from calibrant.maps.ensemble import Ensemble, VectorIdentity
 from calibrant.maps.ets import EnsembleTemperature
 from calibrant.maps.families import CURVES
 from calibrant.maps.isotonic import VennAbers
 from calibrant.maps.linear_softmax import Dirichlet, MatrixScaling, VectorScaling
 from calibrant.maps.order_preserving import OrderInvariant, OrderPreserving, OrderPreservingDiagonal
 from calibrant.maps.ranks import OneVsRest, Ranks
+from calibrant.maps.softmax_map import SoftmaxRegression
 from calibrant.maps.temperature import Temperature
 from calibrant.maps.transforms import Transform, transformed
 from calibrant.reductions import event_probability, resolve_event
@@ -48,6 +50,9 @@ TRANSFORMS: Mapping[str, type[Transform]] = MappingProxyType(
             OrderPreserving,
             AccuracyConstant,
             PredictedClass,
+            SoftmaxRegression,
+            Ensemble,
+            VectorIdentity,
         )
     }
 )

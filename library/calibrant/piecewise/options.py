@@ -58,17 +58,24 @@ class PiecewiseOptions:
 
 @dataclass(frozen=True)
 class AveragedOptions:
-    """Options of the model average: ``folds`` and ``candidates`` as for PL and PL3."""
+    """Options of the model average.
+
+    ``candidates`` as for PL and PL3, for an event alone; ``folds``, by default 10 for an event and 5 for the whole
+    vector; ``keep_order``, for the whole vector alone, preserves the order of the classes of each row.
+    """
 
     candidates: tuple[int, ...] | None = None
-    folds: int = 10
+    folds: int | None = None
+    keep_order: bool = False
 
     def __post_init__(self) -> None:
         self.piecewise()
+        if not isinstance(self.keep_order, bool):
+            raise InvalidOption.at("/keep_order", "must be true or false")
 
     def piecewise(self) -> PiecewiseOptions:
         """Return the options for PL and PL3; raise ``InvalidOption`` if they are invalid."""
-        return PiecewiseOptions(candidates=self.candidates, folds=self.folds)
+        return PiecewiseOptions(candidates=self.candidates, folds=10 if self.folds is None else self.folds)
 
 
 def _are_piece_counts(candidates: object) -> bool:

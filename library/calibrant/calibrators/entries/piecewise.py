@@ -6,10 +6,11 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
-from calibrant.calibrators.method import FitContext, FittedCurve, Method, Traits
+from calibrant.averaging.vectors import fit_averaged_vector
+from calibrant.calibrators.method import FitContext, FittedCurve, FittedTransform, Method, Traits
 from calibrant.errors import requires
 from calibrant.piecewise.options import AveragedOptions, PiecewiseOptions, check_rows
-from calibrant.reductions import Event
+from calibrant.reductions import Event, Vector
 
 _EVENT = "the probability of an event"
 
@@ -21,8 +22,14 @@ def _averaged(event: Event, context: FitContext, *, options: AveragedOptions) ->
     return fit_averaged(event.counted_rows, options, seed=context.seed, device=context.device)
 
 
-def _check_averaged(event: Event, *, options: AveragedOptions) -> None:
-    _check_piecewise(event, options=options.piecewise())
+def _averaged_vector(vector: Vector, context: FitContext, *, options: AveragedOptions) -> FittedTransform:
+    folds = 5 if options.folds is None else options.folds
+    return fit_averaged_vector(vector, folds=folds, keep_order=options.keep_order, seed=context.seed)
+
+
+def _check_averaged(subject: Event | Vector, *, options: AveragedOptions) -> None:
+    if isinstance(subject, Event):
+        _check_piecewise(subject, options=options.piecewise())
 
 
 def _check_piecewise(event: Event, *, options: PiecewiseOptions) -> None:
@@ -102,6 +109,7 @@ METHODS = (
             "except at the knots",
         ),
         event=_averaged,
+        vector=_averaged_vector,
         options=AveragedOptions,
         runs="job",
         on_device=True,

@@ -1,0 +1,115 @@
+"""A mixture of maps of the whole vector and of their log-linear pool; and the identity."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from calibrant.batch import softmax_in_place
+from calibrant.cells import Floats
+from calibrant.errors import InvalidDocument
+from calibrant.maps.curves import PROBABILITY_CLIP, Numbers, read_array, read_number
+from calibrant.maps.linear_softmax import MatrixScaling, VectorScaling
+from calibrant.maps.ranks import OneVsRest
+from calibrant.maps.softmax_map import SoftmaxRegression
+from calibrant.maps.temperature import Temperature
+from calibrant.maps.transforms import Takes, Transform, blocks_of_rows, in_order_of, logits_block, read_flag
+
+#: Tolerance of the sum of weights in documents, and the most members.
+_SUM, _MOST = 1e-9, 100
+#: Family name -> member of an ensemble.
+MEMBERS: Mapping[str, type[Transform]] = MappingProxyType(
+    {member.family: member for member in (Temperature, VectorScaling, MatrixScaling, SoftmaxRegression, OneVsRest)}
+)
+
+
+@dataclass(frozen=True)
+class VectorIdentity(Numbers):
+    """The given probabilities, or the softmax of given logits. Differentiable, no parameters."""
+
+    family: ClassVar[str] = "vector-identity"
+    takes: ClassVar[Takes] = "probabilities"
+
+    def __call__(self, rows: Floats) -> Floats:
+        """Return the probabilities ``(n, K)`` in float64. O(n K)."""
+        return rows.astype(np.float64)
+
+    @classmethod
+    def from_parameters(cls, parameters: dict[str, Any], n_classes: int) -> Self:  # noqa: ARG003 - it has none
+        """Return the identity, which has no parameters."""
+        return cls()
+
+
+@dataclass(frozen=True)
+class Ensemble:
+    """sum_m mixture_m P_m + pool_share softmax(sum_m pool_m ln max(P_m, 2^-52)), with P_m the result of member m.
+
+    ``mixture (M,)`` and ``pool_share`` are non-negative with sum 1, ``pool (M,)`` is non-negative. ``keep_order``
+    sorts the calibrated values of a row to preserve the order of the classes.
+    """
+
+    family: ClassVar[str] = "ensemble"
+    takes: ClassVar[Takes] = "logits"
+    members: tuple[Transform, ...]
+    mixture: Floats
+    pool: Floats
+    pool_share: float
+    keep_order: bool = False
+
+    def __call__(self, rows: Floats) -> Floats:
+        """Return calibrated probabilities ``(n, K)`` for logits ``(n, K)``. O(n K) and the cost of the members."""
+        found = np.empty(rows.shape)
+        for part in blocks_of_rows(rows):
+            z = logits_block(rows[part], False)
+            p = softmax_in_place(z.copy())
+            mixed, pooled = np.zeros(z.shape), np.zeros(z.shape)
+            for member, weight, exponent in zip(self.members, self.mixture, self.pool, strict=True):
+                own = member(p if member.takes == "probabilities" else z)
+                if weight > 0.0:
+                    mixed += weight * own
+                if exponent > 0.0:
+                    pooled += exponent * np.log(np.maximum(own, PROBABILITY_CLIP))
+            if self.pool_share > 0.0:
+                mixed += self.pool_share * softmax_in_place(pooled)
+            found[part] = in_order_of(mixed, z) if self.keep_order else mixed
+        return found
+
+    def parameters(self) -> dict[str, Any]:
+        """Return the parameters as plain JSON."""
+        return {
+            "members": [{"family": member.family, "parameters": member.parameters()} for member in self.members],
+            "mixture": self.mixture.tolist(),
+            "pool": self.pool.tolist(),
+            "pool_share": self.pool_share,
+            "keep_order": self.keep_order,
+        }
+
+    @classmethod
+    def from_parameters(cls, parameters: dict[str, Any], n_classes: int) -> Self:
+        """Read and check the parameters of a document."""
+        given = read_array(parameters, "members")
+        if len(given) > _MOST:
+            raise InvalidDocument.at("/parameters/members", f"must contain at most {_MOST} members")
+        members = tuple(_read_member(document, f"/parameters/members/{i}", n_classes) for i, document in enumerate(given))
+        mixture = read_array(parameters, "mixture", numeric=True, low=0.0, high=1.0, length=len(members))
+        share = read_number(parameters, "pool_share", low=0.0, high=1.0)
+        if abs(float(mixture.sum()) + share - 1.0) > _SUM:
+            raise InvalidDocument.at("/parameters/mixture", "and pool_share must sum to 1")
+        pool = read_array(parameters, "pool", numeric=True, low=0.0, high=1e6, length=len(members))
+        return cls(members, mixture, pool, share, read_flag(parameters, "keep_order"))
+
+
+def _read_member(document: Any, where: str, n_classes: int) -> Transform:
+    family = document.get("family") if isinstance(document, dict) else None
+    if not isinstance(family, str) or family not in MEMBERS:
+        raise InvalidDocument.at(f"{where}/family", f"must be one of: {', '.join(MEMBERS)}")
+    if not isinstance(document.get("parameters"), dict):
+        raise InvalidDocument.at(f"{where}/parameters", "must be an object")
+    try:
+        return MEMBERS[family].from_parameters(document["parameters"], n_classes)
+    except InvalidDocument as error:
+        raise error.under(where) from None

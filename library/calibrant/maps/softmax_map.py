@@ -1,0 +1,106 @@
+"""The map of every softmax regression on smoothed predictions: SVS, SMS, smoothed matrix scaling, and quadratic maps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from calibrant.batch import softmax_in_place
+from calibrant.cells import Floats
+from calibrant.errors import InvalidDocument
+from calibrant.maps.curves import read_array, read_number
+from calibrant.maps.transforms import Takes, blocks_of_rows, read_matrix
+
+_LOW, _HIGH = 1e-300, 1e300
+#: Tolerance of the sum of a prior in documents.
+_SUM = 1e-9
+
+
+def smoothed_logits(z: Floats, temperature: float, smoothing: float, prior: Floats) -> tuple[Floats, Floats]:
+    """Return u = ln q and q = (1 - smoothing) softmax(z / temperature) + smoothing prior for logits ``z (n, K)``.
+
+    Without smoothing u = z / temperature, which is not normalised.
+    """
+    u = np.asarray(z, np.float64) / temperature
+    q = softmax_in_place(u.copy())
+    if smoothing == 0.0:
+        return u, q
+    q *= 1.0 - smoothing
+    q += smoothing * prior
+    return np.log(q), q
+
+
+@dataclass(frozen=True)
+class SoftmaxRegression:
+    """softmax(W u + Q u^2 / 4 + R q + b) of smoothed predictions q and u = ln q; see ``smoothed_logits``.
+
+    ``weights`` W are ``(K, K)``, or ``(K,)`` for a weight of each class on its own feature. ``squares`` Q and
+    ``probabilities`` R are ``(K, K)``, or None. Differentiable.
+    """
+
+    family: ClassVar[str] = "softmax-regression"
+    takes: ClassVar[Takes] = "logits"
+    temperature: float
+    smoothing: float
+    prior: Floats
+    weights: Floats
+    intercepts: Floats
+    squares: Floats | None = None
+    probabilities: Floats | None = None
+
+    def __call__(self, rows: Floats) -> Floats:
+        """Return calibrated probabilities ``(n, K)`` for logits ``(n, K)``. O(n K^2), or O(n K)."""
+        found = np.empty(rows.shape)
+        for part in blocks_of_rows(rows):
+            u, q = smoothed_logits(rows[part], self.temperature, self.smoothing, self.prior)
+            if self.weights.ndim == 1:
+                found[part] = u * self.weights
+            else:
+                np.matmul(u, self.weights.T, out=found[part])
+            if self.squares is not None:
+                found[part] += (u * u / 4.0) @ self.squares.T
+            if self.probabilities is not None:
+                found[part] += q @ self.probabilities.T
+            found[part] += self.intercepts
+            softmax_in_place(found[part])
+        return found
+
+    def parameters(self) -> dict[str, Any]:
+        """Return the parameters as plain JSON."""
+        found = {
+            "temperature": self.temperature,
+            "smoothing": self.smoothing,
+            "prior": self.prior.tolist(),
+            "weights": self.weights.tolist(),
+            "intercepts": self.intercepts.tolist(),
+        }
+        if self.squares is not None:
+            found["squares"] = self.squares.tolist()
+        if self.probabilities is not None:
+            found["probabilities"] = self.probabilities.tolist()
+        return found
+
+    @classmethod
+    def from_parameters(cls, parameters: dict[str, Any], n_classes: int) -> Self:
+        """Read and check the parameters of a document."""
+        prior = read_array(parameters, "prior", numeric=True, low=0.0, high=1.0, length=n_classes)
+        if abs(float(prior.sum()) - 1.0) > _SUM:
+            raise InvalidDocument.at("/parameters/prior", "must sum to 1")
+        smoothing = read_number(parameters, "smoothing", low=0.0, high=1.0)
+        if smoothing > 0.0 and not prior.all():
+            raise InvalidDocument.at("/parameters/prior", "must be positive if there is smoothing")
+        square = (n_classes, n_classes)
+        wide = isinstance(read_array(parameters, "weights")[0], list)
+        return cls(
+            read_number(parameters, "temperature", low=_LOW, high=_HIGH),
+            smoothing,
+            prior,
+            read_matrix(parameters, "weights", square)
+            if wide
+            else read_array(parameters, "weights", numeric=True, length=n_classes),
+            read_array(parameters, "intercepts", numeric=True, length=n_classes),
+            read_matrix(parameters, "squares", square) if "squares" in parameters else None,
+            read_matrix(parameters, "probabilities", square) if "probabilities" in parameters else None,
+        )

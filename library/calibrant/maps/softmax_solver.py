@@ -1,0 +1,367 @@
+"""Penalised softmax regressions: many fits to the same rows at once, by a preconditioned quasi-Newton method."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import scipy
+
+from calibrant.batch import Integers
+from calibrant.cells import Floats
+from calibrant.errors import NotConverged, OutOfRange
+from calibrant.progress import check
+
+#: Scores that are computed at once, so that they fit in the processor cache.
+_BLOCK = 1 << 17
+#: The most parameters for the whole Hessian, and rows per parameter from which it is computed.
+_WHOLE, _ROWS_PER_PARAMETER = 700, 8
+#: Pairs of steps and changes of the gradient that are remembered.
+_MEMORY = 12
+#: Steps after which the preconditioner is computed anew, and the most steps in total.
+_STEPS, _MOST_STEPS = 12, 600
+#: Increases of the objective below this fraction are rounding errors.
+_ROUNDING = 4e-15
+#: Fraction of the largest curvature that is added to all directions of the preconditioner.
+_RIDGE = 1e-12
+
+
+@dataclass(frozen=True)
+class Design:
+    """Rows of softmax regressions: features ``x (d, n)``, one column per row, and ``labels (n,)`` of K classes.
+
+    The scores are W x + b, or with ``diagonal`` diag(v) x + b, which needs d = K. Parameters are ``(S, K, d + 1)`` for
+    S fits, or ``(S, K, 2)``, with the intercepts last. Features are float64, or float32 for fast passes over many
+    rows; sums over rows are float64.
+    """
+
+    x: Floats
+    labels: Integers
+    n_classes: int
+    diagonal: bool = False
+
+    def __post_init__(self) -> None:
+        if not np.isfinite(self.x.max(initial=0.0)) or not np.isfinite(self.x.min(initial=0.0)):
+            raise OutOfRange("logits are too far apart")
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Shape of the parameters of one fit."""
+        return self.n_classes, (1 if self.diagonal else len(self.x)) + 1
+
+    def rows(self, chosen: slice | Integers) -> Design:
+        """Return only these rows."""
+        return Design(self.x[:, chosen], self.labels[chosen], self.n_classes, self.diagonal)
+
+    def blocks(self, fits: int = 1) -> Iterator[tuple[slice, Floats]]:
+        """Yield blocks of rows with their features."""
+        height = max(1, _BLOCK // (fits * self.n_classes))
+        for start in range(0, len(self.labels), height):
+            check()
+            rows = slice(start, start + height)
+            yield rows, self.x[:, rows]
+
+    def scores(self, x: Floats, theta: Floats) -> Floats:
+        """Return the scores ``(S, K, h)`` of a block of features."""
+        fits, K, _ = theta.shape
+        theta = theta.astype(x.dtype)
+        if self.diagonal:
+            found = theta[:, :, :1] * x
+        else:
+            found = (theta[:, :, :-1].reshape(fits * K, -1) @ x).reshape(fits, K, -1)
+        found += theta[:, :, -1:]
+        return found
+
+    def exponentials(self, x: Floats, labels: Integers, theta: Floats) -> tuple[Floats, Floats, Floats]:
+        """Return exp(scores) ``(S, K, h)`` with the largest one 1, their sums, and the scores of labels, ``(S, h)``."""
+        found = self.scores(x, theta)
+        found -= found.max(axis=1, keepdims=True)
+        own = found[:, labels, np.arange(len(labels))]
+        np.exp(found, out=found)
+        return found, found.sum(axis=1), own
+
+    def losses(self, theta: Floats) -> Floats:
+        """Return the log loss of each row under each fit: ``(S, n)``."""
+        found = np.empty((len(theta), len(self.labels)))
+        for rows, x in self.blocks(len(theta)):
+            _, total, own = self.exponentials(x, self.labels[rows], theta)
+            found[:, rows] = np.log(total) - own
+        return found
+
+    def value_and_gradient(self, theta: Floats, w: Floats) -> tuple[Floats, Floats]:
+        """Return the log loss with the weights ``w (S, n)`` of each fit, ``(S,)``, and its gradient."""
+        fits, K, width = theta.shape
+        value, gradient = np.zeros(fits), np.zeros(theta.shape)
+        for rows, x in self.blocks(fits):
+            labels, given = self.labels[rows], w[:, rows]
+            residual, total, own = self.exponentials(x, labels, theta)
+            value += np.einsum("sn,sn->s", given, np.log(total) - own, dtype=np.float64)
+            residual *= (given / total).astype(x.dtype)[:, None, :]
+            residual[:, labels, np.arange(len(labels))] -= given.astype(x.dtype)
+            if self.diagonal:
+                gradient[:, :, 0] += np.einsum("skh,kh->sk", residual, x)
+            else:
+                gradient[:, :, :-1] += (residual.reshape(fits * K, -1) @ x.T).reshape(fits, K, width - 1)
+            gradient[:, :, -1] += residual.sum(axis=2)
+        return value, gradient
+
+    def hessian(self, theta: Floats, w: Floats) -> Floats:
+        """Return the Hessian ``(P, P)`` of one fit with parameters ``theta (K, d + 1)`` and weights ``w (n,)``."""
+        K, width = theta.shape
+        found = np.zeros((K * width, K * width))
+        own = np.zeros((K, width, width))
+        for rows, x in self.blocks(width):
+            p, total, _ = self.exponentials(x, self.labels[rows], theta[None])
+            p = (p[0] / total).astype(np.float64)
+            root = np.sqrt(w[rows])
+            z = np.concatenate([x, np.ones((1, x.shape[1]))]).astype(np.float64)
+            if self.diagonal:
+                outer = np.stack([p * x, p], axis=1) * root
+            else:
+                outer = p[:, None, :] * (z * root)
+            flat = outer.reshape(K * width, -1)
+            found -= flat @ flat.T
+            p *= w[rows]
+            for k in range(K):
+                used = np.stack([x[k], np.ones(x.shape[1])]) if self.diagonal else z
+                own[k] += (used * p[k]) @ used.T
+        for k in range(K):
+            found[k * width : (k + 1) * width, k * width : (k + 1) * width] += own[k]
+        return found
+
+    def factors(self, theta: Floats, w: Floats) -> tuple[Floats, Floats]:
+        """Return A ``(K, K)`` and B ``(d + 1, d + 1)`` whose Kronecker product approximates the Hessian."""
+        A, B, mass = np.zeros((self.n_classes, self.n_classes)), 0.0, 0.0
+        for rows, x in self.blocks():
+            p, total, _ = self.exponentials(x, self.labels[rows], theta[None])
+            p = (p[0] / total).astype(np.float64)
+            given = w[rows]
+            A += np.diag(p @ given) - (p * given) @ p.T
+            spread = given * (1.0 - np.einsum("kh,kh->h", p, p))
+            z = np.concatenate([x, np.ones((1, x.shape[1]))]).astype(np.float64)
+            B = B + (z * spread) @ z.T
+            mass += float(spread.sum())
+        return A, np.asarray(B) / max(mass, 1e-300)
+
+
+@dataclass(frozen=True)
+class Penalty:
+    """sum(strength (theta - centre)^2), with arrays that broadcast to ``(S, K, d + 1)``."""
+
+    strength: Floats
+    centre: Floats
+
+    def value(self, theta: Floats) -> Floats:
+        """Return the penalty of each fit ``(S,)``."""
+        moved = theta - self.centre
+        found: Floats = (self.strength * moved * moved).sum(axis=(1, 2))
+        return found
+
+    def gradient(self, theta: Floats) -> Floats:
+        """Return its gradient."""
+        found: Floats = 2.0 * self.strength * (theta - self.centre)
+        return found
+
+
+# --- Preconditioners
+
+
+class Preconditioner(Protocol):
+    """An approximate inverse Hessian."""
+
+    def __call__(self, gradient: Floats) -> Floats:
+        """Return the product with gradients ``(S, K, d + 1)``."""
+        ...
+
+
+@dataclass(frozen=True)
+class Whole:
+    """The inverse of a whole Hessian, by its Cholesky factor."""
+
+    factor: tuple[Floats, bool]
+
+    @classmethod
+    def of(cls, hessian: Floats, curvature: Floats) -> Whole:
+        """Return the inverse of the Hessian of the loss plus the curvature ``(P,)`` of the penalty."""
+        found = hessian + np.diag(curvature)
+        ridge = _RIDGE * float(found.diagonal().max())
+        for _ in range(12):
+            try:
+                return cls(scipy.linalg.cho_factor(found + ridge * np.eye(len(found)), check_finite=False))
+            except scipy.linalg.LinAlgError:
+                ridge *= 10.0
+        raise NotConverged("the softmax regression did not converge: the Hessian of the log loss is singular")
+
+    def __call__(self, gradient: Floats) -> Floats:
+        """Return the product with gradients ``(S, K, d + 1)``."""
+        flat = gradient.reshape(len(gradient), -1).T
+        found: Floats = scipy.linalg.cho_solve(self.factor, flat, check_finite=False).T.reshape(gradient.shape)
+        return found
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """The inverse of the Hessian in the weight of each class on its own feature and in its intercept, alone."""
+
+    inverse: Floats
+
+    @classmethod
+    def of(cls, design: Design, theta: Floats, w: Floats, curvature: Floats) -> Pairs:
+        """Return the inverses ``(K, 2, 2)`` for the curvature ``(K, 2)`` of the penalty."""
+        sums = np.zeros((3, design.n_classes))
+        for rows, x in design.blocks():
+            p, total, _ = design.exponentials(x, design.labels[rows], theta[None])
+            p = p[0] / total
+            p *= (1.0 - p) * w[rows].astype(x.dtype)
+            z = x[: design.n_classes]
+            for power, of_class in enumerate((p, p * z, p * z * z)):
+                sums[power] += of_class.sum(axis=1, dtype=np.float64)
+        ridge = _RIDGE * float(sums.max()) + 1e-300
+        a, b, c = sums[2] + curvature[:, 0] + ridge, sums[1], sums[0] + curvature[:, 1] + ridge
+        inverse = np.stack([np.stack([c, -b], axis=1), np.stack([-b, a], axis=1)], axis=1)
+        return cls(inverse / np.maximum(a * c - b * b, ridge * ridge)[:, None, None])
+
+    def __call__(self, gradient: Floats) -> Floats:
+        """Return the product with gradients ``(S, K, 2)``."""
+        found: Floats = np.einsum("kij,skj->ski", self.inverse, gradient)
+        return found
+
+
+@dataclass(frozen=True)
+class Kronecker:
+    """The inverse of A kron B plus a penalty by column; weights on the own feature and intercepts have ``own``."""
+
+    left: Floats
+    right: Floats
+    values: Floats
+    root: Floats
+    own: Pairs | None
+
+    @classmethod
+    def of(cls, A: Floats, B: Floats, curvature: Floats, own: Pairs | None) -> Kronecker:
+        """Return the inverse for the curvature ``(K, d + 1)`` of the penalty, by its median in each column."""
+        ridge = _RIDGE * float(np.trace(A)) * float(np.trace(B))
+        root = np.sqrt(np.median(curvature, axis=0) + max(ridge, 1e-300))
+        a, left = np.linalg.eigh(A)
+        b, right = np.linalg.eigh(B / (root[:, None] * root))
+        values = np.maximum(a, 0.0)[:, None] * np.maximum(b, 0.0) + 1.0
+        return cls(left, right, values, root, own)
+
+    def __call__(self, gradient: Floats) -> Floats:
+        """Return the product with gradients ``(S, K, d + 1)``."""
+        inner = self.left.T @ (gradient / self.root) @ self.right
+        found: Floats = (self.left @ (inner / self.values) @ self.right.T) / self.root
+        if self.own is not None:
+            k = np.arange(found.shape[1])
+            solved = self.own(np.stack([gradient[:, k, k], gradient[:, :, -1]], axis=2))
+            found[:, k, k], found[:, :, -1] = solved[:, :, 0], solved[:, :, 1]
+        return found
+
+
+def preconditioner(design: Design, theta: Floats, w: Floats, penalty: Floats) -> Preconditioner:
+    """Return an approximate inverse Hessian at ``theta (K, d + 1)`` from some of the rows, for one penalty."""
+    K, width = theta.shape
+    whole = theta.size <= _WHOLE
+    most = max(2000, _ROWS_PER_PARAMETER * theta.size) if whole else 5000
+    few, given = design, w
+    if len(w) > most:
+        step = len(w) // most
+        few, given = design.rows(slice(None, None, step)), w[::step]
+        given = given * (w.sum() / max(float(given.sum()), 1e-300))
+    curvature = 2.0 * np.broadcast_to(penalty, theta.shape)
+    if whole:
+        return Whole.of(few.hessian(theta, given), curvature.ravel())
+    if design.diagonal:
+        return Pairs.of(few, theta, given, curvature)
+    own, k = None, np.arange(K)
+    if width == K + 1:
+        own = Pairs.of(few, theta, given, np.stack([curvature[k, k], curvature[:, -1]], axis=1))
+    return Kronecker.of(*few.factors(theta, given), curvature, own)
+
+
+# --- The quasi-Newton method
+
+
+@dataclass(frozen=True)
+class Solution:
+    """Parameters ``theta (S, K, d + 1)``, ``objective (S,)``, largest absolute ``gradient (S,)``, and steps."""
+
+    theta: Floats
+    objective: Floats
+    gradient: Floats
+    steps: int
+
+
+def minimise(
+    design: Design, w: Floats, penalty: Penalty, start: Floats, *, tolerance: float = 1e-12, steps: int = _MOST_STEPS
+) -> Solution:
+    """Minimise the log loss with weights ``w (S, n)`` plus the penalty, from ``start (S, K, d + 1)``.
+
+    L-BFGS with a preconditioner, which is computed anew after some steps, and step halving. It has converged if the
+    expected decrease of each fit, half the squared gradient in the metric of the inverse Hessian, is at most
+    ``tolerance`` times (1 + objective), or if rounding errors prevent a decrease. O(S n K d) per step. Raises
+    ``NotConverged``.
+    """
+    theta, taken = start.copy(), 0
+
+    def at(values: Floats) -> tuple[Floats, Floats]:
+        value, gradient = design.value_and_gradient(values, w)
+        return value + penalty.value(values), gradient + penalty.gradient(values)
+
+    value, gradient = at(theta)
+    middle = w.mean(axis=0)
+    strength = np.broadcast_to(penalty.strength, theta.shape).mean(axis=0)
+    while taken < steps:
+        inverse = preconditioner(design, theta.mean(axis=0), middle, strength)
+        memory: list[tuple[Floats, Floats, Floats]] = []
+        for _ in range(_STEPS):
+            direction = _direction(gradient, memory, inverse)
+            decrease = _products(gradient, direction)
+            enough = tolerance * (1.0 + np.abs(value))
+            done = decrease <= 2.0 * enough
+            if done.all():
+                return Solution(theta, value, np.abs(gradient).max(axis=(1, 2)), taken)
+            taken += 1
+            size = np.where(done, 0.0, 1.0)
+            for _ in range(40):
+                trial = theta - size[:, None, None] * direction
+                new, slope = at(trial)
+                allowed = value - 1e-4 * size * decrease + _ROUNDING * (1.0 + np.abs(value))
+                worse = ~(new <= allowed) & ~done
+                if not worse.any():
+                    break
+                size = np.where(worse, size / 4.0, size)
+            else:
+                if memory:
+                    break
+                if float((decrease / (1.0 + np.abs(value)))[worse].max()) <= 1e-7:  # rounding errors
+                    return Solution(theta, value, np.abs(gradient).max(axis=(1, 2)), taken)
+                raise NotConverged("the softmax regression did not converge: no step reduces the log loss")
+            moved, bent = trial - theta, slope - gradient
+            curvature = _products(moved, bent)
+            if (curvature > 0.0).any():
+                memory = [*memory[-_MEMORY + 1 :], (moved, bent, curvature)]
+            theta, value, gradient = trial, new, slope
+    raise NotConverged(f"the softmax regression did not converge in {steps} steps")
+
+
+def _products(a: Floats, b: Floats) -> Floats:
+    found: Floats = np.einsum("skd,skd->s", a, b)
+    return found
+
+
+def _direction(gradient: Floats, memory: list[tuple[Floats, Floats, Floats]], inverse: Preconditioner) -> Floats:
+    """Return the product of the inverse Hessian and the gradients, by the two loops of L-BFGS."""
+    found, shares = gradient.copy(), []
+    for moved, bent, curvature in reversed(memory):
+        safe = np.where(curvature > 0.0, curvature, np.inf)
+        share = _products(moved, found) / safe
+        found -= share[:, None, None] * bent
+        shares.append(share)
+    found = inverse(found)
+    for (moved, bent, curvature), share in zip(memory, reversed(shares), strict=True):
+        safe = np.where(curvature > 0.0, curvature, np.inf)
+        found += (share - _products(bent, found) / safe)[:, None, None] * moved
+    return found
