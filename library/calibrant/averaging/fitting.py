@@ -10,12 +10,13 @@ import numpy as np
 import scipy
 from scipy.special import expit
 
-from calibrant.averaging.process import Posterior, fit_process, held_out_loss
+from calibrant.averaging.pooling import HARMLESS
+from calibrant.averaging.process import Posterior, fit_process, held_out_map
 from calibrant.cells import Floats, SortedRows
 from calibrant.logistic import fit_logistic
 from calibrant.maps import beta
 from calibrant.maps.averaged import Averaged, tabulate
-from calibrant.maps.curves import clipped_logit
+from calibrant.maps.curves import Identity, clipped_logit
 from calibrant.maps.piecewise_linear import PL3_CLIP
 from calibrant.piecewise.families import Family
 from calibrant.piecewise.fitting import CrossFit, cross_fit, one_thread
@@ -43,20 +44,25 @@ class _Candidate:
 
 def fit_averaged(
     rows: SortedRows, options: AveragedOptions, *, seed: int = 0, device: str = "cpu"
-) -> tuple[Averaged, dict[str, Any]]:
+) -> tuple[Averaged | Identity, dict[str, Any]]:
     """Fit the model average to sorted rows: the curve, and the diagnostics of the fit.
 
     One part is a weighted mean of PL and PL3 for each number of pieces, of logistic curves in logit p (Platt,
     unsmoothed) and in ln p and -ln(1 - p) (beta), of isotonic regression, each averaged over its folds, and of
     the identity. Weights are proportional to exp(-L - 0.35 k), with L the total held-out log loss and k the
     number of parameters. The other part is ``process.fit_process``. If both predict equally well they have equal
-    weight; a difference of 4 nats in L changes the odds by a factor of e. Raises what ``fit_piecewise`` raises.
+    weight; a difference of 4 nats in L changes the odds by a factor of e. The curve is the identity if the mean held-out gain
+    is not above 0.7 of its standard error. Raises what ``fit_piecewise`` raises.
     """
     checked = options.piecewise()
     check_rows(rows.p, rows.y, checked)
     cells = fold_cells(rows, checked.folds, seed)
     counts = checked.piece_counts(len(rows))
-    return average_cells(cells, counts, checked, fit_process(cells), device=device)
+    curve, diagnostics = average_cells(cells, counts, checked, fit_process(cells), device=device)
+    gain = diagnostics["held_out_gain"]
+    if gain["log_loss"] <= HARMLESS * gain["standard_error"]:
+        return Identity(), diagnostics
+    return curve, diagnostics
 
 
 def average_cells(
@@ -79,9 +85,11 @@ def average(cells: FoldCells, fits: Sequence[CrossFit], process: Posterior) -> t
         candidates += _piecewise(fit, cells)
     losses = np.array([c.loss for c in candidates])
     given = weights(losses, np.array([c.parameters for c in candidates], np.float64))
-    by_process = held_out_loss(process, cells)
-    behind = by_process - float(given @ losses)
-    share = float(expit(-behind / TEMPERATURE))
+    coarse, c = held_out_map(process, cells)
+    ratios = np.log(c), np.log1p(-c)
+    by_process = float(-(coarse.wy * ratios[0] + (coarse.w - coarse.wy) * ratios[1]).sum())
+    by_curves = float(given @ losses)
+    share = float(expit((by_curves - by_process) / TEMPERATURE))
     curve = tabulate(lambda p: share * process.mean(p) + (1.0 - share) * _weighed(candidates, given, p))
     parts = {c.name: round(float(w), 6) for c, w in zip(candidates, given, strict=True) if w > 0.0}
     rows = float(cells.w.sum())
@@ -91,7 +99,21 @@ def average(cells: FoldCells, fits: Sequence[CrossFit], process: Posterior) -> t
         "held_out_losses": held_out,
         "process_share": share,
         "identity_probability": process.identity,
+        "held_out_gain": _gain(coarse, ratios, losses[0] - share * by_process - (1.0 - share) * by_curves),
     }
+
+
+def _gain(coarse: FoldCells, ratios: tuple[Floats, Floats], total: float) -> dict[str, float]:
+    """Return the mean gain in log loss over the identity, and its standard error, that of the gain of the process.
+
+    The gain is a lower bound: by convexity, the loss of an average is at most the average of the losses.
+    """
+    p = np.clip(coarse.p, PL3_CLIP, 1.0 - PL3_CLIP)
+    gains, masses = (ratios[0] - np.log(p), ratios[1] - np.log1p(-p)), (coarse.wy, coarse.w - coarse.wy)
+    rows = float(coarse.w.sum())
+    mean = sum(float((mass * gain).sum()) for mass, gain in zip(masses, gains, strict=True)) / rows
+    spread = sum(float((mass * (gain - mean) ** 2).sum()) for mass, gain in zip(masses, gains, strict=True)) / rows
+    return {"log_loss": total / rows, "standard_error": float(np.sqrt(spread / max(rows - 1.0, 1.0)))}
 
 
 def _weighed(candidates: list[_Candidate], given: Floats, p: Floats) -> Floats:

@@ -113,8 +113,8 @@ class Posterior:
 _DRAWS = 100
 
 
-def held_out_loss(process: Posterior, cells: FoldCells) -> float:
-    """Return the total held-out log loss of all rows.
+def held_out_map(process: Posterior, cells: FoldCells) -> tuple[FoldCells, Floats]:
+    """Return coarse cells and the mean map at them outside each fold, ``(folds, C)``.
 
     The modes of each fold are two Newton steps from those of all rows; the weights of hypotheses are fixed.
     """
@@ -128,7 +128,13 @@ def held_out_loss(process: Posterior, cells: FoldCells) -> float:
     start = np.tile(process.modes.theta[kept], (folds, 1))
     theta = fit_logistic(basis, logits, w, wy, variance, start=start, steps=2).theta
     away = np.einsum("s,fsc->fc", share, expit(logits + theta @ basis.T).reshape(folds, len(kept), -1))
-    c = np.clip(process.identity * coarse.p + (1.0 - process.identity) * away, PL3_CLIP, 1.0 - PL3_CLIP)
+    found: Floats = np.clip(process.identity * coarse.p + (1.0 - process.identity) * away, PL3_CLIP, 1.0 - PL3_CLIP)
+    return coarse, found
+
+
+def held_out_loss(process: Posterior, cells: FoldCells) -> float:
+    """Return the total held-out log loss of all rows."""
+    coarse, c = held_out_map(process, cells)
     return float(-(coarse.wy * np.log(c) + (coarse.w - coarse.wy) * np.log1p(-c)).sum())
 
 

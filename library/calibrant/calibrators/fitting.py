@@ -146,10 +146,8 @@ class Fitting:
             with step(len(fits), len(fits) + 1):
                 return self._joined(fits, curves)
         if name == "canonical":
-            if self.method.vector is None:
-                raise TypeError(f"{self.method.name} cannot be fitted to whole vectors")
             vector = whole_vector(batch)
-            transform, found = self.method.vector(vector, context, **self.options)
+            transform, found = self.method.transform(vector, context, self.options)
             with step(999, 1000):  # the fit takes almost all of the time
                 if self.method.traits.keeps_top_label != "yes":
                     found |= _accuracies(vector, transform)

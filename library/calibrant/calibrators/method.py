@@ -5,10 +5,11 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Literal
 
 from calibrant.batch import Batch
+from calibrant.calibrators.smoothing import fit_smoothed_curve, fit_smoothed_vector, is_extreme
 from calibrant.errors import CalibrationError, InvalidOption
 from calibrant.maps.curves import Constant, Curve
 from calibrant.maps.ranks import OneVsRest, Ranks
@@ -67,6 +68,8 @@ class Method:
         Whether the service may fit it within a request.
     on_device : bool
         Whether the fit uses the device.
+    logarithms : bool
+        Whether it takes logarithms, so that predictions of exactly 0 or 1 are smoothed.
     evaluates : bool
         Whether the distance of the map from the identity is used as a measure of calibration.
     seconds : callable
@@ -99,6 +102,8 @@ class Method:
     on_device: bool = False
     #: Whether the distance of the map from the identity is used as a measure of calibration.
     evaluates: bool = True
+    #: Whether it takes logarithms, so that predictions of exactly 0 or 1 are smoothed.
+    logarithms: bool = False
     #: Estimated seconds of a fit to n rows of K classes with these options.
     seconds: Callable[[int, int, Mapping[str, Any]], float] = lambda n, K, _options: 3e-7 * n * K
     check: Callable[..., None] = _accept
@@ -182,7 +187,53 @@ class Method:
         """
         if self.event is None:
             raise TypeError(f"{self.name} cannot be fitted to an event")
-        return self.event(event, context, **options)
+        fit = partial(self.event, context=context, **options)
+        if self.logarithms and is_extreme(event):
+            return fit_smoothed_curve(fit, event, context.seed)
+        return fit(event)
+
+    def transform(self, vector: Vector, context: FitContext, options: Mapping[str, Any]) -> FittedTransform:
+        """Fit a transform to whole vectors.
+
+        Parameters
+        ----------
+        vector : Vector
+            Predictions, labels and weights.
+        context : FitContext
+            Seed, device and callback.
+        options : mapping
+            Result of ``read_options``.
+
+        Returns
+        -------
+        transform : Transform
+            Fitted transform.
+        diagnostics : dict
+            Diagnostics of the fit.
+
+        See Also
+        --------
+        curve : Fits a curve to an event.
+
+        Examples
+        --------
+        >>> import calibrant
+        >>> from calibrant.batch import read_batch
+        >>> from calibrant.calibrators import FitContext
+        >>> from calibrant.reductions import whole_vector
+        >>> rows = [[0.8, 0.2], [0.6, 0.4], [0.3, 0.7], [0.4, 0.6]]
+        >>> vector = whole_vector(read_batch(rows, [0, 1, 1, 0]))
+        >>> transform, _ = calibrant.METHODS["temperature"].transform(vector, FitContext(), {})
+        >>> transform.temperature > 1.0
+        True
+        """
+        if self.vector is None:
+            raise TypeError(f"{self.name} cannot be fitted to whole vectors")
+        fit = partial(self.vector, context=context, **options)
+        if self.logarithms and is_extreme(vector):
+            cross_fitted = "folds" in options and options.get("strength") is None
+            return fit_smoothed_vector(fit, vector, context.seed, cross_fitted=cross_fitted)
+        return fit(vector)
 
     def known_options(self) -> dict[str, dict[str, Any]]:
         """Describe the options.

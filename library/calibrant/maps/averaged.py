@@ -11,7 +11,7 @@ import numpy as np
 from scipy.special import expit, logit
 
 from calibrant.cells import Floats
-from calibrant.maps.curves import Numbers, clipped_logit, read_array
+from calibrant.maps.curves import Curve, Numbers, clipped_logit, read_array
 from calibrant.maps.piecewise_linear import PL3_CLIP
 
 #: Knots of the table: even steps of (2/pi) asin sqrt p, and logits beyond them at both ends.
@@ -58,3 +58,10 @@ class Averaged(Numbers):
         knots = read_array(parameters, "knots", numeric=True, increasing=True)
         logits = read_array(parameters, "logits", numeric=True, low=-800.0, high=800.0, length=len(knots))
         return cls(knots, logits)
+
+
+def mirrored(curve: Curve) -> Curve:
+    """Return 1 - c(1 - p) for an average or the identity."""
+    if not isinstance(curve, Averaged):
+        return curve
+    return Averaged(-curve.knots[::-1], -curve.logits[::-1])

@@ -18,7 +18,7 @@ from calibrant.errors import InvalidDocument, InvalidOption, ScaleMismatch, Unkn
 from calibrant.inputs import predictions_for
 from calibrant.maps.baselines import AccuracyConstant, PredictedClass
 from calibrant.maps.curves import Curve
-from calibrant.maps.ensemble import Ensemble, VectorIdentity
+from calibrant.maps.ensemble import Ensemble, SmoothedVector, VectorIdentity
 from calibrant.maps.ets import EnsembleTemperature
 from calibrant.maps.families import CURVES
 from calibrant.maps.isotonic import VennAbers
@@ -53,6 +53,7 @@ TRANSFORMS: Mapping[str, type[Transform]] = MappingProxyType(
             SoftmaxRegression,
             Ensemble,
             VectorIdentity,
+            SmoothedVector,
         )
     }
 )

@@ -13,7 +13,8 @@ from calibrant.batch import softmax_in_place
 from calibrant.cells import Floats
 from calibrant.errors import InvalidDocument
 from calibrant.maps.curves import PROBABILITY_CLIP, Numbers, read_array, read_number
-from calibrant.maps.linear_softmax import MatrixScaling, VectorScaling
+from calibrant.maps.ets import EnsembleTemperature
+from calibrant.maps.linear_softmax import Dirichlet, MatrixScaling, VectorScaling
 from calibrant.maps.ranks import OneVsRest
 from calibrant.maps.softmax_map import SoftmaxRegression
 from calibrant.maps.temperature import Temperature
@@ -24,6 +25,13 @@ _SUM, _MOST = 1e-9, 100
 #: Family name -> member of an ensemble.
 MEMBERS: Mapping[str, type[Transform]] = MappingProxyType(
     {member.family: member for member in (Temperature, VectorScaling, MatrixScaling, SoftmaxRegression, OneVsRest)}
+)
+#: Family name -> transform that may follow smoothing.
+SMOOTHED: Mapping[str, type[Transform]] = MappingProxyType(
+    {
+        transform.family: transform
+        for transform in (Temperature, VectorScaling, MatrixScaling, Dirichlet, EnsembleTemperature)
+    }
 )
 
 
@@ -42,6 +50,40 @@ class VectorIdentity(Numbers):
     def from_parameters(cls, parameters: dict[str, Any], n_classes: int) -> Self:  # noqa: ARG003 - it has none
         """Return the identity, which has no parameters."""
         return cls()
+
+
+@dataclass(frozen=True)
+class SmoothedVector:
+    """The ``transform`` of (1 - smoothing) p + smoothing / K, for predictions of exactly 0."""
+
+    family: ClassVar[str] = "smoothed-vector"
+    takes: ClassVar[Takes] = "probabilities"
+    smoothing: float
+    transform: Transform
+
+    def __call__(self, rows: Floats) -> Floats:
+        """Return calibrated probabilities ``(n, K)`` for probabilities ``(n, K)``. O(n K) and that of the transform."""
+        found = np.empty(rows.shape)
+        for part in blocks_of_rows(rows):
+            q = (1.0 - self.smoothing) * rows[part].astype(np.float64) + self.smoothing / rows.shape[1]
+            found[part] = self.transform(logits_block(q, True) if self.transform.takes == "logits" else q)
+        return found
+
+    def parameters(self) -> dict[str, Any]:
+        """Return the parameters as plain JSON."""
+        return {
+            "smoothing": self.smoothing,
+            "members": [{"family": self.transform.family, "parameters": self.transform.parameters()}],
+        }
+
+    @classmethod
+    def from_parameters(cls, parameters: dict[str, Any], n_classes: int) -> Self:
+        """Read and check the parameters of a document."""
+        smoothing = read_number(parameters, "smoothing", low=0.0, high=1.0)
+        given = read_array(parameters, "members")
+        if len(given) != 1:
+            raise InvalidDocument.at("/parameters/members", "must contain one member")
+        return cls(smoothing, _read_member(given[0], "/parameters/members/0", n_classes, SMOOTHED))
 
 
 @dataclass(frozen=True)
@@ -103,13 +145,15 @@ class Ensemble:
         return cls(members, mixture, pool, share, read_flag(parameters, "keep_order"))
 
 
-def _read_member(document: Any, where: str, n_classes: int) -> Transform:
+def _read_member(
+    document: Any, where: str, n_classes: int, families: Mapping[str, type[Transform]] = MEMBERS
+) -> Transform:
     family = document.get("family") if isinstance(document, dict) else None
-    if not isinstance(family, str) or family not in MEMBERS:
-        raise InvalidDocument.at(f"{where}/family", f"must be one of: {', '.join(MEMBERS)}")
+    if not isinstance(family, str) or family not in families:
+        raise InvalidDocument.at(f"{where}/family", f"must be one of: {', '.join(families)}")
     if not isinstance(document.get("parameters"), dict):
         raise InvalidDocument.at(f"{where}/parameters", "must be an object")
     try:
-        return MEMBERS[family].from_parameters(document["parameters"], n_classes)
+        return families[family].from_parameters(document["parameters"], n_classes)
     except InvalidDocument as error:
         raise error.under(where) from None

@@ -3,22 +3,52 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any
+from typing import Any, ClassVar, Self
 
+from calibrant.cells import Floats
 from calibrant.errors import InvalidDocument
 from calibrant.maps.averaged import Averaged
 from calibrant.maps.baselines import Sides
 from calibrant.maps.beta import Beta
-from calibrant.maps.curves import Constant, Curve, Identity, read_array
+from calibrant.maps.curves import Constant, Curve, Identity, read_array, read_number
 from calibrant.maps.isotonic import Isotonic, VennAbers
 from calibrant.maps.kde import Kde
 from calibrant.maps.piecewise_linear import LogitPiecewiseLinear, PiecewiseLinear
 from calibrant.maps.piecewise_polynomial import PiecewisePolynomial
 from calibrant.maps.platt import Platt
+from calibrant.maps.quadratic import Quadratic
 from calibrant.maps.spline import Spline
 from calibrant.maps.steps import Roofs, ScalingBinning, Steps
 from calibrant.maps.temperature import EventTemperature
+
+
+@dataclass(frozen=True)
+class Smoothed:
+    """c((1 - smoothing) p + smoothing / 2) with the ``curve`` c, for predictions of exactly 0 or 1."""
+
+    family: ClassVar[str] = "smoothed"
+    smoothing: float
+    curve: Curve
+
+    def __call__(self, p: Floats) -> Floats:
+        """Return the calibrated probability of each ``p (n,)`` in [0, 1]. O(n) and the cost of the curve."""
+        return self.curve((1.0 - self.smoothing) * p + 0.5 * self.smoothing)
+
+    def parameters(self) -> dict[str, Any]:
+        """Return the parameters as plain JSON."""
+        return {"smoothing": self.smoothing, "curves": curves_document([self.curve])}
+
+    @classmethod
+    def from_parameters(cls, parameters: dict[str, Any]) -> Self:
+        """Read and check the parameters of a document."""
+        smoothing = read_number(parameters, "smoothing", low=0.0, high=1.0)
+        curve = read_curves(parameters, 1, 1)[0]
+        if isinstance(curve, Smoothed):
+            raise InvalidDocument.at("/parameters/curves/0/family", "must not be smoothed again")
+        return cls(smoothing, curve)
+
 
 #: Family name -> curve.
 CURVES: Mapping[str, type[Curve]] = MappingProxyType(
@@ -42,6 +72,8 @@ CURVES: Mapping[str, type[Curve]] = MappingProxyType(
             VennAbers,
             PiecewisePolynomial,
             Sides,
+            Quadratic,
+            Smoothed,
         )
     }
 )

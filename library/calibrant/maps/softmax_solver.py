@@ -18,10 +18,12 @@ from calibrant.progress import check
 _BLOCK = 1 << 17
 #: The most parameters for the whole Hessian, and rows per parameter from which it is computed.
 _WHOLE, _ROWS_PER_PARAMETER = 700, 8
-#: Pairs of steps and changes of the gradient that are remembered.
-_MEMORY = 12
-#: Steps after which the preconditioner is computed anew, and the most steps in total.
+#: Steps after which the preconditioner is computed anew, which are remembered, and the most steps in total.
 _STEPS, _MOST_STEPS = 12, 600
+#: Shortened steps after which it is computed anew, and steps after which several fits are finished one by one.
+_SHORT, _TOGETHER = 2, 40
+#: Expected relative decrease below which a step that fails is due to rounding errors.
+_STUCK = 1e-7
 #: Increases of the objective below this fraction are rounding errors.
 _ROUNDING = 4e-15
 #: Fraction of the largest curvature that is added to all directions of the preconditioner.
@@ -304,47 +306,87 @@ def minimise(
     ``tolerance`` times (1 + objective), or if rounding errors prevent a decrease. O(S n K d) per step. Raises
     ``NotConverged``.
     """
-    theta, taken = start.copy(), 0
+    search = _Search(design, w, penalty, start.copy())
+    while search.taken < steps:
+        if search.round(tolerance):
+            break
+        if search.taken >= _TOGETHER and len(start) > 1:
+            return _apart(design, w, penalty, search, tolerance, steps)
+    else:
+        raise NotConverged(f"the softmax regression did not converge in {steps} steps")
+    return Solution(search.theta, search.value, np.abs(search.gradient).max(axis=(1, 2)), search.taken)
 
-    def at(values: Floats) -> tuple[Floats, Floats]:
-        value, gradient = design.value_and_gradient(values, w)
-        return value + penalty.value(values), gradient + penalty.gradient(values)
 
-    value, gradient = at(theta)
-    middle = w.mean(axis=0)
-    strength = np.broadcast_to(penalty.strength, theta.shape).mean(axis=0)
-    while taken < steps:
-        inverse = preconditioner(design, theta.mean(axis=0), middle, strength)
+def _apart(
+    design: Design, w: Floats, penalty: Penalty, search: _Search, tolerance: float, steps: int
+) -> Solution:
+    """Finish the fits one by one, each with a preconditioner of its own."""
+    strength, centre = (np.broadcast_to(x, search.theta.shape) for x in (penalty.strength, penalty.centre))
+    found = []
+    for s in range(len(search.theta)):
+        one = slice(s, s + 1)
+        alone = Penalty(strength[one], centre[one])
+        found.append(minimise(design, w[one], alone, search.theta[one], tolerance=tolerance, steps=steps))
+    return Solution(
+        np.concatenate([x.theta for x in found]),
+        np.concatenate([x.objective for x in found]),
+        np.concatenate([x.gradient for x in found]),
+        search.taken + max(x.steps for x in found),
+    )
+
+
+class _Search:
+    """The state of a minimisation; a round uses one preconditioner."""
+
+    def __init__(self, design: Design, w: Floats, penalty: Penalty, theta: Floats) -> None:
+        self.design, self.w, self.penalty, self.theta, self.taken = design, w, penalty, theta, 0
+        self.middle = w.mean(axis=0)
+        self.strength = np.broadcast_to(penalty.strength, theta.shape).mean(axis=0)
+        self.value, self.gradient = self.at(theta)
+
+    def at(self, theta: Floats) -> tuple[Floats, Floats]:
+        """Return the objective and its gradient."""
+        value, gradient = self.design.value_and_gradient(theta, self.w)
+        return value + self.penalty.value(theta), gradient + self.penalty.gradient(theta)
+
+    def round(self, tolerance: float) -> bool:
+        """Take up to ``_STEPS`` steps; return whether every fit has converged."""
+        inverse = preconditioner(self.design, self.theta.mean(axis=0), self.middle, self.strength)
         memory: list[tuple[Floats, Floats, Floats]] = []
-        for _ in range(_STEPS):
-            direction = _direction(gradient, memory, inverse)
-            decrease = _products(gradient, direction)
-            enough = tolerance * (1.0 + np.abs(value))
-            done = decrease <= 2.0 * enough
+        short = 0
+        while len(memory) < _STEPS and short < _SHORT:
+            direction = _direction(self.gradient, memory, inverse)
+            decrease = _products(self.gradient, direction)
+            done = decrease <= 2.0 * tolerance * (1.0 + np.abs(self.value))
             if done.all():
-                return Solution(theta, value, np.abs(gradient).max(axis=(1, 2)), taken)
-            taken += 1
-            size = np.where(done, 0.0, 1.0)
-            for _ in range(40):
-                trial = theta - size[:, None, None] * direction
-                new, slope = at(trial)
-                allowed = value - 1e-4 * size * decrease + _ROUNDING * (1.0 + np.abs(value))
-                worse = ~(new <= allowed) & ~done
-                if not worse.any():
-                    break
-                size = np.where(worse, size / 4.0, size)
-            else:
+                return True
+            self.taken += 1
+            step = self._step(direction, decrease, done)
+            if step is None:
                 if memory:
-                    break
-                if float((decrease / (1.0 + np.abs(value)))[worse].max()) <= 1e-7:  # rounding errors
-                    return Solution(theta, value, np.abs(gradient).max(axis=(1, 2)), taken)
+                    return False
+                if float((decrease / (1.0 + np.abs(self.value)))[~done].max()) <= _STUCK:
+                    return True
                 raise NotConverged("the softmax regression did not converge: no step reduces the log loss")
-            moved, bent = trial - theta, slope - gradient
-            curvature = _products(moved, bent)
-            if (curvature > 0.0).any():
-                memory = [*memory[-_MEMORY + 1 :], (moved, bent, curvature)]
-            theta, value, gradient = trial, new, slope
-    raise NotConverged(f"the softmax regression did not converge in {steps} steps")
+            size, theta, value, gradient = step
+            moved, bent = theta - self.theta, gradient - self.gradient
+            memory.append((moved, bent, _products(moved, bent)))
+            short += float(size[~done].min()) < 1.0
+            self.theta, self.value, self.gradient = theta, value, gradient
+        return False
+
+    def _step(self, direction: Floats, decrease: Floats, done: Floats) -> tuple[Floats, Floats, Floats, Floats] | None:
+        """Return sizes, parameters, objectives and gradients after a step that reduces each objective, or None."""
+        size = np.where(done, 0.0, 1.0)
+        rounding = _ROUNDING * (1.0 + np.abs(self.value))
+        for _ in range(40):
+            theta = self.theta - size[:, None, None] * direction
+            value, gradient = self.at(theta)
+            worse = ~(value <= self.value - 1e-4 * size * decrease + rounding) & ~done
+            if not worse.any():
+                return size, theta, value, gradient
+            size = np.where(worse, size / 4.0, size)
+        return None
 
 
 def _products(a: Floats, b: Floats) -> Floats:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from calibrant.calibrators.method import FitContext, FittedCurve, FittedTransform, Method, Traits
 from calibrant.maps.beta import Parameters, fit_beta_event
 from calibrant.maps.curves import Identity
-from calibrant.maps.isotonic import fit_isotonic
+from calibrant.maps.isotonic import fit_centred_isotonic, fit_isotonic
 from calibrant.maps.platt import fit_platt_event
+from calibrant.maps.quadratic import fit_quadratic
 from calibrant.maps.temperature import EventTemperature, Temperature, logits_of, optimal_temperature
 from calibrant.options import ON, Option
 from calibrant.progress import report
 from calibrant.reductions import Event, Vector
 
 _EVENT = "the probability of an event; logits are converted to probabilities"
+_BERTA = "Berta, Holzmueller, Jordan & Bach (2025), arXiv 2511.03685"
 _CLIPPED = "probabilities are clipped at 2^-52"
 
 
@@ -26,6 +30,17 @@ def _platt(event: Event, context: FitContext, *, target_smoothing: bool) -> Fitt
 
 def _isotonic(event: Event, context: FitContext) -> FittedCurve:
     return fit_isotonic(event.cells), {}
+
+
+def _centred_isotonic(event: Event, context: FitContext) -> FittedCurve:
+    return fit_centred_isotonic(event.cells), {}
+
+
+def _quadratic(*, squared: bool) -> Callable[..., FittedCurve]:
+    def fit(event: Event, context: FitContext, *, strength: float) -> FittedCurve:
+        return fit_quadratic(event.cells, squared=squared, strength=strength), {}
+
+    return fit
 
 
 def _beta(event: Event, context: FitContext, *, parameters: Parameters) -> FittedCurve:
@@ -61,6 +76,7 @@ METHODS = (
         "Platt (1999)",
         Traits(_EVENT, "slope, intercept", _CLIPPED, "if slope > 0", "for events only", "yes"),
         event=_platt,
+        logarithms=True,
         options={"target_smoothing": ON},
     ),
     Method(
@@ -79,6 +95,7 @@ METHODS = (
         ),
         event=_event_temperature,
         vector=_temperature,
+        logarithms=True,
         seconds=lambda n, K, _: 2e-8 * n * K + 1e-7 * n,
     ),
     Method(
@@ -89,7 +106,38 @@ METHODS = (
         "Kull, Silva Filho & Flach (2017)",
         Traits(_EVENT, "a, b, c", _CLIPPED, "yes", "for events only", "yes"),
         event=_beta,
+        logarithms=True,
         options={"parameters": Option("abm", choices=("abm", "am", "ab"))},
+    ),
+    Method(
+        "affine",
+        "Affine scaling",
+        "c(p) = logistic(b + w z), z = logit(p), that minimises the log loss plus strength times (b^2 + (w - 1)^2), in "
+        "nats; Platt scaling without target smoothing",
+        _BERTA,
+        Traits(_EVENT, "intercept, slope", _CLIPPED, "if slope > 0", "for events only", "yes"),
+        event=_quadratic(squared=False),
+        options={"strength": Option(1e-3, low=1e-9, high=1e9, real=True)},
+        logarithms=True,
+    ),
+    Method(
+        "quadratic",
+        "Quadratic scaling",
+        "c(p) = logistic(b + w z + s z^2), z = logit(p), that minimises the log loss plus strength times "
+        "(b^2 + (w - 1)^2 + s^2), in nats",
+        _BERTA,
+        Traits(_EVENT, "intercept, slope, square", _CLIPPED, "no", "for events only", "yes"),
+        event=_quadratic(squared=True),
+        options={"strength": Option(1e-3, low=1e-9, high=1e9, real=True)},
+        logarithms=True,
+    ),
+    Method(
+        "centered-isotonic",
+        "Centred isotonic regression",
+        "isotonic regression, with each block represented by the mean of its predictions; linear between two blocks",
+        "Oron & Flournoy (2017)",
+        Traits(_EVENT, "thresholds and heights", "constant", "yes", "for events only", "except at the thresholds"),
+        event=_centred_isotonic,
     ),
     Method(
         "isotonic",

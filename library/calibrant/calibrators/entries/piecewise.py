@@ -9,8 +9,10 @@ from typing import Any, Literal
 from calibrant.averaging.vectors import fit_averaged_vector
 from calibrant.calibrators.method import FitContext, FittedCurve, FittedTransform, Method, Traits
 from calibrant.errors import requires
+from calibrant.maps.averaged import mirrored
+from calibrant.maps.ranks import OneVsRest
 from calibrant.piecewise.options import AveragedOptions, PiecewiseOptions, check_rows
-from calibrant.reductions import Event, Vector
+from calibrant.reductions import Classes, Event, Vector
 
 _EVENT = "the probability of an event"
 
@@ -23,6 +25,9 @@ def _averaged(event: Event, context: FitContext, *, options: AveragedOptions) ->
 
 
 def _averaged_vector(vector: Vector, context: FitContext, *, options: AveragedOptions) -> FittedTransform:
+    if vector.n_classes == 2:
+        curve, found = _averaged(next(Classes(vector).events(range(1, 2))), context, options=options)
+        return OneVsRest((mirrored(curve), curve), True, options.keep_order), found
     folds = 5 if options.folds is None else options.folds
     return fit_averaged_vector(vector, folds=folds, keep_order=options.keep_order, seed=context.seed)
 

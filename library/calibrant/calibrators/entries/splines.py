@@ -9,6 +9,7 @@ from calibrant.calibrators.method import FitContext, FittedCurve, Method, Traits
 from calibrant.errors import InvalidOption
 from calibrant.maps.cumulative_spline import Boundary
 from calibrant.maps.isotonic import Merge, fit_venn_abers
+from calibrant.maps.natural_spline import fit_mli_spline
 from calibrant.maps.piecewise_polynomial import MOST_SEGMENTS, Degree, check_library, fit_pl_de
 from calibrant.maps.spline import CANDIDATES, Select, choose_knots, fit_spline
 from calibrant.options import OFF, Option
@@ -82,7 +83,22 @@ def _pl_de_seconds(n: int, K: int, options: Mapping[str, Any]) -> float:
     return fits * (1.0 + 2e-3 * n) * K
 
 
+def _mli_spline(event: Event, context: FitContext, *, folds: int) -> FittedCurve:
+    return fit_mli_spline(event.counted_rows, folds=folds, seed=context.seed)
+
+
 METHODS = (
+    Method(
+        "mli-spline",
+        "Logistic regression on a natural cubic spline of the logit",
+        "logit c(p) is a natural cubic spline of logit p, limited to +-16, with knots at 30 quantiles; the ridge penalty "
+        "on its coefficients is chosen by the held-out log loss",
+        "Lucena (2018), arXiv 1809.07751",
+        Traits(_EVENT, "knots and logits", "linear in the logit", "no", "for events only", "yes"),
+        event=_mli_spline,
+        options={"folds": Option(5, low=2, high=100)},
+        seconds=lambda n, K, _: 3e-2 + 1e-5 * n * K,
+    ),
     Method(
         "spline",
         "Spline calibration: slope of a spline fitted to the cumulative label minus score",

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from calibrant.averaging.members import Regression, choose, rows_of
 from calibrant.calibrators.method import FitContext, FittedCurve, FittedTransform, Method, Traits
+from calibrant.errors import NotConverged
 from calibrant.maps.baselines import fit_accuracy_constant, fit_event_accuracy, fit_predicted_class, fit_side_means
 from calibrant.maps.ets import fit_ets
 from calibrant.maps.linear_softmax import (
     STRENGTHS,
     Dirichlet,
     MatrixScaling,
+    VectorScaling,
     fit_matrix_scaling,
     fit_regularised,
     fit_vector_scaling,
@@ -19,7 +22,10 @@ from calibrant.maps.linear_softmax import (
 from calibrant.maps.order_preserving import RANKS
 from calibrant.maps.order_preserving_fit import STRENGTHS as ORDER_STRENGTHS
 from calibrant.maps.order_preserving_fit import Kind, fit_order_preserving
+from calibrant.maps.softmax_solver import Solution
+from calibrant.maps.transforms import Transform
 from calibrant.options import Option
+from calibrant.progress import report
 from calibrant.reductions import Event, Vector
 
 _LOGITS = "the whole vector: logits, or logarithms of probabilities clipped at 2^-52"
@@ -29,11 +35,17 @@ _EVENT = "the probability of an event"
 _UNBOUNDED = "all logits are valid"
 _CLIPPED = "probabilities are clipped at 2^-52"
 _GUO = "Guo et al. (2017), section 4.2"
+_BERTA = "Berta, Holzmueller, Jordan & Bach (2025), arXiv 2511.03685"
 _KULL = "Kull, Perello-Nieto, Kangsepp et al. (2019), section 4"
 _GRUBER = "Gruber & Buettner (2022)"
-_CHOSEN = "a strength of null is chosen from powers of ten between 1e-7 and 1e3 by the held-out log loss"
+_CHOSEN = "a strength of null is chosen from powers of ten between 1e-7 and 1e6 by the held-out log loss"
+_OPTIMUM = (
+    "a strength of null or 0 adds no penalty, except that null adds one, chosen by the held-out log loss, if labels are "
+    "separable; a penalty is strength times the squared distance from temperature scaling, in nats"
+)
 
 _STRENGTH = Option(None, choices=(None,), low=1e-9, high=1e9, real=True)
+_RIDGE = Option(None, choices=(None,), low=0.0, high=1e9, real=True)
 _REGULARISED = {"strength": _STRENGTH, "folds": Option(3, low=2, high=20)}
 _ODIR = {**_REGULARISED, "intercept_strength": _STRENGTH}
 _RAHIMI = "Rahimi et al. (2020)"
@@ -46,12 +58,52 @@ _CONVEX = (
 )
 
 
-def _vector_scaling(vector: Vector, context: FitContext) -> FittedTransform:
-    return fit_vector_scaling(vector), {}
+#: Candidate ridges of fits to separable labels, in nats.
+_SEPARABLE = (1e-3, 0.1, 10.0)
+_FOLDS = 5
 
 
-def _matrix_scaling(vector: Vector, context: FitContext) -> FittedTransform:
-    return fit_matrix_scaling(vector), {}
+def _scaling(fit: Callable[[Vector], Transform], *, diagonal: bool) -> Callable[..., FittedTransform]:
+    """Fit by maximum likelihood, or with a ridge if it is given or the labels are separable."""
+
+    def fitted(vector: Vector, context: FitContext, *, strength: float | None) -> FittedTransform:
+        if not strength:
+            try:
+                return fit(vector), {"strength": 0.0}
+            except NotConverged:
+                if strength == 0.0:
+                    raise
+        rows = rows_of(vector, _FOLDS, context.seed)
+        ridges = _SEPARABLE if strength is None else (strength,)
+        candidates = [Regression("", diagonal=diagonal, ridge=ridge) for ridge in ridges]
+        chosen, held_out = choose(candidates, rows) if strength is None else (candidates[0], None)
+        found, solution = chosen.refit(rows)
+        made = (VectorScaling if diagonal else MatrixScaling)(found.weights, found.intercepts)
+        return made, {"strength": chosen.ridge, "held_out_log_loss": held_out} | _solved(solution)
+
+    return fitted
+
+
+def _solved(solution: Solution) -> dict[str, Any]:
+    return {"objective": float(solution.objective[0]), "gradient": float(solution.gradient[0])}
+
+
+def _structured(name: str, *, diagonal: bool) -> Callable[..., FittedTransform]:
+    def fit(vector: Vector, context: FitContext) -> FittedTransform:
+        report(0, 1, "quasi-Newton steps")
+        found, solution = Regression(name, diagonal=diagonal).refit(rows_of(vector, 1, context.seed))
+        return found, {"temperature": found.temperature} | _solved(solution)
+
+    return fit
+
+
+def _multinomial(vector: Vector, context: FitContext, *, strength: float | None, folds: int) -> FittedTransform:
+    rows = rows_of(vector, folds, context.seed)
+    ridges = (0.003, 0.03, 0.3, 3.0, 30.0) if strength is None else (strength,)
+    candidates = [Regression("", ridge=ridge, squares=True) for ridge in ridges]
+    chosen, held_out = choose(candidates, rows) if strength is None else (candidates[0], None)
+    found, solution = chosen.refit(rows)
+    return found, {"strength": chosen.ridge, "held_out_log_loss": held_out} | _solved(solution)
 
 
 def _regularised(*, probabilities: bool, off_diagonal: bool) -> Callable[..., FittedTransform]:
@@ -151,20 +203,24 @@ METHODS = (
     Method(
         "vector",
         "Vector scaling",
-        "softmax(diag(w) z + b) that minimises the log loss; the intercepts sum to 0",
+        f"softmax(diag(w) z + b) that minimises the log loss; the intercepts sum to 0; {_OPTIMUM}",
         _GUO,
         Traits(_LOGITS, "K weights, K intercepts", _UNBOUNDED, "in the logit of each class if w > 0", "no", "yes"),
-        vector=_vector_scaling,
+        vector=_scaling(fit_vector_scaling, diagonal=True),
+        options={"strength": _RIDGE},
+        logarithms=True,
         seconds=lambda n, K, _: 1e-2 + 1e-7 * n * K + _newton_seconds(n, 2 * K, K),
     ),
     Method(
         "matrix",
         "Matrix scaling",
         "softmax(W z + b) that minimises the log loss (a multinomial logistic regression on logits); the intercepts, "
-        "and the off-diagonal weights of each column, sum to 0",
+        f"and the off-diagonal weights of each column, sum to 0; {_OPTIMUM}",
         _GUO,
         Traits(_LOGITS, "K x K weights, K intercepts", _UNBOUNDED, "no", "no", "yes"),
-        vector=_matrix_scaling,
+        vector=_scaling(fit_matrix_scaling, diagonal=False),
+        options={"strength": _RIDGE},
+        logarithms=True,
         seconds=_matrix_seconds,
     ),
     Method(
@@ -177,6 +233,7 @@ METHODS = (
         Traits(_LOGITS, "K x K weights, K intercepts", _UNBOUNDED, "no", "no", "yes"),
         vector=_regularised(probabilities=False, off_diagonal=True),
         options=_ODIR,
+        logarithms=True,
         seconds=_regularised_seconds,
     ),
     Method(
@@ -188,6 +245,7 @@ METHODS = (
         Traits(_LOGARITHMS, "K x K weights, K intercepts", _CLIPPED, "no", "no", "yes"),
         vector=_regularised(probabilities=True, off_diagonal=False),
         options=_REGULARISED,
+        logarithms=True,
         seconds=_regularised_seconds,
     ),
     Method(
@@ -200,7 +258,41 @@ METHODS = (
         Traits(_LOGARITHMS, "K x K weights, K intercepts", _CLIPPED, "no", "no", "yes"),
         vector=_regularised(probabilities=True, off_diagonal=True),
         options=_ODIR,
+        logarithms=True,
         seconds=_regularised_seconds,
+    ),
+    Method(
+        "svs",
+        "Structured vector scaling (SVS)",
+        "softmax(diag(1 + v) ln q + b), where q is softmax(z / T) mixed with 1 / K at the weight of one row, T minimises "
+        "the log loss, and v and b minimise the mean log loss plus K / n times (|v|^2 + |b|^2)",
+        _BERTA,
+        Traits(_LOGITS, "temperature, K weights, K intercepts", _UNBOUNDED, "in the logit of each class", "no", "yes"),
+        vector=_structured("svs", diagonal=True),
+        seconds=lambda n, K, _: 1e-2 + 3e-7 * n * K,
+    ),
+    Method(
+        "sms",
+        "Structured matrix scaling (SMS)",
+        "softmax((I + diag(v) + M) ln q + b), with q as in svs, that minimises the mean log loss plus K / n times "
+        "(|v|^2 + |b|^2) plus K (K - 1) / n times the sum of the squared off-diagonal weights M",
+        _BERTA,
+        Traits(_LOGITS, "temperature, K x K weights, K intercepts", _UNBOUNDED, "no", "no", "yes"),
+        vector=_structured("sms", diagonal=False),
+        seconds=lambda n, K, _: 1e-2 + 3e-7 * n * K + 3e-9 * n * K * K,
+    ),
+    Method(
+        "multinomial",
+        "Multinomial regression on logits, squared logits and probabilities",
+        "softmax(W z + Q z^2 / 4 + R p + b) that minimises the log loss plus a ridge penalty around temperature scaling: "
+        "strength times the mean squared feature times the squared parameters, in nats; a strength of null is chosen by "
+        "the held-out log loss",
+        "docs/explanation/averaging.md",
+        Traits(_LOGITS, "three K x K matrices, K intercepts", _UNBOUNDED, "no", "no", "yes"),
+        vector=_multinomial,
+        options={"strength": _STRENGTH, "folds": Option(5, low=2, high=20)},
+        logarithms=True,
+        seconds=lambda n, K, _: 2e-2 + 2e-6 * n * K + 1e-8 * n * K**3,
     ),
     Method(
         "ets",
@@ -210,6 +302,7 @@ METHODS = (
         "Zhang, Kailkhura & Han (2020), section 3.2",
         Traits(_LOGITS, "temperature, three weights", _UNBOUNDED, "yes", "yes", "yes"),
         vector=_ets,
+        logarithms=True,
         seconds=lambda n, K, _: 4e-8 * n * K + 1e-6 * n,
     ),
     Method(

@@ -1,0 +1,310 @@
+"""Softmax regressions, temperature scaling and isotonic regression, fitted outside folds and to all rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+import scipy
+
+from calibrant.batch import Integers
+from calibrant.cells import Floats
+from calibrant.errors import CalibrationError, NotConverged, OneClass, TooFewRows
+from calibrant.maps.isotonic import Isotonic
+from calibrant.maps.ranks import OneVsRest
+from calibrant.maps.softmax_map import SoftmaxRegression, smoothed_logits
+from calibrant.maps.softmax_solver import Design, Penalty, Solution, minimise
+from calibrant.maps.temperature import VectorLogits, optimal_temperature
+from calibrant.maps.transforms import Transform, logits_block
+from calibrant.progress import report
+from calibrant.reductions import Vector
+from calibrant.validation import fold_of_rows
+
+#: Relative accuracy of the fits outside folds, and of the last fit.
+_ROUGH, _FINE = 1e-8, 1e-12
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows of a fit: logits ``z (K, n)``, probabilities ``p (K, n)``, labels, and weights ``w (n,)`` that count rows.
+
+    Row ``fold[i]`` is held out of one of ``folds`` fits; ``prior (K,)`` are the smoothed frequencies of the labels.
+    """
+
+    z: Floats
+    labels: Integers
+    w: Floats
+    fold: Integers
+    folds: int
+    prior: Floats
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    @property
+    def n_classes(self) -> int:
+        """Number of classes K."""
+        return len(self.z)
+
+    @cached_property
+    def p(self) -> Floats:
+        """Probabilities ``(K, n)``."""
+        return np.exp(log_softmax(self.z))
+
+    @cached_property
+    def fold_weights(self) -> Floats:
+        """Weights of the fits outside each fold, each with sum 1: ``(folds, n)``."""
+        kept = np.where(self.fold == np.arange(self.folds)[:, None], 0.0, self.w)
+        found: Floats = kept / kept.sum(axis=1, keepdims=True)
+        return found
+
+    @cached_property
+    def fold_masses(self) -> Floats:
+        """Total weights of the rows outside each fold: ``(folds,)``."""
+        return self.w.sum() - np.bincount(self.fold, self.w, minlength=self.folds)
+
+    def held_out(self, of_folds: Floats) -> Floats:
+        """Return the values ``(K, n)`` of each row from the fit that held it out, of ``(folds, K, n)``."""
+        found: Floats = np.take_along_axis(of_folds, self.fold[None, None, :], axis=0)[0]
+        return found
+
+    def temperature(self, smoothing: float) -> float:
+        """Return the optimal temperature of smoothed predictions, or 1 if there is none."""
+        u = Form(1.0, smoothing, self.prior).features(self.z)
+        try:
+            return optimal_temperature(VectorLogits(np.ascontiguousarray(u.T), self.labels), self.w).value
+        except CalibrationError:
+            return 1.0
+
+    def own(self, values: Floats) -> Floats:
+        """Return the value of the label of each row, ``(n,)``."""
+        return values[self.labels, np.arange(len(self))]
+
+
+def log_softmax(scores: Floats) -> Floats:
+    """Return the log softmax over the second axis from the end."""
+    found = scores - scores.max(axis=-2, keepdims=True)
+    found -= np.log(np.exp(found).sum(axis=-2, keepdims=True))
+    return found
+
+
+# --- Members
+
+
+@dataclass(frozen=True)
+class Form:
+    """Features of a softmax regression: u = ln of smoothed predictions times ``scale``, and with ``squares`` more."""
+
+    temperature: float
+    smoothing: float
+    prior: Floats
+    scale: float = 1.0
+    squares: bool = False
+
+    def features(self, z: Floats) -> Floats:
+        """Return the features ``(d, n)`` of logits ``z (K, n)``."""
+        u, q = smoothed_logits(z.T, self.temperature, self.smoothing, self.prior)
+        u = np.ascontiguousarray(u.T) * self.scale
+        return np.concatenate([u, u * u / 4.0, q.T]) if self.squares else u
+
+    def map(self, theta: Floats) -> SoftmaxRegression:
+        """Return the map with the parameters ``(K, d + 1)`` or ``(K, 2)`` of the features."""
+        K = len(theta)
+        found = SoftmaxRegression(
+            self.temperature, self.smoothing, self.prior, theta[:, :K] * self.scale, theta[:, -1].copy()
+        )
+        if theta.shape[1] == 2 and K > 1:
+            return replace(found, weights=theta[:, 0] * self.scale)
+        if self.squares:
+            return replace(
+                found,
+                squares=theta[:, K : 2 * K] * self.scale**2,
+                probabilities=theta[:, 2 * K : 3 * K].copy(),
+            )
+        return found
+
+
+@dataclass(frozen=True)
+class Member:
+    """A member: ``held_out (K, n)`` are its out-of-fold log probabilities, and ``refit`` fits it to other rows."""
+
+    name: str
+    held_out: Floats
+    refit: Callable[[Rows], Transform]
+
+
+def structured_penalty(K: int, *, diagonal: bool) -> Floats:
+    """Return the strengths of SVS and SMS for the total log loss, in the shape of the parameters."""
+    if diagonal:
+        return np.full((K, 2), float(K))
+    found = np.full((K, K + 1), float(K * (K - 1)))
+    found[np.arange(K), np.arange(K)] = K
+    found[:, -1] = K
+    return found
+
+
+def identity_start(K: int, width: int) -> Floats:
+    """Return the parameters of softmax(u): weight 1 of each class on its own feature."""
+    found = np.zeros((K, width))
+    if width == 2 and K > 1:
+        found[:, 0] = 1.0
+    else:
+        found[np.arange(K), np.arange(K)] = 1.0
+    return found
+
+
+@dataclass(frozen=True)
+class Regression:
+    """A member that is a softmax regression; ``ridge`` times the mean squared feature penalises its parameters."""
+
+    name: str
+    smoothing: float = 0.0
+    diagonal: bool = False
+    ridge: float | None = None
+    squares: bool = False
+
+    def form(self, rows: Rows) -> Form:
+        """Return the features, at the scale of the optimal temperature."""
+        temperature = rows.temperature(self.smoothing)
+        if self.ridge is None:  # SVS and SMS: smoothed after temperature scaling
+            K = rows.n_classes
+            return Form(temperature, 1.0 / (float(rows.w.sum()) + 1.0), np.full(K, 1.0 / K))
+        return Form(1.0, self.smoothing, rows.prior, 1.0 / temperature, self.squares)
+
+    def fit(self, rows: Rows) -> Member:
+        """Fit outside each fold."""
+        form = self.form(rows)
+        design = Design(form.features(rows.z), rows.labels, rows.n_classes, self.diagonal)
+        theta = self._solved(design, rows.fold_weights, rows.fold_masses, _ROUGH).theta
+        middle = theta.mean(axis=0)
+        held_out = rows.held_out(log_softmax(design.scores(design.x, theta)))
+
+        return Member(self.name, held_out, lambda others: self.refit(others, middle, form)[0])
+
+    def refit(
+        self, rows: Rows, start: Floats | None = None, form: Form | None = None
+    ) -> tuple[SoftmaxRegression, Solution]:
+        """Fit to all rows; return the map and the solution of the solver."""
+        form = self.form(rows) if form is None else form
+        design = Design(form.features(rows.z), rows.labels, rows.n_classes, self.diagonal)
+        mass = float(rows.w.sum())
+        found = self._solved(design, rows.w[None] / mass, np.array([mass]), _FINE, start)
+        return form.map(found.theta[0]), found
+
+    def _solved(
+        self, design: Design, w: Floats, masses: Floats, tolerance: float, start: Floats | None = None
+    ) -> Solution:
+        centre = identity_start(*design.shape)
+        if self.ridge is None:
+            strength = structured_penalty(design.n_classes, diagonal=self.diagonal)
+        else:
+            size = 1.0 if self.diagonal else float(np.einsum("dn,dn->", design.x, design.x)) / design.x.size
+            strength = np.full(design.shape, self.ridge * max(size, 1e-300))
+        penalty = Penalty(strength / masses[:, None, None], centre[None])
+        begin = np.repeat((centre if start is None else start)[None], len(w), axis=0)
+        return minimise(design, w, penalty, begin, tolerance=tolerance)
+
+
+def temperature_member(rows: Rows) -> Member:
+    """Fit temperature scaling, mixed with the weight of one row with the uniform distribution (as in SMS)."""
+    K, n = rows.n_classes, len(rows)
+    form = SoftmaxRegression(1.0, 0.0, np.full(K, 1.0 / K), np.ones(K), np.zeros(K))
+
+    def fitted(of: Rows) -> SoftmaxRegression:
+        return replace(form, temperature=of.temperature(0.0), smoothing=1.0 / (float(of.w.sum()) + 1.0))
+
+    held_out = np.empty((K, n))
+    for fold in range(rows.folds):
+        out = rows.fold == fold
+        outside = replace(rows, z=rows.z[:, ~out], labels=rows.labels[~out], w=rows.w[~out], fold=rows.fold[~out])
+        held_out[:, out] = np.log(fitted(outside)(rows.z[:, out].T)).T
+    return Member("temperature", held_out, fitted)
+
+
+def isotonic_member(rows: Rows) -> Member:
+    """Fit isotonic regression to each class against the others, with a row of frequency 1 / K added to each block."""
+    K = rows.n_classes
+    orders = [np.argsort(rows.p[k], kind="stable") for k in range(K)]
+    held_out = np.empty((K, len(rows)))
+    for fold in range(rows.folds):
+        out = rows.fold == fold
+        curves = _isotonic(rows, ~out, orders)
+        held_out[:, out] = np.log(curves(rows.p[:, out].T)).T
+
+    def refit(others: Rows) -> Transform:
+        return _isotonic(others, np.ones(len(others), bool))
+
+    return Member("isotonic", held_out, refit)
+
+
+def _isotonic(rows: Rows, kept: Integers, orders: list[Integers] | None = None) -> OneVsRest:
+    curves = []
+    for k in range(rows.n_classes):
+        p = rows.p[k]
+        order = np.argsort(p, kind="stable") if orders is None else orders[k]
+        order = order[kept[order]]
+        scores, w = p[order], rows.w[order]
+        first = np.flatnonzero(np.append(True, scores[1:] > scores[:-1]))
+        mass = np.add.reduceat(w, first)
+        positives = np.add.reduceat(w * (rows.labels[order] == k), first)
+        ends = scipy.optimize.isotonic_regression(positives / mass, weights=mass).blocks[:-1]
+        heights = (np.add.reduceat(positives, ends) + 1.0 / rows.n_classes) / (np.add.reduceat(mass, ends) + 1.0)
+        last = np.append(ends[1:], len(first)) - 1
+        heights = np.maximum.accumulate(heights)
+        at = np.column_stack([ends, last]).ravel()
+        distinct = np.append(True, at[1:] > at[:-1])
+        curves.append(Isotonic(scores[first][at][distinct], np.repeat(heights, 2)[distinct]))
+    return OneVsRest(tuple(curves), True, False)
+
+
+def choose(candidates: Sequence[Regression], rows: Rows) -> tuple[Regression, float]:
+    """Return the candidate with the smallest out-of-fold log loss, and that loss; raise ``NotConverged`` for none."""
+    share, best = rows.w / rows.w.sum(), None
+    for i, candidate in enumerate(candidates):
+        report(i, len(candidates) + 1, "strengths outside folds")
+        with suppress(NotConverged):
+            loss = -float(share @ rows.own(candidate.fit(rows).held_out))
+            if best is None or loss < best[1]:
+                best = candidate, loss
+    if best is None:
+        raise NotConverged("no softmax regression converged outside the folds")
+    return best
+
+
+# --- Rows
+
+
+def rows_of(vector: Vector, folds: int, seed: int) -> Rows:
+    """Return the rows with weight, with folds that do not depend on the order of the rows or of the classes."""
+    given = vector.p if vector.logits is None else vector.logits
+    labels, w = vector.labels, vector.counted
+    if w is not None and not w.all():
+        given, labels, w = given[w > 0.0], labels[w > 0.0], w[w > 0.0]
+    n, K = given.shape
+    if n < folds:
+        raise TooFewRows.at("/predictions", f"have {n} rows with weight, but {folds} folds need at least {folds}")
+    if len(np.unique(labels)) < 2:
+        raise OneClass.at("/labels", "contain one class, but a fit needs at least two")
+    order = _order(given, labels, w)
+    z = np.ascontiguousarray(logits_block(given[order], vector.logits is None).T)
+    counts = np.ones(n) if w is None else w[order]
+    frequencies = np.bincount(labels, counts[np.argsort(order)], minlength=K) + 1.0
+    return Rows(z, labels[order], counts, fold_of_rows(n, folds, seed), folds, frequencies / frequencies.sum())
+
+
+def _order(given: Floats, labels: Integers, w: Floats | None) -> Integers:
+    """Return an order of the rows that permuting rows or classes does not change, up to rows alike."""
+    ranked = np.sort(given.astype(np.float64), axis=1)
+    keys = [ranked @ np.cos(np.arange(ranked.shape[1])), given[np.arange(len(labels)), labels]]
+    return np.lexsort([*([] if w is None else [w]), *keys])
+
+
+def drawn(rows: Rows, most: int, seed: int) -> Rows:
+    """Return at most ``most`` rows, drawn without replacement."""
+    if len(rows) <= most:
+        return rows
+    chosen = np.sort(np.random.default_rng(seed).choice(len(rows), most, replace=False))
+    return replace(rows, z=rows.z[:, chosen], labels=rows.labels[chosen], w=rows.w[chosen], fold=rows.fold[chosen])

@@ -1,0 +1,62 @@
+"""Affine and quadratic scaling: a logistic curve on the logit of the prediction and its square."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from calibrant.cells import Cells, Floats
+from calibrant.logistic import fit_logistic
+from calibrant.maps.curves import (
+    Numbers,
+    check_outcomes,
+    clipped_logit,
+    fast_logistic,
+    fast_logit,
+    in_blocks,
+    read_number,
+)
+
+
+@dataclass(frozen=True)
+class Quadratic(Numbers):
+    """c(p) = logistic(intercept + slope z + square z^2), z = logit(p), p clipped at 2^-52. Differentiable."""
+
+    family: ClassVar[str] = "quadratic"
+    intercept: float
+    slope: float
+    square: float
+
+    def __call__(self, p: Floats) -> Floats:
+        """Return the calibrated probability of each ``p (n,)`` in [0, 1]. O(n)."""
+        return in_blocks(self._block, p)
+
+    def _block(self, p: Floats) -> Floats:
+        z = fast_logit(p)
+        f = self.square * z
+        f += self.slope
+        f *= z
+        f += self.intercept
+        return fast_logistic(f, out=f)
+
+    @classmethod
+    def from_parameters(cls, parameters: dict[str, Any]) -> Self:
+        """Read and check the parameters of a document."""
+        return cls(*(read_number(parameters, name) for name in ("intercept", "slope", "square")))
+
+
+def fit_quadratic(cells: Cells, *, squared: bool, strength: float) -> Quadratic:
+    """Minimise the total log loss plus strength (intercept^2 + (slope - 1)^2 + square^2) by Newton's method.
+
+    Without ``squared`` the square is 0 (affine scaling). Importance weights are scaled to the effective number of rows.
+    O(m) per step. Raises ``OneClass`` if all labels are equal.
+    """
+    check_outcomes(cells)
+    counted = cells.mass / float(cells.w2.sum()) if cells.kind == "importance" else 1.0
+    z = clipped_logit(cells.p)
+    features = np.column_stack([np.ones_like(z), z, z * z][: 3 if squared else 2])
+    variance = np.full((1, features.shape[1]), 0.5 / strength)
+    found = fit_logistic(features, z, cells.w * counted, cells.wy * counted, variance, steps=200).theta[0]
+    return Quadratic(float(found[0]), 1.0 + float(found[1]), float(found[2]) if squared else 0.0)
