@@ -52,6 +52,8 @@ const CURVES = {
   pl: (p, d) => mean(d.models.map((m) => linear(p, m.knots, m.heights))),
   pl3: (p, d) => mean(d.models.map((m) => logistic(linear(logit(p, PL3), m.knots, m.heights)))),
   averaged: (p, d) => logistic(linear(logit(p, PL3), d.knots, d.logits)),
+  quadratic: (p, d) => logistic(d.intercept + (d.slope + d.square * logit(p)) * logit(p)),
+  smoothed: (p, d) => curve((1 - d.smoothing) * p + 0.5 * d.smoothing, d.curves[0]),
 };
 const curve = (p, { family, parameters }) => Math.min(Math.max(CURVES[family](p, parameters), 0), 1);
 
@@ -69,6 +71,35 @@ const placed = (values, order) => {
 const inOrder = (row, like) => placed(descending(row), ranking(like));
 const logarithms = (p) => p.map((x) => Math.log(Math.max(x, CLIP)));
 const matrix = (z, d) => softmax(d.weights.map((w, k) => sum(w.map((x, j) => x * z[j])) + d.intercepts[k]));
+const times = (rows, x) => rows.map((row) => sum(row.map((a, j) => a * x[j])));
+const softmaxRegression = (z, d) => {
+  let u = z.map((x) => x / d.temperature), q = softmax(u);
+  if (d.smoothing > 0) {
+    q = q.map((x, k) => (1 - d.smoothing) * x + d.smoothing * d.prior[k]);
+    u = q.map(Math.log);
+  }
+  const scores = Array.isArray(d.weights[0]) ? times(d.weights, u) : u.map((x, k) => d.weights[k] * x);
+  const squares = d.squares && times(d.squares, u.map((x) => (x * x) / 4));
+  const probabilities = d.probabilities && times(d.probabilities, q);
+  return softmax(scores.map((s, k) => s + (squares?.[k] ?? 0) + (probabilities?.[k] ?? 0) + d.intercepts[k]));
+};
+const ensemble = (z, d) => {
+  const p = softmax(z), mixed = z.map(() => 0), pooled = z.map(() => 0);
+  d.members.forEach(({ family, parameters }, m) => {
+    const [takesLogits, transform] = TRANSFORMS[family], own = transform(takesLogits ? z : p, parameters);
+    logarithms(own).forEach((x, k) => {
+      mixed[k] += d.mixture[m] * own[k];
+      pooled[k] += d.pool[m] * x;
+    });
+  });
+  const pool = softmax(pooled), found = mixed.map((x, k) => x + d.pool_share * pool[k]);
+  return d.keep_order ? inOrder(found, z) : found;
+};
+const smoothedVector = (p, d) => {
+  const q = p.map((x) => (1 - d.smoothing) * x + d.smoothing / p.length), [{ family, parameters }] = d.members;
+  const [takesLogits, transform] = TRANSFORMS[family];
+  return transform(takesLogits ? logarithms(q) : q, parameters);
+};
 const ets = (z, d) => {
   const [a, b, c] = d.weights, cooled = softmax(z.map((x) => x / d.temperature)), p = softmax(z);
   return p.map((x, k) => a * cooled[k] + b * x + c / z.length);
@@ -120,6 +151,10 @@ const TRANSFORMS = { // family -> [whether it takes logits, the function]
   "predicted-class": [false, (p, d) => d.frequencies[ranking(p)[0]]],
   "one-vs-rest": [false, oneVsRest],
   ranks: [false, ranks],
+  "softmax-regression": [true, softmaxRegression],
+  ensemble: [true, ensemble],
+  "smoothed-vector": [false, smoothedVector],
+  "vector-identity": [false, (p) => p],
 };
 
 // The calibrated probability of one row, or its probabilities by class.

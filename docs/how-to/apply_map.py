@@ -76,6 +76,8 @@ CURVES = {
     "pl": lambda p, d: mean([linear(p, m["knots"], m["heights"]) for m in d["models"]]),
     "pl3": lambda p, d: mean([logistic(linear(logit(p, PL3), m["knots"], m["heights"])) for m in d["models"]]),
     "averaged": lambda p, d: logistic(linear(logit(p, PL3), d["knots"], d["logits"])),
+    "quadratic": lambda p, d: logistic(d["intercept"] + (d["slope"] + d["square"] * logit(p)) * logit(p)),
+    "smoothed": lambda p, d: curve((1.0 - d["smoothing"]) * p + 0.5 * d["smoothing"], d["curves"][0]),
 }
 
 
@@ -116,6 +118,40 @@ def ranks(p, d):
 def matrix(z, d):
     rows = zip(d["weights"], d["intercepts"])
     return softmax([sum(w * x for w, x in zip(weights, z)) + b for weights, b in rows])
+
+
+def softmax_regression(z, d):
+    u, a, K = [x / d["temperature"] for x in z], d["smoothing"], len(z)
+    q = softmax(u)
+    if a > 0.0:
+        q = [(1.0 - a) * x + a * prior for x, prior in zip(q, d["prior"])]
+        u = [log(x) for x in q]
+    diagonal = not isinstance(d["weights"][0], list)
+    scores = [w * x for w, x in zip(d["weights"], u)] if diagonal else times(d["weights"], u)
+    for name, features in (("squares", [x * x / 4.0 for x in u]), ("probabilities", q)):
+        scores = [s + x for s, x in zip(scores, times(d[name], features) if name in d else [0.0] * K)]
+    return softmax([s + b for s, b in zip(scores, d["intercepts"])])
+
+
+def times(rows, x):
+    return [sum(a * b for a, b in zip(row, x)) for row in rows]
+
+
+def ensemble(z, d):
+    p, mixed, pooled = softmax(z), [0.0] * len(z), [0.0] * len(z)
+    for member, weight, exponent in zip(d["members"], d["mixture"], d["pool"]):
+        takes_logits, transform = TRANSFORMS[member["family"]]
+        own = transform(z if takes_logits else p, member["parameters"])
+        mixed = [m + weight * x for m, x in zip(mixed, own)]
+        pooled = [m + exponent * x for m, x in zip(pooled, logarithms(own))]
+    found = [m + d["pool_share"] * x for m, x in zip(mixed, softmax(pooled))]
+    return in_order(found, z) if d["keep_order"] else found
+
+
+def smoothed_vector(p, d):
+    q = [(1.0 - d["smoothing"]) * x + d["smoothing"] / len(p) for x in p]
+    takes_logits, transform = TRANSFORMS[d["members"][0]["family"]]
+    return transform(logarithms(q) if takes_logits else q, d["members"][0]["parameters"])
 
 
 def ets(z, d):
@@ -161,6 +197,10 @@ TRANSFORMS = {  # family -> (whether it takes logits, the function)
     "predicted-class": (False, lambda p, d: d["frequencies"][ranking(p)[0]]),
     "one-vs-rest": (False, one_vs_rest),
     "ranks": (False, ranks),
+    "softmax-regression": (True, softmax_regression),
+    "ensemble": (True, ensemble),
+    "smoothed-vector": (False, smoothed_vector),
+    "vector-identity": (False, lambda p, _: p),
 }
 
 

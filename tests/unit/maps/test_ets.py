@@ -58,14 +58,12 @@ def test_the_votes_of_a_few_trees_have_an_optimum(seed: int) -> None:
     votes = np.array([random.multinomial(trees, row) for row in p]) / trees
     true = p if seed % 5 else 0.05 * p + 0.95 / K
     labels = np.array([random.choice(K, p=row / row.sum()) for row in true])
-    fitted = calibrant.fit("ets", votes, labels)
+    fitted, _ = fit_ets(Vector(votes, labels))
     own = np.arange(200), labels
-    parts = [
-        EnsembleTemperature(t, np.array([1.0, 0.0, 0.0])) for t in (fitted.function.parameters()["temperature"], 1)
-    ]
+    parts = [EnsembleTemperature(t, np.array([1.0, 0.0, 0.0])) for t in (fitted.temperature, 1)]
     logits = np.log(np.maximum(votes, 2.0**-52))
     each = np.column_stack([*(part(logits)[own] for part in parts), np.full(200, 1.0 / K)])
-    mixed = fitted.apply(votes)[own]
+    mixed = fitted(logits)[own]
     assert (each / mixed[:, None]).mean(axis=0).max() <= 1.0 + 1e-9  # Karush, Kuhn and Tucker
 
 

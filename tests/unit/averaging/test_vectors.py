@@ -1,0 +1,132 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import calibrant
+from calibrant.averaging.members import Rows, isotonic_member, rows_of
+from calibrant.averaging.pooling import log_pool, mixture_by_em
+from calibrant.averaging.vectors import combine, fit_averaged_vector
+from calibrant.errors import InvalidOption, OneClass, TooFewRows
+from calibrant.maps.ensemble import Ensemble, VectorIdentity
+from calibrant.reductions import Vector
+from tests.unit.maps.drawn import drawn_logits, drawn_vector, log_loss, softmax
+
+
+def test_permuting_the_classes_permutes_the_map() -> None:
+    z, y = drawn_logits(400, 4)
+    order = np.array([2, 0, 3, 1])
+    new = np.argsort(order)
+    one = calibrant.fit("averaged", softmax(z), y)
+    other = calibrant.fit("averaged", softmax(z)[:, order], new[y])
+    np.testing.assert_allclose(other.apply(softmax(z)[:, order]), one.apply(softmax(z))[:, order], atol=2e-5)
+
+
+@pytest.mark.parametrize("K", [3, 10])
+def test_it_is_better_than_temperature_scaling_on_new_rows(K: int) -> None:
+    z, y = drawn_logits(4000, K)
+    fitted = {m: calibrant.fit(m, z[:2000], y[:2000], scale="logit") for m in ("averaged", "temperature")}
+    losses = {m: log_loss(f.apply(z[2000:]), y[2000:]) for m, f in fitted.items()}
+    assert losses["averaged"] < losses["temperature"]
+    gain = fitted["averaged"].diagnostics["held_out_gain"]
+    measured = log_loss(softmax(z[2000:]), y[2000:]) - losses["averaged"]
+    assert abs(gain["log_loss"] - measured) < 5 * gain["standard_error"]
+
+
+def test_calibrated_predictions_are_mostly_left_alone() -> None:
+    random, same = np.random.default_rng(0), 0
+    for _ in range(20):
+        p = random.dirichlet([0.7] * 3, 300)
+        y = (p.cumsum(axis=1) > random.random((300, 1))).argmax(axis=1)
+        transform, found = fit_averaged_vector(Vector(p, y))
+        if isinstance(transform, VectorIdentity):
+            same += 1
+            np.testing.assert_array_equal(transform(p), p)
+            gain = found["held_out_gain"]
+            assert gain["log_loss"] <= 0.7 * gain["standard_error"]
+    assert same >= 8
+
+
+def test_two_classes_are_fitted_as_one_event() -> None:
+    z, y = drawn_logits(600, 2)
+    p = softmax(z)
+    both = calibrant.fit("averaged", p, y)
+    event = calibrant.fit("averaged", p, y, reduction="binary")
+    assert both.reduction == "canonical"
+    np.testing.assert_allclose(both.apply(p)[:, 1], event.apply(p[:, 1]), atol=1e-12)
+
+
+def test_the_order_of_the_classes_can_be_kept() -> None:
+    z, y = drawn_logits(500, 5)
+    p = softmax(z)
+    free, kept = (calibrant.fit("averaged", p, y, keep_order=keep) for keep in (False, True))
+    assert (free.apply(p).argmax(axis=1) != p.argmax(axis=1)).any()
+    np.testing.assert_array_equal(np.argsort(kept.apply(p), axis=1), np.argsort(p, axis=1))
+
+
+def test_exact_zeros_missing_classes_and_float32_are_coped_with() -> None:
+    z, y = drawn_logits(300, 4)
+    p = softmax(z)
+    p[:100] = np.eye(4)[p[:100].argmax(axis=1)]
+    for predictions, labels in ((p, y), (p.astype(np.float32), y), (p, np.where(y == 3, 0, y))):
+        q = calibrant.fit("averaged", predictions, labels).apply(predictions)
+        assert np.isfinite(q).all()
+        np.testing.assert_allclose(q.sum(axis=1), 1.0, atol=1e-12)
+        assert log_loss(q, labels) < log_loss(p, labels)
+
+
+def test_frequency_weights_are_repetitions_with_the_copies_in_one_fold() -> None:
+    vector = drawn_vector(240, 3)
+    counts = np.random.default_rng(1).integers(1, 4, 240).astype(float)
+    rows = rows_of(Vector(vector.probabilities, vector.labels, counts, logits=vector.logits), 4, 0)
+    times = rows.w.astype(int)
+    repeated: Rows = replace(
+        rows,
+        z=np.repeat(rows.z, times, axis=1),
+        labels=np.repeat(rows.labels, times),
+        w=np.ones(times.sum()),
+        fold=np.repeat(rows.fold, times),
+    )
+    one, other = isotonic_member(rows), isotonic_member(repeated)
+    np.testing.assert_allclose(np.repeat(one.held_out, times, axis=1), other.held_out, atol=1e-9)
+    weighted, counted = (combine([m, m], r) for m, r in ((one, rows), (other, repeated)))
+    np.testing.assert_allclose(weighted.mixture, counted.mixture, atol=1e-9)
+    assert float(rows.w @ weighted.gain) == pytest.approx(float(counted.gain.sum()), abs=1e-9)
+
+
+def test_the_pool_and_the_mixture_find_the_better_part() -> None:
+    z, y = drawn_logits(2000, 3, heat=1.0)
+    z = z - np.linspace(-0.5, 0.5, 3)
+    good, bad = (np.log(softmax(scores)).T for scores in (z, np.zeros_like(z)))
+    w = np.ones(2000)
+    exponents, own = log_pool([good, bad], y, w)
+    assert exponents[0] == pytest.approx(1.0, abs=0.1)
+    assert -own.mean() <= log_loss(softmax(z), y) + 1e-9
+    parts = np.exp(np.stack([good[y, np.arange(2000)], bad[y, np.arange(2000)]]))
+    weights = mixture_by_em(parts, w)
+    assert weights.sum() == pytest.approx(1.0)
+    assert weights[0] > 0.9
+
+
+def test_what_cannot_be_fitted_is_refused_by_name() -> None:
+    p = np.full((4, 3), 1 / 3)
+    with pytest.raises(TooFewRows):
+        calibrant.fit("averaged", p, [0, 1, 2, 0])
+    with pytest.raises(OneClass):
+        calibrant.fit("averaged", np.full((10, 3), 1 / 3), [0] * 10)
+    with pytest.raises(InvalidOption):
+        calibrant.fit("averaged", np.full((10, 3), 1 / 3), [0, 1] * 5, keep_order="yes")
+
+
+def test_the_map_is_a_small_document() -> None:
+    z, y = drawn_logits(600, 6)
+    fitted = calibrant.fit("averaged", z, y, scale="logit")
+    function: Any = fitted.function
+    assert isinstance(function, Ensemble)
+    assert function.mixture.sum() + function.pool_share == pytest.approx(1.0)
+    names = [member["name"] for member in fitted.diagnostics["members"]]
+    assert names[0] == "identity"
+    assert len(function.members) <= len(names)

@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import calibrant
+from calibrant.calibrators.smoothing import AMOUNTS
+from calibrant.errors import InvalidDocument
+from tests.unit.maps.drawn import log_loss
+
+
+def _forest(n: int, seed: int = 0) -> tuple[Any, Any]:
+    """Mean votes of ten trees, many of them exactly 0 or 1, for three classes."""
+    random = np.random.default_rng(seed)
+    p = random.dirichlet([0.3] * 3, n)
+    y = np.array([random.choice(3, p=0.9 * row + 0.1 / 3) for row in p])
+    return np.array([random.multinomial(10, row) for row in p]) / 10.0, y
+
+
+@pytest.mark.parametrize("method", ["platt", "beta", "temperature", "affine", "quadratic"])
+def test_exact_zeros_and_ones_of_an_event_are_smoothed(method: str) -> None:
+    (p, y), (new, labels) = _forest(1500), _forest(1500, seed=1)
+    fitted = calibrant.fit(method, p[:, 1], (y == 1).astype(int))
+    amount = fitted.diagnostics["smoothing"]
+    assert amount in AMOUNTS
+    assert amount > 0.0
+    q = fitted.apply(new[:, 1])
+    assert log_loss(np.column_stack([1 - q, q]), (labels == 1).astype(int)) < 0.45
+    ends = fitted.apply([0.0, 1.0])
+    assert 0.001 < ends[0] < 0.2
+    assert ends[1] > 0.8
+
+
+@pytest.mark.parametrize("method", ["temperature", "vector", "matrix", "ets", "dirichlet-l2", "matrix-odir"])
+def test_exact_zeros_of_a_vector_are_smoothed(method: str) -> None:
+    (p, y), (new, labels) = _forest(600), _forest(600, seed=1)
+    fitted = calibrant.fit(method, p, y)
+    assert fitted.diagnostics["smoothing"] > 0.0
+    assert log_loss(fitted.apply(new), labels) < 0.75
+    again = calibrant.load(fitted.to_document())
+    np.testing.assert_array_equal(again.apply(new), fitted.apply(new))
+
+
+def test_other_predictions_and_logits_are_not_smoothed() -> None:
+    p, y = _forest(300)
+    inside = np.clip(p, 0.01, 0.98)
+    assert "smoothing" not in calibrant.fit("temperature", inside / inside.sum(axis=1, keepdims=True), y).diagnostics
+    assert "smoothing" not in calibrant.fit("vector", 100.0 * p, y, scale="logit").diagnostics
+
+
+def test_damaged_documents_are_refused() -> None:
+    p, y = _forest(300)
+    document = calibrant.fit("platt", p[:, 0], (y == 0).astype(int)).to_document()
+    for damage in ({"smoothing": 2.0}, {"curves": []}, {"curves": [{"family": "smoothed", "parameters": {}}]}):
+        with pytest.raises(InvalidDocument):
+            calibrant.load({**document, "parameters": {**document["parameters"], **damage}})
