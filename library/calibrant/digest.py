@@ -9,7 +9,8 @@ from calibrant.batch import Batch
 
 Codes = npt.NDArray[np.uint64]
 
-_CHUNK_ROWS = 65_536
+#: Numbers that are hashed at once, so that they fit in the processor cache.
+_CHUNK = 1 << 17
 #: Attribute of a batch that holds its digest.
 _KEPT = "_digest"
 #: Seeds of two independent 64-bit sums.
@@ -58,8 +59,9 @@ def _digest(batch: Batch) -> str:
     rows = batch.predictions.given
     table = rows[:, None] if rows.ndim == 1 else rows
     sums = [0] * len(_SEEDS)
-    for start in range(0, len(table), _CHUNK_ROWS):
-        piece = slice(start, start + _CHUNK_ROWS)
+    height = max(1, _CHUNK // table.shape[1])
+    for start in range(0, len(table), height):
+        piece = slice(start, start + height)
         with np.errstate(over="ignore"):  # a logit beyond single precision becomes infinite
             single = table[piece].astype(np.float32)
         codes = (single + np.float32(0.0)).view(np.uint32).astype(np.uint64)  # + 0.0 turns -0.0 into 0.0

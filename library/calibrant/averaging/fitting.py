@@ -86,8 +86,7 @@ def average(cells: FoldCells, fits: Sequence[CrossFit], process: Posterior) -> t
     losses = np.array([c.loss for c in candidates])
     given = weights(losses, np.array([c.parameters for c in candidates], np.float64))
     coarse, c = held_out_map(process, cells)
-    ratios = np.log(c), np.log1p(-c)
-    by_process = float(-(coarse.wy * ratios[0] + (coarse.w - coarse.wy) * ratios[1]).sum())
+    by_process = float(-(coarse.wy * np.log(c) + (coarse.w - coarse.wy) * np.log1p(-c)).sum())
     by_curves = float(given @ losses)
     share = float(expit((by_curves - by_process) / TEMPERATURE))
     curve = tabulate(lambda p: share * process.mean(p) + (1.0 - share) * _weighed(candidates, given, p))
@@ -99,21 +98,9 @@ def average(cells: FoldCells, fits: Sequence[CrossFit], process: Posterior) -> t
         "held_out_losses": held_out,
         "process_share": share,
         "identity_probability": process.identity,
-        "held_out_gain": _gain(coarse, ratios, losses[0] - share * by_process - (1.0 - share) * by_curves),
+        # By convexity, the loss of an average is at most the average of the losses.
+        "held_out_gain": coarse.gain(c, float(losses[0]) - share * by_process - (1.0 - share) * by_curves),
     }
-
-
-def _gain(coarse: FoldCells, ratios: tuple[Floats, Floats], total: float) -> dict[str, float]:
-    """Return the mean gain in log loss over the identity, and its standard error, that of the gain of the process.
-
-    The gain is a lower bound: by convexity, the loss of an average is at most the average of the losses.
-    """
-    p = np.clip(coarse.p, PL3_CLIP, 1.0 - PL3_CLIP)
-    gains, masses = (ratios[0] - np.log(p), ratios[1] - np.log1p(-p)), (coarse.wy, coarse.w - coarse.wy)
-    rows = float(coarse.w.sum())
-    mean = sum(float((mass * gain).sum()) for mass, gain in zip(masses, gains, strict=True)) / rows
-    spread = sum(float((mass * (gain - mean) ** 2).sum()) for mass, gain in zip(masses, gains, strict=True)) / rows
-    return {"log_loss": total / rows, "standard_error": float(np.sqrt(spread / max(rows - 1.0, 1.0)))}
 
 
 def _weighed(candidates: list[_Candidate], given: Floats, p: Floats) -> Floats:

@@ -10,21 +10,24 @@ from functools import cached_property
 import numpy as np
 import scipy
 
-from calibrant.batch import Integers
+from calibrant.batch import Integers, softmax_in_place
 from calibrant.cells import Floats
 from calibrant.errors import CalibrationError, NotConverged, OneClass, TooFewRows
+from calibrant.maps.curves import PROBABILITY_CLIP
 from calibrant.maps.isotonic import Isotonic
 from calibrant.maps.ranks import OneVsRest
 from calibrant.maps.softmax_map import SoftmaxRegression, smoothed_logits
 from calibrant.maps.softmax_solver import Design, Penalty, Solution, minimise
 from calibrant.maps.temperature import VectorLogits, optimal_temperature
-from calibrant.maps.transforms import Transform, logits_block
-from calibrant.progress import report
+from calibrant.maps.transforms import Transform, blocks_of_rows, logits_block
+from calibrant.progress import check, report
 from calibrant.reductions import Vector
 from calibrant.validation import fold_of_rows
 
 #: Relative accuracy of the fits outside folds, and of the last fit.
 _ROUGH, _FINE = 1e-8, 1e-12
+#: Elements of a matrix in single precision from which sums use it too.
+_SINGLE = 1 << 23
 
 
 @dataclass(frozen=True)
@@ -206,6 +209,41 @@ class Regression:
         penalty = Penalty(strength / masses[:, None, None], centre[None])
         begin = np.repeat((centre if start is None else start)[None], len(w), axis=0)
         return minimise(design, w, penalty, begin, tolerance=tolerance)
+
+
+def fit_structured(vector: Vector, *, diagonal: bool) -> tuple[SoftmaxRegression, Solution]:
+    """Fit SVS, or SMS without ``diagonal``; many numbers in single precision are not copied to double precision."""
+    logits, w = vector.logits, vector.counted
+    given, labels = vector.p if logits is None else logits, vector.labels
+    if w is not None and not w.all():
+        given, labels, w = given[w > 0.0], labels[w > 0.0], w[w > 0.0]
+    n, K = given.shape
+    try:
+        temperature = optimal_temperature(VectorLogits(given, labels, logits is None), w).value
+    except CalibrationError:
+        temperature = 1.0
+    counts = np.ones(n) if w is None else w
+    mass = float(counts.sum())
+    form = Form(temperature, 1.0 / (mass + 1.0), np.full(K, 1.0 / K))
+    single = given.dtype == np.float32 and given.size > _SINGLE
+    x = np.empty((K, n), np.float32 if single else np.float64)
+    for rows in blocks_of_rows(given):
+        check()
+        if single:
+            z = np.log(np.maximum(given[rows], np.float32(PROBABILITY_CLIP))) if logits is None else given[rows]
+            q = softmax_in_place(z / np.float32(temperature))
+            q *= np.float32(1.0 - form.smoothing)
+            q += np.float32(form.smoothing / K)
+            x[:, rows] = np.log(q, out=q).T
+            continue
+        z = logits_block(given[rows], logits is None)
+        x[:, rows] = smoothed_logits(z, temperature, form.smoothing, form.prior)[0].T
+    design = Design(x, labels, K, diagonal)
+    strength = structured_penalty(K, diagonal=diagonal) / mass
+    centre = identity_start(*design.shape)[None]
+    tolerance = 1e-9 if single else _FINE
+    found = minimise(design, counts[None] / mass, Penalty(strength[None], centre), centre.copy(), tolerance=tolerance)
+    return form.map(found.theta[0]), found
 
 
 def temperature_member(rows: Rows) -> Member:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from calibrant.batch import Batch, Integers, Scale
+from calibrant.calibrators.gain import cross_fitted_gain, warning_of
 from calibrant.calibrators.entries import binnings, events, piecewise, splines, vectors
 from calibrant.calibrators.method import (
     LEAST_SECONDS,
@@ -29,7 +30,7 @@ from calibrant.inputs import read_rows, reduction_by_name
 from calibrant.maps.calibration_map import VECTORS, CalibrationMap
 from calibrant.maps.curves import Curve, read_array
 from calibrant.maps.families import curves_document, read_curves
-from calibrant.maps.transforms import Transform, check_classes, transformed
+from calibrant.maps.transforms import Transform, blocks_of_rows, check_classes, transformed
 from calibrant.options import OFF, ON, Option, known_name, read_seed, read_values
 from calibrant.progress import Progress, report, reporting, step
 from calibrant.reductions import Vector, reduce, resolve_event, whole_vector
@@ -210,11 +211,13 @@ class Fitting:
 def _accuracies(vector: Vector, function: Any) -> dict[str, Any]:
     """Return the accuracy on the rows of the fit, before and after the map."""
     report(0, 1, "accuracy")
-    after = transformed(function, vector).argmax(axis=1)
-    return {
-        "accuracy_before": _share(vector.predicted == vector.labels, vector.w),
-        "accuracy_after": _share(after == vector.labels, vector.w),
-    }
+    given = vector.p if vector.logits is None else vector.logits
+    before, after = np.empty((2, len(vector)), bool)
+    for part in blocks_of_rows(given, 16):
+        rows = vector.rows(np.arange(len(vector))[part])
+        before[part] = given[part].argmax(axis=1) == rows.labels
+        after[part] = transformed(function, rows).argmax(axis=1) == rows.labels
+    return {"accuracy_before": _share(before, vector.w), "accuracy_after": _share(after, vector.w)}
 
 
 def _share(right: Integers | Floats, w: Floats | None) -> float:
@@ -228,9 +231,14 @@ def with_training(
     seed: int,
     class_names: tuple[str, ...] | None = None,
 ) -> CalibrationMap:
-    """Return the map with the digest of its rows, its options and seed, and the names of its classes."""
+    """Return the map with its cross-fitted gain, the digest of its rows, its options and seed, and names of classes."""
     plain = {name: list(value) if isinstance(value, tuple) else value for name, value in options.items()}
     diagnostics = {**fitted.diagnostics, "fit": {"options": plain, "seed": seed}}
+    gain = diagnostics.get("held_out_gain")
+    if gain is None:
+        gain = cross_fitted_gain(Fitting.read(fitted.method, options, fitted.reduction), batch, seed)
+    if gain is not None:
+        diagnostics |= {"held_out_gain": gain} | warning_of(gain, fitted.function.family)
     return replace(fitted, diagnostics=diagnostics, training_digest=digest(batch), class_names=class_names)
 
 

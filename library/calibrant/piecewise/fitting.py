@@ -65,6 +65,13 @@ class CrossFit:
         losses: Floats = (self.held_out(cells, "log-loss") * cells.w.sum(axis=1)).sum(axis=1)
         return losses
 
+    def gain(self, cells: FoldCells, candidate: int) -> dict[str, float]:
+        """Return the mean decrease of the held-out log loss by one number of pieces, and its standard error."""
+        device = self.knots[0].device
+        x = torch.as_tensor(abscissa(self.family, cells.p), device=device)
+        values = curve_values(x, self.knots[candidate], self.heights[candidate])
+        return cells.gain(probability(self.family, values).cpu().numpy())
+
     def curve(self, candidate: int) -> PiecewiseLinear | LogitPiecewiseLinear:
         """Return the mean of the curves for one number of pieces."""
         curves = self.curves(candidate)
@@ -139,6 +146,7 @@ def fit_cells(
         "starts": options.starts,
         "cells": len(cells.p),
         "converged": list(fits.converged),
+        "held_out_gain": fits.gain(cells, chosen),
     }
     return curve, diagnostics
 

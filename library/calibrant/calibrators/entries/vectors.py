@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from calibrant.averaging.members import Regression, choose, rows_of
+from calibrant.averaging.members import Regression, choose, fit_structured, rows_of
 from calibrant.calibrators.method import FitContext, FittedCurve, FittedTransform, Method, Traits
 from calibrant.errors import NotConverged
 from calibrant.maps.baselines import fit_accuracy_constant, fit_event_accuracy, fit_predicted_class, fit_side_means
@@ -88,10 +88,10 @@ def _solved(solution: Solution) -> dict[str, Any]:
     return {"objective": float(solution.objective[0]), "gradient": float(solution.gradient[0])}
 
 
-def _structured(name: str, *, diagonal: bool) -> Callable[..., FittedTransform]:
+def _structured(*, diagonal: bool) -> Callable[..., FittedTransform]:
     def fit(vector: Vector, context: FitContext) -> FittedTransform:
         report(0, 1, "quasi-Newton steps")
-        found, solution = Regression(name, diagonal=diagonal).refit(rows_of(vector, 1, context.seed))
+        found, solution = fit_structured(vector, diagonal=diagonal)
         return found, {"temperature": found.temperature} | _solved(solution)
 
     return fit
@@ -268,7 +268,7 @@ METHODS = (
         "the log loss, and v and b minimise the mean log loss plus K / n times (|v|^2 + |b|^2)",
         _BERTA,
         Traits(_LOGITS, "temperature, K weights, K intercepts", _UNBOUNDED, "in the logit of each class", "no", "yes"),
-        vector=_structured("svs", diagonal=True),
+        vector=_structured(diagonal=True),
         seconds=lambda n, K, _: 1e-2 + 3e-7 * n * K,
     ),
     Method(
@@ -278,7 +278,7 @@ METHODS = (
         "(|v|^2 + |b|^2) plus K (K - 1) / n times the sum of the squared off-diagonal weights M",
         _BERTA,
         Traits(_LOGITS, "temperature, K x K weights, K intercepts", _UNBOUNDED, "no", "no", "yes"),
-        vector=_structured("sms", diagonal=False),
+        vector=_structured(diagonal=False),
         seconds=lambda n, K, _: 1e-2 + 3e-7 * n * K + 3e-9 * n * K * K,
     ),
     Method(

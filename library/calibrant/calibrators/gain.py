@@ -1,0 +1,74 @@
+"""The cross-fitted gain of a map: how much the log loss of new rows is expected to fall."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from calibrant.batch import Batch
+from calibrant.calibrators.method import FitContext
+from calibrant.cells import Floats
+from calibrant.errors import CalibrationError, MissingExtra
+from calibrant.maps.calibration_map import CalibrationMap
+from calibrant.maps.curves import PROBABILITY_CLIP
+from calibrant.reductions import reduce, whole_vector
+from calibrant.validation import folds_of
+
+if TYPE_CHECKING:
+    from calibrant.calibrators.fitting import Fitting
+
+#: Folds, the most rows, drawn at random from more, and the most estimated seconds of the fits outside the folds.
+FOLDS, MOST_ROWS, MOST_SECONDS = 3, 5000, 0.5
+#: The warning of a map that does not improve.
+NO_GAIN = "the cross-fitted log loss does not improve: the map may do harm on new rows"
+UNCHANGED = "no improvement of the cross-fitted log loss was found, so the map leaves the predictions as they are"
+
+
+def cross_fitted_gain(fitting: Fitting, batch: Batch, seed: int) -> dict[str, Any] | None:
+    """Return the mean decrease of the log loss per row, in nats, and its standard error over rows.
+
+    Each row is predicted by a map fitted to the other folds. The standard error treats the fitted maps as fixed, so it
+    is approximate. None for slow methods, and if a fit outside a fold fails.
+    """
+    if len(batch) > MOST_ROWS:
+        batch = batch.rows(np.sort(np.random.default_rng(seed).choice(len(batch), MOST_ROWS, replace=False)))
+    if fitting.method.name == "identity" or FOLDS * fitting.seconds(batch) > MOST_SECONDS:
+        return None
+    try:
+        fold = folds_of(whole_vector(batch), FOLDS, seed)
+        gain, w = np.zeros(len(batch)), batch.weights
+        for held_out in range(FOLDS):
+            inside = np.flatnonzero(fold == held_out)
+            fitted = fitting.run(batch.rows(np.flatnonzero((fold >= 0) & (fold != held_out))), FitContext(seed))
+            gain[inside] = _gains(fitted, batch.rows(inside))
+    except (CalibrationError, MissingExtra):
+        return None
+    share = np.full(len(gain), 1.0 / len(gain)) if w is None else w / w.sum()
+    mean = float(share @ gain)
+    error = float(np.sqrt((share * share) @ (gain - mean) ** 2))
+    return {"log_loss": mean, "standard_error": error, "folds": FOLDS, "rows": len(gain)}
+
+
+def warning_of(gain: dict[str, Any] | None, family: str) -> dict[str, str]:
+    """Return the warning of a map without a gain, if any, by its name in the diagnostics."""
+    if gain is None:
+        return {}
+    if family in ("identity", "vector-identity"):
+        return {"warning": UNCHANGED}
+    return {"warning": NO_GAIN} if gain["log_loss"] <= 0.0 else {}
+
+
+def _gains(fitted: CalibrationMap, rows: Batch) -> Floats:
+    """Return the increase of the log probability of what happened in each row."""
+    after = fitted.apply_checked(rows.predictions)
+    if fitted.of_vector:
+        vector = whole_vector(rows)
+        own = np.arange(len(rows)), rows.labels
+        before, after = vector.p[own].astype(np.float64), after[own]
+    else:
+        event = reduce(rows, fitted.reduction)
+        before = np.where(event.y == 1, event.p, 1.0 - event.p)
+        after = np.where(event.y == 1, after, 1.0 - after)
+    ratio: Floats = np.log(np.maximum(after, PROBABILITY_CLIP)) - np.log(np.maximum(before, PROBABILITY_CLIP))
+    return ratio
