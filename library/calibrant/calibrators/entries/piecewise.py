@@ -55,6 +55,8 @@ def _piecewise(family: Literal["pl", "pl3"]) -> Callable[..., FittedCurve]:
 def _seconds(n: int, K: int, options: Mapping[str, Any]) -> float:
     """Estimate the seconds; the number of cells grows with the root of n, up to about 50,000 rows."""
     own: AveragedOptions | PiecewiseOptions = options["options"]
+    if isinstance(own, AveragedOptions) and K > 2:
+        return 0.1 + 2e-5 * min(n * K, 1 << 20) + 4e-6 * n * K
     once = 0.04 + 1e-3 * math.sqrt(min(n, 50_000)) + 1e-7 * n
     return K * once * (2 if isinstance(own, AveragedOptions) else 4 if own.starts == "several" else 1)
 
@@ -102,15 +104,18 @@ METHODS = (
     ),
     Method(
         "averaged",
-        "Average of PL, PL3 and simpler maps, weighted by out-of-fold losses, and of a Gaussian process",
-        "logit c(p) is the average at 1,067 knots, and linear in logit p between them",
+        "Average of many maps, weighted by out-of-fold losses",
+        "for an event, the average of PL, PL3, simpler curves and a Gaussian process: logit c(p) is the average at 1,067 "
+        "knots, and linear in logit p between them. For the whole vector, a mixture of temperature scaling, svs, sms, "
+        "vector, matrix and multinomial scaling, isotonic regression and the identity, and of their log-linear pool. The "
+        "predictions are left as they are unless the out-of-fold log loss improves by 0.7 standard errors",
         "docs/explanation/averaging.md",
         Traits(
-            _EVENT,
-            "knots and logits",
-            "knots range over logits within +-36.8, where logits are clipped",
+            "the probability of an event, or the whole vector: logits, or logarithms of probabilities",
+            "knots and logits, or the members and their weights",
+            "knots range over logits within +-36.8, where logits are clipped; all logits of a vector are valid",
             "no",
-            "for events only",
+            "for events, and with keep_order",
             "except at the knots",
         ),
         event=_averaged,
