@@ -52,7 +52,7 @@ def fit_averaged(
     the identity. Weights are proportional to exp(-L - 0.35 k), with L the total held-out log loss and k the
     number of parameters. The other part is ``process.fit_process``. If both predict equally well they have equal
     weight; a difference of 4 nats in L changes the odds by a factor of e. The curve is the identity if the mean held-out gain
-    is not above 0.7 of its standard error. Raises what ``fit_piecewise`` raises.
+    is not above its standard error. Raises what ``fit_piecewise`` raises.
     """
     checked = options.piecewise()
     check_rows(rows.p, rows.y, checked)

@@ -116,7 +116,7 @@ def fit_averaged_vector(
     """Fit the average of maps of the whole vector; return the map and the diagnostics of the fit.
 
     The scale of the features, one temperature, comes from all rows; everything else is fitted outside the folds. The
-    map is the identity if the mean out-of-fold gain is not above 0.7 of its standard error. Raises ``TooFewRows`` and ``OneClass``.
+    map is the identity if the mean out-of-fold gain is not above its standard error. Raises ``TooFewRows`` and ``OneClass``.
     """
     whole = rows_of(vector, folds, seed)
     chosen = drawn(whole, _CHOICE // whole.n_classes, seed)

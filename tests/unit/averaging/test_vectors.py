@@ -46,7 +46,7 @@ def test_calibrated_predictions_are_mostly_left_alone() -> None:
             same += 1
             np.testing.assert_array_equal(transform(p), p)
             gain = found["held_out_gain"]
-            assert gain["log_loss"] <= 0.7 * gain["standard_error"]
+            assert gain["log_loss"] <= gain["standard_error"]
     assert same >= 8
 
 
