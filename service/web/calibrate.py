@@ -31,7 +31,7 @@ from calibrant.io.table import Floats, SheetOptions, Table
 from calibrant.io.texts import plain
 from schemas.maps import MapRecord
 from service.context import Context
-from service.errors import SpoolFull
+from service.errors import SpoolFull, UnsupportedMediaType
 from service.formats.answers import Pieces
 from service.guard import Slots
 from service.html import SEALED
@@ -76,9 +76,7 @@ def calibrate_file(
     options = replace(options, scale=fitted.scale, class_names=fitted.class_names if fitted.n_classes else None)
     try:
         with here.process.spools.spool(here.caller) as unpacked:
-            limits = FileLimits(
-                settings.max_unpacked_bytes, settings.max_rows, heavy=heavy, spool=unpacked.grow
-            )
+            limits = FileLimits(settings.max_unpacked_bytes, settings.max_rows, heavy=heavy, spool=unpacked.grow)
             sheet = read_sheet(
                 file.file,
                 name=name,
@@ -194,25 +192,27 @@ async def calibrate(ref: str, request: Request, visit: Visiting) -> Response:
     """Return the file with calibrated probabilities, or show the error next to its field."""
     check_origin(request.scope)
     choices = [Choices()]
-    record = await run_in_threadpool(visit.here.store.maps.get, ref)
     try:
-        return await _calibrated(request, visit, record, choices)
+        return await _calibrated(request, visit, ref, choices)
     except TabularError as error:
         message, status = message_of_file(error, choices[0]), 413 if isinstance(error, FileTooLarge) else 422
     except (CalibrationError, StorageError) as error:
         problem = problem_of(error)
-        if problem.status not in FIXABLE:
+        if problem.status not in FIXABLE or isinstance(error, UnsupportedMediaType):  # which is not of a form
             raise
         message, status = message_of_problem(problem), problem.status
+    record = await run_in_threadpool(visit.here.store.maps.get, ref)
     upload = UploadForm(visit.here.settings.max_body_bytes, choices[0], message)
     return await map_page(visit, record, upload=upload, status=status)
 
 
-async def _calibrated(request: Request, visit: Visit, record: MapRecord, choices: list[Choices]) -> Response:
+async def _calibrated(request: Request, visit: Visit, ref: str, choices: list[Choices]) -> Response:
+    """Calibrate the file of a form; ``choices`` is filled as soon as the form has been read."""
     here = visit.here
     async with multipart(request, here.settings.max_body_bytes, visit.visitor.token, here.process.spools) as form:
         choices[:] = [Choices.of(form)]
         file = file_of(form, "file")
+        record = await run_in_threadpool(here.store.maps.get, ref)
         if file is None:
             raise EmptyFile("choose a file first")
         heavy = partial(Slots.take_for, request.scope)

@@ -222,7 +222,7 @@ async def map_page(
     upload: UploadForm | None = None,
     status: int = 200,
 ) -> Response:
-    """The page of one map; ``form`` contains rejected input, and ``upload`` the rejected form that calibrates a file."""
+    """The page of one map; ``form`` contains rejected input, ``upload`` the rejected form that calibrates a file."""
     return visit.page(
         "map.html",
         status=status if problem is None else problem.status,

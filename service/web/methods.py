@@ -93,7 +93,10 @@ FAMILIES: Mapping[str, Family] = {
     ),
     "averaged": Family(
         "logistic(f(logit(p))), f linear between `knots`",
-        {"knots": ("logits of predicted probabilities", _Z), "logits": ("logits of calibrated probabilities there", _Z)},
+        {
+            "knots": ("logits of predicted probabilities", _Z),
+            "logits": ("logits of calibrated probabilities there", _Z),
+        },
     ),
     "temperature": Family("softmax(z / `temperature`)", {"temperature": _TEMPERATURE}),
     "vector": Family(
@@ -309,7 +312,7 @@ def _values(values: Sequence[Any]) -> str:
         return f"{sum(flat):,} of {len(flat):,}"
     if len(flat) <= _FEW:
         return ", ".join(map(_value, flat))
-    size = f"{len(values):,} × {len(values[0]):,}" if isinstance(values[0], list) else f"{len(flat):,}"
+    size = f"{len(values):,} by {len(values[0]):,}" if isinstance(values[0], list) else f"{len(flat):,}"
     return f"{size} numbers from {number(min(flat), 4)} to {number(max(flat), 4)}"
 
 

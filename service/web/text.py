@@ -67,7 +67,7 @@ def capitalized(text: str) -> str:
 
 def scored(reduction: str) -> str:
     """What the in-sample log loss of a map with this reduction is about."""
-    return "the whole vector" if reduction in VECTORS else reduction
+    return "the whole vector" if reduction in VECTORS else f"the event {reduction}"
 
 
 def shortened(text: str, most: int) -> str:
