@@ -184,10 +184,9 @@ def test_hostile_file_names_stay_within_the_header_and_the_folder(visitor: Visit
 
 def test_a_reader_may_calibrate_but_only_by_maps_of_its_tenant(redis: Redis, redis_url: str) -> None:
     keys = ApiKeyStore(redis)
-    owner, reader, other = (
-        keys.create(name, tenant=tenant, scope=scope).text
-        for name, tenant, scope in (("o", "one", "write"), ("r", "one", "read"), ("n", "two", "write"))
-    )
+    owner = keys.create("o", tenant="one", scope="write").text
+    reader = keys.create("r", tenant="one", scope="read").text
+    other = keys.create("n", tenant="two", scope="write").text
     with serving(Settings(redis_url)) as url, httpx.Client(base_url=url, timeout=60) as http:
         http.headers["Authorization"] = f"Bearer {owner}"
         ref = _fit(http)

@@ -18,7 +18,7 @@ STORED = sorted((Path(__file__).parents[3] / "contract" / "stored").glob("map-v1
 
 
 def _record(document: dict[str, Any], **fields: Any) -> MapRecord:
-    summary = {"id": "map_0", "name": None, "version": None, "options": {}, "n": 300, "seed": 0}
+    summary: dict[str, Any] = {"id": "map_0", "name": None, "version": None, "options": {}, "n": 300, "seed": 0}
     dated = {"created_at": "2026-01-01T00:00:00Z", "updated_at": None}
     same = {name: document[name] for name in ("method", "reduction", "scale", "n_classes")}
     return MapRecord(**summary, **dated, **same, document=document, **fields)
