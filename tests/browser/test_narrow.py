@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -56,8 +56,8 @@ def stored(service: Stack) -> Mapping[str, str]:
 
 
 @pytest.fixture
-def phone(visits: Visits) -> Iterator[Page]:
-    yield visits.open(viewport=PHONE)
+def phone(visits: Visits) -> Page:
+    return visits.open(viewport=PHONE)
 
 
 @pytest.mark.parametrize("name", PATHS)
@@ -68,7 +68,7 @@ def test_no_page_is_wider_than_a_phone_and_no_table_is_cut_off(
     phone.wait_for_load_state("networkidle")
     phone.evaluate("() => document.querySelectorAll('details').forEach(details => { details.open = true; })")
     for scheme in ("light", "dark"):
-        phone.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+        phone.emulate_media(color_scheme=scheme)
         assert phone.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
         assert phone.evaluate(_CUT) == []
         assert grave_violations(phone) == []

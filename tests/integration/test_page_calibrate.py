@@ -214,3 +214,19 @@ def test_a_large_file_takes_one_of_few_places(redis: Redis, redis_url: str) -> N
             answer = _send(visitor, ref, packed, "rows.csv.gz")
             assert answer.status_code == 200
             assert answer.text.count("\n") == 400_001
+
+
+def test_space_for_temporary_files_is_needed_and_given_back_even_by_who_leaves_early(
+    redis: Redis, redis_url: str
+) -> None:
+    n = 100_000
+    packed = gzip.compress(b"p,note\n" + b"0.125,%s\n" % (b"x" * 400) * n)  # 40 MB, too much for memory
+    with serving(Settings(redis_url, max_spool_bytes=60 << 20)) as url, Visitor(url) as visitor:
+        refused = _send(visitor, _fit(visitor), packed, "rows.csv.gz")
+        assert (refused.status_code, 'id="file-hint" class="error"' in refused.text) == (507, True)
+    with serving(Settings(redis_url, max_spool_bytes=200 << 20)) as url, Visitor(url) as visitor:
+        data, files = {"csrf_token": visitor.token("/")}, {"file": ("rows.csv.gz", packed)}
+        with visitor.stream("POST", "/ui/calibrate/spam", data=data, files=files) as answer:
+            assert answer.status_code == 200
+            assert next(answer.iter_bytes(10)) == b"p,note,cal"
+        assert _send(visitor, "spam", packed, "rows.csv.gz").content.count(b"\n") == n + 1
