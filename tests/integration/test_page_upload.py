@@ -216,7 +216,7 @@ def test_a_decimal_comma_is_read_if_it_is_chosen_and_offered_if_it_is_not(visito
 def test_the_names_of_the_classes_are_kept_for_the_maps_of_the_batch(visitor: Visitor, fields: dict[str, str]) -> None:
     texts = CSV.replace(b",0\n", b",ham\n").replace(b",1\n", b",spam\n")
     assert _send(visitor, texts).status_code == 422  # without a name, nothing says which is the event
-    path = _report_of(_send(visitor, texts, mapping_text="ham", mapping_class="1", **fields))
+    path = _report_of(_send(visitor, texts, part=True, mapping_text="ham", mapping_class="1", **fields))
     batch = path.removeprefix("/ui/reports/")
     assert visitor.get(f"/batches/{batch}").json()["class_names"] == ["ham", "spam"]
     made = visitor.post("/maps", json={"batch": batch, "method": "platt"}).json()
