@@ -99,7 +99,7 @@ def registry_and_comparison(camera: Camera, url: str, batch: str, unseen: Classi
     camera.page.goto("/ui/maps/five-or-more")
     camera.shoot("registry", height=1000)
     camera.page.goto("/ui/maps/five-or-more:3")
-    camera.page.locator("#explained").scroll_into_view_if_needed()
+    camera.page.locator("#explained").evaluate("heading => heading.scrollIntoView()")
     camera.shoot("map", height=1000)
     camera.page.goto(f"/ui/compare?batch={other}")
     for version in (1, 2, 3):

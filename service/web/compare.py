@@ -47,12 +47,12 @@ from service.web.visit import Visit, Visiting, redirect_to
 
 
 class Cell(NamedTuple):
-    """One contestant and measure; the ``mark`` is ``best``, ``tied`` with the best, or empty."""
+    """One contestant and measure; ``best`` marks the lowest held-out value, if any other differs from it."""
 
     value: float | None
     interval: tuple[float, float] | None
     letters: str
-    mark: str
+    best: bool
 
 
 class Row(NamedTuple):
@@ -93,7 +93,7 @@ def view_of_comparison(report: Mapping[str, Any]) -> ComparisonView:
         for key, each in found.measures.items()
     ]
     held_out = {who.name for who in found.contestants if not who.in_sample}
-    marks = {key: _marks(each, held_out) for key, each in found.measures.items()}
+    best = {key: _best(each, held_out) for key, each in found.measures.items()}
     shared = {key: _letters(each, found.level) for key, each in found.measures.items()}
     rows = [
         Row(
@@ -101,7 +101,7 @@ def view_of_comparison(report: Mapping[str, Any]) -> ComparisonView:
             None if who.map is None else f"/ui/maps/{who.map}",
             who.map,
             who.in_sample,
-            [_cell(who, key, each, shared[key], marks[key]) for key, each in found.measures.items()],
+            [_cell(who, key, each, shared[key], best=who.name == best[key]) for key, each in found.measures.items()],
         )
         for who in found.contestants
     ]
@@ -113,20 +113,18 @@ def _cell(
     key: str,
     each: MeasureComparisonAnswer,
     shared: Mapping[str, str],
-    marks: Mapping[str, str],
+    *,
+    best: bool,
 ) -> Cell:
     answer = who.measures[key]
     value = answer.debiased if each.of == "debiased" else answer.value
-    return Cell(value, answer.interval, shared.get(who.name, ""), marks.get(who.name, ""))
+    return Cell(value, answer.interval, shared.get(who.name, ""), best)
 
 
-def _marks(each: MeasureComparisonAnswer, held_out: Collection[str]) -> dict[str, str]:
-    """Mark the best held-out contestant, and those that do not differ from it significantly; none if all are tied."""
+def _best(each: MeasureComparisonAnswer, held_out: Collection[str]) -> str | None:
+    """The best held-out contestant; None if it does not differ significantly from any other."""
     ranking = [name for name in each.ranking or () if name in held_out]
-    tied = [name for name in ranking if name in (each.indistinguishable or ())]
-    if len(tied) == len(ranking):
-        return {}
-    return dict.fromkeys(tied, "tied") | {ranking[0]: "best"}
+    return None if set(ranking) <= set(each.indistinguishable or ()) else ranking[0]
 
 
 def _letters(each: MeasureComparisonAnswer, level: float) -> dict[str, str]:
