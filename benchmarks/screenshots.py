@@ -98,6 +98,9 @@ def registry_and_comparison(camera: Camera, url: str, batch: str, unseen: Classi
     httpx.put(f"{url}/maps/five-or-more/aliases/champion", json={"version": 3}, timeout=60).raise_for_status()
     camera.page.goto("/ui/maps/five-or-more")
     camera.shoot("registry", height=1000)
+    camera.page.goto("/ui/maps/five-or-more:3")
+    camera.page.locator("#explained").evaluate("heading => heading.scrollIntoView()")
+    camera.shoot("map", height=1000)
     camera.page.goto(f"/ui/compare?batch={other}")
     for version in (1, 2, 3):
         camera.page.locator(f'input[name="map"][value="five-or-more:{version}"]').check()

@@ -31,7 +31,7 @@ OPEN_PATHS = PERSONAL_PATHS | {"/docs", "/openapi.json", "/problems", "/v2/healt
 OPEN_PREFIXES = ("/health/", "/problems/", "/assets/")
 LOCAL_HOSTS = frozenset({"127.0.0.1", "localhost", "::1"})
 #: Calls with methods other than GET that store nothing permanently.
-_READING_POSTS = ("/calibrate", "/diagrams", "/evaluate", "/v2/", "/ui/compare")
+_READING_POSTS = ("/calibrate", "/diagrams", "/evaluate", "/v2/", "/ui/compare", "/ui/calibrate/")
 _READING = ("GET", "HEAD", "OPTIONS")
 #: Suffixes of web page paths that delete something or cancel a job.
 _FREEING = ("/delete", "/cancel")

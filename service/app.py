@@ -33,7 +33,8 @@ from service.routes import (
 )
 from service.routing import HeadAsGet, Shortcut
 from service.settings import Settings
-from service.web import compare, reports, sign_in, upload
+from service.web import calibrate as web_calibrate
+from service.web import compare, methods, reports, sign_in, upload
 from service.web import jobs as web_jobs
 from service.web import maps as web_maps
 
@@ -113,6 +114,8 @@ def create_app(settings: Settings, *, needs_key: bool = False) -> FastAPI:
         pages.router,
         compare.router,
         web_maps.router,
+        web_calibrate.router,
+        methods.router,
         sign_in.router,
         upload.sample_router,
         upload.router,

@@ -22,7 +22,7 @@ LINKS: Mapping[str, str] = {
     "problems": "all problems with cause and remedy",
     "measures": "all measures with definition, options and source",
     "diagrams": "all diagrams",
-    "methods": "all calibration methods",
+    "ui/methods": "all calibration methods, explained",
     "health/ready": "whether the service and its store respond",
 }
 #: Swagger UI sets inline styles and uses icons in data URLs; scripts come only from this service.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -47,7 +47,7 @@ from service.web.visit import Visit, Visiting, redirect_to
 
 
 class Cell(NamedTuple):
-    """One contestant and measure; ``best`` marks the best contestant that was not fitted to these rows."""
+    """One contestant and measure; ``best`` marks the lowest held-out value, if any other differs from it."""
 
     value: float | None
     interval: tuple[float, float] | None
@@ -66,10 +66,11 @@ class Row(NamedTuple):
 
 
 class Column(NamedTuple):
-    """One measure: its title, which value is shown, and why it could not be compared."""
+    """One measure: its title, the reduction of all its values, which value is shown, and why it was not compared."""
 
     key: str
     title: str
+    reduction: str
     debiased: bool
     problem: str | None
     pairs: list[PairAnswer]
@@ -84,15 +85,15 @@ class ComparisonView(NamedTuple):
     correction: str
 
 
-def view_of_comparison(answer: Mapping[str, Any]) -> ComparisonView:
+def view_of_comparison(report: Mapping[str, Any]) -> ComparisonView:
     """The table for a response of ``POST /evaluate`` with maps."""
-    found = ComparisonAnswer.model_validate(answer)
+    found = ComparisonAnswer.model_validate(report["comparison"])
     columns = [
-        Column(key, _title(found, key), each.of == "debiased", each.problem, each.pairs)
+        Column(key, _title(found, key), report["reduction"], each.of == "debiased", each.problem, each.pairs)
         for key, each in found.measures.items()
     ]
-    seen = {who.name for who in found.contestants if who.in_sample}
-    best = {key: next((n for n in each.ranking or () if n not in seen), None) for key, each in found.measures.items()}
+    held_out = {who.name for who in found.contestants if not who.in_sample}
+    best = {key: _best(each, held_out) for key, each in found.measures.items()}
     shared = {key: _letters(each, found.level) for key, each in found.measures.items()}
     rows = [
         Row(
@@ -108,11 +109,22 @@ def view_of_comparison(answer: Mapping[str, Any]) -> ComparisonView:
 
 
 def _cell(
-    who: ContestantAnswer, key: str, each: MeasureComparisonAnswer, shared: Mapping[str, str], *, best: bool
+    who: ContestantAnswer,
+    key: str,
+    each: MeasureComparisonAnswer,
+    shared: Mapping[str, str],
+    *,
+    best: bool,
 ) -> Cell:
     answer = who.measures[key]
     value = answer.debiased if each.of == "debiased" else answer.value
     return Cell(value, answer.interval, shared.get(who.name, ""), best)
+
+
+def _best(each: MeasureComparisonAnswer, held_out: Collection[str]) -> str | None:
+    """The best held-out contestant; None if it does not differ significantly from any other."""
+    ranking = [name for name in each.ranking or () if name in held_out]
+    return None if set(ranking) <= set(each.indistinguishable or ()) else ranking[0]
 
 
 def _letters(each: MeasureComparisonAnswer, level: float) -> dict[str, str]:
@@ -262,7 +274,7 @@ async def _page(
     values: dict[str, Any] = {
         "batch": batch,
         "report": report,
-        "view": None if report is None else view_of_comparison(report["comparison"]),
+        "view": None if report is None else view_of_comparison(report),
         "contest": None if report is None else contest(report),
         "problem": problem,
         "message": None,

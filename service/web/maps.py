@@ -25,7 +25,9 @@ from service.formats.options import read_options
 from service.formats.payload import Payload
 from service.headers import Conditions, EntityTag, entity_tag_of
 from service.web.forms import Form, page_router, text_of
+from service.web.methods import explained
 from service.web.text import read_tags, write_tags
+from service.web.upload import UploadForm
 from service.web.visit import Visit, Visiting, redirect_to
 
 # --- The content of the pages
@@ -138,7 +140,7 @@ async def one(ref: str, request: Request, visit: Visiting) -> Response:
     if reference is not None and reference.name is not None and not reference.exact and reference.alias is None:
         return await _versions(visit, ref, cursor=request.query_params.get("cursor"))
     record = await run_in_threadpool(visit.here.store.maps.get, ref)
-    return _map(visit, record)
+    return await map_page(visit, record)
 
 
 @router.post("/maps/{name}/aliases")
@@ -181,7 +183,7 @@ async def describe(ref: str, visit: Visiting, form: Form) -> Response:
         seen = Conditions(match=(EntityTag(False, text_of(form, "seen")),))
         await run_in_threadpool(change_map, visit.here, record.id, changes, seen.require)
     except (CalibrationError, StorageError) as error:
-        return _map(visit, record, form=form, problem=problem_of(error))
+        return await map_page(visit, record, form=form, problem=problem_of(error))
     return redirect_to(visit, f"/ui/maps/{record.id}")
 
 
@@ -192,7 +194,7 @@ async def delete(ref: str, visit: Visiting) -> Response:
     try:
         await run_in_threadpool(delete_map, visit.here, ref, Conditions().require)
     except (CalibrationError, StorageError) as error:
-        return _map(visit, record, problem=problem_of(error))
+        return await map_page(visit, record, problem=problem_of(error))
     return redirect_to(visit, "/ui/maps")
 
 
@@ -211,17 +213,27 @@ async def _versions(
     )
 
 
-def _map(visit: Visit, record: MapRecord, *, form: FormData | None = None, problem: Problem | None = None) -> Response:
-    """The page of one map; ``form`` contains rejected input."""
+async def map_page(
+    visit: Visit,
+    record: MapRecord,
+    *,
+    form: FormData | None = None,
+    problem: Problem | None = None,
+    upload: UploadForm | None = None,
+    status: int = 200,
+) -> Response:
+    """The page of one map; ``form`` contains rejected input, ``upload`` the rejected form that calibrates a file."""
     return visit.page(
         "map.html",
-        status=200 if problem is None else problem.status,
+        status=status if problem is None else problem.status,
         record=record,
+        about=await run_in_threadpool(explained, record),
         reference=reference_of(record),
         seen=(entity_tag_of(record) or "").strip('"') if form is None else text_of(form, "seen"),
         tags=write_tags(record.tags) if form is None else text_of(form, "tags"),
         description=(record.description or "") if form is None else text_of(form, "description"),
         problem=problem,
+        form=upload or UploadForm(visit.here.settings.max_body_bytes),
     )
 
 

@@ -10,6 +10,7 @@ from typing import Any
 from markupsafe import Markup
 
 from calibrant.errors import in_rows
+from calibrant.maps.calibration_map import VECTORS
 from schemas.problems import Problem
 from service.errors import InvalidField
 from service.html import prose as marked
@@ -59,6 +60,16 @@ def sentence(text: str) -> str:
     return text[:1].upper() + text[1:].rstrip(".") + "." if text else ""
 
 
+def capitalized(text: str) -> str:
+    """A text with a capital letter."""
+    return text[:1].upper() + text[1:]
+
+
+def scored(reduction: str) -> str:
+    """What the in-sample log loss of a map with this reduction is about."""
+    return "the whole vector" if reduction in VECTORS else f"the event {reduction}"
+
+
 def shortened(text: str, most: int) -> str:
     """A text of at most this many characters, cut between two words."""
     if len(text) <= most:
@@ -87,6 +98,8 @@ FILTERS: Mapping[str, Callable[..., Any]] = {
     "moment": moment,
     "size": size,
     "sentence": sentence,
+    "capitalized": capitalized,
+    "scored": scored,
     "shortened": shortened,
     "explanation": explanation,
     "prose": prose,

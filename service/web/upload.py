@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from importlib.resources import files
 from io import BytesIO
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from fastapi import APIRouter, Request, Response
@@ -16,9 +16,10 @@ from starlette.datastructures import FormData, UploadFile
 
 from backend.batches import Arrays, store_batch
 from backend.store.errors import StorageError, problem_of
+from calibrant.batch import MAX_CLASS_NAME
 from calibrant.errors import CalibrationError, in_rows
 from calibrant.io.columns import GROUPS, LABELS, PREDICTIONS, WEIGHTS
-from calibrant.io.errors import BadMapping, EmptyFile, Field, FileTooLarge, NoRoom, Offer, TabularError
+from calibrant.io.errors import BadMapping, DecimalComma, EmptyFile, Field, FileTooLarge, NoRoom, Offer, TabularError
 from calibrant.io.files import read_sheet
 from calibrant.io.limits import LIGHT_BYTES
 from calibrant.io.table import Sheet, SheetOptions
@@ -29,26 +30,30 @@ from service.context import Context
 from service.errors import SpoolFull
 from service.guard import Slots
 from service.pages import LINKS
-from service.web.forms import file_of, multipart, page_router
+from service.web.forms import file_of, multipart, page_router, text_of
 from service.web.visit import Visit, Visiting, redirect_to
 from service.web.visitor import check_origin
 
 # --- The form: options and messages
 
+#: The fields of the form: those of the file reader, and two of them apart.
+FormField = Field | Literal["decimal", "class_names", "pos_label"]
+
 #: Form fields by the pointer of an error.
-_FIELDS: Mapping[str, Field] = {
+_FIELDS: Mapping[str, FormField] = {
     "/predictions": "predictions",
     "/labels": "labels",
     "/weights": "weights",
     "/groups": "groups",
     "/scale": "scale",
+    "/class_names": "class_names",
 }
 
 
 class FieldMessage(NamedTuple):
     """An error, the field that it concerns, the values to choose from, and the known columns of the file."""
 
-    field: Field
+    field: FormField
     detail: str
     offer: Offer | None = None
     known: tuple[str, ...] = ()
@@ -63,8 +68,9 @@ class FieldMessage(NamedTuple):
 class Choices:
     """The options of a file as entered; empty fields are inferred, except the scale.
 
-    ``predictions`` contains names separated by commas, and ``columns`` names chosen from a list. ``mapping`` contains
-    pairs of a label's text and its class.
+    ``predictions`` contains names separated by commas, and ``columns`` names chosen from a list. ``class_names``
+    contains labels separated by commas. ``mapping`` contains pairs of a label's text and its class; it is ignored if
+    the class names or the positive label are given.
     """
 
     predictions: str = ""
@@ -73,31 +79,50 @@ class Choices:
     weights: str = ""
     groups: str = ""
     scale: Scale = "probability"
+    decimal: str = "."
+    class_names: str = ""
+    pos_label: str = ""
     mapping: tuple[tuple[str, str], ...] = ()
 
     @classmethod
     def of(cls, form: FormData) -> Choices:
         """Read the options from a submitted form."""
-        texts = {name: _text(form, name) for name in ("predictions", "labels", "weights", "groups")}
+        named = ("predictions", "labels", "weights", "groups", "class_names", "pos_label")
+        texts = {name: text_of(form, name) for name in named}
         given = zip(form.getlist("mapping_text"), form.getlist("mapping_class"), strict=False)
         return cls(
             **texts,
             columns=tuple(name for name in form.getlist("prediction_columns") if isinstance(name, str)),
-            scale="logit" if _text(form, "scale") == "logit" else "probability",
+            scale="logit" if text_of(form, "scale") == "logit" else "probability",
+            decimal="," if text_of(form, "decimal") == "," else ".",
             mapping=tuple((str(text), str(number).strip()) for text, number in given),
         )
 
     def options(self) -> SheetOptions:
-        """Convert to the options of the file reader; raises ``BadMapping`` for a class that is not a number."""
+        """Convert to the options of the file reader; raises ``BadMapping`` for classes that are not valid."""
         typed = tuple(name.strip() for name in self.predictions.split(",") if name.strip())
+        names = self._class_names()
         return SheetOptions(
             self.columns or typed or None,
             self.labels or None,
             self.weights or None,
             self.groups or None,
             self.scale,
-            self._mapping(),
+            None if names or self.pos_label else self._mapping(),
+            class_names=names,
+            pos_label=self.pos_label or None,
+            decimal=self.decimal,
         )
+
+    def _class_names(self) -> tuple[str, ...] | None:
+        if not self.class_names:
+            return None
+        if self.pos_label:
+            raise BadMapping("name the classes or the positive label, not both", field="mapping")
+        names = tuple(name.strip() for name in self.class_names.split(","))
+        if len(names) < 2 or not all(names) or len(set(names)) < len(names):
+            raise BadMapping("the class names must be different names separated by commas", field="mapping")
+        return names
 
     def _mapping(self) -> dict[str, int] | None:
         if not self.mapping:
@@ -118,7 +143,7 @@ class UploadForm:
     choices: Choices = Choices()
     message: FieldMessage | None = None
 
-    def message_for(self, field: Field) -> FieldMessage | None:
+    def message_for(self, field: FormField) -> FieldMessage | None:
         """The error of a field."""
         return self.message if self.message is not None and self.message.field == field else None
 
@@ -128,7 +153,7 @@ class UploadForm:
         found = (("Predictions", PREDICTIONS), ("Labels", LABELS), ("Weights", WEIGHTS), ("Groups", GROUPS))
         return [(what, sorted(names)) for what, names in found]
 
-    def known_of(self, field: Field) -> tuple[str, ...]:
+    def known_of(self, field: FormField) -> tuple[str, ...]:
         """Columns to suggest for a field without an error, if the columns of the file are known."""
         return self.message.known if field == "labels" and self.message is not None else ()
 
@@ -148,9 +173,14 @@ class UploadForm:
         return list(self.choices.mapping)
 
 
-def message_of_file(error: TabularError) -> FieldMessage:
-    """The message for an error of a file."""
-    return FieldMessage(error.field, error.detail, error.offer, error.columns)
+def message_of_file(error: TabularError, choices: Choices) -> FieldMessage:
+    """The message for an error of a file, next to the field that fixes it."""
+    if isinstance(error, DecimalComma):
+        return FieldMessage("decimal", f"{error.detail}, or choose the comma here")
+    field: FormField = error.field
+    if field == "mapping" and (choices.class_names or choices.pos_label):
+        field = "class_names" if choices.class_names else "pos_label"
+    return FieldMessage(field, error.detail, error.offer, error.columns)
 
 
 def message_of_problem(problem: Problem) -> FieldMessage:
@@ -161,11 +191,6 @@ def message_of_problem(problem: Problem) -> FieldMessage:
             if place.pointer == pointer or place.pointer.startswith(pointer + "/"):
                 return FieldMessage(field, detail)
     return FieldMessage("file", detail)
-
-
-def _text(form: FormData, name: str) -> str:
-    value = form.get(name)
-    return value.strip() if isinstance(value, str) else ""
 
 
 # --- From a file to a stored batch
@@ -195,8 +220,9 @@ def store_file(here: Context, file: UploadFile, options: SheetOptions, *, heavy:
     arrays = arrays_of(sheet)
     if sum(array.nbytes for array in arrays.values()) > LIGHT_BYTES:
         heavy()
-    batch = store_batch(here, arrays, BatchOptions(scale=sheet.scale))
     classes = None if sheet.classes is None else list(sheet.classes)
+    named = classes is not None and all(0 < len(name) <= MAX_CLASS_NAME for name in classes)
+    batch = store_batch(here, arrays, BatchOptions(scale=sheet.scale, class_names=classes if named else None))
     upload = UploadRecord(file=plain(name), said=list(sheet.notes), classes=classes)
     here.store.uploads.put(batch.id, upload, ttl=settings.batch_ttl)
     return batch
@@ -215,7 +241,7 @@ def arrays_of(sheet: Sheet) -> Arrays:
 router = APIRouter(prefix="/ui", include_in_schema=False)
 
 #: Statuses of errors that the user can fix in the form; others are shown as on every page.
-_MENDED = (400, 413, 415, 422, 429, 507)
+FIXABLE = (400, 413, 415, 422, 429, 507)
 
 
 @router.get("/upload")
@@ -233,10 +259,10 @@ async def post_upload(request: Request, visit: Visiting) -> Response:
         batch = await _stored(request, visit, choices)
     except TabularError as error:
         status = 413 if isinstance(error, FileTooLarge) else 422
-        return _again(visit, choices[0], message_of_file(error), status)
+        return _again(visit, choices[0], message_of_file(error, choices[0]), status)
     except (CalibrationError, StorageError) as error:
         problem = problem_of(error)
-        if problem.status not in _MENDED:
+        if problem.status not in FIXABLE:
             raise
         return _again(visit, choices[0], message_of_problem(problem), problem.status)
     return redirect_to(visit, f"/ui/reports/{batch.id}")

@@ -34,7 +34,7 @@ def test_a_file_becomes_a_report(page: Page, kind: str) -> None:
 def test_a_picture_that_is_called_a_table_is_told_and_stays_chosen(page: Page, visits: Visits) -> None:
     visits.expected.add(422)
     page.goto("/")
-    page.get_by_text("Columns and scale").click()
+    page.get_by_text("Columns, classes and numbers").click()
     page.get_by_label("Groups").fill("site")
     page.get_by_label("A file of predictions and labels").set_input_files(image())
     page.get_by_role("button", name=SHOW).click()
@@ -71,7 +71,7 @@ def test_percent_is_told_and_never_converted(page: Page, visits: Visits) -> None
 def test_columns_that_could_be_meant_are_offered(page: Page, visits: Visits) -> None:
     visits.expected.add(422)
     page.goto("/")
-    page.get_by_text("Columns and scale").click()
+    page.get_by_text("Columns, classes and numbers").click()
     page.get_by_label("Labels", exact=True).fill("nowhere")
     file = payload("odd.csv", b"first,second,came\n" + b"0.25,0.5,1\n0.5,0.125,0\n0.75,0.5,1\n" * 20)
     page.get_by_label("A file of predictions and labels").set_input_files(file)
@@ -108,7 +108,7 @@ def test_the_keyboard_alone_leads_from_a_file_to_its_report(page: Page) -> None:
         page.keyboard.press("Space")
     chooser.value.set_files(csv_file())
     page.keyboard.press("Tab")
-    expect(page.get_by_text("Columns and scale")).to_be_focused()
+    expect(page.get_by_text("Columns, classes and numbers")).to_be_focused()
     page.keyboard.press("Enter")
     expect(page.get_by_label("Labels", exact=True)).to_be_visible()
     page.keyboard.press("Tab")

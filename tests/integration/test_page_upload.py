@@ -201,3 +201,51 @@ def test_a_mapping_to_one_class_is_told_next_to_it(visitor: Visitor) -> None:
     data = {"csrf_token": visitor.token("/"), **same}
     refused = visitor.post("/ui/upload", data=data, files={"file": ("a.csv", texts)})
     assert (refused.status_code, "the same class" in refused.text) == (422, True)
+
+
+def test_a_decimal_comma_is_read_if_it_is_chosen_and_offered_if_it_is_not(visitor: Visitor) -> None:
+    text = CSV.replace(b",", b";").replace(b"0.", b"0,")
+    refused = _send(visitor, text, predictions="p")
+    assert refused.status_code == 422
+    assert 'id="decimal-hint" class="error"' in refused.text
+    path = _report_of(_send(visitor, text, predictions="p", decimal=","))
+    assert visitor.get(path.replace("/ui/reports", "/batches")).json()["n"] == 40
+
+
+@pytest.mark.parametrize("fields", [{"class_names": "ham, spam"}, {"pos_label": "spam"}])
+def test_the_names_of_the_classes_are_kept_for_the_maps_of_the_batch(visitor: Visitor, fields: dict[str, str]) -> None:
+    texts = CSV.replace(b",0\n", b",ham\n").replace(b",1\n", b",spam\n")
+    assert _send(visitor, texts).status_code == 422  # without a name, nothing says which is the event
+    path = _report_of(_send(visitor, texts, part=True, mapping_text="ham", mapping_class="1", **fields))
+    batch = path.removeprefix("/ui/reports/")
+    assert visitor.get(f"/batches/{batch}").json()["class_names"] == ["ham", "spam"]
+    made = visitor.post("/maps", json={"batch": batch, "method": "platt"}).json()
+    assert made["class_names"] == ["ham", "spam"]
+
+
+@pytest.mark.parametrize(
+    ("fields", "where", "message"),
+    [
+        ({"class_names": "ham"}, "class_names", "different names"),
+        ({"class_names": "ham,ham"}, "class_names", "different names"),
+        ({"class_names": "ham,spam,eggs"}, "class_names", "2 different names"),
+        ({"class_names": "ham,eggs"}, "class_names", "is not one of the class names"),
+        ({"class_names": "ham,spam", "pos_label": "spam"}, "class_names", "not both"),
+        ({"pos_label": "<b>"}, "pos_label", "he positive label must be one of two labels"),
+    ],
+)
+def test_wrong_names_of_classes_are_told_next_to_their_field(
+    visitor: Visitor, fields: dict[str, str], where: str, message: str
+) -> None:
+    texts = CSV.replace(b",0\n", b",ham\n").replace(b",1\n", b",spam\n")
+    refused = _send(visitor, texts, part=False, **fields)
+    assert refused.status_code == 422
+    assert f'id="{where}-hint" class="error"' in refused.text
+    assert message in refused.text
+    assert "<b>" not in refused.text
+
+
+def test_names_too_long_for_a_batch_are_shown_in_the_report_alone(visitor: Visitor) -> None:
+    path = _report_of(_send(visitor, CSV, class_names=f"ham,{'x' * 300}"))
+    assert visitor.get(path).status_code == 200
+    assert visitor.get(path.replace("/ui/reports", "/batches")).json()["class_names"] is None

@@ -72,6 +72,11 @@ class JsonLinesTable:
         """Read one column as strings; null becomes empty."""
         return [_text(row.get(self.columns[at].name)) for row in self._rows()]
 
+    def rows(self) -> Iterator[list[str]]:
+        """Yield the values of every row as strings, in the order of the columns; null becomes empty."""
+        for row in self._rows():
+            yield [_text(row.get(column.name)) for column in self.columns]
+
     def _rows(self) -> Iterator[dict[str, Any]]:
         """Yield the object of every line that is not blank."""
         self._file.seek(0)

@@ -236,12 +236,16 @@ class Compared:
 
 @dataclass(frozen=True)
 class Advice:
-    """A recommendation as text: headline, reasons, table, level of the intervals, and Python that fits the map."""
+    """A recommendation as text: headline, reasons, table, level of the intervals, and Python that fits the map.
+
+    ``scored`` is the reduction of all scores in the table.
+    """
 
     headline: str
     reasons: tuple[str, ...]
     rows: tuple[Compared, ...]
     level: str
+    scored: str
     python: str | None
 
 
@@ -251,10 +255,15 @@ def advice(report: Mapping[str, Any]) -> Advice | None:
     if not found:
         return None
     best = next((c for c in found["candidates"] if c["method"] == found["recommended"]), None)
-    rows = tuple(_compared(candidate, candidate is best) for candidate in found["candidates"])
-    return Advice(
-        _headline(found, best, report), _reasons(found, best, report), rows, numbers.level(found["level"]), _fit(best)
+    fitted = [c for c in found["candidates"] if c["gains"]]
+    lowest = min(fitted, key=lambda c: float(c["gains"]["log-loss"]["parts"]["after"]), default=None)
+    rows = tuple(
+        _compared(candidate, best=candidate is best, lowest=candidate is lowest) for candidate in found["candidates"]
     )
+    of_vector = any(c["reduction"] in ("canonical", "classwise") for c in found["candidates"])
+    scored = "canonical" if of_vector else found["candidates"][0]["reduction"]
+    level = numbers.level(found["level"])
+    return Advice(_headline(found, best, report), _reasons(found, best, report), rows, level, scored, _fit(best))
 
 
 def improved(report: Mapping[str, Any]) -> tuple[str, ...]:
@@ -375,7 +384,7 @@ def _job(found: Mapping[str, Any]) -> tuple[str, ...]:
     return (f"The slower method {found['job']}{by_class}, which averages many maps, may be better.",)
 
 
-def _compared(candidate: Mapping[str, Any], best: bool) -> Compared:
+def _compared(candidate: Mapping[str, Any], *, best: bool, lowest: bool) -> Compared:
     log_loss, brier = (candidate["gains"].get(score) for score in ("log-loss", "brier"))
     entry = METHODS.get(candidate["method"])
     count = candidate["parameters"]
@@ -388,7 +397,7 @@ def _compared(candidate: Mapping[str, Any], best: bool) -> Compared:
         "" if log_loss is None else numbers.interval(lookup.interval(log_loss)),
         "" if brier is None else numbers.number(brier["value"]),
         "" if brier is None else numbers.interval(lookup.interval(brier)),
-        "recommended" if best else candidate["problem"] or "",
+        ", ".join(["recommended"] * best + ["lowest log loss"] * lowest) or candidate["problem"] or "",
     )
 
 

@@ -257,7 +257,7 @@ def _gap(title: str, gap: Mapping[str, Any], level: float) -> str:
 
 def facts(report: Mapping[str, Any], about: ReportSubject) -> list[tuple[str, str]]:
     """Return facts about the data: terms and descriptions."""
-    rows = [("Rows", numbers.count(report["n"])), ("Reduction", _reduction(report["reduction"]))]
+    rows = [("Rows", numbers.count(report["n"])), ("Reduction", describe_reduction(report["reduction"]))]
     if about.classes is not None:
         rows.append(("Classes", f"{len(about.classes)}: {numbers.listed(about.classes, most=10)}"))
     if about.scale == "logit":
@@ -274,7 +274,8 @@ def facts(report: Mapping[str, Any], about: ReportSubject) -> list[tuple[str, st
     return rows
 
 
-def _reduction(reduction: str) -> str:
+def describe_reduction(reduction: str) -> str:
+    """Return a reduction with its meaning, if it has one."""
     descriptions = {
         "binary": "the probability of the positive label",
         "confidence": "the probability that the predicted class is right",

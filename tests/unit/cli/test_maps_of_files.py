@@ -72,6 +72,13 @@ def test_other_columns_in_another_encoding_stay_as_they_were(run: Run, document:
     assert b",K\xf6ln," in found.stdout_bytes
 
 
+def test_json_lines_become_a_table_with_their_own_columns(run: Run, document: Path) -> None:
+    lines = b'{"id": 7, "p": 0.5, "note": "a, b"}\n{"id": 8, "p": 0.25, "note": null}\n'
+    rows = list(tables.reader(run("calibrate", "-", "--map", document, stdin=lines).stdout.splitlines()))
+    assert [row[:3] for row in rows] == [["id", "p", "note"], ["7", "0.5", "a, b"], ["8", "0.25", ""]]
+    assert rows[0][3:] == ["calibrated"]
+
+
 def test_an_archive_gets_the_calibrated_column_alone(run: Run, document: Path, tmp_path: Path) -> None:
     given, out = tmp_path / "preds.npz", tmp_path / "calibrated.npz"
     np.savez(given, p=np.array([0.2, 0.8]))

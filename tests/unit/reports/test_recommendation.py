@@ -119,7 +119,12 @@ def test_the_advice_tells_the_gain_and_the_line_that_fits_the_map() -> None:
     assert told is not None
     assert told.headline.startswith("Fit temperature: estimated to lower the log loss by 0.02")
     assert told.python == 'calibrant.fit("temperature", predictions, labels, reduction="binary")'
-    assert [row.note for row in told.rows] == ["recommended", "", "", "", ""]
+    losses = [float(row.log_loss) for row in told.rows]
+    assert [row.note for row in told.rows].count("lowest log loss") + ("lowest" in told.rows[0].note) == 1
+    (lowest,) = [row for row in told.rows if "lowest log loss" in row.note]
+    assert float(lowest.log_loss) == min(losses)
+    assert told.rows[0].note.startswith("recommended")
+    assert told.scored == "binary"
     assert "averaged" in told.reasons[-1]
 
 
@@ -143,3 +148,4 @@ def test_scores_of_the_whole_vector_are_told_apart_from_those_of_the_event() -> 
         told = advice(report_of(p, y) | {"recommendation": recommend(read_batch(p, y)).to_document()})
         assert told is not None
         assert any("whole probability vector" in reason for reason in told.reasons) is apart
+        assert told.scored == ("canonical" if apart else "binary")

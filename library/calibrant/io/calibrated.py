@@ -1,0 +1,145 @@
+"""Calibrated probabilities beside the columns of the file that they were made from."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator, Sequence
+from itertools import chain, islice, repeat
+from typing import Any
+
+from calibrant.io.arrow import ArrowTable, ParquetTable
+from calibrant.io.csv import CsvTable
+from calibrant.io.errors import DuplicateColumns, needed_pyarrow
+from calibrant.io.json_lines import JsonLinesTable
+from calibrant.io.table import Floats, Table
+from calibrant.io.texts import quoted
+
+_COLUMN = "calibrated"
+#: Rows per piece.
+BLOCK = 1 << 14
+
+
+def calibrated_text(
+    table: Table,
+    calibrated: Floats,
+    classes: Sequence[str] | None = None,
+    *,
+    separator: str | None = None,
+    decimal: str = ".",
+) -> Iterator[bytes]:
+    r"""Return the rows of a text file, with the calibrated probabilities as new last columns.
+
+    Parameters
+    ----------
+    table : Table
+        The file. CSV and JSON Lines keep their columns, with unchanged cells; other files have none.
+    calibrated : ndarray of float64
+        (n,) or (n, K), in the order of the rows.
+    classes : sequence of str, optional
+        Names of the K classes, by default their numbers.
+    separator : str, optional
+        Separator of the columns; by default that of the file, or a comma.
+    decimal : {".", ","}
+        Decimal mark of the new columns.
+
+    Yields
+    ------
+    bytes
+        The header, then blocks of rows as CSV.
+
+    Raises
+    ------
+    DuplicateColumns
+        If the file already has a column with the name of a new one; before the first block.
+
+    Examples
+    --------
+    >>> import io
+    >>> import numpy as np
+    >>> from calibrant.io.files import open_table
+    >>> from calibrant.io.limits import FileLimits
+    >>> with open_table(io.BytesIO(b"id,p\n7,0.5\n"), "preds.csv", FileLimits()) as table:
+    ...     b"".join(calibrated_text(table, np.array([0.25])))
+    b'id,p,calibrated\n7,0.5,0.25\n'
+    """
+    own = table if isinstance(table, CsvTable | JsonLinesTable) else None
+    header = [] if own is None else [column.name for column in own.columns]
+    marks = separator or (own.separator if isinstance(own, CsvTable) else ",")
+    names = _names(header, calibrated, classes)
+
+    def pieces() -> Iterator[bytes]:
+        yield _lines([header + names], marks)
+        rows = chain(() if own is None else own.rows(), repeat([]))
+        columns = calibrated.reshape(len(calibrated), -1)
+        for at in range(0, len(columns), BLOCK):
+            block = columns[at : at + BLOCK].tolist()
+            # repr: the shortest digits that parse to the same double.
+            lines = [
+                old + [repr(p).replace(".", decimal) for p in new]
+                for old, new in zip(islice(rows, len(block)), block, strict=True)
+            ]
+            yield _lines(lines, marks)
+
+    return pieces()
+
+
+def calibrated_arrow(table: Table, calibrated: Floats, classes: Sequence[str] | None = None) -> Any:
+    """Return the columns of a file and the calibrated probabilities as a pyarrow table.
+
+    Parameters
+    ----------
+    table : Table
+        The file. Columns of CSV and JSON Lines get inferred types; NPZ and NPY files have none.
+    calibrated, classes
+        As for ``calibrated_text``.
+
+    Returns
+    -------
+    pyarrow.Table
+        The columns of the file, then the new ones.
+
+    Raises
+    ------
+    DuplicateColumns
+        If the file already has a column with the name of a new one.
+    MissingExtra
+        If pyarrow is not installed.
+    """
+    arrow = needed_pyarrow("parquet", "a Parquet file")
+    whole = table.whole() if isinstance(table, ArrowTable | ParquetTable) else _of_text(table)
+    names = _names([] if whole is None else whole.column_names, calibrated, classes)
+    found = arrow.table({}) if whole is None else whole
+    for name, column in zip(names, calibrated.reshape(len(calibrated), -1).T, strict=True):
+        found = found.append_column(name, arrow.array(column.copy()))
+    return found
+
+
+def _names(header: Sequence[str], calibrated: Floats, classes: Sequence[str] | None) -> list[str]:
+    """Return the names of the new columns; raises ``DuplicateColumns`` if the file already has one of them."""
+    if calibrated.ndim == 1:
+        names = [_COLUMN]
+    else:
+        suffixes = classes if classes is not None else map(str, range(calibrated.shape[1]))
+        names = [f"{_COLUMN}_{suffix}" for suffix in suffixes]
+    for name in names:
+        if name in header:
+            raise DuplicateColumns(f"the file already has a column {quoted(name)}; rename it")
+    return names
+
+
+def _of_text(table: Table) -> Any | None:
+    """Return the columns of a text file as a pyarrow table with inferred types; None for other files."""
+    arrow = needed_pyarrow("csv", "a Parquet file")
+    if not isinstance(table, CsvTable | JsonLinesTable):
+        return None
+    header = [column.name for column in table.columns]
+    text = _lines([[name or f"column_{i}" for i, name in enumerate(header)], *table.rows()], ",")
+    return arrow.csv.read_csv(io.BytesIO(text), parse_options=arrow.csv.ParseOptions(newlines_in_values=True))
+
+
+def _lines(rows: Sequence[Sequence[str]], separator: str) -> bytes:
+    text = io.StringIO()
+    csv.writer(text, delimiter=separator, lineterminator="\n").writerows(rows)
+    # Bytes that are not UTF-8 were read as lone surrogates; write the same bytes again.
+    return text.getvalue().encode("utf-8", "surrogateescape")

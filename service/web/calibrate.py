@@ -1,0 +1,219 @@
+"""The form of a map's page that calibrates a file: the file comes back with the calibrated probabilities."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import replace
+from functools import partial
+from typing import Any, BinaryIO
+from urllib.parse import quote
+
+from fastapi import APIRouter, Request, Response
+from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import UploadFile
+from starlette.responses import StreamingResponse
+from starlette.types import Receive, Scope, Send
+
+from backend.store.errors import StorageError, problem_of
+from backend.telemetry.observed import note_rows
+from calibrant.batch import read_predictions
+from calibrant.errors import CalibrationError
+from calibrant.io.arrow import ArrowTable, ParquetTable
+from calibrant.io.calibrated import calibrated_arrow, calibrated_text
+from calibrant.io.csv import CsvTable
+from calibrant.io.errors import EmptyFile, FileTooLarge, NoRoom, TabularError, needed_pyarrow
+from calibrant.io.files import open_table, read_sheet
+from calibrant.io.limits import LIGHT_BYTES, FileLimits
+from calibrant.io.source import blocks_of, spooled, write_blocks
+from calibrant.io.table import Floats, SheetOptions, Table
+from calibrant.io.texts import plain
+from schemas.maps import MapRecord
+from service.context import Context
+from service.errors import SpoolFull, UnsupportedMediaType
+from service.formats.answers import Pieces
+from service.guard import Slots
+from service.html import SEALED
+from service.web.forms import file_of, multipart
+from service.web.maps import map_page
+from service.web.upload import FIXABLE, Choices, UploadForm, message_of_file, message_of_problem
+from service.web.visit import Visit, Visiting, redirect_to
+from service.web.visitor import check_origin
+
+# --- The calibrated file: written to a temporary file, so that no error occurs while it is sent
+
+
+class CalibratedFile(StreamingResponse):
+    """A temporary file as a download; it is deleted after it has been sent."""
+
+    def __init__(self, file: BinaryIO, size: int, opened: ExitStack, *, name: str, kind: str) -> None:
+        plain_name = re.sub(r"[^A-Za-z0-9._-]", "_", name)
+        headers = {
+            **SEALED,
+            "Cache-Control": "no-store",
+            "Content-Disposition": f"attachment; filename=\"{plain_name}\"; filename*=UTF-8''{quote(name, safe='')}",
+            "Content-Length": str(size),
+        }
+        super().__init__(blocks_of(file), headers=headers, media_type=kind)
+        self._opened = opened
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send the file, then delete it."""
+        with self._opened:
+            await super().__call__(scope, receive, send)
+
+
+def calibrate_file(
+    here: Context, record: MapRecord, file: UploadFile, options: SheetOptions, *, heavy: Callable[[], None]
+) -> CalibratedFile:
+    """Apply a map to the predictions of a file.
+
+    The scale and the class names are those of the map. ``heavy`` takes the slot that a large file needs. Raises the
+    errors of ``heavy``, ``TabularError``, ``SpoolFull``, and the errors of applying the map.
+    """
+    name, fitted, settings = file.filename or "file", here.find_map(record.id).map, here.settings
+    options = replace(options, scale=fitted.scale, class_names=fitted.class_names if fitted.n_classes else None)
+    try:
+        with here.process.spools.spool(here.caller) as unpacked:
+            limits = FileLimits(settings.max_unpacked_bytes, settings.max_rows, heavy=heavy, spool=unpacked.grow)
+            sheet = read_sheet(
+                file.file,
+                name=name,
+                options=options,
+                max_rows=limits.max_rows,
+                labelled=False,
+                max_bytes=limits.max_unpacked_bytes,
+                heavy=heavy,
+                spool=unpacked.grow,
+            )
+            note_rows(sheet.predictions.shape)
+            if sheet.predictions.nbytes > LIGHT_BYTES:
+                heavy()
+            calibrated = fitted.apply_checked(read_predictions(sheet.predictions, scale=sheet.scale))
+            here.go_on()
+            with open_table(file.file, name, limits, options.decimal) as table:
+                return _written(here, record, name, table, calibrated, options.decimal)
+    except NoRoom as error:
+        raise SpoolFull("the volume of temporary files is full") from error
+
+
+def _written(
+    here: Context, record: MapRecord, name: str, table: Table, calibrated: Floats, decimal: str
+) -> CalibratedFile:
+    """Write the table with its new columns to a temporary file."""
+    classes = record.class_names
+    if isinstance(table, ParquetTable):
+        suffix, kind, pieces = "parquet", "application/vnd.apache.parquet", _parquet(table, calibrated, classes)
+    elif isinstance(table, ArrowTable):
+        suffix, kind, pieces = "arrow", "application/vnd.apache.arrow.file", _arrow(table, calibrated, classes)
+    else:
+        suffix = "tsv" if isinstance(table, CsvTable) and table.separator == "\t" else "csv"
+        kind = "text/tab-separated-values" if suffix == "tsv" else "text/csv"
+        pieces = calibrated_text(table, calibrated, classes, decimal=decimal)
+    with ExitStack() as opened:
+        spool = opened.enter_context(here.process.spools.spool(here.caller))
+        out = opened.enter_context(spooled())
+        write_blocks(pieces, out, FileLimits(_UNLIMITED, spool=spool.grow))
+        out.seek(0, 2)
+        size = out.tell()
+        out.seek(0)
+        return CalibratedFile(out, size, opened.pop_all(), name=_named(name, record, suffix), kind=kind)
+
+
+#: The size of the result is limited only by the space for temporary files.
+_UNLIMITED = 1 << 62
+
+
+class _Positions(Pieces):
+    """Pieces of a format that refers to positions in the file."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._at = 0
+
+    def write(self, data: Any) -> int:
+        """Keep the bytes until ``drain``."""
+        size = super().write(data)
+        self._at += size
+        return size
+
+    def tell(self) -> int:
+        """The number of bytes written."""
+        return self._at
+
+
+def _parquet(table: Table, calibrated: Floats, classes: list[str] | None) -> Iterator[bytes]:
+    arrow, made = needed_pyarrow("parquet", "a Parquet file"), calibrated_arrow(table, calibrated, classes)
+    return _batches(made, partial(arrow.parquet.ParquetWriter, schema=made.schema))
+
+
+def _arrow(table: Table, calibrated: Floats, classes: list[str] | None) -> Iterator[bytes]:
+    arrow, made = needed_pyarrow("ipc", "an Arrow file"), calibrated_arrow(table, calibrated, classes)
+    return _batches(made, partial(arrow.ipc.new_file, schema=made.schema))
+
+
+def _batches(made: Any, opened: Callable[[Any], Any]) -> Iterator[bytes]:
+    arrow, pieces = needed_pyarrow("ipc", "an Arrow file"), _Positions()
+    with opened(arrow.PythonFile(pieces, "w")) as writer:
+        for batch in made.to_batches(_ROWS):
+            writer.write_batch(batch)
+            yield pieces.drain()
+    yield pieces.drain()
+
+
+#: Rows per row group or record batch.
+_ROWS = 1 << 17
+_SUFFIXES = re.compile(r"(\.(gz|zst|csv|tsv|txt|jsonl|ndjson|json|npz|npy|parquet|arrow|feather))+$", re.IGNORECASE)
+
+
+def _named(name: str, record: MapRecord, suffix: str) -> str:
+    """The name of the result: that of the file, and the map with its version."""
+    stem = _SUFFIXES.sub("", plain(name).replace("/", "_").replace("\\", "_")) or "file"
+    version = record.id if record.name is None else f"{record.name}-v{record.version}"
+    return f"{stem}-{version}.{suffix}"
+
+
+# --- The pages
+
+# The route reads the form itself, so that errors are shown next to their fields and the options are kept.
+router = APIRouter(prefix="/ui", include_in_schema=False)
+
+
+@router.get("/calibrate/{ref}")
+async def form(ref: str, visit: Visiting) -> Response:
+    """The page of the map, for users who reload after a submission."""
+    record = await run_in_threadpool(visit.here.store.maps.get, ref)
+    return redirect_to(visit, f"/ui/maps/{record.id}#calibrate")
+
+
+@router.post("/calibrate/{ref}")
+async def calibrate(ref: str, request: Request, visit: Visiting) -> Response:
+    """Return the file with calibrated probabilities, or show the error next to its field."""
+    check_origin(request.scope)
+    choices = [Choices()]
+    try:
+        return await _calibrated(request, visit, ref, choices)
+    except TabularError as error:
+        message, status = message_of_file(error, choices[0]), 413 if isinstance(error, FileTooLarge) else 422
+    except (CalibrationError, StorageError) as error:
+        problem = problem_of(error)
+        if problem.status not in FIXABLE or isinstance(error, UnsupportedMediaType):  # which is not of a form
+            raise
+        message, status = message_of_problem(problem), problem.status
+    record = await run_in_threadpool(visit.here.store.maps.get, ref)
+    upload = UploadForm(visit.here.settings.max_body_bytes, choices[0], message)
+    return await map_page(visit, record, upload=upload, status=status)
+
+
+async def _calibrated(request: Request, visit: Visit, ref: str, choices: list[Choices]) -> Response:
+    """Calibrate the file of a form; ``choices`` is filled as soon as the form has been read."""
+    here = visit.here
+    async with multipart(request, here.settings.max_body_bytes, visit.visitor.token, here.process.spools) as form:
+        choices[:] = [Choices.of(form)]
+        file = file_of(form, "file")
+        record = await run_in_threadpool(here.store.maps.get, ref)
+        if file is None:
+            raise EmptyFile("choose a file first")
+        heavy = partial(Slots.take_for, request.scope)
+        return await run_in_threadpool(calibrate_file, here, record, file, choices[0].options(), heavy=heavy)

@@ -1,0 +1,143 @@
+"""On a phone: no page is wider than it, no table is cut off, and a file is calibrated and comes back."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from calibrant.client import Calibrant
+from service.stack import Stack
+from tests.browser.checks import grave_violations
+from tests.browser.files import csv_file, payload, rows
+from tests.browser.watched import Visits
+
+PHONE = {"width": 390, "height": 844}
+PATHS = {
+    "front": "/",
+    "maps": "/ui/maps",
+    "versions": "/ui/maps/narrow-name-of-a-map",
+    "map": "/ui/maps/{map}",
+    "map of classes": "/ui/maps/{classes}",
+    "methods": "/ui/methods",
+    "jobs": "/ui/jobs",
+    "report": "/ui/reports/{batch}",
+    "before and after": "/ui/reports/{batch}?map={map}",
+    "compare": "/ui/compare?batch={batch}&map={map}",
+    "problems": "/problems",
+}
+#: The cells of tables that are outside the page, cut off by a frame, or outside their own table.
+_CUT = """() => [...document.querySelectorAll('table')].flatMap(table =>
+  [...table.querySelectorAll('tbody th, tbody td')].filter(cell => {
+    const box = cell.getBoundingClientRect();
+    if (!box.width || !box.height) return false;
+    const frame = cell.closest('.scroll, .wide') || document.documentElement;
+    const end = Math.min(frame.getBoundingClientRect().right, document.documentElement.clientWidth);
+    return box.right > end + 1 || box.left < -1 || cell.scrollWidth > cell.clientWidth + 1;
+  }).map(cell => cell.textContent.trim().slice(0, 60)))"""
+
+
+@pytest.fixture(scope="module")
+def stored(service: Stack) -> Mapping[str, str]:
+    """A batch with groups, maps with an alias, and a map of ten classes."""
+    with Calibrant(service.url) as client:
+        p, y = rows(400)
+        batch = client.upload(p, y, groups=["a-site-with-a-rather-long-name", "b"] * 200).id
+        made = client.fit("averaged", batch, name="narrow-name-of-a-map", timeout=60)
+        client.alias("narrow-name-of-a-map", "champion", 1)
+        vectors = [[0.91 if k == i % 10 else 0.01 for k in range(10)] for i in range(200)]
+        labels = [(i % 10 + (i % 7 == 0)) % 10 for i in range(200)]
+        classes = client.fit("platt", client.upload(vectors, labels).id, reduction="classwise", timeout=60)
+        return {"batch": batch, "map": made.id, "classes": classes.id}
+
+
+@pytest.fixture
+def phone(visits: Visits) -> Page:
+    return visits.open(viewport=PHONE)
+
+
+@pytest.mark.parametrize("name", PATHS)
+def test_no_page_is_wider_than_a_phone_and_no_table_is_cut_off(
+    phone: Page, stored: Mapping[str, str], name: str
+) -> None:
+    phone.goto(PATHS[name].format(**stored))
+    phone.wait_for_load_state("networkidle")
+    phone.evaluate("() => document.querySelectorAll('details').forEach(details => { details.open = true; })")
+    for scheme in ("light", "dark"):
+        phone.emulate_media(color_scheme=scheme)
+        assert phone.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
+        assert phone.evaluate(_CUT) == []
+        assert grave_violations(phone) == []
+
+
+def test_the_table_of_a_comparison_is_whole_on_a_phone_and_marks_the_best(phone: Page, service: Stack) -> None:
+    with Calibrant(service.url) as client:
+        p, y = rows(1000, seed=1)
+        client.fit("platt", client.upload(p[:500] ** 4, y[:500]).id, name="narrow-and-best", timeout=60)
+        held_out = client.upload(p[500:] ** 4, y[500:]).id
+    phone.goto(f"/ui/compare?batch={held_out}&map=narrow-and-best:1")
+    phone.get_by_role("button", name="Compare").click()
+    table = phone.get_by_role("region", name="Contestants by measure").get_by_role("table")
+    expect(table.get_by_role("row")).to_have_count(3)
+    expect(table.get_by_role("row").nth(2)).to_contain_text(re.compile("narrow-and-best:1.*best", re.DOTALL))
+    assert phone.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
+    assert phone.evaluate(_CUT) == []
+    assert phone.locator("td[data-head^='Log loss']").first.get_attribute("data-head") == "Log loss, binary"
+    assert grave_violations(phone) == []
+
+
+def _calibrated(page: Page, path: str, into: Path) -> list[list[str]]:
+    page.goto(path)
+    page.get_by_label("A file of predictions").set_input_files(csv_file(50))
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Calibrate the file").click()
+    assert download.value.suggested_filename == "predictions-narrow-name-of-a-map-v1.csv"
+    download.value.save_as(into)
+    return list(csv.reader(into.read_text("utf-8").splitlines()))
+
+
+@pytest.mark.parametrize("scripts", [True, False])
+def test_a_file_is_calibrated_and_comes_back(
+    visits: Visits, stored: Mapping[str, str], tmp_path: Path, scripts: bool
+) -> None:
+    page = visits.open(java_script_enabled=scripts, accept_downloads=True)
+    header, *found = _calibrated(page, f"/ui/maps/{stored['map']}", tmp_path / "calibrated.csv")
+    assert header == ["p", "y", "calibrated"]
+    assert len(found) == 50
+    assert all(0.0 <= float(row[2]) <= 1.0 for row in found)
+
+
+def test_a_file_with_a_decimal_comma_is_told_and_calibrated_by_the_keyboard(
+    visits: Visits, stored: Mapping[str, str]
+) -> None:
+    visits.expected.add(422)
+    page = visits.open(accept_downloads=True)
+    page.goto(f"/ui/maps/{stored['map']}")
+    file = payload("commas.csv", b"p;y\n0,25;0\n0,75;1\n")
+    page.get_by_label("A file of predictions").set_input_files(file)
+    page.get_by_role("button", name="Calibrate the file").press("Enter")
+    expect(page.locator("#decimal-hint")).to_contain_text("decimal commas")
+    expect(page.get_by_label("Decimal mark")).to_be_focused()
+    assert grave_violations(page) == []
+    page.get_by_label("Decimal mark").select_option(",")
+    page.get_by_label("A file of predictions").set_input_files(file)
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Calibrate the file").press("Enter")
+    assert download.value.suggested_filename == "commas-narrow-name-of-a-map-v1.csv"
+
+
+def test_a_map_is_explained_in_words_and_leads_to_its_method(page: Page, stored: Mapping[str, str]) -> None:
+    page.goto(f"/ui/maps/{stored['map']}")
+    expect(page.get_by_role("heading", name="What this map does")).to_be_visible()
+    table = page.get_by_role("region", name="Candidates of the fit")
+    expect(table.get_by_text("best", exact=True)).to_have_count(1)
+    expect(table.get_by_role("row").nth(1)).to_contain_text("best")
+    assert "{" not in page.get_by_role("main").inner_text()
+    page.get_by_role("link", name="About the method").click()
+    page.wait_for_url("**/ui/methods#averaged")
+    expect(page.locator("#averaged")).to_be_in_viewport()
+    assert grave_violations(page) == []
