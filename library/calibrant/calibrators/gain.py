@@ -35,6 +35,7 @@ def cross_fitted_gain(fitting: Fitting, batch: Batch, seed: int) -> dict[str, An
         batch = batch.rows(np.sort(np.random.default_rng(seed).choice(len(batch), MOST_ROWS, replace=False)))
     if fitting.method.name == "identity" or FOLDS * fitting.seconds(batch) > MOST_SECONDS:
         return None
+    batch = batch.rows(whole_vector(batch).order())
     try:
         fold = folds_of(whole_vector(batch), FOLDS, seed)
         gain, w = np.zeros(len(batch)), batch.weights
