@@ -53,12 +53,6 @@ class NotFound(RequestError):
     code = "not-found"
 
 
-class NothingToDraw(RequestError):
-    """The diagram cannot be drawn for these rows; the detail gives the reason."""
-
-    code = "nothing-to-draw"
-
-
 class JobNotFinal(RequestError):
     """The job has no report to draw because it has not ended."""
 

@@ -23,7 +23,7 @@ from backend.monitors.answers import (
 from backend.monitors.readings import diagram_of, read_measures
 from backend.store.clock import now, seconds
 from calibrant.diagrams.diagram import DiagramRequest
-from calibrant.plots.canvas import About, Drawn, Format, PictureError
+from calibrant.plots.canvas import About, Drawn, Format, NothingToDraw, PictureError
 from calibrant.plots.diagram import draw
 from calibrant.plots.fit_bins import draw_fit_bins
 from calibrant.plots.over_time import draw_over_time
@@ -34,7 +34,7 @@ from schemas.maps import FitBins, MapRecord
 from schemas.monitor_alarms import AlarmData
 from schemas.monitor_answers import SeriesPictureQuery, WindowPictureQuery
 from service.context import Context, answer
-from service.errors import InvalidField, NothingToDraw
+from service.errors import InvalidField
 from service.formats.media import JSON, PNG, SVG
 from service.formats.options import invalid_field
 from service.html import SEALED

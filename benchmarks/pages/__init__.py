@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from benchmarks.pages.calls import calls_page
+from benchmarks.pages.code_lines import lines_page
 from benchmarks.pages.columns import columns_page
 from benchmarks.pages.commands import commands_page
 from benchmarks.pages.diagrams import diagrams_page
@@ -27,6 +28,7 @@ PAGES = {
     "http-calls": calls_page,
     "http-fields": fields_page,
     "metrics": metrics_page,
+    "code-lines": lines_page,
 }
 
 

@@ -167,6 +167,8 @@ class CalibrationDisplay:
         ------
         CalibrationError
             If an argument is invalid.
+        sklearn.exceptions.NotFittedError
+            If the estimator is not fitted.
 
         See Also
         --------
@@ -181,6 +183,12 @@ class CalibrationDisplay:
         >>> CalibrationDisplay.from_estimator(GaussianNB().fit(X, y), X, y).name
         'GaussianNB'
         """
+        if not (hasattr(estimator, "classes_") and hasattr(estimator, "predict_proba")):
+            if hasattr(estimator, "fit"):
+                with requires("sklearn", "an estimator"):
+                    from sklearn.utils.validation import check_is_fitted
+                check_is_fitted(estimator)
+            raise InvalidOption.at("/estimator", "must be a fitted classifier with classes_ and predict_proba")
         classes, found = list(estimator.classes_), np.asarray(estimator.predict_proba(X))
         names: Any = classes
         if len(classes) == 2:

@@ -18,6 +18,7 @@ from calibrant.comparison import RAW
 from calibrant.diagrams.catalogue import DIAGRAMS
 from calibrant.errors import CalibrationError
 from calibrant.measures.catalogue import MEASURES
+from calibrant.plots.canvas import NothingToDraw
 from calibrant.reports.contest import contest
 from calibrant.reports.pictures import draw_report, shown_error
 from schemas.batches import BatchRecord
@@ -34,7 +35,7 @@ from schemas.jobs import JobRecord
 from schemas.listing import ListedMap, MapQuery
 from schemas.problems import Problem
 from service.context import Context
-from service.errors import InvalidField, NotFound, NothingToDraw
+from service.errors import InvalidField, NotFound
 from service.formats.options import read_options
 from service.formats.payload import Payload
 from service.pictures import picture

@@ -50,7 +50,13 @@ def test_every_cell_of_a_tutorial_runs(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", TUTORIALS)
 def test_every_picture_of_a_tutorial_has_an_alternative_text(name: str) -> None:
     cells = list(CELL.finditer((FOLDER / f"{name}.md").read_text("utf-8")))
-    pictures = [cell for cell in cells if re.search(r"^(SVG|reliability_diagram)\(", cell["code"], re.MULTILINE)]
+    pictures = [
+        cell
+        for cell in cells
+        if re.search(
+            r"^(SVG|reliability_diagram)\(|\bplot\(|^ *(ax = )?CalibrationDisplay\.", cell["code"], re.MULTILINE
+        )
+    ]
     assert pictures
     assert all("alt:" in cell["metadata"] for cell in pictures)
 

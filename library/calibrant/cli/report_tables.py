@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from calibrant.cli.output import counted, plain, table
-from calibrant.reports.lookup import kind
+from calibrant.reports.lookup import gap_kind, kind
 from calibrant.reports.lookup import shown as shown_number
 
 if TYPE_CHECKING:
@@ -81,10 +81,17 @@ def _groups(report: Json, by: str) -> Table:
         rows = f"{report['groups'][name]['n']:,}"
         shown.add_row(plain(name), rows, *(_number(shown_number(measures[key], kinds[key])) for key in keys))
     gaps = (report["after"] if after else report)["gaps"]
-    shown.add_row("largest gap", "", *(_number(gaps[key]["value"]) for key in keys))
+    shown.add_row("largest gap", "", *(_gap(gaps[key], kinds[key]) for key in keys))
     if any(gaps[key]["p_value"] is not None for key in keys):
         shown.add_row("p-value of the gap", "", *(_p(gaps[key]["p_value"]) for key in keys))
     return shown
+
+
+def _gap(gap: Json, which: str | None) -> str:
+    """The gap, with the kind of the values that it compares if they may be debiased."""
+    of = gap_kind(gap, which)
+    number = _number(gap["value"])
+    return number if of is None or number == _NONE else f"{number}, {of}"
 
 
 def _problems(report: Json) -> Iterator[str]:

@@ -13,6 +13,7 @@ from calibrant.batch import Batch
 from calibrant.cells import Floats
 from calibrant.errors import CalibrationError, MissingExtra
 from calibrant.measures.intervals import (
+    GROUPS,
     PLAIN,
     Distance,
     Resampling,
@@ -52,8 +53,8 @@ def extent_of(batch: Batch, reduction: str) -> Extent:
 
 #: Estimated seconds per row of a measure that sorts; long requests go to a worker.
 _ROW = 2e-7
-#: Estimated seconds of an interval per row, and per resample of groups of rows.
-_DEALT_ROW, _RESAMPLE = 2e-7, 5e-5
+#: Estimated seconds of an interval, and of it per row, per resample, and per resample and group of rows.
+_INTERVAL, _DEALT_ROW, _RESAMPLE, _MULTIPLIER = 1.5e-3, 2e-7, 3e-6, 2e-8
 
 
 @dataclass(frozen=True, repr=False)
@@ -225,7 +226,8 @@ class MeasureRequest:
         if entry.interval_seconds is not None:
             return once + (entry.interval_seconds(extent.rows, self.options, resampling) if extent.events == 1 else 0.0)
         if entry.distance is not None or entry.influence is not None:
-            return 2.0 * once + extent.events * (_DEALT_ROW * extent.rows + _RESAMPLE * resampling.resamples)
+            draws = resampling.resamples * (_RESAMPLE + _MULTIPLIER * min(extent.rows, GROUPS))
+            return 2.0 * once + extent.events * (_INTERVAL + _DEALT_ROW * extent.rows + draws)
         return once * (1 + resampling.resamples * entry.resampled)
 
     def of_one(self, subject: Event | Vector, resampling: Resampling) -> MeasureResult:

@@ -55,11 +55,11 @@ def _of_event(event: Event, of_rows: Callable[..., Floats], options: Mapping[str
     order = np.lexsort((event.y, event.p))
     rank = np.empty(len(order), dtype=np.int32)
     rank[order] = np.arange(len(order), dtype=np.int32)
-    p, y = event.p[order].astype(np.float64), event.y[order].astype(np.int64)
+    p, y = event.p[order].astype(np.float64), event.y[order].astype(np.int32)
 
     def found(rows: Integers) -> Floats:
         chosen = np.sort(rank[rows], axis=1)
-        return of_rows(p[chosen], y[chosen], debiased=debiased, **options)
+        return of_rows(p.take(chosen), y.take(chosen), debiased=debiased, **options)
 
     return found
 
@@ -117,23 +117,24 @@ class _EqualMass:
         self.p, self.y, self.sum_p, self.sum_y = p, y, _running(p), _running(y)
         ends = _ends(p)
         self.distinct = ends.sum(axis=1) - 1
-        self.nearest: Integers | None = None
-        if not ends.all():
-            position = np.arange(ends.shape[1])
-            above = np.minimum.accumulate(np.where(ends, position, ends.shape[1])[:, ::-1], axis=1)[:, ::-1]
-            until = np.maximum.accumulate(np.where(ends, position, 0), axis=1)
-            below = np.concatenate([until[:, :1], until[:, :-1]], axis=1)
-            self.nearest = np.where(above - position < position - below, above, below)
+        # Resamples without ties need no search for the nearest border.
+        tied = np.flatnonzero(self.distinct < p.shape[1])
+        self.place = np.full(len(p), -1)
+        self.place[tied] = np.arange(len(tied))
+        ends, position = ends[tied], np.arange(ends.shape[1])
+        above = np.minimum.accumulate(np.where(ends, position, ends.shape[1])[:, ::-1], axis=1)[:, ::-1]
+        until = np.maximum.accumulate(np.where(ends, position, 0), axis=1)
+        below = np.concatenate([until[:, :1], until[:, :-1]], axis=1)
+        self.nearest: Integers = np.where(above - position < position - below, above, below)
 
     def borders(self, n_bins: int, which: Integers) -> Integers:
         share, rest = divmod(self.p.shape[1], n_bins)
         first = np.arange(n_bins + 1)
         target = first * share + np.minimum(first, rest)
-        if self.nearest is None:
-            every: Integers = np.broadcast_to(target, (len(which), n_bins + 1))
-            return every
-        near: Integers = self.nearest[which[:, None], target]
-        return near
+        borders: Integers = np.tile(target, (len(which), 1))
+        place = self.place[which]
+        borders[place >= 0] = self.nearest[place[place >= 0][:, None], target]
+        return borders
 
     def bins(self, n_bins: int, which: Integers) -> tuple[Floats, Floats, Floats]:
         at = self.borders(n_bins, which)

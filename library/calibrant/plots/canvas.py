@@ -9,12 +9,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from types import MappingProxyType
-from typing import Any, Literal, get_args
+from typing import Any, ClassVar, Literal, get_args
 from xml.sax.saxutils import escape, quoteattr
 
 import numpy as np
 import numpy.typing as npt
 
+from calibrant.errors import CalibrationError
 from calibrant.plots import engine
 
 # --- Text: width, available characters, and names from users
@@ -143,14 +144,14 @@ class Drawn:
 class PictureError(Exception):
     """Base class of errors of pictures, with a stable ``code`` and a message ``detail``."""
 
-    code = "picture-error"
+    code: ClassVar[str] = "picture-error"
 
     def __init__(self, detail: str) -> None:
         super().__init__(detail)
         self.detail = detail
 
 
-class NothingToDraw(PictureError):
+class NothingToDraw(PictureError, CalibrationError):
     """A diagram without data; ``detail`` is the reason."""
 
     code = "nothing-to-draw"

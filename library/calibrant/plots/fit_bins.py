@@ -54,7 +54,9 @@ def draw_fit_bins(
     plot = replace(RELIABILITY, kind="In-sample reliability diagram")
     before, after = (_shown(bins[side]) for side in ("before", "after"))
     canvas = Canvas(width, theme=theme, form=form)
-    abouts = [replace(about, error=None if errors is None else ("ECE", errors[i]), interval=None) for i in range(2)]
+    abouts = [
+        replace(about, error=None if errors is None else ("plain ECE", errors[i]), interval=None) for i in range(2)
+    ]
     return one_panel(canvas, plot, (before, abouts[0]), (after, abouts[1]))
 
 

@@ -101,6 +101,12 @@ def keys(data: Data, definition: Mapping[str, Any], look: Look) -> list[Key]:
     return [*bins, Key("observed frequency", look.colour, "dot"), CALIBRATED]
 
 
+def error(data: Data) -> tuple[str, float]:
+    """Return the ECE and its kind, debiased if that is defined, as in reports."""
+    debiased = data.get("ece_debiased")
+    return ("plain ECE", float(data["ece"])) if debiased is None else ("debiased ECE", float(debiased))
+
+
 def describe(data: Data, definition: Mapping[str, Any]) -> str:
     """Describe every bin, or with many bins those that add most to the error."""
     share, mean, found = (values(data[name]) for name in ("share", "mean_prediction", "observed_frequency"))
@@ -136,7 +142,7 @@ def _rows(data: Data) -> tuple[Any, Any]:
 RELIABILITY = Plot(
     "Reliability diagram",
     ("predicted probability", "observed frequency"),
-    lambda data: ("ECE", float(data["ece"])),
+    error,
     show,
     keys,
     describe,

@@ -48,6 +48,13 @@ def kind(answers: Iterable[Answer]) -> str | None:
     return None
 
 
+def gap_kind(gap: Mapping[str, Any], which: str | None) -> str | None:
+    """Return the kind of the values that a gap compares, for a column of the kind ``which``."""
+    if which is None:
+        return None
+    return "debiased" if gap.get("of") == "debiased" else "plain"
+
+
 def shown(answer: Answer, which: str | None) -> float | None:
     """Return the number of a result in a column of this ``kind``."""
     found: float | None = answer["debiased"] if which == "debiased" and answer["value"] is not None else answer["value"]

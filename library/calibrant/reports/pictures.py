@@ -146,7 +146,9 @@ def caption(report: Mapping[str, Any], key: str, name: str | None = None, *, aft
     if found is None or found["value"] is None:
         return About(report["n"], report["reduction"], name)
     interval = None if found["interval"] is None else (found["interval"][0], found["interval"][1])
-    return About(report["n"], report["reduction"], name, (_named(shown), found["value"]), interval)
+    which = lookup.kind([found])
+    error = (_named(shown, which), lookup.shown(found, which) or 0.0)
+    return About(report["n"], report["reduction"], name, error, interval)
 
 
 def _answer(measures: Mapping[str, Any], shown: Definition) -> Mapping[str, Any] | None:
@@ -177,13 +179,13 @@ _ERRORS: Mapping[str, Callable[[Definition], dict[str, Any]]] = MappingProxyType
 )
 
 
-def _named(shown: Definition) -> str:
-    """Return the display name of a measure."""
+def _named(shown: Definition, which: str | None) -> str:
+    """Return the display name of a measure, with the kind of its number if it may be debiased."""
     name: str = shown["name"]
     if name == "ks":
         return "KS error"
     binned = name in ("ece", "ece-sweep", "ece-cv")
-    return "ECE" if binned else f"ECE by {name.removeprefix('ece-')}"
+    return f"{which or 'plain'} ECE" if binned else f"ECE by {name.removeprefix('ece-')}"
 
 
 # --- Drawing

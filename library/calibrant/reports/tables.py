@@ -110,7 +110,7 @@ MOST_GROUPS = 50
 
 @dataclass(frozen=True)
 class Measured:
-    """A row of the table of measures, as text; empty if not available. ``after`` is the value after the map."""
+    """A row of the table of measures, as text; empty if not available. ``after`` are the numbers after the map."""
 
     key: str
     title: str
@@ -120,6 +120,7 @@ class Measured:
     interval: str
     p_value: str
     after: str
+    after_debiased: str
     after_interval: str
     problem: str
 
@@ -156,10 +157,11 @@ def _measured(
         title,
         text,
         _value(answer),
-        "" if answer.get("debiased") is None else numbers.number(answer["debiased"]),
+        _debiased(answer),
         "" if alike else numbers.interval(lookup.interval(answer)),
         chance(answer.get("p_value")),
-        "" if later is None else _best(later),
+        "" if later is None else _value(later),
+        "" if later is None else _debiased(later),
         "" if later is None or alike_later else numbers.interval(lookup.interval(later)),
         # A test has no interval, so nothing is missing.
         "" if problem.startswith("no interval") and answer.get("p_value") is not None else problem,
@@ -175,10 +177,8 @@ def _value(answer: Mapping[str, Any]) -> str:
     return "" if answer["value"] is None else numbers.number(answer["value"])
 
 
-def _best(answer: Mapping[str, Any]) -> str:
-    if answer.get("debiased") is not None:
-        return numbers.number(answer["debiased"])
-    return _value(answer)
+def _debiased(answer: Mapping[str, Any]) -> str:
+    return "" if answer.get("debiased") is None else numbers.number(answer["debiased"])
 
 
 @dataclass(frozen=True)
@@ -218,9 +218,14 @@ def grouped(report: Mapping[str, Any]) -> GroupTable | None:
         for name, group in ranked[:MOST_GROUPS]
     )
     first = next(iter(groups.values()))["measures"]
-    columns = [titled(column(key, answer["definition"]), kinds[key]) for key, answer in first.items()]
+    titles = {key: column(key, answer["definition"]) for key, answer in first.items()}
+    columns = [titled(title, kinds[key]) for key, title in titles.items()]
     found, level = report.get("gaps") or {}, lookup.level(report)
-    gaps = tuple(_gap(title, found[key], level) for title, key in zip(columns, keys, strict=True) if key in found)
+    gaps = tuple(
+        _gap(titled(titles[key], lookup.gap_kind(found[key], kinds[key])), found[key], level)
+        for key in keys
+        if key in found
+    )
     return GroupTable(columns, rows, gaps, len(ranked) - len(rows))
 
 

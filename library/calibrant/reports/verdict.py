@@ -149,7 +149,7 @@ def clear_regions(side: Mapping[str, Any]) -> tuple[Region, ...]:
 def worst_classes(side: Mapping[str, Any], names: Sequence[str] | None) -> list[tuple[str, float | None]]:
     """Return the classes whose calibration is rejected (Holm's correction), with their errors, the largest first.
 
-    Classes without a name are called by their number.
+    Classes without a name are called by their number. The error is None without a value above 0 after debiasing.
     """
     test = tested(side)
     if test is None or test.of_classes is None:
@@ -161,7 +161,8 @@ def worst_classes(side: Mapping[str, Any], names: Sequence[str] | None) -> list[
     parts = {} if answer is None else answer.get("parts", {})
     errors = parts.get("classes_debiased") or parts.get("classes")
     chosen = [int(k) for k in order[adjusted < ALPHA]]
-    named = [(_named(k, names), None if errors is None else max(errors[k], 0.0)) for k in chosen]
+    found = {k: None if errors is None or errors[k] is None or errors[k] <= 0.0 else errors[k] for k in chosen}
+    named = [(_named(k, names), found[k]) for k in chosen]
     return sorted(named, key=lambda item: -(item[1] or 0.0))
 
 
@@ -266,7 +267,7 @@ def _size(
         sure = "Overconfident" if gap["value"] > 0.0 else "Underconfident"
         return f"{sure} by {numbers.points(gap['value'])} on average"
     error = lookup.error(side)
-    return "Miscalibrated" if error is None else f"Off by {numbers.points(error)} on average, in no particular range"
+    return "Miscalibrated" if not error else f"Off by {numbers.points(error)} on average, in no particular range"
 
 
 def _largest(regions: Sequence[Region]) -> list[Region]:
@@ -312,6 +313,8 @@ def _untested(side: Mapping[str, Any], report: Mapping[str, Any], after: bool) -
     why = "the map was fitted to these rows" if after and report.get("in_sample") else "no calibration test was run"
     if error is None:
         return f"No verdict: {why}"
+    if error == 0.0:
+        return f"The mean calibration error is estimated at 0; {why}"
     return f"Off by {numbers.points(error)} on average; {why}"
 
 

@@ -10,6 +10,10 @@ import matplotlib as mpl
 import numpy as np
 import pytest
 from matplotlib import pyplot
+from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 import calibrant
 from calibrant.errors import CalibrationError
@@ -62,8 +66,9 @@ def test_a_diagram_of_the_report_is_drawn_as_it_is() -> None:
 def test_a_reduction_without_diagrams_says_why() -> None:
     p = RANDOM.dirichlet(np.ones(3), 100)
     report = calibrant.evaluate(p, RANDOM.integers(0, 3, 100), reduction="classwise")
-    with pytest.raises(Exception, match="one event"):
+    with pytest.raises(CalibrationError, match="one event") as caught:
         report.plot()
+    assert caught.value.code == "nothing-to-draw"
 
 
 def test_models_are_drawn_side_by_side_with_equal_limits() -> None:
@@ -87,3 +92,22 @@ def test_models_are_drawn_side_by_side_with_equal_limits() -> None:
 def test_a_display_refuses_what_is_wrong(how: dict[str, Any]) -> None:
     with pytest.raises(CalibrationError):
         calibrant.CalibrationDisplay.from_predictions(Y, P, **how)
+
+
+def test_a_title_names_the_kind_of_its_error() -> None:
+    report = calibrant.evaluate(P, Y, measures=["ece"])
+    debiased = report.measures["ece"].debiased
+    assert f"debiased ECE {debiased:.3f}" in report.plot().get_title()
+    assert f"debiased ECE {debiased:.3f}" in calibrant.CalibrationDisplay.from_predictions(Y, P).ax_.get_title()
+
+
+@pytest.mark.parametrize("model", [LogisticRegression(), make_pipeline(StandardScaler(), LogisticRegression())])
+def test_a_display_of_an_estimator_that_is_not_fitted_raises_the_error_of_scikit_learn(model: Any) -> None:
+    with pytest.raises(NotFittedError):
+        calibrant.CalibrationDisplay.from_estimator(model, P[:, None], Y)
+
+
+def test_a_display_of_what_is_no_classifier_names_the_argument() -> None:
+    for model in (LinearRegression().fit(P[:, None], Y), object()):
+        with pytest.raises(CalibrationError, match="estimator must be a fitted classifier"):
+            calibrant.CalibrationDisplay.from_estimator(model, P[:, None], Y)

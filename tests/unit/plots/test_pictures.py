@@ -64,10 +64,10 @@ def test_title_and_alternative_text_hold_name_rows_reduction_error_and_interval(
 
 
 def test_without_an_error_of_its_own_a_picture_tells_that_of_the_diagram() -> None:
-    ece = f"{diagrams()['reliability']['data']['ece']:.3f}"
+    ece = f"{diagrams()['reliability']['data']['ece_debiased']:.3f}"
     drawn = draw("reliability", diagrams()["reliability"], PLAIN)
-    assert f"ECE {ece}" in drawn.alt
-    assert f">ECE {ece}<" in drawn.content.decode()
+    assert f"debiased ECE {ece}" in drawn.alt
+    assert f">debiased ECE {ece}<" in drawn.content.decode()
 
 
 @pytest.mark.parametrize("name", PICTURES)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import calibrant
-from calibrant.reports.verdict import verdict
+from calibrant.reports.verdict import verdict, worst_classes
 from tests.unit.reports.worlds import draw, many_classes, report_of
 
 
@@ -194,3 +194,16 @@ def test_an_error_below_what_chance_adds_is_told_as_none() -> None:
 def test_few_rows_say_nothing_of_how_well_events_are_told_apart() -> None:
     found = verdict(report_of(np.full(10, 0.5), [0, 1] * 5))
     assert found.decisions == ("Collect more labelled rows before you trust or recalibrate these predictions.",)
+
+
+def test_an_error_of_a_class_that_debiasing_removes_is_not_given_as_0() -> None:
+    tested = {
+        "value": 1.0,
+        "p_value": 0.001,
+        "definition": {"name": "smooth-test"},
+        "parts": {"classes_p_value": [0.001] * 3},
+    }
+    errors = [0.02, -0.001, None]
+    error = {"value": 0.01, "definition": {"name": "ece", "norm": 1}, "parts": {"classes_debiased": errors}}
+    found = worst_classes({"measures": {"smooth-test": tested, "ece": error}}, None)
+    assert found == [("class 0", 0.02), ("class 1", None), ("class 2", None)]
