@@ -146,9 +146,13 @@ def caption(report: Mapping[str, Any], key: str, name: str | None = None, *, aft
     if found is None or found["value"] is None:
         return About(report["n"], report["reduction"], name)
     interval = None if found["interval"] is None else (found["interval"][0], found["interval"][1])
-    which = lookup.kind([found])
+    # The error of a fitted curve is the distance that its diagram shows.
+    which = lookup.kind([found]) if shown["name"] in _BINNED else None
     error = (_named(shown, which), lookup.shown(found, which) or 0.0)
     return About(report["n"], report["reduction"], name, error, interval)
+
+
+_BINNED = ("ece", "ece-sweep", "ece-cv")
 
 
 def _answer(measures: Mapping[str, Any], shown: Definition) -> Mapping[str, Any] | None:
@@ -184,8 +188,7 @@ def _named(shown: Definition, which: str | None) -> str:
     name: str = shown["name"]
     if name == "ks":
         return "KS error"
-    binned = name in ("ece", "ece-sweep", "ece-cv")
-    return f"{which or 'plain'} ECE" if binned else f"ECE by {name.removeprefix('ece-')}"
+    return f"{which or 'plain'} ECE" if name in _BINNED else f"ECE by {name.removeprefix('ece-')}"
 
 
 # --- Drawing

@@ -16,11 +16,11 @@ TRUE = RANDOM.random(600)
 P, Y = TRUE**1.5, (RANDOM.random(600) < TRUE).astype(int)
 
 ASKED: list[tuple[dict[str, Any], str]] = [
-    ({"name": "reliability"}, "ece"),
-    ({"name": "reliability", "binning": "equal-width", "n_bins": 7, "closed": "right"}, "ece"),
-    ({"name": "reliability", "binning": "adaptive"}, "ece"),
-    ({"name": "reliability", "count": "sweep"}, "ece"),
-    ({"name": "reliability", "count": "cross-validated", "binning": "equal-width"}, "ece"),
+    ({"name": "reliability"}, "ece_debiased"),
+    ({"name": "reliability", "binning": "equal-width", "n_bins": 7, "closed": "right"}, "ece_debiased"),
+    ({"name": "reliability", "binning": "adaptive"}, "ece_debiased"),
+    ({"name": "reliability", "count": "sweep"}, "ece_debiased"),
+    ({"name": "reliability", "count": "cross-validated", "binning": "equal-width"}, "ece_debiased"),
     ({"name": "fit-on-test"}, "alpha_1"),
     ({"name": "fit-on-test", "method": "platt", "folds": 4}, "alpha_1"),
     ({"name": "ks-graphs"}, "ks"),
