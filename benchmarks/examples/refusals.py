@@ -58,7 +58,7 @@ REFUSALS: tuple[Example, ...] = (
     _refused("unknown-method", "POST /maps", _ROWS | {"method": "plat"}),
     _refused("unknown-reduction", "POST /evaluate", _ROWS | {"reduction": "class:3"}),
     _refused("invalid-option", "POST /evaluate", _ROWS | {"measures": [{"name": "ece", "n_bins": 0}]}),
-    _refused("not-converged", "POST /maps", _SEPARATED | {"method": "vector"}),
+    _refused("not-converged", "POST /maps", _SEPARATED | {"method": "vector", "options": {"strength": 0}}),
     _refused("invalid-cursor", "GET /jobs", query={"cursor": "page-2"}),
     _refused("unknown-batch", "GET /batches/{batch_id}", path={"batch_id": BATCH}),
     _refused("unknown-map", "GET /maps/{ref}", path={"ref": "fraud-detector:9"}),
