@@ -179,7 +179,7 @@ def others(board: Board, kept: list[int]) -> str:
     return _table(header, rows)
 
 
-def against_hindsight(board: Board) -> tuple[float, float, list[tuple[str, float, str]]]:
+def against_hindsight(board: Board) -> tuple[float, float, list[str]]:
     """Ratios of log losses to the best peer: geometric means over experiments and files, and each file."""
     ours = board.place(OURS)
     peers = np.flatnonzero([c["package"] not in ("calibrant", "") for c in board.contenders])
@@ -200,7 +200,9 @@ def against_hindsight(board: Board) -> tuple[float, float, list[tuple[str, float
     for name, ratio in zip(files, ratios, strict=True):
         rows = np.flatnonzero(board.datasets == name)
         best = peers[int(loss[np.ix_(rows, peers)].mean(axis=0).argmin())]
-        lines.append((name, float(ratio), _label(board.contenders[best])))
+        clipped = int(board.columns["clipped"][rows, ours].sum())
+        cells = [name, f"{loss[rows, ours].mean():.5f}", _label(board.contenders[best]), f"{ratio:.4f}", str(clipped)]
+        lines.append(f"| {' | '.join(cells)} |")
     return over, boards.geometric_mean(ratios), lines
 
 
@@ -277,16 +279,16 @@ to {CLIP:.0e}. ECE has 15 bins. The time is of fitting and applying one experime
         over, files, rows = against_hindsight(board)
         text += f"- {board.title}: {over:.4f} over experiments"
         text += f", {files:.4f} over files.\n" if rows else ".\n"
-        lines += [f"| {name} | {ratio:.4f} | {best} |" for name, ratio, best in rows]
+        lines += rows
     if lines:
-        text += "\n" + _table("| file | ratio | best peer |", lines)
+        text += "\n" + _table(f"| file | log loss of `{OURS}` | best peer | ratio | clipped |", lines)
     text += f"\n## Accuracy\n\nThe change from the base model to `{OURS}`:\n\n"
     text += "\n".join(accuracy(board) for board in found) + "\n"
     text += "\n## Data sets\n\n" + _datasets(found)
     text += f"""
 Not run: `{"`, `".join(LEFT_OUT)}` of Calibrant (references, and one that takes minutes), and Dirichlet of
 probmetrics, whose dependency dirichletcal cannot be installed. ENIR of probmetrics and near-isotonic regression of
-netcal refuse more than two classes.
+netcal refuse more than two classes, and Calibrant's maps of whole vectors play for more than two classes only.
 """
     return text
 

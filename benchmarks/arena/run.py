@@ -1,7 +1,7 @@
 """Stage 2: every contender on every experiment, one thread: ``python -m benchmarks.arena.run FOLDER...``.
 
 Results are JSON lines, one file per contender, as CalArena has one CSV per calibrator. Finished experiments are left
-as they are, so that an interrupted run resumes; ``--only NAME --again`` runs one contender anew.
+as they are, so that an interrupted run resumes; ``--only NAME --again`` runs one contender again.
 """
 
 from __future__ import annotations
