@@ -14,8 +14,9 @@ Array = npt.NDArray[Any]
 #: From calibration probabilities ``(n, K)``, labels ``(n,)`` and test probabilities ``(m, K)`` to those calibrated.
 Run = Callable[[Array, Array, Array], Array]
 BASE = "base-model"
-#: Methods of Calibrant left out: the predictions as given, references that ignore them, and one that takes minutes.
-LEFT_OUT = ("identity", "accuracy-constant", "predicted-class", "side-means", "pl-de")
+#: Methods of Calibrant left out: the predictions as given, references that ignore them, one that takes minutes, and
+#: one that is dirichlet-odir for probabilities.
+LEFT_OUT = ("identity", "accuracy-constant", "predicted-class", "side-means", "pl-de", "matrix-odir")
 
 
 class Contender(NamedTuple):
@@ -55,8 +56,6 @@ _SHARED = {
     "spline": "cdf-spline",
     "histogram": "hist-quantile",
     "scaling-binning": "scaling-binning",
-    "matrix-odir": "dirichlet-odir",
-    "dirichlet-odir": "dirichlet-odir",
     "isotonic": "isotonic",
     "beta": "beta",
     "affine": "affine",
