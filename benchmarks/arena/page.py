@@ -255,8 +255,8 @@ paired bootstrap interval of the difference of win rates to every other contende
 {sizes}
 
 {_BUILT if built else _READ} NPZ files are split into random halves, seeds 0 to 4; such a file counts as one data set.
-All contenders get the same probabilities. A contender has one thread and {LIMIT} seconds; if it fails or times out,
-the base model's predictions count.
+All contenders get the same probabilities. A contender has one thread and {LIMIT} seconds of CPU time; if it fails or
+times out, the base model's predictions count.
 
 {chr(10).join(sentences for sentences, _ in tables)}
 

@@ -24,7 +24,8 @@ from benchmarks.arena.contenders import Contender, contenders, versions
 from benchmarks.arena.experiments import Experiment, Key, find, read, rows_of
 from benchmarks.arena.scores import score
 
-#: Seconds for fit and application; after that the base model's predictions count.
+#: Seconds of CPU time for fit and application, so that the load of the machine does not count; after that the base
+#: model's predictions count.
 LIMIT = 60
 RESULTS = Path("build/arena/results")
 
@@ -39,12 +40,12 @@ def _out_of_time(*_: object) -> None:
 
 @contextlib.contextmanager
 def _limited() -> Iterator[None]:
-    signal.signal(signal.SIGALRM, _out_of_time)
-    signal.setitimer(signal.ITIMER_REAL, LIMIT)
+    signal.signal(signal.SIGPROF, _out_of_time)
+    signal.setitimer(signal.ITIMER_PROF, LIMIT)
     try:
         yield
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.setitimer(signal.ITIMER_PROF, 0)
 
 
 def play(contender: Contender, experiment: Experiment) -> dict[str, Any]:
