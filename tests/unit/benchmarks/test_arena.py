@@ -1,0 +1,301 @@
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas
+import pytest
+
+from benchmarks.arena import boards, results
+from benchmarks.arena.contenders import Contender, base, ours
+from benchmarks.arena.datasets import read_frame
+from benchmarks.arena.experiments import Experiment, Key, find, read, rows_of
+from benchmarks.arena.page import Board, leaderboard, others, representatives
+from benchmarks.arena.run import in_rounds, play
+from benchmarks.arena.scores import brier, ece, losses, score
+from benchmarks.arena.worlds import features, split
+
+Array = Any
+#: Scores of three contenders on three experiments; the first two tie on the second experiment.
+SCORES = np.array([[1.0, 2.0, 3.0], [1.0, 1.0, 2.0], [3.0, 2.0, 1.0]])
+
+
+def test_a_win_is_a_lower_score_and_a_tie_counts_half() -> None:
+    expected = [[1.0, 0.5, 0.0], [0.75, 0.75, 0.0], [0.0, 0.5, 1.0]]
+    np.testing.assert_allclose(boards.wins(SCORES), expected)
+    np.testing.assert_allclose(boards.wins(SCORES).sum(axis=1), 1.5)  # half of the three pairs' wins each
+
+
+def test_under_the_strict_rule_a_tie_counts_nothing() -> None:
+    np.testing.assert_allclose(boards.wins(SCORES, ties=0.0), [[1.0, 0.5, 0.0], [0.5, 0.5, 0.0], [0.0, 0.5, 1.0]])
+
+
+def test_the_bootstrap_draws_whole_data_sets_and_weights_experiments_equally() -> None:
+    shares = np.array([[1.0], [1.0], [1.0], [0.0]])
+    found = boards.rates(shares, np.array(["a", "a", "a", "b"]))
+    assert found.means[0] == 0.75
+    # Two data sets are drawn: a twice, a and b, or b twice.
+    values, counts = np.unique(found.samples[:, 0], return_counts=True)
+    np.testing.assert_allclose(values, [0.0, 0.75, 1.0])
+    np.testing.assert_allclose(counts / boards.RESAMPLES, [0.25, 0.5, 0.25], atol=0.05)
+    assert found.interval(0) == (0.0, 1.0)
+
+
+def test_differences_are_paired() -> None:
+    # The second contender wins exactly 0.1 less on every experiment, whatever the data set.
+    first = np.array([0.9, 0.2, 0.6, 0.4])
+    found = boards.rates(np.column_stack([first, first - 0.1]), np.array(list("abcd")))
+    np.testing.assert_allclose(found.difference(0, 1), (0.1, 0.1, 0.1))
+    assert found.is_first(0)
+    assert not found.is_first(1)
+
+
+def test_first_needs_an_interval_that_excludes_0() -> None:
+    found = boards.rates(np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]]), np.array(["a", "b", "c"]))
+    assert found.means[0] > found.means[1]
+    assert not found.is_first(0)
+
+
+def test_harm_at_all_is_a_higher_loss_and_ties_are_no_harm() -> None:
+    assert boards.harm_at_all(np.array([0.5, 0.51, 0.49]), np.full(3, 0.5)).tolist() == [False, True, False]
+
+
+def test_harm_beyond_error_needs_1_percent_and_1645_standard_errors() -> None:
+    base_loss, error = np.full(4, 1.0), np.array([0.001, 0.001, 0.02, 0.01])
+    # 0.5 % higher; 2 % and 20 errors; 2 % but one error; 2 % and two errors.
+    loss = np.array([1.005, 1.02, 1.02, 1.02])
+    assert boards.harm_beyond_error(loss, base_loss, error).tolist() == [False, True, False, True]
+
+
+def test_hindsight_compares_means_over_the_halves_of_a_file() -> None:
+    loss = np.array([0.2, 0.4, 0.5])
+    peers = np.array([[0.1, 0.3], [0.5, 0.2], [0.4, 0.5]])
+    files, ratios = boards.hindsight(loss, peers, np.array(["f", "f", "g"]))
+    assert files == ["f", "g"]
+    np.testing.assert_allclose(ratios, [0.3 / 0.25, 0.5 / 0.4])
+    assert boards.geometric_mean(np.array([2.0, 0.5])) == pytest.approx(1.0)
+
+
+def test_a_change_of_accuracy_has_mcnemars_standard_error() -> None:
+    change, error = boards.accuracy_change(np.array([6]), np.array([2]), np.array([100]))
+    assert change[0] == 0.04
+    assert error[0] == pytest.approx(np.sqrt(8 - 16 / 100) / 100)
+
+
+def test_scores_of_two_rows_by_hand() -> None:
+    p, y = np.array([[0.8, 0.2], [0.0, 1.0]]), np.array([0, 0])
+    np.testing.assert_allclose(losses(p, y), [-np.log(0.8), -np.log(1e-15)])
+    assert brier(p, y) == pytest.approx((2 * 0.04 + 2.0) / 2)
+    # Two bins of one row each: 0.2 against 0, and 1 against 0.
+    assert ece(p, y) == pytest.approx((0.2 + 1.0) / 2)
+    found = score(p, np.array([[0.4, 0.6], [0.6, 0.4]]), y)
+    assert (found["gained"], found["lost"], found["clipped"], found["accuracy"]) == (1, 1, 1, 0.5)
+    excess = losses(p, y) - losses(np.array([[0.4, 0.6], [0.6, 0.4]]), y)
+    assert found["excess_error"] == pytest.approx(abs(excess[0] - excess[1]) / 2)
+
+
+def test_ece_of_several_classes_is_of_the_confidence() -> None:
+    assert ece(np.array([[0.5, 0.3, 0.2], [0.1, 0.1, 0.8]]), np.array([0, 1])) == pytest.approx((0.5 + 0.8) / 2)
+
+
+def test_hdf5_in_the_layout_of_calarena_is_read(tmp_path: Path) -> None:
+    h5py = pytest.importorskip("h5py")
+    with h5py.File(tmp_path / "tabrepo-binary.h5", "w") as file:
+        group = file.create_group("adult/CatBoost")
+        group["probas_cal"], group["labels_cal"] = np.array([0.25, 0.5], np.float32), np.array([0, 1], np.int32)
+        group["probas_test"], group["labels_test"] = np.array([[0.75]], np.float32), np.array([[1]], np.int32)
+    with h5py.File(tmp_path / "cv.h5", "w") as file:
+        group = file.create_group("cv/resnet")
+        for part in ("cal", "test"):
+            group[f"probas_{part}"], group[f"labels_{part}"] = np.array([[0.2, 0.3, 0.5]]), np.array([2])
+    cv, binary = find([tmp_path])
+    assert (binary.name, binary.unit) == ("tabrepo-binary/adult/CatBoost", "tabrepo-binary/adult")
+    assert (cv.name, cv.unit) == ("cv/resnet", "cv")  # a file of one data set has its name once
+    experiment = read(binary)
+    assert experiment.p_cal.tolist() == [[0.75, 0.25], [0.5, 0.5]]
+    assert (experiment.y_cal.tolist(), experiment.p_test.tolist()) == ([0, 1], [[0.25, 0.75]])
+    assert (experiment.y_test.tolist(), experiment.n_classes, read(cv).n_classes) == ([1], 2, 3)
+
+
+def test_npz_files_are_split_into_seeded_halves_and_other_archives_left_out(tmp_path: Path) -> None:
+    logits = np.log(np.array([[1.0, 3.0]] * 5 + [[4.0, 1.0]] * 5))
+    np.savez(tmp_path / "model.npz", logits=logits, labels=np.arange(10) % 2)
+    np.savez(tmp_path / "quantiles.npz", quantiles=np.zeros(3))
+    keys = find([tmp_path])
+    assert [key.name for key in keys] == [f"model/half-{seed}" for seed in range(5)]
+    assert {key.unit for key in keys} == {"model"}
+    first = read(keys[0])
+    assert (len(first.y_cal), len(first.y_test)) == (5, 5)
+    np.testing.assert_allclose(np.sort(np.concatenate([first.p_cal, first.p_test])[:, 1]), [0.2] * 5 + [0.75] * 5)
+    np.testing.assert_array_equal(read(keys[0]).p_cal, first.p_cal)
+
+
+def test_a_missing_folder_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="no-such is not a folder"):
+        find([tmp_path / "no-such"])
+
+
+def test_rows_are_renormalised_and_probabilities_of_class_1_completed() -> None:
+    assert rows_of(np.array([[0.5], [1.5]])).tolist() == [[0.5, 0.5], [0.0, 1.0]]
+    np.testing.assert_allclose(rows_of(np.array([[0.2, 0.2, 0.4]])), [[0.25, 0.25, 0.5]])
+
+
+def test_experiments_come_in_rounds_over_data_sets() -> None:
+    keys = [Key(Path("f.h5"), dataset, model) for dataset in "abc" for model in "xyz"]
+    order = in_rounds(keys)
+    assert sorted(order) == sorted(keys)
+    assert all({key.dataset for key in order[at : at + 3]} == set("abc") for at in (0, 3, 6))
+
+
+def _experiment() -> Experiment:
+    p = np.array([[0.75, 0.25], [0.25, 0.75]] * 20)
+    y = np.array([0, 1, 0, 0] * 10)
+    return Experiment(p, y, p, y)
+
+
+def test_the_base_model_has_no_excess_and_a_failure_counts_as_the_base_model() -> None:
+    def fails(*_: Array) -> Array:
+        raise FloatingPointError
+
+    before = play(base(), _experiment())
+    assert (before["excess"], before["gained"], before["problem"]) == (0.0, 0, None)
+    after = play(Contender("failing", "peer", "failing", fails), _experiment())
+    assert (after["log_loss"], after["problem"]) == (before["log_loss"], "FloatingPointError")
+    lost = play(Contender("nan", "peer", "nan", lambda *_: np.full((40, 2), np.nan)), _experiment())
+    assert "not finite" in lost["problem"]
+
+
+def test_a_contender_out_of_time_counts_as_the_base_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    def never(*_: Array) -> Array:
+        while True:
+            try:
+                while True:
+                    time.perf_counter()
+            except Exception:
+                continue
+
+    monkeypatch.setattr("benchmarks.arena.run.LIMIT", 0.05)
+    found = play(Contender("endless", "peer", "endless", never), _experiment())
+    assert (found["problem"], found["excess"]) == ("time limit", 0.0)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_our_contenders_return_probabilities_of_all_classes(n_classes: int) -> None:
+    random = np.random.default_rng(0)
+    p = random.dirichlet(np.ones(n_classes), 60)
+    y = np.array([random.choice(n_classes, p=row) for row in p])
+    found = {contender.name: contender for contender in ours()}
+    assert "identity" not in found
+    for name in ("averaged", "temperature", "isotonic"):
+        q = rows_of(found[name].run(p, y, p))
+        assert q.shape == p.shape
+        np.testing.assert_allclose(q.sum(axis=1), 1.0)
+    assert found["vector"].plays(3)
+    assert not found["vector"].plays(2)
+
+
+def test_a_map_may_differ_between_two_classes_and_more() -> None:
+    contender = Contender("logistic", "peer", "affine|vector", base().run)
+    assert (contender.fitted_map(two=True), contender.fitted_map(two=False)) == ("affine", "vector")
+
+
+def _board() -> Board:
+    contenders = [
+        {"contender": name, "package": package, "map": fitted, "version": "1"}
+        for name, package, fitted in (
+            ("base-model", "", "identity"),
+            ("weak-ts", "peer", "temperature"),
+            ("strong-ts", "peer", "temperature"),
+            ("temperature", "calibrant", "temperature"),
+            ("averaged", "calibrant", "averaged"),
+        )
+    ]
+    loss = np.array([[0.5, 0.4, 0.3, 0.2, 0.1], [0.5, 0.6, 0.3, 0.2, 0.1], [0.5, 0.4, 0.3, 0.2, 0.55]])
+    rows = [{"experiment": f"{name}/m", "dataset": name, "n_classes": 2, "n_cal": 9, "n_test": 100} for name in "abc"]
+    zeros = np.zeros(loss.shape)
+    columns = {"log_loss": loss, "brier": loss, "ece": zeros, "accuracy": zeros, "excess_error": zeros + 0.01}
+    columns |= {"gained": zeros, "lost": zeros, "clipped": zeros, "seconds": zeros + 0.5}
+    return Board("Binary", contenders, rows, columns, [[], ["time limit"], [], [], []])
+
+
+def test_a_board_has_one_implementation_of_a_map_the_strongest_of_the_peers() -> None:
+    board = _board()
+    kept = representatives(board)
+    assert [board.contenders[at]["contender"] for at in kept] == ["base-model", "strong-ts", "averaged"]
+    left = others(board, kept)
+    assert "| weak-ts | peer | strong-ts |" in left
+    assert "1 time limit" in left
+    # In place of strong-ts, ours wins as often against the two others.
+    assert "| `temperature` | calibrant | strong-ts | 66.7 | 66.7 |" in left
+
+
+def test_the_leaderboard_states_rank_interval_harm_and_time() -> None:
+    board = _board()
+    sentences, table = leaderboard(board.keep(representatives(board)))
+    assert "Binary, log loss: `averaged` is not first; its rank is" in sentences
+    row = next(line for line in table.splitlines() if "**`averaged`**" in line)
+    cells = [cell.strip() for cell in row.strip("|").split("|")]
+    # It beats both others on two of three data sets, and harms on the third: 0.55 against 0.5.
+    assert cells[3] == "66.7"
+    assert cells[10:12] == ["33.3", "33.3"]
+    assert cells[14:16] == ["500", "0.5"]
+
+
+def test_results_are_collected_once_per_experiment_and_read_again(tmp_path: Path) -> None:
+    record = {"experiment": "a/m", "dataset": "a", "n_classes": 2, "n_cal": 10, "n_test": 20, "contender": "TS"}
+    record |= {"package": "peer", "version": "1", "problem": None, **score(*_rows())}
+    lines = [record | {"seconds": 1.0}, record | {"seconds": 0.25, "log_loss": 0.123456789}]
+    (tmp_path / "peer--TS.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    results.collect(tmp_path, tmp_path / "csv")
+    experiments, contenders, records = results.read(tmp_path / "csv")
+    assert experiments["a/m"]["n_test"] == 20
+    assert [contender["contender"] for contender in contenders] == ["TS"]
+    found = records["peer--TS"]["a/m"]
+    assert (found["log_loss"], found["seconds"], found["problem"]) == (0.1234568, 0.25, "")
+
+
+def _rows() -> tuple[Array, Array, Array]:
+    experiment = _experiment()
+    return experiment.p_test, experiment.p_test, experiment.y_test
+
+
+def test_a_data_frame_loses_unlabelled_rows_rare_classes_and_free_text() -> None:
+    frame = pandas.DataFrame(
+        {
+            "label": ["yes"] * 30 + ["no"] * 30 + ["rare"] * 3 + [None],
+            "number": [1.0, np.nan] * 32,
+            "kind": ["u", "v"] * 32,
+            "text": [f"row {i}" for i in range(64)],
+            "key": range(64),
+        }
+    )
+    data = read_frame(frame, "label", ("key",))
+    assert (data.numbers.shape, data.categories.shape) == ((60, 1), (60, 1))
+    assert data.labels.tolist() == [1] * 30 + [0] * 30
+    with pytest.raises(ValueError, match="no column other; its columns: label, number"):
+        read_frame(frame, "other")
+
+
+def test_splits_have_every_class_and_features_use_training_rows_only() -> None:
+    labels = np.array([0] * 900 + [1] * 70 + [2] * 30)
+    train, cal, test = split(labels)
+    assert [len(train), len(cal), len(test)] == [600, 200, 200]
+    assert sorted(np.concatenate([train, cal, test])) == list(range(1_000))
+    assert all(set(labels[part]) == {0, 1, 2} for part in (train, cal, test))
+    numbers = np.arange(1_000.0)[:, None]
+    numbers[test[0]] = np.nan
+    numbers[test[1]] = 1e9
+    data = read_frame(pandas.DataFrame({"x": numbers[:, 0], "y": labels}), "y")
+    X = features(data, train)
+    assert X[train, 0].mean() == pytest.approx(0.0)
+    assert X[train, 0].std() == pytest.approx(1.0)
+    assert X[test[0], 1] == 1.0  # the flag of a missing number
+    assert X[test[1], 0] == 10.0
+
+
+def test_large_data_sets_are_capped_by_part() -> None:
+    parts = split(np.arange(20_000) % 2)
+    assert [len(part) for part in parts] == [3_600, 2_000, 2_000]
