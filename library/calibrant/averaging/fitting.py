@@ -51,8 +51,8 @@ def fit_averaged(
     unsmoothed) and in ln p and -ln(1 - p) (beta), of isotonic regression, each averaged over its folds, and of
     the identity. Weights are proportional to exp(-L - 0.35 k), with L the total held-out log loss and k the
     number of parameters. The other part is ``process.fit_process``. If both predict equally well they have equal
-    weight; a difference of 4 nats in L changes the odds by a factor of e. The curve is the identity if the mean held-out gain
-    is not above its standard error. Raises what ``fit_piecewise`` raises.
+    weight; a difference of 4 nats in L changes the odds by a factor of e. The curve is the identity if the mean
+    held-out gain is not above its standard error. Raises what ``fit_piecewise`` raises.
     """
     checked = options.piecewise()
     check_rows(rows.p, rows.y, checked)

@@ -55,7 +55,8 @@ class Rows:
     @cached_property
     def p(self) -> Floats:
         """Probabilities ``(K, n)``."""
-        return np.exp(log_softmax(self.z))
+        found: Floats = np.exp(log_softmax(self.z))
+        return found
 
     @cached_property
     def fold_weights(self) -> Floats:
@@ -89,7 +90,7 @@ class Rows:
 
 def log_softmax(scores: Floats) -> Floats:
     """Return the log softmax over the second axis from the end."""
-    found = scores - scores.max(axis=-2, keepdims=True)
+    found: Floats = scores - scores.max(axis=-2, keepdims=True)
     found -= np.log(np.exp(found).sum(axis=-2, keepdims=True))
     return found
 

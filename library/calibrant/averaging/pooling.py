@@ -86,7 +86,7 @@ def mixture_by_em(parts: Floats, w: Floats) -> Floats:
     for _ in range(_MOST_STEPS):
         shares = parts * weights[:, None]
         shares /= shares.sum(axis=0)
-        new = shares @ w + _PRIOR
+        new: Floats = shares @ w + _PRIOR
         new /= new.sum()
         if np.abs(new - weights).max() < _CHANGE:
             return new

@@ -50,7 +50,8 @@ def _members(n_classes: int) -> list[Regression]:
     ]
     if n_classes >= _VERY_MANY:
         return diagonals
-    plain, smoothed = (1e-4, 0.01, 0.3, 10.0), ((_LITTLE, 0.3), (_MUCH, 1.0), (_MUCH, 30.0))
+    plain: tuple[float, ...] = (1e-4, 0.01, 0.3, 10.0)
+    smoothed: tuple[tuple[float, float], ...] = ((_LITTLE, 0.3), (_MUCH, 1.0), (_MUCH, 30.0))
     if n_classes >= _MANY:
         plain, smoothed = (10.0, 100.0, 1000.0), ((_MUCH, 100.0),)
     squares = (0.003, 0.3) if n_classes <= _FEW else ()
@@ -116,7 +117,8 @@ def fit_averaged_vector(
     """Fit the average of maps of the whole vector; return the map and the diagnostics of the fit.
 
     The scale of the features, one temperature, comes from all rows; everything else is fitted outside the folds. The
-    map is the identity if the mean out-of-fold gain is not above its standard error. Raises ``TooFewRows`` and ``OneClass``.
+    map is the identity if the mean out-of-fold gain is not above its standard error. Raises ``TooFewRows`` and
+    ``OneClass``.
     """
     whole = rows_of(vector, folds, seed)
     chosen = drawn(whole, _CHOICE // whole.n_classes, seed)
@@ -154,7 +156,9 @@ def fit_averaged_vector(
     if mean <= HARMLESS * error:
         return VectorIdentity(), diagnostics
     last = drawn(whole, _LAST // (3 * whole.n_classes), seed)
-    used = [i for i in range(len(members)) if found.mixture[i] > 0.0 or (found.pool[i] > 0.0 and found.pool_share > 0.0)]
+    used = [
+        i for i in range(len(members)) if found.mixture[i] > 0.0 or (found.pool[i] > 0.0 and found.pool_share > 0.0)
+    ]
     fitted = []
     with step(total - 1, total, "all rows"):
         for i, index in enumerate(used):

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from calibrant.batch import Batch, Integers, Scale
-from calibrant.calibrators.gain import cross_fitted_gain, warning_of
 from calibrant.calibrators.entries import binnings, events, piecewise, splines, vectors
+from calibrant.calibrators.gain import cross_fitted_gain, warning_of
 from calibrant.calibrators.method import (
     LEAST_SECONDS,
     MOST_PARTS,

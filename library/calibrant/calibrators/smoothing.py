@@ -99,7 +99,9 @@ def _chosen(fit: Any, subject: Any, smoothed: Any, losses: Any, seed: int, *, cr
                 continue
             total = 0.0
             for held_out in range(FOLDS):
-                outside, inside = (np.flatnonzero(kept) for kept in ((fold >= 0) & (fold != held_out), fold == held_out))
+                outside, inside = (
+                    np.flatnonzero(kept) for kept in ((fold >= 0) & (fold != held_out), fold == held_out)
+                )
                 rest = moved.rows(inside)
                 own = losses(fit(moved.rows(outside))[0], rest)
                 total += float(own.sum() if rest.w is None else own @ rest.w)

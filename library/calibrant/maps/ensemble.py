@@ -136,7 +136,9 @@ class Ensemble:
         given = read_array(parameters, "members")
         if len(given) > _MOST:
             raise InvalidDocument.at("/parameters/members", f"must contain at most {_MOST} members")
-        members = tuple(_read_member(document, f"/parameters/members/{i}", n_classes) for i, document in enumerate(given))
+        members = tuple(
+            _read_member(document, f"/parameters/members/{i}", n_classes) for i, document in enumerate(given)
+        )
         mixture = read_array(parameters, "mixture", numeric=True, low=0.0, high=1.0, length=len(members))
         share = read_number(parameters, "pool_share", low=0.0, high=1.0)
         if abs(float(mixture.sum()) + share - 1.0) > _SUM:

@@ -231,7 +231,9 @@ class _Search:
             return x.original(Regression(x, x.w, penalty).minimise())
         start = np.zeros((1, *x.shape))
         start[0, np.arange(x.n_classes), np.arange(x.n_classes)] = 1.0
-        return minimise(self._design, x.w[None], Penalty(penalty, np.zeros(())), start, tolerance=1e-13).theta[0]
+        found = minimise(self._design, x.w[None], Penalty(penalty, np.zeros(())), start, tolerance=1e-13)
+        theta: Floats = found.theta[0]
+        return theta
 
     @cached_property
     def _design(self) -> Design:

@@ -1,4 +1,4 @@
-"""The map of every softmax regression on smoothed predictions: SVS, SMS, smoothed matrix scaling, and quadratic maps."""
+"""The map of softmax regressions on smoothed predictions, such as SVS and SMS."""
 
 from __future__ import annotations
 

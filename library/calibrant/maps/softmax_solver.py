@@ -7,12 +7,15 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
+import numpy.typing as npt
 import scipy
 
 from calibrant.batch import Integers
 from calibrant.cells import Floats
 from calibrant.errors import NotConverged, OutOfRange
 from calibrant.progress import check
+
+Flags = npt.NDArray[np.bool_]
 
 #: Scores that are computed at once, so that they fit in the processor cache.
 _BLOCK = 1 << 17
@@ -119,10 +122,7 @@ class Design:
             p = (p[0] / total).astype(np.float64)
             root = np.sqrt(w[rows])
             z = np.concatenate([x, np.ones((1, x.shape[1]))]).astype(np.float64)
-            if self.diagonal:
-                outer = np.stack([p * x, p], axis=1) * root
-            else:
-                outer = p[:, None, :] * (z * root)
+            outer = np.stack([p * x, p], axis=1) * root if self.diagonal else p[:, None, :] * (z * root)
             flat = outer.reshape(K * width, -1)
             found -= flat @ flat.T
             p *= w[rows]
@@ -317,9 +317,7 @@ def minimise(
     return Solution(search.theta, search.value, np.abs(search.gradient).max(axis=(1, 2)), search.taken)
 
 
-def _apart(
-    design: Design, w: Floats, penalty: Penalty, search: _Search, tolerance: float, steps: int
-) -> Solution:
+def _apart(design: Design, w: Floats, penalty: Penalty, search: _Search, tolerance: float, steps: int) -> Solution:
     """Finish the fits one by one, each with a preconditioner of its own."""
     strength, centre = (np.broadcast_to(x, search.theta.shape) for x in (penalty.strength, penalty.centre))
     found = []
@@ -375,7 +373,7 @@ class _Search:
             self.theta, self.value, self.gradient = theta, value, gradient
         return False
 
-    def _step(self, direction: Floats, decrease: Floats, done: Floats) -> tuple[Floats, Floats, Floats, Floats] | None:
+    def _step(self, direction: Floats, decrease: Floats, done: Flags) -> tuple[Floats, Floats, Floats, Floats] | None:
         """Return sizes, parameters, objectives and gradients after a step that reduces each objective, or None."""
         size = np.where(done, 0.0, 1.0)
         rounding = _ROUNDING * (1.0 + np.abs(self.value))

@@ -49,9 +49,7 @@ def test_all_fits_agree_with_a_general_minimiser(K: int, diagonal: bool) -> None
 
 
 @pytest.mark.parametrize(("K", "diagonal"), SHAPES)
-def test_every_preconditioner_finds_the_same_optimum(
-    K: int, diagonal: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_preconditioner_finds_the_same_optimum(K: int, diagonal: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     problem = _problem(K, diagonal)
     whole = minimise(*problem)
     monkeypatch.setattr(softmax_solver, "_WHOLE", 0)

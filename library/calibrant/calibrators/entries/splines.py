@@ -91,8 +91,8 @@ METHODS = (
     Method(
         "mli-spline",
         "Logistic regression on a natural cubic spline of the logit",
-        "logit c(p) is a natural cubic spline of logit p, limited to +-16, with knots at 30 quantiles; the ridge penalty "
-        "on its coefficients is chosen by the held-out log loss",
+        "logit c(p) is a natural cubic spline of logit p, limited to +-16, with knots at 30 quantiles; the ridge "
+        "penalty on its coefficients is chosen by the held-out log loss",
         "Lucena (2018), arXiv 1809.07751",
         Traits(_EVENT, "knots and logits", "linear in the logit", "no", "for events only", "yes"),
         event=_mli_spline,

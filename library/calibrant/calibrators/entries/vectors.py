@@ -40,8 +40,8 @@ _KULL = "Kull, Perello-Nieto, Kangsepp et al. (2019), section 4"
 _GRUBER = "Gruber & Buettner (2022)"
 _CHOSEN = "a strength of null is chosen from powers of ten between 1e-7 and 1e6 by the held-out log loss"
 _OPTIMUM = (
-    "a strength of null or 0 adds no penalty, except that null adds one, chosen by the held-out log loss, if labels are "
-    "separable; a penalty is strength times the squared distance from temperature scaling, in nats"
+    "a strength of null or 0 adds no penalty, except that null adds one, chosen by the held-out log loss, if labels "
+    "are separable; a penalty is strength times the squared distance from temperature scaling, in nats"
 )
 
 _STRENGTH = Option(None, choices=(None,), low=1e-9, high=1e9, real=True)
@@ -264,8 +264,8 @@ METHODS = (
     Method(
         "svs",
         "Structured vector scaling (SVS)",
-        "softmax(diag(1 + v) ln q + b), where q is softmax(z / T) mixed with 1 / K at the weight of one row, T minimises "
-        "the log loss, and v and b minimise the mean log loss plus K / n times (|v|^2 + |b|^2)",
+        "softmax(diag(1 + v) ln q + b), where q is softmax(z / T) mixed with 1 / K at the weight of one row, T "
+        "minimises the log loss, and v and b minimise the mean log loss plus K / n times (|v|^2 + |b|^2)",
         _BERTA,
         Traits(_LOGITS, "temperature, K weights, K intercepts", _UNBOUNDED, "in the logit of each class", "no", "yes"),
         vector=_structured(diagonal=True),
@@ -284,9 +284,9 @@ METHODS = (
     Method(
         "multinomial",
         "Multinomial regression on logits, squared logits and probabilities",
-        "softmax(W z + Q z^2 / 4 + R p + b) that minimises the log loss plus a ridge penalty around temperature scaling: "
-        "strength times the mean squared feature times the squared parameters, in nats; a strength of null is chosen by "
-        "the held-out log loss",
+        "softmax(W z + Q z^2 / 4 + R p + b) that minimises the log loss plus a ridge penalty around temperature "
+        "scaling: strength times the mean squared feature times the squared parameters, in nats; a strength of null is "
+        "chosen by the held-out log loss",
         "docs/explanation/averaging.md",
         Traits(_LOGITS, "three K x K matrices, K intercepts", _UNBOUNDED, "no", "no", "yes"),
         vector=_multinomial,
