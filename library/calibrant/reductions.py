@@ -154,7 +154,8 @@ class Vector:
         """The weights as numbers of rows: importance weights sum to (sum w)^2 / sum w^2 (Kish 1965)."""
         if self.w is None or self.kind == "frequency":
             return self.w
-        return self.w * (self.w.sum() / (self.w @ self.w))
+        found: Floats = self.w * (self.w.sum() / (self.w @ self.w))
+        return found
 
     def confidence(self) -> Event:
         """Return the event that the predicted class is correct."""

@@ -10,7 +10,6 @@ import numpy as np
 import scipy
 from scipy.special import expit
 
-from calibrant.averaging.pooling import HARMLESS
 from calibrant.averaging.process import Posterior, fit_process, held_out_map
 from calibrant.cells import Floats, SortedRows
 from calibrant.logistic import fit_logistic
@@ -27,6 +26,8 @@ from calibrant.progress import step
 
 #: Difference of the total log losses in nats that changes the odds of the process by a factor of e.
 TEMPERATURE = 4.0
+#: Posterior probability of the identity from which the map is the identity.
+PLAUSIBLE = 0.3
 #: Prior variance of unregularised coefficients.
 _FREE = 1e6
 _FAMILIES: tuple[Family, ...] = ("pl", "pl3")
@@ -51,18 +52,15 @@ def fit_averaged(
     unsmoothed) and in ln p and -ln(1 - p) (beta), of isotonic regression, each averaged over its folds, and of
     the identity. Weights are proportional to exp(-L - 0.35 k), with L the total held-out log loss and k the
     number of parameters. The other part is ``process.fit_process``. If both predict equally well they have equal
-    weight; a difference of 4 nats in L changes the odds by a factor of e. The curve is the identity if the mean
-    held-out gain is not above its standard error. Raises what ``fit_piecewise`` raises.
+    weight; a difference of 4 nats in L changes the odds by a factor of e. The curve is the identity
+    if the process gives it a posterior probability of at least 0.3. Raises what ``fit_piecewise`` raises.
     """
     checked = options.piecewise()
     check_rows(rows.p, rows.y, checked)
     cells = fold_cells(rows, checked.folds, seed)
     counts = checked.piece_counts(len(rows))
     curve, diagnostics = average_cells(cells, counts, checked, fit_process(cells), device=device)
-    gain = diagnostics["held_out_gain"]
-    if gain["log_loss"] <= HARMLESS * gain["standard_error"]:
-        return Identity(), diagnostics
-    return curve, diagnostics
+    return (curve if diagnostics["identity_probability"] < PLAUSIBLE else Identity()), diagnostics
 
 
 def average_cells(

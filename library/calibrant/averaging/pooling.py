@@ -11,8 +11,6 @@ from calibrant.cells import Floats
 from calibrant.maps.curves import PROBABILITY_CLIP
 from calibrant.progress import check
 
-#: An average is the identity if its mean held-out gain is not above this many of its standard errors.
-HARMLESS = 1.0
 #: Strength of the penalty that pulls the exponents of the pool toward equal ones, in nats.
 _EQUAL = 20.0
 #: Pseudo-count of each part of a mixture, the most steps, and the change of a weight at which steps end.

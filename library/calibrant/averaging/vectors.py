@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from calibrant.averaging.members import Member, Regression, Rows, drawn, isotonic_member, rows_of, temperature_member
-from calibrant.averaging.pooling import HARMLESS, log_pool, mixture_by_em
+from calibrant.averaging.pooling import log_pool, mixture_by_em
 from calibrant.cells import Floats
 from calibrant.errors import NotConverged
 from calibrant.maps.curves import PROBABILITY_CLIP
@@ -153,7 +153,7 @@ def fit_averaged_vector(
         "held_out_log_loss": -float(share @ (chosen.own(clipped) + found.gain)),
         "held_out_gain": {"log_loss": mean, "standard_error": error},
     }
-    if mean <= HARMLESS * error:
+    if mean <= error:
         return VectorIdentity(), diagnostics
     last = drawn(whole, _LAST // (3 * whole.n_classes), seed)
     used = [

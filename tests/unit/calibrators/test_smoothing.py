@@ -53,6 +53,11 @@ def test_other_predictions_and_logits_are_not_smoothed() -> None:
 def test_damaged_documents_are_refused() -> None:
     p, y = _forest(300)
     document = calibrant.fit("platt", p[:, 0], (y == 0).astype(int)).to_document()
-    for damage in ({"smoothing": 2.0}, {"curves": []}, {"curves": [{"family": "smoothed", "parameters": {}}]}):
+    damages: list[dict[str, Any]] = [
+        {"smoothing": 2.0},
+        {"curves": []},
+        {"curves": [{"family": "smoothed", "parameters": {}}]},
+    ]
+    for damage in damages:
         with pytest.raises(InvalidDocument):
             calibrant.load({**document, "parameters": {**document["parameters"], **damage}})
