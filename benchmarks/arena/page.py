@@ -208,7 +208,14 @@ def against_hindsight(board: Board) -> tuple[float, float, list[str]]:
         rows = np.flatnonzero(board.datasets == name)
         best = peers[int(loss[np.ix_(rows, peers)].mean(axis=0).argmin())]
         clipped = int(board.columns["clipped"][rows, ours].sum())
-        cells = [name, f"{loss[rows, ours].mean():.5f}", _label(board.contenders[best]), f"{ratio:.4f}", str(clipped)]
+        cells = [
+            name,
+            str(len(rows)),
+            f"{loss[rows, ours].mean():.5f}",
+            _label(board.contenders[best]),
+            f"{ratio:.4f}",
+            str(clipped),
+        ]
         lines.append(f"| {' | '.join(cells)} |")
     return over, boards.geometric_mean(ratios), lines
 
@@ -276,7 +283,7 @@ to {CLIP:.0e}. ECE has 15 bins. The time is of fitting and applying one experime
     text += f"## `{OURS}` and the best peer in hindsight\n\n"
     text += (
         f"Log loss of `{OURS}` over that of the method of other packages that is best on the same test rows: the "
-        "geometric mean over experiments of HDF5 files, and the mean over 5 halves of each file. Losses "
+        "geometric mean over experiments of HDF5 files, and the mean over the halves of each file. Losses "
         "below 1e-6 count as 1e-6.\n\n"
     )
     lines = []
@@ -286,7 +293,7 @@ to {CLIP:.0e}. ECE has 15 bins. The time is of fitting and applying one experime
         text += f", {files:.4f} over files.\n" if rows else ".\n"
         lines += rows
     if lines:
-        text += "\n" + _table(f"| file | log loss of `{OURS}` | best peer | ratio | clipped |", lines)
+        text += "\n" + _table(f"| file | halves | log loss of `{OURS}` | best peer | ratio | clipped |", lines)
     text += f"\n## Accuracy\n\nThe change from the base model to `{OURS}`:\n\n"
     text += "\n".join(accuracy(board) for board in found) + "\n"
     text += "\n## Data sets\n\n" + _datasets(found)
