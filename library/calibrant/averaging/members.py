@@ -68,7 +68,8 @@ class Rows:
     @cached_property
     def fold_masses(self) -> Floats:
         """Total weights of the rows outside each fold: ``(folds,)``."""
-        return self.w.sum() - np.bincount(self.fold, self.w, minlength=self.folds)
+        found: Floats = self.w.sum() - np.bincount(self.fold, self.w, minlength=self.folds)
+        return found
 
     def held_out(self, of_folds: Floats) -> Floats:
         """Return the values ``(K, n)`` of each row from the fit that held it out, of ``(folds, K, n)``."""
