@@ -83,6 +83,12 @@ const softmaxRegression = (z, d) => {
   const probabilities = d.probabilities && times(d.probabilities, q);
   return softmax(scores.map((s, k) => s + (squares?.[k] ?? 0) + (probabilities?.[k] ?? 0) + d.intercepts[k]));
 };
+const hiddenSoftmax = (z, d) => {
+  const a = d.smoothing, u = a > 0 ? softmax(z).map((x, k) => Math.log((1 - a) * x + a * d.prior[k])) : z;
+  const x = u.map((value, k) => (value - mean(u) - d.centre[k]) / d.spread[k]);
+  const all = [...x, ...times(d.hidden, x).map((value, j) => Math.tanh(value + d.offsets[j]))];
+  return softmax(times(d.weights, all).map((s, k) => s + d.intercepts[k]));
+};
 const ensemble = (z, d) => {
   const p = softmax(z), mixed = z.map(() => 0), pooled = z.map(() => 0);
   d.members.forEach(({ family, parameters }, m) => {
@@ -152,6 +158,7 @@ const TRANSFORMS = { // family -> [whether it takes logits, the function]
   "one-vs-rest": [false, oneVsRest],
   ranks: [false, ranks],
   "softmax-regression": [true, softmaxRegression],
+  "hidden-softmax": [true, hiddenSoftmax],
   ensemble: [true, ensemble],
   "smoothed-vector": [false, smoothedVector],
   "vector-identity": [false, (p) => p],

@@ -7,7 +7,7 @@ import json
 import sys
 from bisect import bisect_left, bisect_right
 from itertools import pairwise
-from math import exp, log, log1p
+from math import exp, log, log1p, tanh
 
 CLIP = 2.0**-52
 
@@ -133,6 +133,14 @@ def softmax_regression(z, d):
     return softmax([s + b for s, b in zip(scores, d["intercepts"])])
 
 
+def hidden_softmax(z, d):
+    a = d["smoothing"]
+    u = [log((1.0 - a) * x + a * prior) for x, prior in zip(softmax(z), d["prior"])] if a > 0.0 else z
+    x = [(value - mean(u) - c) / s for value, c, s in zip(u, d["centre"], d["spread"])]
+    x += [tanh(value + b) for value, b in zip(times(d["hidden"], x), d["offsets"])]
+    return softmax([s + b for s, b in zip(times(d["weights"], x), d["intercepts"])])
+
+
 def times(rows, x):
     return [sum(a * b for a, b in zip(row, x)) for row in rows]
 
@@ -198,6 +206,7 @@ TRANSFORMS = {  # family -> (whether it takes logits, the function)
     "one-vs-rest": (False, one_vs_rest),
     "ranks": (False, ranks),
     "softmax-regression": (True, softmax_regression),
+    "hidden-softmax": (True, hidden_softmax),
     "ensemble": (True, ensemble),
     "smoothed-vector": (False, smoothed_vector),
     "vector-identity": (False, lambda p, _: p),

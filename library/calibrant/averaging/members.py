@@ -16,7 +16,7 @@ from calibrant.errors import CalibrationError, NotConverged, OneClass, TooFewRow
 from calibrant.maps.curves import PROBABILITY_CLIP
 from calibrant.maps.isotonic import Isotonic
 from calibrant.maps.ranks import OneVsRest
-from calibrant.maps.softmax_map import SoftmaxRegression, smoothed_logits
+from calibrant.maps.softmax_map import HiddenSoftmax, SoftmaxRegression, smoothed_logits
 from calibrant.maps.softmax_solver import Design, Penalty, Solution, minimise
 from calibrant.maps.temperature import VectorLogits, optimal_temperature
 from calibrant.maps.transforms import Transform, blocks_of_rows, logits_block
@@ -35,6 +35,7 @@ class Rows:
     """Rows of a fit: logits ``z (K, n)``, probabilities ``p (K, n)``, labels, and weights ``w (n,)`` that count rows.
 
     Row ``fold[i]`` is held out of one of ``folds`` fits; ``prior (K,)`` are the smoothed frequencies of the labels.
+    ``logits`` tells whether logits were given.
     """
 
     z: Floats
@@ -43,6 +44,7 @@ class Rows:
     fold: Integers
     folds: int
     prior: Floats
+    logits: bool = False
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -213,6 +215,61 @@ class Regression:
         return minimise(design, w, penalty, begin, tolerance=tolerance)
 
 
+#: Hidden units, the range of their offsets, and the smoothing of probabilities.
+_HIDDEN, _RANGE, _LEAST_SMOOTHING = 60, 1.5, 1e-4
+
+
+@dataclass(frozen=True)
+class HiddenLayer:
+    """A member that is a softmax regression on a layer of random hidden units, with a ridge penalty in nats.
+
+    The classes get their random weights in the order of their mean features, so that permuting the classes permutes
+    the map.
+    """
+
+    name: str
+    ridge: float
+
+    def fit(self, rows: Rows) -> Member:
+        """Fit outside each fold."""
+        empty = self._features(rows)
+        design = Design(np.ascontiguousarray(empty.features(rows.z.T).T), rows.labels, rows.n_classes)
+        start = np.zeros((rows.folds, *design.shape))
+        theta = minimise(
+            design, rows.fold_weights, self._penalty(design, rows.fold_masses), start, tolerance=1e-6
+        ).theta
+        middle = theta.mean(axis=0)
+
+        def refit(others: Rows) -> Transform:
+            same = Design(np.ascontiguousarray(empty.features(others.z.T).T), others.labels, others.n_classes)
+            mass = float(others.w.sum())
+            penalty = self._penalty(same, np.array([mass]))
+            found = minimise(same, others.w[None] / mass, penalty, middle[None], tolerance=1e-9).theta[0]
+            return replace(empty, weights=found[:, :-1], intercepts=found[:, -1].copy())
+
+        return Member(self.name, rows.held_out(log_softmax(design.scores(design.x, theta))), refit)
+
+    def _features(self, rows: Rows) -> HiddenSoftmax:
+        K, share = rows.n_classes, rows.w / rows.w.sum()
+        smoothing = 0.0 if rows.logits else _LEAST_SMOOTHING
+        u, _ = smoothed_logits(rows.z.T, 1.0, smoothing, rows.prior)
+        u -= u.mean(axis=1, keepdims=True)
+        centre = share @ u
+        spread = np.sqrt(share @ (u - centre) ** 2)
+        random = np.random.default_rng(0)
+        hidden = random.standard_normal((_HIDDEN, K)) / np.sqrt(K)
+        offsets = random.uniform(-_RANGE, _RANGE, _HIDDEN)
+        spread = np.where(spread > 0.0, spread, 1.0)
+        place = np.argsort(np.argsort(centre, kind="stable"), kind="stable")
+        weights = np.zeros((K, K + _HIDDEN))
+        return HiddenSoftmax(smoothing, rows.prior, centre, spread, hidden[:, place], offsets, weights, np.zeros(K))
+
+    def _penalty(self, design: Design, masses: Floats) -> Penalty:
+        strength = np.full(design.shape, self.ridge)
+        strength[:, -1] *= 1e-3
+        return Penalty(strength / masses[:, None, None], np.zeros(()))
+
+
 def fit_structured(vector: Vector, *, diagonal: bool) -> tuple[SoftmaxRegression, Solution]:
     """Fit SVS, or SMS without ``diagonal``; many numbers in single precision are not copied to double precision."""
     logits, w = vector.logits, vector.counted
@@ -332,7 +389,15 @@ def rows_of(vector: Vector, folds: int, seed: int) -> Rows:
     z = np.ascontiguousarray(logits_block(given[order], vector.logits is None).T)
     counts = np.ones(n) if w is None else w[order]
     frequencies = np.bincount(labels, counts[np.argsort(order)], minlength=K) + 1.0
-    return Rows(z, labels[order], counts, fold_of_rows(n, folds, seed), folds, frequencies / frequencies.sum())
+    return Rows(
+        z,
+        labels[order],
+        counts,
+        fold_of_rows(n, folds, seed),
+        folds,
+        frequencies / frequencies.sum(),
+        vector.logits is not None,
+    )
 
 
 def _order(given: Floats, labels: Integers, w: Floats | None) -> Integers:

@@ -9,7 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from calibrant.averaging.members import Member, Regression, Rows, drawn, isotonic_member, rows_of, temperature_member
+from calibrant.averaging.members import (
+    HiddenLayer,
+    Member,
+    Regression,
+    Rows,
+    drawn,
+    isotonic_member,
+    rows_of,
+    temperature_member,
+)
 from calibrant.averaging.pooling import log_pool, mixture_by_em
 from calibrant.cells import Floats
 from calibrant.errors import NotConverged
@@ -27,6 +36,8 @@ _CHOICE, _LAST = 1 << 20, 1 << 25
 _MANY, _VERY_MANY = 50, 150
 #: Up to this many classes a member has squares and probabilities as features.
 _FEW = 10
+#: Up to this many classes there are members with hidden units.
+_HIDDEN = 20
 #: Amounts of smoothing toward the class frequencies.
 _LITTLE, _MUCH = 0.001, 0.03
 #: Members in the log-linear pool: the best ones, and these.
@@ -40,9 +51,9 @@ _LEAST = 1e-3
 # --- Members
 
 
-def _members(n_classes: int) -> list[Regression]:
+def _members(n_classes: int) -> list[Regression | HiddenLayer]:
     """Return the softmax regressions that are tried for this number of classes."""
-    diagonals = [
+    diagonals: list[Regression | HiddenLayer] = [
         Regression("svs", diagonal=True),
         Regression("vector, smoothing 0.001", _LITTLE, diagonal=True, ridge=1e-3),
         Regression("vector, smoothing 0.03", _MUCH, diagonal=True, ridge=1e-3),
@@ -61,6 +72,10 @@ def _members(n_classes: int) -> list[Regression]:
         *(Regression(f"matrix, ridge {ridge:g}", ridge=ridge) for ridge in plain),
         *(Regression(f"matrix, smoothing {a:g}, ridge {ridge:g}", a, ridge=ridge) for a, ridge in smoothed),
         *(Regression(f"squares, ridge {ridge:g}", ridge=ridge, squares=True) for ridge in squares),
+        *(
+            HiddenLayer(f"hidden layer, ridge {ridge:g}", ridge)
+            for ridge in ((0.3, 1.0) if n_classes <= _HIDDEN else ())
+        ),
     ]
 
 

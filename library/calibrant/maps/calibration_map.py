@@ -25,7 +25,7 @@ from calibrant.maps.isotonic import VennAbers
 from calibrant.maps.linear_softmax import Dirichlet, MatrixScaling, VectorScaling
 from calibrant.maps.order_preserving import OrderInvariant, OrderPreserving, OrderPreservingDiagonal
 from calibrant.maps.ranks import OneVsRest, Ranks
-from calibrant.maps.softmax_map import SoftmaxRegression
+from calibrant.maps.softmax_map import HiddenSoftmax, SoftmaxRegression
 from calibrant.maps.temperature import Temperature
 from calibrant.maps.transforms import Transform, transformed
 from calibrant.reductions import event_probability, resolve_event
@@ -51,6 +51,7 @@ TRANSFORMS: Mapping[str, type[Transform]] = MappingProxyType(
             AccuracyConstant,
             PredictedClass,
             SoftmaxRegression,
+            HiddenSoftmax,
             Ensemble,
             VectorIdentity,
             SmoothedVector,

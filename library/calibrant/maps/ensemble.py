@@ -16,7 +16,7 @@ from calibrant.maps.curves import PROBABILITY_CLIP, Numbers, read_array, read_nu
 from calibrant.maps.ets import EnsembleTemperature
 from calibrant.maps.linear_softmax import Dirichlet, MatrixScaling, VectorScaling
 from calibrant.maps.ranks import OneVsRest
-from calibrant.maps.softmax_map import SoftmaxRegression
+from calibrant.maps.softmax_map import HiddenSoftmax, SoftmaxRegression
 from calibrant.maps.temperature import Temperature
 from calibrant.maps.transforms import Takes, Transform, blocks_of_rows, in_order_of, logits_block, read_flag
 
@@ -24,7 +24,10 @@ from calibrant.maps.transforms import Takes, Transform, blocks_of_rows, in_order
 _SUM, _MOST = 1e-9, 100
 #: Family name -> member of an ensemble.
 MEMBERS: Mapping[str, type[Transform]] = MappingProxyType(
-    {member.family: member for member in (Temperature, VectorScaling, MatrixScaling, SoftmaxRegression, OneVsRest)}
+    {
+        member.family: member
+        for member in (Temperature, VectorScaling, MatrixScaling, SoftmaxRegression, HiddenSoftmax, OneVsRest)
+    }
 )
 #: Family name -> transform that may follow smoothing.
 SMOOTHED: Mapping[str, type[Transform]] = MappingProxyType(

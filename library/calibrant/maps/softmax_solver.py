@@ -20,7 +20,7 @@ Flags = npt.NDArray[np.bool_]
 #: Scores that are computed at once, so that they fit in the processor cache.
 _BLOCK = 1 << 17
 #: The most parameters for the whole Hessian, and rows per parameter from which it is computed.
-_WHOLE, _ROWS_PER_PARAMETER = 700, 8
+_WHOLE, _ROWS_PER_PARAMETER = 750, 8
 #: Steps after which the preconditioner is computed anew, which are remembered, and the most steps in total.
 _STEPS, _MOST_STEPS = 12, 600
 #: Shortened steps after which it is computed anew, and steps after which several fits are finished one by one.
