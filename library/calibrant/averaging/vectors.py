@@ -40,6 +40,7 @@ _FEW = 10
 _HIDDEN = 20
 #: Amounts of smoothing toward the class frequencies.
 _LITTLE, _MUCH = 0.001, 0.03
+_AMOUNTS = (0.001, 0.03, 0.1, 0.3)
 #: Members in the log-linear pool: the best ones, and these.
 _POOLED, _ALWAYS = 8, ("isotonic", "temperature")
 #: Differences of total held-out losses in nats that change the odds by a factor of e, and penalties in nats.
@@ -55,9 +56,8 @@ def _members(n_classes: int) -> list[Regression | HiddenLayer]:
     """Return the softmax regressions that are tried for this number of classes."""
     diagonals: list[Regression | HiddenLayer] = [
         Regression("svs", diagonal=True),
-        Regression("vector, smoothing 0.001", _LITTLE, diagonal=True, ridge=1e-3),
-        Regression("vector, smoothing 0.03", _MUCH, diagonal=True, ridge=1e-3),
-        Regression("temperature, smoothing 0.001", _LITTLE, diagonal=True, ridge=1e9),
+        *(Regression(f"vector, smoothing {a:g}", a, diagonal=True, ridge=1e-3) for a in _AMOUNTS),
+        *(Regression(f"temperature, smoothing {a:g}", a, diagonal=True, ridge=1e9) for a in _AMOUNTS),
     ]
     if n_classes >= _VERY_MANY:
         return diagonals

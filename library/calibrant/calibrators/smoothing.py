@@ -20,7 +20,7 @@ from calibrant.reductions import Event, Vector
 from calibrant.validation import folds_of
 
 #: Candidate amounts, and folds.
-AMOUNTS, FOLDS = (0.0, 0.0001, 0.001, 0.01, 0.03), 3
+AMOUNTS, FOLDS = (0.0, 0.0001, 0.001, 0.01, 0.03, 0.1, 0.3, 0.9), 3
 
 Fitted = tuple[Any, dict[str, Any]]
 
