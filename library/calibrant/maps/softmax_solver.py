@@ -21,9 +21,9 @@ Flags = npt.NDArray[np.bool_]
 _BLOCK = 1 << 17
 #: The most parameters for the whole Hessian, and rows per parameter from which it is computed.
 _WHOLE, _ROWS_PER_PARAMETER = 750, 8
-#: Steps after which the preconditioner is computed anew, which are remembered, and the most steps in total.
+#: Steps after which the preconditioner is computed again, which are remembered, and the most steps in total.
 _STEPS, _MOST_STEPS = 12, 600
-#: Shortened steps after which it is computed anew, and steps after which several fits are finished one by one.
+#: Shortened steps after which it is computed again, and steps after which several fits are finished one by one.
 _SHORT, _TOGETHER = 2, 40
 #: Expected relative decrease below which a step that fails is due to rounding errors.
 _STUCK = 1e-7
@@ -301,7 +301,7 @@ def minimise(
 ) -> Solution:
     """Minimise the log loss with weights ``w (S, n)`` plus the penalty, from ``start (S, K, d + 1)``.
 
-    L-BFGS with a preconditioner, which is computed anew after some steps, and step halving. It has converged if the
+    L-BFGS with a preconditioner, which is computed again after some steps, and step halving. It has converged if the
     expected decrease of each fit, half the squared gradient in the metric of the inverse Hessian, is at most
     ``tolerance`` times (1 + objective), or if rounding errors prevent a decrease. O(S n K d) per step. Raises
     ``NotConverged``.
