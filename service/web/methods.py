@@ -38,6 +38,8 @@ _MATRIX = {
     "weights": ("matrix W, with a row for each class", _NONE),
     "intercepts": ("vector b, with a number for each class", _Z),
 }
+_SMOOTHING = ("how far predictions are smoothed, a", _NONE)
+_PRIOR = ("frequencies of the classes toward which they are smoothed", _P)
 _DISTANCES = ("distances of logits at which a slope changes", _Z)
 _RANK_SLOPES = ("slopes between two neighbouring ranks", _NONE)
 
@@ -127,6 +129,50 @@ FAMILIES: Mapping[str, Family] = {
         "the class frequencies among rows with the same predicted class",
         {"frequencies": ("a row for each predicted class", _P)},
     ),
+    "quadratic": Family(
+        "logistic(`intercept` + `slope` z + `square` z^2), z = logit(p)",
+        {"intercept": _INTERCEPT, "slope": _SLOPE, "square": ("factor of the squared logit", _NONE)},
+    ),
+    "smoothed": Family("the curve at (1 - a) p + a / 2", {"smoothing": _SMOOTHING, "curves": _CURVES}),
+    "softmax-regression": Family(
+        "softmax(W u + Q u^2 / 4 + R q + b), q = (1 - a) softmax(z / `temperature`) + a `prior`, u = ln q",
+        {
+            "temperature": _TEMPERATURE,
+            "smoothing": _SMOOTHING,
+            "prior": _PRIOR,
+            "weights": ("matrix W, or its diagonal", _NONE),
+            "intercepts": _MATRIX["intercepts"],
+            "squares": ("matrix Q", _NONE),
+            "probabilities": ("matrix R", _NONE),
+        },
+    ),
+    "hidden-softmax": Family(
+        "softmax(W (x, tanh(H x + c)) + b), x the standardised logarithms of (1 - a) p + a `prior`",
+        {
+            "smoothing": _SMOOTHING,
+            "prior": _PRIOR,
+            "centre": ("means of the logarithms", _Z),
+            "spread": ("standard deviations of the logarithms", _Z),
+            "hidden": ("matrix H of random numbers", _NONE),
+            "offsets": ("vector c of random numbers", _NONE),
+            "weights": ("matrix W, with a row for each class", _NONE),
+            "intercepts": _MATRIX["intercepts"],
+        },
+    ),
+    "ensemble": Family(
+        "a mixture of `members` and of their log-linear pool",
+        {
+            "members": ("maps of the whole vector", _NONE),
+            "mixture": ("weights of the members", _NONE),
+            "pool": ("exponents of the members in the pool", _NONE),
+            "pool_share": ("weight of the pool", _NONE),
+            "keep_order": _ORDER,
+        },
+    ),
+    "vector-identity": Family("p, unchanged"),
+    "smoothed-vector": Family(
+        "the member at (1 - a) p + a / K", {"smoothing": _SMOOTHING, "members": ("one map of the whole vector", _NONE)}
+    ),
     "one-vs-rest": Family(
         "a curve for each class",
         {
@@ -153,9 +199,12 @@ _DIAGNOSTICS: Mapping[str, tuple[str, str]] = {
     "candidates": ("numbers of pieces that were compared", _NONE),
     "cells": ("number of distinct predictions", _NONE),
     "converged": ("whether each fit converged", _NONE),
+    "exponents": ("exponents of the members in the log-linear pool", _NONE),
     "final": ("how the maps of the folds are combined", _NONE),
     "fits": ("number of fits", _NONE),
     "folds": ("number of folds of the cross-validation", _NONE),
+    "gradient": ("largest derivative of the objective at the optimum", _NONE),
+    "held_out_gain": ("cross-fitted decrease of the log loss by the map, and its approximate standard error", "nats"),
     "held_out_log_loss": ("log loss on held-out folds", "nats"),
     "identity_probability": ("posterior probability that the predictions need no map", _NONE),
     "intercept_strength": ("strength of the penalty on the intercepts", _NONE),
@@ -165,11 +214,14 @@ _DIAGNOSTICS: Mapping[str, tuple[str, str]] = {
     "loss": ("score that the fit minimises", _NONE),
     "models": ("number of averaged binnings", _NONE),
     "monotone": ("whether the map is forced to increase", _NONE),
+    "objective": ("log loss plus penalty on the rows of the fit", "nats"),
     "pieces": ("chosen number of pieces", _NONE),
+    "pool_share": ("weight of the log-linear pool", _NONE),
     "process_share": ("weight of the Gaussian process", _NONE),
     "scores": ("held-out score of each number of pieces", _NONE),
     "segments": ("number of segments", _NONE),
     "select": ("score that chooses the number of pieces", _NONE),
+    "smoothing": ("how far predictions of exactly 0 or 1 are smoothed", _NONE),
     "starts": ("starting points of each fit", _NONE),
     "steps": ("steps of the optimiser", _NONE),
     "strength": ("strength of the penalty", _NONE),
@@ -177,7 +229,7 @@ _DIAGNOSTICS: Mapping[str, tuple[str, str]] = {
     "thinning_error": ("largest change by keeping fewer scores", _P),
 }
 #: Diagnostics that are shown as a table of candidates, or are the options and the seed of the fit.
-_APART = ("held_out_losses", "weights", "fit", "scores", "candidates")
+_APART = ("held_out_losses", "weights", "fit", "scores", "candidates", "warning")
 
 # --- The explanation of one map
 
@@ -222,6 +274,7 @@ class Explanation:
     tried: list[Tried]
     score: str
     diagnostics: list[Fact]
+    warning: str
 
 
 #: The most curves and candidates that are listed.
@@ -239,14 +292,21 @@ def explained(record: MapRecord) -> Explanation:
         METHODS.get(record.method),
         describe_reduction(record.reduction),
         family.formula,
-        [Fact(name, meaning, _value(given[name]), unit) for name, (meaning, unit) in family.parameters.items()],
+        [Fact(name, *_explained(family, name, value)) for name, value in given.items() if name in family.parameters],
         [_part(record, k, curve) for k, curve in enumerate(curves[:_LISTED])],
         max(0, len(curves) - _LISTED),
         [Fact(name, _allowed(known.get(name)), _value(value), "") for name, value in record.options.items()],
         _tried(found),
         "Brier score" if found.get("select") == "brier" else "log loss",
         [_diagnostic(name, value) for name, value in found.items() if name not in _APART],
+        shortened(str(found.get("warning", "")), 200),
     )
+
+
+def _explained(family: Family, name: str, value: Any) -> tuple[str, str, str]:
+    """Return the meaning of a parameter, its value, and its unit."""
+    meaning, unit = family.parameters[name]
+    return meaning, _value(value), unit
 
 
 def _part(record: MapRecord, k: int, curve: Mapping[str, Any]) -> Part:

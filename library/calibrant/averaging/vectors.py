@@ -155,15 +155,9 @@ def fit_averaged_vector(
     error = float(np.sqrt(share @ (found.gain - mean) ** 2 / max(float(chosen.w.sum()) - 1.0, 1.0)))
     diagnostics: dict[str, Any] = {
         "folds": folds,
-        "members": [
-            {
-                "name": member.name,
-                "held_out_log_loss": -float(share @ chosen.own(member.held_out)),
-                "mixture": float(found.mixture[i]),
-                "pool": float(found.pool[i]),
-            }
-            for i, member in enumerate(members)
-        ],
+        "held_out_losses": {m.name: -float(share @ chosen.own(m.held_out)) for m in members},
+        "weights": {m.name: float(w) for m, w in zip(members, found.mixture, strict=True) if w > 0.0},
+        "exponents": {m.name: float(w) for m, w in zip(members, found.pool, strict=True) if w > 0.0},
         "pool_share": found.pool_share,
         "held_out_log_loss": -float(share @ (chosen.own(clipped) + found.gain)),
         "held_out_gain": {"log_loss": mean, "standard_error": error},

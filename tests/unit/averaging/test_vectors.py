@@ -127,6 +127,7 @@ def test_the_map_is_a_small_document() -> None:
     function: Any = fitted.function
     assert isinstance(function, Ensemble)
     assert function.mixture.sum() + function.pool_share == pytest.approx(1.0)
-    names = [member["name"] for member in fitted.diagnostics["members"]]
+    names = list(fitted.diagnostics["held_out_losses"])
     assert names[0] == "identity"
+    assert set(fitted.diagnostics["weights"]) <= set(names)
     assert len(function.members) <= len(names)
