@@ -106,7 +106,8 @@ def _one(steps: Steps, client: Calibrant, classifier: Classifier) -> list[Row]:
     rows = []
     for method in METHODS:
         with steps(f"{classifier.title}: fit {method}"), _bar(steps.console, method) as watch:
-            fitted = client.fit(method, fit_batch, name=f"demo-{method}", timeout=_FIT_SECONDS, progress=watch)
+            named, event = f"demo-{method}", "confidence" if held_out.predictions.ndim == 2 else None
+            fitted = client.fit(method, fit_batch, name=named, reduction=event, timeout=_FIT_SECONDS, progress=watch)
         with steps(f"{classifier.title}: apply {method}"):
             calibrated = client.calibrate(fitted.id, held_out.predictions)
         if not (calibrated.shape == held_out.labels.shape and np.all((calibrated >= 0) & (calibrated <= 1))):
