@@ -52,6 +52,11 @@ class SoftmaxRegression:
     squares: Floats | None = None
     probabilities: Floats | None = None
 
+    @property
+    def linear(self) -> bool:
+        """Whether the scores are linear in u."""
+        return self.squares is None and self.probabilities is None
+
     def __call__(self, rows: Floats) -> Floats:
         """Return calibrated probabilities ``(n, K)`` for logits ``(n, K)``. O(n K^2), or O(n K)."""
         found = np.empty(rows.shape)
