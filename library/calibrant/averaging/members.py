@@ -115,7 +115,10 @@ class Form:
         """Return the features ``(d, n)`` of logits ``z (K, n)``."""
         u, q = smoothed_logits(z.T, self.temperature, self.smoothing, self.prior)
         u = np.ascontiguousarray(u.T) * self.scale
-        return np.concatenate([u, u * u / 4.0, q.T]) if self.squares else u
+        if not self.squares:
+            return u
+        with np.errstate(over="ignore"):  # infinite features are refused
+            return np.concatenate([u, u * u / 4.0, q.T])
 
     def map(self, theta: Floats) -> SoftmaxRegression:
         """Return the map with the parameters ``(K, d + 1)`` or ``(K, 2)`` of the features."""

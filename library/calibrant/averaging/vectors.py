@@ -21,7 +21,7 @@ from calibrant.averaging.members import (
 )
 from calibrant.averaging.pooling import log_pool, mixture_by_em
 from calibrant.cells import Floats
-from calibrant.errors import NotConverged
+from calibrant.errors import CalibrationError
 from calibrant.maps.curves import PROBABILITY_CLIP
 from calibrant.maps.ensemble import Ensemble, VectorIdentity
 from calibrant.maps.softmax_map import SoftmaxRegression
@@ -146,7 +146,7 @@ def fit_averaged_vector(
     members = [Member("identity", clipped, lambda _: identity), temperature_member(chosen), isotonic_member(chosen)]
     for i, one in enumerate(tried):
         report(i + 1, total, one.name)
-        with suppress(NotConverged):
+        with suppress(CalibrationError):  # it does not converge, or squares are too large
             members.append(one.fit(chosen))
     report(total - 2, total, "combination")
     found = combine(members, chosen)

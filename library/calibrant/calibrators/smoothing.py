@@ -87,6 +87,7 @@ def _chosen(fit: Any, subject: Any, smoothed: Any, losses: Any, seed: int, *, cr
     """
     try:
         fold = folds_of(subject, FOLDS, seed)
+        fold = fold[:: subject.per_row] if isinstance(subject, Event) else fold  # rows, which may have several events
     except CalibrationError:
         return 0.0
     totals = np.full(len(AMOUNTS), np.inf)
