@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-import calibrant
 from calibrant.cells import Floats
 from calibrant.diagrams.catalogue import DIAGRAMS, read_diagrams
 from calibrant.diagrams.reliability import LogitReliability, Reliability, wilson
+from calibrant.maps.platt import fit_platt_event
 from calibrant.measures.catalogue import read_requests
 from calibrant.measures.intervals import PLAIN
 from calibrant.reductions import Event
@@ -170,8 +170,8 @@ def test_logit_axes_by_hand() -> None:
 
 def test_the_line_on_logit_axes_is_platt_s(event: Event) -> None:
     picture = _logit(event)
-    fitted = calibrant.fit("platt", event.p, event.y).curve.parameters()
-    assert (picture.slope, picture.intercept) == (fitted["slope"], fitted["intercept"])
+    fitted = fit_platt_event(event)
+    assert (picture.slope, picture.intercept) == (fitted.slope, fitted.intercept)
     inside = (picture.x > -2) & (picture.x < 2)
     line = (picture.slope or 0) * picture.x + (picture.intercept or 0)
     assert np.abs(picture.y - line)[inside].max() < 0.6
