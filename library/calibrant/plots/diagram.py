@@ -94,7 +94,7 @@ def draw(
     >>> report = calibrant.evaluate([0.1, 0.4, 0.6, 0.9], [0, 0, 1, 1], diagrams=["reliability"])
     >>> drawn = draw("reliability", report.diagrams["reliability"], About(4, "binary"))
     >>> drawn.media_type, drawn.alt.partition(".")[0]
-    ('image/svg+xml', 'Reliability diagram: 4 rows, reduction binary, plain ECE 0')
+    ('image/svg+xml', 'Reliability diagram: 4 rows, reduction binary, debiased ECE 0')
     """
     plot = plot_of(name)
     canvas = Canvas(width, theme=theme, form=form)
