@@ -25,7 +25,7 @@ from calibrant.reductions import Vector
 from calibrant.validation import fold_of_rows
 
 #: Relative accuracy of the fits outside folds, and of the last fit.
-_ROUGH, _FINE = 1e-8, 1e-12
+_ROUGH, _FINE = 1e-6, 1e-10
 #: Elements of a matrix in single precision from which sums use it too.
 _SINGLE = 1 << 23
 
@@ -303,7 +303,7 @@ def fit_structured(vector: Vector, *, diagonal: bool) -> tuple[SoftmaxRegression
     design = Design(x, labels, K, diagonal)
     strength = structured_penalty(K, diagonal=diagonal) / mass
     centre = identity_start(*design.shape)[None]
-    tolerance = 1e-9 if single else _FINE
+    tolerance = 1e-8 if single else _FINE
     found = minimise(design, counts[None] / mass, Penalty(strength[None], centre), centre.copy(), tolerance=tolerance)
     return form.map(found.theta[0]), found
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from calibrant.calibrators.fitting import Fitting
 
 #: Folds, the most rows, drawn at random from more, and the most estimated seconds of the fits outside the folds.
-FOLDS, MOST_ROWS, MOST_SECONDS = 3, 5000, 0.5
+FOLDS, MOST_ROWS, MOST_SECONDS = 3, 5000, 0.3
 #: The warning of a map that does not improve.
 NO_GAIN = "the cross-fitted log loss does not improve: the map may do harm on new rows"
 UNCHANGED = "no improvement of the cross-fitted log loss was found, so the map leaves the predictions as they are"
