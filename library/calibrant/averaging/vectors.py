@@ -46,7 +46,7 @@ _POOLED, _ALWAYS = 8, ("isotonic", "temperature")
 #: Differences of total held-out losses in nats that change the odds by a factor of e, and penalties in nats.
 _ODDS, _OF_POOL, _OF_MIXTURE = 4.0, 3.0, 5.0
 #: Weights below this are dropped.
-_LEAST = 0.01
+_LEAST = 0.02
 
 
 # --- Members

@@ -80,7 +80,8 @@ class OneVsRest:
         """Return calibrated probabilities ``(n, K)`` for probabilities ``(n, K)``. O(n K) times a curve's cost."""
         found = np.empty(rows.shape)
         for k, curve in enumerate(self.curves):
-            found[:, k] = np.clip(curve(rows[:, k].astype(np.float64)), 0.0, 1.0)
+            found[:, k] = curve(rows[:, k].astype(np.float64))
+        np.minimum(np.maximum(found, 0.0, out=found), 1.0, out=found)
         if self.keep_order:
             found = in_order_of(found, rows)
         return normalised(found) if self.renormalise else found
