@@ -65,7 +65,10 @@ def rows() -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_every_example_of_a_page_runs(page: str, service: Stack, rows: dict[str, Any], tmp_path: Path) -> None:
+def test_every_example_of_a_page_runs(
+    page: str, service: Stack, rows: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)  # some examples write files
     blocks = [(kind, dedent(text)) for _, kind, text in _BLOCK.findall((ROOT / page).read_text("utf-8"))]
     assert tuple(sum(kind == of for kind, _ in blocks) for of in ("sh", "python")) == PAGES[page]
     there = dict(rows)
