@@ -6,11 +6,12 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import scipy
 
-from calibrant.batch import Integers, softmax_in_place
+from calibrant.batch import Integers
 from calibrant.cells import Floats
 from calibrant.errors import CalibrationError, NotConverged, OneClass, TooFewRows
 from calibrant.maps.curves import PROBABILITY_CLIP
@@ -24,8 +25,9 @@ from calibrant.progress import check, report
 from calibrant.reductions import Vector
 from calibrant.validation import fold_of_rows
 
-#: Relative accuracy of the fits outside folds, and of the last fit.
+#: Relative accuracy of the fits outside folds, of the last fit, and of one in single precision.
 _ROUGH, _FINE = 1e-6, 1e-10
+_ROUGH_SINGLE = 1e-8
 #: Elements of a matrix in single precision from which sums use it too.
 _SINGLE = 1 << 23
 
@@ -81,10 +83,7 @@ class Rows:
     def temperature(self, smoothing: float) -> float:
         """Return the optimal temperature of smoothed predictions, or 1 if there is none."""
         u = Form(1.0, smoothing, self.prior).features(self.z)
-        try:
-            return optimal_temperature(VectorLogits(np.ascontiguousarray(u.T), self.labels), self.w).value
-        except CalibrationError:
-            return 1.0
+        return _temperature(VectorLogits(np.ascontiguousarray(u.T), self.labels), self.w)
 
     def own(self, values: Floats) -> Floats:
         """Return the value of the label of each row, ``(n,)``."""
@@ -180,15 +179,14 @@ class Regression:
         """Return the features, at the scale of the optimal temperature."""
         temperature = rows.temperature(self.smoothing)
         if self.ridge is None:  # SVS and SMS: smoothed after temperature scaling
-            K = rows.n_classes
-            return Form(temperature, 1.0 / (float(rows.w.sum()) + 1.0), np.full(K, 1.0 / K))
+            return _structured_form(temperature, float(rows.w.sum()), rows.n_classes)
         return Form(1.0, self.smoothing, rows.prior, 1.0 / temperature, self.squares)
 
     def fit(self, rows: Rows) -> Member:
         """Fit outside each fold."""
         form = self.form(rows)
         design = Design(form.features(rows.z), rows.labels, rows.n_classes, self.diagonal)
-        theta = self._solved(design, rows.fold_weights, rows.fold_masses, _ROUGH).theta
+        theta = self.solved(design, rows.fold_weights, rows.fold_masses, _ROUGH).theta
         middle = theta.mean(axis=0)
         held_out = rows.held_out(log_softmax(design.scores(design.x, theta)))
 
@@ -201,12 +199,13 @@ class Regression:
         form = self.form(rows) if form is None else form
         design = Design(form.features(rows.z), rows.labels, rows.n_classes, self.diagonal)
         mass = float(rows.w.sum())
-        found = self._solved(design, rows.w[None] / mass, np.array([mass]), _FINE, start)
+        found = self.solved(design, rows.w[None] / mass, np.array([mass]), _FINE, start)
         return form.map(found.theta[0]), found
 
-    def _solved(
+    def solved(
         self, design: Design, w: Floats, masses: Floats, tolerance: float, start: Floats | None = None
     ) -> Solution:
+        """Minimise with the weights ``w (S, n)`` of S fits and their sums before they were normalised."""
         centre = identity_start(*design.shape)
         if self.ridge is None:
             strength = structured_penalty(design.n_classes, diagonal=self.diagonal)
@@ -280,41 +279,43 @@ def fit_structured(vector: Vector, *, diagonal: bool) -> tuple[SoftmaxRegression
     if w is not None and not w.all():
         given, labels, w = given[w > 0.0], labels[w > 0.0], w[w > 0.0]
     n, K = given.shape
-    try:
-        temperature = optimal_temperature(VectorLogits(given, labels, logits is None), w).value
-    except CalibrationError:
-        temperature = 1.0
     counts = np.ones(n) if w is None else w
     mass = float(counts.sum())
-    form = Form(temperature, 1.0 / (mass + 1.0), np.full(K, 1.0 / K))
+    form = _structured_form(_temperature(VectorLogits(given, labels, logits is None), w), mass, K)
     single = given.dtype == np.float32 and given.size > _SINGLE
-    x = np.empty((K, n), np.float32 if single else np.float64)
+    number: type[Any] = np.float32 if single else np.float64
+    x = np.empty((K, n), number)
     for rows in blocks_of_rows(given):
         check()
-        if single:
-            z = np.log(np.maximum(given[rows], np.float32(PROBABILITY_CLIP))) if logits is None else given[rows]
-            q = softmax_in_place(z / np.float32(temperature))
-            q *= np.float32(1.0 - form.smoothing)
-            q += np.float32(form.smoothing / K)
-            x[:, rows] = np.log(q, out=q).T
-            continue
-        z = logits_block(given[rows], logits is None)
-        x[:, rows] = smoothed_logits(z, temperature, form.smoothing, form.prior)[0].T
+        z = given[rows].astype(number)
+        if logits is None:
+            np.log(np.maximum(z, number(PROBABILITY_CLIP), out=z), out=z)
+        x[:, rows] = smoothed_logits(z, form.temperature, form.smoothing, form.prior)[0].T
     design = Design(x, labels, K, diagonal)
-    strength = structured_penalty(K, diagonal=diagonal) / mass
-    centre = identity_start(*design.shape)[None]
-    tolerance = 1e-8 if single else _FINE
-    found = minimise(design, counts[None] / mass, Penalty(strength[None], centre), centre.copy(), tolerance=tolerance)
+    member = Regression("sms", diagonal=diagonal)
+    found = member.solved(design, counts[None] / mass, np.array([mass]), _ROUGH_SINGLE if single else _FINE)
     return form.map(found.theta[0]), found
+
+
+def _structured_form(temperature: float, mass: float, K: int) -> Form:
+    """Return the features of SVS and SMS: temperature scaling, mixed with 1 / K at the weight of one row."""
+    return Form(temperature, 1.0 / (mass + 1.0), np.full(K, 1.0 / K))
+
+
+def _temperature(logits: VectorLogits, w: Floats | None) -> float:
+    """Return the optimal temperature, or 1 if there is none."""
+    try:
+        return optimal_temperature(logits, w).value
+    except CalibrationError:
+        return 1.0
 
 
 def temperature_member(rows: Rows) -> Member:
     """Fit temperature scaling, mixed with the weight of one row with the uniform distribution (as in SMS)."""
     K, n = rows.n_classes, len(rows)
-    form = SoftmaxRegression(1.0, 0.0, np.full(K, 1.0 / K), np.ones(K), np.zeros(K))
 
     def fitted(of: Rows) -> SoftmaxRegression:
-        return replace(form, temperature=of.temperature(0.0), smoothing=1.0 / (float(of.w.sum()) + 1.0))
+        return _structured_form(of.temperature(0.0), float(of.w.sum()), K).map(identity_start(K, 2))
 
     held_out = np.empty((K, n))
     for fold in range(rows.folds):

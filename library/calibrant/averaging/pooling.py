@@ -19,12 +19,12 @@ _PRIOR, _MOST_STEPS, _CHANGE = 0.01, 400, 1e-6
 _NEWTON, _DECREASE = 50, 1e-10
 
 
-def log_pool(parts: Sequence[Floats], labels: Integers, w: Floats) -> tuple[Floats, Floats]:
+def log_pool(parts: Sequence[Floats], labels: Integers, w: Floats, *, least: float = 0.0) -> tuple[Floats, Floats]:
     """Return exponents ``(M,)`` and ln of the pooled probability of each label ``(n,)``.
 
     The pool of log probabilities ``parts``, each ``(K, n)``, is softmax(sum_m a_m part_m). The exponents a >= 0
     minimise the log loss with the weights ``w (n,)`` plus 20 |a - 1 / M|^2 in nats, by projected Newton steps.
-    O(n K M^2) per step.
+    Exponents below ``least`` then become 0. O(n K M^2) per step.
     """
     logs = np.maximum(np.stack(parts), np.log(PROBABILITY_CLIP))
     M, _, n = logs.shape
@@ -41,7 +41,7 @@ def log_pool(parts: Sequence[Floats], labels: Integers, w: Floats) -> tuple[Floa
         return float(strength * ((exponents - 1.0 / M) ** 2).sum() - share @ of_label), scores / total, of_label
 
     exponents = np.full(M, 1.0 / M)
-    value, p, of_label = at(exponents)
+    value, p, _ = at(exponents)
     for _ in range(_NEWTON):
         check()
         means = np.einsum("kn,mkn->mn", p, logs)
@@ -61,8 +61,9 @@ def log_pool(parts: Sequence[Floats], labels: Integers, w: Floats) -> tuple[Floa
             size /= 2.0
         if new[0] >= value:
             break
-        exponents, (value, p, of_label) = trial, new
-    return exponents, of_label
+        exponents, (value, p, _) = trial, new
+    kept = np.where(exponents < least, 0.0, exponents)
+    return kept, at(kept)[2]
 
 
 def _projected(exponents: Floats, gradient: Floats, hessian: Floats) -> Floats:

@@ -132,12 +132,6 @@ def held_out_map(process: Posterior, cells: FoldCells) -> tuple[FoldCells, Float
     return coarse, found
 
 
-def held_out_loss(process: Posterior, cells: FoldCells) -> float:
-    """Return the total held-out log loss of all rows."""
-    coarse, c = held_out_map(process, cells)
-    return float(-(coarse.wy * np.log(c) + (coarse.w - coarse.wy) * np.log1p(-c)).sum())
-
-
 def fit_process(cells: FoldCells) -> Posterior:
     """Fit to rows reduced to cells. O(cells) plus a fixed cost of about 10 ms."""
     coarse = cells.coarse(_CELLS)

@@ -10,11 +10,13 @@ from typing import Any
 import numpy as np
 
 from calibrant.averaging.members import (
+    Form,
     HiddenLayer,
     Member,
     Regression,
     Rows,
     drawn,
+    identity_start,
     isotonic_member,
     rows_of,
     temperature_member,
@@ -24,7 +26,6 @@ from calibrant.cells import Floats
 from calibrant.errors import CalibrationError
 from calibrant.maps.curves import PROBABILITY_CLIP
 from calibrant.maps.ensemble import Ensemble, VectorIdentity
-from calibrant.maps.softmax_map import SoftmaxRegression
 from calibrant.maps.transforms import Transform
 from calibrant.progress import report, step
 from calibrant.reductions import Vector
@@ -106,7 +107,7 @@ def combine(members: Sequence[Member], rows: Rows) -> Combination:
     losses = -(own @ rows.w)
     ranked = list(np.argsort(losses, kind="stable")[:_POOLED])
     ranked += [i for i, m in enumerate(members) if m.name in _ALWAYS and i not in ranked]
-    exponents, pooled = log_pool([members[i].held_out for i in ranked], rows.labels, rows.w)
+    exponents, pooled = log_pool([members[i].held_out for i in ranked], rows.labels, rows.w, least=_LEAST)
     pool = np.zeros(len(members))
     pool[ranked] = exponents
     with_pool = np.vstack([own, pooled])
@@ -119,7 +120,6 @@ def combine(members: Sequence[Member], rows: Rows) -> Combination:
     totals = -(np.log(weights @ shape) + with_pool.max(axis=0)) @ rows.w + penalties
     shares = np.exp(-(totals - totals.min()) / _ODDS)
     given = (shares / shares.sum()) @ weights
-    pool[pool < _LEAST] = 0.0
     given[given < _LEAST] = 0.0
     given /= given.sum()
     gain = np.log(given @ shape) + with_pool.max(axis=0) - own[0]
@@ -139,10 +139,8 @@ def fit_averaged_vector(
     chosen = drawn(whole, _CHOICE // whole.n_classes, seed)
     tried = _members(whole.n_classes)
     total = len(tried) + 3
-    identity = SoftmaxRegression(
-        1.0, 0.0, np.full(whole.n_classes, 1.0 / whole.n_classes), np.ones(whole.n_classes), np.zeros(whole.n_classes)
-    )
-    clipped = np.maximum(np.log(np.maximum(chosen.p, PROBABILITY_CLIP)), np.log(PROBABILITY_CLIP))
+    identity = Form(1.0, 0.0, whole.prior).map(identity_start(whole.n_classes, 2))
+    clipped = np.log(np.maximum(chosen.p, PROBABILITY_CLIP))
     members = [Member("identity", clipped, lambda _: identity), temperature_member(chosen), isotonic_member(chosen)]
     for i, one in enumerate(tried):
         report(i + 1, total, one.name)

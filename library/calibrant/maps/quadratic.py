@@ -1,4 +1,4 @@
-"""Affine and quadratic scaling: a logistic curve on the logit of the prediction and its square."""
+"""Quadratic scaling: a logistic curve on the logit of the prediction and its square; and affine scaling."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from calibrant.maps.curves import (
     in_blocks,
     read_number,
 )
+from calibrant.maps.platt import Platt
 
 
 @dataclass(frozen=True)
@@ -47,11 +48,11 @@ class Quadratic(Numbers):
         return cls(*(read_number(parameters, name) for name in ("intercept", "slope", "square")))
 
 
-def fit_quadratic(cells: Cells, *, squared: bool, strength: float) -> Quadratic:
+def fit_quadratic(cells: Cells, *, squared: bool, strength: float) -> Quadratic | Platt:
     """Minimise the total log loss plus strength (intercept^2 + (slope - 1)^2 + square^2) by Newton's method.
 
-    Without ``squared`` the square is 0 (affine scaling). Importance weights are scaled to the effective number of rows.
-    O(m) per step. Raises ``OneClass`` if all labels are equal.
+    Without ``squared`` the square is 0 (affine scaling), and the curve that of Platt scaling. Importance weights are
+    scaled to the effective number of rows. O(m) per step. Raises ``OneClass`` if all labels are equal.
     """
     check_outcomes(cells)
     counted = cells.mass / float(cells.w2.sum()) if cells.kind == "importance" else 1.0
@@ -59,4 +60,5 @@ def fit_quadratic(cells: Cells, *, squared: bool, strength: float) -> Quadratic:
     features = np.column_stack([np.ones_like(z), z, z * z][: 3 if squared else 2])
     variance = np.full((1, features.shape[1]), 0.5 / strength)
     found = fit_logistic(features, z, cells.w * counted, cells.wy * counted, variance, steps=200).theta[0]
-    return Quadratic(float(found[0]), 1.0 + float(found[1]), float(found[2]) if squared else 0.0)
+    intercept, slope = float(found[0]), 1.0 + float(found[1])
+    return Quadratic(intercept, slope, float(found[2])) if squared else Platt(slope, intercept)

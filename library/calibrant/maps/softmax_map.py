@@ -23,14 +23,14 @@ _MOST_HIDDEN = 1000
 def smoothed_logits(z: Floats, temperature: float, smoothing: float, prior: Floats) -> tuple[Floats, Floats]:
     """Return u = ln q and q = (1 - smoothing) softmax(z / temperature) + smoothing prior for logits ``z (n, K)``.
 
-    Without smoothing u = z / temperature, which is not normalised.
+    Without smoothing u = z / temperature, which is not normalised. The precision is that of ``z``.
     """
-    u = np.asarray(z, np.float64) / temperature
+    u = z / z.dtype.type(temperature)
     q = softmax_in_place(u.copy())
     if smoothing == 0.0:
         return u, q
-    q *= 1.0 - smoothing
-    q += smoothing * prior
+    q *= z.dtype.type(1.0 - smoothing)
+    q += (smoothing * prior).astype(z.dtype)
     return np.log(q), q
 
 
@@ -61,7 +61,7 @@ class SoftmaxRegression:
         """Return calibrated probabilities ``(n, K)`` for logits ``(n, K)``. O(n K^2), or O(n K)."""
         found = np.empty(rows.shape)
         for part in blocks_of_rows(rows):
-            u, q = smoothed_logits(rows[part], self.temperature, self.smoothing, self.prior)
+            u, q = smoothed_logits(rows[part].astype(np.float64), self.temperature, self.smoothing, self.prior)
             if self.weights.ndim == 1:
                 found[part] = u * self.weights
             else:
@@ -127,7 +127,7 @@ class HiddenSoftmax(Numbers):
 
     def features(self, z: Floats) -> Floats:
         """Return the features ``(n, K + D)`` of logits ``z (n, K)``."""
-        u, _ = smoothed_logits(z, 1.0, self.smoothing, self.prior)
+        u, _ = smoothed_logits(z.astype(np.float64), 1.0, self.smoothing, self.prior)
         x = (u - u.mean(axis=1, keepdims=True) - self.centre) / self.spread
         return np.hstack([x, np.tanh(x @ self.hidden.T + self.offsets)])
 

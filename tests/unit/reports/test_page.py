@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any
+
+import pytest
 
 from calibrant.reports import advice, verdict
 
@@ -10,12 +11,13 @@ DOCS = Path(__file__).parents[3] / "docs"
 PAGE, RULES = DOCS / "how-to" / "reports.md", DOCS / "explanation" / "report-verdict.md"
 
 
-def test_the_example_runs_and_makes_a_report() -> None:
+def test_the_example_runs_and_makes_a_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (example,) = re.findall(r"```python\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
-    scope: dict[str, Any] = {}
-    exec(example, scope)
-    assert scope["page"].startswith("<!doctype html>")
-    assert "scores.csv" in scope["page"]
+    monkeypatch.chdir(tmp_path)
+    exec(example, {})
+    page = (tmp_path / "report.html").read_text("utf-8")
+    assert page.startswith("<!doctype html>")
+    assert "scores.csv" in page
 
 
 def test_the_documented_thresholds_are_those_used() -> None:
