@@ -269,7 +269,7 @@ times out, the base model's predictions count.
 
 Harm (a): the share of experiments with a test log loss above the base model's. Harm (b): the share with a log loss
 higher by more than 1 % and by more than 1.645 paired standard errors. Clipped: test rows whose probability was raised
-to {CLIP:.0e}. ECE has 15 bins. The time is of fitting and applying one experiment.
+to {CLIP:.0e}. ECE has 15 bins. The time is CPU time, of fitting and applying one experiment.
 
 """
     for (board, places), (_, table) in zip(kept, tables, strict=True):

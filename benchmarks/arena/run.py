@@ -49,9 +49,9 @@ def _limited() -> Iterator[None]:
 
 
 def play(contender: Contender, experiment: Experiment) -> dict[str, Any]:
-    """Scores, seconds and ``problem``, with which the base model's predictions count, of one contender."""
+    """Scores, seconds of CPU time and ``problem``, with which the base model's predictions count, of one contender."""
     problem = None
-    began = time.perf_counter()
+    began = time.process_time()
     try:
         with _limited(), contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
             q = contender.run(experiment.p_cal.copy(), experiment.y_cal.copy(), experiment.p_test.copy())
@@ -62,7 +62,7 @@ def play(contender: Contender, experiment: Experiment) -> dict[str, Any]:
         problem = "time limit"
     except Exception as error:
         problem = type(error).__name__
-    seconds = time.perf_counter() - began
+    seconds = time.process_time() - began
     if problem:
         q = experiment.p_test
     return {"seconds": seconds, "problem": problem, **score(q, experiment.p_test, experiment.y_test)}
