@@ -94,7 +94,7 @@ class Dirichlet(MatrixScaling):
 class Regularised:
     """The weights ``(K, K)`` and intercepts ``(K,)`` of a regularised fit, the strengths, and the held-out log loss.
 
-    ``held_out`` is None if the strengths were given.
+    ``held_out`` is None if the strengths were given. ``optimum`` has the objective and its largest derivative.
     """
 
     weights: Floats
@@ -102,31 +102,33 @@ class Regularised:
     strength: float
     intercept_strength: float
     held_out: float | None
+    optimum: dict[str, float]
 
 
-def fit_vector_scaling(vector: Vector) -> VectorScaling:
+def fit_vector_scaling(vector: Vector) -> tuple[VectorScaling, dict[str, float]]:
     """Fit by maximum likelihood (Guo et al. 2017, section 4.2); intercepts sum to 0. At least O(n K) per step.
 
-    Raises ``MissingClass``, and ``NotConverged`` for separable labels.
+    The second value has the objective and its largest derivative, for features of unit variance. Raises
+    ``MissingClass``, and ``NotConverged`` for separable labels.
     """
     check_classes(vector)
-    theta = _unregularised(vector, full=False)
-    return VectorScaling(theta[:, 0].copy(), theta[:, 1] - theta[:, 1].mean())
+    theta, optimum = _unregularised(vector, full=False)
+    return VectorScaling(theta[:, 0].copy(), theta[:, 1] - theta[:, 1].mean()), optimum
 
 
-def fit_matrix_scaling(vector: Vector) -> MatrixScaling:
+def fit_matrix_scaling(vector: Vector) -> tuple[MatrixScaling, dict[str, float]]:
     """Fit by maximum likelihood (Guo et al. 2017, section 4.2). O(n K^4) per step; for many classes at least O(n K^2).
 
     A constant added to a column of weights or to the intercepts does not change the softmax. By convention the
-    off-diagonal weights of each column, and the intercepts, sum to 0. Raises ``MissingClass``, and ``NotConverged`` for
-    separable labels.
+    off-diagonal weights of each column, and the intercepts, sum to 0. The second value is as for vector
+    scaling. Raises ``MissingClass``, and ``NotConverged`` for separable labels.
     """
     check_classes(vector)
-    theta = _unregularised(vector, full=True)
+    theta, optimum = _unregularised(vector, full=True)
     K = vector.n_classes
     weights = theta[:, :-1]
     beside = (weights.sum(axis=0) - weights.diagonal()) / (K - 1)
-    return MatrixScaling(weights - beside, theta[:, -1] - theta[:, -1].mean())
+    return MatrixScaling(weights - beside, theta[:, -1] - theta[:, -1].mean()), optimum
 
 
 def fit_regularised(
@@ -177,8 +179,8 @@ def fit_regularised(
             with step(1, parts):
                 (_, own), held_out = search.best([(chosen, s) for s in STRENGTHS])
     report(parts - 1, parts, "all rows")
-    theta = search.fitted(chosen, own)
-    return Regularised(theta[:, :-1].copy(), theta[:, -1].copy(), chosen, own, held_out)
+    theta, optimum = search.fitted(chosen, own)
+    return Regularised(theta[:, :-1].copy(), theta[:, -1].copy(), chosen, own, held_out, optimum)
 
 
 @dataclass(frozen=True)
@@ -224,16 +226,15 @@ class _Search:
         best = int(np.argmin(scores))
         return pairs[best], scores[best]
 
-    def fitted(self, strength: float, intercept_strength: float) -> Floats:
-        """Return the parameters ``(K, d)`` of the fit to all rows."""
+    def fitted(self, strength: float, intercept_strength: float) -> tuple[Floats, dict[str, float]]:
+        """Return the parameters ``(K, d)`` of the fit to all rows, and the objective with its largest derivative."""
         x, penalty = self.features, self.penalty(strength, intercept_strength)
         if x.n_classes * (x.n_classes + 1) <= _WHOLE:
-            return x.original(Regression(x, x.w, penalty).minimise())
+            return _optimum(Regression(x, x.w, penalty))
         start = np.zeros((1, *x.shape))
         start[0, np.arange(x.n_classes), np.arange(x.n_classes)] = 1.0
         found = minimise(self._design, x.w[None], Penalty(penalty, np.zeros(())), start, tolerance=1e-13)
-        theta: Floats = found.theta[0]
-        return theta
+        return found.theta[0], {"objective": float(found.objective[0]), "gradient": float(found.gradient[0])}
 
     @cached_property
     def _design(self) -> Design:
@@ -247,11 +248,17 @@ class _Search:
         return found
 
 
-def _unregularised(vector: Vector, *, full: bool) -> Floats:
+def _unregularised(vector: Vector, *, full: bool) -> tuple[Floats, dict[str, float]]:
     given = vector.p if vector.logits is None else vector.logits
     report(0, 1, "Newton steps")
     x = Features.of(given, vector.labels, vector.w, full=full, probabilities=vector.logits is None)
-    return x.original(Regression(x, x.w).minimise())
+    return _optimum(Regression(x, x.w))
+
+
+def _optimum(regression: Regression) -> tuple[Floats, dict[str, float]]:
+    theta = regression.minimise()
+    gradient = float(np.abs(regression.gradient(theta)).max())
+    return regression.features.original(theta), {"objective": regression.loss(theta), "gradient": gradient}
 
 
 def _linear(rows: Floats, weights: Floats, intercepts: Floats, *, probabilities: bool) -> Floats:

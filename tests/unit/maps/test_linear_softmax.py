@@ -97,11 +97,12 @@ def test_unregularised_fits_are_never_worse_than_identity_or_temperature(method:
 def test_conjugate_gradients_find_the_same_optimum_in_blocks(full: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     vector = drawn_vector(700, 5)
     fit: Any = fit_matrix_scaling if full else fit_vector_scaling
-    whole = fit(vector)
+    whole, _ = fit(vector)
     monkeypatch.setattr(softmax_regression, "_WHOLE", 0)
     for name, value in (("_KEPT", 0), ("_BLOCK", 640)):
         monkeypatch.setattr(softmax_regression, name, value)
-    parts = fit(vector)
+    parts, optimum = fit(vector)
+    assert optimum["gradient"] < 1e-8
     np.testing.assert_allclose(parts.weights, whole.weights, atol=1e-6)
     np.testing.assert_allclose(parts.intercepts, whole.intercepts, atol=1e-6)
 
@@ -266,8 +267,8 @@ def test_many_rows_are_applied_in_blocks() -> None:
 
 def test_a_vector_without_logits_takes_logarithms() -> None:
     vector = drawn_vector(400, 3)
-    one = fit_vector_scaling(Vector(vector.p, vector.labels))
-    other = fit_vector_scaling(Vector(vector.p, vector.labels, logits=np.log(vector.p)))
+    one, _ = fit_vector_scaling(Vector(vector.p, vector.labels))
+    other, _ = fit_vector_scaling(Vector(vector.p, vector.labels, logits=np.log(vector.p)))
     np.testing.assert_allclose(one.weights, other.weights, atol=1e-9)
 
 
@@ -278,3 +279,15 @@ def test_separable_labels_have_an_optimum_under_any_penalty_on_all_parameters() 
     assert np.abs(fitted.gradient(fitted.minimise())).max() <= 1e-9
     with pytest.raises(NotConverged):
         Regression(x, x.w, np.diag([1e-12] * 3) @ np.eye(*x.shape)).minimise()
+
+
+@pytest.mark.parametrize("method", ["vector", "matrix", "matrix-odir", "dirichlet-l2", "dirichlet-odir", "svs", "sms"])
+@pytest.mark.parametrize("n_classes", [3, 30])
+def test_every_fit_reports_its_objective_and_a_small_gradient(method: str, n_classes: int) -> None:
+    vector = drawn_vector(900, n_classes)
+    fitted = calibrant.fit(method, vector.p, vector.labels)
+    found = fitted.diagnostics
+    assert found["gradient"] < 1e-4
+    if found.get("strength") == 0.0:
+        own = fitted.apply(vector.p)[np.arange(len(vector)), vector.labels]
+        assert found["objective"] == pytest.approx(-np.log(own).mean(), abs=1e-9)

@@ -63,13 +63,16 @@ _SEPARABLE = (1e-3, 0.1, 10.0)
 _FOLDS = 5
 
 
-def _scaling(fit: Callable[[Vector], Transform], *, diagonal: bool) -> Callable[..., FittedTransform]:
+def _scaling(
+    fit: Callable[[Vector], tuple[Transform, dict[str, float]]], *, diagonal: bool
+) -> Callable[..., FittedTransform]:
     """Fit by maximum likelihood, or with a ridge if it is given or the labels are separable."""
 
     def fitted(vector: Vector, context: FitContext, *, strength: float | None) -> FittedTransform:
         if not strength:
             try:
-                return fit(vector), {"strength": 0.0}
+                found, optimum = fit(vector)
+                return found, {"strength": 0.0} | optimum
             except NotConverged:
                 if strength == 0.0:
                     raise
@@ -77,8 +80,8 @@ def _scaling(fit: Callable[[Vector], Transform], *, diagonal: bool) -> Callable[
         ridges = _SEPARABLE if strength is None else (strength,)
         candidates = [Regression("", diagonal=diagonal, ridge=ridge) for ridge in ridges]
         chosen, held_out = choose(candidates, rows) if strength is None else (candidates[0], None)
-        found, solution = chosen.refit(rows)
-        made = (VectorScaling if diagonal else MatrixScaling)(found.weights, found.intercepts)
+        refitted, solution = chosen.refit(rows)
+        made = (VectorScaling if diagonal else MatrixScaling)(refitted.weights, refitted.intercepts)
         return made, {"strength": chosen.ridge, "held_out_log_loss": held_out} | _solved(solution)
 
     return fitted
@@ -126,6 +129,7 @@ def _regularised(*, probabilities: bool, off_diagonal: bool) -> Callable[..., Fi
         )
         transform = (Dirichlet if probabilities else MatrixScaling)(found.weights, found.intercepts)
         diagnostics: dict[str, Any] = {"strength": found.strength, "held_out_log_loss": found.held_out}
+        diagnostics |= found.optimum
         return transform, diagnostics | ({"intercept_strength": found.intercept_strength} if off_diagonal else {})
 
     return fit
