@@ -121,6 +121,9 @@ $(ARENA)/installed: benchmarks/arena/requirements.txt library/pyproject.toml con
 arena: $(ARENA)/installed ## compare calibration methods in CalArena's protocol, resuming a previous run: make arena [DATA=folders of HDF5 or NPZ files]; writes docs/benchmarks/arena.md
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(ARENA)/bin/python -m benchmarks.arena $(DATA)
 
+vectors: $(ARENA)/installed ## compare calibration of whole vectors with probmetrics: make vectors [DATA=folder of NPZ files]; writes docs/benchmarks/vectors.md
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(ARENA)/bin/python -m benchmarks.vectors $(DATA)
+
 $(INTEGRATIONS)/installed: tests/integration/platforms.txt pyproject.toml constraints-cpu.txt
 	$(PYTHON) -m venv $(INTEGRATIONS)
 	$(INTEGRATIONS)/bin/python -m pip install --quiet --disable-pip-version-check -e . -r $< -c constraints-cpu.txt
