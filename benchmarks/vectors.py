@@ -66,8 +66,8 @@ probability, so that the problems differ.
 FILES = """
 ## Held-out loss
 
-The mean log loss on the other half over {seeds} random halves of each file, as the arena draws them. `averaged` is compared with
-the best of {peers} of probmetrics on that file, in hindsight. The errors
+The mean log loss on the other half over {seeds} random halves of each file, as the arena draws them. `averaged` is
+compared with the best of {peers} of probmetrics on that file, in hindsight. The errors
 are standard errors of paired differences between rows, averaged over the halves; those of accuracy are McNemar's.
 Probabilities below 1e-15 are raised to it. Seconds are those of `averaged`.
 

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import expit
 
-from calibrant.cells import Floats, WeightsKind
+from calibrant.cells import Floats, WeightsKind, take
 from calibrant.errors import (
     CalibrationError,
     EmptyBatch,
@@ -92,20 +92,24 @@ class Predictions:
 
 @dataclass(frozen=True)
 class Batch:
-    """Checked predictions, their ``labels (n,)`` and ``weights (n,)`` or None."""
+    """Checked predictions, their ``labels (n,)`` and ``weights (n,)`` or None.
+
+    Rows with the same number in ``groups (n,)`` are in the same fold of a cross-validation.
+    """
 
     predictions: Predictions
     labels: Integers
     weights: Floats | None
     weights_kind: WeightsKind = "frequency"
+    groups: Integers | None = None
 
     def __len__(self) -> int:
         return len(self.labels)
 
     def rows(self, chosen: npt.NDArray[Any]) -> Batch:
         """Return the batch of the chosen rows: a boolean mask of shape (n,), or row numbers."""
-        weights = None if self.weights is None else self.weights[chosen]
-        return Batch(self.predictions.rows(chosen), self.labels[chosen], weights, self.weights_kind)
+        weights, groups = take(self.weights, chosen), take(self.groups, chosen)
+        return Batch(self.predictions.rows(chosen), self.labels[chosen], weights, self.weights_kind, groups)
 
 
 def read_batch(
@@ -121,6 +125,13 @@ def read_batch(
         None if weights is None else read_weights(weights, len(read), kind),
         kind,
     )
+
+
+def grouped(batch: Batch, names: Sequence[str]) -> Batch:
+    """Return the batch with the groups of its rows by name; raises ``LengthMismatch``. O(n log n)."""
+    found = np.unique(np.asarray(names, dtype=np.str_), return_inverse=True)[1]
+    _check_length(found, len(batch), "/groups")
+    return replace(batch, groups=found.astype(np.int64, copy=False))
 
 
 def read_predictions(predictions: Any, *, scale: Scale = "probability") -> Predictions:
@@ -280,10 +291,10 @@ def restrict(batch: Batch, classes: Sequence[int]) -> tuple[Batch, Integers]:
             )
         values /= mass[:, None]
     taken = replace(given, given=values)
-    weights = None if batch.weights is None else batch.weights[kept]
+    weights, groups = take(batch.weights, kept), take(batch.groups, kept)
     if weights is not None and not weights.any():
         raise InvalidWeight.at("/weights", "are all 0 for the rows of the chosen classes")
-    return Batch(taken, place[batch.labels[kept]], weights, batch.weights_kind), kept
+    return Batch(taken, place[batch.labels[kept]], weights, batch.weights_kind, groups), kept
 
 
 def read_labels(labels: Any, n: int, n_classes: int) -> Integers:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,14 @@ import numpy.typing as npt
 Floats = npt.NDArray[np.float64]
 Outcomes = npt.NDArray[np.int8]
 WeightsKind = Literal["frequency", "importance"]
+
+
+_Values = TypeVar("_Values", bound=npt.NDArray[Any])
+
+
+def take(values: _Values | None, chosen: Any) -> _Values | None:
+    """Return the chosen rows, or None if there are no values."""
+    return None if values is None else values[chosen]
 
 
 #: Doubles represent all integers below this.
@@ -26,37 +34,44 @@ class SortedRows:
     """Rows in ascending order of (prediction, outcome).
 
     ``p (n,)`` is P(Y = 1) in [0, 1], ``y (n,)`` is 0 or 1, and ``w (n,)`` holds non-negative weights or
-    is None if every row counts once.
+    is None if every row counts once. Rows with the same number in ``groups (n,)`` belong to the same fold.
     """
 
     p: Floats
     y: Outcomes
     w: Floats | None
+    groups: npt.NDArray[np.int64] | None = None
 
     def __len__(self) -> int:
         return len(self.p)
 
+    @property
+    def count(self) -> int:
+        """Number of rows that the weights count, rounded down."""
+        return len(self) if self.w is None else int(self.w.sum())
+
     def rows(self, chosen: npt.NDArray[Any]) -> SortedRows:
         """Return the chosen rows."""
-        return SortedRows(self.p[chosen], self.y[chosen], None if self.w is None else self.w[chosen])
+        return SortedRows(self.p[chosen], self.y[chosen], take(self.w, chosen), take(self.groups, chosen))
 
 
-def sort_rows(p: Floats, y: Outcomes, w: Floats | None = None) -> SortedRows:
-    """Sort rows by (prediction, outcome, weight). O(n log n).
+def sort_rows(
+    p: Floats, y: Outcomes, w: Floats | None = None, groups: npt.NDArray[np.int64] | None = None
+) -> SortedRows:
+    """Sort rows by (prediction, outcome, weight, group). O(n log n).
 
-    Rows without weights are sorted as integer keys, which is faster than an indirect sort. Rows of weight 0 are
-    dropped, so that they do not affect cells, borders of bins and folds.
+    Rows without weights and groups are sorted as integer keys, which is faster than an indirect sort. Rows of weight 0
+    are dropped, so that they do not affect cells, borders of bins and folds.
     """
-    if w is None:
+    if w is None and groups is None:
         keys = row_keys(p, y)
         keys.sort()
         number = np.float64 if keys.itemsize == 8 else np.float32
         return SortedRows((keys >> 1).view(number).astype(np.float64, copy=False), (keys & 1).astype(np.int8), None)
-    if not w.all():
-        kept = w > 0
-        p, y, w = p[kept], y[kept], w[kept]
-    order = np.lexsort((w, y, p))
-    return SortedRows(p[order] + 0.0, y[order], w[order])  # no -0.0, as in the keys
+    order = row_order([], y, p, w, groups)
+    if w is not None and not w.all():
+        order = order[w[order] > 0.0]
+    return SortedRows(p + 0.0, y, w, groups).rows(order)  # no -0.0, as in the keys
 
 
 def row_keys(p: Floats, y: Outcomes) -> npt.NDArray[np.uint64] | npt.NDArray[np.uint32]:
@@ -73,18 +88,24 @@ def row_keys(p: Floats, y: Outcomes) -> npt.NDArray[np.uint64] | npt.NDArray[np.
 
 
 def row_order(
-    parting: list[Floats], outcomes: npt.NDArray[Any], predictions: Floats, w: Floats | None
+    parting: list[Floats],
+    outcomes: npt.NDArray[Any],
+    predictions: Floats,
+    w: Floats | None,
+    groups: npt.NDArray[np.int64] | None = None,
 ) -> npt.NDArray[np.int64]:
-    """Return row numbers sorted by prediction, outcome, the tie breakers ``parting``, and weight. O(n log n)."""
-    keys = [*([] if w is None else [w]), *parting, outcomes, predictions]
+    """Return row numbers sorted by prediction, outcome, the tie breakers ``parting``, weight and group. O(n log n)."""
+    keys = [*(key for key in (groups, w) if key is not None), *parting, outcomes, predictions]
     found: npt.NDArray[np.int64] = np.lexsort(keys)
     return found
 
 
-def vector_order(p: Floats, labels: npt.NDArray[Any], w: Floats | None) -> npt.NDArray[np.int64]:
+def vector_order(
+    p: Floats, labels: npt.NDArray[Any], w: Floats | None, groups: npt.NDArray[np.int64] | None = None
+) -> npt.NDArray[np.int64]:
     """Return ``row_order`` of vectors ``p (n, K)``: by largest probability, label and a projection of the vector."""
     apart = p @ np.cos(np.arange(p.shape[1])).astype(p.dtype)
-    return row_order([apart], labels, p.max(axis=1), w)
+    return row_order([apart], labels, p.max(axis=1), w, groups)
 
 
 @dataclass(frozen=True)

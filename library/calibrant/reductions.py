@@ -21,6 +21,7 @@ from calibrant.cells import (
     cells_of,
     row_order,
     sort_rows,
+    take,
     vector_order,
 )
 from calibrant.errors import UnknownReduction
@@ -54,6 +55,8 @@ class Event:
     logit: Floats | None = None
     #: Under ``confidence`` of (n, K), returns the whole vectors, which temperature scaling needs.
     whole: Callable[[], Vector] | None = field(default=None, compare=False, repr=False)
+    #: Numbers of groups ``(n,)``; rows of the same group belong to the same fold.
+    groups: Integers | None = None
 
     def __len__(self) -> int:
         return len(self.p)
@@ -61,7 +64,7 @@ class Event:
     @cached_property
     def sorted_rows(self) -> SortedRows:
         """The rows in ascending order of (p, y). O(n log n)."""
-        return sort_rows(self.p, self.y, self.w)
+        return sort_rows(self.p, self.y, self.w, self.groups)
 
     @cached_property
     def counted_rows(self) -> SortedRows:
@@ -69,7 +72,7 @@ class Event:
         rows = self.sorted_rows
         if rows.w is None or self.kind == "frequency":
             return rows
-        return SortedRows(rows.p, rows.y, rows.w * (rows.w.sum() / (rows.w @ rows.w)))
+        return replace(rows, w=rows.w * (rows.w.sum() / (rows.w @ rows.w)))
 
     @cached_property
     def cells(self) -> Cells:
@@ -81,17 +84,18 @@ class Event:
         if self.per_row > 1 or self.logit is not None:
             return self.rows(self.order())
         rows = self.sorted_rows
-        ordered = replace(self, p=rows.p, y=rows.y, w=rows.w, whole=None)
+        ordered = replace(self, p=rows.p, y=rows.y, w=rows.w, whole=None, groups=rows.groups)
         vars(ordered)["sorted_rows"] = rows  # keep the sorted rows
         return ordered
 
     def order(self) -> Integers:
         """Return the numbers of the rows in canonical order, which does not depend on the given order."""
-        w = None if self.w is None else self.w[:: self.per_row]
+        first = slice(None, None, self.per_row)
+        w, groups = take(self.w, first), take(self.groups, first)
         if self.per_row > 1:
             labels = self.y.reshape(-1, self.per_row).argmax(axis=1)
-            return vector_order(self.p.reshape(-1, self.per_row), labels, w)
-        return row_order([] if self.logit is None else [self.logit], self.y, self.p, w)
+            return vector_order(self.p.reshape(-1, self.per_row), labels, w, groups)
+        return row_order([] if self.logit is None else [self.logit], self.y, self.p, w, groups)
 
     def confidence(self) -> Event:
         """Return the event that the decision is correct, with probability max(p, 1 - p) if it is not ``decided``."""
@@ -106,11 +110,10 @@ class Event:
         """Return the event on these rows, repeated as often as they are listed."""
         if self.per_row > 1:
             chosen = (chosen[:, None] * self.per_row + np.arange(self.per_row)).ravel()
-        w = None if self.w is None else self.w[chosen]
-        logit = None if self.logit is None else self.logit[chosen]
+        w, logit, groups = take(self.w, chosen), take(self.logit, chosen), take(self.groups, chosen)
         vectors = self.whole
         whole = None if vectors is None else lambda: vectors().rows(chosen)
-        return replace(self, p=self.p[chosen], y=self.y[chosen], w=w, logit=logit, whole=whole)
+        return replace(self, p=self.p[chosen], y=self.y[chosen], w=w, logit=logit, whole=whole, groups=groups)
 
 
 @dataclass(frozen=True)
@@ -125,6 +128,7 @@ class Vector:
     w: Floats | None = None
     kind: WeightsKind = "frequency"
     logits: Floats | None = None
+    groups: Integers | None = None
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -160,7 +164,8 @@ class Vector:
     def confidence(self) -> Event:
         """Return the event that the predicted class is correct."""
         p = self.p.max(axis=1).astype(np.float64)
-        return Event(p, (self.predicted == self.labels).astype(np.int8), self.w, self.kind, decided=True)
+        y = (self.predicted == self.labels).astype(np.int8)
+        return Event(p, y, self.w, self.kind, decided=True, groups=self.groups)
 
     def in_order(self) -> Vector:
         """Return the rows in canonical order: by confidence, label, a projection that breaks ties, and weight."""
@@ -168,15 +173,14 @@ class Vector:
 
     def order(self) -> Integers:
         """Return the numbers of the rows in canonical order."""
-        return vector_order(self.p, self.labels, self.w)
+        return vector_order(self.p, self.labels, self.w, self.groups)
 
     def rows(self, chosen: npt.NDArray[np.int64]) -> Vector:
         """Return these rows, repeated as often as they are listed."""
-        w = None if self.w is None else self.w[chosen]
-        logits = None if self.logits is None else self.logits[chosen]
+        w, logits, groups = take(self.w, chosen), take(self.logits, chosen), take(self.groups, chosen)
         made = self.probabilities is not None or "p" in vars(self)
         taken = self.p[chosen] if made else None
-        return replace(self, probabilities=taken, labels=self.labels[chosen], w=w, logits=logits)
+        return replace(self, probabilities=taken, labels=self.labels[chosen], w=w, logits=logits, groups=groups)
 
 
 @dataclass(frozen=True)
@@ -194,7 +198,8 @@ class Classes:
         classes = range(given.n_classes) if chosen is None else chosen
         for start in range(classes.start, classes.stop, _COLUMNS):
             for k, column in enumerate(_transposed(given.p[:, start : min(start + _COLUMNS, classes.stop)]), start):
-                yield Event(column.astype(np.float64), (given.labels == k).astype(np.int8), given.w, given.kind)
+                y = (given.labels == k).astype(np.int8)
+                yield Event(column.astype(np.float64), y, given.w, given.kind, groups=given.groups)
 
     def in_order(self) -> Classes:
         """Return the rows in the order of ``Vector.in_order``."""
@@ -293,6 +298,7 @@ def reduce(batch: Batch, reduction: str) -> Event:
         decided,
         logit=_logit(predictions, reduction),
         whole=(lambda: whole_vector(batch)) if reduction == "confidence" and values.ndim == 2 else None,
+        groups=batch.groups,
     )
 
 
@@ -325,7 +331,7 @@ def whole_vector(batch: Batch) -> Vector:
         logits = None if logits is None else np.stack([np.zeros_like(logits), logits], axis=1)
     else:
         values = given.values if logits is None or "values" in vars(given) else None
-    return Vector(values, batch.labels, batch.weights, batch.weights_kind, logits)
+    return Vector(values, batch.labels, batch.weights, batch.weights_kind, logits, batch.groups)
 
 
 def _transposed(columns: Floats) -> Floats:
@@ -339,8 +345,15 @@ def _transposed(columns: Floats) -> Floats:
 def _pooled(vector: Vector) -> Event:
     y = np.zeros(vector.p.shape, dtype=np.int8)
     y[np.arange(len(vector)), vector.labels] = 1
-    w = None if vector.w is None else np.repeat(vector.w, vector.n_classes)
-    return Event(vector.p.ravel().astype(np.float64), y.ravel(), w, vector.kind, per_row=vector.n_classes)
+    row = np.repeat(np.arange(len(vector)), vector.n_classes)
+    return Event(
+        vector.p.ravel().astype(np.float64),
+        y.ravel(),
+        take(vector.w, row),
+        vector.kind,
+        per_row=vector.n_classes,
+        groups=take(vector.groups, row),
+    )
 
 
 def _rank_of_label(values: Floats, labels: Integers) -> Integers:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from calibrant.cells import Floats
+from calibrant.cells import Floats, take
 from calibrant.errors import TooFewRows
 from calibrant.reductions import Event, Vector
 
@@ -15,12 +15,19 @@ TOLERANCE = 0.001
 _ROUNDING = 1e-24
 
 
-def fold_of_rows(n: int, folds: int, seed: int) -> npt.NDArray[np.int64]:
+def fold_of_rows(n: int, folds: int, seed: int, groups: npt.NDArray[np.int64] | None = None) -> npt.NDArray[np.int64]:
     """Return the fold of each of ``n`` rows, as in scikit-learn's KFold(folds, shuffle=True, random_state=seed).
 
     A Mersenne Twister shuffles 0, ..., n - 1. The folds are consecutive blocks, the first n mod folds of
-    them one row longer. O(n).
+    them one row longer. With ``groups (n,)`` folds are drawn over the groups, in the order of their first rows, so that
+    the rows of a group are in the same fold. O(n), or O(n log n). Raises ``TooFewRows`` if there are too few groups.
     """
+    if groups is not None:
+        _, first, group = np.unique(groups, return_index=True, return_inverse=True)
+        if len(first) < folds:
+            found = f"has {len(first)} group{'' if len(first) == 1 else 's'}"
+            raise TooFewRows.at("/groups", f"{found}, but {folds} folds need at least {folds}")
+        return fold_of_rows(len(first), folds, seed)[np.argsort(np.argsort(first))[group]]
     order = np.arange(n, dtype=np.int32 if n < 2**31 else np.int64)
     np.random.RandomState(seed).shuffle(order)
     sizes = np.full(folds, n // folds)
@@ -43,7 +50,7 @@ def folds_of(subject: Event | Vector, folds: int, seed: int) -> npt.NDArray[np.i
     if len(order) < folds:
         raise TooFewRows(f"{folds} folds need at least {folds} rows")
     fold = np.full(len(subject) // per_row, -1)
-    fold[order] = fold_of_rows(len(order), folds, seed)
+    fold[order] = fold_of_rows(len(order), folds, seed, take(subject.groups, order * per_row))
     return np.repeat(fold, per_row)
 
 

@@ -58,7 +58,7 @@ def fit_averaged(
     checked = options.piecewise()
     check_rows(rows.p, rows.y, checked)
     cells = fold_cells(rows, checked.folds, seed)
-    counts = checked.piece_counts(len(rows))
+    counts = checked.piece_counts(rows.count)
     curve, diagnostics = average_cells(cells, counts, checked, fit_process(cells), device=device)
     return (curve if diagnostics["identity_probability"] < PLAUSIBLE else Identity()), diagnostics
 

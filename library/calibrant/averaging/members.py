@@ -12,7 +12,7 @@ import numpy as np
 import scipy
 
 from calibrant.batch import Integers
-from calibrant.cells import Floats
+from calibrant.cells import Floats, take
 from calibrant.errors import CalibrationError, NotConverged, OneClass, TooFewRows
 from calibrant.maps.curves import PROBABILITY_CLIP
 from calibrant.maps.isotonic import Isotonic
@@ -210,7 +210,8 @@ class Regression:
         if self.ridge is None:
             strength = structured_penalty(design.n_classes, diagonal=self.diagonal)
         else:
-            size = 1.0 if self.diagonal else float(np.einsum("dn,dn->", design.x, design.x)) / design.x.size
+            mean = w.mean(axis=0)
+            size = 1.0 if self.diagonal else float(np.einsum("dn,dn,n->", design.x, design.x, mean)) / len(design.x)
             strength = np.full(design.shape, self.ridge * max(size, 1e-300))
         penalty = Penalty(strength / masses[:, None, None], centre[None])
         begin = np.repeat((centre if start is None else start)[None], len(w), axis=0)
@@ -381,15 +382,15 @@ def choose(candidates: Sequence[Regression], rows: Rows) -> tuple[Regression, fl
 def rows_of(vector: Vector, folds: int, seed: int) -> Rows:
     """Return the rows with weight, with folds that do not depend on the order of the rows or of the classes."""
     given = vector.p if vector.logits is None else vector.logits
-    labels, w = vector.labels, vector.counted
+    labels, w, groups = vector.labels, vector.counted, vector.groups
     if w is not None and not w.all():
-        given, labels, w = given[w > 0.0], labels[w > 0.0], w[w > 0.0]
+        given, labels, groups, w = given[w > 0.0], labels[w > 0.0], take(groups, w > 0.0), w[w > 0.0]
     n, K = given.shape
     if n < folds:
         raise TooFewRows.at("/predictions", f"have {n} rows with weight, but {folds} folds need at least {folds}")
     if len(np.unique(labels)) < 2:
         raise OneClass.at("/labels", "contain one class, but a fit needs at least two")
-    order = _order(given, labels, w)
+    order = _order(given, labels, w, groups)
     z = np.ascontiguousarray(logits_block(given[order], vector.logits is None).T)
     counts = np.ones(n) if w is None else w[order]
     frequencies = np.bincount(labels, counts[np.argsort(order)], minlength=K) + 1.0
@@ -397,18 +398,18 @@ def rows_of(vector: Vector, folds: int, seed: int) -> Rows:
         z,
         labels[order],
         counts,
-        fold_of_rows(n, folds, seed),
+        fold_of_rows(n, folds, seed, take(groups, order)),
         folds,
         frequencies / frequencies.sum(),
         vector.logits is not None,
     )
 
 
-def _order(given: Floats, labels: Integers, w: Floats | None) -> Integers:
+def _order(given: Floats, labels: Integers, w: Floats | None, groups: Integers | None) -> Integers:
     """Return an order of the rows that permuting rows or classes does not change, up to rows alike."""
     ranked = np.sort(given.astype(np.float64), axis=1)
     keys = [ranked @ np.cos(np.arange(ranked.shape[1])), given[np.arange(len(labels)), labels]]
-    return np.lexsort([*([] if w is None else [w]), *keys])
+    return np.lexsort([*(key for key in (groups, w) if key is not None), *keys])
 
 
 def drawn(rows: Rows, most: int, seed: int) -> Rows:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from calibrant.batch import Batch, Integers, Scale
+from calibrant.batch import Batch, Integers, Scale, grouped
 from calibrant.calibrators.entries import binnings, events, piecewise, splines, vectors
 from calibrant.calibrators.gain import cross_fitted_gain, warning_of
 from calibrant.calibrators.method import (
@@ -253,6 +253,7 @@ def fit(
     weights: Any = None,
     sample_weight: Any = None,
     weights_kind: WeightsKind = "frequency",
+    groups: Any = None,
     scale: Scale = "probability",
     seed: int = 0,
     device: str = "cpu",
@@ -284,6 +285,8 @@ def fit(
         Non-negative weights, not all 0; two names of one argument.
     weights_kind : {"frequency", "importance"}, default "frequency"
         A frequency weight of 2 counts as two rows; of importance weights only the ratios matter.
+    groups : array_like, shape (n,), optional
+        Rows of the same group, such as those of one patient, are in the same fold of every cross-validation.
     scale : {"probability", "logit"}, default "probability"
         Scale of ``predictions``.
     seed : int, default 0
@@ -329,10 +332,12 @@ def fit(
         weights=weights,
         sample_weight=sample_weight,
         weights_kind=weights_kind,
+        groups=groups,
         class_names=class_names,
         pos_label=pos_label,
         scale=scale,
     )
+    batch = rows.batch if rows.groups is None else grouped(rows.batch, rows.groups)
     fitting = Fitting.read(method, options, reduction_by_name(reduction, rows.class_names))
-    fitted = fitting.run(rows.batch, FitContext(seed, device, progress))
-    return with_training(fitted, rows.batch, options, seed, rows.class_names)
+    fitted = fitting.run(batch, FitContext(seed, device, progress))
+    return with_training(fitted, batch, options, seed, rows.class_names)

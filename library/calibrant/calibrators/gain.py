@@ -29,7 +29,7 @@ def cross_fitted_gain(fitting: Fitting, batch: Batch, seed: int) -> dict[str, An
     """Return the mean decrease of the log loss per row, in nats, and its standard error over rows.
 
     Each row is predicted by a map fitted to the other folds. The standard error treats the fitted maps as fixed, so it
-    is approximate. None for slow methods, and if a fit outside a fold fails.
+    is approximate; if the batch has groups, it is that between groups. None for slow methods, and if a fit outside a fold fails.
     """
     if len(batch) > MOST_ROWS:
         batch = batch.rows(np.sort(np.random.default_rng(seed).choice(len(batch), MOST_ROWS, replace=False)))
@@ -47,7 +47,10 @@ def cross_fitted_gain(fitting: Fitting, batch: Batch, seed: int) -> dict[str, An
         return None
     share = np.full(len(gain), 1.0 / len(gain)) if w is None else w / w.sum()
     mean = float(share @ gain)
-    error = float(np.sqrt((share * share) @ (gain - mean) ** 2))
+    parts = share * (gain - mean)
+    if batch.groups is not None:
+        parts = np.bincount(batch.groups, parts)
+    error = float(np.linalg.norm(parts))
     return {"log_loss": mean, "standard_error": error, "folds": FOLDS, "rows": len(gain)}
 
 

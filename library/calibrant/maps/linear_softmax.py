@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from calibrant.batch import softmax_in_place
-from calibrant.cells import Floats
+from calibrant.cells import Floats, take
 from calibrant.errors import NotConverged, OnePrediction, TooFewRows
 from calibrant.maps.curves import Numbers, read_array
 from calibrant.maps.softmax_regression import Features, Regression
@@ -167,7 +167,7 @@ def fit_regularised(
     x = Features.of(given[order], vector.labels[order], w, full=True, probabilities=logarithms)
     if off_diagonal and x.constant:
         raise OnePrediction.at("/predictions", "are all equal, so that the diagonal is not determined")
-    search = _Search(x, off_diagonal, fold_of_rows(len(order), folds, seed), folds)
+    search = _Search(x, off_diagonal, fold_of_rows(len(order), folds, seed, take(vector.groups, order)), folds)
     chosen, own, held_out = strength, intercept_strength, None
     if chosen is None:
         pairs = [(s, s if own is None else own) for s in STRENGTHS]

@@ -46,20 +46,21 @@ def fit_mli_spline(rows: SortedRows, *, folds: int = 5, seed: int = 0) -> tuple[
         raise TooFewRows.at("/predictions", f"have {n} rows, but {folds} folds need at least {folds}")
     z = np.clip(clipped_logit(rows.p), -_REACH, _REACH)
     w = np.ones(n) if rows.w is None else rows.w
-    knots = np.unique(np.quantile(z, np.linspace(0.0, 1.0, _KNOTS)))
+    knots = np.unique(np.quantile(z, np.linspace(0.0, 1.0, _KNOTS), method="inverted_cdf", weights=w))
     y = rows.y.astype(np.float64)
 
     def features(logits: Floats) -> Floats:
         return logits[:, None] if len(knots) < 3 else _basis(logits, knots)
 
     raw = features(z)
-    centre, spread = raw.mean(axis=0), raw.std(axis=0)
+    centre = np.average(raw, axis=0, weights=w)
+    spread = np.sqrt(np.average((raw - centre) ** 2, axis=0, weights=w))
     spread = np.where(spread > 0.0, spread, 1.0)
 
     def scaled(logits: Floats) -> Floats:
         return np.column_stack([(features(logits) - centre) / spread, np.ones(len(logits))])
 
-    x, fold = scaled(z), fold_of_rows(n, folds, seed)
+    x, fold = scaled(z), fold_of_rows(n, folds, seed, rows.groups)
     kept = np.where(fold == np.arange(folds)[:, None], 0.0, w)
 
     def variance(strength: float, fits: int) -> Floats:

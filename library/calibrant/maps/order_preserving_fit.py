@@ -12,7 +12,7 @@ import numpy.typing as npt
 import scipy
 
 from calibrant.batch import Integers
-from calibrant.cells import Floats
+from calibrant.cells import Floats, take
 from calibrant.errors import NotConverged, OnePrediction, TooFewRows
 from calibrant.maps.order_preserving import (
     RANKS,
@@ -293,7 +293,7 @@ def fit_order_preserving(
     held_out = None
     if strength is None:
         with step(0, parts):
-            strength, held_out = _chosen(problem, folds, seed)
+            strength, held_out = _chosen(problem, folds, seed, take(vector.groups, _order(vector)))
     report(parts - 1, parts, "all rows")
     rows = problem.rows
     fitted = replace(problem, strength=float(strength))
@@ -309,11 +309,15 @@ def fit_order_preserving(
     return FittedOrder(transform, temperature, float(strength), held_out, float(problem.w @ fitted.losses(x)))
 
 
+def _order(vector: Vector) -> Integers:
+    """Return the numbers of the rows with weight in canonical order."""
+    order = vector.order()
+    return order if vector.w is None else order[vector.w[order] > 0.0]
+
+
 def _problem(vector: Vector, kind: Kind, n_knots: int, temperature: float) -> _Problem:
     """Return the problem with rows in canonical order, without rows of weight 0."""
-    order = vector.order()
-    if vector.w is not None:
-        order = order[vector.w[order] > 0.0]
+    order = _order(vector)
     w = np.ones(len(order)) if vector.w is None else vector.w[order]
     given = vector.p if vector.logits is None else vector.logits
     n, K = len(order), vector.n_classes
@@ -349,12 +353,12 @@ def _quantiles(values: Floats, w: Floats, count: int) -> Floats:
     return np.unique(flat[order][np.searchsorted(running, wanted)])
 
 
-def _chosen(problem: _Problem, folds: int, seed: int) -> tuple[float, float]:
+def _chosen(problem: _Problem, folds: int, seed: int, groups: Integers | None) -> tuple[float, float]:
     """Return the strength with the smallest held-out log loss (the strongest one of ties), and that loss."""
     n = len(problem.w)
     if n < folds:
         raise TooFewRows.at("/predictions", f"have {n} rows, but {folds} folds need at least {folds}")
-    fold = fold_of_rows(n, folds, seed)
+    fold = fold_of_rows(n, folds, seed, groups)
     scores = np.zeros(len(STRENGTHS))
     for k in range(folds):
         kept = np.where(fold == k, 0.0, problem.w)

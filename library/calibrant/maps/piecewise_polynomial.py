@@ -101,7 +101,7 @@ def _held_out(
     """Return the held-out mean squared error of each candidate: ``(candidates,)``."""
     n = len(rows)
     check_fold_count(n, folds)
-    fold, losses = fold_of_rows(n, folds, seed), np.zeros(len(candidates))
+    fold, losses = fold_of_rows(n, folds, seed, rows.groups), np.zeros(len(candidates))
     weights = np.ones(n) if rows.w is None else rows.w
     for k in range(folds):
         kept, held = fold != k, fold == k

@@ -85,7 +85,7 @@ def choose_knots(
     """
     n = len(rows)
     check_fold_count(n, folds)
-    fold = fold_of_rows(n, folds, seed)
+    fold = fold_of_rows(n, folds, seed, rows.groups)
     candidates = CANDIDATES[boundary == "cubic" :]
     losses = np.zeros(len(candidates))
     for k in range(folds):

@@ -64,7 +64,7 @@ def fitted_error(event: Event, name: str, *, norm: Norm, folds: int, level: floa
     """
     rows, options = event.counted_rows, PiecewiseOptions(folds=folds)
     check_rows(rows.p, rows.y, options)
-    cells, counts = fold_cells(rows, folds, 0), options.piece_counts(len(rows))
+    cells, counts = fold_cells(rows, folds, 0), options.piece_counts(rows.count)
     posterior = fit_process(cells)
     process = process_belief(posterior)
     curve: Curve

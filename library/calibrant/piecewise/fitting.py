@@ -113,7 +113,7 @@ def fit_piecewise(
     """
     check_rows(rows.p, rows.y, options)
     cells = fold_cells(rows, options.folds, seed)
-    return fit_cells(family, cells, options.piece_counts(len(rows)), options, device=device)
+    return fit_cells(family, cells, options.piece_counts(rows.count), options, device=device)
 
 
 def fit_cells(

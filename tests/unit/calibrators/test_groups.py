@@ -1,0 +1,83 @@
+"""``groups`` keep rows in the same fold of every cross-validation of a fit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import calibrant
+from calibrant.errors import CalibrationError
+from calibrant.validation import fold_of_rows
+
+#: Methods with folds, and the predictions that they take.
+EVENTS = ("averaged", "es-cv", "ew-cv", "mli-spline", "pl", "pl3", "spline")
+VECTORS = ("averaged", "dirichlet-odir", "iop-op", "matrix-odir", "multinomial", "vector")
+
+
+def drawn(n: int, n_classes: int) -> tuple[Any, Any]:
+    random = np.random.default_rng(3)
+    p = random.dirichlet(np.full(n_classes, 0.7), n)
+    y = np.array([random.choice(n_classes, p=(row + 0.1) / (row + 0.1).sum()) for row in p])
+    return (p[:, 1], y) if n_classes == 2 else (p, y)
+
+
+CASES = [(method, 2) for method in EVENTS] + [(method, 3) for method in VECTORS]
+
+
+@pytest.mark.parametrize(("method", "n_classes"), CASES)
+def test_a_weight_is_as_many_copies_in_one_fold(method: str, n_classes: int) -> None:
+    p, y = drawn(150, n_classes)
+    w = np.random.default_rng(4).integers(1, 4, len(y))
+    row = np.repeat(np.arange(len(y)), w)
+    weighted = calibrant.fit(method, p, y, weights=w)
+    copied = calibrant.fit(method, p[row], y[row], groups=row)
+    np.testing.assert_allclose(copied.apply(p), weighted.apply(p), atol=1e-9)
+    gains = [fitted.diagnostics.get("held_out_gain", {}) for fitted in (copied, weighted)]
+    for name in ("log_loss", "standard_error"):
+        assert gains[0].get(name, 0.0) == pytest.approx(gains[1].get(name, 0.0), abs=1e-9)
+
+
+@pytest.mark.parametrize(("method", "n_classes"), [("pl", 2), ("averaged", 3), ("matrix-odir", 3)])
+def test_neither_the_order_of_rows_nor_the_names_of_groups_matter(method: str, n_classes: int) -> None:
+    p, y = drawn(200, n_classes)
+    group = np.random.default_rng(5).integers(0, 40, len(y))
+    order = np.random.default_rng(6).permutation(len(y))
+    one = calibrant.fit(method, p, y, groups=group)
+    named = np.array([f"patient {g:02d}" for g in group])
+    other = calibrant.fit(method, p[order], y[order], groups=named[order])
+    np.testing.assert_allclose(other.apply(p), one.apply(p), atol=1e-9)
+
+
+def test_rows_that_are_groups_of_their_own_have_the_folds_of_rows() -> None:
+    np.testing.assert_array_equal(fold_of_rows(101, 7, 2, np.arange(101)[::-1]), fold_of_rows(101, 7, 2))
+    group = np.random.default_rng(0).integers(0, 30, 300)
+    fold = fold_of_rows(300, 5, 1, group)
+    assert all(len(set(fold[group == g])) == 1 for g in range(30))
+    assert np.bincount([fold[group == g][0] for g in range(30)]).tolist() == [6] * 5
+
+
+def test_leaking_copies_no_longer_look_like_a_gain() -> None:
+    p, y = drawn(60, 2)
+    row = np.repeat(np.arange(60), 20)
+    leaking = calibrant.fit("isotonic", p[row], y[row]).diagnostics["held_out_gain"]["log_loss"]
+    honest = calibrant.fit("isotonic", p[row], y[row], groups=row).diagnostics["held_out_gain"]["log_loss"]
+    assert honest < leaking - 0.1
+
+
+@pytest.mark.parametrize(
+    ("groups", "message"),
+    [
+        (["a"] * 99, "groups"),
+        (["a"] * 100, "/groups: has 1 group, but 10 folds need at least 10"),
+        ("a", "groups"),
+        (7, "groups"),
+        ([], "groups"),
+    ],
+)
+def test_groups_that_do_not_fit_are_refused(groups: Any, message: str) -> None:
+    p, y = drawn(100, 2)
+    with pytest.raises(CalibrationError, match="groups") as error:
+        calibrant.fit("pl", p, y, groups=groups)
+    assert message.removeprefix("/groups: ") in str(error.value)
