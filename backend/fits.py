@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from backend.batches import Arrays, check_labelled, find_rows, store_labelled
 from backend.jobs import place_for_job, queue, runs_inline
 from backend.requester import Requester
@@ -10,8 +12,10 @@ from backend.store.jobs.runs import Run, is_join
 from backend.store.server.connection import patiently
 from backend.store.store import Store, map_record
 from backend.telemetry.observed import span, traced
+from calibrant.batch import Batch, grouped
 from calibrant.calibrators import FitContext, Fitting
 from calibrant.in_sample import seconds as seconds_of_summary
+from calibrant.io.errors import InvalidField
 from calibrant.progress import Progress
 from schemas.jobs import JobRecord
 from schemas.maps import FitOptions, FitSpec, MapRecord, output_shape
@@ -22,7 +26,7 @@ def fit_or_queue(requester: Requester, arrays: Arrays, options: FitOptions) -> M
     """Fit and store a map directly, or queue a job if the method is a long fit or takes more than an estimated 2 s."""
     fitting = Fitting.read(options.method, options.options, options.reduction, where="/options")
     rows = check_labelled(find_rows(requester, arrays, options))
-    batch = rows.batch
+    batch = _in_groups(rows.batch, rows.groups, options)
     fitting.check(batch)
     if options.name is not None and not options.allow_shape_change:
         n_classes = batch.predictions.n_classes
@@ -49,7 +53,7 @@ def run_fit(store: Store, run: Run, device: str, progress: Progress) -> None:
     """
     job = run.job
     spec = FitSpec.model_validate(job.spec)
-    batch, _ = patiently(lambda: read_stored_batch(store.batches, spec.batch, spec.parts))
+    batch = _in_groups(*patiently(lambda: read_stored_batch(store.batches, spec.batch, spec.parts)), spec)
     fitting = Fitting.read(spec.method, spec.options, spec.reduction)
     context = FitContext(spec.seed, device, progress)
     with span("compute", method=spec.method):
@@ -64,6 +68,15 @@ def run_fit(store: Store, run: Run, device: str, progress: Progress) -> None:
     map_id = (job.parent or job.id).replace("job_", "map_", 1)
     draft = map_record(map_id, spec, fitted, batch)
     patiently(lambda: store.maps.put(draft, run=run, allow_shape_change=spec.allow_shape_change))
+
+
+def _in_groups(batch: Batch, groups: Sequence[str] | None, options: FitOptions | FitSpec) -> Batch:
+    """Return the batch with its groups if they keep rows in one fold."""
+    if not options.group_folds:
+        return batch
+    if groups is None:
+        raise InvalidField.at("/group_folds", "needs groups in the rows")
+    return grouped(batch, groups)
 
 
 def _spec(options: FitOptions, class_names: tuple[str, ...] | None, *, batch_id: str, who: str | None) -> FitSpec:

@@ -35,6 +35,9 @@ class FitOptions(Document):
     allow_shape_change: bool = Field(
         False, description="allow probabilities of another shape than those of the newest map of the name"
     )
+    group_folds: bool = Field(
+        False, description="keep the rows of a group in one fold of every cross-validation; needs `groups` in the rows"
+    )
 
 
 class FitBody(FitOptions, Arrays):
@@ -57,6 +60,7 @@ class FitSpec(Document):
     tags: dict[str, str] = Field({})
     description: str | None = None
     allow_shape_change: bool = False
+    group_folds: bool = False
     created_by: str | None = None
 
 

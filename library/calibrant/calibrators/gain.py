@@ -29,7 +29,8 @@ def cross_fitted_gain(fitting: Fitting, batch: Batch, seed: int) -> dict[str, An
     """Return the mean decrease of the log loss per row, in nats, and its standard error over rows.
 
     Each row is predicted by a map fitted to the other folds. The standard error treats the fitted maps as fixed, so it
-    is approximate; if the batch has groups, it is that between groups. None for slow methods, and if a fit outside a fold fails.
+    is approximate; if the batch has groups, it is that between groups. None for slow methods, and if a fit outside a
+    fold fails.
     """
     if len(batch) > MOST_ROWS:
         batch = batch.rows(np.sort(np.random.default_rng(seed).choice(len(batch), MOST_ROWS, replace=False)))

@@ -46,6 +46,10 @@ Holdout = Annotated[
         help="Share of the rows that is not used by the fit, such as 0.3; the map is evaluated on it.",
     ),
 ]
+FoldGroup = Annotated[
+    str | None,
+    typer.Option("--group", help="Column of group names; rows of a group are in one fold of every cross-validation."),
+]
 Name = Annotated[
     str | None,
     typer.Option("--name", help="Name of the map on the server; an existing name gets a new version."),
@@ -77,6 +81,7 @@ def fit(
     label: Label = None,
     prediction: Prediction = None,
     weight: Weight = None,
+    group: FoldGroup = None,
     scale: ScaleName = "probability",
     map_label: MapLabel = None,
     class_names: ClassNames = None,
@@ -107,12 +112,12 @@ def fit(
 
         options = read_options(option)
         fitting = Fitting.read(method, options, reduction, where="/options")
-        columns = Columns(prediction, label, weight, None, scale, map_label, class_names, pos_label, decimal)
-        rows, held = _split(read_rows(file, columns), holdout, seed)
+        columns = Columns(prediction, label, weight, group, scale, map_label, class_names, pos_label, decimal)
+        rows, held = _split(read_rows(file, columns), holdout, seed, by_group=group is not None)
         if reduction is None and rows.predictions.ndim == 2 and fitting.method.vector is None:
             reduction = "classwise"
             say("reduction: classwise, one curve per class; for the predicted class alone use --reduction confidence")
-        fitted = engine.fit(rows, Fit(method, options, name, reduction, seed, allow_shape_change))
+        fitted = engine.fit(rows, Fit(method, options, name, reduction, seed, allow_shape_change, group is not None))
         _summarize(fitted, len(rows))
         if held is not None:
             requested = Evaluate(list(_SCORES), map=fitted.ref or fitted.document, seed=seed)
@@ -129,17 +134,31 @@ def fit(
             write_lines(fitted.ref)
 
 
-def _split(rows: Sheet, holdout: float | None, seed: int) -> tuple[Sheet, Sheet | None]:
-    """Split the rows at random, with the same proportion of each label, into those of the fit and those held out."""
+def _split(rows: Sheet, holdout: float | None, seed: int, *, by_group: bool) -> tuple[Sheet, Sheet | None]:
+    """Split the rows at random into those of the fit and those held out.
+
+    The proportion of each label is the same, or whole groups are held out.
+    """
     if holdout is None or rows.labels is None:
         return rows, None
     import numpy as np
 
-    shuffled = np.random.default_rng(seed).permutation(len(rows))
+    random = np.random.default_rng(seed)
+    if by_group and rows.groups is not None:
+        _, group, size = np.unique(rows.groups, return_inverse=True, return_counts=True)
+        order = random.permutation(len(size))
+        before = np.cumsum(size[order]) - size[order]
+        is_held = np.isin(group, order[before < holdout * len(rows)])
+        return _held_out(rows, is_held, holdout)
+    shuffled = random.permutation(len(rows))
     by_label = shuffled[np.argsort(rows.labels[shuffled], kind="stable")]
     step = np.floor(np.arange(len(rows) + 1) * holdout)
     is_held = np.empty(len(rows), dtype=bool)
     is_held[by_label] = step[1:] > step[:-1]
+    return _held_out(rows, is_held, holdout)
+
+
+def _held_out(rows: Sheet, is_held: npt.NDArray[np.bool_], holdout: float) -> tuple[Sheet, Sheet]:
     if is_held.all() or not is_held.any():
         raise Refused(f"--holdout {holdout:g} leaves no rows on one side; the file has {counted(len(rows))}")
     return _rows(rows, ~is_held), _rows(rows, is_held)
@@ -151,6 +170,7 @@ def _rows(rows: Sheet, kept: npt.NDArray[np.bool_]) -> Sheet:
         predictions=rows.predictions[kept],
         labels=None if rows.labels is None else rows.labels[kept],
         weights=None if rows.weights is None else rows.weights[kept],
+        groups=None if rows.groups is None else [name for name, one in zip(rows.groups, kept, strict=True) if one],
     )
 
 

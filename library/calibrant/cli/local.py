@@ -49,7 +49,7 @@ class Local:
 
     def fit(self, rows: Sheet, request: Fit) -> Fitted:
         """Fit a map to the rows, without storing it."""
-        from calibrant.batch import read_batch
+        from calibrant.batch import grouped, read_batch
         from calibrant.calibrators import FitContext, Fitting
         from calibrant.calibrators.fitting import with_training
         from calibrant.in_sample import in_sample
@@ -58,6 +58,8 @@ class Local:
         fitting = Fitting.read(request.method, request.options, request.reduction, where="/options")
         read_seed(request.seed)
         batch = read_batch(rows.predictions, rows.labels, rows.weights, scale=rows.scale)
+        if request.group_folds and rows.groups is not None:
+            batch = grouped(batch, rows.groups)
         fitting.check(batch)
         with bar() as shown:
             fitted = fitting.run(batch, FitContext(request.seed, "cpu", shown))

@@ -70,6 +70,7 @@ class Fit:
     reduction: str | None = None
     seed: int = SEED
     allow_shape_change: bool = False
+    group_folds: bool = False
 
 
 @dataclass(frozen=True)

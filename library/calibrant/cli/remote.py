@@ -39,6 +39,7 @@ class Remote:
                 options=request.options,
                 seed=request.seed,
                 allow_shape_change=request.allow_shape_change,
+                group_folds=request.group_folds,
                 progress=shown.of_job,
                 **_rows(rows),
             )

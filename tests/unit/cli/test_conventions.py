@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import calibrant
 from calibrant.cli.exits import Refused
 from calibrant.cli.periods import periods
 from tests.unit.cli.conftest import Run
@@ -65,6 +66,21 @@ def test_rows_held_out_are_not_fitted(run: Run, csv: Path, tmp_path: Path) -> No
     assert "fitted isotonic (binary) to 210 rows" in found.stderr
     assert "held-out scores (90 rows, binary)" in found.stderr
     assert "in-sample" not in run("evaluate", csv, "--map", out).stdout
+
+
+def test_groups_are_held_out_whole_and_stay_in_one_fold(run: Run, tmp_path: Path) -> None:
+    random = np.random.default_rng(0)
+    p = random.random(300)
+    labels, sites = (random.random(300) < p).astype(int), np.arange(300) // 10
+    file, out = tmp_path / "sites.csv", tmp_path / "map.json"
+    lines = [f"{a!r},{b},site {c}" for a, b, c in zip(p.tolist(), labels, sites, strict=True)]
+    file.write_text("\n".join(["p,label,site", *lines, ""]), "utf-8")
+    run("fit", file, "--method", "spline", "--group", "site", "--out", out)
+    local = calibrant.fit("spline", p, labels, groups=[f"site {c}" for c in sites])
+    assert json.loads(out.read_bytes())["parameters"] == local.to_document()["parameters"]
+    found = run("fit", file, "--method", "platt", "--group", "site", "--holdout", "0.3", "--out", out)
+    assert "fitted platt (binary) to 210 rows" in found.stderr
+    assert run("fit", file, "--method", "spline", "--group", "nowhere").exit_code == 1
 
 
 def test_class_names_go_from_a_map_to_its_output(run: Run, tmp_path: Path) -> None:

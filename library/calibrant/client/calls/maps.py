@@ -42,6 +42,7 @@ def fit(
     tags: Mapping[str, str] | None = None,
     description: str | None = None,
     allow_shape_change: bool = False,
+    group_folds: bool = False,
     timeout: float | None = None,
     progress: Progress | None = None,
     **rows: Unpack[Rows],
@@ -70,12 +71,14 @@ def fit(
         Description of the map.
     allow_shape_change : bool
         Whether the map may return probabilities of another shape than the newest map of the name.
+    group_folds : bool
+        Whether the rows of a group are in one fold of every cross-validation; the rows need ``groups``.
     timeout : float, optional
         Seconds to wait for a job; by default there is no limit.
     progress : callable, optional
         Called with the job on every change, if the fit is a job.
     **rows
-        ``predictions``, ``labels``, ``weights``, ``scale`` and ``weights_kind``, instead of a stored batch.
+        ``predictions``, ``labels``, ``weights``, ``groups``, ``scale`` and ``weights_kind``, instead of a stored batch.
 
     Returns
     -------
@@ -97,7 +100,7 @@ def fit(
     batch_id, given = with_positional(batch, own_labels, rows)
     fields: dict[str, Any] = {"method": method, "batch": batch_id, "name": name, "reduction": reduction, "seed": seed}
     fields |= {"options": dict(options or {}), "tags": dict(tags or {}), "description": description}
-    fields |= {"allow_shape_change": allow_shape_change or None}
+    fields |= {"allow_shape_change": allow_shape_change or None, "group_folds": group_folds or None}
     arrays, how = split_rows(given)
     answer = yield from send(patience, with_rows("/maps", arrays, fields | how))
     if answer.status != 202:
