@@ -13,14 +13,21 @@ import numpy as np
 import numpy.typing as npt
 
 from calibrant.batch import Batch, Scale, read_classes, restrict
-from calibrant.cells import WeightsKind
+from calibrant.cells import Floats, WeightsKind
 from calibrant.diagrams.catalogue import read_diagrams
 from calibrant.diagrams.diagram import DiagramRequest, diagrams_of
 from calibrant.errors import InvalidOption, LengthMismatch, UnknownReduction, WrongShape
 from calibrant.inputs import classes_by_name, read_rows, reduction_by_name
 from calibrant.maps.calibration_map import CalibrationMap
 from calibrant.measures.catalogue import read_requests
-from calibrant.measures.cross_fitting import UNKNOWN, Training, improvements_again, training_of, unproven
+from calibrant.measures.cross_fitting import (
+    UNKNOWN,
+    Training,
+    fitted_again,
+    improvements_again,
+    training_of,
+    unproven,
+)
 from calibrant.measures.gaps import Gap, grouped_seconds, largest_gap
 from calibrant.measures.improvement import improvements
 from calibrant.measures.intervals import PLAIN, Resampling
@@ -78,7 +85,8 @@ class Report(Shown, ByMeasure[MeasureResult]):
         ``brier`` and ``log-loss`` before the map minus after it; above 0 the map improves the score.
     in_sample : bool or None
         Whether the map was fitted to these rows; None if unknown or without a map. If True, results after the map have
-        no p-value, and ``improvement`` comes from maps cross-fitted in five folds.
+        no p-value, their parts have ``cross_fitted`` and ``cross_fitted_debiased`` values from maps fitted without the
+        fold of each row, and so does ``improvement``.
     class_names : tuple of str or None
         Names of the classes, if they are known.
     source : Source or None
@@ -207,19 +215,20 @@ def _measures_table(
     after: Mapping[str, MeasureResult] | None,
     notes: Sequence[str] = (),
 ) -> Table:
-    """Return the table of measures, before and after a map if there is one."""
+    """Return the table of measures, before and after a map if there is one, and cross-fitted if it is in-sample."""
     given = {key: found.problem for key, found in measures.items() if found.problem}
     later = {f"{key} after the map": found.problem for key, found in (after or {}).items() if found.problem}
     notes = [*notes, *(f"{name}: {problem}" for name, problem in (given | later).items())]
     if after is None:
         names = ("measure", "value", "debiased", "interval", "p-value")
         return Table(title, names, [(key, *_cells(found)) for key, found in measures.items()], notes)
-    columns = ("measure", "before", "interval", "after", "interval", "p-value")
+    again = any("cross_fitted" in found.parts for found in after.values())
+    columns = ("measure", "before", "interval", "after", "interval", "cross-fitted" if again else "p-value")
     rows = []
     for key, found in measures.items():
         value, _, ends, _ = _cells(found)
         value_after, _, ends_after, p = _cells(after[key])
-        rows.append((key, value, ends, value_after, ends_after, p))
+        rows.append((key, value, ends, value_after, ends_after, after[key].parts.get("cross_fitted") if again else p))
     return Table(title, columns, rows, notes)
 
 
@@ -235,7 +244,10 @@ def _records(measures: Mapping[str, MeasureResult], after: Mapping[str, MeasureR
         numbers = {"value": found.value, "debiased": found.debiased, "low": low, "high": high, "p_value": found.p_value}
         return {f"{name}{end}": value for name, value in numbers.items()} | {f"problem{end}": found.problem}
 
-    afterwards = {key: record(found, "_after") for key, found in (after or {}).items()}
+    afterwards = {
+        key: record(found, "_after") | {k: v for k, v in found.parts.items() if k.startswith("cross_fitted")}
+        for key, found in (after or {}).items()
+    }
     return [{"measure": key, **record(found), **afterwards.get(key, {})} for key, found in measures.items()]
 
 
@@ -383,13 +395,19 @@ class Evaluation:
             in_sample = self.training.is_in_sample(batch)
             with begin("map"):
                 applied, before, after = calibrated(raw, batch, name, self.map)
+            again: dict[str, MeasureResult] = {}
             with begin("improvement"):
                 if in_sample:
-                    improved = improvements_again(before, batch, self.training, self.resampling, device=device)
+                    made = fitted_again(batch, self.training, device=device)
+                    improved = improvements_again(before, made, self.resampling)
+                    if not isinstance(made, str):
+                        held_out = after_map(raw, batch, name, self.map, made)[0]
+                        again = answers(self.measures, held_out, replace(self.resampling, level=None))
                 else:
                     improved = improvements(before, after, self.resampling)
             with begin("measures after the map"):
-                measures = self._answers(applied, in_sample)
+                measures = self._answers(applied)
+                measures = unproven(measures, again) if in_sample else measures
             with begin("diagrams after the map"):
                 diagrams = diagrams_of(self.diagrams, applied, self.resampling)
             found = replace(found, after=measures, after_diagrams=diagrams, improvement=improved, in_sample=in_sample)
@@ -429,6 +447,8 @@ class Evaluation:
             )
         drawn = sum(request.seconds(extent, self.resampling) for request in self.diagrams)
         again = self.training.seconds(batch) if self.map is not None and self.training.is_in_sample(batch) else 0.0
+        if again:
+            again += sum(request.seconds(extent, replace(self.resampling, level=None)) for request in self.measures)
         return (once + drawn) * (1 if self.map is None else 2) + again
 
     def _answers(self, of: Subject, in_sample: bool | None = None) -> dict[str, MeasureResult]:
@@ -483,7 +503,13 @@ def calibrated(
     raw: Subject, batch: Batch, name: str, fitted: CalibrationMap
 ) -> tuple[Subject, Event | Vector, Event | Vector]:
     """Return the calibrated subject, and the event or vector before and after the map, which scores compare."""
-    p = fitted.apply_checked(batch.predictions)
+    return after_map(raw, batch, name, fitted, fitted.apply_checked(batch.predictions))
+
+
+def after_map(
+    raw: Subject, batch: Batch, name: str, fitted: CalibrationMap, p: Floats
+) -> tuple[Subject, Event | Vector, Event | Vector]:
+    """Return what ``calibrated`` returns, for calibrated predictions ``p`` of such a map."""
     if fitted.of_vector:
         after = replace(batch, predictions=replace(batch.predictions, given=p, scale="probability"))
         return subject(after, name), whole_vector(batch), whole_vector(after)

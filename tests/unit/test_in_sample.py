@@ -10,6 +10,7 @@ from calibrant.batch import Batch, read_batch
 from calibrant.digest import digest
 from calibrant.errors import ScaleMismatch
 from calibrant.in_sample import KEPT_BINS, MOST_COUNTED, in_sample
+from calibrant.measures.cross_fitting import out_of_fold_predictions, training_of
 
 RANDOM = np.random.default_rng(7)
 TRUE = RANDOM.random(1500)
@@ -105,3 +106,44 @@ def test_the_average_tells_every_candidates_mean_log_loss() -> None:
     assert {"identity", "platt", "beta", "isotonic", "pl:1", "pl3:2", "process"} <= set(losses)
     as_is = calibrant.evaluate(P, Y, measures=["log-loss"]).measures["log-loss"].value
     assert losses["identity"] == pytest.approx(as_is, abs=1e-3)
+
+
+def test_every_measure_after_an_in_sample_map_has_its_cross_fitted_value() -> None:
+    fitted = calibrant.fit("isotonic", P, Y)
+    report = calibrant.evaluate(P, Y, map=fitted, measures=["ece", "brier", "ks"])
+    assert report.after is not None
+    assert report.improvement is not None
+    parts = {key: found.parts for key, found in report.after.items()}
+    made = out_of_fold_predictions(read_batch(P, Y), training_of(fitted))
+    held_out = calibrant.evaluate(made, Y, measures=["ece", "brier", "ks"])
+    for key, found in held_out.measures.items():
+        assert parts[key]["cross_fitted"] == pytest.approx(found.value, abs=1e-12)
+    assert report.after["ece"].value == pytest.approx(0.0, abs=1e-9)
+    assert parts["ece"]["cross_fitted"] > 0.01
+    before = report.measures["brier"].value
+    assert before is not None
+    gained = before - parts["brier"]["cross_fitted"]
+    assert gained == pytest.approx(report.improvement["brier"].value, abs=1e-12)
+    assert "cross-fitted" in str(report)
+    assert "cross_fitted" in report.to_frame().columns
+
+
+def test_maps_of_the_vector_have_cross_fitted_values_of_every_reduction() -> None:
+    fitted = calibrant.fit("vector", PROBS, LABELS)
+    for reduction, measure in (("confidence", "ece"), ("classwise", "ece"), ("canonical", "log-loss")):
+        report = calibrant.evaluate(PROBS, LABELS, map=fitted, reduction=reduction, measures=[measure])
+        assert report.after is not None
+        made = out_of_fold_predictions(read_batch(PROBS, LABELS), training_of(fitted))
+        held_out = calibrant.evaluate(made, LABELS, reduction=reduction, measures=[measure])[measure]
+        assert report.after[measure].parts["cross_fitted"] == pytest.approx(held_out.value, abs=1e-12)
+
+
+def test_other_rows_and_fits_that_cannot_be_repeated_have_no_cross_fitted_values() -> None:
+    fitted = calibrant.fit("platt", P, Y)
+    elsewhere = calibrant.evaluate(P[:-1], Y[:-1], map=fitted, measures=["ece"]).after
+    unknown = calibrant.load({**fitted.to_document(), "diagnostics": {}})
+    again = calibrant.evaluate(P, Y, map=unknown, measures=["ece"])
+    assert elsewhere is not None
+    assert again.after is not None
+    assert again.in_sample is True
+    assert "cross_fitted" not in {**elsewhere["ece"].parts, **again.after["ece"].parts}

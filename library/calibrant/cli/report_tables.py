@@ -47,12 +47,13 @@ def _measures(measures: Json) -> Table:
 def _before_after(before: Json, after: Json, *, in_sample: bool) -> Table:
     rows = []
     for key, was in before.items():
-        now = after[key]
+        now, again = after[key], after[key]["parts"]
         ends = [_number(found[kind]) for kind in ("value", "debiased") for found in (was, now)]
-        rows.append((key, *ends, _interval(now["interval"]), _p(now["p_value"])))
+        out_of_fold = [_number(again.get(kind)) for kind in ("cross_fitted", "cross_fitted_debiased")]
+        rows.append((key, *ends, *out_of_fold, _interval(now["interval"]), _p(now["p_value"])))
     shown = "after (in-sample)" if in_sample else "after"
-    columns = ("measure", "before", shown, "debiased before", f"debiased {shown}", "interval after", "p-value after")
-    return _filled(columns, rows)
+    columns = ("measure", "before", shown, "debiased before", f"debiased {shown}", "cross-fitted")
+    return _filled((*columns, "debiased cross-fitted", "interval after", "p-value after"), rows)
 
 
 def _gains(report: Json) -> Iterator[str | Table]:
@@ -62,7 +63,7 @@ def _gains(report: Json) -> Iterator[str | Table]:
     if report["in_sample"]:
         yield (
             "The map was fitted to these rows: the values after it are in-sample and optimistic. "
-            "The improvement is cross-fitted (out-of-fold)."
+            "Cross-fitted values are out-of-fold."
         )
     rows = [(key, _number(m["value"]), _interval(m["interval"]), _p(m["p_value"])) for key, m in improvement.items()]
     title = "improvement (cross-fitted)" if report["in_sample"] else "improvement"

@@ -15,7 +15,7 @@ from calibrant.errors import CalibrationError, InvalidOption, Offence
 from calibrant.evaluation import Evaluation, Report, calibrated
 from calibrant.maps.calibration_map import CalibrationMap
 from calibrant.measures.catalogue import read_requests
-from calibrant.measures.cross_fitting import UNKNOWN, Training, improvements_again, unproven
+from calibrant.measures.cross_fitting import UNKNOWN, Training, fitted_again, improvements_again, unproven
 from calibrant.measures.deviations import again_seconds, deviations
 from calibrant.measures.improvement import improvements
 from calibrant.measures.intervals import PLAIN
@@ -466,7 +466,7 @@ class Comparison:
         with step(1, 2, "improvement"):
             if entrant.in_sample:
                 training = entrant.contestant.training
-                gained = improvements_again(entrant.before, batch, training, resampling, device=device)
+                gained = improvements_again(entrant.before, fitted_again(batch, training, device=device), resampling)
                 return ContestantReport(entrant.name, unproven(measures), error, brier, True, gained)
             gained = improvements(entrant.before, entrant.after, resampling)
         return ContestantReport(entrant.name, measures, error, brier, entrant.in_sample, gained)

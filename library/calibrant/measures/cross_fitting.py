@@ -155,34 +155,47 @@ def out_of_fold_predictions(batch: Batch, training: Training, *, device: str = "
     return found
 
 
-def improvements_again(
-    before: Event | Vector, batch: Batch, training: Training, resampling: Resampling, *, device: str = "cpu"
-) -> dict[str, MeasureResult]:
-    """Return ``improvements`` on the rows of the fit from out-of-fold predictions, marked ``cross_fitted``.
-
-    If the fit cannot be repeated, every value is None with a problem.
-    """
+def fitted_again(batch: Batch, training: Training, *, device: str = "cpu") -> Floats | str:
+    """Return ``out_of_fold_predictions``, or why the fit to these rows cannot be repeated."""
     try:
-        made = out_of_fold_predictions(batch, training, device=device)
+        return out_of_fold_predictions(batch, training, device=device)
     except MissingExtra:
         raise
     except CalibrationError as error:
-        problem = f"no value: the map was fitted to these rows, and {error.detail}"
-        return {score: MeasureResult(None, problem=problem) for score in ("brier", "log-loss")}
+        return f"no value: the map was fitted to these rows, and {error.detail}"
+
+
+def improvements_again(
+    before: Event | Vector, out_of_fold: Floats | str, resampling: Resampling
+) -> dict[str, MeasureResult]:
+    """Return ``improvements`` on the rows of the fit from out-of-fold predictions, marked ``cross_fitted``.
+
+    If there are none, every value is None, with the reason as its problem.
+    """
+    if isinstance(out_of_fold, str):
+        return {score: MeasureResult(None, problem=out_of_fold) for score in ("brier", "log-loss")}
     if isinstance(before, Vector):
-        after: Event | Vector = replace(before, probabilities=made, logits=None)
+        after: Event | Vector = replace(before, probabilities=out_of_fold, logits=None)
     else:
-        after = replace(before, p=made, logit=None, whole=None)
+        after = replace(before, p=out_of_fold, logit=None, whole=None)
     folds = {"cross_fitted": True, "folds": FOLDS}
     found = improvements(before, after, resampling)
     return {score: replace(result, definition={**result.definition, **folds}) for score, result in found.items()}
 
 
-def unproven(results: Mapping[str, MeasureResult]) -> dict[str, MeasureResult]:
-    """Return the results without p-values, which are not valid on the rows that the map was fitted to."""
-    return {key: replace(result, p_value=None, **_without(result)) for key, result in results.items()}
+def unproven(
+    results: Mapping[str, MeasureResult], cross_fitted: Mapping[str, MeasureResult] | None = None
+) -> dict[str, MeasureResult]:
+    """Return the results without p-values, which are not valid on the rows that the map was fitted to.
+
+    The parts get the values ``cross_fitted``, from out-of-fold predictions, if there are any.
+    """
+    again: Mapping[str, MeasureResult] = cross_fitted or {}
+    return {key: replace(result, p_value=None, **_without(result, again.get(key))) for key, result in results.items()}
 
 
-def _without(result: MeasureResult) -> dict[str, Any]:
+def _without(result: MeasureResult, again: MeasureResult | None) -> dict[str, Any]:
     kept = {name: value for name, value in result.parts.items() if name != "classes_p_value"}
+    if again is not None:
+        kept |= {"cross_fitted": again.value, "cross_fitted_debiased": again.debiased}
     return {"parts": kept, "definition": {k: v for k, v in result.definition.items() if k != "p_value"}}
