@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from calibrant.costs import cost_plane
     from calibrant.diagrams.catalogue import DIAGRAMS
     from calibrant.display import CalibrationDisplay
+    from calibrant.distributions.adaptive import AdaptiveForecasts, recalibrate_in_order
+    from calibrant.distributions.calibrators import DISTRIBUTION_METHODS, fit_distribution
+    from calibrant.distributions.maps.distribution_map import DistributionMap, load_distribution
     from calibrant.errors import CalibrationError, MissingExtra, Offence
     from calibrant.evaluation import GroupReport, Report, evaluate
     from calibrant.html_report import HtmlReport, report
@@ -46,6 +49,9 @@ _NAMES = {
     "costs": ("cost_plane",),
     "diagrams.catalogue": ("DIAGRAMS",),
     "display": ("CalibrationDisplay",),
+    "distributions.adaptive": ("AdaptiveForecasts", "recalibrate_in_order"),
+    "distributions.calibrators": ("DISTRIBUTION_METHODS", "fit_distribution"),
+    "distributions.maps.distribution_map": ("DistributionMap", "load_distribution"),
     "errors": ("CalibrationError", "MissingExtra", "Offence"),
     "evaluation": ("GroupReport", "Report", "evaluate"),
     "html_report": ("HtmlReport", "report"),
@@ -63,14 +69,17 @@ _MODULE_OF = {name: module for module, names in _NAMES.items() for name in names
 
 __all__ = [
     "DIAGRAMS",
+    "DISTRIBUTION_METHODS",
     "MEASURES",
     "METHODS",
+    "AdaptiveForecasts",
     "CalibrantClassifier",
     "CalibrationDisplay",
     "CalibrationError",
     "CalibrationMap",
     "ComparisonReport",
     "CostPlane",
+    "DistributionMap",
     "EventTally",
     "Gap",
     "GroupReport",
@@ -89,12 +98,15 @@ __all__ = [
     "evaluate",
     "evaluate_tally",
     "fit",
+    "fit_distribution",
     "fit_tally",
     "load",
+    "load_distribution",
     "logistic_normal",
     "measure_by_size",
     "merge",
     "plot",
+    "recalibrate_in_order",
     "report",
     "tally",
 ]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
@@ -57,7 +59,11 @@ def digest(batch: Batch) -> str:
 
 def _digest(batch: Batch) -> str:
     rows = batch.predictions.given
-    table = rows[:, None] if rows.ndim == 1 else rows
+    return rows_digest(rows[:, None] if rows.ndim == 1 else rows, batch.labels)
+
+
+def rows_digest(table: npt.NDArray[np.floating[Any]], row_labels: npt.NDArray[np.integer[Any]]) -> str:
+    """Return the digest of rows of numbers ``(n, K)`` with labels ``(n,)``, as ``digest`` does for a batch."""
     sums = [0] * len(_SEEDS)
     height = max(1, _CHUNK // table.shape[1])
     for start in range(0, len(table), height):
@@ -65,7 +71,7 @@ def _digest(batch: Batch) -> str:
         with np.errstate(over="ignore"):  # a logit beyond single precision becomes infinite
             single = table[piece].astype(np.float32)
         codes = (single + np.float32(0.0)).view(np.uint32).astype(np.uint64)  # + 0.0 turns -0.0 into 0.0
-        labels = batch.labels[piece].astype(np.uint64)
+        labels = row_labels[piece].astype(np.uint64)
         for i, seed in enumerate(_SEEDS):
             sums[i] += int(np.sum(_row_hashes(codes, labels, seed), dtype=np.uint64))
     return "".join(f"{part % 2**64:016x}" for part in sums)

@@ -444,11 +444,13 @@ def load(document: Mapping[str, Any] | str | Path) -> CalibrationMap:
     array([0.25])
     """
     if isinstance(document, str | Path):
-        document = _read_file(Path(document))
+        document = read_document_file(Path(document))
     if not isinstance(document, Mapping):
         raise InvalidDocument.at("", "must be an object")
     if type(document.get("format")) is not int or document["format"] != FORMAT:
         raise InvalidDocument.at("/format", f"must be {FORMAT}")
+    if document.get("prediction_kind", "classification") != "classification":
+        raise InvalidDocument.at("/prediction_kind", "must be classification; load_distribution reads other maps")
     family = document.get("family")
     if not isinstance(family, str) or family not in (*CURVES, *TRANSFORMS):
         raise InvalidDocument.at("/family", f"must be one of: {', '.join((*CURVES, *TRANSFORMS))}")
@@ -482,13 +484,19 @@ def _read_header(document: Mapping[str, Any]) -> tuple[Scale, int | None, str | 
     n_classes = document.get("n_classes")
     if n_classes is not None and (type(n_classes) is not int or n_classes < 2):
         raise InvalidDocument.at("/n_classes", "must be null or an integer of at least 2")
+    return scale, n_classes, read_digest(document)
+
+
+def read_digest(document: Mapping[str, Any]) -> str | None:
+    """Read the training digest of a document, if it has one."""
     digest = document.get("training_digest")
     if digest is not None and not (isinstance(digest, str) and _DIGEST.fullmatch(digest)):
         raise InvalidDocument.at("/training_digest", "must be null or 32 hexadecimal digits")
-    return scale, n_classes, digest
+    return digest
 
 
-def _read_file(path: Path) -> Any:
+def read_document_file(path: Path) -> Any:
+    """Read a file of JSON; raises ``InvalidDocument`` for other files."""
     try:
         return json.loads(path.read_bytes())
     except (ValueError, RecursionError) as error:

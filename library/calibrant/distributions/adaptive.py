@@ -1,0 +1,254 @@
+"""Recalibration of forecasts in the order of time, from outcomes that were known when each forecast was made."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import ndtri
+
+from calibrant.arrays import array_of
+from calibrant.batch import Integers
+from calibrant.cells import Floats
+from calibrant.distributions.forecasts import Forecasts, read_forecasts, read_observed
+from calibrant.distributions.maps.distribution_map import Support, check_support, clipped
+from calibrant.distributions.maps.scales import SCALES, ForecastScale, backward, forward, median_of, quantiles_at
+from calibrant.distributions.maps.tables import normal_of, table_of
+from calibrant.errors import InvalidOption, LengthMismatch, NotANumber, NotFinite, OutOfRange
+from calibrant.options import Option, read_values
+
+#: Outcomes that were known for more half-lives than this are not used.
+WINDOW = 10.0
+#: Lower levels of the central intervals whose widths are compared with the errors.
+_INNER, _OUTER = 0.25, 0.05
+#: Widths are multiplied or divided by at most this.
+_MOST = 3.0
+_SETTINGS = {
+    "shift": Option(0.7, low=0.0, high=1.0, real=True),
+    "widen": Option(0.75, low=0.0, high=2.0, real=True),
+    "narrow": Option(0.375, low=0.0, high=2.0, real=True),
+}
+
+
+@dataclass(frozen=True)
+class AdaptiveForecasts:
+    """Forecasts that were recalibrated in the order of time.
+
+    Attributes
+    ----------
+    forecasts : Forecasts
+        The recalibrated forecasts, in the order of the rows.
+    shifts : ndarray, shape (n,)
+        Shift of the median of each row, on the scale.
+    factors : ndarray, shape (n,)
+        Factor of the width of each row, on the scale.
+    n_known : ndarray, shape (n,)
+        Number of outcomes that each row was recalibrated from; rows with 0 are unchanged.
+
+    See Also
+    --------
+    recalibrate_in_order : Returns it.
+
+    Examples
+    --------
+    >>> import calibrant
+    >>> found = calibrant.recalibrate_in_order([9.0, 9.0], [0, 2], [1, 3], half_life=1.0, mean=[5.0, 5.0],
+    ...                                        variance=[1.0, 1.0])
+    >>> found.n_known.tolist(), found.forecasts.mean.round(1).tolist()
+    ([0, 1], [5.0, 7.8])
+    """
+
+    forecasts: Forecasts
+    shifts: Floats = field(repr=False)
+    factors: Floats = field(repr=False)
+    n_known: Integers = field(repr=False)
+
+
+def recalibrate_in_order(
+    observed: Any,
+    made: Any,
+    known: Any,
+    *,
+    half_life: float,
+    horizon: Any = None,
+    scale: ForecastScale = "identity",
+    support: Support = (None, None),
+    shift: float = 0.7,
+    widen: float = 0.75,
+    narrow: float = 0.375,
+    **forecasts: Any,
+) -> AdaptiveForecasts:
+    """Recalibrate forecasts in the order of time, each from the outcomes that were known when it was made.
+
+    On the scale, the median moves by ``shift`` times the median error of recent forecasts of the shortest horizon, and
+    the width is multiplied by a power of the ratio of recent errors to predicted widths.
+
+    Parameters
+    ----------
+    observed : array_like, shape (n,)
+        Outcomes; NaN if an outcome is not known yet.
+    made, known : array_like, shape (n,)
+        Time at which each forecast was made, and at which its outcome became known, which must be later: dates, or
+        numbers in any unit. An outcome is used only by forecasts that were made when it was known or later.
+    half_life : float
+        Time after which an outcome counts half: in days for dates, otherwise in the unit of ``made``. Outcomes known
+        for more than ten half-lives are not used.
+    horizon : array_like, shape (n,), optional
+        How far ahead each row forecasts. The median error is that of the shortest known horizon.
+    scale : {"identity", "log1p"}, default "identity"
+        Scale of errors and widths; log1p is ln(1 + x).
+    support : tuple of (float or None, float or None), default (None, None)
+        Lowest and highest possible outcome. Quantiles are clipped to it.
+    shift : float in [0, 1], default 0.7
+        Share of the median error by which forecasts move.
+    widen, narrow : float in [0, 2], default 0.75 and 0.375
+        Power of the ratio if it is above 1, and if it is below 1. Larger powers track faster and are more volatile.
+    **forecasts : array_like
+        Forecasts by name, as for ``fit_distribution``.
+
+    Returns
+    -------
+    AdaptiveForecasts
+        Recalibrated forecasts, of the same kind, or quantiles if samples were given.
+
+    Raises
+    ------
+    CalibrationError
+        If an argument is invalid.
+
+    See Also
+    --------
+    fit_distribution : Fits one map to all rows.
+
+    Notes
+    -----
+    The ratio is the geometric mean, over the central 50 % and 90 % intervals, of the weighted quantile (at 0.5 and 0.9)
+    of the error after the shift over the distance from the median to the end of the interval on that side. It is the
+    factor with which past intervals would have had their nominal coverage, up to a factor of 9. Weights halve with each
+    half-life, and widths are multiplied or divided by at most 3. The defaults are from weekly
+    influenza forecasts of 2023-24 (``docs/benchmarks/flusight.md``). O(n Q) plus O(k log k) at each distinct time with
+    k outcomes in use.
+
+    Examples
+    --------
+    >>> import calibrant
+    >>> found = calibrant.recalibrate_in_order([9.0, 9.0], [0, 2], [1, 3], half_life=1.0, mean=[5.0, 5.0],
+    ...                                        variance=[1.0, 1.0])
+    >>> found.shifts.round(2).tolist(), found.factors.round(2).tolist()
+    ([0.0, 2.8], [1.0, 2.72])
+    """
+    given = read_forecasts(**forecasts)
+    n = len(given)
+    if scale not in SCALES:
+        raise InvalidOption.at("/scale", f"must be one of: {', '.join(SCALES)}")
+    if scale != "identity" and given.kind == "normal":
+        raise InvalidOption.at("/scale", "must be identity for mean and variance")
+    settings = read_values({"shift": shift, "widen": widen, "narrow": narrow}, _SETTINGS, "recalibrate_in_order")
+    low_high = check_support(support, InvalidOption)
+    times, until, life = _times(made, known, half_life, n)
+    steps = None if horizon is None else _numbers(horizon, "horizon", n)
+    y, usable = _outcomes(observed, n)
+    table = table_of(given)
+    g = forward(table.q, scale, "quantiles")
+    centre = median_of(g, table.levels)
+    error = np.where(usable, forward(y, scale), centre) - centre
+    ratios = _Widths.of(g, table.levels, centre)
+    shifts, factors, counts = np.zeros(n), np.ones(n), np.zeros(n, np.int64)
+    order = np.flatnonzero(usable)[np.argsort(until[usable], kind="stable")]
+    for now in np.unique(times):
+        ends = np.searchsorted(until[order], [now - WINDOW * life, now], side="right")
+        rows = order[ends[0] : ends[1]]
+        if not len(rows):
+            continue
+        weights = np.exp2((until[rows] - now) / life)
+        shortest = np.ones(len(rows), np.bool_) if steps is None else steps[rows] == steps[rows].min()
+        moved = settings["shift"] * _quantile(error[rows][shortest], weights[shortest], 0.5)
+        here = np.flatnonzero(times == now)
+        # the errors that remained after the shift that each past forecast got
+        power = ratios.log_factor(rows, error[rows] - shifts[rows], weights)
+        shifts[here], counts[here] = moved, len(rows)
+        factors[here] = np.clip(np.exp(power * settings["widen" if power > 0.0 else "narrow"]), 1.0 / _MOST, _MOST)
+    if given.kind == "normal":
+        found = normal_of(given.mean + shifts, given.variance * factors**2)
+    else:
+        middle = centre[:, None]
+        spread = backward(middle + shifts[:, None] + factors[:, None] * (g - middle), scale)
+        found = table.with_values(np.where(counts[:, None] > 0, spread, table.q)).forecasts()
+    return AdaptiveForecasts(clipped(found, low_high) if given.kind != "normal" else found, shifts, factors, counts)
+
+
+@dataclass(frozen=True)
+class _Widths:
+    """Distances ``(n,)`` from the median down and up to the ends of central intervals, and their coverages."""
+
+    down: tuple[Floats, ...]
+    up: tuple[Floats, ...]
+    coverages: tuple[float, ...]
+
+    @classmethod
+    def of(cls, g: Floats, levels: Floats, centre: Floats) -> _Widths:
+        """Return the widths of the 50 % and 90 % intervals, or of the given one if it is all there is."""
+        inside = [tail for tail in (_INNER, _OUTER) if levels[0] <= tail + 1e-9 and levels[-1] >= 1.0 - tail - 1e-9]
+        tails = inside if len(levels) > 2 and inside else [float(min(levels[0], 1.0 - levels[-1]))]
+        ends = [quantiles_at(g, levels, ndtri([tail, 1.0 - tail]), "flat") for tail in tails]
+        return cls(
+            tuple(centre - end[:, 0] for end in ends),
+            tuple(end[:, 1] - centre for end in ends),
+            tuple(1.0 - 2.0 * tail for tail in tails),
+        )
+
+    def log_factor(self, rows: Integers, error: Floats, weights: Floats) -> float:
+        """Return the log of the factor with which the intervals of these rows had their coverages."""
+        found = []
+        for down, up, coverage in zip(self.down, self.up, self.coverages, strict=True):
+            width = np.where(error > 0.0, up[rows], down[rows])
+            with np.errstate(divide="ignore", invalid="ignore"):
+                ratio = np.where(error == 0.0, 0.0, np.abs(error) / width)
+            found.append(np.clip(_quantile(ratio, weights, coverage), 1.0 / _MOST**2, _MOST**2))
+        return float(np.log(found).mean())
+
+
+def _quantile(x: Floats, weights: Floats, share: float) -> float:
+    """Return the smallest x with at least this share of the weight at or below it."""
+    order = np.argsort(x, kind="stable")
+    cumulative = np.cumsum(weights[order])
+    return float(x[order[min(np.searchsorted(cumulative, share * cumulative[-1]), len(x) - 1)]])
+
+
+def _outcomes(observed: Any, n: int) -> tuple[Floats, npt.NDArray[np.bool_]]:
+    values = array_of(observed, "observed")
+    if values.dtype.kind not in "fiu":
+        return read_observed(observed, n), np.ones(n, np.bool_)
+    missing = np.isnan(values.astype(np.float64))
+    return read_observed(np.where(missing, 0.0, values), n), ~missing
+
+
+def _times(made: Any, known: Any, half_life: Any, n: int) -> tuple[Floats, Floats, float]:
+    """Return the times as numbers, from the first one on, and the half-life in their unit."""
+    times, until = _numbers(made, "made", n), _numbers(known, "known", n)
+    if (times >= until).any():
+        rows = np.flatnonzero(times >= until)
+        raise OutOfRange.at(f"/known/{rows[0]}", f"must be later than made, like that of {len(rows) - 1} other rows")
+    if isinstance(half_life, bool) or not isinstance(half_life, int | float) or not 0.0 < half_life < np.inf:
+        raise InvalidOption.at("/half_life", "must be a finite number above 0")
+    return times, until, float(half_life)
+
+
+def _numbers(values: Any, field: str, n: int) -> Floats:
+    array = array_of(values, field)
+    if array.shape != (n,):
+        raise LengthMismatch.at(f"/{field}", f"must have shape ({n},), like the forecasts")
+    if array.dtype.kind == "M":
+        missing = np.isnat(array)
+        found = array.astype("datetime64[us]").astype(np.int64) / 86_400e6
+    elif array.dtype.kind in "fiu":
+        found = array.astype(np.float64)
+        missing = ~np.isfinite(found)
+    else:
+        raise NotANumber.at(f"/{field}", "must be dates or numbers")
+    if missing.any():
+        rows = np.flatnonzero(missing)
+        raise NotFinite.at(f"/{field}/{rows[0]}", f"must be finite, like that of {len(rows) - 1} other rows")
+    return np.asarray(found, np.float64)

@@ -1,0 +1,484 @@
+"""The catalogue of calibrators of predictive distributions, and their fits with a cross-fitted gain."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import Any, Literal
+
+import numpy as np
+
+from calibrant.arrays import group_names
+from calibrant.batch import check_weights
+from calibrant.cells import Floats, WeightsKind
+from calibrant.digest import rows_digest
+from calibrant.distributions.cross_fitting import (
+    Loss,
+    MemberFit,
+    best_shares,
+    cross_fitted,
+    gain_of,
+    held_out_gain,
+    sample,
+)
+from calibrant.distributions.forecasts import ForecastKind, Forecasts, read_forecasts, read_observed
+from calibrant.distributions.maps import conformal, location_scale, variance
+from calibrant.distributions.maps import levels as level_maps
+from calibrant.distributions.maps.combined import Average, ByGroup, Chain, Unchanged, averaged
+from calibrant.distributions.maps.distribution_map import DistributionMap, Support, check_support, levels_of
+from calibrant.distributions.maps.scales import LEVELS, SCALES, TAILS, ForecastScale
+from calibrant.distributions.maps.tables import table_of
+from calibrant.distributions.rows import Rows
+from calibrant.errors import CalibrationError, InvalidOption, LengthMismatch, OutOfRange, UnknownMethod, one_of
+from calibrant.options import Option, known_name, read_seed, read_values
+
+#: Groups of fewer rows use the function of all rows.
+LEAST_GROUP = 30
+#: The warning of a map that does not improve.
+NO_GAIN = "the cross-fitted score does not improve: the map may do harm on new forecasts"
+UNCHANGED = "no improvement of the cross-fitted score was found, so the map leaves the forecasts as they are"
+ALL: tuple[ForecastKind, ...] = ("normal", "quantiles", "samples", "interval")
+
+
+#: A fit returns the function and diagnostics.
+Fit = Callable[[Rows, Mapping[str, Any], int], tuple[Any, dict[str, Any]]]
+
+
+@dataclass(frozen=True)
+class DistributionMethod:
+    """Entry of ``calibrant.DISTRIBUTION_METHODS``.
+
+    Attributes
+    ----------
+    name, title : str
+        Name in calls, and title.
+    definition, source : str
+        Formula, and the papers that define it.
+    kinds : tuple of str
+        Kinds of forecasts that it accepts.
+    returns : str
+        What a map returns.
+    loss : {"dss", "crps", "quantile-score"}
+        Score of the cross-fitted gain of normal forecasts; that of other kinds is the quantile score.
+    options : mapping of str to Option
+        Options of the fit.
+    keeps_normal : bool
+        Whether a map of means and variances returns means and variances.
+
+    See Also
+    --------
+    fit_distribution : Fits a map.
+
+    Examples
+    --------
+    >>> import calibrant
+    >>> method = calibrant.DISTRIBUTION_METHODS["variance-platt"]
+    >>> method.title, method.kinds
+    ('Platt scaling of variances', ('normal',))
+    """
+
+    name: str
+    title: str
+    definition: str
+    source: str
+    kinds: tuple[ForecastKind, ...]
+    returns: str
+    fit: Fit = field(repr=False)
+    loss: Loss = "crps"
+    options: Mapping[str, Option] = field(default_factory=dict)
+    keeps_normal: bool = True
+
+
+# --- Fits of the methods
+
+
+def _identity(_rows: Rows, _options: Mapping[str, Any], _seed: int) -> tuple[Any, dict[str, Any]]:
+    return Unchanged(), {}
+
+
+def _scaling(rows: Rows, _options: Mapping[str, Any], _seed: int) -> tuple[Any, dict[str, Any]]:
+    return variance.fit_scaling(rows.forecasts, rows.y, rows.share), {}
+
+
+def _platt(rows: Rows, _options: Mapping[str, Any], _seed: int) -> tuple[Any, dict[str, Any]]:
+    return variance.fit_platt(rows.forecasts, rows.y, rows.share), {}
+
+
+def _isotonic(of: Literal["variance", "std"]) -> Fit:
+    def fit(rows: Rows, _options: Mapping[str, Any], _seed: int) -> tuple[Any, dict[str, Any]]:
+        return variance.fit_isotonic(rows.forecasts, rows.y, rows.w, of), {}
+
+    return fit
+
+
+def _location_scale(rows: Rows, _options: Mapping[str, Any], _seed: int) -> tuple[Any, dict[str, Any]]:
+    return location_scale.fit_location_scale(rows.forecasts, rows.y, rows.share, rows.scale), {}
+
+
+def _levels(rows: Rows, options: Mapping[str, Any], _seed: int) -> tuple[Any, dict[str, Any]]:
+    shape, tails = options["shape"], options["tails"]
+    new = rows.levels
+    return level_maps.fit_levels(rows.forecasts, rows.y, rows.w, new, shape=shape, scale=rows.scale, tails=tails), {}
+
+
+def _conformal(rows: Rows, options: Mapping[str, Any], _seed: int) -> tuple[Any, dict[str, Any]]:
+    ties = options["ties"]
+    return conformal.fit_conformal(rows.forecasts, rows.y, rows.w, rows.levels, scale=rows.scale, ties=ties)
+
+
+def _averaged(rows: Rows, _options: Mapping[str, Any], seed: int) -> tuple[Any, dict[str, Any]]:
+    """Average the maps of several methods, over all rows and by group, by their cross-fitted loss."""
+    kind = rows.forecasts.kind
+    entries = [DISTRIBUTION_METHODS[name] for name in _MEMBERS]
+    names = [each.name for each in entries if kind in each.kinds and (kind != "normal" or each.keeps_normal)]
+    members: list[tuple[str, bool]] = [(name, False) for name in names]
+    if rows.groups is not None:
+        members += [(name, True) for name in names if name != "identity"]
+    fits = [_member(name, by_group) for name, by_group in members]
+    held_out = sample(rows, seed)
+    predicted = [cross_fitted(held_out, each, seed) for each in fits]
+    kept = [i for i, each in enumerate(predicted) if each is not None]
+    results = [each for each in predicted if each is not None]
+    shares, gain = best_shares(results, held_out)
+    chosen = [i for i, share in enumerate(shares) if share > 0.0]
+    function: Any = Average(tuple(fits[kept[i]](rows)[0] for i in chosen), shares[chosen])
+    if shares[0] < 1.0 and results[0].kind == "quantiles":
+        mixed = replace(held_out, forecasts=averaged(results, shares), groups=None)
+        last = _member("quantile-recalibration", by_group=False)
+        after = cross_fitted(mixed, last, seed)
+        improved = None if after is None else gain_of(held_out.forecasts, after, held_out, "quantile-score")
+        if improved is not None and improved["gain"] > 0.0:  # averages of calibrated quantiles cover too much
+            function, gain = Chain((function, last(mixed)[0])), improved
+    labels = {members[kept[i]][0] + (" by group" if members[kept[i]][1] else ""): float(shares[i]) for i in chosen}
+    return function, {"members": labels, "held_out_gain": gain}
+
+
+#: The methods of an average, of those that accept the kind; the first leaves forecasts as they are.
+_MEMBERS = (
+    "identity",
+    "variance-scaling",
+    "variance-platt",
+    "variance-isotonic",
+    "std-isotonic",
+    "location-scale",
+    "quantile-recalibration",
+)
+_SCALE_NOTE = "on the scale g (identity, or log1p: ln(1 + x))"
+
+
+def _entries() -> tuple[DistributionMethod, ...]:
+    variances = {"kinds": ("normal",), "returns": "mean and variance"}
+    shape = Option("isotonic", choices=("isotonic", "pl"))
+    return (
+        DistributionMethod("identity", "Identity", "the forecasts as they are", "", ALL, "as given", _identity),
+        DistributionMethod(
+            "variance-scaling",
+            "Scaling of variances",
+            "v -> w v, with w the mean of (y - mean)^2 / v, which minimises the Dawid-Sebastiani score",
+            "Levi et al. (2022), section 3.2",
+            fit=_scaling,
+            loss="dss",
+            **variances,  # type: ignore[arg-type]
+        ),
+        DistributionMethod(
+            "variance-platt",
+            "Platt scaling of variances",
+            "v -> w v + b with w, b >= 0, by the Dawid-Sebastiani score",
+            "Gruber & Buettner (2022), appendix G.5; there w and b may be negative",
+            fit=_platt,
+            loss="dss",
+            **variances,  # type: ignore[arg-type]
+        ),
+        DistributionMethod(
+            "variance-isotonic",
+            "Isotonic regression of variances",
+            "isotonic regression of (y - mean)^2 on v, from cells of at least 20 rows",
+            "Barlow et al. (1972); the minimiser of the Dawid-Sebastiani score among increasing maps",
+            fit=_isotonic("variance"),
+            loss="dss",
+            **variances,  # type: ignore[arg-type]
+        ),
+        DistributionMethod(
+            "std-isotonic",
+            "Isotonic regression of standard deviations",
+            "isotonic regression of sqrt(pi / 2) |y - mean| on the standard deviation, from cells of at least 20 rows",
+            "as variance-isotonic, with absolute errors, which outliers affect less",
+            fit=_isotonic("std"),
+            **variances,  # type: ignore[arg-type]
+        ),
+        DistributionMethod(
+            "location-scale",
+            "Location and scale",
+            f"m + a + s (g(q) - m), {_SCALE_NOTE}, m the median; a and s minimise the CRPS or the quantile score",
+            "Gneiting et al. (2005), with one location and one scale",
+            ALL,
+            "as given; quantiles for samples",
+            _location_scale,
+        ),
+        DistributionMethod(
+            "quantile-recalibration",
+            "Quantile recalibration",
+            "the quantile at level t becomes that at R^-1(t), R the distribution function of the PIT",
+            "Kuleshov, Fenner & Ermon (2018); the PIT of tied quantiles as in Czado, Gneiting & Held (2009)",
+            ("normal", "quantiles", "samples"),
+            "quantiles",
+            _levels,
+            "quantile-score",
+            {"shape": shape, "tails": Option("normal", choices=TAILS)},
+            keeps_normal=False,
+        ),
+        DistributionMethod(
+            "conformal",
+            "Conformal intervals",
+            "intervals widened by the k-th smallest calibration score, k = ceil((n + 1) c) for coverage c",
+            "Lei et al. (2018); Romano, Patterson & Candes (2019)",
+            ALL,
+            "quantiles; intervals for intervals",
+            _conformal,
+            "quantile-score",
+            {"ties": Option("keep", choices=conformal.TIES)},
+            keeps_normal=False,
+        ),
+        DistributionMethod(
+            "averaged",
+            "Average of maps",
+            "the mean of the quantile functions of the other maps but conformal, over all rows and by group, with "
+            "shares of the least cross-fitted CRPS or quantile score, shrunk to the identity",
+            "Lichtendahl, Grushka-Cockayne & Winkler (2013) for averages of quantiles",
+            ALL,
+            "mean and variance for normal forecasts; quantiles; intervals for intervals",
+            _averaged,
+        ),
+    )
+
+
+#: The catalogue of calibrators of predictive distributions by name.
+DISTRIBUTION_METHODS: Mapping[str, DistributionMethod] = MappingProxyType({entry.name: entry for entry in _entries()})
+
+
+# --- Members and groups
+
+
+def _member(name: str, by_group: bool, options: Mapping[str, Any] | None = None, seed: int = 0) -> MemberFit:
+    """Return the fit of one method, by group or over all rows."""
+    entry = DISTRIBUTION_METHODS[name]
+    values = read_values({}, entry.options, name) if options is None else options
+
+    def fit(rows: Rows) -> tuple[Any, dict[str, Any]]:
+        other, found = entry.fit(replace(rows, groups=None) if by_group else rows, values, seed)
+        if not by_group or rows.groups is None:
+            return other, found
+        names = np.array(rows.groups)
+        members = {}
+        for group in sorted(set(rows.groups)):
+            chosen = np.flatnonzero(names == group)
+            if float(rows.w[chosen].sum()) < LEAST_GROUP:
+                continue
+            try:
+                members[group] = entry.fit(replace(rows.take(chosen), groups=None), values, seed)[0]
+            except CalibrationError:  # such as errors that are all 0: the group uses the function of all rows
+                continue
+        return ByGroup(MappingProxyType(members), other), {**found, "groups": len(members)}
+
+    return fit
+
+
+# --- The public function
+
+
+def fit_distribution(
+    method: str,
+    observed: Any,
+    *,
+    groups: Any = None,
+    weights: Any = None,
+    weights_kind: WeightsKind = "frequency",
+    scale: ForecastScale = "identity",
+    support: Support = (None, None),
+    output_levels: Any = None,
+    seed: int = 0,
+    mean: Any = None,
+    variance: Any = None,
+    quantiles: Any = None,
+    levels: Any = None,
+    samples: Any = None,
+    lower: Any = None,
+    upper: Any = None,
+    level: Any = None,
+    **options: Any,
+) -> DistributionMap:
+    """Fit a calibration map of predictive distributions of a number.
+
+    Parameters
+    ----------
+    method : str
+        Name in ``calibrant.DISTRIBUTION_METHODS``.
+    observed : array_like, shape (n,)
+        Outcomes.
+    groups : array_like, shape (n,), optional
+        Group of each row, such as the horizon: one function is fitted for each group of at least 30 rows, and one for
+        all others. ``averaged`` averages maps of all rows and maps by group.
+    weights : array_like, shape (n,), optional
+        Non-negative weights, not all 0.
+    weights_kind : {"frequency", "importance"}, default "frequency"
+        A frequency weight of 2 counts as two rows; of importance weights only the ratios matter.
+    scale : {"identity", "log1p"}, default "identity"
+        Scale on which quantiles, samples and intervals are shifted, widened and interpolated; log1p is ln(1 + x).
+    support : tuple of (float or None, float or None), default (None, None)
+        Lowest and highest possible outcome, such as ``(0, None)`` for counts. Quantiles are clipped to it.
+    output_levels : array_like, shape (Q,), optional
+        Levels of quantiles that are returned for normal forecasts and samples. The default is the 23 levels of the
+        forecast hubs from 0.01 to 0.99, and 0.05, 0.5, 0.95 for ``conformal``.
+    seed : int, default 0
+        Seed of folds.
+    mean, variance : array_like, shape (n,), optional
+        Normal forecasts.
+    quantiles, levels : array_like, shapes (n, Q) and (Q,), optional
+        Forecasts as quantiles.
+    samples : array_like, shape (n, S), optional
+        Forecasts as samples.
+    lower, upper, level : array_like, shape (n,) each, and float, optional
+        Forecasts as one central interval.
+    **options : object
+        Options of the method: ``shape`` and ``tails`` of ``quantile-recalibration``, ``ties`` of ``conformal``.
+
+    Returns
+    -------
+    DistributionMap
+        The fitted map. Its diagnostics have the cross-fitted gain of the score, and a warning if there is none.
+
+    Raises
+    ------
+    CalibrationError
+        If an argument is invalid, or the rows do not determine the map.
+
+    See Also
+    --------
+    recalibrate_in_order : Recalibrates forecasts in the order of time.
+
+    Examples
+    --------
+    >>> import calibrant
+    >>> y, quantiles = [3.0, 9.0, 5.0, 1.0], [[2.0, 4.0, 6.0]] * 4
+    >>> fitted = calibrant.fit_distribution("conformal", y, quantiles=quantiles, levels=[0.25, 0.5, 0.75])
+    >>> fitted.apply(quantiles=[[1.0, 2.0, 3.0]], levels=[0.25, 0.5, 0.75]).quantiles
+    array([[0., 2., 4.]])
+    """
+    entry = _read_method(method)
+    read_seed(seed)
+    given = {"mean": mean, "variance": variance, "quantiles": quantiles, "levels": levels, "samples": samples}
+    given |= {"lower": lower, "upper": upper, "level": level}
+    forecasts = read_forecasts(**{name: value for name, value in given.items() if value is not None})
+    y = read_observed(observed, len(forecasts))
+    names = None if groups is None else tuple(group_names(groups))
+    if names is not None and len(names) != len(y):
+        raise LengthMismatch.at("/groups", f"must have {len(y)} rows, like observed")
+    if forecasts.kind not in entry.kinds:
+        raise UnknownMethod.at("/method", f"must be a method of {forecasts.kind} forecasts: {_of(forecasts.kind)}")
+    if scale not in SCALES:
+        raise InvalidOption.at("/scale", f"must be one of: {', '.join(SCALES)}")
+    if scale != "identity" and forecasts.kind == "normal":
+        raise InvalidOption.at("/scale", "must be identity for mean and variance")
+    ends = _read_support(support, y, forecasts, entry)
+    new = _output_levels(output_levels, forecasts, entry)
+    w = np.ones(len(y)) if weights is None else _read_weights(weights, len(y), weights_kind, entry)
+    rows = Rows(forecasts, y, w, names, new, scale, ends)
+    values = read_values(options, entry.options, entry.name)
+    fit = _member(entry.name, entry.name not in ("averaged", "identity") and names is not None, values, seed)
+    with np.errstate(over="ignore", invalid="ignore"):
+        function, found = fit(rows)
+        if "held_out_gain" not in found and entry.name != "identity":
+            found["held_out_gain"] = held_out_gain(rows, fit, entry.loss, seed)
+    return DistributionMap(
+        entry.name,
+        function,
+        forecasts.kind,
+        levels_of(forecasts),
+        ends,
+        _diagnostics(found, function, {**values, "scale": scale}, seed),
+        _digest(rows),
+    )
+
+
+def _read_method(method: object) -> DistributionMethod:
+    entry = DISTRIBUTION_METHODS.get(known_name(method, DISTRIBUTION_METHODS, {})) if isinstance(method, str) else None
+    if entry is None:
+        raise UnknownMethod.at("/method", one_of(method, DISTRIBUTION_METHODS))
+    return entry
+
+
+def _of(kind: ForecastKind) -> str:
+    return ", ".join(entry.name for entry in DISTRIBUTION_METHODS.values() if kind in entry.kinds)
+
+
+def _read_weights(weights: Any, n: int, kind: WeightsKind, entry: DistributionMethod) -> Floats:
+    """Check weights; those of importance get the sum of their effective number of rows."""
+    if kind == "frequency":
+        return check_weights(weights, n, kind)
+    if entry.name == "conformal":
+        raise InvalidOption.at("/weights_kind", "must be frequency for method conformal")
+    w = check_weights(weights, n, kind)
+    w = w / w.max()
+    found: Floats = w * (w.sum() / (w @ w))
+    return found
+
+
+def _read_support(support: Any, y: Floats, forecasts: Forecasts, entry: DistributionMethod) -> Support:
+    low, high = check_support(support, InvalidOption)
+    if (low, high) != (None, None) and forecasts.kind == "normal" and entry.keeps_normal:
+        raise InvalidOption.at("/support", f"must not be given: {entry.name} returns means and variances")
+    outside = np.zeros(len(y), np.bool_)
+    if low is not None:
+        outside |= y < low
+    if high is not None:
+        outside |= y > high
+    if outside.any():
+        row = int(np.flatnonzero(outside)[0])
+        raise OutOfRange.at(f"/observed/{row}", f"is outside the support, like {int(outside.sum()) - 1} other rows")
+    return low, high
+
+
+def _output_levels(levels: Any, forecasts: Forecasts, entry: DistributionMethod) -> Floats:
+    fixed = levels_of(forecasts)
+    if fixed is not None:
+        if levels is not None:
+            raise InvalidOption.at("/output_levels", f"must not be given: those of the {forecasts.kind} are kept")
+        return _symmetric(fixed, entry, "level" if forecasts.kind == "interval" else "levels")
+    if levels is None:
+        return np.array(conformal.LEVELS if entry.name == "conformal" else LEVELS)
+    try:
+        found = np.asarray(levels, dtype=np.float64)
+    except (TypeError, ValueError):
+        found = np.empty(0)
+    good = found.ndim == 1 and found.size > 0 and bool(np.all((found > 0.0) & (found < 1.0)))
+    if not good or np.any(np.diff(found) <= 0.0):
+        raise InvalidOption.at("/output_levels", "must be strictly increasing numbers above 0 and below 1")
+    return _symmetric(found, entry, "output_levels")
+
+
+def _symmetric(levels: Floats, entry: DistributionMethod, name: str) -> Floats:
+    if entry.name == "conformal" and not conformal.symmetric(levels):
+        raise InvalidOption.at(f"/{name}", "must be symmetric about 1/2 for method conformal")
+    return levels
+
+
+def _diagnostics(found: dict[str, Any], function: Any, options: Mapping[str, Any], seed: int) -> dict[str, Any]:
+    """Return the diagnostics with the options of the fit, and a warning if the map does not improve."""
+    gain = found.get("held_out_gain")
+    unchanged = isinstance(function, Average) and all(isinstance(each, Unchanged) for each in function.members)
+    warnings = [found["warning"]] if "warning" in found else []
+    if unchanged:
+        warnings.append(UNCHANGED)
+    elif gain is not None and gain["gain"] <= 0.0:
+        warnings.append(NO_GAIN)
+    plain = {name: value for name, value in found.items() if value is not None and name != "warning"}
+    if warnings:
+        plain["warning"] = "; ".join(warnings)
+    return {**plain, "fit": {"options": dict(options), "seed": seed}}
+
+
+def _digest(rows: Rows) -> str:
+    given = rows.forecasts
+    table = np.column_stack([given.mean, given.variance]) if given.kind == "normal" else table_of(given).q
+    return rows_digest(np.column_stack([table, rows.y]), np.zeros(len(rows), np.int64))

@@ -1,0 +1,212 @@
+"""Maps made of maps: one for each group, and the average of several."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, ClassVar, Protocol, Self
+
+import numpy as np
+
+from calibrant.batch import Integers
+from calibrant.cells import Floats
+from calibrant.distributions.forecasts import Forecasts
+from calibrant.distributions.maps.conformal import Conformal
+from calibrant.distributions.maps.levels import LevelMap
+from calibrant.distributions.maps.location_scale import LocationScale
+from calibrant.distributions.maps.tables import QuantileTable, normal_of, table_of
+from calibrant.distributions.maps.variance import VarianceCurve, VarianceLine
+from calibrant.errors import InvalidDocument, LengthMismatch
+from calibrant.maps.curves import Numbers, read_array
+
+Groups = Sequence[str] | None
+#: Shares of an average sum to 1 up to this.
+_ROUNDING = 1e-9
+
+
+class ForecastFunction(Protocol):
+    """A fitted function of forecasts: a frozen dataclass with its family and parameters."""
+
+    family: ClassVar[str]
+
+    def parameters(self) -> dict[str, Any]:
+        """Return the parameters as plain JSON."""
+        ...
+
+    @classmethod
+    def from_parameters(cls, parameters: dict[str, Any]) -> Self:
+        """Read and check the parameters; ``InvalidDocument`` names the first invalid one."""
+        ...
+
+
+@dataclass(frozen=True)
+class Unchanged(Numbers):
+    """Forecasts stay as they are; samples become quantiles at ``levels``, unless these are empty."""
+
+    family: ClassVar[str] = "identity"
+
+    def __call__(self, forecasts: Forecasts) -> Forecasts:
+        """Return the forecasts, samples as quantiles at the levels of the forecast hubs."""
+        return table_of(forecasts).forecasts() if forecasts.kind == "samples" else forecasts
+
+    @classmethod
+    def from_parameters(cls, parameters: dict[str, Any]) -> Self:  # noqa: ARG003 - it has none
+        """Return the identity, which has no parameters."""
+        return cls()
+
+
+@dataclass(frozen=True)
+class ByGroup:
+    """One function for each group, and ``other`` for groups that were not in the fit or had too few rows."""
+
+    family: ClassVar[str] = "by-group"
+    members: Mapping[str, ForecastFunction]
+    other: ForecastFunction
+
+    def parameters(self) -> dict[str, Any]:
+        """Return the parameters as plain JSON."""
+        return {
+            "members": {name: function_document(member) for name, member in self.members.items()},
+            "other": function_document(self.other),
+        }
+
+    @classmethod
+    def from_parameters(cls, parameters: dict[str, Any]) -> Self:
+        """Read and check the parameters of a document."""
+        members = parameters.get("members")
+        if not isinstance(members, dict):
+            raise InvalidDocument.at("/parameters/members", "must be an object of functions by group")
+        read = {name: read_function(each, f"/parameters/members/{name}") for name, each in members.items()}
+        return cls(MappingProxyType(read), read_function(parameters.get("other"), "/parameters/other"))
+
+
+@dataclass(frozen=True)
+class Average:
+    """The weighted mean of the quantiles that the members predict; of normal forecasts, of means and of sds.
+
+    Both are the mean of the members' quantile functions (Vincent 1912; Lichtendahl, Grushka-Cockayne & Winkler 2013).
+    """
+
+    family: ClassVar[str] = "average"
+    members: tuple[ForecastFunction, ...]
+    shares: Floats
+
+    def parameters(self) -> dict[str, Any]:
+        """Return the parameters as plain JSON."""
+        return {"members": [function_document(member) for member in self.members], "shares": self.shares.tolist()}
+
+    @classmethod
+    def from_parameters(cls, parameters: dict[str, Any]) -> Self:
+        """Read and check the parameters of a document."""
+        members = [
+            read_function(each, f"/parameters/members/{i}") for i, each in enumerate(read_array(parameters, "members"))
+        ]
+        shares = read_array(parameters, "shares", numeric=True, low=0.0, high=1.0, length=len(members))
+        if abs(float(shares.sum()) - 1.0) > _ROUNDING:
+            raise InvalidDocument.at("/parameters/shares", "must have the sum 1")
+        return cls(tuple(members), shares)
+
+
+@dataclass(frozen=True)
+class Chain:
+    """Functions that are applied one after the other."""
+
+    family: ClassVar[str] = "chain"
+    members: tuple[ForecastFunction, ...]
+
+    def parameters(self) -> dict[str, Any]:
+        """Return the parameters as plain JSON."""
+        return {"members": [function_document(member) for member in self.members]}
+
+    @classmethod
+    def from_parameters(cls, parameters: dict[str, Any]) -> Self:
+        """Read and check the parameters of a document."""
+        members = read_array(parameters, "members")
+        return cls(tuple(read_function(each, f"/parameters/members/{i}") for i, each in enumerate(members)))
+
+
+# --- Application
+
+_SIMPLE: Mapping[str, Any] = MappingProxyType(
+    {kind.family: kind for kind in (Unchanged, VarianceLine, VarianceCurve, LocationScale, LevelMap, Conformal)}
+)
+FAMILIES: Mapping[str, Any] = MappingProxyType({**_SIMPLE, **{kind.family: kind for kind in (ByGroup, Average, Chain)}})
+
+
+def applied(function: Any, forecasts: Forecasts, groups: Groups = None, seed: int = 0) -> Forecasts:
+    """Apply a function to forecasts; ``groups`` are needed by functions by group. O(n Q) a member."""
+    if isinstance(function, Average):
+        return averaged([applied(member, forecasts, groups, seed) for member in function.members], function.shares)
+    if isinstance(function, Chain):
+        for member in function.members:
+            forecasts = applied(member, forecasts, groups, seed)
+        return forecasts
+    if isinstance(function, ByGroup):
+        return _by_group(function, forecasts, groups, seed)
+    found: Forecasts = function(forecasts, seed) if isinstance(function, Conformal) else function(forecasts)
+    return found
+
+
+def needs_groups(function: Any) -> bool:
+    """Return whether a function needs the group of each row."""
+    if isinstance(function, Average | Chain):
+        return any(needs_groups(member) for member in function.members)
+    return isinstance(function, ByGroup)
+
+
+def averaged(results: Sequence[Forecasts], shares: Floats) -> Forecasts:
+    """Return the weighted mean of the quantile functions of forecasts of the same kind and levels."""
+    if results[0].kind == "normal":
+        mean = sum((share * each.mean for share, each in zip(shares, results, strict=True)), np.zeros(len(results[0])))
+        sd = sum((s * np.sqrt(each.variance) for s, each in zip(shares, results, strict=True)), np.zeros(len(mean)))
+        return normal_of(mean, sd * sd)
+    tables = [table_of(each) for each in results]
+    q = np.zeros_like(tables[0].q)
+    for share, table in zip(shares, tables, strict=True):
+        if share > 0.0:  # infinite bounds of a member without a share do not count
+            q += share * table.q
+    return tables[0].with_values(q).forecasts()
+
+
+def _by_group(function: ByGroup, forecasts: Forecasts, groups: Groups, seed: int) -> Forecasts:
+    if groups is None:
+        raise LengthMismatch.at("/groups", "are missing: the map has one function for each group")
+    names = np.array([name if name in function.members else "" for name in groups])
+    known = np.array([name in function.members for name in groups])
+    parts: list[tuple[Integers, Forecasts]] = []
+    for name, member in [*function.members.items(), (None, function.other)]:
+        rows = np.flatnonzero(~known if name is None else known & (names == name))
+        if len(rows):
+            parts.append((rows, applied(member, forecasts.take(rows), None, seed)))
+    rows = np.argsort(np.concatenate([rows for rows, _ in parts]), kind="stable")
+    first = parts[0][1]
+    if first.kind == "normal":
+        mean = np.concatenate([each.mean for _, each in parts])
+        return normal_of(mean[rows], np.concatenate([each.variance for _, each in parts])[rows])
+    tables: list[QuantileTable] = [table_of(each) for _, each in parts]
+    return tables[0].with_values(np.concatenate([table.q for table in tables])[rows]).forecasts()
+
+
+# --- Documents
+
+
+def function_document(function: Any) -> dict[str, Any]:
+    """Return a function as plain JSON: its family and parameters."""
+    return {"family": function.family, "parameters": function.parameters()}
+
+
+def read_function(document: Any, where: str = "") -> Any:
+    """Read a function from its document; errors name places below ``where``."""
+    family = document.get("family") if isinstance(document, Mapping) else None
+    if not isinstance(family, str) or family not in FAMILIES:
+        raise InvalidDocument.at(f"{where}/family", f"must be one of: {', '.join(FAMILIES)}")
+    parameters = document.get("parameters")
+    if not isinstance(parameters, dict):
+        raise InvalidDocument.at(f"{where}/parameters", "must be an object")
+    try:
+        return FAMILIES[family].from_parameters(parameters)
+    except RecursionError as error:
+        raise InvalidDocument.at(f"{where}/parameters", "are nested too deeply") from error
+    except InvalidDocument as error:
+        raise error.under(where) from error

@@ -1,0 +1,37 @@
+"""Losses of forecasts row by row, with the derivatives that the average of maps needs."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.special import ndtr
+
+from calibrant.cells import Floats
+
+_INV_SQRT_PI = 1.0 / np.sqrt(np.pi)
+
+
+def crps_normal(mean: Floats, sd: Floats, y: Floats) -> Floats:
+    """Return the CRPS of normal forecasts ``(n,)``; smaller is better (Gneiting & Raftery 2007, eq. 5 of 4.2)."""
+    z = (y - mean) / sd
+    density = np.exp(-0.5 * z * z) / np.sqrt(2.0 * np.pi)
+    found: Floats = sd * (z * (2.0 * ndtr(z) - 1.0) + 2.0 * density - _INV_SQRT_PI)
+    return found
+
+
+def crps_normal_slopes(mean: Floats, sd: Floats, y: Floats) -> tuple[Floats, Floats]:
+    """Return the derivatives ``(n,)`` of the CRPS by the mean and by the standard deviation."""
+    z = (y - mean) / sd
+    density = np.exp(-0.5 * z * z) / np.sqrt(2.0 * np.pi)
+    return 1.0 - 2.0 * ndtr(z), 2.0 * density - _INV_SQRT_PI
+
+
+def quantile_score(q: Floats, levels: Floats, y: Floats) -> Floats:
+    """Return twice the mean pinball loss over the levels ``(n,)``: the WIS if levels are symmetric with a median."""
+    error = y[:, None] - q
+    found: Floats = 2.0 * np.maximum(levels * error, (levels - 1.0) * error).mean(axis=1)
+    return found
+
+
+def dawid_sebastiani(mean: Floats, variance: Floats, y: Floats) -> Floats:
+    """Return the Dawid-Sebastiani score ``(n,)``: squared error over variance, plus log variance."""
+    return (y - mean) ** 2 / variance + np.log(variance)

@@ -1,0 +1,47 @@
+"""Checked rows of a fit of predictive distributions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from calibrant.batch import Integers
+from calibrant.cells import Floats
+from calibrant.distributions.forecasts import Forecasts
+from calibrant.distributions.maps.distribution_map import Support
+from calibrant.distributions.maps.scales import ForecastScale
+from calibrant.distributions.maps.tables import table_of
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Checked rows of a fit: forecasts, outcomes ``y (n,)``, weights ``w (n,)`` and the group of each row."""
+
+    forecasts: Forecasts
+    y: Floats
+    w: Floats
+    groups: tuple[str, ...] | None
+    levels: Floats
+    scale: ForecastScale
+    support: Support
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+    @property
+    def share(self) -> Floats:
+        """The weights over their sum."""
+        return np.asarray(self.w / self.w.sum())
+
+    def take(self, chosen: Integers) -> Rows:
+        """Return the chosen rows."""
+        groups = None if self.groups is None else tuple(self.groups[i] for i in chosen)
+        return replace(self, forecasts=self.forecasts.take(chosen), y=self.y[chosen], w=self.w[chosen], groups=groups)
+
+    def order(self) -> Integers:
+        """Return the canonical order of the rows, so that results do not depend on the given one. O(Q n log n)."""
+        given = self.forecasts
+        columns = [given.mean, given.variance] if given.kind == "normal" else list(table_of(given).q.T)
+        names = [] if self.groups is None else [np.unique(self.groups, return_inverse=True)[1]]
+        return np.lexsort([*names, self.w, self.y, *columns])

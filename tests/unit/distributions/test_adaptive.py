@@ -1,0 +1,105 @@
+"""Recalibration in the order of time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import calibrant
+from calibrant.errors import CalibrationError
+
+LEVELS = np.array([0.05, 0.25, 0.5, 0.75, 0.95])
+
+
+def stream(weeks: int = 60, per_week: int = 30) -> tuple[Any, Any, Any]:
+    """Forecasts that are too narrow by 3 and too low by 1, with many rows a week."""
+    random = np.random.default_rng(1)
+    made = np.repeat(np.arange(weeks), per_week).astype(float)
+    mean = random.uniform(10.0, 20.0, len(made))
+    y = mean + 1.0 + 3.0 * random.standard_normal(len(made))
+    return y, made, mean[:, None] + stats.norm.ppf(LEVELS)
+
+
+def coverage(y: Any, q: Any) -> float:
+    return float(np.mean((y >= q[:, 0]) & (y <= q[:, -1])))
+
+
+def test_narrow_and_biased_forecasts_are_widened_and_moved() -> None:
+    y, made, q = stream()
+    settings: dict[str, Any] = {"half_life": 4.0, "shift": 1.0, "widen": 1.0, "narrow": 1.0}
+    found = calibrant.recalibrate_in_order(y, made, made + 1.0, quantiles=q, levels=LEVELS, **settings)
+    late = made >= 20
+    assert coverage(y[late], q[late]) < 0.5
+    assert coverage(y[late], found.forecasts.quantiles[late]) == pytest.approx(0.9, abs=0.03)
+    assert found.shifts[late].mean() == pytest.approx(1.0, abs=0.15)
+    assert found.factors[late].mean() == pytest.approx(3.0, rel=0.1)
+
+
+def test_rows_without_known_outcomes_are_unchanged() -> None:
+    y, made, q = stream(weeks=3)
+    found = calibrant.recalibrate_in_order(y, made, made + 2.0, half_life=1.0, quantiles=q, levels=LEVELS)
+    np.testing.assert_array_equal(found.forecasts.quantiles[made < 2], q[made < 2])
+    assert found.n_known[made == 2].tolist() == [30] * 30
+
+
+def test_all_kinds_of_forecasts_are_recalibrated_alike() -> None:
+    y, made, q = stream(weeks=10)
+    kinds: list[dict[str, Any]] = [
+        {"mean": q[:, 2], "variance": np.ones(len(y))},
+        {"lower": q[:, 0], "upper": q[:, -1], "level": 0.9},
+        {"samples": q[:, 2, None] + stats.norm.ppf((np.arange(199) + 1) / 200)},
+    ]
+    for given in kinds:
+        found = calibrant.recalibrate_in_order(y, made, made + 1.0, half_life=4.0, **given)
+        assert found.factors[-1] > 1.5
+        assert found.shifts[-1] == pytest.approx(0.7, abs=0.3)
+
+
+def test_dates_count_in_days() -> None:
+    y, made, q = stream(weeks=8)
+    dates = np.datetime64("2024-01-06") + (7 * made).astype("timedelta64[D]")
+    one = calibrant.recalibrate_in_order(
+        y, dates, dates + np.timedelta64(7, "D"), half_life=7.0, quantiles=q, levels=LEVELS
+    )
+    other = calibrant.recalibrate_in_order(y, 7.0 * made, 7.0 * made + 7.0, half_life=7.0, quantiles=q, levels=LEVELS)
+    np.testing.assert_allclose(one.forecasts.quantiles, other.forecasts.quantiles)
+
+
+def test_the_shift_is_that_of_the_shortest_known_horizon() -> None:
+    y = np.array([1.0, 9.0, 0.0])
+    found = calibrant.recalibrate_in_order(
+        y, [0, 0, 2], [1, 1, 3], half_life=1.0, horizon=[1, 2, 1], shift=1.0, mean=np.zeros(3), variance=np.ones(3)
+    )
+    assert found.shifts.tolist() == [0.0, 0.0, 1.0]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"known": [0, 2, 3]}, "known/0 must be later than made"),
+        ({"made": [0, 1]}, "made must have shape"),
+        ({"made": [0, 1, np.nan]}, "made/2 must be finite"),
+        ({"made": ["a", "b", "c"]}, "made must be dates or numbers"),
+        ({"horizon": [0, 1, np.inf]}, "horizon/2 must be finite"),
+        ({"half_life": 0.0}, "half_life must be"),
+        ({"half_life": True}, "half_life must be"),
+        ({"shift": 1.5}, "shift must be a number from 0 to 1"),
+        ({"scale": "sqrt"}, "scale must be one of"),
+        ({"scale": "log1p"}, "scale must be identity"),
+    ],
+)
+def test_invalid_arguments_are_refused(changes: dict[str, Any], message: str) -> None:
+    arguments: dict[str, Any] = {
+        "observed": [0.0, 1.0, np.nan],
+        "made": [0, 1, 2],
+        "known": [1, 2, 3],
+        "half_life": 1.0,
+        "mean": [0.0] * 3,
+        "variance": [1.0] * 3,
+        **changes,
+    }
+    with pytest.raises(CalibrationError, match=message):
+        calibrant.recalibrate_in_order(**arguments)

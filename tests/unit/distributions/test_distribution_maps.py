@@ -1,0 +1,275 @@
+"""Maps of predictive distributions: optima, published definitions, warnings and hostile input."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+from scipy.optimize import minimize
+
+import calibrant
+from calibrant.distributions.maps.scales import quantiles_at, scores_of
+from calibrant.errors import CalibrationError
+
+RANDOM = np.random.default_rng(7)
+N = 400
+MEAN, VARIANCE = RANDOM.standard_normal(N), RANDOM.uniform(0.2, 3.0, N)
+Y = MEAN + np.sqrt(0.5 + 2.0 * VARIANCE) * RANDOM.standard_normal(N)
+LEVELS = np.array([0.05, 0.25, 0.5, 0.75, 0.95])
+QUANTILES = MEAN[:, None] + 0.5 * np.sqrt(VARIANCE)[:, None] * stats.norm.ppf(LEVELS)
+
+
+def dss(variance: Any) -> float:
+    return float(np.mean((Y - MEAN) ** 2 / variance + np.log(variance)))
+
+
+def fitted(method: str, **options: Any) -> Any:
+    return calibrant.fit_distribution(method, Y, mean=MEAN, variance=VARIANCE, **options)
+
+
+# --- Variances
+
+
+def test_variance_scaling_is_the_mean_squared_standardised_error() -> None:
+    parameters = fitted("variance-scaling").to_document()["parameters"]
+    assert parameters["factor"] == pytest.approx(np.mean((Y - MEAN) ** 2 / VARIANCE), rel=1e-12)
+
+
+def test_variance_platt_reaches_the_optimum_of_a_general_minimiser() -> None:
+    parameters = fitted("variance-platt").to_document()["parameters"]
+    found = dss(parameters["factor"] * VARIANCE + parameters["offset"])
+    general = minimize(
+        lambda x: dss(np.exp(x[0]) * VARIANCE + np.exp(x[1])), [0.0, 0.0], method="Nelder-Mead", options={"xatol": 1e-9}
+    )
+    assert found <= general.fun + 1e-9
+    assert parameters["factor"] == pytest.approx(np.exp(general.x[0]), rel=1e-3)
+
+
+@pytest.mark.parametrize(("true", "edge"), [(lambda v: 3.0 * v, "offset"), (lambda v: 0.0 * v + 2.0, "factor")])
+def test_variance_platt_finds_optima_on_the_edge(true: Any, edge: str) -> None:
+    squares = true(VARIANCE)  # errors as large as predicted leave no doubt
+    found = calibrant.fit_distribution("variance-platt", MEAN + np.sqrt(squares), mean=MEAN, variance=VARIANCE)
+    assert found.to_document()["parameters"][edge] == pytest.approx(0.0, abs=1e-5)
+
+
+def test_variance_isotonic_is_at_least_as_good_as_any_line() -> None:
+    after = fitted("variance-isotonic").apply(mean=MEAN, variance=VARIANCE).variance
+    assert dss(after) <= dss(2.0 * VARIANCE + 0.5) + 0.02
+
+
+def test_std_isotonic_recovers_a_doubled_standard_deviation() -> None:
+    random = np.random.default_rng(3)
+    sd = random.uniform(0.5, 2.0, 20_000)
+    y = 2.0 * sd * random.standard_normal(20_000)
+    found = calibrant.fit_distribution("std-isotonic", y, mean=np.zeros(20_000), variance=sd**2)
+    after = found.apply(mean=np.zeros(3), variance=np.array([0.7, 1.0, 1.5]) ** 2).variance
+    np.testing.assert_allclose(np.sqrt(after), [1.4, 2.0, 3.0], rtol=0.06)
+
+
+# --- Location, scale and levels
+
+
+def test_location_scale_recovers_shift_and_width_of_normal_forecasts() -> None:
+    random = np.random.default_rng(5)
+    y = 1.0 + 2.0 * random.standard_normal(20_000)
+    parameters = calibrant.fit_distribution(
+        "location-scale", y, mean=np.zeros(20_000), variance=np.ones(20_000)
+    ).to_document()["parameters"]
+    assert parameters["shift"] == pytest.approx(1.0, abs=0.05)
+    assert parameters["factor"] == pytest.approx(2.0, rel=0.03)
+
+
+def test_quantile_recalibration_makes_quantiles_cover_their_levels() -> None:
+    for shape in ("isotonic", "pl"):
+        found = calibrant.fit_distribution("quantile-recalibration", Y, quantiles=QUANTILES, levels=LEVELS, shape=shape)
+        after = found.apply(quantiles=QUANTILES, levels=LEVELS).quantiles
+        np.testing.assert_allclose((Y[:, None] <= after).mean(axis=0), LEVELS, atol=0.025)
+
+
+def test_quantile_recalibration_widens_past_the_outermost_quantile_only_with_tails() -> None:
+    options: dict[str, Any] = {"quantiles": QUANTILES, "levels": LEVELS}
+    normal, flat = (
+        calibrant.fit_distribution("quantile-recalibration", Y, tails=tails, **options).apply(**options).quantiles
+        for tails in ("normal", "flat")
+    )
+    assert (normal[:, -1] > QUANTILES[:, -1]).all()
+    np.testing.assert_allclose(flat[:, -1], QUANTILES[:, -1])
+
+
+def test_the_pit_inverts_quantiles_between_and_beyond_the_levels() -> None:
+    new = np.array([-7.0, -2.0, -0.8, 0.0, 0.8, 5.0])
+    values = quantiles_at(QUANTILES, LEVELS, new, "normal")
+    for k, z in enumerate(new):
+        for found in scores_of(QUANTILES, LEVELS, values[:, k], "normal"):
+            np.testing.assert_allclose(found, z, atol=1e-9)
+
+
+def test_the_pit_of_an_outcome_at_tied_quantiles_is_an_interval() -> None:
+    low, high = scores_of(np.array([[0.0, 0.0, 0.0, 4.0, 8.0]]), LEVELS, np.array([0.0]), "normal")
+    assert (low[0], high[0]) == (-np.inf, 0.0)
+
+
+# --- Conformal intervals
+
+
+def test_conformal_takes_the_kth_smallest_score() -> None:
+    found = fitted("conformal", output_levels=[0.05, 0.95])
+    scores = np.sort(np.abs(Y - MEAN) / np.sqrt(VARIANCE))
+    expected = scores[int(np.ceil((N + 1) * 0.9)) - 1]
+    assert found.to_document()["parameters"]["offsets"][0] == pytest.approx(expected, rel=1e-12)
+
+
+def test_too_few_rows_give_infinite_bounds_and_a_warning() -> None:
+    found = calibrant.fit_distribution("conformal", Y[:8], lower=QUANTILES[:8, 0], upper=QUANTILES[:8, -1], level=0.9)
+    after = found.apply(lower=[0.0], upper=[1.0], level=0.9)
+    assert (after.lower[0], after.upper[0]) == (-np.inf, np.inf)
+    assert "8 rows are too few" in found.diagnostics["warning"]
+    assert "needs 9 rows" in found.diagnostics["warning"]
+    assert found.to_document()["parameters"]["offsets"] == [None]
+
+
+def test_ties_broken_at_random_exclude_the_bound_in_the_right_share_of_rows() -> None:
+    y = np.repeat([0.0, 1.0, 2.0], [50, 30, 19])  # scores -1 for rows inside, and ties at the bounds
+    found = calibrant.fit_distribution("conformal", y, lower=np.zeros(99), upper=np.zeros(99), level=0.6, ties="random")
+    parameters = found.to_document()["parameters"]
+    assert parameters["offsets"][0] == pytest.approx(1.0)
+    assert parameters["keep"][0] == pytest.approx((60 - 50) / 31)
+    after = found.apply(lower=np.zeros(4000), upper=np.zeros(4000), level=0.6, seed=1)
+    assert np.mean(after.upper >= 1.0) == pytest.approx(10 / 31, abs=0.03)
+
+
+# --- Groups, averages and gains
+
+
+def test_each_group_gets_its_own_function_and_unknown_ones_that_of_all_rows() -> None:
+    groups = np.where(np.arange(N) % 2, "narrow", "wide")
+    y = np.where(groups == "wide", MEAN + 3.0 * (Y - MEAN), Y)
+    found = calibrant.fit_distribution("variance-scaling", y, mean=MEAN, variance=VARIANCE, groups=groups)
+    narrow, wide, other = found.apply(mean=[0.0] * 3, variance=[1.0] * 3, groups=["narrow", "wide", "new"]).variance
+    assert narrow < other < wide
+    with pytest.raises(CalibrationError, match="groups are missing"):
+        found.apply(mean=[0.0], variance=[1.0])
+
+
+def test_small_groups_use_the_function_of_all_rows() -> None:
+    groups = np.where(np.arange(N) < 20, "small", "large")
+    found = calibrant.fit_distribution("variance-scaling", Y, mean=MEAN, variance=VARIANCE, groups=groups)
+    assert list(found.to_document()["parameters"]["members"]) == ["large"]
+
+
+def test_the_average_improves_overconfident_forecasts_and_reports_its_gain() -> None:
+    found = calibrant.fit_distribution("averaged", Y, quantiles=QUANTILES, levels=LEVELS)
+    gain = found.diagnostics["held_out_gain"]
+    assert gain["score"] == "quantile-score"
+    assert gain["gain"] > 3.0 * gain["standard_error"] > 0.0
+    assert "warning" not in found.diagnostics
+    assert sum(found.diagnostics["members"].values()) == pytest.approx(1.0)
+
+
+def test_the_average_leaves_calibrated_forecasts_almost_as_they_are() -> None:
+    random = np.random.default_rng(11)
+    mean, sd = random.standard_normal(1000), random.uniform(0.5, 2.0, 1000)
+    y = mean + sd * random.standard_normal(1000)
+    found = calibrant.fit_distribution("averaged", y, mean=mean, variance=sd**2)
+    after = found.apply(mean=mean, variance=sd**2)
+    np.testing.assert_allclose(after.mean, mean, atol=0.05)
+    np.testing.assert_allclose(np.sqrt(after.variance), sd, rtol=0.06)
+
+
+def test_a_map_that_does_not_improve_says_so() -> None:
+    random = np.random.default_rng(2)
+    y = random.standard_normal(60)
+    found = calibrant.fit_distribution("variance-isotonic", y, mean=np.zeros(60), variance=random.gamma(50.0, 0.02, 60))
+    assert found.diagnostics["held_out_gain"]["gain"] <= 0.0
+    assert "does not improve" in found.diagnostics["warning"]
+
+
+# --- Hostile input
+
+NORMAL: dict[str, Any] = {"mean": [0.0, 1.0, 2.0], "variance": [1.0, 2.0, 1.0]}
+
+
+@pytest.mark.parametrize(
+    ("method", "changes", "message"),
+    [
+        ("variance-plat", {}, "did you mean variance-platt"),
+        ("quantile-recalibration", {"shape": "step"}, "shape must be isotonic, pl"),
+        ("variance-platt", {"support": (0.0, None)}, "support must not be given"),
+        ("conformal", {"support": (1.0, None)}, "observed/0 is outside the support"),
+        ("conformal", {"support": (2.0, 1.0)}, "support must be two numbers in order"),
+        ("conformal", {"output_levels": [0.05, 0.9]}, "must be symmetric about 1/2"),
+        ("conformal", {"output_levels": [0.0, 1.0]}, "above 0 and below 1"),
+        ("conformal", {"weights": [1, 1, 1], "weights_kind": "importance"}, "must be frequency"),
+        ("location-scale", {"scale": "log1p"}, "scale must be identity"),
+        ("location-scale", {"scale": "sqrt"}, "must be one of: identity, log1p"),
+        ("location-scale", {"groups": ["a"]}, "groups must have 3 rows"),
+        ("variance-scaling", {"tails": "normal"}, "unknown option"),
+        ("variance-isotonic", {"variance": [1.0, 1.0, 1.0]}, "are all equal"),
+        ("variance-scaling", {"mean": [0.5, 0.5, 0.5], "observed": [0.5, 0.5, 0.5]}, "equal the predicted means"),
+    ],
+)
+def test_invalid_arguments_are_refused(method: str, changes: dict[str, Any], message: str) -> None:
+    arguments: dict[str, Any] = {"observed": [0.5, 0.5, 4.0], **NORMAL, **changes}
+    with pytest.raises(CalibrationError, match=message):
+        calibrant.fit_distribution(method, **arguments)
+
+
+def test_a_map_refuses_forecasts_of_another_kind_or_at_other_levels() -> None:
+    found = calibrant.fit_distribution("location-scale", Y, quantiles=QUANTILES, levels=LEVELS)
+    with pytest.raises(CalibrationError, match="the map takes quantiles"):
+        found.apply(mean=[0.0], variance=[1.0])
+    with pytest.raises(CalibrationError, match="levels must be those"):
+        found.apply(quantiles=QUANTILES[:, 1:4], levels=LEVELS[1:4])
+
+
+def test_quantiles_below_minus_one_have_no_logarithm() -> None:
+    with pytest.raises(CalibrationError, match="above -1 for the scale log1p"):
+        calibrant.fit_distribution("location-scale", np.abs(Y), quantiles=QUANTILES, levels=LEVELS, scale="log1p")
+
+
+DOCUMENT: dict[str, Any] = {
+    "format": 1,
+    "prediction_kind": "regression",
+    "method": "variance-platt",
+    "family": "variance-line",
+    "kind": "normal",
+    "levels": None,
+    "support": [None, None],
+    "parameters": {"factor": 2.0, "offset": 0.5},
+}
+
+
+@pytest.mark.parametrize(
+    ("changes", "pointer"),
+    [
+        ({"format": 2}, "/format"),
+        ({"prediction_kind": "classification"}, "/prediction_kind"),
+        ({"method": ""}, "/method"),
+        ({"kind": "moments"}, "/kind"),
+        ({"family": "platt"}, "/family"),
+        ({"support": [1.0, 0.0]}, "/support"),
+        ({"support": None}, "/support"),
+        ({"parameters": {"factor": -1.0, "offset": 0.0}}, "/parameters/factor"),
+        ({"parameters": {"factor": 0.0, "offset": 0.0}}, "/parameters/offset"),
+        ({"training_digest": "x"}, "/training_digest"),
+        (
+            {"family": "average", "parameters": {"members": [{"family": "x"}], "shares": [1.0]}},
+            "/parameters/members/0/family",
+        ),
+        (
+            {"family": "chain", "parameters": {"members": [{"family": "variance-line", "parameters": {}}]}},
+            "/parameters/members/0/parameters/factor",
+        ),
+    ],
+)
+def test_invalid_documents_are_refused_with_the_place(changes: dict[str, Any], pointer: str) -> None:
+    with pytest.raises(CalibrationError) as refused:
+        calibrant.load_distribution({**DOCUMENT, **changes})
+    assert refused.value.offences[0].pointer == pointer
+
+
+def test_documents_of_one_prediction_kind_are_not_read_as_the_other() -> None:
+    with pytest.raises(CalibrationError, match="load_distribution reads"):
+        calibrant.load(DOCUMENT)
