@@ -153,6 +153,15 @@ tables: $(STAMP) ## reproduce the paper's Tables F20 to F23, resuming a previous
 real: $(STAMP) ## held-out log loss on real predictions: make real DATA=folder; writes docs/benchmarks/real-data.md
 	$(BIN)/python -m benchmarks.real $(DATA)
 
+flusight: $(STAMP) ## recalibrate influenza forecasts: make flusight [DATA=folder]; writes docs/benchmarks/flusight.md
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.distributions.flusight $(DATA)
+
+conformal: $(STAMP) ## simulate the coverage of conformal intervals; writes docs/benchmarks/conformal-coverage.md
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.distributions.conformal_coverage
+
+variance-regression: $(STAMP) ## recalibrate the variances of a network in training; writes docs/benchmarks/variance-regression.md
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.distributions.friedman
+
 compare: $(STAMP) ## compare all calibrators on real predictions: make compare [DATA=folder]; writes docs/benchmarks/calibrators.md
 	$(BIN)/python -m benchmarks.compare $(DATA)
 

@@ -9,6 +9,7 @@ from benchmarks.pages.code_lines import lines_page
 from benchmarks.pages.columns import columns_page
 from benchmarks.pages.commands import commands_page
 from benchmarks.pages.diagrams import diagrams_page
+from benchmarks.pages.distribution_methods import distribution_methods_page
 from benchmarks.pages.fields import fields_page
 from benchmarks.pages.measures import catalogue_page
 from benchmarks.pages.methods import methods_page
@@ -21,6 +22,7 @@ PAGES = {
     "measures": catalogue_page,
     "diagrams": diagrams_page,
     "methods": methods_page,
+    "distribution-methods": distribution_methods_page,
     "settings": settings_page,
     "commands": commands_page,
     "columns": columns_page,

@@ -176,7 +176,7 @@ def _entries() -> tuple[DistributionMethod, ...]:
             "variance-scaling",
             "Scaling of variances",
             "v -> w v, with w the mean of (y - mean)^2 / v, which minimises the Dawid-Sebastiani score",
-            "Levi et al. (2022), section 3.2",
+            "Levi et al. (2022), for standard deviations",
             fit=_scaling,
             loss="dss",
             **variances,  # type: ignore[arg-type]

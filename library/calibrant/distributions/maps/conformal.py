@@ -115,7 +115,7 @@ def fit_conformal(
     """Fit the offset of each pair of levels: the k-th smallest score, k = ceil((n + 1) c) for coverage c.
 
     The score is |y - mean| / sd for normal forecasts (Lei et al. 2018, section 5.2), or max(lower - y, y - upper) on
-    the scale (Romano, Patterson & Candes 2019, eq. 6). If the next row is exchangeable with these n, its interval
+    the scale (Romano, Patterson & Candes 2019). If the next row is exchangeable with these n, its interval
     covers it with probability at least c, and k / (n + 1) if scores are not tied, or if ties are broken at random. If
     k > n, the interval is infinite. A frequency weight counts rows. O(n Q log n).
     """

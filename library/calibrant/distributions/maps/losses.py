@@ -11,7 +11,7 @@ _INV_SQRT_PI = 1.0 / np.sqrt(np.pi)
 
 
 def crps_normal(mean: Floats, sd: Floats, y: Floats) -> Floats:
-    """Return the CRPS of normal forecasts ``(n,)``; smaller is better (Gneiting & Raftery 2007, eq. 5 of 4.2)."""
+    """Return the CRPS of normal forecasts ``(n,)``; smaller is better (Gneiting et al. 2005, eq. 5)."""
     z = (y - mean) / sd
     density = np.exp(-0.5 * z * z) / np.sqrt(2.0 * np.pi)
     found: Floats = sd * (z * (2.0 * ndtr(z) - 1.0) + 2.0 * density - _INV_SQRT_PI)

@@ -1,0 +1,1 @@
+"""Predictive distributions: recalibrated influenza forecasts, conformal coverage, and the variances of a network."""
