@@ -37,17 +37,7 @@ on the scale. Below are m the median, q_t the quantile at level t, v the varianc
 distribution function. Samples are first turned into quantiles at the 23 levels from 0.01 to 0.99 of the forecast hubs
 (`conformal`: at its `levels`), linear between the order statistics.
 
-| Family | Parameters | Result |
-|---|---|---|
-| `identity` | | the forecasts |
-| `variance-line` | `factor`, `offset` | variance factor v + offset |
-| `variance-curve` | `of`, `thresholds`, `heights` | linear between the thresholds, constant outside: the variance at v, or for `std` the standard deviation at sqrt(v) |
-| `location-scale` | `shift`, `factor`, `scale` | g(m) + shift + factor (g(q_t) - g(m)) on the scale; mean + shift and factor² v |
-| `level-map` | `knots`, `heights`, `levels`, `scale`, `tails` | quantiles at `levels`: the given one at the level Phi(z), where z is linear in `heights` from the `knots`, constant outside |
-| `conformal` | `levels`, `offsets`, `keep`, `scale`, `ties` | below |
-| `by-group` | `members`, `other` | the member of the group of the row, or other |
-| `average` | `members`, `shares` | the mean of the quantiles, or of the means and standard deviations, with the shares as weights |
-| `chain` | `members` | one after the other |
+{families}
 
 Members are objects with `family` and `parameters`.
 
@@ -60,10 +50,46 @@ times sqrt(v). Null is infinite. With `ties: random`, both ends are moved inward
 probability 1 - `keep`. Then each interval is widened to contain those inside it, and the median.
 """
 
+#: Family, parameters and result.
+_FAMILIES = (
+    ("identity", "", "the forecasts"),
+    ("variance-line", "factor, offset", "variance factor v + offset"),
+    (
+        "variance-curve",
+        "of, thresholds, heights",
+        "linear between the thresholds, constant outside: the variance at v, or for `std` the standard deviation at "
+        "sqrt(v)",
+    ),
+    (
+        "location-scale",
+        "shift, factor, scale",
+        "g(m) + shift + factor (g(q_t) - g(m)) on the scale; for means and variances, mean + shift and factor² v",
+    ),
+    (
+        "level-map",
+        "knots, heights, levels, scale, tails",
+        "quantiles at `levels`: the given one at the level Phi(z), with z linear in `heights` from the `knots`, "
+        "constant outside",
+    ),
+    ("conformal", "levels, offsets, keep, scale, ties", "below"),
+    ("by-group", "members, other", "the member of the group of the row, or other"),
+    (
+        "average",
+        "members, shares",
+        "the mean of the quantiles, or of the means and of the standard deviations, weighted by the shares",
+    ),
+    ("chain", "members", "one after the other"),
+)
+
 
 def distribution_methods_page() -> str:
     """The page, in the order of the catalogue."""
-    return "\n".join([_HEAD, *(_entry(method) for method in calibrant.DISTRIBUTION_METHODS.values()), _DOCUMENT])
+    rows = ["| Family | Parameters | Result |", "|---|---|---|"]
+    for family, parameters, result in _FAMILIES:
+        named = ", ".join(f"`{name}`" for name in parameters.split(", ") if name)
+        rows.append(f"| `{family}` | {named} | {result} |")
+    entries = [_entry(method) for method in calibrant.DISTRIBUTION_METHODS.values()]
+    return "\n".join([_HEAD, *entries, _DOCUMENT.format(families="\n".join(rows))])
 
 
 def _entry(method: DistributionMethod) -> str:
