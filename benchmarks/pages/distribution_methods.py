@@ -51,7 +51,7 @@ probability 1 - `keep`. Then each interval is widened to contain those inside it
 """
 
 #: Family, parameters and result.
-_FAMILIES = (
+FAMILIES = (
     ("identity", "", "the forecasts"),
     ("variance-line", "factor, offset", "variance factor v + offset"),
     (
@@ -85,7 +85,7 @@ _FAMILIES = (
 def distribution_methods_page() -> str:
     """The page, in the order of the catalogue."""
     rows = ["| Family | Parameters | Result |", "|---|---|---|"]
-    for family, parameters, result in _FAMILIES:
+    for family, parameters, result in FAMILIES:
         named = ", ".join(f"`{name}`" for name in parameters.split(", ") if name)
         rows.append(f"| `{family}` | {named} | {result} |")
     entries = [_entry(method) for method in calibrant.DISTRIBUTION_METHODS.values()]

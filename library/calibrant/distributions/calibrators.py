@@ -14,6 +14,7 @@ from calibrant.batch import check_weights
 from calibrant.cells import Floats, WeightsKind
 from calibrant.digest import rows_digest
 from calibrant.distributions.cross_fitting import (
+    FOLDS,
     Loss,
     MemberFit,
     best_shares,
@@ -22,7 +23,7 @@ from calibrant.distributions.cross_fitting import (
     held_out_gain,
     sample,
 )
-from calibrant.distributions.forecasts import ForecastKind, Forecasts, read_forecasts, read_observed
+from calibrant.distributions.forecasts import FIELDS, ForecastKind, Forecasts, read_forecasts, read_observed, refuse
 from calibrant.distributions.maps import conformal, location_scale, variance
 from calibrant.distributions.maps import levels as level_maps
 from calibrant.distributions.maps.combined import Average, ByGroup, Chain, Unchanged, averaged
@@ -30,11 +31,23 @@ from calibrant.distributions.maps.distribution_map import DistributionMap, Suppo
 from calibrant.distributions.maps.scales import LEVELS, SCALES, TAILS, ForecastScale
 from calibrant.distributions.maps.tables import table_of
 from calibrant.distributions.rows import Rows
-from calibrant.errors import CalibrationError, InvalidOption, LengthMismatch, OutOfRange, UnknownMethod, one_of
+from calibrant.errors import (
+    CalibrationError,
+    InvalidOption,
+    LengthMismatch,
+    OutOfRange,
+    TooFewRows,
+    UnknownMethod,
+    one_of,
+)
 from calibrant.options import Option, known_name, read_seed, read_values
 
 #: Groups of fewer rows use the function of all rows.
 LEAST_GROUP = 30
+#: The largest numbers of a fit, so that squares and sums are finite.
+LARGEST = 1e150
+#: An average needs this many rows.
+LEAST_AVERAGED = 2 * FOLDS
 #: The warning of a map that does not improve.
 NO_GAIN = "the cross-fitted score does not improve: the map may do harm on new forecasts"
 UNCHANGED = "no improvement of the cross-fitted score was found, so the map leaves the forecasts as they are"
@@ -137,6 +150,8 @@ def _averaged(rows: Rows, _options: Mapping[str, Any], seed: int) -> tuple[Any, 
         members += [(name, True) for name in names if name != "identity"]
     fits = [_member(name, by_group) for name, by_group in members]
     held_out = sample(rows, seed)
+    if len(held_out) < LEAST_AVERAGED:
+        raise TooFewRows.at("/observed", f"must have at least {LEAST_AVERAGED} rows of positive weight for averaged")
     predicted = [cross_fitted(held_out, each, seed) for each in fits]
     kept = [i for i, each in enumerate(predicted) if each is not None]
     results = [each for each in predicted if each is not None]
@@ -371,6 +386,9 @@ def fit_distribution(
     given |= {"lower": lower, "upper": upper, "level": level}
     forecasts = read_forecasts(**{name: value for name, value in given.items() if value is not None})
     y = read_observed(observed, len(forecasts))
+    refuse(np.abs(y) > LARGEST, "/observed", f"must be at most {LARGEST:g} in size")
+    for name in FIELDS[forecasts.kind]:
+        refuse(np.abs(np.asarray(getattr(forecasts, name))) > LARGEST, f"/{name}", f"must be at most {LARGEST:g}")
     names = None if groups is None else tuple(group_names(groups))
     if names is not None and len(names) != len(y):
         raise LengthMismatch.at("/groups", f"must have {len(y)} rows, like observed")

@@ -10,6 +10,8 @@ from scipy import stats
 from scipy.optimize import minimize
 
 import calibrant
+from benchmarks.pages.distribution_methods import FAMILIES as DESCRIBED
+from calibrant.distributions.maps.combined import FAMILIES
 from calibrant.distributions.maps.scales import quantiles_at, scores_of
 from calibrant.errors import CalibrationError
 
@@ -273,3 +275,18 @@ def test_invalid_documents_are_refused_with_the_place(changes: dict[str, Any], p
 def test_documents_of_one_prediction_kind_are_not_read_as_the_other() -> None:
     with pytest.raises(CalibrationError, match="load_distribution reads"):
         calibrant.load(DOCUMENT)
+
+
+@pytest.mark.parametrize("method", ["location-scale", "averaged"])
+def test_numbers_whose_squares_overflow_are_refused(method: str) -> None:
+    with pytest.raises(CalibrationError, match=r"the first at /observed/0"):
+        calibrant.fit_distribution(method, [1e200] * 9, mean=[0.0] * 9, variance=[1.0] * 9)
+
+
+def test_an_average_of_few_rows_is_refused() -> None:
+    with pytest.raises(CalibrationError, match="at least 6 rows"):
+        calibrant.fit_distribution("averaged", Y[:5], mean=MEAN[:5], variance=VARIANCE[:5])
+
+
+def test_the_reference_describes_every_family() -> None:
+    assert {family for family, _, _ in DESCRIBED} == set(FAMILIES)

@@ -149,7 +149,8 @@ class DistributionMap:
         array([5.])
         """
         self._check(forecasts, groups)
-        return clipped(applied(self.function, forecasts, groups, seed), self.support)
+        with np.errstate(over="ignore"):  # of forecasts near the largest double
+            return clipped(applied(self.function, forecasts, groups, seed), self.support)
 
     def _check(self, forecasts: Forecasts, groups: Groups) -> None:
         if forecasts.kind != self.kind:

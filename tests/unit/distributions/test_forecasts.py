@@ -1,0 +1,74 @@
+"""Forecasts and outcomes are checked once, and errors name the field and the first rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from calibrant.distributions.forecasts import read_forecasts, read_observed
+from calibrant.errors import CalibrationError
+
+LEVELS = [0.1, 0.5, 0.9]
+
+
+@pytest.mark.parametrize(
+    ("given", "pointer"),
+    [
+        ({}, ""),
+        ({"mean": [0.0]}, ""),
+        ({"mean": [0.0], "variance": [1.0], "samples": [[1.0]]}, ""),
+        ({"mean": [], "variance": []}, "/mean"),
+        ({"mean": [0.0, np.nan], "variance": [1.0, 1.0]}, "/mean/1"),
+        ({"mean": [0.0, 1.0], "variance": [1.0]}, "/variance"),
+        ({"mean": [0.0, 1.0], "variance": [1.0, 0.0]}, "/variance/1"),
+        ({"mean": ["a"], "variance": [1.0]}, "/mean"),
+        ({"mean": [[0.0]], "variance": [1.0]}, "/mean"),
+        ({"quantiles": [[1.0, 2.0]], "levels": LEVELS}, "/levels"),
+        ({"quantiles": [[1.0, 2.0, np.inf]], "levels": LEVELS}, "/quantiles/0/2"),
+        ({"quantiles": [[1.0, 2.0, 3.0], [1.0, 0.9, 3.0]], "levels": LEVELS}, "/quantiles/1"),
+        ({"quantiles": [[1.0, 2.0, 3.0]], "levels": [0.1, 0.9, 0.5]}, "/levels"),
+        ({"quantiles": [[1.0, 2.0, 3.0]], "levels": [0.0, 0.5, 0.9]}, "/levels"),
+        ({"samples": [1.0, 2.0]}, "/samples"),
+        ({"lower": [0.0, 3.0], "upper": [1.0, 2.0], "level": 0.9}, "/upper/1"),
+        ({"lower": [0.0], "upper": [1.0], "level": 1.0}, "/level"),
+        ({"lower": [0.0], "upper": [1.0], "level": True}, "/level"),
+    ],
+)
+def test_invalid_forecasts_are_refused_with_the_place(given: dict[str, Any], pointer: str) -> None:
+    with pytest.raises(CalibrationError) as refused:
+        read_forecasts(**given)
+    assert refused.value.offences[0].pointer == pointer
+
+
+def test_crossings_up_to_rounding_are_repaired_and_counted() -> None:
+    found = read_forecasts(quantiles=[[1.0, 1.0 - 1e-9, 2.0], [1.0, 1.5, 2.0]], levels=LEVELS)
+    assert found.n_repaired == 1
+    assert found.quantiles[0].tolist() == [1.0, 1.0, 2.0]
+
+
+@pytest.mark.parametrize(("observed", "pointer"), [([1.0], "/observed"), ([1.0, np.inf], "/observed/1")])
+def test_invalid_outcomes_are_refused_with_the_place(observed: list[float], pointer: str) -> None:
+    with pytest.raises(CalibrationError) as refused:
+        read_observed(observed, 2)
+    assert refused.value.offences[0].pointer == pointer
+
+
+def test_quantiles_of_every_kind_at_other_levels() -> None:
+    levels = np.array([0.1, 0.5])
+    normal = read_forecasts(mean=[0.0], variance=[4.0])
+    np.testing.assert_allclose(normal.quantile(levels), [[-2.5631031, 0.0]])
+    table = read_forecasts(quantiles=[[0.0, 4.0]], levels=[0.1, 0.9])
+    assert table.quantile(levels).tolist() == [[0.0, 2.0]]
+    interval = read_forecasts(lower=[0.0], upper=[4.0], level=0.8)
+    np.testing.assert_allclose(interval.quantile(levels), [[0.0, 2.0]], atol=1e-12)
+    samples = read_forecasts(samples=[[0.0, 1.0, 2.0]])
+    np.testing.assert_allclose(samples.quantile(levels), [[0.2, 1.0]])
+    assert samples.cdf(np.array([1.0])).tolist() == [2 / 3]
+    assert normal.cdf(np.array([0.0])).tolist() == [0.5]
+
+
+def test_rows_are_taken_from_every_field() -> None:
+    found = read_forecasts(quantiles=[[1.0, 2.0], [3.0, 4.0]], levels=[0.1, 0.9]).take(np.array([1]))
+    assert (len(found), found.quantiles.tolist(), found.levels.tolist()) == (1, [[3.0, 4.0]], [0.1, 0.9])
