@@ -86,11 +86,11 @@ def half(rows: Rows, seed: int) -> dict[str, Any]:
         one.observed,
         quantiles=one.quantiles,
         levels=one.levels,
-        groups=one.horizon,
+        by=one.horizon,
         scale="log1p",
         support=COUNTS,
     )
-    after = fitted.apply(quantiles=other.quantiles, levels=other.levels, groups=other.horizon).quantiles
+    after = fitted.apply(quantiles=other.quantiles, levels=other.levels, by=other.horizon).quantiles
     return {"before": figures(other.quantiles, other), "after": figures(after, other)}
 
 
@@ -135,11 +135,11 @@ def one_fit(first: Rows, second: Rows) -> Array:
         first.observed,
         quantiles=first.quantiles,
         levels=first.levels,
-        groups=first.horizon,
+        by=first.horizon,
         scale="log1p",
         support=COUNTS,
     )
-    return np.asarray(fitted.apply(quantiles=second.quantiles, levels=second.levels, groups=second.horizon).quantiles)
+    return np.asarray(fitted.apply(quantiles=second.quantiles, levels=second.levels, by=second.horizon).quantiles)
 
 
 def measured(folder: Path) -> dict[str, Any]:

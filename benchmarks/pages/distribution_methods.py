@@ -7,10 +7,11 @@ from calibrant.distributions.calibrators import DistributionMethod
 
 _HEAD = """# Methods of distributions
 
-Every method of `fit_distribution`, generated from the catalogue (`make reference`). With `groups`, a method fits one
-function for each group of at least 30 rows, and one for all others; `averaged` averages maps of all rows and maps by
-group. The diagnostics have `held_out_gain`: by how much the score of new forecasts falls, by three-fold cross-fitting
-on at most 5,000 rows, with its standard error. There is a `warning` if it does not fall.
+Every method of `fit_distribution`, generated from the catalogue (`make reference`). With `by`, a method fits one
+function for each value with at least 30 rows, and one for all others; `averaged` averages maps of all rows and maps by
+value. The diagnostics have `held_out_gain`: by how much the score of new forecasts falls, by three-fold cross-fitting
+on at most 5,000 rows, with its standard error; rows of the same `groups` are in one fold. There is a `warning` if it
+does not fall.
 
 ## Methods
 """
@@ -72,7 +73,7 @@ FAMILIES = (
         "constant outside",
     ),
     ("conformal", "levels, offsets, keep, scale, ties", "below"),
-    ("by-group", "members, other", "the member of the group of the row, or other"),
+    ("by-group", "members, other", "the member of the value of `by`, or other"),
     (
         "average",
         "members, shares",

@@ -72,12 +72,12 @@ def test_a_map_read_from_its_document_applies_the_same_function(
     random = np.random.default_rng(seed)
     rows, y = forecasts(kind, 120, random), outcomes(120, random)
     groups = random.choice(["a", "b"], 120) if by_group else None
-    fitted = fitted_to(kind, name, y, rows, groups=groups)
+    fitted = fitted_to(kind, name, y, rows, by=groups)
     read = calibrant.load_distribution(json.loads(json.dumps(fitted.to_document(), allow_nan=False)))
     assert read == fitted
     assert read.training_digest == fitted.training_digest
     new_groups = None if groups is None else np.where(groups == "a", "unknown", groups)
-    one, other = (numbers(each.apply(groups=new_groups, **rows)) for each in (fitted, read))
+    one, other = (numbers(each.apply(by=new_groups, **rows)) for each in (fitted, read))
     np.testing.assert_array_equal(one, other)
 
 

@@ -146,7 +146,7 @@ def _averaged(rows: Rows, _options: Mapping[str, Any], seed: int) -> tuple[Any, 
     entries = [DISTRIBUTION_METHODS[name] for name in _MEMBERS]
     names = [each.name for each in entries if kind in each.kinds and (kind != "normal" or each.keeps_normal)]
     members: list[tuple[str, bool]] = [(name, False) for name in names]
-    if rows.groups is not None:
+    if rows.by is not None:
         members += [(name, True) for name in names if name != "identity"]
     fits = [_member(name, by_group) for name, by_group in members]
     held_out = sample(rows, seed)
@@ -159,7 +159,7 @@ def _averaged(rows: Rows, _options: Mapping[str, Any], seed: int) -> tuple[Any, 
     chosen = [i for i, share in enumerate(shares) if share > 0.0]
     function: Any = Average(tuple(fits[kept[i]](rows)[0] for i in chosen), shares[chosen])
     if shares[0] < 1.0 and results[0].kind == "quantiles":
-        mixed = replace(held_out, forecasts=averaged(results, shares), groups=None)
+        mixed = replace(held_out, forecasts=averaged(results, shares), by=None)
         last = _member("quantile-recalibration", by_group=False)
         after = cross_fitted(mixed, last, seed)
         improved = None if after is None else gain_of(held_out.forecasts, after, held_out, "quantile-score")
@@ -281,17 +281,17 @@ def _member(name: str, by_group: bool, options: Mapping[str, Any] | None = None,
     values = read_values({}, entry.options, name) if options is None else options
 
     def fit(rows: Rows) -> tuple[Any, dict[str, Any]]:
-        other, found = entry.fit(replace(rows, groups=None) if by_group else rows, values, seed)
-        if not by_group or rows.groups is None:
+        other, found = entry.fit(replace(rows, by=None) if by_group else rows, values, seed)
+        if not by_group or rows.by is None:
             return other, found
-        names = np.array(rows.groups)
+        names = np.array(rows.by)
         members = {}
-        for group in sorted(set(rows.groups)):
+        for group in sorted(set(rows.by)):
             chosen = np.flatnonzero(names == group)
             if float(rows.w[chosen].sum()) < LEAST_GROUP:
                 continue
             try:
-                members[group] = entry.fit(replace(rows.take(chosen), groups=None), values, seed)[0]
+                members[group] = entry.fit(replace(rows.take(chosen), by=None), values, seed)[0]
             except CalibrationError:  # such as errors that are all 0: the group uses the function of all rows
                 continue
         return ByGroup(MappingProxyType(members), other), {**found, "groups": len(members)}
@@ -306,6 +306,7 @@ def fit_distribution(
     method: str,
     observed: Any,
     *,
+    by: Any = None,
     groups: Any = None,
     weights: Any = None,
     weights_kind: WeightsKind = "frequency",
@@ -331,9 +332,11 @@ def fit_distribution(
         Name in ``calibrant.DISTRIBUTION_METHODS``.
     observed : array_like, shape (n,)
         Outcomes.
+    by : array_like, shape (n,), optional
+        Such as the horizon: one function is fitted for each value with at least 30 rows, and one for all others.
+        ``averaged`` averages maps of all rows and maps by value.
     groups : array_like, shape (n,), optional
-        Group of each row, such as the horizon: one function is fitted for each group of at least 30 rows, and one for
-        all others. ``averaged`` averages maps of all rows and maps by group.
+        Rows of the same group, such as the week, are in the same fold, and standard errors are those between groups.
     weights : array_like, shape (n,), optional
         Non-negative weights, not all 0.
     weights_kind : {"frequency", "importance"}, default "frequency"
@@ -389,9 +392,7 @@ def fit_distribution(
     refuse(np.abs(y) > LARGEST, "/observed", f"must be at most {LARGEST:g} in size")
     for name in FIELDS[forecasts.kind]:
         refuse(np.abs(np.asarray(getattr(forecasts, name))) > LARGEST, f"/{name}", f"must be at most {LARGEST:g}")
-    names = None if groups is None else tuple(group_names(groups))
-    if names is not None and len(names) != len(y):
-        raise LengthMismatch.at("/groups", f"must have {len(y)} rows, like observed")
+    names, clusters = _names(by, "by", len(y)), _names(groups, "groups", len(y))
     if forecasts.kind not in entry.kinds:
         raise UnknownMethod.at("/method", f"must be a method of {forecasts.kind} forecasts: {_of(forecasts.kind)}")
     if scale not in SCALES:
@@ -401,7 +402,8 @@ def fit_distribution(
     ends = _read_support(support, y, forecasts, entry)
     new = _output_levels(output_levels, forecasts, entry)
     w = np.ones(len(y)) if weights is None else _read_weights(weights, len(y), weights_kind, entry)
-    rows = Rows(forecasts, y, w, names, new, scale, ends)
+    numbers = None if clusters is None else np.unique(clusters, return_inverse=True)[1]
+    rows = Rows(forecasts, y, w, names, numbers, new, scale, ends)
     values = read_values(options, entry.options, entry.name)
     fit = _member(entry.name, entry.name not in ("averaged", "identity") and names is not None, values, seed)
     with np.errstate(over="ignore", invalid="ignore"):
@@ -428,6 +430,15 @@ def _read_method(method: object) -> DistributionMethod:
 
 def _of(kind: ForecastKind) -> str:
     return ", ".join(entry.name for entry in DISTRIBUTION_METHODS.values() if kind in entry.kinds)
+
+
+def _names(values: Any, field: str, n: int) -> tuple[str, ...] | None:
+    if values is None:
+        return None
+    names = tuple(group_names(values))
+    if len(names) != n:
+        raise LengthMismatch.at(f"/{field}", f"must have {n} rows, like observed")
+    return names
 
 
 def _read_weights(weights: Any, n: int, kind: WeightsKind, entry: DistributionMethod) -> Floats:

@@ -15,7 +15,7 @@ from calibrant.distributions.maps.distribution_map import clipped
 from calibrant.distributions.maps.losses import crps_normal, crps_normal_slopes, dawid_sebastiani, quantile_score
 from calibrant.distributions.maps.tables import normal_of, table_of
 from calibrant.distributions.rows import Rows
-from calibrant.errors import CalibrationError
+from calibrant.errors import CalibrationError, TooFewRows
 from calibrant.validation import fold_of_rows
 
 Loss = Literal["dss", "crps", "quantile-score"]
@@ -41,13 +41,13 @@ def cross_fitted(rows: Rows, fit: MemberFit, seed: int) -> Forecasts | None:
     """Predict each row by the function fitted to the other folds; None if a fit fails."""
     if len(rows) < 2 * FOLDS:
         return None
-    fold = fold_of_rows(len(rows), FOLDS, seed)
+    fold = fold_of_rows(len(rows), FOLDS, seed, rows.groups)
     parts, chosen = [], []
     try:
         for held_out in range(FOLDS):
             function = fit(rows.take(np.flatnonzero(fold != held_out)))[0]
             inside = rows.take(np.flatnonzero(fold == held_out))
-            parts.append(clipped(applied(function, inside.forecasts, inside.groups), rows.support))
+            parts.append(clipped(applied(function, inside.forecasts, inside.by), rows.support))
             chosen.append(np.flatnonzero(fold == held_out))
     except CalibrationError:
         return None
@@ -74,7 +74,10 @@ def _gain(before: Floats, after: Floats, rows: Rows, name: str) -> dict[str, Any
     if not np.isfinite(gained).all():
         return None
     mean = float(share @ gained)
-    error = float(np.sqrt((share * share) @ (gained - mean) ** 2))
+    parts = share * (gained - mean)
+    if rows.groups is not None:
+        parts = np.bincount(rows.groups, parts)
+    error = float(np.linalg.norm(parts))
     relative = mean / float(share @ before) if name != "dss" and float(share @ before) > 0.0 else None
     return {
         "score": name,
@@ -137,7 +140,10 @@ def best_shares(results: Sequence[Forecasts], rows: Rows) -> tuple[Floats, dict[
 def held_out_gain(rows: Rows, fit: MemberFit, loss: Loss, seed: int) -> dict[str, Any] | None:
     """Return the cross-fitted gain of a fit: the mean decrease of the score per row, and its standard error."""
     held_out = sample(rows, seed)
-    after = cross_fitted(held_out, fit, seed)
+    try:
+        after = cross_fitted(held_out, fit, seed)
+    except TooFewRows:  # fewer groups than folds
+        return None
     return None if after is None else gain_of(held_out.forecasts, after, held_out, loss)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from calibrant.batch import Integers
-from calibrant.cells import Floats
+from calibrant.cells import Floats, take
 from calibrant.distributions.forecasts import Forecasts
 from calibrant.distributions.maps.distribution_map import Support
 from calibrant.distributions.maps.scales import ForecastScale
@@ -16,12 +16,16 @@ from calibrant.distributions.maps.tables import table_of
 
 @dataclass(frozen=True)
 class Rows:
-    """Checked rows of a fit: forecasts, outcomes ``y (n,)``, weights ``w (n,)`` and the group of each row."""
+    """Checked rows of a fit: forecasts, outcomes ``y (n,)``, weights ``w (n,)``.
+
+    One function is fitted for each value of ``by (n,)``. Rows with the same number in ``groups (n,)`` are in one fold.
+    """
 
     forecasts: Forecasts
     y: Floats
     w: Floats
-    groups: tuple[str, ...] | None
+    by: tuple[str, ...] | None
+    groups: Integers | None
     levels: Floats
     scale: ForecastScale
     support: Support
@@ -36,12 +40,20 @@ class Rows:
 
     def take(self, chosen: Integers) -> Rows:
         """Return the chosen rows."""
-        groups = None if self.groups is None else tuple(self.groups[i] for i in chosen)
-        return replace(self, forecasts=self.forecasts.take(chosen), y=self.y[chosen], w=self.w[chosen], groups=groups)
+        by = None if self.by is None else tuple(self.by[i] for i in chosen)
+        return replace(
+            self,
+            forecasts=self.forecasts.take(chosen),
+            y=self.y[chosen],
+            w=self.w[chosen],
+            by=by,
+            groups=take(self.groups, chosen),
+        )
 
     def order(self) -> Integers:
         """Return the canonical order of the rows, so that results do not depend on the given one. O(Q n log n)."""
         given = self.forecasts
         columns = [given.mean, given.variance] if given.kind == "normal" else list(table_of(given).q.T)
-        names = [] if self.groups is None else [np.unique(self.groups, return_inverse=True)[1]]
-        return np.lexsort([*names, self.w, self.y, *columns])
+        names = [] if self.by is None else [np.unique(self.by, return_inverse=True)[1]]
+        groups = [] if self.groups is None else [self.groups]
+        return np.lexsort([*groups, *names, self.w, self.y, *columns])

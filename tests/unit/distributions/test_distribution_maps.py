@@ -148,16 +148,16 @@ def test_ties_broken_at_random_exclude_the_bound_in_the_right_share_of_rows() ->
 def test_each_group_gets_its_own_function_and_unknown_ones_that_of_all_rows() -> None:
     groups = np.where(np.arange(N) % 2, "narrow", "wide")
     y = np.where(groups == "wide", MEAN + 3.0 * (Y - MEAN), Y)
-    found = calibrant.fit_distribution("variance-scaling", y, mean=MEAN, variance=VARIANCE, groups=groups)
-    narrow, wide, other = found.apply(mean=[0.0] * 3, variance=[1.0] * 3, groups=["narrow", "wide", "new"]).variance
+    found = calibrant.fit_distribution("variance-scaling", y, mean=MEAN, variance=VARIANCE, by=groups)
+    narrow, wide, other = found.apply(mean=[0.0] * 3, variance=[1.0] * 3, by=["narrow", "wide", "new"]).variance
     assert narrow < other < wide
-    with pytest.raises(CalibrationError, match="groups are missing"):
+    with pytest.raises(CalibrationError, match="by is missing"):
         found.apply(mean=[0.0], variance=[1.0])
 
 
 def test_small_groups_use_the_function_of_all_rows() -> None:
     groups = np.where(np.arange(N) < 20, "small", "large")
-    found = calibrant.fit_distribution("variance-scaling", Y, mean=MEAN, variance=VARIANCE, groups=groups)
+    found = calibrant.fit_distribution("variance-scaling", Y, mean=MEAN, variance=VARIANCE, by=groups)
     assert list(found.to_document()["parameters"]["members"]) == ["large"]
 
 
@@ -168,6 +168,22 @@ def test_the_average_improves_overconfident_forecasts_and_reports_its_gain() -> 
     assert gain["gain"] > 3.0 * gain["standard_error"] > 0.0
     assert "warning" not in found.diagnostics
     assert sum(found.diagnostics["members"].values()) == pytest.approx(1.0)
+
+
+def test_rows_of_a_group_share_a_fold_and_their_errors_are_dependent() -> None:
+    random = np.random.default_rng(4)
+    weeks = np.repeat(np.arange(40), 10)
+    y = MEAN + np.sqrt(VARIANCE) * np.repeat(random.standard_normal(40) * 2.0, 10)
+    alone, grouped = (
+        calibrant.fit_distribution("variance-scaling", y, mean=MEAN, variance=VARIANCE, groups=groups)
+        for groups in (None, weeks)
+    )
+    errors = [each.diagnostics["held_out_gain"]["standard_error"] for each in (alone, grouped)]
+    assert errors[1] > 2.0 * errors[0]
+    few = calibrant.fit_distribution("variance-scaling", y, mean=MEAN, variance=VARIANCE, groups=weeks % 2)
+    assert "held_out_gain" not in few.diagnostics
+    with pytest.raises(CalibrationError, match="has 2 groups, but 3 folds"):
+        calibrant.fit_distribution("averaged", y, mean=MEAN, variance=VARIANCE, groups=weeks % 2)
 
 
 def test_the_average_leaves_calibrated_forecasts_almost_as_they_are() -> None:
@@ -206,7 +222,7 @@ NORMAL: dict[str, Any] = {"mean": [0.0, 1.0, 2.0], "variance": [1.0, 2.0, 1.0]}
         ("conformal", {"weights": [1, 1, 1], "weights_kind": "importance"}, "must be frequency"),
         ("location-scale", {"scale": "log1p"}, "scale must be identity"),
         ("location-scale", {"scale": "sqrt"}, "must be one of: identity, log1p"),
-        ("location-scale", {"groups": ["a"]}, "groups must have 3 rows"),
+        ("location-scale", {"by": ["a"]}, "by must have 3 rows"),
         ("variance-scaling", {"tails": "normal"}, "unknown option"),
         ("variance-isotonic", {"variance": [1.0, 1.0, 1.0]}, "are all equal"),
         ("variance-scaling", {"mean": [0.5, 0.5, 0.5], "observed": [0.5, 0.5, 0.5]}, "equal the predicted means"),

@@ -171,7 +171,7 @@ def averaged(results: Sequence[Forecasts], shares: Floats) -> Forecasts:
 
 def _by_group(function: ByGroup, forecasts: Forecasts, groups: Groups, seed: int) -> Forecasts:
     if groups is None:
-        raise LengthMismatch.at("/groups", "are missing: the map has one function for each group")
+        raise LengthMismatch.at("/by", "is missing: the map has one function for each value")
     names = np.array([name if name in function.members else "" for name in groups])
     known = np.array([name in function.members for name in groups])
     parts: list[tuple[Integers, Forecasts]] = []

@@ -81,13 +81,13 @@ class DistributionMap:
     def _key(self) -> dict[str, Any]:
         return {**self.to_document(), "diagnostics": None, "training_digest": None}
 
-    def apply(self, *, groups: Any = None, seed: int = 0, **forecasts: Any) -> Forecasts:
+    def apply(self, *, by: Any = None, seed: int = 0, **forecasts: Any) -> Forecasts:
         """Apply the map to forecasts.
 
         Parameters
         ----------
-        groups : array_like, shape (n,), optional
-            Group of each row, for a map that was fitted by group. Unknown groups get the map of all rows.
+        by : array_like, shape (n,), optional
+            As in the fit, for a map that was fitted with ``by``. Unknown values get the function of all rows.
         seed : int, default 0
             Seed of the bounds that ``conformal`` excludes at random if ``ties="random"``.
         **forecasts : array_like
@@ -116,18 +116,18 @@ class DistributionMap:
         >>> fitted.apply(mean=[7.0], variance=[1.0]).mean
         array([7.])
         """
-        names = None if groups is None else group_names(groups)
-        return self.apply_checked(read_forecasts(**forecasts), groups=names, seed=read_seed(seed))
+        names = None if by is None else group_names(by)
+        return self.apply_checked(read_forecasts(**forecasts), by=names, seed=read_seed(seed))
 
-    def apply_checked(self, forecasts: Forecasts, *, groups: Groups = None, seed: int = 0) -> Forecasts:
+    def apply_checked(self, forecasts: Forecasts, *, by: Groups = None, seed: int = 0) -> Forecasts:
         """Apply the map to forecasts that are already checked.
 
         Parameters
         ----------
         forecasts : Forecasts
             Checked forecasts.
-        groups : sequence of str, length n, optional
-            Group of each row.
+        by : sequence of str, length n, optional
+            As for ``apply``.
         seed : int, default 0
             As for ``apply``.
 
@@ -148,11 +148,11 @@ class DistributionMap:
         >>> fitted.apply_checked(read_forecasts(mean=[7.0], variance=[1.0])).variance
         array([5.])
         """
-        self._check(forecasts, groups)
+        self._check(forecasts, by)
         with np.errstate(over="ignore"):  # of forecasts near the largest double
-            return clipped(applied(self.function, forecasts, groups, seed), self.support)
+            return clipped(applied(self.function, forecasts, by, seed), self.support)
 
-    def _check(self, forecasts: Forecasts, groups: Groups) -> None:
+    def _check(self, forecasts: Forecasts, by: Groups) -> None:
         if forecasts.kind != self.kind:
             raise WrongShape.at(
                 f"/{_FIELDS[forecasts.kind]}", f"are {_WORDS[forecasts.kind]}, but the map takes {_WORDS[self.kind]}"
@@ -161,10 +161,10 @@ class DistributionMap:
         if found is not None and not (self.levels is not None and np.array_equal(found, self.levels)):
             field = "level" if self.kind == "interval" else "levels"
             raise WrongShape.at(f"/{field}", "must be those that the map was fitted to")
-        if needs_groups(self.function) and groups is None:
-            raise LengthMismatch.at("/groups", "are missing: the map was fitted by group")
-        if groups is not None and len(groups) != len(forecasts):
-            raise LengthMismatch.at("/groups", f"must have {len(forecasts)} rows, like the forecasts")
+        if needs_groups(self.function) and by is None:
+            raise LengthMismatch.at("/by", "is missing: the map was fitted with it")
+        if by is not None and len(by) != len(forecasts):
+            raise LengthMismatch.at("/by", f"must have {len(forecasts)} rows, like the forecasts")
 
     def to_document(self) -> dict[str, Any]:
         """Return the map as a document of plain JSON.
