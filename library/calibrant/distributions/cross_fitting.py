@@ -74,9 +74,9 @@ def _gain(before: Floats, after: Floats, rows: Rows, name: str) -> dict[str, Any
     if not np.isfinite(gained).all():
         return None
     mean = float(share @ gained)
-    parts = share * (gained - mean)
+    parts: Floats = share * (gained - mean)
     if rows.groups is not None:
-        parts = np.bincount(rows.groups, parts)
+        parts = np.asarray(np.bincount(rows.groups, parts), np.float64)
     error = float(np.linalg.norm(parts))
     relative = mean / float(share @ before) if name != "dss" and float(share @ before) > 0.0 else None
     return {
