@@ -154,7 +154,7 @@ def drift_of_counts(reference: Floats, buckets: Floats, first: int = 0) -> Predi
     before_inside, before_rows = all_inside - since[:, 0], all_rows - since[:, 1]
     apart = _marginal(before_inside, before_rows) + _marginal(since[:, 0], since[:, 1])
     last = first + len(buckets)
-    weights = np.array([log_start_weight(start) for start in range(first, last)])
+    weights = np.array([_log_weight(start) for start in range(first, last)])
     bets = np.vstack([apart + weights[:, None], together + math.log(weight_from(last))]) - null - math.log(len(ranges))
     highest = float(bets.max())
     log_e = highest + math.log(float(np.exp(bets - highest).sum()))
@@ -165,6 +165,11 @@ def drift_of_counts(reference: Floats, buckets: Floats, first: int = 0) -> Predi
     ]
     low, high = ranges[chosen].tolist()
     return PredictionDrift(log_e, first + start, low, high, *shares)
+
+
+@cache
+def _log_weight(start: int) -> float:
+    return log_start_weight(start)
 
 
 def _marginal(inside: Floats, rows: Floats) -> Floats:

@@ -116,19 +116,16 @@ def test_a_window_that_is_no_mixture_of_the_classes_is_withheld() -> None:
     assert json.dumps(found.to_dict())
 
 
-def test_a_method_without_intercepts_and_a_missing_class_are_refused() -> None:
+@pytest.mark.parametrize(
+    ("method", "largest", "columns", "code"),
+    [("temperature", 2, 3, "unknown-method"), ("sms", 1, 3, "too-few-rows"), ("sms", 2, 2, "wrong-shape")],
+)
+def test_invalid_arguments_of_label_shift_are_refused(method: str, largest: int, columns: int, code: str) -> None:
     logits, labels, window, _ = shifted(6, [0.4, 0.3, 0.3], n=300)
-    for call, code in (
-        (
-            lambda: calibrant.estimate_label_shift(logits, labels, window, method="temperature", scale="logit"),
-            "unknown-method",
-        ),
-        (lambda: calibrant.estimate_label_shift(logits, np.minimum(labels, 1), window, scale="logit"), "too-few-rows"),
-        (lambda: calibrant.estimate_label_shift(logits, labels, window[:, :2], scale="logit"), "wrong-shape"),
-    ):
-        with pytest.raises(CalibrationError) as caught:
-            call()
-        assert caught.value.code == code
+    truth, rows = np.minimum(labels, largest), window[:, :columns]
+    with pytest.raises(CalibrationError) as caught:
+        calibrant.estimate_label_shift(logits, truth, rows, method=method, scale="logit")
+    assert caught.value.code == code
 
 
 def test_the_drift_test_rarely_alarms_without_drift_and_always_with_it() -> None:
