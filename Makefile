@@ -141,6 +141,9 @@ calibration-test: $(STAMP) ## simulate size and power of the smooth test; writes
 alarms: $(STAMP) ## simulate false alarms and delays of monitors, compared with KS, some 10 minutes; writes docs/benchmarks/alarms.md
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.monitors.alarms
 
+estimates: $(STAMP) ## estimates without labels, label shift and drift: make estimates DATA=folder; writes docs/benchmarks/estimates.md
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.estimates $(DATA)
+
 tally-accuracy: $(STAMP) ## compare measures of tallies with measures of their rows; writes docs/benchmarks/tally-accuracy.md
 	$(BIN)/python -m benchmarks.monitors.accuracy
 

@@ -5,6 +5,8 @@
 - ``fit`` fits a calibration map, and ``load`` reads one from its document.
 - ``CalibrantClassifier`` combines a scikit-learn classifier with a calibration map.
 - ``tally`` and ``merge`` count data that does not fit in memory; ``evaluate_tally`` and ``fit_tally`` use the counts.
+- ``fit_performance_estimator`` estimates performance without labels, ``estimate_label_shift`` class frequencies, and
+  ``prediction_drift`` tests whether predictions changed.
 - ``measure_by_size`` shows how measures depend on the number of rows, ``cost_plane`` compares the costs of two models,
   and ``logistic_normal`` draws synthetic data with known probabilities.
 
@@ -33,8 +35,17 @@ if TYPE_CHECKING:
     from calibrant.measures.gaps import Gap
     from calibrant.measures.measure import MeasureResult
     from calibrant.measures.selective import CostPlane
+    from calibrant.monitoring.density_ratio import density_ratios
+    from calibrant.monitoring.drift import PredictionDrift, prediction_drift
+    from calibrant.monitoring.estimates import (
+        EstimatedFigure,
+        PerformanceEstimate,
+        PerformanceEstimator,
+        fit_performance_estimator,
+    )
     from calibrant.monitoring.evaluation import evaluate_tally, fit_tally
     from calibrant.monitoring.event_tally import EventTally, merge, tally
+    from calibrant.monitoring.label_shift import LabelShift, estimate_label_shift
     from calibrant.plots.axes import Plotter, plot
     from calibrant.synthetic import logistic_normal
 
@@ -60,8 +71,17 @@ _NAMES = {
     "measures.gaps": ("Gap",),
     "measures.measure": ("MeasureResult",),
     "measures.selective": ("CostPlane",),
+    "monitoring.density_ratio": ("density_ratios",),
+    "monitoring.drift": ("PredictionDrift", "prediction_drift"),
+    "monitoring.estimates": (
+        "EstimatedFigure",
+        "PerformanceEstimate",
+        "PerformanceEstimator",
+        "fit_performance_estimator",
+    ),
     "monitoring.event_tally": ("EventTally", "merge", "tally"),
     "monitoring.evaluation": ("evaluate_tally", "fit_tally"),
+    "monitoring.label_shift": ("LabelShift", "estimate_label_shift"),
     "plots.axes": ("Plotter", "plot"),
     "synthetic": ("logistic_normal",),
 }
@@ -80,25 +100,33 @@ __all__ = [
     "ComparisonReport",
     "CostPlane",
     "DistributionMap",
+    "EstimatedFigure",
     "EventTally",
     "Gap",
     "GroupReport",
     "HtmlReport",
+    "LabelShift",
     "MeasureResult",
     "MeasuresBySize",
     "MissingExtra",
     "Offence",
+    "PerformanceEstimate",
+    "PerformanceEstimator",
     "Plotter",
+    "PredictionDrift",
     "Report",
     "SizeCurve",
     "Training",
     "__version__",
     "compare",
     "cost_plane",
+    "density_ratios",
+    "estimate_label_shift",
     "evaluate",
     "evaluate_tally",
     "fit",
     "fit_distribution",
+    "fit_performance_estimator",
     "fit_tally",
     "load",
     "load_distribution",
@@ -106,6 +134,7 @@ __all__ = [
     "measure_by_size",
     "merge",
     "plot",
+    "prediction_drift",
     "recalibrate_in_order",
     "report",
     "tally",

@@ -82,6 +82,14 @@ def read_seed(seed: object) -> int:
     return value
 
 
+def read_fraction(value: object, pointer: str) -> float:
+    """Check a number between 0 and 1, both excluded."""
+    number = plain(value)
+    if isinstance(number, bool) or not isinstance(number, int | float) or not 0.0 < number < 1.0:
+        raise InvalidOption.at(pointer, "must be a number between 0 and 1")
+    return float(number)
+
+
 def plain(value: Any) -> Any:
     """Return the Python number of a number of numpy; other values as they are."""
     return value.item() if hasattr(value, "dtype") and getattr(value, "ndim", None) == 0 else value

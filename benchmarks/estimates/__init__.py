@@ -1,0 +1,1 @@
+"""Estimates without labels, label shift and prediction drift."""

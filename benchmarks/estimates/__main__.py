@@ -1,0 +1,40 @@
+"""Run the benchmarks: ``python -m benchmarks.estimates DATA``. Writes the results and docs/benchmarks/estimates.md."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from benchmarks.estimates import drift, employment, shift
+from benchmarks.estimates.page import page
+
+RESULTS = Path(__file__).parent / "results"
+PAGE = Path(__file__).parents[2] / "docs" / "benchmarks" / "estimates.md"
+
+
+def kept(name: str, found: Any) -> Any:
+    (RESULTS / f"{name}.json").write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    return found
+
+
+def main(data: Path) -> None:
+    cbpe = json.loads((RESULTS / "cbpe.json").read_text())
+    kept("employment", employment.employment(data, cbpe))
+    kept("without_shift", employment.without_shift())
+    kept("drift", {"false_alarms": drift.false_alarms(), "delays": drift.delays()})
+    by_file = {path.stem: shift.errors(path) for path in sorted(data.glob("*.npz")) if path.stem[:3] != "flu"}
+    kept("label_shift", {name: found for name, found in by_file.items() if found is not None})
+    write_page()
+
+
+def write_page() -> None:
+    """Write the page from the committed results."""
+    PAGE.write_text(
+        page({path.stem: json.loads(path.read_text()) for path in RESULTS.glob("*.json")}), encoding="utf-8"
+    )
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,0 +1,400 @@
+"""Class frequencies of an unlabelled window under label shift, and the calibration map corrected for them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from scipy.stats import chi2, norm
+
+from calibrant.batch import Batch, Integers, Predictions, Scale, read_batch, read_predictions
+from calibrant.calibrators import FitContext, Fitting
+from calibrant.cells import Floats
+from calibrant.errors import TooFewRows, UnknownMethod, WrongShape
+from calibrant.maps.calibration_map import CalibrationMap
+from calibrant.maps.linear_softmax import MatrixScaling, VectorScaling
+from calibrant.maps.softmax_map import SoftmaxRegression
+from calibrant.options import read_fraction, read_seed
+from calibrant.results import Shown, Table
+
+#: Steps of EM, and the largest change of a class frequency in the last one.
+_STEPS, _TOLERANCE = 5_000, 1e-8
+#: Frequencies below this fraction of 1 / n are 0 up to the rounding of EM, and the least weight of a corrected map.
+_ZERO, _LEAST = 1e-2, 1e-9
+#: Groups of the jackknife over the reference, and parts of the confidence in the test of the assumption.
+_GROUPS, _PARTS = 10, 3
+#: Fewest expected rows of a cell of the test.
+_EXPECTED = 10.0
+
+
+@dataclass(frozen=True, repr=False)
+class LabelShift(Shown):
+    """Class frequencies of an unlabelled window, if only they differ from the reference.
+
+    Attributes
+    ----------
+    n : int
+        Number of rows of the window.
+    reference : ndarray, shape (K,)
+        Class frequencies of the reference.
+    estimated, low, high : ndarray, shape (K,), or None
+        Estimated class frequencies of the window with confidence intervals; None if withheld.
+    bbse : ndarray, shape (K,), or None
+        Estimate from predicted classes alone; None if the confusion matrix is singular or the estimate is withheld.
+    p_value : float
+        Of the test that the window is a mixture of the classes of the reference.
+    level : float
+        Level of the intervals.
+    map : CalibrationMap or None
+        Map for the reference, corrected for the class frequencies of the window; None if withheld.
+    withheld : str or None
+        Why there is no estimate.
+
+    See Also
+    --------
+    estimate_label_shift : Creates this.
+
+    Examples
+    --------
+    >>> import calibrant
+    >>> logits, labels, _ = calibrant.logistic_normal(2000, n_classes=3, seed=1)
+    >>> found = calibrant.estimate_label_shift(logits[:1000], labels[:1000], logits[1000:], scale="logit")
+    >>> found.weights.shape, found.map.method
+    ((3,), 'sms')
+    """
+
+    n: int
+    reference: Floats
+    estimated: Floats | None
+    low: Floats | None
+    high: Floats | None
+    bbse: Floats | None
+    p_value: float
+    level: float
+    map: CalibrationMap | None = field(default=None)
+    withheld: str | None = None
+
+    @property
+    def weights(self) -> Floats | None:
+        """Ratios of estimated frequencies to those of the reference, ``(K,)``; None if withheld.
+
+        See Also
+        --------
+        estimate_label_shift : Estimates the frequencies.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from calibrant import LabelShift
+        >>> q = np.array([0.2, 0.8])
+        >>> LabelShift(9, np.array([0.4, 0.6]), q, q, q, None, 0.5, 0.95).weights.round(3).tolist()
+        [0.5, 1.333]
+        """
+        return None if self.estimated is None else self.estimated / self.reference
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the estimate as plain JSON, with the document of the map.
+
+        Returns
+        -------
+        dict
+            All fields.
+
+        See Also
+        --------
+        estimate_label_shift : Creates the estimate.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from calibrant.monitoring.label_shift import LabelShift
+        >>> LabelShift(9, np.array([0.5, 0.5]), None, None, None, None, 0.001, 0.95).to_dict()["reference"]
+        [0.5, 0.5]
+        """
+        arrays = ("reference", "estimated", "low", "high", "bbse")
+        lists = {name: None if getattr(self, name) is None else getattr(self, name).tolist() for name in arrays}
+        document = None if self.map is None else self.map.to_document()
+        rest = {"n": self.n, "p_value": self.p_value, "level": self.level, "withheld": self.withheld}
+        return {**rest, **lists, "map": document}
+
+    def _table(self) -> Table:
+        title = f"Class frequencies of {self.n:,} rows without labels"
+        if self.estimated is None or self.low is None or self.high is None:
+            return Table(title, ["class"], [], [f"withheld: {self.withheld}"])
+        bbse = [None] * len(self.reference) if self.bbse is None else self.bbse.tolist()
+        columns = (self.reference.tolist(), self.estimated.tolist(), self.low.tolist(), self.high.tolist(), bbse)
+        rows = [(str(k), *values) for k, values in enumerate(zip(*columns, strict=True))]
+        notes = ["assumes that only class frequencies changed, and not the predictions of a class"]
+        return Table(title, ["class", "reference", "estimated", "low", "high", "BBSE"], rows, notes)
+
+
+def estimate_label_shift(
+    reference: Any,
+    labels: Any,
+    predictions: Any,
+    *,
+    method: str = "sms",
+    level: float = 0.95,
+    alpha: float = 0.001,
+    scale: Scale = "probability",
+    seed: int = 0,
+    **options: Any,
+) -> LabelShift:
+    """Estimate the class frequencies of a window without labels, and correct a calibration map for them.
+
+    Parameters
+    ----------
+    reference : array_like, shape (n, K)
+        Predictions of the reference period.
+    labels : array_like of int, shape (n,)
+        Their labels, with at least ten rows of every class.
+    predictions : array_like, shape (m, K)
+        Predictions of the window.
+    method : str, default "sms"
+        Calibrator with an intercept for each class: ``sms``, ``svs``, ``multinomial``, ``vector``, ``matrix``,
+        ``matrix-odir``, ``dirichlet-l2`` or ``dirichlet-odir``.
+    level : float, default 0.95
+        Level of the confidence intervals, in (0, 1).
+    alpha : float, default 0.001
+        The estimate is withheld if the test of its assumption has a smaller p-value. In (0, 1).
+    scale : {"probability", "logit"}, default "probability"
+        Scale of the predictions.
+    seed : int, default 0
+        Seed of the fits, and of the groups of the jackknife.
+    **options : object
+        Options of the method.
+
+    Returns
+    -------
+    LabelShift
+        Class frequencies with intervals, the check by BBSE, and the corrected map; or why they are withheld.
+
+    Raises
+    ------
+    CalibrationError
+        If an argument is invalid, or a class of the reference has fewer than ten rows (``TooFewRows``).
+
+    See Also
+    --------
+    fit_performance_estimator : Estimates performance if P(y | prediction) did not change.
+
+    Notes
+    -----
+    Label shift means that P(prediction | class) is that of the reference. Then the frequencies have the likelihood
+    prod_i sum_k q_k c_ik / p_k for calibrated c and reference frequencies p, which EM maximises (Saerens et al. 2002)
+    on bias-corrected calibration (Alexandari et al. 2020); p are the means of c over the reference. BBSE solves the
+    equations of the predicted classes (Lipton et al. 2018). Intervals combine the information of the window with a
+    jackknife over ten groups of the reference; for a class without estimated rows, the upper end is from the likelihood
+    towards it. A chi-square test compares rows by predicted class and confidence with the estimated mixture of the
+    reference's classes, with the noise of both. Eleven fits, and O(m K) per step of EM.
+
+    Examples
+    --------
+    >>> import calibrant, numpy as np
+    >>> logits, labels, _ = calibrant.logistic_normal(6000, n_classes=3, seed=0)
+    >>> rows = np.arange(3000, 6000)
+    >>> rows = rows[(labels[rows] != 1) | (rows % 4 == 0)]  # three quarters of class 1 are missing
+    >>> found = calibrant.estimate_label_shift(logits[:3000], labels[:3000], logits[rows], scale="logit")
+    >>> bool(found.low[1] < np.mean(labels[rows] == 1) < found.high[1]), bool(found.weights[1] < 0.6)
+    (True, True)
+    """
+    level, alpha, seed = read_fraction(level, "/level"), read_fraction(alpha, "/alpha"), read_seed(seed)
+    batch = read_batch(reference, labels, scale=scale)
+    window = read_predictions(predictions, scale=scale)
+    K = _check(batch, window.n_classes)
+    fitting = Fitting.read(method, options, "canonical")
+    fitting.check(batch)
+    fitted = fitting.run(batch, FitContext(seed))
+    if not isinstance(fitted.function, _WITH_INTERCEPTS):
+        raise UnknownMethod.at("/method", "must be a calibrator with an intercept for each class")
+    frequencies = np.bincount(batch.labels, minlength=K) / len(batch)
+    q, ratios = _estimated(fitted, batch, window)
+    p_value = _misfit(batch, frequencies, window.values.astype(np.float64), q)
+    if p_value < alpha:
+        reason = f"the predictions are not a mixture of those of the reference's classes (p = {p_value:.2g})"
+        return LabelShift(len(window), frequencies, None, None, None, None, p_value, level, withheld=reason)
+    low, high = _interval(q, ratios, _of_groups(fitting, batch, window, seed), level)
+    corrected = replace(
+        fitted,
+        function=replace(fitted.function, intercepts=_shifted(fitted.function.intercepts, q, frequencies)),
+        diagnostics={**fitted.diagnostics, "class_frequencies": q.tolist()},
+        training_digest=None,
+    )
+    bbse = _bbse(batch, window.values)
+    return LabelShift(len(window), frequencies, q, low, high, bbse, p_value, level, corrected)
+
+
+_WITH_INTERCEPTS = (SoftmaxRegression, MatrixScaling, VectorScaling)
+
+
+def _check(batch: Batch, of_window: int | None) -> int:
+    K = batch.predictions.n_classes
+    if K is None:
+        raise WrongShape.at("/reference", "must have shape (n, K)")
+    if of_window != K:
+        raise WrongShape.at("/predictions", f"must have the {K} columns of /reference")
+    counts = np.bincount(batch.labels, minlength=K)
+    few = np.flatnonzero(counts < _GROUPS)
+    if len(few):
+        raise TooFewRows.at(
+            "/labels", f"need at least {_GROUPS} rows of every class; class {few[0]} has {counts[few[0]]}"
+        )
+    return K
+
+
+def class_frequencies(calibrated: Floats, reference: Floats) -> Floats:
+    """Return the most likely class frequencies ``(K,)`` of rows, by EM (Saerens et al. 2002).
+
+    ``calibrated (n, K)`` are calibrated under the class frequencies ``reference (K,)``, which are positive. O(n K) per
+    step.
+    """
+    return _maximised(calibrated / reference, reference)
+
+
+def _maximised(ratios: Floats, start: Floats) -> Floats:
+    q = start / start.sum()
+    for _ in range(_STEPS):
+        moved = q * ((1.0 / (ratios @ q)) @ ratios) / len(ratios)
+        moved /= moved.sum()
+        done = float(np.abs(moved - q).max()) < _TOLERANCE
+        q = moved
+        if done:
+            break
+    q[q < _ZERO / len(ratios)] = 0.0
+    found: Floats = q / q.sum()
+    return found
+
+
+def _estimated(fitted: CalibrationMap, batch: Batch, window: Predictions) -> tuple[Floats, Floats]:
+    """Return the class frequencies of the window, and calibrated probabilities divided by those of the reference."""
+    mean = np.maximum(fitted.apply_checked(batch.predictions).mean(axis=0), np.finfo(np.float64).tiny)
+    ratios = np.maximum(fitted.apply_checked(window), np.finfo(np.float64).tiny) / mean
+    return _maximised(ratios, mean), ratios
+
+
+def _of_groups(fitting: Fitting, batch: Batch, window: Predictions, seed: int) -> Floats:
+    """Return the class frequencies of the window without each of the groups of the reference: ``(groups, K)``.
+
+    Groups are drawn within classes, so that every class stays.
+    """
+    group = np.empty(len(batch), dtype=np.int64)
+    random = np.random.default_rng(seed)
+    for k in range(int(batch.labels.max()) + 1):
+        rows = np.flatnonzero(batch.labels == k)
+        group[random.permutation(rows)] = np.arange(len(rows)) % _GROUPS
+    found = []
+    for left_out in range(_GROUPS):
+        kept = batch.rows(group != left_out)
+        found.append(_estimated(fitting.run(kept, FitContext(seed)), kept, window)[0])
+    return np.array(found)
+
+
+def _interval(q: Floats, ratios: Floats, groups: Floats, level: float) -> tuple[Floats, Floats]:
+    """Return confidence limits of class frequencies; see the notes of ``estimate_label_shift``."""
+    reach = float(norm.ppf(0.5 + level / 2.0))
+    scores = ratios / (ratios @ q)[:, None]
+    inside = np.flatnonzero(q)
+    information = scores[:, inside].T @ scores[:, inside]
+    # The inverse on the tangent of the simplex, with an orthonormal basis of vectors of sum 0.
+    basis = np.linalg.svd(np.ones((1, len(inside))))[2][1:].T
+    covariance = basis @ np.linalg.pinv(basis.T @ information @ basis) @ basis.T
+    variance = np.zeros(len(q))
+    variance[inside] = covariance.diagonal()
+    variance += np.square(groups - groups.mean(axis=0)).sum(axis=0) * (_GROUPS - 1) / _GROUPS
+    low, high = q - reach * np.sqrt(variance), q + reach * np.sqrt(variance)
+    drop = float(chi2.ppf(level, 1)) / 2.0
+    for k in np.flatnonzero(q == 0.0):
+        high[k] = max(high[k], _towards(scores[:, k] - 1.0, drop))
+    return np.clip(low, 0.0, 1.0), np.clip(high, 0.0, 1.0)
+
+
+def _towards(slope: Floats, drop: float) -> float:
+    """Return the step t in [0, 1] at which sum log(1 + t slope) is ``drop`` below its value at 0, by bisection."""
+    low, high = 0.0, 1.0 - 1e-12
+    for _ in range(60):
+        middle = (low + high) / 2.0
+        if float(np.log1p(middle * slope).sum()) > -drop:
+            low = middle
+        else:
+            high = middle
+    return high
+
+
+def _bbse(batch: Batch, window: Floats) -> Floats | None:
+    """Return class frequencies from predicted classes (Lipton et al. 2018), clipped at 0."""
+    K = window.shape[1]
+    joint = np.zeros((K, K))
+    np.add.at(joint, (batch.predictions.values.argmax(axis=1), batch.labels), 1.0 / len(batch))
+    predicted = np.bincount(window.argmax(axis=1), minlength=K) / len(window)
+    try:
+        weights = np.linalg.solve(joint, predicted)
+    except np.linalg.LinAlgError:
+        return None
+    q = np.maximum(weights, 0.0) * joint.sum(axis=0)
+    return q / q.sum() if np.isfinite(q).all() and q.sum() > 0.0 else None
+
+
+def _cell_of(values: Floats, cuts: Floats) -> Integers:
+    """Return the predicted class and part of the confidence of each row, as one number."""
+    predicted, confidence = values.argmax(axis=1), values.max(axis=1)
+    found: Integers = predicted * _PARTS + (confidence[:, None] >= cuts[:, predicted].T).sum(axis=1)
+    return found
+
+
+def _misfit(batch: Batch, frequencies: Floats, window: Floats, q: Floats) -> float:
+    """Return the p-value of the chi-square test that rows by cell are the mixture q of the reference's classes.
+
+    Both sides are noisy: the covariance is that of the shares in the window plus that of the shares by class in the
+    reference. Neighbouring cells are joined until each is expected to have ten rows. The degrees of freedom do not
+    subtract the estimated frequencies, so the test is on the safe side.
+    """
+    values, K = batch.predictions.values.astype(np.float64), len(frequencies)
+    confidence, predicted = values.max(axis=1), values.argmax(axis=1)
+    at = np.arange(1, _PARTS) / _PARTS
+    cuts = np.array(
+        [
+            np.quantile(confidence[predicted == k], at) if (predicted == k).any() else np.ones(_PARTS - 1)
+            for k in range(K)
+        ]
+    ).T
+    counts = np.zeros((K * _PARTS, K))
+    np.add.at(counts, (_cell_of(values, cuts), batch.labels), 1.0)
+    observed = np.bincount(_cell_of(window, cuts), minlength=K * _PARTS) / len(window)
+    by_class = counts / counts.sum(axis=0)
+    joined = _joined_cells(len(window) * (by_class @ q))
+    by_class, observed = joined @ by_class, joined @ observed
+    expected = by_class @ q
+    covariance = (np.diag(expected) - np.outer(expected, expected)) / len(window)
+    for k, rows in enumerate(counts.sum(axis=0)):
+        share = (by_class[:, k] * rows + 1.0) / (rows + len(expected))  # a count of 0 is uncertain too
+        covariance += q[k] ** 2 * (np.diag(share) - np.outer(share, share)) / rows
+    apart = observed - expected
+    statistic = float(apart @ np.linalg.pinv(covariance, rcond=1e-10, hermitian=True) @ apart)
+    freedom = len(observed) - 1
+    return float(chi2.sf(statistic, freedom)) if freedom else 1.0
+
+
+def _joined_cells(expected: Floats) -> Floats:
+    """Return the matrix that joins neighbouring cells with few expected rows: ``(joined, cells)``."""
+    groups, current, total = [], [], 0.0
+    for cell, rows in enumerate(expected.tolist()):
+        current.append(cell)
+        total += rows
+        if total >= _EXPECTED:
+            groups.append(current)
+            current, total = [], 0.0
+    if groups:
+        groups[-1].extend(current)
+    else:
+        groups.append(current)
+    joined = np.zeros((len(groups), len(expected)))
+    for row, cells in enumerate(groups):
+        joined[row, cells] = 1.0
+    return joined
+
+
+def _shifted(intercepts: Floats, q: Floats, frequencies: Floats) -> Floats:
+    """Return intercepts plus the logarithm of the ratios of frequencies, which multiplies the odds by them."""
+    found: Floats = intercepts + np.log(np.maximum(q / frequencies, _LEAST))
+    return found
