@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from typing import NamedTuple
@@ -365,30 +365,22 @@ def read_series(
     begin: Callable[[int], None] = lambda _: None,
     go_on: Callable[[], None] = lambda: None,
 ) -> list[SeriesPoint]:
-    """The points of all spans with predictions, oldest first; for ``begin`` and ``go_on`` see ``gathered_spans``."""
-    return [_point(reader, rows, span, options) for span, rows in gathered_spans(reader, options, begin, go_on)]
-
-
-def gathered_spans(
-    reader: Reader,
-    options: SeriesOptions,
-    begin: Callable[[int], None] = lambda _: None,
-    go_on: Callable[[], None] = lambda: None,
-) -> Iterator[tuple[Span, Gathered]]:
-    """Yield all spans with predictions, oldest first, each with its rows.
+    """The points of all spans with predictions, oldest first.
 
     Calls ``begin`` with the number of points, and ``go_on`` before each point; their exceptions are propagated.
     """
     width = together(options.span, options.points)
     numbers = reader.buckets.numbers(options.span.first, options.span.last)
     begin(len({bucket // width for bucket in numbers}))
+    found = []
     for place, own in groupby(numbers, lambda bucket: bucket // width):
         go_on()
         first = max(place * width, options.span.first)
         last = min((place + 1) * width - 1, options.span.last)
         # Spans need fewer reads, but are not worth a lookup if none fits into a point.
         gathered = reader.gatherer.of(list(own)) if width < 2 * SPAN else reader.gatherer.span(first, last)
-        yield Span(first, last, options.span.bucket), gathered
+        found.append(_point(reader, gathered, Span(first, last, options.span.bucket), options))
+    return found
 
 
 def _point(reader: Reader, gathered: Gathered, span: Span, options: SeriesOptions) -> SeriesPoint:

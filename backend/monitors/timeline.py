@@ -6,6 +6,7 @@ import hashlib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache, reduce
 
 import numpy as np
 
@@ -13,15 +14,15 @@ from backend.monitors.answers import (
     LIGHT_SECONDS,
     Interval,
     Reader,
-    gathered_spans,
     narrowed,
     seconds_of,
     series_options,
 )
 from backend.monitors.evidence import first_bucket
 from backend.monitors.readings import quantiles, read_rows
-from backend.monitors.windows import Gathered, Span
+from backend.monitors.windows import SPANS, Gathered, Span, added, joined
 from backend.requester import Requester
+from backend.store.monitors.buckets import MEASURED, SPAN
 from backend.store.monitors.deliveries import Deliveries
 from backend.store.monitors.ledger import Groups, Ledger
 from backend.store.monitors.standings import Standings
@@ -37,6 +38,8 @@ from schemas.monitors import MonitorRecord
 POINTS = 60
 #: Number of deliveries that the page lists.
 DELIVERIES = 10
+#: Up to this number of buckets each of them is read; of more, the stored spans.
+_SINGLE = 900
 _MEDIAN, _LATE = 0.5, 0.9
 _LEVEL = 0.95
 
@@ -67,17 +70,42 @@ def read_timeline(requester: Requester, reader: Reader, measure: str, moment: fl
     one = narrowed(reader, measure)
     each = seconds_of(one.record, intervals=True)
 
-    def begin(points: int) -> None:
-        if points * each > LIGHT_SECONDS:
-            requester.take_slot(points * each)
-
-    spans = list(
-        gathered_spans(
-            one, series_options(one, SeriesQuery(points=POINTS, intervals=True), moment), begin, requester.go_on
-        )
-    )
+    spans = gathered_points(one, series_options(one, SeriesQuery(), moment).span)
+    if len(spans) * each > LIGHT_SECONDS:
+        requester.take_slot(len(spans) * each)
     path = evidence_path(reader.record, spans)
     return [_point(one, span, rows, log_e) for (span, rows), log_e in zip(spans, path, strict=True)]
+
+
+def gathered_points(reader: Reader, chosen: Span) -> list[tuple[Span, Gathered]]:
+    """At most about ``POINTS`` spans with predictions, oldest first, each with its rows.
+
+    Many buckets are combined at the borders of the stored spans, so that few lists are read.
+    """
+    n = chosen.last - chosen.first + 1
+    if n <= _SINGLE:
+        width = -(-n // POINTS)
+        spans: list[int] = []
+        buckets = reader.buckets.numbers(chosen.first, chosen.last)
+    else:
+        width = SPAN * -(-n // (SPAN * POINTS))
+        spans, buckets = reader.buckets.cover(chosen.first, chosen.last)
+    parts: dict[int, list[Gathered]] = {}
+    for series, numbers in ((SPANS, spans), (MEASURED, buckets)):
+        versions = reader.buckets.versions(series, numbers)
+        leaves = reader.gatherer.leaves(numbers, series, versions)
+        places = np.array(numbers, dtype=np.int64) * (SPAN if series == SPANS else 1) // width
+        for place in np.unique(places).tolist():
+            own = np.flatnonzero(places == place).tolist()
+            found = added([leaves[i] for i in own], [versions[i] for i in own], timed=True)
+            parts.setdefault(place, []).append(found)
+    return [
+        (
+            Span(max(place * width, chosen.first), min((place + 1) * width - 1, chosen.last), chosen.bucket),
+            reduce(joined, parts[place]),
+        )
+        for place in sorted(parts)
+    ]
 
 
 def _point(reader: Reader, span: Span, gathered: Gathered, log_e: float | None) -> TimelinePoint:
@@ -107,6 +135,11 @@ def frequency_interval(share: float | None, rows: int) -> Interval | None:
     return float(low[0]), float(high[0])
 
 
+@lru_cache(maxsize=4096)
+def _weight_from(start: int) -> float:
+    return weight_from(start)  # O(start), and mostly of the same ends of spans
+
+
 def evidence_path(record: MonitorRecord, spans: Sequence[tuple[Span, Gathered]]) -> list[float | None]:
     """The natural logarithm of the e-value at the end of each span, None before the start of the evidence.
 
@@ -121,10 +154,10 @@ def evidence_path(record: MonitorRecord, spans: Sequence[tuple[Span, Gathered]])
             found.append(None)
             continue
         end = span.last + 1 - start
-        weight = weight_from(numbered) - weight_from(end)  # of all starts since the previous span
+        weight = _weight_from(numbered) - _weight_from(end)  # of all starts since the previous span
         numbered = end
         bets = np.logaddexp(bets, math.log(weight) + log_weights()) + log_factors(gathered.tally)
-        found.append(float(np.logaddexp(np.logaddexp.reduce(bets), math.log(weight_from(end)))))
+        found.append(float(np.logaddexp(np.logaddexp.reduce(bets), math.log(_weight_from(end)))))
     return found
 
 
