@@ -90,6 +90,9 @@ bench-ledger: $(STAMP) ## time the ingestion of rows with ids into a monitor and
 bench-http: $(STAMP) ## compare the service over HTTP with a bare FastAPI route, using wrk; writes docs/benchmarks/http-speed.md
 	$(BIN)/python -m benchmarks.http.run
 
+monitor-page: $(STAMP) ## time the page of a monitor in a real browser; writes docs/benchmarks/monitor-page.md
+	$(BIN)/python -m benchmarks.monitors.page
+
 monitor-answers: $(STAMP) ## time monitor queries over HTTP; writes docs/benchmarks/monitor-answers.md
 	$(BIN)/python -m benchmarks.monitors.answers
 

@@ -24,7 +24,7 @@ ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "benchmarks" / "page-speed.md"
 ROUNDS = 9
 ROWS = 10_000
-_PAINT = """() => new Promise(resolve => {
+PAINT = """() => new Promise(resolve => {
   const found = list => {
     for (const entry of list.getEntriesByName('first-contentful-paint')) resolve(entry.startTime);
   };
@@ -37,7 +37,7 @@ def first_paint(browser: Browser, url: str) -> tuple[float, float]:
     with browser.new_context() as context:
         page = context.new_page()
         page.goto(url)
-        return float(page.evaluate(_PAINT)), layout_shift(page)
+        return float(page.evaluate(PAINT)), layout_shift(page)
 
 
 def to_report(browser: Browser, url: str) -> tuple[float, float]:

@@ -6,6 +6,7 @@ import contextlib
 import io
 import re
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -109,6 +110,22 @@ def registry_and_comparison(camera: Camera, url: str, batch: str, unseen: Classi
     camera.shoot("compare", height=1000)
 
 
+def monitor(camera: Camera, url: str) -> None:
+    """A monitor of a model whose predictions became too low, after its alarm."""
+    fields = {"name": "churn", "bucket": 3600, "description": "Customers who leave within a month."}
+    fields["rules"] = [{"kind": "threshold", "name": "ece", "measure": "ece", "window": "day", "above": 0.05}]
+    httpx.post(f"{url}/monitors", json=fields, timeout=60).raise_for_status()
+    random, n, hours = np.random.default_rng(1), 12_000, 48
+    p, at = random.beta(2, 5, n), np.sort(random.uniform(-hours, 0, n))
+    y = random.random(n) < np.clip(p + 0.12 * (at > -hours / 3), 0, 1)
+    with Calibrant(url) as client:
+        groups = random.choice(["north", "south", "online"], n).tolist()
+        client.send_rows("churn", p, y, timestamps=time.time() + at * 3600, groups=groups)
+    camera.page.goto("/ui/monitors/churn")
+    camera.page.get_by_role("button", name="Acknowledge the alarm of ece").wait_for(timeout=60_000)
+    camera.shoot("monitor", height=1500)
+
+
 @contextlib.contextmanager
 def running() -> Iterator[tuple[str, Browser]]:
     """A separate service, and a browser."""
@@ -132,6 +149,7 @@ def main() -> None:
         batch = home_and_report(camera, fitted)
         job(camera, url, digits)
         registry_and_comparison(camera, url, batch, unseen)
+        monitor(camera, url)
 
 
 if __name__ == "__main__":

@@ -166,7 +166,7 @@ class SeriesQuery(Document):
     window: Label | None = Field(None, description="a window of time: the series covers this window, up to now")
     measure: str | None = Field(None, max_length=64, description="key of one of the monitor's measures; default: all")
     group: str | None = Field(None, max_length=200, description="only this group")
-    start: float | None = Field(None, ge=0, le=1e11, description="seconds since 1970; default: the oldest stored time")
+    start: float | None = Field(None, ge=0, le=1e11, description="seconds since 1970; default: the oldest stored rows")
     end: float | None = Field(None, ge=0, le=1e11, description="default: now")
     points: int = Field(100, ge=1, le=1000, description="maximum number of time spans, each of whole buckets")
     intervals: bool = Field(False, description="whether to compute the interval of each value, which takes longer")

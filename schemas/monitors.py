@@ -241,6 +241,9 @@ class RefusedRow(Document):
     row: int
     code: str
     detail: str
+    rows: int = Field(
+        1, description="number of rows refused for this reason, if it is listed once; ``row`` is the first"
+    )
 
 
 class IngestionResult(Document):

@@ -37,6 +37,7 @@ from service.web import calibrate as web_calibrate
 from service.web import compare, methods, reports, sign_in, upload
 from service.web import jobs as web_jobs
 from service.web import maps as web_maps
+from service.web import monitors as web_monitors
 
 
 def create_app(settings: Settings, *, needs_key: bool = False) -> FastAPI:
@@ -121,6 +122,7 @@ def create_app(settings: Settings, *, needs_key: bool = False) -> FastAPI:
         upload.router,
         reports.router,
         web_jobs.router,
+        web_monitors.router,
     ):
         app.include_router(router)
     app.mount("/assets", Assets())

@@ -484,9 +484,7 @@ def _take_slot(requester: Requester, seconds: float) -> None:
 
 def series_options(reader: Reader, query: SeriesQuery, moment: float) -> SeriesOptions:
     """The buckets and the group of a query; raises ``InvalidField``."""
-    return SeriesOptions(
-        _span(reader.record, query, moment), query.points, group_index(reader, query.group), query.intervals
-    )
+    return SeriesOptions(_span(reader, query, moment), query.points, group_index(reader, query.group), query.intervals)
 
 
 def narrowed(reader: Reader, measure: str | None) -> Reader:
@@ -519,8 +517,9 @@ def window_of(record: MonitorRecord, name: str | None) -> WindowSpec:
     return window
 
 
-def _span(record: MonitorRecord, query: SeriesQuery, moment: float) -> Span:
-    """The stored buckets of a query."""
+def _span(reader: Reader, query: SeriesQuery, moment: float) -> Span:
+    """The stored buckets of a query, by default from the first one with rows."""
+    record = reader.record
     kept = kept_span(record, moment)
     if query.window is not None:
         if query.start is not None or query.end is not None:
@@ -529,7 +528,11 @@ def _span(record: MonitorRecord, query: SeriesQuery, moment: float) -> Span:
         if window.seconds is None:
             raise InvalidField.at("/window", "must be a window of time")
         return window_span(record, window.seconds, moment)
-    start = kept.start if query.start is None else max(query.start, kept.start)
+    if query.start is None:
+        oldest = reader.buckets.oldest(kept.first, kept.last)
+        start = kept.start if oldest is None else float(oldest * kept.bucket)
+    else:
+        start = max(query.start, kept.start)
     end = kept.end if query.end is None else min(query.end, kept.end)
     if not start < end:
         raise InvalidField.at("/end", "must be after the start, within the stored period")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from backend.monitors.decisions import (
+    ABSENT,
     Apply,
     Decided,
     Entries,
@@ -41,6 +42,7 @@ from backend.monitors.rows import (
 )
 from backend.requester import Requester
 from backend.store.chores import Chore, schedule
+from backend.store.errors import MonitorFull
 from backend.store.monitors.ledger import MOST_ROWS, OTHER_GROUP, Change, Groups, Ids, Ledger, Once
 from backend.telemetry.observed import note_rows
 from calibrant.batch import Integers
@@ -115,6 +117,8 @@ def _totals(decided: Decided) -> dict[str, int]:
 
 #: Maximum number of refused or contradicted rows that are listed.
 MOST_NAMED = 20
+#: Reasons that usually apply to many rows of a request; the first row is listed, with their number.
+_LISTED_ONCE = (Why.TOO_OLD, Why.FORGOTTEN)
 
 
 class Account:
@@ -125,6 +129,8 @@ class Account:
         self._other = 0
         self._ignored = 0
         self._named: list[tuple[int, Why]] = []
+        self._repeated: Counter[Why] = Counter()
+        self._unknown: dict[int, str] = {}
 
     def add(self, outcome: npt.NDArray[np.uint8], numbers: Integers, *, other: int = 0) -> None:
         """Add decided rows; ``other`` of them are new and belong to a group beyond the limit."""
@@ -138,14 +144,29 @@ class Account:
     def refuse(self, why: npt.NDArray[np.uint8], numbers: Integers) -> None:
         """Add refused rows, each with its reason."""
         self._counts[Outcome.REFUSED] += len(why)
-        self._name(
-            (int(row), Why(int(reason))) for row, reason in zip(numbers[:MOST_NAMED], why[:MOST_NAMED], strict=True)
-        )
+        for reason in _LISTED_ONCE:
+            rows = numbers[why == reason]
+            if len(rows):
+                if not self._repeated[reason]:
+                    self._name([(int(rows[0]), reason)])
+                self._repeated[reason] += len(rows)
+        alone = ~np.isin(why, _LISTED_ONCE)
+        why, numbers = why[alone][:MOST_NAMED], numbers[alone][:MOST_NAMED]
+        self._name((int(row), Why(int(reason))) for row, reason in zip(numbers, why, strict=True))
+
+    def note_unknown(self, fields: Mapping[int, str]) -> None:
+        """Add the unknown fields of rows, by position in the request."""
+        self._unknown.update(fields)
 
     @property
     def refused(self) -> int:
         """The number of refused rows."""
         return self._counts[Outcome.REFUSED]
+
+    @property
+    def known(self) -> int:
+        """The number of rows that are counted, now or before."""
+        return sum(self._counts[kind] for kind in Outcome if kind is not Outcome.REFUSED)
 
     def ignore(self, events: int) -> None:
         """Add events without predictions or labels."""
@@ -163,10 +184,15 @@ class Account:
             refused=count[Outcome.REFUSED],
             other_group=self._other,
             ignored=self._ignored,
-            refusals=[
-                RefusedRow(row=row, code=REASONS[why].code, detail=REASONS[why].detail) for row, why in self._named
-            ],
+            refusals=[self._refusal(row, why) for row, why in self._named],
         )
+
+    def _refusal(self, row: int, why: Why) -> RefusedRow:
+        code, detail = REASONS[why]
+        name = self._unknown.get(row)
+        if name is not None:
+            detail = detail.replace("an unknown field", f"the unknown field {name}")
+        return RefusedRow(row=row, code=code, detail=detail, rows=max(1, self._repeated[why]))
 
     def _name(self, rows: Iterable[tuple[int, Why]]) -> None:
         self._named = sorted([*self._named, *rows])[:MOST_NAMED]
@@ -219,13 +245,22 @@ class Ingestion:
     def _add_labels(self, rows: MonitorRows, now: float, account: Account) -> None:
         if rows.ids is None or rows.labels is None:  # a row without either was refused
             return
-        labels, times, mapped = rows.labels.astype(np.int64), rows.moments(now), self._apply is not None
+        ids, labels, times, mapped = rows.ids, rows.labels.astype(np.int64), rows.moments(now), self._apply is not None
 
         def decide(read: Entries, first: Integers | None) -> Decided:
             return decide_labels(read, first, labels, times, mapped=mapped)
 
-        decided = self._settle(decide, rows.ids, known(self._ledger.entries(rows.ids)), now)
-        account.add(decided.outcome, rows.numbers)
+        read = known(self._ledger.entries(ids))
+        try:
+            decided = self._settle(decide, ids, read, now)
+        except MonitorFull:
+            joins = read["kind"] != ABSENT
+            if joins.all() or not joins.any():
+                raise
+            # Labels of unknown ids would be stored; the others need no more room.
+            self._add_labels(_fine(rows, np.where(joins, np.uint8(0), np.uint8(Why.FULL)), account), now, account)
+        else:
+            account.add(decided.outcome, rows.numbers)
 
     def _add_predictions(self, rows: MonitorRows, now: float, account: Account, *, with_labels: bool) -> None:
         """Count predictions, with their labels if present; either all rows have ids or none."""
@@ -335,7 +370,11 @@ def ingest(
     ingestion = Ingestion(ledger, groups, record, apply, requester.seed)
     account.ignore(ignored)
     for what, rows in parts:
-        ingestion.add(what, replace(rows, numbers=rows.numbers + numbered), now, account)
+        account.note_unknown({row + numbered: name for row, name in rows.unknown.items()})
+        try:
+            ingestion.add(what, replace(rows, numbers=rows.numbers + numbered), now, account)
+        except MonitorFull as full:
+            raise MonitorFull(f"{full.detail}; {account.known:,} rows of this request are counted") from full
         numbered += len(rows)
     note_rows((numbered,))
     ingestion.close(now, account)

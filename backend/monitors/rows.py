@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
+from itertools import accumulate
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -27,7 +28,8 @@ class MonitorRows:
 
     ``ids`` are empty for rows without one. ``predictions`` are (n,) or (n, K), ``labels (n,)`` integers as doubles,
     ``times (n,)`` seconds since 1970 with NaN for now, ``groups (n,)`` indices into ``names``, -1 for none.
-    ``numbers (n,)`` are the positions of the rows in the request.
+    ``numbers (n,)`` are the positions of the rows in the request. ``unknown`` has the first unknown field of refused
+    rows, by index.
     """
 
     refused: npt.NDArray[np.uint8]
@@ -38,6 +40,7 @@ class MonitorRows:
     times: Floats | None = None
     groups: Integers | None = None
     names: Sequence[str] = ()
+    unknown: Mapping[int, str] = field(default_factory=dict)
 
     def __len__(self) -> int:
         """The number of rows."""
@@ -88,6 +91,7 @@ def together(parts: Sequence[MonitorRows]) -> MonitorRows:
         _all([part.times for part in parts], parts),
         _all_groups(parts, place) if place else None,
         list(place),
+        _all_unknown(parts),
     )
 
 
@@ -111,6 +115,11 @@ def _all_groups(parts: Sequence[MonitorRows], place: Mapping[str, int]) -> Integ
         places = np.array([*(place[name] for name in part.names), -1], dtype=np.int64)
         found.append(np.full(len(part), -1) if part.groups is None else places[part.groups])
     return np.concatenate(found)
+
+
+def _all_unknown(parts: Sequence[MonitorRows]) -> dict[int, str]:
+    starts = accumulate(map(len, parts), initial=0)
+    return {start + row: name for start, part in zip(starts, parts, strict=False) for row, name in part.unknown.items()}
 
 
 def part_of(ids: Ids, start: int, stop: int) -> Ids:
@@ -170,6 +179,7 @@ class Why(IntEnum):
     RESERVED_GROUP = 20
     MILLISECONDS = 21
     EMPTY_ID = 22
+    FULL = 23
 
 
 REASONS: dict[Why, Reason] = {
@@ -194,9 +204,13 @@ REASONS: dict[Why, Reason] = {
     ),
     Why.INVALID_TIME: Reason("invalid-timestamp", "has a timestamp that is neither seconds since 1970 nor RFC 3339"),
     Why.FUTURE: Reason("from-the-future", "has a timestamp further in the future than the skew of the monitor"),
-    Why.TOO_OLD: Reason("too-old", "has a timestamp older than the retention of the monitor"),
+    Why.TOO_OLD: Reason(
+        "too-old", "has a timestamp older than the retention of the monitor; to count such rows, increase `retention`"
+    ),
     Why.FORGOTTEN: Reason(
-        "too-old", "has an id and a timestamp older than the horizon of the monitor: the id may have expired"
+        "too-old",
+        "has an id and a timestamp older than the horizon of the monitor: the id may have expired; "
+        "send such rows once, without ids, or to a monitor with a longer `horizon`",
     ),
     Why.INVALID_GROUP: Reason("invalid-group", f"has a group that is not a string of at most {MAX_GROUP_BYTES} bytes"),
     Why.RESERVED_GROUP: Reason("invalid-group", "has the group (other), which is reserved for groups beyond the limit"),
@@ -205,6 +219,10 @@ REASONS: dict[Why, Reason] = {
     Why.INVALID_ID: Reason("invalid-id", "has an id that is neither a string nor an integer"),
     Why.MILLISECONDS: Reason(
         "from-the-future", "has a timestamp far in the future: is it in milliseconds instead of seconds?"
+    ),
+    Why.FULL: Reason(
+        "monitor-full",
+        "has an unknown id, and the monitor may store no more ids; send it again once its prediction is counted",
     ),
 }
 

@@ -55,7 +55,7 @@ class Case(NamedTuple):
 
 def main() -> None:
     """Measure every case, and write the page."""
-    with _service() as (http, redis):
+    with service() as (http, redis):
         cases = [_case(http, redis, rows, buckets) for buckets in BUCKETS for rows in ROWS]
         cases.append(_case(http, redis, ROWS[1], MANY))
     PAGE.write_text(page(cases), "utf-8")
@@ -81,7 +81,8 @@ def page(cases: Sequence[Case]) -> str:
 
 
 @contextmanager
-def _service() -> Iterator[tuple[httpx.Client, Redis]]:
+def service() -> Iterator[tuple[httpx.Client, Redis]]:
+    """A service, and a connection to its store."""
     with tempfile.TemporaryDirectory(prefix="calibrant-bench-") as folder:
         data = Path(folder)
         with (
@@ -109,11 +110,11 @@ def _case(http: httpx.Client, redis: Redis, rows: int, buckets: int) -> Case:
     http.post("/monitors", json=asked).raise_for_status()
     ledger = Ledger(redis, Keyspace(), Definitions(redis, Keyspace()).get(name))
     now = time.time()
-    _fill(ledger, rows, buckets, seconds, now)
+    fill(ledger, rows, buckets, seconds, now)
     path = f"/monitors/{name}"
     times = []
     for _ in range(REQUESTS + 1):
-        _commit(ledger, tally_of(np.array([0.3]), np.array([1], dtype=np.int8)), int(now // seconds), now)
+        add_rows(ledger, tally_of(np.array([0.3]), np.array([1], dtype=np.int8)), int(now // seconds), now)
         begun = time.perf_counter()
         answer = http.get(path, params={"windows": "all"})
         times.append(1e3 * (time.perf_counter() - begun))
@@ -123,7 +124,7 @@ def _case(http: httpx.Client, redis: Redis, rows: int, buckets: int) -> Case:
     return Case(rows, buckets, counted, times[0], statistics.median(later), later[int(0.95 * len(later))])
 
 
-def _fill(ledger: Ledger, rows: int, buckets: int, seconds: int, now: float) -> None:
+def fill(ledger: Ledger, rows: int, buckets: int, seconds: int, now: float) -> None:
     """Spread the rows evenly over the buckets of the window."""
     newest = int(now // seconds)
     random = np.random.default_rng(0)
@@ -135,10 +136,11 @@ def _fill(ledger: Ledger, rows: int, buckets: int, seconds: int, now: float) -> 
     times = max(each // max(drawn, 1), 1)
     tally = Tally(one.keys, one.rows * times, one.p_sum * times)
     for bucket in range(newest - buckets + 1, newest + 1):
-        _commit(ledger, tally, bucket, now)
+        add_rows(ledger, tally, bucket, now)
 
 
-def _commit(ledger: Ledger, tally: Tally, bucket: int, now: float) -> None:
+def add_rows(ledger: Ledger, tally: Tally, bucket: int, now: float) -> None:
+    """Add the rows of a tally to a bucket."""
     n = len(tally)
     counts = {bucket: {"predictions": n, "joined": n, "d15": n}}
     totals = {"predictions": n, "labels": n, "joined": n}

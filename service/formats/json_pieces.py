@@ -40,6 +40,11 @@ _OPENING, _CLOSING, _BRACE_BIT = ord("{"), ord("}"), 0x20
 _SPACE = b" \t\r\n"
 _KEY = re.compile(rb'[ \t\r\n]*+("(?:[^"\\]|\\.)*+")[ \t\r\n]*+:', re.DOTALL)
 
+#: Python's names of numbers that JSON does not have, and the value that replaces them in a body.
+_NAMES = re.compile(rb"-?\b(?:NaN|Infinity)\b")
+_LONGEST_NAME = len(b"-Infinity")
+NOT_FINITE: dict[str, Any] = {}
+
 Text = Body | memoryview
 Characters = npt.NDArray[np.uint8]
 Places = npt.NDArray[np.int64]
@@ -65,6 +70,25 @@ def _fault(text: Text, error: orjson.JSONDecodeError) -> int:
     except UnicodeDecodeError as undecodable:  # orjson does not report the position of these
         return undecodable.start
     return len(error.doc[: error.pos].encode("utf-8", "replace"))
+
+
+def finite(text: Body) -> Body:
+    """Replace NaN and infinities outside strings by ``NOT_FINITE``, an empty object of the same length. O(bytes).
+
+    JSON does not have them, but Python's ``json`` writes them; so the row of one can be refused instead of the body.
+    """
+    view = bytes(text) if len(text) <= PIECE else text
+    if view.find(b"NaN") < 0 and view.find(b"Infinity") < 0:
+        return text
+    found, tail = bytearray(text), b""
+    for at, characters in _blocks(text, 0, len(text)):
+        piece, start = tail + characters.tobytes(), at - len(tail)
+        end = 0
+        for name in _NAMES.finditer(piece):
+            end = name.end()
+            found[start + name.start() : start + end] = b"{" + b" " * (end - name.start() - 2) + b"}"
+        tail = piece[max(end, len(piece) - _LONGEST_NAME) :]  # a name may continue in the next block
+    return found
 
 
 def check_values(text: Text, limits: BodyLimits) -> None:

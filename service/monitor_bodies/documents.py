@@ -13,11 +13,12 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
+from backend.monitors.ingestion import MOST_NAMED
 from backend.monitors.rows import MAX_GROUP_BYTES, MonitorRows, What, Why, together
 from backend.store.monitors.ledger import Ids
 from calibrant.cells import Floats
 from service.errors import InvalidField, MalformedJson, TooLarge
-from service.formats.json_pieces import PIECE, LongArray, check_values, plain, read_document
+from service.formats.json_pieces import NOT_FINITE, PIECE, LongArray, check_values, finite, plain, read_document
 from service.formats.json_structure import check_keys, has_keys, skeleton
 from service.formats.payload import Body, BodyLimits
 
@@ -91,7 +92,7 @@ def _lines(body: Body, enough: int) -> int:
 
 def read_json_rows(body: Body, limits: BodyLimits, what: What, n_classes: int | None) -> MonitorRows:
     """Read ``{"rows": [...]}``; raises ``MalformedJson`` with the byte offset, ``InvalidField`` or ``TooLarge``."""
-    document = read_document(body, limits)
+    document = read_document(finite(body), limits)
     return together([rows_of(piece, what, n_classes) for piece in pieces_of(rows_in(document), limits)])
 
 
@@ -133,6 +134,7 @@ def read_lines(body: Body, limits: BodyLimits, what: What, n_classes: int | None
 
 
 def _documents(lines: list[bytes], limits: BodyLimits) -> list[Any]:
+    lines = [bytes(finite(line)) for line in lines]
     documents = [_document(line, limits) for line in lines]
     text = b"\n".join(lines)
     bones = skeleton(text, limits)
@@ -157,6 +159,7 @@ Whys = npt.NDArray[np.uint8]
 _RFC_3339 = re.compile(
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt ][0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?([Zz]|[+-][0-9]{2}:[0-9]{2})"
 )
+_FIELD_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 _NUMBERS = {int, float}
 _NONE = type(None)
 
@@ -168,8 +171,13 @@ def rows_of(documents: Sequence[Any], what: What, n_classes: int | None) -> Moni
         _mark(why, documents, lambda one: not isinstance(one, dict), Why.UNREADABLE)
         documents = [one if isinstance(one, dict) else {} for one in documents]
     fields = FIELDS[what]
+    unknown: dict[int, str] = {}
     if set().union(*documents) - set(fields):
-        _mark(why, documents, lambda one: _holds_other(one, fields), Why.UNKNOWN_FIELD)
+        _mark(why, documents, lambda one: _other_field(one, fields) is not None, Why.UNKNOWN_FIELD)
+        for row in np.flatnonzero(why == Why.UNKNOWN_FIELD)[:MOST_NAMED].tolist():
+            name = _other_field(documents[row], fields) or ""
+            if _FIELD_NAME.fullmatch(name):  # anything else may be data
+                unknown[row] = name
     column = {field: [one.get(field) for one in documents] for field in fields}
     groups, names = _groups(column["group"], why) if "group" in fields else (None, ())
     return MonitorRows(
@@ -181,12 +189,13 @@ def rows_of(documents: Sequence[Any], what: What, n_classes: int | None) -> Moni
         _times(column["timestamp"], why),
         groups,
         names,
+        unknown,
     )
 
 
-def _holds_other(row: dict[str, Any], fields: Sequence[str]) -> bool:
-    """Whether a row has an unknown field that is not null."""
-    return any(value is not None for name, value in row.items() if name not in fields)
+def _other_field(row: dict[str, Any], fields: Sequence[str]) -> str | None:
+    """The first unknown field of a row that is not null."""
+    return next((name for name, value in row.items() if name not in fields and value is not None), None)
 
 
 def _mark(why: Whys, values: Sequence[Any], wrong: Callable[[Any], bool], reason: Why) -> None:
@@ -221,6 +230,8 @@ def _labels(values: list[Any], why: Whys) -> Floats:
 def _of_prediction(value: Any) -> Why:
     if value is None:
         return Why.NO_PREDICTION
+    if value == NOT_FINITE:
+        return Why.NOT_FINITE
     return Why.WRONG_SHAPE if isinstance(value, list) else Why.NOT_A_NUMBER
 
 
@@ -258,7 +269,9 @@ def _of_vector(value: Any, n_classes: int) -> Why | None:
         return Why.NO_PREDICTION
     if not isinstance(value, list) or len(value) != n_classes:
         return Why.WRONG_SHAPE
-    return None if set(map(type, value)) <= _NUMBERS else Why.NOT_A_NUMBER
+    if set(map(type, value)) <= _NUMBERS:
+        return None
+    return Why.NOT_FINITE if NOT_FINITE in value else Why.NOT_A_NUMBER
 
 
 def _times(values: list[Any], why: Whys) -> Floats | None:

@@ -17,7 +17,7 @@ from starlette.datastructures import Headers
 
 from backend.monitors.rows import MonitorRows, What, together
 from service.errors import InvalidField, MalformedJson
-from service.formats.json_pieces import LongArray, check_tree, check_values, plain, read_document
+from service.formats.json_pieces import LongArray, check_tree, check_values, finite, plain, read_document
 from service.formats.media import EVENTS
 from service.formats.payload import Body, BodyLimits
 from service.monitor_bodies.documents import pieces_of, rows_in, rows_of
@@ -92,7 +92,7 @@ def read_structured(body: Body, kind: str, limits: BodyLimits) -> Iterator[Event
     An element of a batch that is not an event, or has an invalid ``data_base64``, becomes None; the others are read.
     Long arrays are ``LongArray`` objects.
     """
-    document = read_document(body, limits)
+    document = read_document(finite(body), limits)
     if kind != EVENTS:
         yield _event(document, "", limits)
         return
@@ -141,7 +141,7 @@ def _parsed(body: Body, limits: BodyLimits) -> Any:
     """Parse data as JSON, as a tree; None if they are not JSON. Raises ``InvalidField`` for a duplicate key."""
     check_values(body, limits)
     try:
-        document = read_document(body, limits)
+        document = read_document(finite(body), limits)
         check_tree(document)
     except MalformedJson:
         return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from string import ascii_lowercase
@@ -19,6 +20,8 @@ from service.html import prose as marked
 
 _MINUS = "\u2212"
 _NOTHING = "\u2013"
+#: The logarithm from which e-values are shown as powers of ten.
+_LARGE = math.log(100_000.0)
 
 
 def number(value: float | None, digits: int = 3) -> str:
@@ -91,6 +94,11 @@ def prose(text: str) -> Markup:
     return Markup(marked(text))  # noqa: S704
 
 
+def e_value(log_e: float) -> str:
+    """An e-value from its natural logarithm; a large or small one as a power of ten."""
+    return f"{math.exp(log_e):,.2f}" if abs(log_e) < _LARGE else f"10^{log_e / math.log(10.0):.1f}".replace("-", _MINUS)
+
+
 FILTERS: Mapping[str, Callable[..., Any]] = {
     "number": number,
     "decimals": decimals,
@@ -101,6 +109,7 @@ FILTERS: Mapping[str, Callable[..., Any]] = {
     "capitalized": capitalized,
     "scored": scored,
     "shortened": shortened,
+    "e_value": e_value,
     "explanation": explanation,
     "prose": prose,
 }

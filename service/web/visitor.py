@@ -40,6 +40,7 @@ class Place(NamedTuple):
 PLACES = (
     Place("Evaluate", "/", inside=False),
     Place("Maps", "/ui/maps"),
+    Place("Monitors", "/ui/monitors"),
     Place("Jobs", "/ui/jobs"),
     Place("Compare", "/ui/compare"),
     Place("API docs", "/docs", inside=False),

@@ -200,6 +200,11 @@ class Buckets:
         found = cast(list[bytes], self._redis.zrangebyscore(self._keys.buckets(), first, last))
         return [int(bucket) for bucket in found]
 
+    def oldest(self, first: int, last: int) -> int | None:
+        """The first existing time bucket from ``first`` to ``last``; None if there is none."""
+        found = cast(list[bytes], self._redis.zrangebyscore(self._keys.buckets(), first, last, start=0, num=1))
+        return int(found[0]) if found else None
+
     def tally(self, first: int, last: int, kind: TallyKind = "measured") -> Tally:
         """The rows of the time buckets from ``first`` to ``last``, inclusive."""
         spans, buckets = self.cover(first, last)

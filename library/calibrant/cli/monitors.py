@@ -173,7 +173,8 @@ def send(
         counts = [f"{count:,} {field.replace('_', ' ')}" for field, count in _counts(outcome.to_dict()) if count]
         typer.echo(", ".join(counts) or "no rows")
     for refusal in outcome.refusals:
-        say(f"row {refusal.row + 1}: {refusal.detail}")
+        others = "" if refusal.rows == 1 else f" and {refusal.rows - 1:,} more rows"
+        say(f"row {refusal.row + 1}{others}: {refusal.detail}")
     if outcome.refused or outcome.contradicted:
         raise typer.Exit(1)
 

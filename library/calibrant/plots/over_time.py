@@ -81,7 +81,7 @@ def draw_over_time(
     for run in _runs(points):
         _run(panel, run)
     panel.side(marks, name)
-    panel.base(_times(*x, panel.box[2]), "time of prediction (UTC)")
+    panel.base(time_ticks(*x, panel.box[2]), "time of prediction (UTC)")
     return canvas.drawn(notes(canvas, top + _TALL + _BELOW, []), title, _describe(name, about, points, alarms))
 
 
@@ -117,7 +117,7 @@ def _runs(points: Sequence[Mapping[str, Any]]) -> list[list[Mapping[str, Any]]]:
     return runs
 
 
-def _times(start: float, end: float, room: float) -> Ticks:
+def time_ticks(start: float, end: float, room: float) -> Ticks:
     """Return ticks at round times in UTC that have room for their labels."""
     most = max(2.0, room / _APART)
     step, form = next(((s, f) for s, f in _STEPS if (end - start) / s <= most), (360 * 86_400, "%d %b %y"))

@@ -68,7 +68,7 @@ def test_an_event_of_ours_counts_its_rows_once(ledger: Ledger, api: httpx.Client
     rows = {"rows": [{"prediction": 0.2, "label": 0}, {"prediction": 0.8, "label": 1}, {"id": "own", "prediction": 1}]}
     answer = answered(post(api, event("rows", rows), EVENT))
     assert (answer["joined"], answer["refused"]) == (2, 1)
-    assert answer["refusals"][0] | {"detail": ""} == {"row": 2, "code": "missing-label", "detail": ""}
+    assert answer["refusals"][0] | {"detail": ""} == {"row": 2, "code": "missing-label", "detail": "", "rows": 1}
     again = answered(post(api, event("rows", rows), EVENT))
     assert (again["duplicates"], again["refused"]) == (2, 1)
     assert counted(ledger) == 2

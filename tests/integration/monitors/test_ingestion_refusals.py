@@ -11,7 +11,7 @@ import httpx
 import numpy as np
 import pytest
 
-from backend.store.monitors.ledger import Groups
+from backend.store.monitors.ledger import Groups, Ids
 from backend.store.store import Store
 from tests.integration.monitors.monitored import answered, counted, monitored
 
@@ -73,7 +73,7 @@ def test_nan_in_one_row_refuses_that_row(store: Store, api: httpx.Client) -> Non
     lines = b'{"prediction": 0.5, "label": 1}\n{"prediction": NaN, "label": 1}\n\n{"prediction": 0.25, "label": 0}\n'
     answer = answered(api.post("/monitors/m/rows", content=lines, headers=LINES))
     assert (answer["accepted"], answer["refused"]) == (2, 1)
-    assert (answer["refusals"][0]["row"], answer["refusals"][0]["code"]) == (1, "unreadable")
+    assert (answer["refusals"][0]["row"], answer["refusals"][0]["code"]) == (1, "not-finite")
     assert counted(ledger) == 2
 
 
@@ -138,7 +138,7 @@ def test_no_refusal_repeats_what_was_sent(store: Store, api: httpx.Client) -> No
     ("body", "kind", "status"),
     [
         (b'{"rows": [{]}', "malformed-json", 400),
-        (b'{"rows": [{"prediction": NaN, "label": 1}]}', "malformed-json", 400),
+        (b'{"rows": [{"prediction": nan, "label": 1}]}', "malformed-json", 400),
         (b"[]", "invalid-field", 422),
         (b'{"rows": 5}', "invalid-field", 422),
         (b'{"rows": [], "more": 1}', "invalid-field", 422),
@@ -162,11 +162,92 @@ def test_a_monitor_that_knows_as_many_ids_as_it_may_loses_nothing(store: Store, 
         "/monitors/m/rows", json={"rows": [{"id": f"n{i}", **GOOD} | {"id": f"n{i}"} for i in range(200)]}
     )
     assert (answer.status_code, answer.json()["type"]) == (429, "/problems/monitor-full")
+    assert "; 0 rows of this request are counted" in answer.json()["detail"]
     assert int(answer.headers["retry-after"]) > 0
     assert (ledger.known(), counted(ledger)) == (900, 900)
     rng = np.random.default_rng(1)
     rows = [{"prediction": p, "label": 1} for p in rng.uniform(size=50).tolist()]
     assert send(api, rows)["accepted"] == 50
+
+
+def test_a_full_monitor_reports_how_many_rows_were_counted(store: Store, api: httpx.Client) -> None:
+    ledger = monitored(store, max_ids=6000)
+    rows = [{"id": str(i), "prediction": 0.5, "label": 1} for i in range(7000)]
+    answer = api.post("/monitors/m/rows", json={"rows": rows})
+    assert (answer.status_code, answer.json()["type"]) == (429, "/problems/monitor-full")
+    assert answer.json()["detail"].endswith("; 5,000 rows of this request are counted")
+    assert counted(ledger) == 5000
+
+
+def test_a_full_monitor_refuses_labels_of_unknown_ids_and_joins_the_others(store: Store, api: httpx.Client) -> None:
+    ledger = monitored(store, max_ids=1000)
+    send(api, [{"id": str(i), "prediction": 0.5} for i in range(1000)], "predictions")
+    answer = send(api, [{"id": "0", "label": 1}, {"id": "new", "label": 1}, {"id": "1", "label": 0}], "labels")
+    assert (answer["joined"], answer["refused"]) == (2, 1)
+    assert [(one["row"], one["code"]) for one in answer["refusals"]] == [(1, "monitor-full")]
+    assert counted(ledger) == 2
+    only_new = api.post("/monitors/m/labels", json={"rows": [{"id": "new", "label": 1}]})
+    assert only_new.json()["type"] == "/problems/monitor-full"
+
+
+def test_rows_that_are_too_old_are_listed_once_with_their_number_and_the_remedy(
+    store: Store, api: httpx.Client
+) -> None:
+    monitored(store)
+    old = [{"prediction": 0.5, "label": 1, "timestamp": 0}] * 30
+    late = [{"id": "a", "prediction": 0.5, "label": 1, "timestamp": time.time() - 2 * 86_400}]
+    answer = send(api, [GOOD, *old, {"prediction": 2, "label": 1}, *late])
+    found = [(one["row"], one["code"], one["rows"]) for one in answer["refusals"]]
+    assert found == [(1, "too-old", 30), (31, "out-of-range", 1), (32, "too-old", 1)]
+    assert "increase `retention`" in answer["refusals"][0]["detail"]
+    assert "longer `horizon`" in answer["refusals"][2]["detail"]
+    assert (answer["accepted"], answer["refused"]) == (1, 32)
+
+
+def test_the_refusal_names_the_unknown_field_of_its_row(store: Store, api: httpx.Client) -> None:
+    monitored(store)
+    rows = [GOOD, {"prediction": 0.5, "lable": 1}, {"prediction": 0.5, "label": 1, "not a name {0}": 1}]
+    details = [one["detail"] for one in send(api, rows)["refusals"]]
+    assert details[0].startswith("has the unknown field lable; allowed are")
+    assert details[1].startswith("has an unknown field; allowed are")
+    lines = b"\n".join(json.dumps(row).encode() for row in rows)
+    told = answered(api.post("/monitors/m/rows", content=lines, headers=LINES))["refusals"]
+    assert [one["detail"] for one in told] == details
+
+
+@pytest.mark.parametrize("value", [b"NaN", b"Infinity", b"-Infinity"])
+@pytest.mark.parametrize("filler", [0, 9000])
+def test_nan_in_a_json_body_refuses_the_row_as_in_other_formats(
+    store: Store, api: httpx.Client, value: bytes, filler: int
+) -> None:
+    ledger = monitored(store)
+    rest = b"".join(b', {"id": "Infinity, NaN %d", "prediction": 0.5, "label": 1}' % i for i in range(1 + filler))
+    bad = b'{"prediction": ' + value + b', "label": 1}, {"prediction": 0.5, "label": ' + value + b"}"
+    worse = b'{"id": ' + value + b', "prediction": 0.5, "label": 1}'
+    answer = answered(
+        api.post("/monitors/m/rows", content=b'{"rows": [' + bad + b", " + worse + rest + b"]}", headers=JSON)
+    )
+    found = [(one["row"], one["code"]) for one in answer["refusals"]]
+    assert found == [(0, "not-finite"), (1, "invalid-label"), (2, "invalid-id")]
+    assert answer["accepted"] == counted(ledger) == 1 + filler
+    assert ledger.entries(Ids.of([b"Infinity, NaN 0"])) != [None]
+
+
+def test_nan_in_a_vector_or_an_event_refuses_the_row(store: Store, api: httpx.Client) -> None:
+    monitored(store, n_classes=3, reduction="confidence")
+    body = b'{"rows": [{"prediction": [0.5, NaN, 0.5], "label": 1}, {"prediction": [0.5, 0, 0.5], "label": 1}]}'
+    answer = answered(api.post("/monitors/m/rows", content=body, headers=JSON))
+    assert [(one["row"], one["code"]) for one in answer["refusals"]] == [(0, "not-finite")]
+    event = b'{"specversion": "1.0", "id": "1", "source": "/", "type": "com.calibrant.rows", "data": ' + body + b"}"
+    told = answered(api.post("/monitors/m/events", content=event, headers=JSON))
+    assert [(one["row"], one["code"]) for one in told["refusals"]] == [(0, "not-finite")]
+
+
+def test_text_that_only_resembles_nan_is_malformed(store: Store, api: httpx.Client) -> None:
+    monitored(store)
+    for text in (b"NaNs", b"nan", b"--Infinity", b"NaN NaN", b"infinity"):
+        body = b'{"rows": [{"prediction": ' + text + b', "label": 1}]}'
+        assert api.post("/monitors/m/rows", content=body, headers=JSON).json()["type"] == "/problems/malformed-json"
 
 
 def test_lines_that_are_blank_are_refused_together_where_they_are_too_many(store: Store, api: httpx.Client) -> None:

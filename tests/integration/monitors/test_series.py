@@ -182,3 +182,23 @@ def test_more_groups_than_can_be_told_in_time_are_refused(api: httpx.Client, wri
     assert answer.status_code == 422
     assert answer.json()["errors"][0]["pointer"] == "/groups"
     assert api.get("/monitors/inbox").status_code == 200
+
+
+def test_the_series_of_a_new_monitor_starts_at_its_first_rows(api: httpx.Client, writer: Writer) -> None:
+    start, rows = _hours(writer, 3)
+    told = _series(api)
+    assert told["span"] == HOUR
+    assert [point["start"] for point in told["points"]] == [start, start + HOUR, start + 2 * HOUR]
+    assert [point["rows"] for point in told["points"]] == [len(p) for p, _ in rows]
+
+
+def test_the_series_of_a_monitor_without_rows_is_empty(api: httpx.Client, writer: Writer) -> None:
+    assert _series(api)["points"] == []
+
+
+def test_the_axis_of_a_picture_starts_at_the_first_rows(api: httpx.Client, writer: Writer) -> None:
+    start, _ = _hours(writer, 3)
+    drawn = api.get("/monitors/inbox/series.svg", params={"points": 5})
+    first = datetime.fromtimestamp(start, UTC).strftime("%Y-%m-%d %H:%M")
+    assert f"From {first} to " in drawn.text
+    assert "3 time spans" in drawn.text

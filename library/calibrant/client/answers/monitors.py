@@ -131,6 +131,7 @@ class RefusedRow(Document):
     row: int  # index into the arrays that were sent
     code: str
     detail: str
+    rows: int = 1  # rows refused for this reason, if it is listed once
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

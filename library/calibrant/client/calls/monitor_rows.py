@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any, Unpack
 
-from calibrant.client.answers import IngestionResult, RefusedRow
+from calibrant.client.answers import IngestionResult
 from calibrant.client.frames import ArrayLike
 from calibrant.client.monitored import Form, RowFields, arrays_of, packed, pieces
 from calibrant.client.requests import path_of, read
@@ -161,10 +161,6 @@ def _sent(
 
 def _merged(outcomes: Sequence[tuple[int, IngestionResult]]) -> IngestionResult:
     """Add the counts of all requests; the rows of refusals become indices into the whole arrays."""
-    refusals = [
-        RefusedRow(row=start + refused.row, code=refused.code, detail=refused.detail)
-        for start, one in outcomes
-        for refused in one.refusals
-    ]
+    refusals = [replace(refused, row=start + refused.row) for start, one in outcomes for refused in one.refusals]
     counts = {name: sum(getattr(one, name) for _, one in outcomes) for name in _COUNTS}
     return IngestionResult(**counts, refusals=refusals)

@@ -1,0 +1,397 @@
+"""The pages of monitors: the list, and one monitor with live charts, alarms, challengers and deliveries."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlencode
+
+from fastapi import Request, Response
+from starlette.concurrency import run_in_threadpool
+
+from backend.monitors.alarms import acknowledge
+from backend.monitors.answers import Reader, reader_of, window_of
+from backend.monitors.challengers import accept, reject, waiting
+from backend.monitors.readings import read_measures
+from backend.monitors.timeline import latest_deliveries, read_timeline, state_of
+from backend.store.clock import now
+from backend.store.errors import NoAlarm, StorageError, UnknownProposal, problem_of
+from backend.store.monitors.deliveries import Deliveries
+from backend.store.monitors.standings import Standings
+from backend.store.pages import PageRequest
+from backend.store.server.connection import UNAVAILABLE
+from calibrant.plots.canvas import Drawn, NothingToDraw
+from schemas.monitor_alarms import DeliveryRecord, MonitorEvent, Proposal, RuleState
+from schemas.monitor_answers import MonitorAnswer, MonitorsQuery, WindowPictureQuery, WindowReading, answer_of
+from schemas.monitors import Counts, EvidenceRule, MonitorRecord
+from schemas.problems import Problem
+from service.errors import Busy, InvalidField, NotFound
+from service.jobs import EventStream
+from service.monitor_charts import WIDTH, ChartData, chart_of, chart_titles, raised_alarms
+from service.paging import page_request, read_query
+from service.pictures import picture, window_drawing
+from service.web.forms import Form, page_router, text_of
+from service.web.visit import Visit, Visiting, redirect_to
+
+# --- The content of the pages
+
+#: Number of events in the list of a monitor's page.
+_EVENTS = 20
+#: Number of classes for which the page shows a whole prediction.
+_SHOWN_CLASSES = 10
+#: The key of the reliability diagram of the window among the charts.
+_DIAGRAM = "diagram"
+#: Number of groups in the table of a monitor's page.
+_GROUPS = 20
+
+
+@dataclass(frozen=True)
+class Listed:
+    """A monitor in the list, with the states of its rules and its counts."""
+
+    monitor: MonitorAnswer
+    rules: Sequence[RuleState]
+    counts: Counts
+
+    @property
+    def status(self) -> str:
+        """The status of the monitor: an alarm if any rule has one."""
+        return status_of(self.rules)
+
+    @property
+    def raised(self) -> int:
+        """The number of rules whose alarm is raised."""
+        return sum(rule.status == "alarm" for rule in self.rules)
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What is shown of one monitor: the ``window`` for the diagram, and the ``measure`` for the chart over time."""
+
+    window: str
+    measure: str
+
+    @property
+    def query(self) -> str:
+        """The same as a query."""
+        return urlencode({"window": self.window, "measure": self.measure})
+
+
+@dataclass(frozen=True)
+class Figures:
+    """The numbers of a monitor: its counts, and one window."""
+
+    counts: Counts
+    window: WindowReading
+
+
+@dataclass(frozen=True)
+class Actions:
+    """What a visitor can act on: the rules, the pending challenger, and the latest deliveries; and what happened."""
+
+    rules: Sequence[tuple[RuleState, EvidenceRule | None]]
+    proposal: Proposal | None
+    deliveries: Sequence[DeliveryRecord]
+    events: Sequence[MonitorEvent]
+
+    @property
+    def status(self) -> str:
+        """The status of the monitor."""
+        return status_of([state for state, _ in self.rules])
+
+
+def status_of(rules: Sequence[RuleState]) -> str:
+    """The worst status of some rules: ``alarm``, ``ok`` or ``unknown``."""
+    found = {rule.status for rule in rules}
+    return next((status for status in ("alarm", "ok") if status in found), "unknown")
+
+
+def read_shown(reader: Reader, query: Mapping[str, str]) -> Shown:
+    """The chosen window and measure, by default the first of each; raises ``InvalidField``."""
+    record = reader.record
+    keys = measure_keys(record)
+    measure = query.get("measure") or keys[0]
+    if measure not in keys:
+        raise InvalidField.at("/measure", f"must be a measure of the monitor: {', '.join(keys)}")
+    return Shown(window_of(record, query.get("window") or None).name, measure)
+
+
+def measure_keys(record: MonitorRecord) -> list[str]:
+    """The keys of a monitor's measures."""
+    return [request.key for request in read_measures(record.measures, record.reduction or "binary")]
+
+
+def sample_prediction(record: MonitorRecord) -> str:
+    """A prediction for the commands on the page: a number, or as many as there are classes."""
+    k = record.n_classes
+    if k is None:
+        return "0.35"
+    if k > _SHOWN_CLASSES:
+        return f"[p_1, ..., p_{k}]"
+    return f"[{', '.join(['1.0', *['0.0'] * (k - 1)])}]"
+
+
+def read_figures(reader: Reader, shown: Shown) -> Figures:
+    """The current numbers of a monitor."""
+    window = reader.window(window_of(reader.record, shown.window), now().timestamp(), groups=_GROUPS)
+    return Figures(reader.counts(), window)
+
+
+def read_actions(visit: Visit, record: MonitorRecord) -> Actions:
+    """The current rules, challenger, deliveries and events of a monitor."""
+    store = visit.here.store
+    standings = Standings(store.redis, store.keys, record)
+    standing = standings.read()
+    states = [(standing.rules.get(rule.name, RuleState(rule=rule.name, kind=rule.kind)), rule) for rule in record.rules]
+    return Actions(
+        [(state, rule if isinstance(rule, EvidenceRule) else None) for state, rule in states],
+        standing.proposal,
+        latest_deliveries(store, record),
+        standings.events(PageRequest(_EVENTS, None)).items,
+    )
+
+
+def read_charts(visit: Visit, reader: Reader, shown: Shown, key: str | None = None) -> ChartData:
+    """What the charts show; only what the chart ``key`` needs, if given."""
+    moment = now().timestamp()
+    points = [] if key == "groups" else read_timeline(visit.here, reader, shown.measure, moment)
+    groups = {}
+    if key in (None, "groups") and reader.record.max_groups:
+        groups = reader.groups(reader.gathered(window_of(reader.record, shown.window), moment), _GROUPS)
+    return ChartData(reader.record, shown.measure, points, groups, raised_alarms(reader))
+
+
+def _reader(visit: Visit, name: str) -> Reader:
+    return reader_of(visit.here, visit.here.process.monitors, name)
+
+
+def _values(reader: Reader, shown: Shown) -> dict[str, Any]:
+    """Values that all parts of the page of a monitor use."""
+    record = reader.record
+    return {
+        "monitor": answer_of(record),
+        "base": f"/ui/monitors/{record.name}",
+        "shown": shown,
+        "titles": chart_titles(record, shown.measure),
+        "chart_width": WIDTH,
+    }
+
+
+# --- The pages
+
+router = page_router()
+
+
+@router.get("/monitors")
+async def monitors(request: Request, visit: Visiting) -> Response:
+    """The list of monitors, newest first."""
+    query = page_request(read_query(request, MonitorsQuery))
+    listed, following = await run_in_threadpool(_listed, visit, query)
+    return visit.page("monitors.html", listed=listed, next=following)
+
+
+def _listed(visit: Visit, query: PageRequest) -> tuple[list[Listed], str | None]:
+    page = visit.here.store.monitors.page(query)
+    kept = visit.here.process.monitors
+    store = visit.here.store
+    readers = [Reader(store.redis, store.keys, record, kept) for record in page.items]
+    return [Listed(answer_of(one.record), one.rules(), one.counts()) for one in readers], page.next
+
+
+@router.get("/monitors/{name}")
+async def monitor(name: str, request: Request, visit: Visiting) -> Response:
+    """One monitor; its figures and alarms are updated while the page is open."""
+    return await _monitor_page(visit, name, request.query_params)
+
+
+async def _monitor_page(
+    visit: Visit, name: str, query: Mapping[str, str], *, message: str | None = None, problem: Problem | None = None
+) -> Response:
+    """The page of a monitor with a message; for htmx only the message and the actions."""
+
+    def read() -> dict[str, Any]:
+        reader = _reader(visit, name)
+        shown = read_shown(reader, query)
+        # Read before everything else, so that a change in between is sent as an update.
+        state = state_of(visit.here.store, reader.record)
+        values = _values(reader, shown) | {"actions": read_actions(visit, reader.record), "state": state}
+        if visit.wants_part:
+            return values
+        figures = read_figures(reader, shown)
+        more = {"figures": figures, "pictures": {}, "measures": measure_keys(reader.record)}
+        more["prediction"] = sample_prediction(reader.record)
+        return values | more
+
+    values = await run_in_threadpool(read)
+    return visit.page(
+        "monitor_part.html" if visit.wants_part else "monitor.html",
+        status=200 if problem is None else problem.status,
+        message=message,
+        problem=problem,
+        origin=str(visit.request.base_url).rstrip("/"),
+        **values,
+    )
+
+
+@router.get("/monitors/{name}/charts/{key}.svg")
+async def chart(name: str, key: str, request: Request, visit: Visiting) -> Response:
+    """One chart of a monitor."""
+
+    def read() -> Callable[[], Drawn]:
+        reader = _reader(visit, name)
+        shown = read_shown(reader, request.query_params)
+        if key == _DIAGRAM:
+            return _diagram(visit, name, shown)
+        if key not in chart_titles(reader.record, shown.measure):
+            raise NotFound("the monitor has no such chart")
+        return chart_of(read_charts(visit, reader, shown, key), key)
+
+    return await picture(visit.here, await run_in_threadpool(read), {"Cache-Control": "no-store"})
+
+
+def _diagram(visit: Visit, name: str, shown: Shown) -> Callable[[], Drawn]:
+    """The function that draws the reliability diagram of the window; raises ``NothingToDraw``."""
+    return window_drawing(visit.here, name, WindowPictureQuery(window=shown.window), "svg")
+
+
+# --- Updates of the page while it is open
+
+#: Seconds between two looks at the state of a monitor.
+_LOOK_SECONDS = 1.0
+#: Seconds after which a stream ends; the browser reconnects, and its session is checked again.
+_STREAM_SECONDS = 60.0
+_RECONNECT = b"retry: 1000\n\n"
+
+
+@router.get("/monitors/{name}/events")
+async def monitor_events(name: str, request: Request, visit: Visiting) -> Response:
+    """The updated parts of a monitor's page as events; ``Last-Event-ID`` is the state that the page shows."""
+    reader = await run_in_threadpool(_reader, visit, name)
+    shown = read_shown(reader, request.query_params)
+    last = request.headers.get("last-event-id") or request.query_params.get("state")
+    return EventStream(_updates(visit, name, shown, last), visit.here)
+
+
+async def _updates(visit: Visit, name: str, shown: Shown, last: str | None) -> AsyncIterator[bytes]:
+    """Yield the parts of the page at each change, until the monitor, the store or the service is gone."""
+    loop, watcher = asyncio.get_running_loop(), visit.here.watcher
+    until = loop.time() + _STREAM_SECONDS
+    yield _RECONNECT
+    with watcher.waiting(f"monitor {name}") as never:
+        while not watcher.closed and loop.time() < until:
+            try:
+                reader = await run_in_threadpool(_reader, visit, name)
+                state = await run_in_threadpool(state_of, visit.here.store, reader.record)
+                if state != last:
+                    yield await _update(visit, reader, shown, state)
+                    last = state
+            except Busy:  # the next look tries again
+                pass
+            except (*UNAVAILABLE, StorageError, InvalidField, NothingToDraw):
+                return
+            await watcher.pause(never, _LOOK_SECONDS)
+
+
+async def _update(visit: Visit, reader: Reader, shown: Shown, state: str) -> bytes:
+    """The figures with their charts, and the actions, as two events; the last one has the id of the state."""
+    try:
+        data = await run_in_threadpool(read_charts, visit, reader, shown)
+        figures = await run_in_threadpool(read_figures, reader, shown)
+        works = {key: chart_of(data, key) for key in chart_titles(reader.record, shown.measure)}
+        if figures.window.rows:
+            works[_DIAGRAM] = await run_in_threadpool(_diagram, visit, reader.record.name, shown)
+        drawn = await visit.here.draw(lambda: {key: work() for key, work in works.items()})
+    finally:
+        visit.here.process.slots.give_back(visit.here.scope)
+    pictures = {key: (_data_url(one), one.alt) for key, one in drawn.items()}
+    values = _values(reader, shown)
+    actions = await run_in_threadpool(read_actions, visit, reader.record)
+    parts = {
+        "figures": visit.page("monitor_figures.html", figures=figures, pictures=pictures, **values),
+        "actions": visit.page("monitor_actions.html", actions=actions, **values),
+    }
+    return b"".join(_event(kind, response, state) for kind, response in parts.items())
+
+
+def _data_url(drawn: Drawn) -> str:
+    return f"data:{drawn.media_type};base64,{base64.b64encode(drawn.content).decode()}"
+
+
+def _event(kind: str, response: Response, state: str) -> bytes:
+    lines = "".join(f"data: {line}\n" for line in bytes(response.body).decode().splitlines())
+    return f"id: {state}\nevent: {kind}\n{lines}\n".encode()
+
+
+# --- Forms: each names what the visitor saw, so that nothing else is changed
+
+
+@router.post("/monitors/{name}/alarms/{rule}/acknowledge")
+async def acknowledge_alarm(name: str, rule: str, visit: Visiting, form: Form) -> Response:
+    """Acknowledge the alarm that the visitor saw."""
+
+    def act(record: MonitorRecord) -> str:
+        state = Standings(visit.here.store.redis, visit.here.store.keys, record).read().rules.get(rule)
+        if state is not None and str(state.alarms) != text_of(form, "alarm"):
+            raise NoAlarm("the rule has raised another alarm since this page was loaded")
+        acknowledge(visit.here.store, record, rule, visit.here.who, now().timestamp())
+        return f"Acknowledged the alarm of {rule}."
+
+    return await _acted(visit, name, form, act)
+
+
+@router.post("/monitors/{name}/proposal/accept")
+async def accept_challenger(name: str, visit: Visiting, form: Form) -> Response:
+    """Promote the challenger that the visitor saw."""
+
+    def act(record: MonitorRecord) -> str:
+        _require_seen(visit, record, form)
+        proposal = accept(visit.here.store, record, visit.here.who, now().timestamp())
+        return f"{proposal.alias} of {proposal.name} now points at version {proposal.version}."
+
+    return await _acted(visit, name, form, act)
+
+
+@router.post("/monitors/{name}/proposal/reject")
+async def reject_challenger(name: str, visit: Visiting, form: Form) -> Response:
+    """Reject the challenger that the visitor saw."""
+
+    def act(record: MonitorRecord) -> str:
+        _require_seen(visit, record, form)
+        proposal = reject(visit.here.store, record, visit.here.who, now().timestamp())
+        return f"Rejected the challenger for {proposal.name}."
+
+    return await _acted(visit, name, form, act)
+
+
+@router.post("/monitors/{name}/deliveries/{delivery_id}/resend")
+async def resend(name: str, delivery_id: str, visit: Visiting, form: Form) -> Response:
+    """Send a delivery again."""
+
+    def act(record: MonitorRecord) -> str:
+        Deliveries(visit.here.store.redis, visit.here.store.keys, record.uid).resend(delivery_id)
+        return "The delivery will be sent again."
+
+    return await _acted(visit, name, form, act)
+
+
+async def _acted(visit: Visit, name: str, form: Form, act: Callable[[MonitorRecord], str]) -> Response:
+    """Act on a monitor, and show its page with what was done, or why not."""
+    shown = {field: text_of(form, field) for field in ("window", "measure")}
+    record = await run_in_threadpool(visit.here.store.monitors.get, name)
+    try:
+        message = await run_in_threadpool(act, record)
+    except StorageError as error:
+        return await _monitor_page(visit, name, shown, problem=problem_of(error))
+    if not visit.wants_part:
+        return redirect_to(visit, f"/ui/monitors/{name}")
+    return await _monitor_page(visit, name, shown, message=message)
+
+
+def _require_seen(visit: Visit, record: MonitorRecord, form: Form) -> None:
+    """Raise ``UnknownProposal`` if another challenger is waiting than the one that the visitor saw."""
+    proposal = waiting(Standings(visit.here.store.redis, visit.here.store.keys, record).read())
+    if proposal.id != text_of(form, "proposal"):
+        raise UnknownProposal("another challenger has replaced the one on the page")
