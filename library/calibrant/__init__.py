@@ -4,6 +4,7 @@
 - ``compare`` compares several calibration maps.
 - ``fit`` fits a calibration map, and ``load`` reads one from its document.
 - ``CalibrantClassifier`` combines a scikit-learn classifier with a calibration map.
+- ``evaluate_distribution`` scores predictive distributions of a real number, of regression and forecasting.
 - ``tally`` and ``merge`` count data that does not fit in memory; ``evaluate_tally`` and ``fit_tally`` use the counts.
 - ``measure_by_size`` shows how measures depend on the number of rows, ``cost_plane`` compares the costs of two models,
   and ``logistic_normal`` draws synthetic data with known probabilities.
@@ -22,6 +23,12 @@ if TYPE_CHECKING:
     from calibrant.costs import cost_plane
     from calibrant.diagrams.catalogue import DIAGRAMS
     from calibrant.display import CalibrationDisplay
+    from calibrant.distributions.evaluation import (
+        DISTRIBUTION_MEASURES,
+        DistributionMeasure,
+        DistributionReport,
+        evaluate_distribution,
+    )
     from calibrant.errors import CalibrationError, MissingExtra, Offence
     from calibrant.evaluation import GroupReport, Report, evaluate
     from calibrant.html_report import HtmlReport, report
@@ -46,6 +53,12 @@ _NAMES = {
     "costs": ("cost_plane",),
     "diagrams.catalogue": ("DIAGRAMS",),
     "display": ("CalibrationDisplay",),
+    "distributions.evaluation": (
+        "DISTRIBUTION_MEASURES",
+        "DistributionMeasure",
+        "DistributionReport",
+        "evaluate_distribution",
+    ),
     "errors": ("CalibrationError", "MissingExtra", "Offence"),
     "evaluation": ("GroupReport", "Report", "evaluate"),
     "html_report": ("HtmlReport", "report"),
@@ -63,6 +76,7 @@ _MODULE_OF = {name: module for module, names in _NAMES.items() for name in names
 
 __all__ = [
     "DIAGRAMS",
+    "DISTRIBUTION_MEASURES",
     "MEASURES",
     "METHODS",
     "CalibrantClassifier",
@@ -71,6 +85,8 @@ __all__ = [
     "CalibrationMap",
     "ComparisonReport",
     "CostPlane",
+    "DistributionMeasure",
+    "DistributionReport",
     "EventTally",
     "Gap",
     "GroupReport",
@@ -87,6 +103,7 @@ __all__ = [
     "compare",
     "cost_plane",
     "evaluate",
+    "evaluate_distribution",
     "evaluate_tally",
     "fit",
     "fit_tally",

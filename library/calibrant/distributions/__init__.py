@@ -1,0 +1,1 @@
+"""Predictive distributions of a real number: their input, and their recalibration."""

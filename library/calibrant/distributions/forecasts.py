@@ -1,0 +1,199 @@
+"""Predictive distributions of a real number, and their outcomes, checked once before any computation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, Literal, get_args
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import ndtr, ndtri
+
+from calibrant.arrays import array_of
+from calibrant.batch import Integers, read_numbers
+from calibrant.cells import Floats
+from calibrant.errors import (
+    CalibrationError,
+    EmptyBatch,
+    InvalidOption,
+    LengthMismatch,
+    NotFinite,
+    Offence,
+    OutOfRange,
+    WrongShape,
+)
+
+ForecastKind = Literal["normal", "quantiles", "samples", "interval"]
+KINDS: tuple[ForecastKind, ...] = get_args(ForecastKind)
+#: The arguments of each kind.
+FIELDS: Mapping[ForecastKind, tuple[str, ...]] = MappingProxyType(
+    {
+        "normal": ("mean", "variance"),
+        "quantiles": ("quantiles", "levels"),
+        "samples": ("samples",),
+        "interval": ("lower", "upper", "level"),
+    }
+)
+#: Quantiles that cross by at most this fraction of the larger one are repaired.
+CROSSING = 1e-6
+#: The most invalid places that an error names.
+_MOST = 5
+
+
+def _empty() -> Floats:
+    return np.empty(0)
+
+
+@dataclass(frozen=True, eq=False)
+class Forecasts:
+    """Predictive distributions of n outcomes; fields of other kinds are empty.
+
+    Attributes
+    ----------
+    kind : {"normal", "quantiles", "samples", "interval"}
+        What the distributions are given as.
+    mean, variance : ndarray, shape (n,)
+        Of normal distributions.
+    quantiles, levels : ndarray, shapes (n, Q) and (Q,)
+        Quantiles at strictly increasing levels in (0, 1).
+    samples : ndarray, shape (n, S)
+        Samples.
+    lower, upper : ndarray, shape (n,)
+        Ends of central intervals.
+    level : float
+        Level of the intervals, in (0, 1).
+    n_repaired : int
+        Rows whose quantiles or bounds crossed up to rounding, and were sorted.
+    """
+
+    kind: ForecastKind
+    mean: Floats = field(default_factory=_empty, repr=False)
+    variance: Floats = field(default_factory=_empty, repr=False)
+    quantiles: Floats = field(default_factory=_empty, repr=False)
+    levels: Floats = field(default_factory=_empty, repr=False)
+    samples: Floats = field(default_factory=_empty, repr=False)
+    lower: Floats = field(default_factory=_empty, repr=False)
+    upper: Floats = field(default_factory=_empty, repr=False)
+    level: float = 0.0
+    n_repaired: int = 0
+
+    def __len__(self) -> int:
+        return len(getattr(self, FIELDS[self.kind][0]))
+
+    def take(self, rows: Integers) -> Forecasts:
+        """Return the chosen rows."""
+        fields = {name: getattr(self, name) for name in FIELDS[self.kind]}
+        shared = ("levels", "level")
+        return Forecasts(self.kind, **{name: each if name in shared else each[rows] for name, each in fields.items()})
+
+    def quantile(self, levels: Floats) -> Floats:
+        """Return the quantiles ``(n, len(levels))``; those of samples as in numpy's ``quantile``. O(n Q).
+
+        Given quantiles are linear in the level, and constant beyond the outermost levels; so are the ends of intervals.
+        """
+        if self.kind == "normal":
+            return np.asarray(self.mean[:, None] + np.sqrt(self.variance)[:, None] * ndtri(levels))
+        if self.kind == "samples":
+            return np.asarray(np.quantile(self.samples, levels, axis=1).T)
+        known = self.levels
+        table = self.quantiles
+        if self.kind == "interval":
+            known, table = np.array([1.0 - self.level, 1.0 + self.level]) / 2.0, np.stack([self.lower, self.upper], 1)
+        if len(known) == 1:
+            return np.repeat(table, len(levels), axis=1)
+        right = np.clip(np.searchsorted(known, levels), 1, len(known) - 1)
+        share = np.clip((levels - known[right - 1]) / (known[right] - known[right - 1]), 0.0, 1.0)
+        found: Floats = table[:, right - 1] + share * (table[:, right] - table[:, right - 1])
+        return found
+
+    def cdf(self, y: Floats) -> Floats:
+        """Return P(Y <= y) ``(n,)`` of normal distributions and samples. O(n S)."""
+        if self.kind == "normal":
+            return np.asarray(ndtr((y - self.mean) / np.sqrt(self.variance)))
+        if self.kind == "samples":
+            return np.asarray((self.samples <= y[:, None]).mean(axis=1))
+        raise InvalidOption.at("/kind", "must be normal or samples: quantiles leave the tails open")
+
+
+def read_forecasts(**given: Any) -> Forecasts:
+    """Check forecasts by name: exactly the arguments of one kind, None for the others.
+
+    Raises
+    ------
+    CalibrationError
+        If arguments of several kinds or of none are given, or values are invalid; the error names the first rows.
+    """
+    present = {name: value for name, value in given.items() if value is not None}
+    kind = next((kind for kind, names in FIELDS.items() if set(names) == set(present)), None)
+    if kind is None:
+        wanted = "; ".join(" and ".join(names) for names in FIELDS.values())
+        raise InvalidOption.at("", f"forecasts must be given as one of: {wanted}")
+    if kind == "normal":
+        mean, variance = (_numbers(present[name], name, 1) for name in ("mean", "variance"))
+        _same_rows(mean, "mean", variance, "variance")
+        refuse(variance <= 0.0, "/variance", "must be above 0")
+        return Forecasts(kind, mean=mean, variance=variance)
+    if kind == "samples":
+        return Forecasts(kind, samples=_numbers(present["samples"], "samples", 2))
+    if kind == "interval":
+        lower, upper = (_numbers(present[name], name, 1) for name in ("lower", "upper"))
+        _same_rows(lower, "lower", upper, "upper")
+        level = present["level"]
+        if isinstance(level, bool) or not isinstance(level, int | float | np.number) or not 0.0 < float(level) < 1.0:
+            raise OutOfRange.at("/level", "must be a number above 0 and below 1")
+        table, repaired = _ascending(np.column_stack([lower, upper]), "/upper")
+        return Forecasts(kind, lower=table[:, 0], upper=table[:, 1], level=float(level), n_repaired=repaired)
+    quantiles, levels = _numbers(present["quantiles"], "quantiles", 2), _numbers(present["levels"], "levels", 1)
+    if len(levels) != quantiles.shape[1]:
+        raise LengthMismatch.at(
+            "/levels", f"has {len(levels)} numbers, but quantiles have {quantiles.shape[1]} columns"
+        )
+    if not np.all((levels > 0.0) & (levels < 1.0)) or np.any(np.diff(levels) <= 0.0):
+        raise OutOfRange.at("/levels", "must be strictly increasing numbers above 0 and below 1")
+    quantiles, repaired = _ascending(quantiles, "/quantiles")
+    return Forecasts(kind, quantiles=quantiles, levels=levels, n_repaired=repaired)
+
+
+def read_observed(observed: Any, n: int) -> Floats:
+    """Check ``n`` outcomes, which must be finite numbers."""
+    y = _numbers(observed, "observed", 1)
+    if len(y) != n:
+        raise LengthMismatch.at("/observed", f"has {len(y)} rows, but the forecasts have {n}")
+    return y
+
+
+def refuse(bad: npt.NDArray[np.bool_], pointer: str, wanted: str, error: type[CalibrationError] = OutOfRange) -> None:
+    """Raise an error that counts the invalid places and names the first of them, if there are any."""
+    places = np.argwhere(bad)
+    if len(places):
+        offences = [Offence("/".join([pointer, *map(str, place)]), wanted) for place in places[:_MOST].tolist()]
+        counted = f"{len(places)} of {bad.size} {'is' if len(places) == 1 else 'are'} invalid, which {wanted}"
+        raise error(f"{pointer[1:]}: {counted}; the first at {offences[0].pointer}", offences)
+
+
+def _numbers(values: Any, field: str, ndim: int) -> Floats:
+    array = read_numbers(array_of(values, field), f"/{field}")
+    if array.ndim != ndim:
+        raise WrongShape.at(f"/{field}", f"must have shape {'(n,)' if ndim == 1 else '(n, columns)'}")
+    if not array.size:
+        raise EmptyBatch.at(f"/{field}", "has no rows")
+    refuse(~np.isfinite(array), f"/{field}", "must be finite", NotFinite)
+    return array
+
+
+def _same_rows(one: Floats, name: str, other: Floats, other_name: str) -> None:
+    if len(one) != len(other):
+        raise LengthMismatch.at(f"/{other_name}", f"has {len(other)} rows, but /{name} has {len(one)}")
+
+
+def _ascending(table: Floats, pointer: str) -> tuple[Floats, int]:
+    """Return quantiles in order, and the rows that were repaired; refuse those that cross by more than rounding."""
+    drop = table[:, :-1] - table[:, 1:]
+    if not (drop > 0.0).any():
+        return table, 0
+    size = np.maximum(np.abs(table[:, :-1]), np.abs(table[:, 1:]))
+    crossed: npt.NDArray[np.bool_] = np.any(drop > CROSSING * size, axis=1)
+    refuse(crossed, pointer, "must not be below a quantile at a lower level")
+    return np.maximum.accumulate(table, axis=1), int((drop > 0.0).any(axis=1).sum())
