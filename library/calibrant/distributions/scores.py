@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-from scipy.special import ndtr
+from scipy.special import erf, ndtr
 
 from calibrant.cells import Floats
 from calibrant.distributions.forecasts import Forecasts
@@ -49,16 +49,26 @@ def moments(forecasts: Forecasts) -> tuple[Floats, Floats]:
 def dawid_sebastiani(forecasts: Forecasts, y: Floats) -> Floats:
     """Return (y - mean)^2 / variance + ln variance (Dawid & Sebastiani 1999); infinite for a variance of 0. O(n)."""
     mean, variance = moments(forecasts)
+    found = np.empty(len(y))
     with np.errstate(divide="ignore", invalid="ignore"):
-        found = (y - mean) ** 2 / variance + np.log(variance)
-    return np.where(variance > 0.0, found, np.where(y == mean, -np.inf, np.inf))
+        for rows in _blocks(len(y)):
+            off = y[rows] - mean[rows]
+            off *= off
+            off /= variance[rows]
+            np.log(variance[rows], out=found[rows])
+            found[rows] += off
+    certain = variance == 0.0
+    found[certain] = np.where(y[certain] == mean[certain], -np.inf, np.inf)
+    return found
 
 
 def log_score(forecasts: Forecasts, y: Floats) -> Floats:
     """Return minus the log density of normal distributions, in nats. O(n)."""
     if forecasts.kind != "normal":
         raise InvalidOption.at("/measures", "log-score needs mean and variance: other forecasts have no density")
-    found: Floats = 0.5 * (dawid_sebastiani(forecasts, y) + np.log(2.0 * np.pi))
+    found = dawid_sebastiani(forecasts, y)
+    found += np.log(2.0 * np.pi)
+    found *= 0.5
     return found
 
 
@@ -84,8 +94,7 @@ def crps(forecasts: Forecasts, y: Floats, *, fair: bool = False) -> Floats:
     (Ferro 2014). Of quantiles it is an approximation, twice the mean pinball loss. O(n), O(n S log S) or O(n Q).
     """
     if forecasts.kind == "quantiles":
-        found: Floats = 2.0 * pinball(forecasts, y).mean(axis=1)
-        return found
+        return _twice_mean_pinball(forecasts.quantiles, forecasts.levels, y)
     if forecasts.kind == "samples":
         return _crps_of_samples(forecasts.samples, y, fair)
     if forecasts.kind == "interval":
@@ -93,8 +102,19 @@ def crps(forecasts: Forecasts, y: Floats, *, fair: bool = False) -> Floats:
     found = np.empty(len(y))
     for rows in _blocks(len(y)):
         scale = np.sqrt(forecasts.variance[rows])
-        z = (y[rows] - forecasts.mean[rows]) / scale
-        found[rows] = scale * (z * (2.0 * ndtr(z) - 1.0) + 2.0 * _density(z) - 1.0 / _ROOT_PI)
+        z = y[rows] - forecasts.mean[rows]
+        z /= scale * _ROOT_TWO
+        own = erf(z)
+        own *= z
+        np.multiply(z, z, out=z)
+        np.negative(z, out=z)
+        np.exp(z, out=z)
+        z -= 1.0 / _ROOT_TWO
+        z /= _ROOT_PI
+        own += z
+        own *= scale
+        own *= _ROOT_TWO
+        found[rows] = own
     return found
 
 
@@ -123,9 +143,7 @@ def threshold_weighted_crps(forecasts: Forecasts, y: Floats, *, low: float = -np
     if forecasts.kind == "samples":
         return _crps_of_samples(np.clip(forecasts.samples, low, high), np.clip(y, low, high), False)
     if forecasts.kind == "quantiles":
-        clipped = np.clip(forecasts.quantiles, low, high)
-        found: Floats = 2.0 * _pinball(clipped, forecasts.levels, np.clip(y, low, high)).mean(axis=1)
-        return found
+        return _twice_mean_pinball(np.clip(forecasts.quantiles, low, high), forecasts.levels, np.clip(y, low, high))
     if forecasts.kind == "interval":
         raise InvalidOption.at("/measures", "threshold-weighted-crps needs more than one interval")
     found = np.empty(len(y))
@@ -164,6 +182,25 @@ def _pinball(quantiles: Floats, levels: Floats, y: Floats) -> Floats:
     return found
 
 
+def _twice_mean_pinball(quantiles: Floats, levels: Floats, y: Floats) -> Floats:
+    found = np.empty(len(y))
+    half, share = np.full(len(levels), 0.5), 2.0 / len(levels)
+    for rows, off in _distances(quantiles, y):
+        tilt = off @ (0.5 - levels)
+        np.abs(off, out=off)
+        found[rows] = share * (off @ half + tilt)
+    return found
+
+
+def _distances(quantiles: Floats, y: Floats) -> Iterator[tuple[slice, Floats]]:
+    """Yield blocks of rows with quantile minus outcome, in memory that is used again."""
+    Q = quantiles.shape[1]
+    memory = np.empty((min(len(y), max(1, _BLOCK // Q)), Q))
+    for rows in _blocks(len(y), Q):
+        own = quantiles[rows]
+        yield rows, np.subtract(own, y[rows, None], out=memory[: len(own)])
+
+
 def weighted_interval(forecasts: Forecasts, y: Floats) -> dict[str, Floats]:
     """Return the weighted interval score of each row and its parts (Bracher et al. 2021).
 
@@ -173,19 +210,32 @@ def weighted_interval(forecasts: Forecasts, y: Floats) -> dict[str, Floats]:
     """
     if forecasts.kind != "quantiles":
         raise InvalidOption.at("/measures", "weighted-interval-score needs quantiles")
-    levels, table = forecasts.levels, forecasts.quantiles
+    levels = forecasts.levels
     K = len(levels) // 2
     if len(levels) % 2 == 0 or np.abs(levels + levels[::-1] - 1.0).max() > _SYMMETRY:
         raise InvalidOption.at("/levels", "must be symmetric around 0.5 and contain it; use quantile-score")
-    parts = {name: np.empty(len(y)) for name in ("dispersion", "underprediction", "overprediction")}
-    for rows in _blocks(len(y), len(levels)):
-        own = table[rows]
-        under, over = (np.maximum(off, 0.0) for off in (y[rows, None] - own, own - y[rows, None]))
-        parts["dispersion"][rows] = (own[:, :K:-1] - own[:, :K]) @ levels[:K]
-        parts["underprediction"][rows] = under[:, K + 1 :].sum(axis=1) + 0.5 * under[:, K]
-        parts["overprediction"][rows] = over[:, :K].sum(axis=1) + 0.5 * over[:, K]
-    parts = {name: part / (K + 0.5) for name, part in parts.items()}
-    return {"score": sum(parts.values(), np.zeros(len(y))), **parts}
+    width, above, below = np.zeros((3, len(levels)))
+    width[:K], width[K + 1 :] = -levels[:K], levels[:K][::-1]
+    below[:K], above[K + 1 :] = 1.0, 1.0
+    below[K] = above[K] = 0.5
+    of_distance, of_positive = np.column_stack([width, above]), np.column_stack([below, above])
+    parts = np.empty((3, len(y)))
+    for rows, off in _distances(forecasts.quantiles, y):
+        plain = off @ of_distance
+        np.maximum(off, 0.0, out=off)
+        positive = off @ of_positive
+        parts[0, rows] = plain[:, 0]
+        parts[1, rows] = positive[:, 1] - plain[:, 1]
+        parts[2, rows] = positive[:, 0]
+    parts /= K + 0.5
+    dispersion, underprediction, overprediction = np.maximum(parts, 0.0)
+    score = dispersion + underprediction + overprediction
+    return {
+        "score": score,
+        "dispersion": dispersion,
+        "underprediction": underprediction,
+        "overprediction": overprediction,
+    }
 
 
 def interval_score(forecasts: Forecasts, y: Floats, *, level: float) -> Floats:
