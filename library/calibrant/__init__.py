@@ -4,6 +4,7 @@
 - ``compare`` compares several calibration maps.
 - ``fit`` fits a calibration map, and ``load`` reads one from its document.
 - ``CalibrantClassifier`` combines a scikit-learn classifier with a calibration map.
+- ``evaluate_distribution`` scores predictive distributions of a real number, of regression and forecasting.
 - ``tally`` and ``merge`` count data that does not fit in memory; ``evaluate_tally`` and ``fit_tally`` use the counts.
 - ``fit_performance_estimator`` estimates performance without labels, ``estimate_label_shift`` class frequencies, and
   ``prediction_drift`` tests whether predictions changed.
@@ -26,6 +27,12 @@ if TYPE_CHECKING:
     from calibrant.display import CalibrationDisplay
     from calibrant.distributions.adaptive import AdaptiveForecasts, recalibrate_in_order
     from calibrant.distributions.calibrators import DISTRIBUTION_METHODS, fit_distribution
+    from calibrant.distributions.evaluation import (
+        DISTRIBUTION_MEASURES,
+        DistributionMeasure,
+        DistributionReport,
+        evaluate_distribution,
+    )
     from calibrant.distributions.maps.distribution_map import DistributionMap, load_distribution
     from calibrant.errors import CalibrationError, MissingExtra, Offence
     from calibrant.evaluation import GroupReport, Report, evaluate
@@ -63,6 +70,12 @@ _NAMES = {
     "distributions.adaptive": ("AdaptiveForecasts", "recalibrate_in_order"),
     "distributions.calibrators": ("DISTRIBUTION_METHODS", "fit_distribution"),
     "distributions.maps.distribution_map": ("DistributionMap", "load_distribution"),
+    "distributions.evaluation": (
+        "DISTRIBUTION_MEASURES",
+        "DistributionMeasure",
+        "DistributionReport",
+        "evaluate_distribution",
+    ),
     "errors": ("CalibrationError", "MissingExtra", "Offence"),
     "evaluation": ("GroupReport", "Report", "evaluate"),
     "html_report": ("HtmlReport", "report"),
@@ -89,6 +102,7 @@ _MODULE_OF = {name: module for module, names in _NAMES.items() for name in names
 
 __all__ = [
     "DIAGRAMS",
+    "DISTRIBUTION_MEASURES",
     "DISTRIBUTION_METHODS",
     "MEASURES",
     "METHODS",
@@ -100,6 +114,8 @@ __all__ = [
     "ComparisonReport",
     "CostPlane",
     "DistributionMap",
+    "DistributionMeasure",
+    "DistributionReport",
     "EstimatedFigure",
     "EventTally",
     "Gap",
@@ -123,6 +139,7 @@ __all__ = [
     "density_ratios",
     "estimate_label_shift",
     "evaluate",
+    "evaluate_distribution",
     "evaluate_tally",
     "fit",
     "fit_distribution",

@@ -1,0 +1,687 @@
+"""Evaluation of predictive distributions: the catalogue of measures, and ``evaluate_distribution``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.stats import t as student
+
+from calibrant.arrays import array_of, check_aligned, group_names
+from calibrant.batch import read_numbers, read_weights
+from calibrant.cells import Floats, WeightsKind, take
+from calibrant.distributions import pit, scores, spread
+from calibrant.distributions.forecasts import Forecasts, read_forecasts, read_observed, refuse
+from calibrant.errors import CalibrationError, InvalidOption, LengthMismatch, UnknownMeasure
+from calibrant.measures.measure import MeasureResult
+from calibrant.options import Option, read_entries, read_seed
+from calibrant.progress import step
+from calibrant.results import ByMeasure, Shown, Table, frame_of, interval_of
+
+#: The most measures of one evaluation, and the most groups.
+_MOST, _MOST_GROUPS = 100, 1000
+#: The level of a central interval; None is that of ``scores.level_of``.
+_LEVEL = Option(None, choices=(None,), low=1e-6, high=1.0 - 1e-6, real=True)
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Checked rows: forecasts, outcomes ``y (n,)``, weights ``w (n,)`` that count rows, and clusters ``(n,)``."""
+
+    forecasts: Forecasts
+    y: Floats
+    w: Floats | None = None
+    clusters: npt.NDArray[np.int64] | None = None
+    seed: int = 0
+    level: float | None = None
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+    def rows(self, chosen: npt.NDArray[np.int64]) -> Rows:
+        """Return the chosen rows."""
+        clusters = take(self.clusters, chosen)
+        if clusters is not None:
+            clusters = np.unique(clusters, return_inverse=True)[1].astype(np.int64)
+        forecasts, y = self.forecasts.take(chosen), self.y[chosen]
+        return replace(self, forecasts=forecasts, y=y, w=take(self.w, chosen), clusters=clusters)
+
+    def coverage(self, *, fine: bool = False) -> pit.Coverage:
+        """Count outcomes at most the quantile of each level."""
+        return pit.coverage(self.forecasts, self.y, self.w, self.clusters, seed=self.seed, fine=fine)
+
+    def mean(self, values: Floats, *, root: bool = False) -> MeasureResult:
+        """Return the weighted mean of a value per row, or its square root, with an interval if a level is given.
+
+        The interval is Student's, from the variance between rows, or between clusters. O(n).
+        """
+        w = np.ones(len(values)) if self.w is None else self.w
+        total = float(w.sum())
+        mean = float(w @ values) / total
+        if not np.isfinite(mean):
+            return MeasureResult(None, problem="no value: the score of a row is infinite")
+        interval = None
+        if self.level is not None:
+            off = w * (values - mean)
+            if self.clusters is None:
+                degrees, variance = total - 1.0, float(off @ (values - mean)) / max(total - 1.0, 1.0) / total
+            else:
+                sums = np.bincount(self.clusters, off)
+                degrees = len(sums) - 1.0
+                variance = float(sums @ sums) / total**2 * len(sums) / max(degrees, 1.0)
+            if degrees <= 0.0:
+                return MeasureResult(_rooted(mean, root), problem="no interval: there is one row or cluster")
+            half = float(student.ppf(0.5 + 0.5 * self.level, degrees)) * float(np.sqrt(variance))
+            interval = _rooted(max(mean - half, 0.0) if root else mean - half, root), _rooted(mean + half, root)
+        return MeasureResult(_rooted(mean, root), interval=interval)
+
+
+def _rooted(value: float, root: bool) -> float:
+    return float(np.sqrt(value)) if root else value
+
+
+Compute = Callable[..., MeasureResult]
+_ALL = ("normal", "quantiles", "samples", "interval")
+
+
+@dataclass(frozen=True)
+class DistributionMeasure:
+    """A measure of predictive distributions.
+
+    Attributes
+    ----------
+    name : str
+        Name in ``DISTRIBUTION_MEASURES``.
+    text : str
+        Definition.
+    range : str
+        Range of values; a perfect forecast has the lowest value unless the text says otherwise.
+    source : str
+        Publication.
+    kinds : tuple of str
+        Kinds of forecasts for which it is defined.
+    options : mapping of str to Option
+        Options with their defaults.
+
+    See Also
+    --------
+    evaluate_distribution : Computes these measures.
+
+    Examples
+    --------
+    >>> import calibrant
+    >>> calibrant.DISTRIBUTION_MEASURES["crps"].kinds
+    ('normal', 'quantiles', 'samples')
+    """
+
+    name: str
+    text: str
+    range: str
+    source: str
+    compute: Compute = field(repr=False)
+    kinds: tuple[str, ...] = _ALL
+    options: Mapping[str, Option] = field(default_factory=dict)
+
+    def of(self, rows: Rows, options: Mapping[str, Any]) -> MeasureResult:
+        """Return the result for checked rows; a measure that does not exist for them has a problem."""
+        definition = {"measure": self.name, **options}
+        if rows.forecasts.kind not in self.kinds:
+            wanted = " or ".join(self.kinds)
+            return MeasureResult(None, definition=definition, problem=f"no value: the measure is for {wanted}")
+        try:
+            found = self.compute(rows, **options)
+        except CalibrationError as error:
+            return MeasureResult(None, definition=definition, problem=f"no value: {error.detail}")
+        return replace(found, definition={**definition, **found.definition})
+
+
+# --- The measures
+
+
+def _score(values: Callable[[Forecasts, Floats], Floats]) -> Compute:
+    return lambda rows: rows.mean(values(rows.forecasts, rows.y))
+
+
+def _crps(rows: Rows, *, estimator: str) -> MeasureResult:
+    found = rows.mean(scores.crps(rows.forecasts, rows.y, fair=estimator == "fair"))
+    approximate = {"approximation": "twice the mean pinball loss"} if rows.forecasts.kind == "quantiles" else {}
+    return replace(found, definition=approximate)
+
+
+def _threshold_weighted(rows: Rows, *, low: float | None, high: float | None) -> MeasureResult:
+    ends = (-np.inf if low is None else low, np.inf if high is None else high)
+    return rows.mean(scores.threshold_weighted_crps(rows.forecasts, rows.y, low=ends[0], high=ends[1]))
+
+
+def _pinball(rows: Rows) -> MeasureResult:
+    of_level = scores.pinball(rows.forecasts, rows.y)
+    w = np.ones(len(rows)) if rows.w is None else rows.w
+    found = rows.mean(of_level.mean(axis=1))
+    return replace(
+        found, parts={"levels": rows.forecasts.levels.tolist(), "of_level": (w @ of_level / w.sum()).tolist()}
+    )
+
+
+def _weighted_interval(rows: Rows) -> MeasureResult:
+    each = scores.weighted_interval(rows.forecasts, rows.y)
+    found = rows.mean(each.pop("score"))
+    return replace(found, parts={name: rows.mean(part).value for name, part in each.items()})
+
+
+def _of_level(values: Callable[[Rows, float], MeasureResult]) -> Compute:
+    """Return the measure of a central interval, with its level in the definition."""
+
+    def compute(rows: Rows, *, level: float | None) -> MeasureResult:
+        used = scores.level_of(rows.forecasts) if level is None else level
+        return replace(values(rows, used), definition={"level": used})
+
+    return compute
+
+
+def _interval_score(rows: Rows, level: float) -> MeasureResult:
+    return rows.mean(scores.interval_score(rows.forecasts, rows.y, level=level))
+
+
+def _sharpness(rows: Rows, level: float) -> MeasureResult:
+    low, high = scores.central(rows.forecasts, level)
+    return rows.mean(high - low)
+
+
+def _coverage(rows: Rows, level: float) -> MeasureResult:
+    low, high = scores.central(rows.forecasts, level)
+    found = rows.mean(((rows.y >= low) & (rows.y <= high)).astype(float))
+    if found.interval is None or rows.clusters is not None or found.value is None:
+        return found
+    n = float(len(rows) if rows.w is None else rows.w.sum())
+    z = float(student.ppf(0.5 + 0.5 * (rows.level or 0.0), 1e9))
+    centre, share = (found.value + z * z / (2.0 * n)) / (1.0 + z * z / n), z * z / n
+    half = z / (1.0 + share) * float(np.sqrt(found.value * (1.0 - found.value) / n + z * z / (4.0 * n * n)))
+    return replace(found, interval=(centre - half, centre + half))
+
+
+def _absolute(rows: Rows) -> MeasureResult:
+    return rows.mean(np.abs(rows.y - scores.point(rows.forecasts, "median")))
+
+
+def _root_squared(rows: Rows) -> MeasureResult:
+    return rows.mean((rows.y - scores.point(rows.forecasts, "mean")) ** 2, root=True)
+
+
+def _bias(rows: Rows) -> MeasureResult:
+    return rows.mean(scores.point(rows.forecasts, "mean") - rows.y)
+
+
+def _calibration_error(rows: Rows, *, norm: float | str) -> MeasureResult:
+    found = rows.coverage()
+    size = np.inf if norm == "max" else float(norm)
+    value, debiased = pit.calibration_error(found, size)
+    half = pit.bands(found, 0.95, seed=rows.seed)
+    parts = {
+        "levels": found.levels.tolist(),
+        "observed": found.share.tolist(),
+        "half_width": half.tolist(),
+    }
+    return MeasureResult(value, debiased, p_value=pit.chi_square(found, seed=rows.seed), parts=parts)
+
+
+def _tested(statistic: str) -> Compute:
+    def compute(rows: Rows) -> MeasureResult:
+        value, p_value = pit.tested(rows.coverage(fine=True), statistic, seed=rows.seed)
+        return MeasureResult(value, p_value=p_value)
+
+    return compute
+
+
+def _variance_error(rows: Rows, *, n_bins: int) -> MeasureResult:
+    bins = spread.variance_bins(rows.forecasts, rows.y, rows.w, n_bins)
+    parts = {name: values.tolist() for name, values in bins.items()}
+    return MeasureResult(spread.expected_normalised_error(bins), parts=parts)
+
+
+def _variance_ratio(rows: Rows) -> MeasureResult:
+    mean, variance = scores.moments(rows.forecasts)
+    if not variance.all():
+        raise InvalidOption.at("/variance", "is 0 in some rows")
+    return rows.mean((rows.y - mean) ** 2 / variance)
+
+
+def _skce(rows: Rows) -> MeasureResult:
+    if rows.w is not None:
+        raise InvalidOption.at("/weights", "are not supported by skce")
+    value, p_value = spread.skce(rows.forecasts, rows.y, seed=rows.seed)
+    return MeasureResult(value, p_value=p_value, parts={"rows": min(len(rows), spread.KERNEL_ROWS)})
+
+
+_MOMENTS, _QUANTILES = ("normal", "samples"), ("quantiles",)
+_END = Option(None, choices=(None,), low=-1e300, high=1e300, real=True)
+_NORM = Option(1, choices=(1, 2, "max"))
+_OUTCOME = "at least 0, in the unit of the outcome"
+
+#: Measures of predictive distributions, by name.
+DISTRIBUTION_MEASURES: Mapping[str, DistributionMeasure] = MappingProxyType(
+    {
+        entry.name: entry
+        for entry in (
+            DistributionMeasure(
+                "crps",
+                "Continuous ranked probability score: the integral of (F(x) - 1{y <= x})^2. Closed form for normal "
+                "distributions, the empirical distribution of samples (or unbiased: fair), and for quantiles an "
+                "approximation, twice the mean pinball loss.",
+                _OUTCOME,
+                "Gneiting & Raftery 2007; Ferro 2014",
+                _crps,
+                ("normal", "quantiles", "samples"),
+                {"estimator": Option("plain", choices=("plain", "fair"))},
+            ),
+            DistributionMeasure(
+                "threshold-weighted-crps",
+                "CRPS integrated from low to high alone: that of forecasts and outcomes clipped to this range.",
+                _OUTCOME,
+                "Gneiting & Ranjan 2011",
+                _threshold_weighted,
+                ("normal", "quantiles", "samples"),
+                {"low": _END, "high": _END},
+            ),
+            DistributionMeasure(
+                "weighted-interval-score",
+                "Sum of the pinball losses over K + 1/2 for K central intervals and the median; its parts are "
+                "dispersion, underprediction and overprediction.",
+                _OUTCOME,
+                "Bracher et al. 2021",
+                _weighted_interval,
+                _QUANTILES,
+            ),
+            DistributionMeasure(
+                "quantile-score",
+                "Mean pinball loss (1{y < q} - tau) (q - y) over the declared levels, without a factor of 2.",
+                _OUTCOME,
+                "Koenker & Bassett 1978",
+                _pinball,
+                _QUANTILES,
+            ),
+            DistributionMeasure(
+                "interval-score",
+                "Width of the central interval plus 2 / (1 - level) times the distance of the outcome from it.",
+                _OUTCOME,
+                "Winkler 1972",
+                _of_level(_interval_score),
+                options={"level": _LEVEL},
+            ),
+            DistributionMeasure(
+                "log-score",
+                "Minus the log density of the outcome, in nats.",
+                "any number",
+                "Good 1952",
+                _score(scores.log_score),
+                ("normal",),
+            ),
+            DistributionMeasure(
+                "dawid-sebastiani",
+                "(y - mean)^2 / variance + ln variance.",
+                "any number",
+                "Dawid & Sebastiani 1999",
+                _score(scores.dawid_sebastiani),
+                _MOMENTS,
+            ),
+            DistributionMeasure("mae", "Mean absolute error of the median.", _OUTCOME, "Gneiting 2011", _absolute),
+            DistributionMeasure(
+                "rmse",
+                "Root mean squared error of the mean (of quantiles and intervals, of the median or the midpoint).",
+                _OUTCOME,
+                "Gneiting 2011",
+                _root_squared,
+            ),
+            DistributionMeasure(
+                "bias",
+                "Mean of the point forecast minus the outcome: 0 is best.",
+                "any number, in the unit of the outcome",
+                "Murphy 1988",
+                _bias,
+            ),
+            DistributionMeasure(
+                "sharpness",
+                "Mean width of the central interval of a level. It says nothing about calibration.",
+                _OUTCOME,
+                "Gneiting, Balabdaoui & Raftery 2007",
+                _of_level(_sharpness),
+                options={"level": _LEVEL},
+            ),
+            DistributionMeasure(
+                "coverage",
+                "Share of outcomes in the central interval of a level: the level is best.",
+                "0 to 1",
+                "Christoffersen 1998",
+                _of_level(_coverage),
+                options={"level": _LEVEL},
+            ),
+            DistributionMeasure(
+                "quantile-calibration-error",
+                "Norm over the levels of the observed share of outcomes at most the quantile, minus the level. With "
+                "simultaneous 95 % bands, and the p-value of a Wald test of all levels.",
+                "0 to 1",
+                "Kuleshov, Fenner & Ermon 2018",
+                _calibration_error,
+                options={"norm": _NORM},
+            ),
+            DistributionMeasure(
+                "pit-ks",
+                "Largest difference between the distribution of the probability integral transform and the uniform "
+                "one, over the levels, with its p-value.",
+                "0 to 1",
+                "Czado, Gneiting & Held 2009",
+                _tested("ks"),
+            ),
+            DistributionMeasure(
+                "pit-kuiper",
+                "Sum of the largest differences above and below, with its p-value.",
+                "0 to 2",
+                "Kuiper 1960",
+                _tested("kuiper"),
+            ),
+            DistributionMeasure(
+                "pit-anderson-darling",
+                "n times the integral over the levels of the squared difference over tau (1 - tau), with its p-value.",
+                "at least 0",
+                "Anderson & Darling 1952",
+                _tested("anderson-darling"),
+            ),
+            DistributionMeasure(
+                "variance-calibration-error",
+                "ENCE: mean over bins of the predicted variance of the relative error of its root. The parts are the "
+                "bins.",
+                "at least 0",
+                "Levi et al. 2022",
+                _variance_error,
+                _MOMENTS,
+                {"n_bins": Option(10, low=1, high=1000)},
+            ),
+            DistributionMeasure(
+                "variance-ratio",
+                "Mean squared standardised error: 1 is best, above 1 the variances are too small.",
+                "at least 0",
+                "Levi et al. 2022",
+                _variance_ratio,
+                _MOMENTS,
+            ),
+            DistributionMeasure(
+                "skce",
+                "Squared kernel calibration error of normal distributions, unbiased (it can be negative), with the "
+                "p-value of a wild bootstrap.",
+                "-1 to 1",
+                "Widmann, Lindsten & Zachariah 2021",
+                _skce,
+                ("normal",),
+            ),
+        )
+    }
+)
+
+#: Measures that are computed unless others are chosen.
+_DEFAULTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "normal": ("crps", "log-score", "rmse", "coverage", "quantile-calibration-error", "pit-ks"),
+        "quantiles": ("quantile-score", "crps", "mae", "quantile-calibration-error", "pit-ks"),
+        "samples": ("crps", "mae", "coverage", "quantile-calibration-error", "pit-ks"),
+        "interval": ("interval-score", "coverage", "sharpness", "quantile-calibration-error"),
+    }
+)
+
+
+# --- Reports
+
+
+@dataclass(frozen=True, repr=False)
+class DistributionReport(Shown, ByMeasure[MeasureResult]):
+    """Result of ``evaluate_distribution``; ``report["crps"]`` is the result of a measure.
+
+    Attributes
+    ----------
+    n : int
+        Number of rows.
+    kind : {"normal", "quantiles", "samples", "interval"}
+        What the forecasts are given as.
+    n_repaired : int
+        Rows whose quantiles crossed up to rounding, and were sorted.
+    measures : mapping of str to MeasureResult
+        Results by key.
+    groups : mapping of str to DistributionReport or None
+        Results by group name; None without groups.
+
+    See Also
+    --------
+    evaluate_distribution : Returns these reports.
+
+    Examples
+    --------
+    >>> import calibrant
+    >>> report = calibrant.evaluate_distribution([0.0, 1.0, 3.0], mean=[0.0, 0.0, 2.0], variance=[1.0, 1.0, 4.0])
+    >>> round(report["crps"].value, 3)
+    0.5
+    """
+
+    n: int
+    kind: str
+    n_repaired: int
+    measures: Mapping[str, MeasureResult]
+    groups: Mapping[str, DistributionReport] | None = None
+
+    _what = "measure in this report"
+
+    def to_frame(self) -> Any:
+        """Return the results as a frame of pandas or polars, one row for each measure, and for each group.
+
+        Returns
+        -------
+        DataFrame
+            With the columns ``measure``, ``value``, ``debiased``, ``low``, ``high``, ``p_value`` and ``problem``, and
+            with groups also ``group`` and ``n``.
+
+        Examples
+        --------
+        >>> import calibrant
+        >>> report = calibrant.evaluate_distribution([0.0, 1.0], lower=[-1.0, 0.5], upper=[1.0, 2.0], level=0.8)
+        >>> list(report.to_frame()["measure"])
+        ['interval-score', 'coverage', 'sharpness', 'quantile-calibration-error']
+        """
+        if self.groups is None:
+            return frame_of(_records(self))
+        return frame_of(
+            [{"group": name, "n": one.n, **record} for name, one in self.groups.items() for record in _records(one)]
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the report as plain JSON.
+
+        Returns
+        -------
+        dict
+            Numbers, strings, lists and dicts alone.
+
+        Examples
+        --------
+        >>> import calibrant
+        >>> report = calibrant.evaluate_distribution([0.0], mean=[0.0], variance=[1.0], measures=["rmse"])
+        >>> report.to_dict()["measures"]["rmse"]["value"]
+        0.0
+        """
+        names = ("value", "debiased", "interval", "p_value", "parts", "definition", "problem")
+        measures = {
+            key: {name: getattr(found, name) for name in names}
+            | {"interval": None if found.interval is None else list(found.interval)}
+            | {"parts": dict(found.parts), "definition": dict(found.definition)}
+            for key, found in self.measures.items()
+        }
+        groups = None if self.groups is None else {name: one.to_dict() for name, one in self.groups.items()}
+        return {
+            "prediction_kind": "regression",
+            "n": self.n,
+            "kind": self.kind,
+            "n_repaired": self.n_repaired,
+            "measures": measures,
+            "groups": groups,
+        }
+
+    def _table(self) -> Table:
+        columns = ("measure", "value", "debiased", "interval", "p-value")
+        rows = [(k, m.value, m.debiased, interval_of(m.interval), m.p_value) for k, m in self.measures.items()]
+        notes = [f"{key}: {found.problem}" for key, found in self.measures.items() if found.problem]
+        if self.n_repaired:
+            notes.append(f"{self.n_repaired:,} rows had quantiles that crossed up to rounding, and were sorted")
+        if self.groups is not None:
+            notes.append(f"{len(self.groups)} groups: to_frame() has their results")
+        return Table(f"Report: {self.n:,} rows, {self.kind}", columns, rows, notes)
+
+
+def _records(report: DistributionReport) -> list[dict[str, Any]]:
+    found = []
+    for key, result in report.measures.items():
+        low, high = result.interval or (None, None)
+        numbers = {"value": result.value, "debiased": result.debiased, "low": low, "high": high}
+        found.append({"measure": key, **numbers, "p_value": result.p_value, "problem": result.problem})
+    return found
+
+
+# --- The call
+
+
+def evaluate_distribution(
+    observed: Any,
+    *,
+    mean: Any = None,
+    variance: Any = None,
+    std: Any = None,
+    quantiles: Any = None,
+    levels: Any = None,
+    samples: Any = None,
+    lower: Any = None,
+    upper: Any = None,
+    level: float | None = None,
+    measures: str | Sequence[str | Mapping[str, Any]] | None = None,
+    weights: Any = None,
+    weights_kind: WeightsKind = "frequency",
+    groups: Any = None,
+    clusters: Any = None,
+    interval: float | None = None,
+    seed: int = 0,
+) -> DistributionReport:
+    """Score predictive distributions of a real number and measure their calibration.
+
+    Parameters
+    ----------
+    observed : array_like, shape (n,)
+        Outcomes.
+    mean, variance, std : array_like, shape (n,), optional
+        Normal distributions: the mean, and the variance or the standard deviation, above 0.
+    quantiles, levels : array_like, shapes (n, Q) and (Q,), optional
+        Quantiles at increasing levels in (0, 1). Crossings of at most 1e-6 relative are repaired and counted.
+    samples : array_like, shape (n, S), optional
+        Samples of each distribution.
+    lower, upper : array_like, shape (n,), optional
+        Central intervals, with their ``level``, a number in (0, 1).
+    measures : str or sequence, optional
+        Names in ``DISTRIBUTION_MEASURES``, or objects with a ``name``, options and ``as``. By default some that suit
+        the kind of forecasts.
+    weights : array_like, shape (n,), optional
+        Non-negative weights, not all 0.
+    weights_kind : {"frequency", "importance"}, default "frequency"
+        A frequency weight of 2 counts as two rows; of importance weights only the ratios matter.
+    groups : array_like, shape (n,), optional
+        Group of each row; every group is also evaluated separately.
+    clusters : array_like, shape (n,), optional
+        Rows of a cluster may depend on each other: intervals and p-values use the variance between clusters.
+    interval : float, optional
+        Level of confidence intervals, such as 0.95.
+    seed : int, default 0
+        Seed of randomised transforms and simulated null distributions.
+
+    Returns
+    -------
+    DistributionReport
+        The results by measure.
+
+    Raises
+    ------
+    CalibrationError
+        If an argument is invalid. The error names the argument and the first invalid rows.
+
+    Notes
+    -----
+    O(n) per measure of normal distributions, O(n Q) of quantiles, O(n S log S) of samples; ``skce`` is O(n^2).
+
+    Examples
+    --------
+    >>> import calibrant
+    >>> report = calibrant.evaluate_distribution([1.2, 0.4, 2.0], quantiles=[[0, 1, 2]] * 3, levels=[0.1, 0.5, 0.9])
+    >>> round(report["quantile-score"].value, 3)
+    0.167
+    """
+    read_seed(seed)
+    if interval is not None and not (isinstance(interval, float) and 0.0 < interval < 1.0):
+        raise InvalidOption.at("/interval", "must be a number above 0 and below 1")
+    if std is not None:
+        if variance is not None:
+            raise InvalidOption.at("/std", "cannot be combined with variance; pass one of the two")
+        variance = _squared(std)
+    given = {"mean": mean, "variance": variance, "quantiles": quantiles, "samples": samples}
+    given |= {"lower": lower, "upper": upper}
+    check_aligned({"observed": observed, "weights": weights, "groups": groups, "clusters": clusters, **given})
+    forecasts = read_forecasts(**given, levels=levels, level=level)
+    rows = Rows(forecasts, read_observed(observed, len(forecasts)), seed=seed, level=interval)
+    if weights is not None:
+        w = read_weights(array_of(weights, "weights"), len(rows), weights_kind)
+        rows = replace(rows, w=w if weights_kind == "frequency" else w * (w.sum() / (w @ w)))
+        kept = np.flatnonzero(w)
+        if len(kept) < len(w):
+            groups = None if groups is None else [_names(groups, len(w), "groups")[i] for i in kept]
+            clusters = None if clusters is None else [_names(clusters, len(w), "clusters")[i] for i in kept]
+            rows = rows.rows(kept)
+    if clusters is not None:
+        number = np.unique(_names(clusters, len(rows), "clusters"), return_inverse=True)[1]
+        rows = replace(rows, clusters=number.astype(np.int64))
+    requests = read_entries(
+        list(_DEFAULTS[forecasts.kind]) if measures is None else measures,
+        DISTRIBUTION_MEASURES,
+        "measure",
+        most=_MOST,
+        unknown=UnknownMeasure,
+    )
+    names = None if groups is None else _names(groups, len(rows), "groups")
+    return _report(rows, requests, names)
+
+
+def _report(
+    rows: Rows, requests: Sequence[tuple[str, DistributionMeasure, dict[str, Any]]], names: list[str] | None
+) -> DistributionReport:
+    found = {}
+    for i, (key, measure, options) in enumerate(requests):
+        with step(i, len(requests), key):
+            found[key] = measure.of(rows, options)
+    groups = None
+    if names is not None:
+        distinct, member = np.unique(names, return_inverse=True)
+        if len(distinct) > _MOST_GROUPS:
+            raise InvalidOption.at("/groups", f"must name at most {_MOST_GROUPS} groups")
+        groups = {
+            str(name): _report(rows.rows(np.flatnonzero(member == i)), requests, None)
+            for i, name in enumerate(distinct)
+        }
+    forecasts = rows.forecasts
+    return DistributionReport(len(rows), forecasts.kind, forecasts.n_repaired, found, groups)
+
+
+def _squared(std: Any) -> Floats:
+    values = read_numbers(array_of(std, "std"), "/std")
+    refuse(~(values > 0.0), "/std", "must be above 0")
+    with np.errstate(over="ignore"):
+        return np.asarray(values * values)
+
+
+def _names(values: Any, n: int, name: str) -> list[str]:
+    found = group_names(values)
+    if len(found) != n:
+        raise LengthMismatch.at(f"/{name}", f"has {len(found)} rows, but the forecasts have {n}")
+    return found

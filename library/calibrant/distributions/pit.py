@@ -1,0 +1,212 @@
+"""Probability integral transforms, coverage and their tests, on levels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+from scipy.stats import chi2
+
+from calibrant.cells import Floats
+from calibrant.distributions.forecasts import Forecasts
+from calibrant.errors import TooFewRows
+
+#: Levels of continuous distributions: those of a calibration error, and those of tests.
+LEVELS, FINE_LEVELS = np.arange(1, 20) / 20.0, np.arange(1, 100) / 100.0
+#: Expected rows between two levels below which the null distribution of the Wald test is simulated.
+_FEW = 5.0
+#: Simulated draws of the null distributions.
+_DRAWS = 5_000
+#: Rows of indicators that are processed at once.
+_BLOCK = 1 << 12
+
+
+def levels_of(forecasts: Forecasts, *, fine: bool = False) -> Floats:
+    """Return the declared levels, or 0.05, ..., 0.95 (0.01, ..., 0.99) for normal distributions and samples."""
+    if forecasts.kind == "quantiles":
+        return forecasts.levels
+    if forecasts.kind == "interval":
+        return np.array([1.0 - forecasts.level, 1.0 + forecasts.level]) / 2.0
+    return FINE_LEVELS if fine else LEVELS
+
+
+def pit(forecasts: Forecasts, y: Floats) -> tuple[Floats, Floats]:
+    """Return the ends of the probability integral transform of each row: P(Y < y) and P(Y <= y).
+
+    They differ for quantiles, which leave the distribution between them open: the ends are the declared levels around
+    the outcome, 0 and 1 beyond the outermost (Czado, Gneiting & Held 2009). For S samples they are the rank of the
+    outcome among them, and the next rank, over S + 1 (Hamill 2001). O(n Q).
+    """
+    if forecasts.kind == "normal":
+        found = forecasts.cdf(y)
+        return found, found
+    if forecasts.kind == "samples":
+        S = forecasts.samples.shape[1]
+        below, up_to = ((forecasts.samples < y[:, None]).sum(axis=1), (forecasts.samples <= y[:, None]).sum(axis=1))
+        return below / (S + 1.0), (up_to + 1.0) / (S + 1.0)
+    levels, table = levels_of(forecasts), forecasts.quantiles
+    if forecasts.kind == "interval":
+        table = np.column_stack([forecasts.lower, forecasts.upper])
+    ends = np.concatenate([[0.0], levels, [1.0]])
+    below, up_to = (table < y[:, None]).sum(axis=1), (table <= y[:, None]).sum(axis=1)
+    # An outcome that equals tied quantiles can be anywhere between the levels around them.
+    return ends[below], ends[up_to + 1]
+
+
+def randomised_pit(forecasts: Forecasts, y: Floats, *, seed: int = 0) -> Floats:
+    """Return one number per row, drawn uniformly between the ends of ``pit``. O(n Q)."""
+    low, high = pit(forecasts, y)
+    return np.asarray(low + np.random.default_rng(seed).random(len(y)) * (high - low))
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """Observed shares of outcomes at most the quantile of each of L levels, and their covariance matrix.
+
+    ``share (L,)`` and ``covariance (L, L)``, which takes clusters into account; ``null (L, L)`` is the covariance under
+    calibration. ``n`` is the sum of the weights.
+    """
+
+    levels: Floats
+    share: Floats
+    covariance: Floats
+    null: Floats
+    n: float
+    clustered: bool = False
+
+    @property
+    def gap(self) -> Floats:
+        """Observed share minus level: ``(L,)``."""
+        return np.asarray(self.share - self.levels)
+
+
+def coverage(
+    forecasts: Forecasts,
+    y: Floats,
+    w: Floats | None = None,
+    clusters: npt.NDArray[np.int64] | None = None,
+    *,
+    seed: int = 0,
+    fine: bool = False,
+) -> Coverage:
+    """Count outcomes at most the quantile of each level. O(n L + n L^2 / 1000).
+
+    Ties of outcomes with quantiles, and samples, are randomised, so that the shares of calibrated forecasts have the
+    levels as expectations. Continuous distributions can have ``fine`` levels. With ``clusters (n,)``, rows of a cluster
+    may depend on each other.
+    """
+    levels = levels_of(forecasts, fine=fine)
+    u = randomised_pit(forecasts, y, seed=seed)
+    weights = np.ones(len(u)) if w is None else w
+    n = float(weights.sum())
+    L = len(levels)
+    total, gram = np.zeros(L), np.zeros((L, L))
+    if clusters is None:
+        for start in range(0, len(u), _BLOCK):
+            rows = slice(start, start + _BLOCK)
+            off = (u[rows, None] <= levels) - levels
+            total += weights[rows] @ off
+            # A frequency weight counts rows, which are independent copies.
+            gram += (off * weights[rows, None]).T @ off
+        null = (np.minimum(levels[:, None], levels) - np.outer(levels, levels)) / n
+    else:
+        sums = np.zeros((int(clusters.max()) + 1, L))
+        for start in range(0, len(u), _BLOCK):
+            rows = slice(start, start + _BLOCK)
+            np.add.at(sums, clusters[rows], weights[rows, None] * ((u[rows, None] <= levels) - levels))
+        total, gram = sums.sum(axis=0), sums.T @ sums
+        null = gram / n**2
+    mean = total / n
+    covariance = (gram / n - np.outer(mean, mean)) / max(n - 1.0, 1.0) if clusters is None else gram / n**2
+    return Coverage(levels, levels + mean, covariance, null, n, clusters is not None)
+
+
+@lru_cache(maxsize=8)
+def _multinomial_gaps(n: int, levels: tuple[float, ...], seed: int) -> Floats:
+    counts = np.random.default_rng(seed).multinomial(n, np.diff((0.0, *levels, 1.0)), _DRAWS)[:, :-1]
+    return np.asarray(np.cumsum(counts, axis=1) / n - np.array(levels))
+
+
+def _drawn(found: Coverage, seed: int) -> Floats:
+    """Return draws of the gaps under calibration, ``(_DRAWS, L)``: multinomial, or normal for clusters."""
+    if not found.clustered:
+        return _multinomial_gaps(max(round(found.n), 1), tuple(found.levels.tolist()), seed)
+    values, axes = np.linalg.eigh(found.null)
+    root = axes * np.sqrt(np.maximum(values, 0.0))
+    return np.asarray(np.random.default_rng(seed).standard_normal((_DRAWS, len(values))) @ root.T)
+
+
+def _ks(gap: Floats) -> Floats:
+    return np.asarray(np.abs(gap).max(axis=-1))
+
+
+def _kuiper(gap: Floats) -> Floats:
+    return np.asarray(np.maximum(gap.max(axis=-1), 0.0) - np.minimum(gap.min(axis=-1), 0.0))
+
+
+def _anderson_darling(gap: Floats, levels: Floats) -> Floats:
+    width = np.diff(np.concatenate([[0.0], levels, [1.0]]))
+    weight = 0.5 * (width[:-1] + width[1:]) / (levels * (1.0 - levels))
+    return np.asarray((gap * gap) @ weight)
+
+
+def _statistic(found: Coverage, gap: Floats, name: str) -> Floats:
+    if name == "anderson-darling":
+        return found.n * _anderson_darling(gap, found.levels)
+    return _ks(gap) if name == "ks" else _kuiper(gap)
+
+
+def tested(found: Coverage, statistic: str, *, seed: int) -> tuple[float, float]:
+    """Return ``ks``, ``kuiper`` or ``anderson-darling`` of the shares, and its p-value under calibration.
+
+    The null distribution is simulated from the covariance of the shares. ``ks`` is the largest absolute gap, ``kuiper``
+    the sum of the largest gaps above and below, and ``anderson-darling`` n times the sum of squared gaps over
+    tau (1 - tau), as an integral over the levels. Raises ``TooFewRows`` below 20 rows.
+    """
+    if found.n < 20:
+        raise TooFewRows.at("/observed", "has fewer than 20 rows, which the test needs")
+    value, drawn = float(_statistic(found, found.gap, statistic)), _statistic(found, _drawn(found, seed), statistic)
+    return value, (1.0 + float(np.count_nonzero(drawn >= value * (1.0 - 1e-9)))) / (1.0 + _DRAWS)
+
+
+def chi_square(found: Coverage, *, seed: int) -> float:
+    """Return the p-value of all gaps together: a Wald test with the covariance under calibration.
+
+    For independent rows the statistic is Pearson's; with few expected rows its null distribution is simulated.
+    """
+    values, axes = np.linalg.eigh(found.null)
+    kept = values > 1e-12 * float(values.max(initial=0.0))
+    if not kept.any():
+        return 1.0
+    onto = axes[:, kept] / np.sqrt(values[kept])
+    statistic = float(((found.gap @ onto) ** 2).sum())
+    least = float(np.diff(np.concatenate([[0.0], found.levels, [1.0]])).min())
+    if not found.clustered and found.n * least < _FEW:
+        drawn = ((_drawn(found, seed) @ onto) ** 2).sum(axis=1)
+        return (1.0 + float(np.count_nonzero(drawn >= statistic * (1.0 - 1e-9)))) / (1.0 + _DRAWS)
+    return float(chi2.sf(statistic, int(kept.sum())))
+
+
+def bands(found: Coverage, level: float, *, seed: int = 0) -> Floats:
+    """Return half-widths ``(L,)`` of simultaneous bands for the shares of calibrated forecasts."""
+    error = np.sqrt(found.null.diagonal())
+    with np.errstate(divide="ignore", invalid="ignore"):
+        size = np.where(error > 0.0, np.abs(_drawn(found, seed)) / error, 0.0).max(axis=1)
+    return np.asarray(float(np.quantile(size, level)) * error)
+
+
+def calibration_error(found: Coverage, norm: float) -> tuple[float, float | None]:
+    """Return the norm of the gaps over the levels, and for norm 2 the estimate corrected for the variance of shares.
+
+    The norms 1 and 2 are (mean |gap|^norm)^(1 / norm); infinity is the largest gap.
+    """
+    gap = np.abs(found.gap)
+    if np.isinf(norm):
+        return float(gap.max()), None
+    value = float(np.mean(gap**norm) ** (1.0 / norm))
+    if norm != 2.0:
+        return value, None
+    corrected = float(np.mean(gap * gap - found.covariance.diagonal()))
+    return value, float(np.sqrt(max(corrected, 0.0)))

@@ -1,0 +1,161 @@
+"""Forecasts in time order: comparisons of two forecasters, and evidence against calibration at any time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy.stats import t as student
+
+from calibrant.arrays import array_of
+from calibrant.batch import read_numbers
+from calibrant.cells import Floats
+from calibrant.distributions.forecasts import read_forecasts, read_observed, refuse
+from calibrant.distributions.pit import levels_of, randomised_pit
+from calibrant.errors import InvalidOption, LengthMismatch, NotFinite, TooFewRows, WrongShape
+from calibrant.measures.measure import MeasureResult
+from calibrant.options import read_seed
+
+#: Levels between which the transforms of continuous distributions are counted, and rows that the prior counts for.
+_LEVELS, _PRIOR = np.arange(1, 20) / 20.0, 10.0
+#: The largest forecast horizon.
+_MOST_LAGS = 10_000
+
+
+def diebold_mariano(first: Any, second: Any, *, lags: int = 0, interval: float = 0.95) -> MeasureResult:
+    """Test whether two forecasters have the same expected score (Diebold & Mariano 1995).
+
+    Parameters
+    ----------
+    first, second : array_like, shape (n,)
+        Scores of the same outcomes in time order, such as the CRPS of each row; smaller is better.
+    lags : int, default 0
+        Autocovariances up to this lag are counted, with Bartlett weights (Newey & West 1987). For forecasts h steps
+        ahead, at least h - 1.
+    interval : float, default 0.95
+        Level of the confidence interval.
+
+    Returns
+    -------
+    MeasureResult
+        The mean of first minus second, which is below 0 if the first is better, its interval and two-sided p-value,
+        with the small-sample factor and Student's distribution of Harvey, Leybourne & Newbold (1997).
+
+    Raises
+    ------
+    CalibrationError
+        If an argument is invalid, or there are fewer than lags + 2 rows.
+
+    Notes
+    -----
+    O(n lags). The p-value is 1 if all differences are 0.
+
+    Examples
+    --------
+    >>> from calibrant.distributions.streams import diebold_mariano
+    >>> found = diebold_mariano([1.0, 1.2, 0.9, 1.1, 1.0], [1.3, 1.4, 1.4, 1.2, 1.5])
+    >>> round(found.value, 2), round(found.p_value, 3)
+    (-0.32, 0.016)
+    """
+    a, b = (_scores(values, name) for values, name in ((first, "first"), (second, "second")))
+    if len(a) != len(b):
+        raise LengthMismatch.at("/second", f"has {len(b)} rows, but /first has {len(a)}")
+    if type(lags) is not int or not 0 <= lags <= _MOST_LAGS:
+        raise InvalidOption.at("/lags", f"must be an integer from 0 to {_MOST_LAGS}")
+    if not isinstance(interval, float) or not 0.0 < interval < 1.0:
+        raise InvalidOption.at("/interval", "must be a number above 0 and below 1")
+    n = len(a)
+    if n < lags + 2:
+        raise TooFewRows.at("/first", f"has {n} rows, but {lags} lags need at least {lags + 2}")
+    off = a - b
+    mean = float(off.mean())
+    centred = off - mean
+    variance = float(centred @ centred) / n
+    for lag in range(1, lags + 1):
+        variance += 2.0 * (1.0 - lag / (lags + 1.0)) * float(centred[lag:] @ centred[:-lag]) / n
+    h = lags + 1
+    factor = (n + 1.0 - 2.0 * h + h * (h - 1.0) / n) / n
+    error = float(np.sqrt(max(variance, 0.0) / n / max(factor, 1.0 / n)))
+    if error == 0.0:
+        return MeasureResult(mean, interval=(mean, mean), p_value=1.0 if mean == 0.0 else 0.0)
+    half = error * float(student.ppf(0.5 + 0.5 * interval, n - 1))
+    return MeasureResult(
+        mean, interval=(mean - half, mean + half), p_value=float(2.0 * student.sf(abs(mean) / error, n - 1))
+    )
+
+
+def calibration_evidence(observed: Any, *, horizon: int = 1, seed: int = 0, **forecasts: Any) -> Floats:
+    """Return the evidence against calibration after each row, valid at any time.
+
+    Parameters
+    ----------
+    observed : array_like, shape (n,)
+        Outcomes in time order.
+    horizon : int, default 1
+        Steps ahead of the forecasts. Rows so far apart are independent under calibration, so that the evidence is the
+        mean of ``horizon`` interleaved ones (Arnold, Henzi & Ziegel 2023).
+    seed : int, default 0
+        Seed of the randomised transforms.
+    **forecasts
+        ``mean`` and ``variance``, ``quantiles`` and ``levels``, ``samples``, or ``lower``, ``upper`` and ``level``.
+
+    Returns
+    -------
+    ndarray of float64, shape (n,)
+        Natural logarithm of an e-process: under calibration the probability that it ever exceeds ln(1 / alpha) is at
+        most alpha.
+
+    Raises
+    ------
+    CalibrationError
+        If an argument is invalid.
+
+    Notes
+    -----
+    Each row bets on the interval between two levels that the transform of the outcome falls into, by the shares seen
+    so far with a prior of ten rows. O(n Q).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from calibrant.distributions.streams import calibration_evidence
+    >>> y = np.random.default_rng(0).normal(size=500)
+    >>> good = calibration_evidence(y, mean=np.zeros(500), variance=np.ones(500))
+    >>> bad = calibration_evidence(y, mean=np.zeros(500), variance=np.full(500, 4.0))
+    >>> bool(good.max() < np.log(20)), bool(bad[-1] > np.log(1000))
+    (True, True)
+    """
+    read_seed(seed)
+    given = read_forecasts(**forecasts)
+    y = read_observed(observed, len(given))
+    if type(horizon) is not int or not 1 <= horizon <= _MOST_LAGS:
+        raise InvalidOption.at("/horizon", f"must be an integer from 1 to {_MOST_LAGS}")
+    levels = levels_of(given) if given.kind in ("quantiles", "interval") else _LEVELS
+    share = np.diff(np.concatenate([[0.0], levels, [1.0]]))
+    cell = np.searchsorted(levels, randomised_pit(given, y, seed=seed))
+    found = np.full(len(y), -np.inf)
+    for start in range(horizon):
+        own = cell[start::horizon]
+        before = _seen_before(own, len(share))
+        bets = (before + _PRIOR * share[own]) / (np.arange(len(own)) + _PRIOR)
+        running = np.concatenate([[0.0], np.cumsum(np.log(bets / share[own]))])
+        seen = np.searchsorted(np.arange(start, len(y), horizon), np.arange(len(y)), side="right")
+        found = np.logaddexp(found, running[seen])
+    return np.asarray(found - np.log(horizon))
+
+
+def _seen_before(cell: Any, cells: int) -> Floats:
+    """Return how often the cell of each row occurs in the rows before it. O(n cells)."""
+    found = np.zeros(len(cell))
+    for k in range(cells):
+        own = np.flatnonzero(cell == k)
+        found[own] = np.arange(len(own))
+    return found
+
+
+def _scores(values: Any, name: str) -> Floats:
+    found = read_numbers(array_of(values, name), f"/{name}")
+    if found.ndim != 1:
+        raise WrongShape.at(f"/{name}", "must have shape (n,)")
+    refuse(~np.isfinite(found), f"/{name}", "must be finite", NotFinite)
+    return found

@@ -1,0 +1,193 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+import calibrant
+from calibrant.distributions import pit
+from calibrant.distributions.forecasts import read_forecasts
+from calibrant.distributions.streams import calibration_evidence, diebold_mariano
+from calibrant.errors import CalibrationError
+
+RANDOM = np.random.default_rng(0)
+N = 600
+MEAN, STD = RANDOM.normal(size=N), np.exp(0.3 * RANDOM.normal(size=N))
+Y = MEAN + STD * RANDOM.normal(size=N)
+LEVELS = np.array([0.025, 0.1, 0.25, 0.5, 0.75, 0.9, 0.975])
+SAMPLES = MEAN[:, None] + STD[:, None] * RANDOM.normal(size=(N, 30))
+QUANTILES = MEAN[:, None] + STD[:, None] * norm.ppf(LEVELS)
+KINDS: dict[str, dict[str, Any]] = {
+    "normal": {"mean": MEAN, "std": STD},
+    "quantiles": {"quantiles": QUANTILES, "levels": LEVELS},
+    "samples": {"samples": SAMPLES},
+    "interval": {"lower": MEAN - 1.645 * STD, "upper": MEAN + 1.645 * STD, "level": 0.9},
+}
+ALL = list(calibrant.DISTRIBUTION_MEASURES)
+#: P-values of the tests, and their names.
+TESTS = ("quantile-calibration-error", "pit-ks", "pit-kuiper", "pit-anderson-darling")
+
+
+@pytest.mark.parametrize("kind", sorted(KINDS))
+def test_every_measure_has_a_value_or_the_reason_why_not(kind: str) -> None:
+    report = calibrant.evaluate_distribution(Y, **KINDS[kind], measures=ALL, interval=0.95)
+    for name, found in report.measures.items():
+        assert (found.value is None) == (kind not in calibrant.DISTRIBUTION_MEASURES[name].kinds), name
+        assert found.value is not None or "the measure is for" in str(found.problem)
+        assert found.definition["measure"] == name
+        if found.interval is not None and found.value is not None:
+            assert found.interval[0] <= found.value <= found.interval[1]
+    assert all((report[name].p_value or 0.0) > 0.01 for name in TESTS)
+    json.loads(json.dumps(report.to_dict(), allow_nan=False))
+    assert len(report.to_frame()) == len(ALL)
+    assert "crps" in repr(report)
+    assert "crps" in report._repr_html_()
+
+
+@pytest.mark.parametrize("kind", sorted(KINDS))
+def test_forecasts_that_are_too_narrow_are_rejected(kind: str) -> None:
+    narrow = {
+        "normal": {"mean": MEAN, "std": 0.6 * STD},
+        "quantiles": {"quantiles": MEAN[:, None] + 0.6 * STD[:, None] * norm.ppf(LEVELS), "levels": LEVELS},
+        "samples": {"samples": MEAN[:, None] + 0.6 * (SAMPLES - MEAN[:, None])},
+        "interval": {"lower": MEAN - STD, "upper": MEAN + STD, "level": 0.9},
+    }[kind]
+    report = calibrant.evaluate_distribution(Y, **narrow, measures=list(TESTS))
+    assert all((report[name].p_value or 1.0) < 0.001 for name in TESTS)
+
+
+def test_weights_are_repetitions() -> None:
+    w = np.random.default_rng(1).integers(0, 4, N)
+    row = np.repeat(np.arange(N), w)
+    names = ["crps", "rmse", "log-score", "coverage", "variance-calibration-error", "bias", "sharpness"]
+    one = calibrant.evaluate_distribution(Y, mean=MEAN, std=STD, weights=w, measures=names, interval=0.9)
+    other = calibrant.evaluate_distribution(Y[row], mean=MEAN[row], std=STD[row], measures=names, interval=0.9)
+    for name in names:
+        assert one[name].value == pytest.approx(other[name].value, rel=1e-9), name
+        if name != "variance-calibration-error":
+            assert one[name].interval == pytest.approx(other[name].interval, rel=1e-9), name
+    scaled = calibrant.evaluate_distribution(Y, mean=MEAN, std=STD, weights=w * 1e3, weights_kind="importance")
+    assert scaled["crps"].value == pytest.approx(one["crps"].value, rel=1e-9)
+
+
+def test_groups_are_evaluated_separately() -> None:
+    group = np.where(np.arange(N) % 3 == 0, "a", "b")
+    report = calibrant.evaluate_distribution(Y, mean=MEAN, std=STD, groups=group, measures=["crps", "pit-ks"])
+    assert report.groups is not None
+    own = group == "a"
+    alone = calibrant.evaluate_distribution(Y[own], mean=MEAN[own], std=STD[own], measures=["crps", "pit-ks"])
+    assert report.groups["a"].n == own.sum()
+    assert report.groups["a"]["crps"].value == pytest.approx(alone["crps"].value)
+    assert list(report.to_frame()["group"]) == ["a", "a", "b", "b"]
+
+
+def test_copies_in_clusters_do_not_look_like_evidence() -> None:
+    row = np.repeat(np.arange(60), 10)
+    rows: dict[str, Any] = {"mean": MEAN[row], "std": STD[row], "interval": 0.95, "measures": ["crps", "pit-ks"]}
+    naive = calibrant.evaluate_distribution(Y[row], **rows)
+    honest = calibrant.evaluate_distribution(Y[row], clusters=row, **rows)
+    alone = calibrant.evaluate_distribution(Y[:60], mean=MEAN[:60], std=STD[:60], interval=0.95, measures=["crps"])
+    widths = [np.diff(found["crps"].interval or (0.0, 0.0))[0] for found in (naive, honest, alone)]
+    assert widths[1] > 2.5 * widths[0]
+    assert widths[1] == pytest.approx(widths[2], rel=0.02)
+    assert (honest["pit-ks"].p_value or 0.0) > (naive["pit-ks"].p_value or 0.0)
+
+
+@pytest.mark.parametrize("kind", ["normal", "quantiles", "samples"])
+def test_p_values_of_calibrated_forecasts_are_uniform(kind: str) -> None:
+    random, n = np.random.default_rng(5), 60
+    below = dict.fromkeys(TESTS, 0)
+    for _ in range(80):
+        y = random.normal(size=n)
+        given: dict[str, Any] = {
+            "normal": {"mean": np.zeros(n), "std": np.ones(n)},
+            "quantiles": {"quantiles": np.tile(norm.ppf(LEVELS), (n, 1)), "levels": LEVELS},
+            "samples": {"samples": random.normal(size=(n, 9))},
+        }[kind]
+        report = calibrant.evaluate_distribution(y, **given, measures=list(TESTS))
+        for name in TESTS:
+            below[name] += (report[name].p_value or 1.0) < 0.1
+    assert all(1 <= count <= 18 for count in below.values()), below
+
+
+def test_pit_of_quantiles_lies_between_levels_and_ties_are_atoms() -> None:
+    forecasts = read_forecasts(quantiles=[[0.0, 1.0, 1.0, 2.0]] * 5, levels=[0.1, 0.4, 0.6, 0.9])
+    low, high = pit.pit(forecasts, np.array([-1.0, 0.0, 0.5, 1.0, 3.0]))
+    np.testing.assert_allclose(low, [0.0, 0.0, 0.1, 0.1, 0.9])
+    np.testing.assert_allclose(high, [0.1, 0.4, 0.4, 0.9, 1.0])
+
+
+def test_a_repaired_crossing_is_counted() -> None:
+    report = calibrant.evaluate_distribution([0.5, 0.5], quantiles=[[1.0, 1.0 - 1e-9], [0.0, 1.0]], levels=[0.2, 0.8])
+    assert report.n_repaired == 1
+    assert "sorted" in repr(report)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "pointer"),
+    [
+        ({"observed": [1.0, 2.0], "mean": [1.0], "variance": [1.0]}, "/observed"),
+        ({"observed": [np.nan], "mean": [1.0], "variance": [1.0]}, "/observed"),
+        ({"observed": [1.0], "mean": [np.inf], "variance": [1.0]}, "/mean"),
+        ({"observed": [1.0], "mean": [1.0], "variance": [-1.0]}, "/variance"),
+        ({"observed": [1.0], "mean": [1.0], "std": [0.0]}, "/std"),
+        ({"observed": [1.0], "mean": [1.0], "std": [1.0], "variance": [1.0]}, "/std"),
+        ({"observed": [1.0], "mean": [1.0]}, ""),
+        ({"observed": [], "mean": [], "variance": []}, "/mean"),
+        ({"observed": [1.0], "quantiles": [[2.0, 1.0]], "levels": [0.1, 0.9]}, "/quantiles"),
+        ({"observed": [1.0], "quantiles": [[1.0, 2.0]], "levels": [0.9, 0.1]}, "/levels"),
+        ({"observed": [1.0], "lower": [2.0], "upper": [1.0], "level": 0.9}, "/upper"),
+        ({"observed": [1.0], "lower": [0.0], "upper": [1.0], "level": 1.0}, "/level"),
+        ({"observed": ["a"], "mean": [1.0], "variance": [1.0]}, "/observed"),
+        ({"observed": [1.0], "mean": [1.0], "variance": [1.0], "measures": ["crpz"]}, "/measures"),
+        ({"observed": [1.0], "mean": [1.0], "variance": [1.0], "weights": [0.0]}, "/weights"),
+        ({"observed": [1.0], "mean": [1.0], "variance": [1.0], "groups": ["a", "b"]}, "/groups"),
+        ({"observed": [1.0], "mean": [1.0], "variance": [1.0], "clusters": [1, 2]}, "/clusters"),
+        ({"observed": [1.0], "mean": [1.0], "variance": [1.0], "interval": 2}, "/interval"),
+        ({"observed": [1.0], "mean": [1.0], "variance": [1.0], "seed": -1}, "/seed"),
+    ],
+)
+def test_bad_input_names_the_argument(arguments: dict[str, Any], pointer: str) -> None:
+    with pytest.raises(CalibrationError) as error:
+        calibrant.evaluate_distribution(**arguments)
+    found = error.value.offences[0].pointer if error.value.offences else ""
+    assert found.startswith(pointer)
+
+
+def test_one_row_is_enough() -> None:
+    for kind, given in KINDS.items():
+        one = {name: value if name in ("levels", "level") else value[:1] for name, value in given.items()}
+        report = calibrant.evaluate_distribution(Y[:1], **one, measures=ALL, interval=0.95)
+        assert report.n == 1, kind
+
+
+def test_diebold_mariano_needs_lags_for_dependent_scores() -> None:
+    random = np.random.default_rng(3)
+    rejected = np.zeros(2)
+    for _ in range(300):
+        noise = random.normal(size=203)
+        off = noise[:-3] + noise[1:-2] + noise[2:-1] + noise[3:]
+        for i, lags in enumerate((0, 6)):
+            rejected[i] += (diebold_mariano(off, np.zeros(200), lags=lags).p_value or 1.0) < 0.05
+    assert rejected[0] > 60
+    assert 5 <= rejected[1] <= 40
+    assert diebold_mariano([1.0, 1.0], [1.0, 1.0]).p_value == 1.0
+    with pytest.raises(CalibrationError, match="second"):
+        diebold_mariano([1.0, 2.0], [1.0])
+
+
+@pytest.mark.parametrize("horizon", [1, 3])
+def test_evidence_rarely_grows_for_calibrated_forecasts_and_soon_for_others(horizon: int) -> None:
+    random = np.random.default_rng(4)
+    alarms = 0
+    for seed in range(200):
+        y = random.normal(size=400)
+        given: dict[str, Any] = {"mean": np.zeros(400), "variance": np.ones(400), "horizon": horizon, "seed": seed}
+        alarms += bool((calibration_evidence(y, **given) >= np.log(20)).any())
+        if seed == 0:
+            drifted = calibration_evidence(np.concatenate([y[:200], y[200:] + 1.0]), **given)
+            assert drifted[-1] > np.log(1e3)
+    assert alarms <= 18
