@@ -1,4 +1,4 @@
-"""False alarms and delays of the test of prediction drift; the reference is drawn anew in every run."""
+"""False alarms and delays of the test of prediction drift; the reference differs in every run."""
 
 from __future__ import annotations
 

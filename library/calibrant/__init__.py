@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from calibrant.distributions.calibrators import DISTRIBUTION_METHODS, fit_distribution
     from calibrant.distributions.evaluation import (
         DISTRIBUTION_MEASURES,
-        DistributionMeasure,
         DistributionReport,
         evaluate_distribution,
     )
@@ -72,7 +71,6 @@ _NAMES = {
     "distributions.maps.distribution_map": ("DistributionMap", "load_distribution"),
     "distributions.evaluation": (
         "DISTRIBUTION_MEASURES",
-        "DistributionMeasure",
         "DistributionReport",
         "evaluate_distribution",
     ),
@@ -114,7 +112,6 @@ __all__ = [
     "ComparisonReport",
     "CostPlane",
     "DistributionMap",
-    "DistributionMeasure",
     "DistributionReport",
     "EstimatedFigure",
     "EventTally",

@@ -126,17 +126,18 @@ class DistributionMeasure:
     kinds: tuple[str, ...] = _ALL
     options: Mapping[str, Option] = field(default_factory=dict)
 
-    def of(self, rows: Rows, options: Mapping[str, Any]) -> MeasureResult:
-        """Return the result for checked rows; a measure that does not exist for them has a problem."""
-        definition = {"measure": self.name, **options}
-        if rows.forecasts.kind not in self.kinds:
-            wanted = " or ".join(self.kinds)
-            return MeasureResult(None, definition=definition, problem=f"no value: the measure is for {wanted}")
-        try:
-            found = self.compute(rows, **options)
-        except CalibrationError as error:
-            return MeasureResult(None, definition=definition, problem=f"no value: {error.detail}")
-        return replace(found, definition={**definition, **found.definition})
+
+def _result(measure: DistributionMeasure, rows: Rows, options: Mapping[str, Any]) -> MeasureResult:
+    """Return the result for checked rows; a measure that does not exist for them has a problem."""
+    definition = {"measure": measure.name, **options}
+    if rows.forecasts.kind not in measure.kinds:
+        wanted = " or ".join(measure.kinds)
+        return MeasureResult(None, definition=definition, problem=f"no value: the measure is for {wanted}")
+    try:
+        found = measure.compute(rows, **options)
+    except CalibrationError as error:
+        return MeasureResult(None, definition=definition, problem=f"no value: {error.detail}")
+    return replace(found, definition={**definition, **found.definition})
 
 
 # --- The measures
@@ -480,6 +481,15 @@ class DistributionReport(Shown, ByMeasure[MeasureResult]):
             With the columns ``measure``, ``value``, ``debiased``, ``low``, ``high``, ``p_value`` and ``problem``, and
             with groups also ``group`` and ``n``.
 
+        Raises
+        ------
+        MissingExtra
+            If neither library is installed.
+
+        See Also
+        --------
+        to_dict : Returns the results as plain JSON.
+
         Examples
         --------
         >>> import calibrant
@@ -500,6 +510,10 @@ class DistributionReport(Shown, ByMeasure[MeasureResult]):
         -------
         dict
             Numbers, strings, lists and dicts alone.
+
+        See Also
+        --------
+        to_frame : Returns the results as a frame.
 
         Examples
         --------
@@ -581,7 +595,9 @@ def evaluate_distribution(
     samples : array_like, shape (n, S), optional
         Samples of each distribution.
     lower, upper : array_like, shape (n,), optional
-        Central intervals, with their ``level``, a number in (0, 1).
+        Ends of central intervals.
+    level : float, optional
+        Level of these intervals, a number in (0, 1).
     measures : str or sequence, optional
         Names in ``DISTRIBUTION_MEASURES``, or objects with a ``name``, options and ``as``. By default some that suit
         the kind of forecasts.
@@ -607,6 +623,10 @@ def evaluate_distribution(
     ------
     CalibrationError
         If an argument is invalid. The error names the argument and the first invalid rows.
+
+    See Also
+    --------
+    fit_distribution : Fits a calibration map of predictive distributions.
 
     Notes
     -----
@@ -659,7 +679,7 @@ def _report(
     found = {}
     for i, (key, measure, options) in enumerate(requests):
         with step(i, len(requests), key):
-            found[key] = measure.of(rows, options)
+            found[key] = _result(measure, rows, options)
     groups = None
     if names is not None:
         distinct, member = np.unique(names, return_inverse=True)
