@@ -26,8 +26,6 @@ from calibrant.progress import step
 
 #: Difference of the total log losses in nats that changes the odds of the process by a factor of e.
 TEMPERATURE = 4.0
-#: Posterior probability of the identity from which the map is the identity.
-PLAUSIBLE = 0.3
 #: Prior variance of unregularised coefficients.
 _FREE = 1e6
 _FAMILIES: tuple[Family, ...] = ("pl", "pl3")
@@ -53,14 +51,14 @@ def fit_averaged(
     the identity. Weights are proportional to exp(-L - 0.35 k), with L the total held-out log loss and k the
     number of parameters. The other part is ``process.fit_process``. If both predict equally well they have equal
     weight; a difference of 4 nats in L changes the odds by a factor of e. The curve is the identity
-    if the process gives it a posterior probability of at least 0.3. Raises what ``fit_piecewise`` raises.
+    if the mean cross-fitted gain in log loss is not positive. Raises what ``fit_piecewise`` raises.
     """
     checked = options.piecewise()
     check_rows(rows.p, rows.y, checked)
     cells = fold_cells(rows, checked.folds, seed)
     counts = checked.piece_counts(rows.count)
     curve, diagnostics = average_cells(cells, counts, checked, fit_process(cells), device=device)
-    return (curve if diagnostics["identity_probability"] < PLAUSIBLE else Identity()), diagnostics
+    return (curve if diagnostics["held_out_gain"]["log_loss"] > 0.0 else Identity()), diagnostics
 
 
 def average_cells(

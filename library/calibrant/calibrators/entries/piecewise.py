@@ -108,8 +108,8 @@ METHODS = (
         "for an event, the average of PL, PL3, simpler curves and a Gaussian process: logit c(p) is the average at "
         "1,067 knots, and linear in logit p between them. For the whole vector, a mixture of temperature scaling, svs, "
         "sms, vector, matrix and multinomial scaling, isotonic regression and the identity, and of their log-linear "
-        "pool. The predictions are left as they are if the process gives the identity a probability of 0.3, or, for "
-        "the whole vector, unless the out-of-fold log loss improves by one standard error",
+        "pool. The predictions are left as they are unless the out-of-fold log loss improves: for an event at all, "
+        "for the whole vector by one standard error",
         "docs/explanation/averaging.md",
         Traits(
             "the probability of an event, or the whole vector: logits, or logarithms of probabilities",
