@@ -33,6 +33,7 @@ from schemas.jobs import JobRecord
 from schemas.problems import Problem
 from service.stack import stack
 from tests.integration.conftest import claimed
+from tests.integration.redis_server import until
 
 PASSWORD, NAME, GROUP = "hunter2-of-the-store", "name-of-a-map", "group-of-a-row"
 TRACE = "0af7651916cd43dd8448eb211c80319c"
@@ -105,10 +106,16 @@ class Observed:
         return [json.loads(line) for line in self.log.read_bytes().splitlines() if line.startswith(b"{")]
 
     def line(self, request_id: str, message: str) -> dict[str, Any]:
-        (found,) = [
-            line for line in self.lines() if line.get("request_id") == request_id and line["message"] == message
-        ]
-        return found
+        """The line of a request, once it is there: it is written after the answer."""
+
+        def found() -> list[dict[str, Any]]:
+            return [
+                line for line in self.lines() if line.get("request_id") == request_id and line["message"] == message
+            ]
+
+        until(lambda: bool(found()))
+        (one,) = found()
+        return one
 
     def metrics(self) -> dict[str, dict[tuple[str, ...], float]]:
         with self.http() as http:
