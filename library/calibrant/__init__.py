@@ -5,6 +5,7 @@
 - ``fit`` fits a calibration map, and ``load`` reads one from its document.
 - ``CalibrantClassifier`` combines a scikit-learn classifier with a calibration map.
 - ``tally`` and ``merge`` count data that does not fit in memory; ``evaluate_tally`` and ``fit_tally`` use the counts.
+- ``start_online`` and ``follow_stream`` follow a stream with a map that adapts.
 - ``measure_by_size`` shows how measures depend on the number of rows, ``cost_plane`` compares the costs of two models,
   and ``logistic_normal`` draws synthetic data with known probabilities.
 
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from calibrant.measures.selective import CostPlane
     from calibrant.monitoring.evaluation import evaluate_tally, fit_tally
     from calibrant.monitoring.event_tally import EventTally, merge, tally
+    from calibrant.monitoring.online import OnlineMap, OnlinePredictions, follow_stream, start_online
     from calibrant.plots.axes import Plotter, plot
     from calibrant.synthetic import logistic_normal
 
@@ -56,6 +58,7 @@ _NAMES = {
     "measures.selective": ("CostPlane",),
     "monitoring.event_tally": ("EventTally", "merge", "tally"),
     "monitoring.evaluation": ("evaluate_tally", "fit_tally"),
+    "monitoring.online": ("OnlineMap", "OnlinePredictions", "follow_stream", "start_online"),
     "plots.axes": ("Plotter", "plot"),
     "synthetic": ("logistic_normal",),
 }
@@ -79,6 +82,8 @@ __all__ = [
     "MeasuresBySize",
     "MissingExtra",
     "Offence",
+    "OnlineMap",
+    "OnlinePredictions",
     "Plotter",
     "Report",
     "SizeCurve",
@@ -90,12 +95,14 @@ __all__ = [
     "evaluate_tally",
     "fit",
     "fit_tally",
+    "follow_stream",
     "load",
     "logistic_normal",
     "measure_by_size",
     "merge",
     "plot",
     "report",
+    "start_online",
     "tally",
 ]
 
