@@ -5,7 +5,7 @@
 - ``fit`` fits a calibration map, and ``load`` reads one from its document.
 - ``CalibrantClassifier`` combines a scikit-learn classifier with a calibration map.
 - ``tally`` and ``merge`` count data that does not fit in memory; ``evaluate_tally`` and ``fit_tally`` use the counts.
-- ``start_online`` and ``follow_stream`` follow a stream with a map that adapts.
+- ``start_online`` and ``follow_stream`` follow a stream with a map that adapts; ``change_time`` dates a change.
 - ``measure_by_size`` shows how measures depend on the number of rows, ``cost_plane`` compares the costs of two models,
   and ``logistic_normal`` draws synthetic data with known probabilities.
 
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from calibrant.measures.gaps import Gap
     from calibrant.measures.measure import MeasureResult
     from calibrant.measures.selective import CostPlane
+    from calibrant.monitoring.change import ChangeTime, change_time
     from calibrant.monitoring.evaluation import evaluate_tally, fit_tally
     from calibrant.monitoring.event_tally import EventTally, merge, tally
     from calibrant.monitoring.online import OnlineMap, OnlinePredictions, follow_stream, start_online
@@ -56,6 +57,7 @@ _NAMES = {
     "measures.gaps": ("Gap",),
     "measures.measure": ("MeasureResult",),
     "measures.selective": ("CostPlane",),
+    "monitoring.change": ("ChangeTime", "change_time"),
     "monitoring.event_tally": ("EventTally", "merge", "tally"),
     "monitoring.evaluation": ("evaluate_tally", "fit_tally"),
     "monitoring.online": ("OnlineMap", "OnlinePredictions", "follow_stream", "start_online"),
@@ -72,6 +74,7 @@ __all__ = [
     "CalibrationDisplay",
     "CalibrationError",
     "CalibrationMap",
+    "ChangeTime",
     "ComparisonReport",
     "CostPlane",
     "EventTally",
@@ -89,6 +92,7 @@ __all__ = [
     "SizeCurve",
     "Training",
     "__version__",
+    "change_time",
     "compare",
     "cost_plane",
     "evaluate",
