@@ -97,8 +97,6 @@ _NAMES = {
     "monitoring.evaluation": ("evaluate_tally", "fit_tally"),
     "monitoring.label_shift": ("LabelShift", "estimate_label_shift"),
     "monitoring.change": ("ChangeTime", "change_time"),
-    "monitoring.event_tally": ("EventTally", "merge", "tally"),
-    "monitoring.evaluation": ("evaluate_tally", "fit_tally"),
     "monitoring.online": ("OnlineMap", "OnlinePredictions", "follow_stream", "start_online"),
     "plots.axes": ("Plotter", "plot"),
     "synthetic": ("logistic_normal",),
