@@ -85,6 +85,7 @@ _NAMES = {
     "measures.gaps": ("Gap",),
     "measures.measure": ("MeasureResult",),
     "measures.selective": ("CostPlane",),
+    "monitoring.change": ("ChangeTime", "change_time"),
     "monitoring.density_ratio": ("density_ratios",),
     "monitoring.drift": ("PredictionDrift", "prediction_drift"),
     "monitoring.estimates": (
@@ -96,7 +97,6 @@ _NAMES = {
     "monitoring.event_tally": ("EventTally", "merge", "tally"),
     "monitoring.evaluation": ("evaluate_tally", "fit_tally"),
     "monitoring.label_shift": ("LabelShift", "estimate_label_shift"),
-    "monitoring.change": ("ChangeTime", "change_time"),
     "monitoring.online": ("OnlineMap", "OnlinePredictions", "follow_stream", "start_online"),
     "plots.axes": ("Plotter", "plot"),
     "synthetic": ("logistic_normal",),
