@@ -8,6 +8,7 @@ PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 TORCH_CPU_INDEX ?= https://download.pytorch.org/whl/cpu
 PEERS := .venv-peers
 ARENA := .venv-arena
+DISTRIBUTIONS := .venv-distributions
 INTEGRATIONS := .venv-integrations
 # Kubernetes' schemas do not include Kustomize's and KEDA's kinds; tests/contract checks these files.
 MANIFESTS := $(filter-out %/kustomization.yaml deploy/kubernetes/components/keda/%, $(wildcard deploy/kubernetes/*.yaml deploy/kubernetes/*/*.yaml deploy/kubernetes/*/*/*.yaml))
@@ -162,6 +163,17 @@ real: $(STAMP) ## held-out log loss on real predictions: make real DATA=folder; 
 flusight: $(STAMP) ## recalibrate influenza forecasts: make flusight [DATA=folder]; writes docs/benchmarks/flusight.md
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.distributions.flusight $(DATA)
 
+$(DISTRIBUTIONS)/installed: benchmarks/distributions/requirements.txt library/pyproject.toml
+	$(PYTHON) -m venv $(DISTRIBUTIONS)
+	$(DISTRIBUTIONS)/bin/python -m pip install --quiet --disable-pip-version-check -r $< -e ./library
+	@touch $@
+
+distribution-scores: $(DISTRIBUTIONS)/installed ## compare scores of predictive distributions with scoringrules and Uncertainty Toolbox; writes docs/benchmarks/distributions.md
+	OMP_NUM_THREADS=1 $(DISTRIBUTIONS)/bin/python -m benchmarks.distributions.scores
+
+distribution-validity: $(STAMP) ## simulate tests and intervals of predictive distributions (15 minutes); writes docs/benchmarks/distributions.md
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.distributions.validity
+
 conformal: $(STAMP) ## simulate the coverage of conformal intervals; writes docs/benchmarks/conformal-coverage.md
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.distributions.conformal_coverage
 
@@ -247,4 +259,4 @@ format: $(STAMP) ## format the code
 	$(BIN)/ruff format .
 
 clean: ## remove the virtual environments and all caches
-	rm -rf $(VENV) $(PEERS) $(ARENA) $(INTEGRATIONS) build/arena .openapi-clients .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(PEERS) $(ARENA) $(DISTRIBUTIONS) $(INTEGRATIONS) build/arena .openapi-clients .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -8,6 +8,7 @@
 - ``tally`` and ``merge`` count data that does not fit in memory; ``evaluate_tally`` and ``fit_tally`` use the counts.
 - ``fit_performance_estimator`` estimates performance without labels, ``estimate_label_shift`` class frequencies, and
   ``prediction_drift`` tests whether predictions changed.
+- ``start_online`` and ``follow_stream`` follow a stream with a map that adapts; ``change_time`` dates a change.
 - ``measure_by_size`` shows how measures depend on the number of rows, ``cost_plane`` compares the costs of two models,
   and ``logistic_normal`` draws synthetic data with known probabilities.
 
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from calibrant.measures.gaps import Gap
     from calibrant.measures.measure import MeasureResult
     from calibrant.measures.selective import CostPlane
+    from calibrant.monitoring.change import ChangeTime, change_time
     from calibrant.monitoring.density_ratio import density_ratios
     from calibrant.monitoring.drift import PredictionDrift, prediction_drift
     from calibrant.monitoring.estimates import (
@@ -52,6 +54,7 @@ if TYPE_CHECKING:
     from calibrant.monitoring.evaluation import evaluate_tally, fit_tally
     from calibrant.monitoring.event_tally import EventTally, merge, tally
     from calibrant.monitoring.label_shift import LabelShift, estimate_label_shift
+    from calibrant.monitoring.online import OnlineMap, OnlinePredictions, follow_stream, start_online
     from calibrant.plots.axes import Plotter, plot
     from calibrant.synthetic import logistic_normal
 
@@ -82,6 +85,7 @@ _NAMES = {
     "measures.gaps": ("Gap",),
     "measures.measure": ("MeasureResult",),
     "measures.selective": ("CostPlane",),
+    "monitoring.change": ("ChangeTime", "change_time"),
     "monitoring.density_ratio": ("density_ratios",),
     "monitoring.drift": ("PredictionDrift", "prediction_drift"),
     "monitoring.estimates": (
@@ -93,6 +97,7 @@ _NAMES = {
     "monitoring.event_tally": ("EventTally", "merge", "tally"),
     "monitoring.evaluation": ("evaluate_tally", "fit_tally"),
     "monitoring.label_shift": ("LabelShift", "estimate_label_shift"),
+    "monitoring.online": ("OnlineMap", "OnlinePredictions", "follow_stream", "start_online"),
     "plots.axes": ("Plotter", "plot"),
     "synthetic": ("logistic_normal",),
 }
@@ -109,6 +114,7 @@ __all__ = [
     "CalibrationDisplay",
     "CalibrationError",
     "CalibrationMap",
+    "ChangeTime",
     "ComparisonReport",
     "CostPlane",
     "DistributionMap",
@@ -123,6 +129,8 @@ __all__ = [
     "MeasuresBySize",
     "MissingExtra",
     "Offence",
+    "OnlineMap",
+    "OnlinePredictions",
     "PerformanceEstimate",
     "PerformanceEstimator",
     "Plotter",
@@ -131,6 +139,7 @@ __all__ = [
     "SizeCurve",
     "Training",
     "__version__",
+    "change_time",
     "compare",
     "cost_plane",
     "density_ratios",
@@ -142,6 +151,7 @@ __all__ = [
     "fit_distribution",
     "fit_performance_estimator",
     "fit_tally",
+    "follow_stream",
     "load",
     "load_distribution",
     "logistic_normal",
@@ -151,6 +161,7 @@ __all__ = [
     "prediction_drift",
     "recalibrate_in_order",
     "report",
+    "start_online",
     "tally",
 ]
 

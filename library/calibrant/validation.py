@@ -61,13 +61,13 @@ def check_fold_count(n: int, folds: int) -> None:
         raise TooFewRows.at("/predictions", f"{found}, but {folds} folds need at least {folds}")
 
 
-def simplest(sizes: tuple[int, ...], scores: Floats) -> int:
-    """Return the index of the simplest candidate up to the best one with a score within 0.1 % of the best.
+def simplest(sizes: tuple[int, ...], scores: Floats, tolerance: float = TOLERANCE) -> int:
+    """Return the index of the simplest candidate up to the best one with a score within ``tolerance`` of the best.
 
     ``scores (candidates,)`` are mean held-out losses, and ``sizes`` the complexities of the candidates (Kangsepp et
-    al. 2022, C.2).
+    al. 2022, C.2, with a tolerance of 0.1 %); with a tolerance of 0 it is the best.
     """
     best = int(scores.argmin())
-    most = scores[best] + max(TOLERANCE * scores[best], _ROUNDING)
+    most = scores[best] + max(tolerance * scores[best], _ROUNDING)
     good = [i for i in range(best + 1) if scores[i] <= most]
     return min(good, key=lambda i: sizes[i])

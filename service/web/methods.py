@@ -226,6 +226,7 @@ _DIAGNOSTICS: Mapping[str, tuple[str, str]] = {
     "steps": ("steps of the optimiser", _NONE),
     "strength": ("strength of the penalty", _NONE),
     "temperature": ("temperature at which the fit started", _NONE),
+    "tolerance": ("fraction of the best score within which fewer pieces are chosen", _NONE),
     "thinning_error": ("largest change by keeping fewer scores", _P),
 }
 #: Diagnostics that are shown as a table of candidates, or are the options and the seed of the fit.

@@ -134,7 +134,8 @@ def _result(measure: DistributionMeasure, rows: Rows, options: Mapping[str, Any]
         wanted = " or ".join(measure.kinds)
         return MeasureResult(None, definition=definition, problem=f"no value: the measure is for {wanted}")
     try:
-        found = measure.compute(rows, **options)
+        with np.errstate(over="ignore", divide="ignore", invalid="ignore"):  # infinite scores have a problem
+            found = measure.compute(rows, **options)
     except CalibrationError as error:
         return MeasureResult(None, definition=definition, problem=f"no value: {error.detail}")
     return replace(found, definition={**definition, **found.definition})
@@ -226,7 +227,10 @@ def _calibration_error(rows: Rows, *, norm: float | str) -> MeasureResult:
         "observed": found.share.tolist(),
         "half_width": half.tolist(),
     }
-    return MeasureResult(value, debiased, p_value=pit.chi_square(found, seed=rows.seed), parts=parts)
+    few = rows.clusters is not None and len(np.unique(rows.clusters)) < 2 * len(found.levels)
+    problem = f"no p-value: there are fewer than {2 * len(found.levels)} clusters, twice the levels" if few else None
+    p_value = None if few else pit.chi_square(found, seed=rows.seed)
+    return MeasureResult(value, debiased, p_value=p_value, parts=parts, problem=problem)
 
 
 def _tested(statistic: str) -> Compute:
@@ -656,8 +660,8 @@ def evaluate_distribution(
         rows = replace(rows, w=w if weights_kind == "frequency" else w * (w.sum() / (w @ w)))
         kept = np.flatnonzero(w)
         if len(kept) < len(w):
-            groups = None if groups is None else [_names(groups, len(w), "groups")[i] for i in kept]
-            clusters = None if clusters is None else [_names(clusters, len(w), "clusters")[i] for i in kept]
+            groups = None if groups is None else _chosen(_names(groups, len(w), "groups"), kept)
+            clusters = None if clusters is None else _chosen(_names(clusters, len(w), "clusters"), kept)
             rows = rows.rows(kept)
     if clusters is not None:
         number = np.unique(_names(clusters, len(rows), "clusters"), return_inverse=True)[1]
@@ -698,6 +702,10 @@ def _squared(std: Any) -> Floats:
     refuse(~(values > 0.0), "/std", "must be above 0")
     with np.errstate(over="ignore"):
         return np.asarray(values * values)
+
+
+def _chosen(names: list[str], rows: npt.NDArray[np.int64]) -> list[str]:
+    return [names[i] for i in rows.tolist()]
 
 
 def _names(values: Any, n: int, name: str) -> list[str]:

@@ -102,8 +102,9 @@ def calibration_evidence(observed: Any, *, horizon: int = 1, seed: int = 0, **fo
     Returns
     -------
     ndarray of float64, shape (n,)
-        Natural logarithm of an e-process: under calibration the probability that it ever exceeds ln(1 / alpha) is at
-        most alpha.
+        Natural logarithm of the evidence. Under calibration, with horizon 1, the probability that it ever exceeds
+        ln(1 / alpha) is at most alpha. With a larger horizon h this holds at any one row, and the probability that it
+        ever exceeds ln(h / alpha) is at most alpha.
 
     Raises
     ------

@@ -23,7 +23,7 @@ from calibrant.errors import InvalidDocument
 from calibrant.maps.curves import Numbers, check_outcomes, read_array, read_number
 from calibrant.maps.platt import Platt, fit_platt
 from calibrant.reductions import Event
-from calibrant.validation import simplest
+from calibrant.validation import TOLERANCE, simplest
 
 # --- Binnings as maps: steps, and bins of unit slope, which shift all predictions of a bin equally
 
@@ -136,18 +136,21 @@ def fit_sweep(cells: Cells, slope: Slope) -> tuple[Steps | Roofs, int]:
     return fit_histogram(cells, "equal-mass", count, slope), count
 
 
-def fit_cross_validated(event: Event, binning: Binning, slope: Slope) -> tuple[Steps | Roofs, int, Floats]:
+def fit_cross_validated(
+    event: Event, binning: Binning, slope: Slope, tolerance: float = TOLERANCE
+) -> tuple[Steps | Roofs, int, Floats]:
     """Fit ES_CV or EW_CV (Kangsepp et al. 2022, section 2.2): a binning with 1 to 40 bins.
 
     The number of bins minimises the squared error on held-out rows of 10 folds, drawn with seed 1, or is the fewest
-    within 0.1 % of the minimum. Errors use unit slope for any ``slope`` of the map. Returns the map, the number of bins
-    and the held-out mean squared errors ``(40,)``. Raises ``OneClass``, and ``TooFewRows`` below 10 rows.
+    within ``tolerance``, by default 0.1 %, of the minimum. Errors use unit slope for any ``slope`` of the map. Returns
+    the map, the number of bins and the held-out mean squared errors ``(40,)``. Raises ``OneClass``, and ``TooFewRows``
+    below 10 rows.
     O(10 (n + 1600 log n)).
     """
     check_outcomes(event.cells)
     losses = cross_validated_scores(event, binning, folds=_FOLDS, most=_MOST, seed=_SEED)
     counts = tuple(range(1, _MOST + 1))
-    count = counts[simplest(counts, losses)]
+    count = counts[simplest(counts, losses, tolerance)]
     return fit_histogram(event.cells, binning, count, slope), count, losses
 
 

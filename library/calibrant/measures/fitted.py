@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any, Literal
 
 import numpy as np
 
 from calibrant.averaging.process import Posterior, fit_process
-from calibrant.calibrators import METHODS, fit_curve
+from calibrant.calibrators import METHODS, FitContext, Method
 from calibrant.cells import Cells, Floats
 from calibrant.errors import requires
-from calibrant.maps.curves import Curve
-from calibrant.measures.binned import Norm
+from calibrant.maps.curves import Curve, clipped_logit
+from calibrant.maps.order_preserving import OrderInvariant, OrderPreserving, stretched
+from calibrant.maps.piecewise_linear import PL3_CLIP, LogitPiecewiseLinear, Polyline
+from calibrant.options import Option
 from calibrant.piecewise.folds import FoldCells, fold_cells
-from calibrant.piecewise.options import PiecewiseOptions, check_rows
-from calibrant.reductions import Event
+from calibrant.piecewise.options import CHOICES, AveragedOptions, PiecewiseOptions, check_rows
+from calibrant.reductions import Event, Vector
 
 PieceFamily = Literal["pl", "pl3"]
+#: The methods whose maps of an event are measures; two-class maps of the vector are curves of the event.
+EVALUATORS = tuple(
+    name for name, m in METHODS.items() if (m.event is not None and m.evaluates) or name in ("iop-oi", "iop-op")
+)
 #: Number of curves drawn around a PL or PL3 fit.
 _DRAWS = 200
 
@@ -50,21 +58,37 @@ class FittedError:
     diagnostics: dict[str, Any]
 
 
-def fitted_error(event: Event, name: str, *, norm: Norm, folds: int, level: float | None) -> FittedError:
+def fitted_error(
+    event: Event,
+    name: str,
+    *,
+    norm: float,
+    folds: int,
+    level: float | None,
+    options: Mapping[str, Any] = MappingProxyType({}),
+) -> FittedError:
     """Return the mean |c(p) - p|^norm of a map c fitted to the same rows (Kangsepp et al. 2022, section 3).
 
-    ``value`` uses the map that ``calibrant.fit`` fits with the method ``name``. ``debiased`` is the mean of two
-    estimates; the first is too low for smoothed maps and the second too high for maps that follow noise:
+    ``value`` uses the map that ``calibrant.fit`` fits with the method ``name`` and its ``options``; ``folds`` are those
+    of the posterior, and of the fit if the method has that option. ``norm`` is at least 1. ``debiased`` is the mean of
+    two estimates; the first is too low for smoothed maps and the second too high for maps that follow noise:
 
         norm 1:  mean |m - p|     and  mean s (y - p),       s = E sign(c - p)
         norm 2:  mean (m - p)^2   and  mean (m - p)(y - p)
+        norm q:  mean |m - p|^q   and  mean |m - p|^(q - 1) sign(m - p) (y - p)
 
     with m the fitted map and c over its posterior. It may be below 0. Alternatives: docs/explanation/debiasing.md.
     Raises ``TooFewRows``, ``OneClass`` and ``OnePrediction``.
     """
-    rows, options = event.counted_rows, PiecewiseOptions(folds=folds)
-    check_rows(rows.p, rows.y, options)
-    cells, counts = fold_cells(rows, folds, 0), options.piece_counts(rows.count)
+    method = METHODS[name]
+    known = method.known_options()
+    chosen = method.read_options({**options, "folds": folds} if "folds" in known else options)
+    piecewise = chosen.get("options", PiecewiseOptions(folds=folds))
+    if isinstance(piecewise, AveragedOptions):
+        piecewise = piecewise.piecewise()
+    rows = event.counted_rows
+    check_rows(rows.p, rows.y, piecewise)
+    cells, counts = fold_cells(rows, folds, 0), piecewise.piece_counts(rows.count)
     posterior = fit_process(cells)
     process = process_belief(posterior)
     curve: Curve
@@ -73,20 +97,20 @@ def fitted_error(event: Event, name: str, *, norm: Norm, folds: int, level: floa
         with requires("torch", name):  # imported on first use
             from calibrant.averaging.fitting import average_cells
 
-        curve, diagnostics = average_cells(cells, counts, options, posterior)
+        curve, diagnostics = average_cells(cells, counts, piecewise, posterior)
         belief, diagnostics = process, {"identity_probability": diagnostics["identity_probability"]}
     elif name in ("pl", "pl3"):
         with requires("torch", name):
             from calibrant.piecewise.fitting import fit_cells
 
         family: PieceFamily = "pl" if name == "pl" else "pl3"
-        curve, diagnostics = fit_cells(family, cells, counts, options)
+        curve, diagnostics = fit_cells(family, cells, counts, piecewise)
         belief, diagnostics = (
             piecewise_belief(family, cells, curve, diagnostics["pieces"]),
             {"pieces": diagnostics["pieces"]},
         )
     else:
-        curve, diagnostics = fit_curve(METHODS[name], event)
+        curve, diagnostics = _single(method, event, chosen)
         belief, diagnostics = replace(process, centre=curve(process.p)), {}
     value, corrected = plugged_error(event.cells, curve, norm), debiased(belief, norm)
     # Curves around a single PL or PL3 fit ignore other numbers of pieces, so the spread is that of the process.
@@ -94,7 +118,35 @@ def fitted_error(event: Event, name: str, *, norm: Norm, folds: int, level: floa
     return FittedError(value, corrected, interval, curve, diagnostics)
 
 
-def plugged_error(cells: Cells, curve: Curve, norm: int) -> float:
+def fit_options(name: str) -> Mapping[str, Option]:
+    """Return the options of the fit of a method of ``EVALUATORS`` to an event, and ``folds``."""
+    own = METHODS[name].options
+    if isinstance(own, Mapping):
+        return {"folds": CHOICES["folds"], **own}
+    return CHOICES if own is PiecewiseOptions else {"folds": CHOICES["folds"]}
+
+
+def _single(method: Method, event: Event, options: Mapping[str, Any]) -> tuple[Curve, dict[str, Any]]:
+    """Fit a curve; order-preserving maps are fitted to both classes of the event, and are PL3 curves."""
+    if method.event is not None:
+        return method.curve(event, FitContext(), options)
+    both = np.column_stack([1.0 - event.p, event.p])
+    vector = Vector(both, event.y.astype(np.int64), event.w, event.kind, groups=event.groups)
+    transform, diagnostics = method.transform(vector, FitContext(), options)
+    if not isinstance(transform, OrderInvariant | OrderPreserving):
+        raise TypeError(f"{method.name} is not defined for an event")
+    # With two classes the only gap is |logit p|, stretched by the slopes of the first rank and of the class there.
+    end = float(clipped_logit(np.array([1.0]), PL3_CLIP)[0])
+    gaps = np.unique(np.concatenate([[0.0], transform.knots[transform.knots < end], [end]]))
+    slopes = np.broadcast_to(transform.rank_slopes[0], (2, transform.rank_slopes.shape[1]))
+    if isinstance(transform, OrderPreserving):
+        slopes = slopes + transform.class_slopes
+    below, above = (stretched(gaps, transform.knots, each) for each in slopes)
+    knots, heights = np.append(-gaps[:0:-1], gaps), np.append(-below[:0:-1], above)
+    return LogitPiecewiseLinear((Polyline(knots, heights),)), diagnostics
+
+
+def plugged_error(cells: Cells, curve: Curve, norm: float) -> float:
     """Return the mean |c(p) - p|^norm of a curve over cells."""
     return float(cells.w @ np.abs(curve(cells.p) - cells.p) ** norm / cells.mass)
 
@@ -118,18 +170,19 @@ def fitted_log_loss(cells: Cells, curve: Curve) -> float:
     return float(-(cells.wy @ np.log(c) + (cells.w - cells.wy) @ np.log1p(-c)) / cells.mass)
 
 
-def debiased(belief: Belief, norm: Norm) -> float:
+def debiased(belief: Belief, norm: float) -> float:
     """Return the debiased error: see ``fitted_error``."""
     share = belief.w / belief.w.sum()
     off = belief.centre - belief.p
     residual = (belief.wy - belief.w * belief.p) / belief.w.sum()
-    if norm == 2:
-        return float(share @ off**2 + off @ residual) / 2
+    if norm > 1:
+        size = np.abs(off)
+        return float(share @ size**norm + (size ** (norm - 1.0) * np.sign(off)) @ residual) / 2
     sign = belief.weights @ np.sign(belief.draws - belief.p)
     return float(share @ np.abs(off) + sign @ residual) / 2
 
 
-def interval_about(belief: Belief, corrected: float, norm: int, level: float) -> tuple[float, float]:
+def interval_about(belief: Belief, corrected: float, norm: float, level: float) -> tuple[float, float]:
     """Return quantiles of the error over the curves, shifted to have the mean ``corrected``, and clipped at 0.
 
     The interval starts at 0 if the probability of calibration exceeds the tail probability.

@@ -125,7 +125,7 @@ def fit_cells(
         with step(0, 2 if refits else 1):
             fits = cross_fit(family, cells, counts, options, device=device)
         scores = fits.held_out(cells, options.select).mean(axis=1)
-        chosen = simplest(counts, scores)
+        chosen = simplest(counts, scores, options.tolerance)
         curve: PiecewiseLinear | LogitPiecewiseLinear | Averaged = fits.curve(chosen)
         if options.final == "weighted":
             curve = fits.weighted(cells)
@@ -144,6 +144,7 @@ def fit_cells(
         "final": options.final,
         "monotone": options.monotone,
         "starts": options.starts,
+        "tolerance": options.tolerance,
         "cells": len(cells.p),
         "converged": list(fits.converged),
         "held_out_gain": fits.gain(cells, chosen),

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Literal, get_args
 
 import numpy as np
 
 from calibrant.cells import Floats, Outcomes
 from calibrant.errors import InvalidOption, OneClass, OnePrediction, TooFewRows
+from calibrant.options import OFF, Option
+from calibrant.validation import TOLERANCE
 
 Loss = Literal["log-loss", "brier"]
 Final = Literal["fold-average", "refit", "weighted"]
@@ -16,6 +20,19 @@ Starts = Literal["quantiles", "several"]
 
 MAX_PIECES = 64
 MAX_FOLDS = 100
+
+#: The options of PL and PL3 other than the candidates.
+CHOICES: Mapping[str, Option] = MappingProxyType(
+    {
+        "folds": Option(10, low=2, high=MAX_FOLDS),
+        "loss": Option("log-loss", choices=get_args(Loss)),
+        "select": Option("brier", choices=get_args(Loss)),
+        "final": Option("fold-average", choices=get_args(Final)),
+        "monotone": OFF,
+        "starts": Option("quantiles", choices=get_args(Starts)),
+        "tolerance": Option(TOLERANCE, low=0.0, high=1.0, real=True),
+    }
+)
 
 
 @dataclass(frozen=True)
@@ -27,7 +44,8 @@ class PiecewiseOptions:
     ``final`` averages the chosen fold models, refits one model to all rows, or averages the fold models of
     all candidates with weights (``search.weights``). ``monotone`` curves are non-decreasing. ``starts`` are
     knots at quantiles, as published, or the best of several searches, which is closer to the minimum of the
-    training loss but not better on held-out rows (docs/explanation/pl-engine.md).
+    training loss but not better on held-out rows (docs/explanation/pl-engine.md). The fewest pieces with a score
+    within ``tolerance`` (a fraction) of the best score are chosen; 0 chooses the best.
     """
 
     candidates: tuple[int, ...] | None = None
@@ -37,17 +55,14 @@ class PiecewiseOptions:
     final: Final = "fold-average"
     monotone: bool = False
     starts: Starts = "quantiles"
+    tolerance: float = TOLERANCE
 
     def __post_init__(self) -> None:
         if self.candidates is not None and not _are_piece_counts(self.candidates):
             raise InvalidOption.at("/candidates", f"must be distinct numbers of pieces from 1 to {MAX_PIECES}")
-        if type(self.folds) is not int or not 2 <= self.folds <= MAX_FOLDS:
-            raise InvalidOption.at("/folds", f"must be an integer from 2 to {MAX_FOLDS}")
-        for name, kind in (("loss", Loss), ("select", Loss), ("final", Final), ("starts", Starts)):
-            if getattr(self, name) not in get_args(kind):
-                raise InvalidOption.at(f"/{name}", f"must be one of: {', '.join(get_args(kind))}")
-        if not isinstance(self.monotone, bool):
-            raise InvalidOption.at("/monotone", "must be true or false")
+        for name, option in CHOICES.items():
+            if not option.accepts(getattr(self, name)):
+                raise InvalidOption.at(f"/{name}", f"must be {option.allowed}")
 
     def piece_counts(self, n: int) -> tuple[int, ...]:
         """Return the candidates for ``n`` rows, ascending."""

@@ -191,3 +191,30 @@ def test_evidence_rarely_grows_for_calibrated_forecasts_and_soon_for_others(hori
             drifted = calibration_evidence(np.concatenate([y[:200], y[200:] + 1.0]), **given)
             assert drifted[-1] > np.log(1e3)
     assert alarms <= 18
+
+
+def test_extreme_numbers_have_no_score_instead_of_a_warning() -> None:
+    report = calibrant.evaluate_distribution([1e200], mean=[0.0], variance=[1e-300], measures=ALL)
+    assert "infinite" in str(report["log-score"].problem)
+    wide = calibrant.evaluate_distribution([0.0], quantiles=[[-1.7e308, 1.7e308]], levels=[0.1, 0.9], measures=ALL)
+    assert wide["coverage"].value == 1.0
+    samples = calibrant.evaluate_distribution([0.0], samples=[[-1e308, 1e308, 1e308]], measures=ALL)
+    assert samples["mae"].value == 1e308
+
+
+def test_rows_without_weight_are_left_out_of_groups_and_clusters() -> None:
+    w = np.ones(N)
+    w[0] = 0.0
+    names = [f"group {i % 7}" for i in range(N)]
+    rows: dict[str, Any] = {"mean": MEAN, "std": STD, "measures": ["crps"]}
+    report = calibrant.evaluate_distribution(Y, weights=w, groups=names, clusters=names, **rows)
+    assert report.groups is not None
+    assert sum(one.n for one in report.groups.values()) == N - 1
+
+
+def test_few_clusters_have_no_test_of_all_levels() -> None:
+    few = calibrant.evaluate_distribution(Y, **KINDS["quantiles"], clusters=np.arange(N) % 10)
+    assert few["quantile-calibration-error"].p_value is None
+    assert "clusters" in str(few["quantile-calibration-error"].problem)
+    many = calibrant.evaluate_distribution(Y, **KINDS["quantiles"], clusters=np.arange(N) % 100)
+    assert (many["quantile-calibration-error"].p_value or 0.0) > 0.001

@@ -1,12 +1,13 @@
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 import pytest
 
 import calibrant
+from calibrant.errors import InvalidOption
 from calibrant.measures.fitted import fitted_error
 from calibrant.reductions import Event
 
@@ -73,3 +74,69 @@ def test_what_cannot_be_fitted_is_told_in_the_answer() -> None:
     assert report.measures["ece-averaged"].value is None
     assert "folds" in (report.measures["ece-averaged"].problem or "")
     assert report.measures["ks"].value is not None
+
+
+@pytest.mark.parametrize(
+    ("method", "options"),
+    [
+        ("pl", {"loss": "brier", "tolerance": 0.0, "final": "refit"}),
+        ("pl3", {"loss": "brier", "select": "log-loss", "monotone": True}),
+        ("spline", {"boundary": "parabolic", "knots": 5}),
+        ("histogram", {"n_bins": 7, "slope": "unit"}),
+        ("es-cv", {"tolerance": 0.0}),
+        ("ew-cv", {"tolerance": 0.5}),
+        ("beta", {"parameters": "am"}),
+        ("platt", {"target_smoothing": False}),
+        ("venn-abers", {"merge": "brier"}),
+        ("mli-spline", {"folds": 3}),
+    ],
+)
+def test_the_options_of_a_measure_are_those_of_the_fit(method: str, options: dict[str, Any]) -> None:
+    _, p, _ = _drawn(900, 1.4, 3)
+    p = 0.3 + 0.4 * p  # far from 0 and 1, where maps are clipped when they are applied
+    y = (np.random.default_rng(1).random(len(p)) < 1.4 * p - 0.1).astype(np.int8)
+    calibrated = calibrant.fit(method, p, y, **options).apply(p)
+    found = calibrant.evaluate(p, y, measures=[{"name": f"ece-{method}", "norm": 1.5, **options}])
+    result = found.measures[f"ece-{method}"]
+    assert result.value == pytest.approx(np.mean(np.abs(calibrated - p) ** 1.5), abs=1e-12)
+    assert result.definition.items() >= options.items()
+
+
+@pytest.mark.parametrize("method", ["iop-oi", "iop-op"])
+def test_an_order_preserving_map_of_an_event_is_that_of_its_two_classes(method: str) -> None:
+    _, p, y = _drawn(900, 1.4, 4)
+    both = np.column_stack([1.0 - p, p])
+    calibrated = calibrant.fit(method, both, y, reduction="canonical", n_knots=6).apply(both)[:, 1]
+    found = calibrant.evaluate(p, y, measures=[{"name": f"ece-{method}", "n_knots": 6}]).measures[f"ece-{method}"]
+    assert found.value == pytest.approx(np.mean(np.abs(calibrated - p)), abs=1e-12)
+    assert found.debiased is not None
+
+
+def test_the_debiased_error_of_norms_near_two_is_near_that_of_norm_two() -> None:
+    _, p, y = _drawn(2000, 1.4, 6)
+    one, two, three = (
+        fitted_error(Event(p, y), "isotonic", norm=norm, folds=10, level=0.9) for norm in (1.99999, 2, 2.00001)
+    )
+    assert one.debiased == pytest.approx(two.debiased, abs=1e-5)
+    assert three.debiased == pytest.approx(two.debiased, abs=1e-5)
+    assert one.value > two.value > three.value
+
+
+@pytest.mark.parametrize(
+    ("name", "option", "value"),
+    [
+        ("ece-pl", "norm", 0.5),
+        ("ece-pl", "norm", float("nan")),
+        ("ece-pl", "tolerance", -0.1),
+        ("ece-pl", "loss", "hinge"),
+        ("ece-es-cv", "tolerance", "off"),
+        ("ece-spline", "boundary", "free"),
+        ("ece-histogram", "n_bins", 0),
+        ("ece-iop-oi", "n_knots", 65),
+    ],
+)
+def test_a_bad_option_of_the_fit_is_refused_by_name(name: str, option: str, value: Any) -> None:
+    _, p, y = _drawn(50, 1.0, 0)
+    with pytest.raises(InvalidOption) as caught:
+        calibrant.evaluate(p, y, measures=[{"name": name, option: value}])
+    assert caught.value.offences[0].pointer == f"/measures/0/{option}"

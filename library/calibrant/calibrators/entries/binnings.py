@@ -10,6 +10,7 @@ from calibrant.maps.kde import fit_kde
 from calibrant.maps.steps import Slope, fit_bbq, fit_cross_validated, fit_histogram, fit_scaling_binning, fit_sweep
 from calibrant.options import ON, Option
 from calibrant.reductions import Event
+from calibrant.validation import TOLERANCE
 
 _EVENT = "the probability of an event; logits are converted to probabilities"
 _BINS = "starts of the bins, and their heights; with unit slope their shifts"
@@ -29,8 +30,8 @@ def _sweep(event: Event, context: FitContext, *, slope: Slope) -> FittedCurve:
 
 
 def _cross_validated(binning: Binning) -> Callable[..., FittedCurve]:
-    def fit_binning(event: Event, context: FitContext, *, slope: Slope) -> FittedCurve:
-        curve, count, losses = fit_cross_validated(event, binning, slope)
+    def fit_binning(event: Event, context: FitContext, *, slope: Slope, tolerance: float) -> FittedCurve:
+        curve, count, losses = fit_cross_validated(event, binning, slope, tolerance)
         return curve, {"bins": count, "held_out_losses": {str(b): float(loss) for b, loss in enumerate(losses, 1)}}
 
     return fit_binning
@@ -82,11 +83,11 @@ METHODS = (
             name,
             f"{binning.capitalize()} binning with the number of bins from cross-validation",
             f"histogram binning with 1 to 40 {binning} bins: the number that minimises the squared error on held-out "
-            f"rows of 10 folds, or the fewest within 0.1 % of the minimum{_ROOFS}",
+            f"rows of 10 folds, or the fewest within the fraction tolerance of the minimum{_ROOFS}",
             "Kangsepp, Valk & Kull (2022), sections 2.2 and C.2",
             Traits(_EVENT, _BINS, _OUTSIDE, "no", "for events only", "no"),
             event=_cross_validated(binning),
-            options={"slope": _UNIT},
+            options={"slope": _UNIT, "tolerance": Option(TOLERANCE, low=0.0, high=1.0, real=True)},
             seconds=lambda n, K, _: 0.05 + 1.5e-6 * n * K,
         )
         for name, binning in _CROSS_VALIDATED

@@ -9,12 +9,10 @@ import numpy as np
 
 from calibrant.calibrators import METHODS
 from calibrant.calibrators.method import Method
-from calibrant.measures.binned import Norm
-from calibrant.measures.fitted import fitted_error, fitted_log_loss, plugged_error
+from calibrant.measures.fitted import EVALUATORS, fit_options, fitted_error, fitted_log_loss, plugged_error
 from calibrant.measures.intervals import Resampling
 from calibrant.measures.measure import Measure, MeasureResult
 from calibrant.options import Option
-from calibrant.piecewise.options import MAX_FOLDS
 from calibrant.reductions import Event
 
 _FAMILY = "Fit on the test data"
@@ -23,11 +21,10 @@ _PLACES = 101
 
 
 def _compute(name: str) -> Callable[..., MeasureResult]:
-    def compute(event: Event, resampling: Resampling, *, norm: int, folds: int) -> MeasureResult:
-        order: Norm = 1 if norm == 1 else 2
+    def compute(event: Event, resampling: Resampling, *, norm: float, folds: int, **options: Any) -> MeasureResult:
         # The posterior assumes independent rows, which those of a pooled event are not.
         level = resampling.level if event.per_row == 1 else None
-        found = fitted_error(event, name, norm=order, folds=folds, level=level)
+        found = fitted_error(event, name, norm=norm, folds=folds, level=level, options=options)
         cells = event.cells
         at = np.unique(np.searchsorted(cells.cumulative_w[1:], cells.mass * np.arange(_PLACES) / (_PLACES - 1)))
         p = cells.p[np.minimum(at, len(cells) - 1)]
@@ -43,13 +40,19 @@ def _compute(name: str) -> Callable[..., MeasureResult]:
 
 
 def _seconds(method: Method) -> Callable[[int, int, Mapping[str, Any]], float]:
-    defaults = method.read_options({})
-    return lambda n, _classes, _options: 0.15 + method.seconds(n, 1, defaults)
+    known = method.known_options()
+
+    def seconds(n: int, _classes: int, options: Mapping[str, Any]) -> float:
+        chosen = method.read_options({name: value for name, value in options.items() if name in known})
+        return 0.15 + method.seconds(n, 1 if method.event is not None else 2, chosen)
+
+    return seconds
 
 
 _DEBIASED = (
     "No root. Debiased: the average of mean |m - p|^norm and of mean s (y - p) (norm 1, with s the expected sign of "
-    "c - p) or mean (m - p)(y - p) (norm 2), with m the fitted map and c over the curves of a Gaussian process"
+    "c - p) or mean |m - p|^(norm - 1) sign(m - p) (y - p) (norm above 1), with m the fitted map and c over the curves "
+    "of a Gaussian process"
 )
 
 MEASURES = tuple(
@@ -64,12 +67,11 @@ MEASURES = tuple(
         "O(n log n) and a fit to a few hundred cells",
         event=_compute(name),
         needs="both outcomes, different predictions, at least as many rows as folds",
-        options={"norm": Option(1, choices=(1, 2)), "folds": Option(10, low=2, high=MAX_FOLDS)},
+        options={"norm": Option(1, low=1.0, high=1e9, real=True), **fit_options(name)},
         runs=method.runs,
         seconds=_seconds(method),
         own_interval=True,
         resampled=False,
     )
-    for name, method in METHODS.items()
-    if method.event is not None and method.evaluates
+    for name, method in ((name, METHODS[name]) for name in EVALUATORS)
 )

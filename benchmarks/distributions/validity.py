@@ -1,0 +1,76 @@
+"""The size of tests and the coverage of intervals of predictive distributions, by simulation.
+
+``make distribution-validity`` writes results/validity.json and docs/benchmarks/distributions.md.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.stats import norm
+
+import calibrant
+from benchmarks.distributions.page import FOLDER, write
+
+RUNS, SIZES = 1_000, (300, 1_000, 10_000)
+LEVELS = np.array([0.01, 0.025, *np.arange(1, 20) / 20.0, 0.975, 0.99])
+TESTS = ("quantile-calibration-error", "pit-ks", "pit-kuiper", "pit-anderson-darling", "skce")
+SCORES = {
+    "normal": ("crps", "log-score", "dawid-sebastiani", "rmse", "mae", "coverage", "interval-score", "variance-ratio"),
+    "quantiles": ("quantile-score", "weighted-interval-score", "coverage", "interval-score", "mae"),
+    "samples": ("crps", "mae", "rmse"),
+}
+#: The most rows of the kernel test, which is quadratic in them, and its runs.
+_KERNEL_ROWS, _KERNEL_RUNS = 1_000, 400
+
+Array = npt.NDArray[np.float64]
+
+
+def drawn(n: int, kind: str, random: np.random.Generator) -> tuple[Array, dict[str, Any]]:
+    """Outcomes, and forecasts that are the distributions they are drawn from."""
+    mean, std = random.normal(size=n), np.exp(0.3 * random.normal(size=n))
+    y = mean + std * random.normal(size=n)
+    if kind == "normal":
+        return y, {"mean": mean, "std": std}
+    if kind == "quantiles":
+        return y, {"quantiles": mean[:, None] + std[:, None] * norm.ppf(LEVELS), "levels": LEVELS}
+    return y, {"samples": mean[:, None] + std[:, None] * random.normal(size=(n, 20))}
+
+
+def main() -> None:
+    """Simulate, and write the page."""
+    tests: dict[str, dict[str, float]] = {}
+    intervals: dict[str, dict[str, float]] = {}
+    for kind, names in SCORES.items():
+        y, forecasts = drawn(1_000_000, kind, np.random.default_rng(99))
+        report = calibrant.evaluate_distribution(y, **forecasts, measures=list(names))
+        truth = {name: report[name].value or 0.0 for name in names}
+        for n in SIZES:
+            rejected, covered = dict.fromkeys(TESTS, 0), dict.fromkeys(names, 0)
+            kernel = kind == "normal" and n <= _KERNEL_ROWS
+            random = np.random.default_rng(n)
+            for run in range(RUNS):
+                y, forecasts = drawn(n, kind, random)
+                used = [name for name in TESTS if name != "skce" or (kernel and run < _KERNEL_RUNS)]
+                report = calibrant.evaluate_distribution(y, **forecasts, measures=[*used, *names], interval=0.95)
+                for name in used:
+                    rejected[name] += (report[name].p_value or 0.0) < 0.05
+                for name in names:
+                    low, high = report[name].interval or (np.inf, -np.inf)
+                    covered[name] += low <= truth[name] <= high
+            counted = {name: _KERNEL_RUNS if name == "skce" else RUNS for name in TESTS}
+            if not kernel:
+                del rejected["skce"]
+            tests[f"{kind}, n = {n:,}"] = {name: count / counted[name] for name, count in rejected.items()}
+            intervals[f"{kind}, n = {n:,}"] = {name: count / RUNS for name, count in covered.items()}
+            print(kind, n, tests[f"{kind}, n = {n:,}"], intervals[f"{kind}, n = {n:,}"], flush=True)
+    found = {"runs": RUNS, "tests": tests, "intervals": intervals}
+    (FOLDER / "validity.json").write_text(json.dumps(found, indent=1) + "\n", "utf-8")
+    write()
+
+
+if __name__ == "__main__":
+    main()

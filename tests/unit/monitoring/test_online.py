@@ -1,0 +1,185 @@
+"""Online recalibration: its experts, its options, and invalid input."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.special import expit, logit
+
+import calibrant
+from calibrant.errors import InvalidDocument, InvalidOption, WrongShape
+from calibrant.monitoring.online import OnlineMap, follow_stream, start_online
+
+
+def stream(n: int, shift: float, seed: int) -> tuple[Any, Any]:
+    random = np.random.default_rng(seed)
+    p = expit(random.normal(-0.5, 1.2, n))
+    return p, (random.random(n) < expit(logit(p) + shift)).astype(np.int64)
+
+
+def test_online_platt_scaling_is_the_newton_step_of_gupta_and_ramdas() -> None:
+    p, y = stream(60, 0.8, 1)
+    state = start_online(memories=(None, 30))
+    theta, information = np.array([1.0, 0.0]), np.zeros((2, 2))
+    precision = np.diag([1.0 / 0.09, 1.0])
+    for one, label in zip(p, y, strict=True):
+        state = state.update([one], [label])
+        x = np.array([logit(one), 1.0])
+        gradient = (expit(theta @ x) - label) * x
+        keep = 2.0 ** (-1.0 / 30.0)
+        information = keep * information + np.outer(gradient, gradient)
+        pull = (1.0 - keep) * precision @ (theta - [1.0, 0.0])
+        theta = theta - np.linalg.solve(information + precision, gradient + pull)
+    np.testing.assert_allclose(state.theta[1, [0, 2]], theta, rtol=1e-9)
+
+
+def test_calibeating_corrects_what_a_line_of_logits_cannot() -> None:
+    random = np.random.default_rng(2)
+    p = random.random(3000)
+    y = (random.random(3000) < p + 0.25 * np.sin(4.0 * np.pi * p) * p * (1.0 - p) * 4.0).astype(np.int64)
+    found = follow_stream(p, y)
+    loss = dict(zip(found.experts, found.log_losses.tolist(), strict=True))
+    assert loss["platt-all-calibeaten"] < loss["platt-all"] - 20.0
+    assert loss["beta-all-calibeaten"] < loss["beta-all"] - 20.0
+
+
+def test_the_mixture_follows_a_drift_that_the_static_map_misses() -> None:
+    before, after = stream(2000, 0.0, 3), stream(2000, 1.0, 4)
+    static = calibrant.fit("platt", *before)
+    p, y = (np.concatenate(both) for both in zip(before, after, strict=True))
+    found = follow_stream(p, y, online=start_online(static))
+    loss = dict(zip(found.experts, found.log_losses.tolist(), strict=True))
+    mixture = -np.log(np.where(y == 1, found.probabilities, 1.0 - found.probabilities)).sum()
+    assert mixture < min(loss["static"], loss["window"], loss["identity"])
+
+
+def test_counts_of_rows_are_repeated_rows() -> None:
+    p, y, count = np.array([0.2, 0.7, 0.9]), np.array([0, 1, 0]), np.array([3, 1, 2])
+    counted = start_online().update(p, y, weights=count)
+    repeated = start_online().update(np.repeat(p, count), np.repeat(y, count))
+    np.testing.assert_allclose(counted.theta, repeated.theta, rtol=1e-12)
+    np.testing.assert_allclose(counted.log_weights, repeated.log_weights, rtol=1e-12)
+    np.testing.assert_allclose(counted.residuals, repeated.residuals, rtol=1e-12, atol=1e-15)
+
+
+def test_a_tally_of_a_million_rows_is_one_update() -> None:
+    p = np.linspace(0.01, 0.99, 99)
+    ones = np.round(10_000 * expit(logit(p) + 0.5))
+    state = start_online(rows_per_round=990_000)
+    for _ in range(5):
+        labels = np.repeat([1, 0], 99)
+        state = state.update(np.tile(p, 2), labels, weights=np.concatenate([ones, 10_000 - ones]))
+    np.testing.assert_allclose(state.refit(np.array([0.5])), expit(0.5), atol=0.002)
+    assert np.isfinite(state.log_weights).all()
+    assert np.isfinite(state.tracking).all()
+
+
+def test_the_window_forgets_all_older_rows() -> None:
+    state = start_online(window=100)
+    for shift, seed in ((-3.0, 5), (3.0, 6)):
+        p, y = stream(120, shift, seed)
+        state = follow_stream(p, y, online=state).state
+    p, y = stream(120, 3.0, 6)
+    assert sum(sums[0] for block in state.blocks for sums in block.values()) < 120
+    assert state.refit(np.array([0.5]))[0] > 0.8
+
+
+def test_online_maps_never_decrease() -> None:
+    random = np.random.default_rng(7)
+    p = random.random(400)
+    state = start_online().update(p, (random.random(400) < 1.0 - p).astype(np.int64))
+    for _ in range(5):
+        state = state.update(p, (random.random(400) < 1.0 - p).astype(np.int64))
+    values = state._online(np.linspace(0.0, 1.0, 50))
+    assert (np.diff(values, axis=1) >= -1e-15).all()
+
+
+@pytest.mark.parametrize(("reduction", "n_classes"), [("binary", None), ("confidence", 3), ("class:1", 3)])
+def test_the_map_of_an_event_applies_to_its_predictions(reduction: str, n_classes: int | None) -> None:
+    made = start_online().update([0.2, 0.8], [0, 1]).to_map(reduction=reduction, n_classes=n_classes)
+    assert calibrant.load(made.to_document()) == made
+    assert made.apply([0.3]).shape == (1,)
+
+
+@pytest.mark.parametrize(
+    ("options", "pointer"),
+    [
+        ({"memories": ()}, "/memories"),
+        ({"memories": (0,)}, "/memories"),
+        ({"memories": (5, 5)}, "/memories"),
+        ({"memories": (True,)}, "/memories"),
+        ({"memories": 7}, "/memories"),
+        ({"window": 9}, "/window"),
+        ({"window": 100.0}, "/window"),
+        ({"delay": -1}, "/delay"),
+        ({"delay": 10_001}, "/delay"),
+        ({"rows_per_round": 0}, "/rows_per_round"),
+        ({"static": "platt"}, "/static"),
+    ],
+)
+def test_invalid_options_are_named(options: dict[str, Any], pointer: str) -> None:
+    with pytest.raises(InvalidOption) as caught:
+        start_online(**options)
+    assert caught.value.offences[0].pointer == pointer
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"format": 2},
+        {"memories": None},
+        {"window": True},
+        {"rounds": -1},
+        {"theta": [[1.0]]},
+        {"theta": "x"},
+        {"log_weights": [[float("nan")] * 20]},
+        {"residuals": [[[0.0, 0.0]]]},
+        {"curves": []},
+        {"curves": [{"family": "platt", "parameters": {}}] * 2},
+        {"blocks": []},
+        {"blocks": [[[64, 1.0, 1.0, 1.0]]]},
+        {"blocks": [[[3, 1.0, 2.0, 1.0]]]},
+        {"blocks": [7]},
+    ],
+)
+def test_invalid_documents_are_refused(change: dict[str, Any]) -> None:
+    document = {**start_online().to_document(), **change}
+    with pytest.raises(InvalidDocument):
+        OnlineMap.from_document(document)
+
+
+@pytest.mark.parametrize(
+    ("p", "y"),
+    [([0.1, np.nan], [0, 1]), ([0.1, 1.5], [0, 1]), ([0.1], [0, 1]), ([0.1], [2]), ([], []), ([[0.1]], [[1]])],
+)
+def test_invalid_rows_are_refused(p: Any, y: Any) -> None:
+    with pytest.raises(calibrant.CalibrationError):
+        start_online().update(p, y)
+    with pytest.raises(calibrant.CalibrationError):
+        follow_stream(p, y)
+
+
+def test_predictions_of_several_classes_are_refused() -> None:
+    with pytest.raises(WrongShape, match="one event"):
+        start_online().predict([[0.5, 0.5]])
+
+
+def test_a_state_of_another_stream_made_no_prediction_of_this_one() -> None:
+    with pytest.raises(InvalidOption, match="predicted_by"):
+        start_online().update([0.5], [1], predicted_by=start_online(memories=(7,)))
+
+
+def test_a_late_stream_starts_without_updates() -> None:
+    started = start_online(delay=1).update([0.5], [1])
+    with pytest.raises(InvalidOption, match="online"):
+        follow_stream([0.5], [1], online=started)
+
+
+def test_certain_predictions_that_are_wrong_cost_a_finite_loss() -> None:
+    found = follow_stream([0.0, 1.0] * 20, [1, 0] * 20)
+    assert np.isfinite(found.log_losses).all()
+    assert np.isfinite(found.probabilities).all()
+    json.dumps(found.state.to_document(), allow_nan=False)
