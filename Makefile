@@ -148,6 +148,12 @@ alarms: $(STAMP) ## simulate false alarms and delays of monitors, compared with 
 estimates: $(STAMP) ## estimates without labels, label shift and drift: make estimates DATA=folder; writes docs/benchmarks/estimates.md
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.estimates $(DATA)
 
+online: $(STAMP) ## compare online recalibration with a static map and a sliding window: make online [DATA=folder]; writes docs/benchmarks/online.md
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.online $(DATA)
+
+change-time: $(STAMP) ## simulate estimates of the time of a change, some 5 minutes; writes docs/benchmarks/change-time.md
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.online.change run
+
 tally-accuracy: $(STAMP) ## compare measures of tallies with measures of their rows; writes docs/benchmarks/tally-accuracy.md
 	$(BIN)/python -m benchmarks.monitors.accuracy
 

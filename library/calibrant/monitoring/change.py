@@ -29,6 +29,9 @@ from calibrant.monitoring.tally import CELLS, Tally, merged
 # posterior too narrow, so the likelihood has the power 0.85; docs/benchmarks/change-time.md has the coverage.
 
 _TEMPER = 0.85
+#: Power of the posterior for the estimate, whose median is then between the median and the mode. If several times are
+#: likely, the median is often between them; the median error of the estimate is smaller near the mode.
+_SHARPER = 4.0
 #: Times considered within a bucket, by the share of the bucket that is after the change.
 _SHARES = np.array([1.0, 0.75, 0.5, 0.25])
 #: Sizes relative to the fitted shift.
@@ -51,7 +54,7 @@ class ChangeTime:
     Attributes
     ----------
     time : float or datetime
-        Estimated time of the change, the median of its posterior distribution.
+        Estimated time of the change.
     interval : tuple of (float or datetime)
         Interval of the time with the given probability.
     predictions : tuple of float
@@ -160,8 +163,8 @@ def change_time(buckets: Sequence[EventTally | None], times: Sequence[Any], *, l
     Notes
     -----
     The estimate assumes that there was one change, as after an alarm, and that predictions were calibrated before it.
-    It is the median of a posterior distribution with a uniform prior on the time; within a bucket, rows are assumed to
-    be spread evenly. O(B) with about 0.5 ms per bucket.
+    The interval is that of a posterior distribution with a uniform prior on the time, and the estimate is between its
+    median and its mode; within a bucket, rows are assumed to be spread evenly. O(B) with about 0.5 ms per bucket.
 
     Examples
     --------
@@ -181,12 +184,18 @@ def change_time(buckets: Sequence[EventTally | None], times: Sequence[Any], *, l
     if isinstance(level, bool) or not isinstance(level, int | float) or not 0.0 < level < 1.0:
         raise InvalidOption.at("/level", "must be in (0, 1)")
     place, weight = posterior(*(np.array(sums) for sums in zip(*map(_sums, tallies), strict=True)))
-    # Each place stands for the interval of one step around it.
-    edge = np.append(place, place[-1] + 1.0 / len(_SHARES)) - 0.5 / len(_SHARES)
-    shares = [0.5, (1.0 - level) / 2.0, (1.0 + level) / 2.0]
-    middle, low, high = np.interp(shares, np.append(0.0, np.cumsum(weight)), edge).clip(0.0, len(tallies))
+    tails = [(1.0 - level) / 2.0, (1.0 + level) / 2.0]
+    low, high = _quantiles(place, weight, tails).clip(0.0, len(tallies))
+    sharp = weight**_SHARPER
+    middle = _quantiles(place, sharp / sharp.sum(), [0.5]).clip(low, high)[0]
     after = merged(tallies[min(int(np.ceil(middle)), _last(tallies)) :])
     return ChangeTime(_time(middle, times, ends), (_time(low, times, ends), _time(high, times, ends)), *_gap(after))
+
+
+def _quantiles(place: Floats, weight: Floats, shares: Sequence[float]) -> Floats:
+    """Return quantiles of the places, each of which stands for the interval of one step around it."""
+    edge = np.append(place, place[-1] + 1.0 / len(_SHARES)) - 0.5 / len(_SHARES)
+    return np.interp(shares, np.append(0.0, np.cumsum(weight)), edge)
 
 
 def posterior(n: Floats, y: Floats, p: Floats) -> tuple[Floats, Floats]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Self, get_args
 
 import numpy as np
-from scipy.special import expit, logsumexp
+from scipy.special import expit
 
 from calibrant.batch import Scale, read_batch, read_predictions
 from calibrant.cells import Cells, Floats
@@ -27,9 +27,11 @@ from calibrant.reductions import Event, reduce, resolve_event
 # **Online Newton step** (Hazan, Agarwal & Kale 2007; Gupta & Ramdas 2023, "Online Platt Scaling with Calibeating").
 # With f = logistic(theta x) and g = (f - y) x,
 #
-#     A <- lambda A + g g',    theta <- theta - (A + P)^-1 (g + (1 - lambda) P (theta - theta_0)),
+#     A <- lambda A + (g g' + f (1 - f) x x') / 2,
+#     theta <- theta - (A + P)^-1 (g + (1 - lambda) P (theta - theta_0)),
 #
-# with the prior precision P, and lambda = 2^(-1/memory).
+# with the prior precision P, and lambda = 2^(-1/memory). The papers have g g' alone, which bounds the step of a row
+# that is unlikely under the map; the mean with its expectation under the map is less noisy, and bounds it as well.
 #
 # **Calibeating** (Foster & Hart 2023): add to f the mean of y - f over the earlier rows with a similar f. Rows belong
 # to two neighbouring knots with linear weights instead of one bin, so that the map stays continuous.
@@ -125,7 +127,7 @@ class OnlineMap:
     theta : ndarray, shape (E, 3)
         Coefficients of the online maps.
     information : ndarray, shape (E, 3, 3)
-        Sums of squared gradients of the online maps.
+        Curvatures of the log losses of the online maps, summed with forgetting.
     residuals : ndarray, shape (E, knots, 2)
         Rows, and sums of label minus prediction, at the knots of calibeating.
     refit : Curve
@@ -449,9 +451,10 @@ class OnlineMap:
         kept = np.exp2(-kept * rows)[:, None]
         features = _features(static, len(self.memories))
         f = self._online(static)
-        slopes = features * (f - y)[:, None, :]
-        gradient = slopes @ count
-        information = self.information * kept[:, :, None] + (slopes * count) @ slopes.transpose(0, 2, 1)
+        gradient = (features @ (count * (f - y))[:, :, None])[:, :, 0]
+        curvature = count * ((f - y) ** 2 + f * (1.0 - f)) / 2.0
+        outer = (features * curvature[:, None, :]) @ features.transpose(0, 2, 1)
+        information = self.information * kept[:, :, None] + outer
         start, precision = _start(len(self.memories)), 1.0 / _PRIOR**2
         pull = (1.0 - kept) * precision * (self.theta - start)
         step = np.linalg.solve(information + np.diag(precision), (gradient + pull)[:, :, None])[:, :, 0]
@@ -640,8 +643,9 @@ def _log_losses(predicted: Floats, y: Floats, count: Floats) -> Floats:
 
 
 def _normalised(log_weights: Floats) -> Floats:
-    found: Floats = log_weights - logsumexp(log_weights)
-    return found
+    shifted: Floats = log_weights - log_weights.max()
+    shifted -= math.log(float(np.exp(shifted).sum()))  # faster than logsumexp for few weights
+    return shifted
 
 
 def _names(memories: Sequence[int | None]) -> tuple[str, ...]:

@@ -20,7 +20,7 @@ def stream(n: int, shift: float, seed: int) -> tuple[Any, Any]:
     return p, (random.random(n) < expit(logit(p) + shift)).astype(np.int64)
 
 
-def test_online_platt_scaling_is_the_newton_step_of_gupta_and_ramdas() -> None:
+def test_online_platt_scaling_is_an_online_newton_step_with_forgetting() -> None:
     p, y = stream(60, 0.8, 1)
     state = start_online(memories=(None, 30))
     theta, information = np.array([1.0, 0.0]), np.zeros((2, 2))
@@ -28,9 +28,10 @@ def test_online_platt_scaling_is_the_newton_step_of_gupta_and_ramdas() -> None:
     for one, label in zip(p, y, strict=True):
         state = state.update([one], [label])
         x = np.array([logit(one), 1.0])
-        gradient = (expit(theta @ x) - label) * x
+        f = expit(theta @ x)
+        gradient = (f - label) * x
         keep = 2.0 ** (-1.0 / 30.0)
-        information = keep * information + np.outer(gradient, gradient)
+        information = keep * information + (np.outer(gradient, gradient) + f * (1.0 - f) * np.outer(x, x)) / 2.0
         pull = (1.0 - keep) * precision @ (theta - [1.0, 0.0])
         theta = theta - np.linalg.solve(information + precision, gradient + pull)
     np.testing.assert_allclose(state.theta[1, [0, 2]], theta, rtol=1e-9)
