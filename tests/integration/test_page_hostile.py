@@ -46,21 +46,26 @@ FILES = (
 
 
 @pytest.fixture
-def known(redis: Redis, redis_url: str) -> Iterator[tuple[Visitor, list[str]]]:
+def known(redis: Redis, redis_url: str) -> Iterator[tuple[Visitor, dict[str, str]]]:
     """A visitor of a service that has a map, a batch, a job and a monitor, and their names."""
     with serving(Settings(redis_url)) as url, Visitor(url) as visitor:
-        names = [
-            visitor.post("/maps", json=ROWS | {"method": "platt", "name": "spam"}).json()["id"],
-            visitor.post("/batches", json=ROWS).json()["id"],
-            visitor.post("/maps", json=ROWS | {"method": "pl"}).json()["id"],
-            "seen",
-        ]
+        names = {
+            "ref": visitor.post("/maps", json=ROWS | {"method": "platt", "name": "spam"}).json()["id"],
+            "batch_id": visitor.post("/batches", json=ROWS).json()["id"],
+            "job_id": visitor.post("/maps", json=ROWS | {"method": "pl"}).json()["id"],
+            "name": "spam",
+            "alias": "champion",
+            "monitor": "seen",
+            "key": "volume",
+            "rule": "calibration",
+            "delivery_id": "del_0",
+        }
         assert visitor.post("/monitors", json={"name": "seen"}).status_code == 201
         yield visitor, names
 
 
 def test_no_hostile_request_to_the_page_is_an_error_of_the_service(
-    known: tuple[Visitor, list[str]],
+    known: tuple[Visitor, dict[str, str]],
 ) -> None:
     visitor, names = known
     routes = _routes()
@@ -95,14 +100,15 @@ def _routes() -> list[APIRoute]:
 
 
 def _send(
-    visitor: Visitor, draw: random.Random, method: str, route: APIRoute, names: list[str], token: str
+    visitor: Visitor, draw: random.Random, method: str, route: APIRoute, names: dict[str, str], token: str
 ) -> httpx.Response:
     """Send one request: parts of the path known or hostile, queries and fields drawn from all that the page has."""
 
-    def part(_: re.Match[str]) -> str:
-        return quote(draw.choice([*names * 8, "spam", "spam:1", *VALUES]) or "-", safe="")
+    def part(found: re.Match[str]) -> str:
+        name = names["monitor" if "monitors" in route.path and found[1] == "name" else found[1]]
+        return quote(name if draw.random() < 0.7 else draw.choice(VALUES) or "-", safe="")
 
-    path = re.sub(r"\{[^}]+\}", part, route.path)
+    path = re.sub(r"\{([^}:]+)[^}]*\}", part, route.path)
     queries = {draw.choice(FIELDS): draw.choice(VALUES) for _ in range(draw.randrange(4))}
     queries |= {field.alias: draw.choice(VALUES) for field in route.dependant.query_params if draw.random() < 0.5}
     if method == "GET":
