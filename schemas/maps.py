@@ -33,7 +33,7 @@ class FitOptions(Document):
     tags: Tags = Field({}, description="up to 32 short strings by name")
     description: Description | None = None
     allow_shape_change: bool = Field(
-        False, description="allow probabilities of another shape than those of the newest map of the name"
+        False, description="allow output of another shape than that of the newest map with this name"
     )
     group_folds: bool = Field(
         False, description="keep the rows of a group in one fold of every cross-validation; needs `groups` in the rows"
@@ -179,7 +179,7 @@ class ImportOptions(Document):
     tags: Tags = Field({})
     description: Description | None = None
     allow_shape_change: bool = Field(
-        False, description="allow probabilities of another shape than those of the newest map of the name"
+        False, description="allow output of another shape than that of the newest map with this name"
     )
 
 

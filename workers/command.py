@@ -52,8 +52,8 @@ OtlpEndpoint = Annotated[
     str | None,
     option(
         "--otlp-endpoint",
-        "OpenTelemetry collector that receives traces, such as http://localhost:4318; needs the optional dependencies "
-        "calibrant-server[telemetry].",
+        "OpenTelemetry collector that receives traces, such as http://localhost:4318; needs the extra telemetry of "
+        "calibrant-server.",
     ),
 ]
 WebhookHosts = Annotated[

@@ -93,8 +93,8 @@ def calibrate(
     For CSV and JSON Lines, the output is CSV with the columns of the file and a new last column ``calibrated``, or with
     one column per class, such as ``calibrated_bird``. For other files, the output has only the calibrated columns. CSV
     keeps its separator. If --out ends in .tsv, the separator is a tab; if it ends in .npz, the output is NPZ with only
-    the calibrated probabilities; if it ends in .parquet, the output is Parquet, also with the columns of a Parquet or
-    Arrow file.
+    the calibrated probabilities; if it ends in .parquet, the output is Parquet, and the columns of a
+    Parquet or Arrow file are kept.
     """
     if out != STANDARD and out.suffix.lower() not in FORMS:
         raise typer.BadParameter(f"must end in one of {', '.join(FORMS)}", param_hint="--out")
