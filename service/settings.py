@@ -58,7 +58,7 @@ class Settings:
     )
     max_spool_bytes: int = _setting(
         0,
-        "maximum total size in bytes of the temporary files of one process; a tenant may use half of it; set it if the "
+        "maximum total size in bytes of the temporary files of one process. A tenant may use half of it. Set it if the "
         "volume must not fill up, such as an emptyDir with a sizeLimit; 0: the free space of the volume",
         low=0,
     )
