@@ -48,7 +48,7 @@ class Settings:
     )
     batch_ttl: int = _setting(
         24 * HOUR,
-        "default and maximum lifetime of a batch in seconds; it does not expire while an unfinished job needs it",
+        "default and maximum lifetime of a batch in seconds; a batch does not expire while an unfinished job needs it",
         low=1,
         limit=True,
     )
