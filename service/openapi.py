@@ -78,6 +78,8 @@ OF_ROWS = (
     "invalid-weight",
     "invalid-option",
 )
+#: Further problems of predictive distributions.
+OF_FORECASTS = ("crossing-quantiles", "invalid-variance", "prediction-kind-mismatch")
 #: Problems of every evaluation of rows, whatever the form of the response.
 OF_EVALUATIONS = (
     *OF_ROWS,
@@ -90,6 +92,7 @@ OF_EVALUATIONS = (
     "unknown-diagram",
     "unknown-reduction",
     "scale-mismatch",
+    "prediction-kind-mismatch",
     "not-acceptable",
 )
 

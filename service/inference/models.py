@@ -64,6 +64,8 @@ def find_model(here: Context, name: str, version: str | None = None) -> Model:
         held = here.find_map(f"{name}:{version}" if version is not None and _is_plain(name) else name)
     except UnknownMap:
         raise unknown from None
+    if isinstance(held.loaded, DistributionMap):  # the protocol has no inputs for forecasts
+        raise unknown
     if version is not None and str(held.version) != version:
         raise unknown
     return Model(name, held)
