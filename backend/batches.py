@@ -121,9 +121,7 @@ def check_labelled(rows: RequestRows) -> LabelledRows:
     return LabelledRows(batch, _groups(arrays.get("groups"), len(batch)), rows)
 
 
-def store_batch(
-    requester: Requester, arrays: Arrays, options: BatchOptions | DistributionBatchOptions
-) -> BatchRecord:
+def store_batch(requester: Requester, arrays: Arrays, options: BatchOptions | DistributionBatchOptions) -> BatchRecord:
     """Validate arrays, labels or outcomes optional, and store them; raises ``BatchFull`` and ``QuotaExceeded``."""
     ttl, longest = options.ttl, requester.settings.batch_ttl
     if ttl is not None and ttl > longest:

@@ -74,18 +74,11 @@ class _Evaluation:
         found = _document(self._report(rows, rows.forecasts)) | {"n_repaired": rows.forecasts.n_repaired}
         after, in_sample = None, None
         if self.map is not None:
-            after = _document(self._report(rows, self._calibrated(rows)))
+            after = _document(self._report(rows, _finite(_apply(self.map, rows, self.seed))))
             after = {name: after[name] for name in ("kind", "measures", "groups")}
             if self.map.training_digest is not None:
                 in_sample = self.map.training_digest == digest_of(rows.forecasts, rows.required())
         return found | {"map": self.map_id, "after": after, "in_sample": in_sample}
-
-    def _calibrated(self, rows: ForecastRows) -> Forecasts:
-        assert self.map is not None
-        found = _apply(self.map, rows, self.seed)
-        if not all(np.isfinite(value).all() for value in fields_of(found).values()):
-            raise InvalidOption.at("/map", "returns infinite bounds, which have no measures: fit it to more rows")
-        return found
 
     def _report(self, rows: ForecastRows, forecasts: Forecasts) -> DistributionReport:
         return evaluate_distribution(
@@ -104,10 +97,14 @@ class _Evaluation:
 def _document(report: DistributionReport) -> dict[str, Any]:
     found = report.to_dict()
     if found["groups"] is not None:
-        found["groups"] = {
-            name: {"n": one["n"], "measures": one["measures"]} for name, one in found["groups"].items()
-        }
+        found["groups"] = {name: {"n": one["n"], "measures": one["measures"]} for name, one in found["groups"].items()}
     return found
+
+
+def _finite(forecasts: Forecasts) -> Forecasts:
+    if not all(np.isfinite(value).all() for value in fields_of(forecasts).values()):
+        raise InvalidOption.at("/map", "returns infinite bounds, which have no measures: fit it to more rows")
+    return forecasts
 
 
 def _apply(fitted: DistributionMap, rows: ForecastRows, seed: int) -> Forecasts:

@@ -330,7 +330,8 @@ def _contestant(find: Callable[[str], str], refs: list[str], i: int) -> dict[str
 def run_evaluation(store: Store, run: Run, device: str, progress: Progress) -> None:
     """Run an evaluation job; its result is the report. Retries while the store is unavailable."""
     if run.job.spec.get("prediction_kind") == "regression":
-        return distributions.run_evaluation(store, run, progress)
+        distributions.run_evaluation(store, run, progress)
+        return
     spec = EvaluateSpec.model_validate(run.job.spec)
 
     def find_map(map_id: str) -> MapRecord:

@@ -58,7 +58,8 @@ def run_fit(store: Store, run: Run, device: str, progress: Progress) -> None:
     """
     job = run.job
     if job.spec.get("prediction_kind") == "regression":
-        return distributions.run_fit(store, run, progress)
+        distributions.run_fit(store, run, progress)
+        return
     spec = FitSpec.model_validate(job.spec)
     batch = _in_groups(*patiently(lambda: read_stored_batch(store.batches, spec.batch, spec.parts)), spec)
     fitting = Fitting.read(spec.method, spec.options, spec.reduction)

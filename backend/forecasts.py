@@ -67,7 +67,9 @@ class ForecastRows:
         return self.observed
 
 
-def check_forecasts(arrays: Arrays, shape: ForecastShape | None, level: float | None, kind: WeightsKind) -> ForecastRows:
+def check_forecasts(
+    arrays: Arrays, shape: ForecastShape | None, level: float | None, kind: WeightsKind
+) -> ForecastRows:
     """Check the arrays of a request, or those of a stored batch with its ``shape``; outcomes are optional.
 
     Raises a ``CalibrationError`` that names the field and the first invalid rows.
@@ -142,7 +144,8 @@ def try_map(fitted: DistributionMap) -> None:
     numbers = [np.asarray(value) for value in fields_of(found).values()]
     good = not any(np.isnan(array).any() for array in numbers)
     if good and found.kind == "normal":
-        good = bool(np.isfinite(found.mean).all() and (found.variance > 0.0).all() and np.isfinite(found.variance).all())
+        finite = np.isfinite(found.mean) & np.isfinite(found.variance)
+        good = bool((finite & (found.variance > 0.0)).all())
     elif good and found.kind == "quantiles":
         good = bool((found.quantiles[:, :-1] <= found.quantiles[:, 1:]).all())
     elif good:
@@ -171,5 +174,3 @@ def _tried(fitted: DistributionMap) -> Forecasts:
             raise InvalidDocument.at("/levels", "must be two numbers")
         return interval_of(table[:, 0], table[:, 1], float(fitted.levels[1] - fitted.levels[0]))
     return quantiles_of(table, fitted.levels)
-
-

@@ -28,8 +28,8 @@ OF_NUMBERS = {
     "out-of-range": Row(
         422,
         "A number is out of range",
-        "A probability lies outside [0, 1] by more than 1e-4, or the sum of a row differs from 1 by more than 1e-4. For "
-        "forecasts: a level is not between 0 and 1, levels do not increase, or an outcome is outside the support.",
+        "A probability lies outside [0, 1] by more than 1e-4, or the sum of a row differs from 1 by more than 1e-4. "
+        "For forecasts: a level is not between 0 and 1, levels do not increase, or an outcome is outside the support.",
         'Send probabilities. If the values are logits, set `"scale": "logit"`. Send levels such as 0.05, not 5.',
     ),
     "crossing-quantiles": Row(
@@ -58,8 +58,8 @@ OF_NUMBERS = {
         "An array has the wrong shape",
         "An array has the wrong number of dimensions or columns, its rows differ in length, or its number of classes "
         "differs from that of the map.",
-        "Send predictions with shape (n,) or (n, K), quantiles and samples with shape (n, columns), and all other arrays "
-        "with shape (n,).",
+        "Send predictions with shape (n,) or (n, K), quantiles and samples with shape (n, columns), and all other "
+        "arrays with shape (n,).",
     ),
     "length-mismatch": Row(
         422,

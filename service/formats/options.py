@@ -24,7 +24,10 @@ Other = TypeVar("Other", bound=Document)
 #: Upper bounds for fields and entries: pydantic reports each invalid one at some cost.
 _MOST_FIELDS, _MOST_ENTRIES = 100, 10_000
 #: Options that a query contains as JSON text.
-STRUCTURED = ("measures", "diagrams", "diagram", "options", "classes", "tags", "maps", "batches", "class_names", "support", "output_levels")
+STRUCTURED = (
+    *("measures", "diagrams", "diagram", "options", "classes", "tags", "maps", "batches", "class_names"),
+    *("support", "output_levels"),
+)
 #: Options that may also be names separated by commas.
 _NAMED = ("measures", "diagrams", "maps", "batches", "class_names")
 #: Options that may also be a single name.

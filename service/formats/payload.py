@@ -13,10 +13,6 @@ from calibrant.io.table import Body as Body
 from service.settings import Settings
 
 
-#: The arrays of a body that declares no prediction kind.
-ARRAYS = CLASSIFICATION.arrays
-
-
 def fields_of_kind(options: Mapping[str, Any]) -> Fields:
     """The arrays of a body with these options, by the prediction kind that they declare."""
     return REGRESSION if options.get("prediction_kind") == "regression" else CLASSIFICATION

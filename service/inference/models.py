@@ -10,6 +10,7 @@ from backend.held_maps import HeldMap
 from backend.store.errors import UnknownMap
 from calibrant.batch import read_predictions
 from calibrant.cells import Floats
+from calibrant.distributions.maps.distribution_map import DistributionMap
 from calibrant.maps.isotonic import VennAbers
 from schemas.base import ID_PREFIX
 from schemas.inference import ModelMetadata, TensorMetadata

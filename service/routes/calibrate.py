@@ -84,7 +84,7 @@ def _parts(found: CalibratedForecasts, kind: str) -> tuple[dict[str, Any], dict[
     if kind == ARROW:
         if "levels" in arrays:
             columns = zip(arrays["levels"].tolist(), arrays["quantiles"].T, strict=True)
-            arrays = {f"q{tau!r}": column for tau, column in columns}
+            arrays = {f"q{tau:.9g}": column for tau, column in columns}
         return {name: str(value) for name, value in (fields | {"level": level}).items() if value is not None}, arrays
     if level is not None:
         (arrays if kind == NPZ else fields)["level"] = np.array([level]) if kind == NPZ else level

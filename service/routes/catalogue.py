@@ -9,9 +9,9 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 
 from calibrant.calibrators import METHODS
+from calibrant.diagrams.catalogue import DIAGRAMS
 from calibrant.distributions.calibrators import DISTRIBUTION_METHODS
 from calibrant.distributions.evaluation import DISTRIBUTION_MEASURES
-from calibrant.diagrams.catalogue import DIAGRAMS
 from calibrant.measures.catalogue import MEASURES
 from schemas.catalogue import (
     CatalogueQuery,

@@ -67,9 +67,10 @@ _NOT_MODIFIED: dict[int | str, dict[str, Any]] = {304: {"description": "If-None-
     openapi_extra=body_of(FitBody, FitDistributionBody),
 )
 async def post_map(request: Request, here: Here) -> Response:
-    """Fit a calibration map with one of the methods; of predictive distributions with ``prediction_kind: "regression"``.
+    """Fit a calibration map with one of the methods.
 
     Returns 201 and the map, or 202 and a job if the method is a long fit or the fit is estimated to take more than 2 s.
+    With ``prediction_kind: "regression"``, fits a map of predictive distributions, with the methods of those.
     """
     payload = await read_payload(request, here.settings)
     options = read_options_of_kind(payload, FitOptions, FitDistributionOptions)
@@ -124,7 +125,11 @@ async def get_map(ref: str, request: Request, here: Here) -> Response:
     return Conditions.of(request.headers).answer(to_bytes(record))
 
 
-@router.get("/{ref}/document", response_model=MapDocument | DistributionMapDocument, responses=_NOT_MODIFIED | raises("unknown-map"))
+@router.get(
+    "/{ref}/document",
+    response_model=MapDocument | DistributionMapDocument,
+    responses=_NOT_MODIFIED | raises("unknown-map"),
+)
 async def get_document(ref: str, request: Request, here: Here) -> Response:
     """Get only the document of a map; it is sufficient to apply the map or to import it again."""
     record = await run_in_threadpool(here.store.maps.get, ref)

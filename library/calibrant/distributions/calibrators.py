@@ -28,7 +28,6 @@ from calibrant.distributions.maps import levels as level_maps
 from calibrant.distributions.maps.combined import Average, ByGroup, Chain, Unchanged, averaged
 from calibrant.distributions.maps.distribution_map import DistributionMap, Support, check_support, levels_of
 from calibrant.distributions.maps.scales import LEVELS, SCALES, TAILS, ForecastScale
-from calibrant.distributions.maps.tables import table_of
 from calibrant.distributions.rows import Rows, digest_of
 from calibrant.errors import (
     CalibrationError,
