@@ -172,5 +172,5 @@ def _tried(fitted: DistributionMap) -> Forecasts:
     if fitted.kind == "interval":
         if n_columns != 2:
             raise InvalidDocument.at("/levels", "must be two numbers")
-        return interval_of(table[:, 0], table[:, 1], float(fitted.levels[1] - fitted.levels[0]))
+        return interval_of(table[:, 0], table[:, 1], round(float(fitted.levels[1] - fitted.levels[0]), 12))
     return quantiles_of(table, fitted.levels)

@@ -70,8 +70,11 @@ class FitDistributionOptions(Document):
     scale: OutcomeScale = Field(
         "identity", description="scale on which forecasts are shifted, widened and interpolated; log1p is ln(1 + x)"
     )
-    support: tuple[float | None, float | None] = Field(
-        (None, None), description="lowest and highest possible outcome, such as [0, null] for counts"
+    support: list[float | None] = Field(
+        [None, None],
+        min_length=2,
+        max_length=2,
+        description="lowest and highest possible outcome, such as [0, null] for counts",
     )
     output_levels: list[Level] | None = Field(
         None, description="levels of the quantiles that a map of normal forecasts or samples returns"
@@ -98,7 +101,7 @@ class FitDistributionSpec(Document):
     batch: str
     parts: int | None = Field(None, description="only the first parts of the batch; None: all")
     scale: OutcomeScale
-    support: tuple[float | None, float | None]
+    support: list[float | None]
     output_levels: list[float] | None
     seed: int
     tags: dict[str, str] = Field({})
@@ -242,7 +245,7 @@ class DistributionMapDocument(Document):
     family: str = Field(description="kind of the parameters", examples=["variance-line"])
     kind: ForecastKind = Field(description="kind of the forecasts that the map accepts")
     levels: list[float] | None = Field(description="levels of the accepted quantiles or interval")
-    support: tuple[float | None, float | None]
+    support: list[float | None]
     parameters: dict[str, Any] = Field(examples=[{"factor": 2.5, "offset": 0.0}])
     diagnostics: dict[str, Any]
     training_digest: str | None = Field(None, description="digest of the rows of the fit, independent of their order")
