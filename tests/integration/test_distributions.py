@@ -14,8 +14,10 @@ import pytest
 
 import calibrant
 from backend.store.store import Store
+from calibrant.client import ProblemResponse
 from calibrant.distributions.maps.distribution_map import DistributionMap
 from service.stack import Stack
+from tests.integration.clients import Kind, connected
 
 REGRESSION = {"prediction_kind": "regression"}
 LEVELS = [0.1, 0.25, 0.5, 0.75, 0.9]
@@ -489,6 +491,49 @@ def test_a_long_fit_and_evaluation_run_as_jobs_with_the_same_results(service: St
         after = http.post("/evaluate", json=_json(rows) | {"map": made.json()["id"]}, headers=prefer)
         ended = http.get(after.headers["Location"], headers={"Prefer": "wait=30"}).json()
         assert ended["result"]["report"]["in_sample"] is True
+
+
+@pytest.mark.parametrize("client_kind", ["sync", "async"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_client_does_what_the_library_does(service: Stack, client_kind: Kind, kind: str) -> None:
+    rows = _rows(kind)
+    given = {name: value for name, value in rows.items() if name != "observed"}
+    method = "location-scale"
+    expected = calibrant.fit_distribution(method, **rows)
+    with connected(client_kind, service.url) as client:
+        options: dict[str, Any] = {
+            "measures": ["coverage", {"name": "coverage", "level": 0.5, "as": "half"}],
+            "seed": 3,
+        }
+        found = client.evaluate_distribution(**rows, **options, groups=["a", "b"] * 45)
+        library = calibrant.evaluate_distribution(**rows, **options, groups=["a", "b"] * 45)
+        assert {key: one.value for key, one in found.measures.items()} == {
+            key: one.value for key, one in library.measures.items()
+        }
+        assert found.groups is not None
+        assert list(found.groups) == ["a", "b"]
+        fitted = client.fit_distribution(method, **rows)
+        assert calibrant.load_distribution(client.export_map(fitted.id)) == expected
+        assert fitted.held_out_gain is not None
+        assert fitted.held_out_gain.gain == expected.diagnostics["held_out_gain"]["gain"]
+        applied, wanted = client.calibrate_distribution(fitted.id, **given), expected.apply(**given)
+        assert applied.kind == wanted.kind
+        for name in ("mean", "variance", "quantiles", "levels", "lower", "upper", "level"):
+            np.testing.assert_array_equal(getattr(applied, name), getattr(wanted, name))
+        batch = client.upload_distribution(**rows, ttl=600)
+        grown = client.append_distribution(batch.id, **rows, key=f"{client_kind}-{kind}")
+        assert (batch.n, grown.n) == (90, 180)
+        after = client.evaluate_distribution(batch=batch.id, map=fitted.id).after
+        assert after is not None
+        assert after.kind == wanted.kind
+        by_job = client.fit_distribution(
+            "averaged", batch=batch.id, support=(-50.0, None) if kind != "normal" else (None, None)
+        )
+        assert by_job.n == 180
+        with pytest.raises(ProblemResponse, match="a batch of regression"):
+            client.evaluate(batch.id)
+        with pytest.raises(TypeError, match="predictions"):
+            client.evaluate_distribution([0.0], predictions=[0.5])  # type: ignore[call-arg]
 
 
 def test_the_catalogues_list_each_kind(api: httpx.Client) -> None:
