@@ -385,7 +385,15 @@ def exact_body(operation: Schema, schemas: Schema) -> None:
         if fields and len(content) > 1:
             operation.setdefault("parameters", []).extend(_parameter(name, each) for name, each in fields.items())
         named = [_named(schema, schemas) for schema in found]
-        about["schema"] = named[0] if len(named) == 1 else {"anyOf": named}
+        about["schema"] = named[0] if len(named) == 1 else _choice(found[0]["title"], named, schemas)
+
+
+def _choice(title: str, named: list[Schema], schemas: Schema) -> Schema:
+    """Add the component of a body of one of several models; ``title`` is that of the first."""
+    name = title.removesuffix("Body") + "Request"
+    description = "`prediction_kind` declares which of the models a body has."
+    add(schemas, name, {"title": name, "description": description, "anyOf": named})
+    return ref(name)
 
 
 def _is_of_rows(schema: Schema) -> bool:
@@ -499,7 +507,9 @@ def _parameter(name: str, fields: Sequence[Schema]) -> Schema:
         schema = {key: value for key, value in schema.items() if key not in _WORDS}
         if schema not in found:
             found.append(schema)
-    schema = found[0] if len(found) == 1 else {"anyOf": found}
+    schema = found[0]
+    if len(found) > 1:  # names of the two prediction kinds
+        schema = {"type": "string", "enum": [name for each in found for name in each.get("enum", [each.get("const")])]}
     description = "for a binary body; JSON text" if name in STRUCTURED else "for a binary body"
     return {"name": name, "in": "query", "required": False, "description": description, "schema": schema}
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import lru_cache, partial
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Protocol
 
 from fastapi import Request
 from starlette.concurrency import run_in_threadpool
@@ -28,18 +28,26 @@ from service.guard import Bodies, Slots
 from service.headers import read_header
 from service.settings import Settings
 
-Reader = Callable[[Body, BodyLimits, Fields], Arrays]
+
+class Reader(Protocol):
+    """Reads the arrays of a body, by default those of a classifier."""
+
+    def __call__(self, body: Body, limits: BodyLimits, fields: Fields = ...) -> Arrays: ...  # noqa: D102
 
 
 def _with_pyarrow(read: Reader) -> Reader:
-    def checked(body: Body, limits: BodyLimits, fields: Fields) -> Arrays:
+    def checked(body: Body, limits: BodyLimits, fields: Fields = CLASSIFICATION) -> Arrays:
         pyarrow()
         return read(body, limits, fields)
 
     return checked
 
 
-def _one_array(body: Body, limits: BodyLimits, fields: Fields) -> Arrays:
+def _archive(body: Body, limits: BodyLimits, fields: Fields = CLASSIFICATION) -> Arrays:
+    return read_npz(body, limits, fields.kinds)
+
+
+def _one_array(body: Body, limits: BodyLimits, fields: Fields = CLASSIFICATION) -> Arrays:
     if fields is not CLASSIFICATION:
         raise UnsupportedMediaType("an NPY body holds one array; send forecasts as NPZ")
     return read_npy(body, limits)
@@ -48,7 +56,7 @@ def _one_array(body: Body, limits: BodyLimits, fields: Fields) -> Arrays:
 #: Readers of bodies whose options are in the query.
 BINARY: Mapping[str, Reader] = MappingProxyType(
     {
-        NPZ: lambda body, limits, fields: read_npz(body, limits, fields.kinds),
+        NPZ: _archive,
         NPY: _one_array,
         ARROW: _with_pyarrow(read_arrow),
         PARQUET: _with_pyarrow(read_parquet),

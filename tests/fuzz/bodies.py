@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
+from calibrant.io.strict import REGRESSION
+
 #: The variable that holds the id of a batch that every fuzzed service holds.
 BATCH_VARIABLE = "CALIBRANT_FUZZ_BATCH"
 #: A map that every fuzzed service holds: that of the document's examples.
@@ -28,12 +30,43 @@ def fitting(body: dict[str, Any], batch: str) -> dict[str, Any]:
         return body
     known = {"batch": batch, "map": KNOWN_MAP}
     kept: dict[str, Any] = body | {name: known[name] for name in known if isinstance(body.get(name), str)}
+    if body.get("prediction_kind") == "regression":
+        return _forecasts(kept, np.random.default_rng(chosen))
     if not isinstance(body.get("predictions"), list):
         return kept
     kept |= {name: _names(kept[name]) for name in ("measures", "diagrams") if isinstance(kept.get(name), list)}
     rows = _rows(np.random.default_rng(chosen))
     fitted = {name: rows[name] for name in rows if isinstance(body.get(name), list)}
     return {name: value for name, value in kept.items() if name not in ("scale", "classes", "options")} | fitted
+
+
+def _forecasts(body: dict[str, Any], random: np.random.Generator) -> dict[str, Any]:
+    """A body of regression with forecasts of one kind; with a batch, its options are made to fit alone."""
+    kept = {
+        name: value for name, value in body.items() if name not in (*REGRESSION.arrays, "levels", "level", "options")
+    }
+    kept |= {name: _names(kept[name]) for name in ("measures",) if isinstance(kept.get(name), list)}
+    if "batch" in body:
+        return kept
+    n = int(random.integers(1, MOST_ROWS))
+    centre = random.normal(size=n)
+    table = np.sort(centre[:, None] + random.normal(size=(n, 3)), axis=1)
+    kinds: list[dict[str, Any]] = [
+        {"mean": centre.tolist(), "variance": random.gamma(2.0, size=n).tolist()},
+        {"mean": centre.tolist(), "std": random.gamma(2.0, size=n).tolist()},
+        {"quantiles": table.tolist(), "levels": [0.1, 0.5, 0.9]},
+        {"samples": table.tolist()},
+        {"lower": table[:, 0].tolist(), "upper": table[:, 2].tolist(), "level": 0.8},
+    ]
+    rows = {
+        "observed": (centre + random.normal(size=n)).tolist(),
+        "weights": random.integers(0, 4, n).tolist(),
+        "groups": random.choice(["a", "b"], n).tolist(),
+        "clusters": random.choice(["a", "b", "c"], n).tolist(),
+        "by": random.choice(["1", "2"], n).tolist(),
+    }
+    own = {name: rows[name] for name in rows if isinstance(body.get(name), list)}
+    return kept | own | kinds[int(random.integers(len(kinds)))]
 
 
 def _names(asked: list[Any]) -> list[Any]:
@@ -63,8 +96,10 @@ def archives(draw: st.DrawFn) -> bytes:
     size = int(np.prod(shape))
     with np.errstate(all="ignore"):
         numbers = np.array(draw(st.lists(_numbers, min_size=size, max_size=size))).reshape(shape)
-        arrays = {"predictions": numbers.astype(draw(_types))}
-        for name in draw(st.sets(st.sampled_from(["labels", "weights"]))):
+        first = draw(st.sampled_from(["predictions", "predictions", "quantiles", "samples", "mean", "lower"]))
+        arrays = {first: numbers.astype(draw(_types))}
+        others = ["labels", "weights"] if first == "predictions" else ["observed", "variance", "upper", "levels"]
+        for name in draw(st.sets(st.sampled_from(others))):
             whole = draw(st.lists(st.integers(-1, 3), min_size=n, max_size=n))
             arrays[name] = np.array(whole, np.int64).astype(draw(_types))
     if draw(st.booleans()):
