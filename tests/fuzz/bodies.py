@@ -9,28 +9,37 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from calibrant.io.strict import REGRESSION
-
-#: The variable that holds the id of a batch that every fuzzed service holds.
+#: The variable that holds the ids of a batch of each prediction kind that every fuzzed service holds, as JSON.
 BATCH_VARIABLE = "CALIBRANT_FUZZ_BATCH"
 #: A map that every fuzzed service holds: that of the document's examples.
 KNOWN_MAP = "fraud-detector"
+#: The same for maps of predictive distributions.
+KNOWN_DISTRIBUTION_MAP = "wind-speed"
 #: Rows of a body at most, so that fits and tests stay quick.
 MOST_ROWS = 60
 _CLASSES = 3
+#: The arrays of a body with forecasts, and their level.
+_OF_FORECASTS = (
+    *("observed", "mean", "variance", "std", "quantiles", "levels", "samples", "lower", "upper", "level"),
+    *("weights", "groups", "clusters", "by"),
+)
 
 _numbers = st.one_of(st.floats(0, 1), st.floats(), st.sampled_from([0.0, 1.0, 0.5, -0.0, 5e-324, 1 - 2**-53, 1.00005]))
 _types = st.sampled_from(["<f8", ">f4", "<f2", "<i8", "|u1", "|b1", "<c8"])
 
 
-def fitting(body: dict[str, Any], batch: str) -> dict[str, Any]:
-    """Two in three bodies made to fit: with rows drawn in the place of their own, and references to what exists."""
+def fitting(body: dict[str, Any], batches: dict[str, str]) -> dict[str, Any]:
+    """Two in three bodies made to fit: with rows drawn in the place of their own, and references to what exists.
+
+    ``batches`` are the ids of a stored batch of each prediction kind.
+    """
     chosen = zlib.crc32(repr(body).encode("utf-8", "replace"))
     if chosen % 3 == 0:
         return body
-    known = {"batch": batch, "map": KNOWN_MAP}
+    kind = "regression" if body.get("prediction_kind") == "regression" else "classification"
+    known = {"batch": batches[kind], "map": KNOWN_MAP}
     kept: dict[str, Any] = body | {name: known[name] for name in known if isinstance(body.get(name), str)}
-    if body.get("prediction_kind") == "regression":
+    if kind == "regression":
         return _forecasts(kept, np.random.default_rng(chosen))
     if not isinstance(body.get("predictions"), list):
         return kept
@@ -42,10 +51,12 @@ def fitting(body: dict[str, Any], batch: str) -> dict[str, Any]:
 
 def _forecasts(body: dict[str, Any], random: np.random.Generator) -> dict[str, Any]:
     """A body of regression with forecasts of one kind; with a batch, its options are made to fit alone."""
-    kept = {
-        name: value for name, value in body.items() if name not in (*REGRESSION.arrays, "levels", "level", "options")
-    }
-    kept |= {name: _names(kept[name]) for name in ("measures",) if isinstance(kept.get(name), list)}
+    replaced = (*_OF_FORECASTS, "options")
+    kept = {name: value for name, value in body.items() if name not in replaced}
+    if isinstance(kept.get("measures"), list):
+        kept["measures"] = _names(kept["measures"])
+    if isinstance(kept.get("map"), str):
+        kept["map"] = KNOWN_DISTRIBUTION_MAP
     if "batch" in body:
         return kept
     n = int(random.integers(1, MOST_ROWS))
