@@ -82,8 +82,9 @@ def subject_of(
 
 
 def has_report(record: JobRecord) -> bool:
-    """Whether the result of a job is the report of one batch."""
-    return "measures" in (record.result or {}).get("report", {})
+    """Whether the result of a job is the report of one batch of a classifier."""
+    report = (record.result or {}).get("report", {})
+    return "measures" in report and report.get("prediction_kind") != "regression"
 
 
 def whole_of(here: Context, record: JobRecord) -> Whole:

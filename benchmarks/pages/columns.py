@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
-from calibrant.io import columns
+from calibrant.io import columns, forecast_columns
 from calibrant.io.errors import TabularError
 
 _HEAD = """# Columns and errors of files
@@ -34,6 +34,14 @@ def columns_page() -> str:
         "Logits, with `--scale logit`": columns.LOGITS,
         "Weights": columns.WEIGHTS,
         "Groups": columns.GROUPS,
+        "Outcomes, of regression": forecast_columns.OBSERVED,
+        "Means": forecast_columns.MEAN,
+        "Means, if no other column has such a name": forecast_columns.POINTS,
+        "Standard deviations": forecast_columns.STD,
+        "Variances": forecast_columns.VARIANCE,
+        "Samples, with a number or as lists": forecast_columns.SAMPLES,
+        "Quantiles as lists, and their levels": forecast_columns.QUANTILES | forecast_columns.LEVELS,
+        "Level of intervals": forecast_columns.LEVEL,
     }
     names = [f"| {what} | {_listed(found)} |" for what, found in known.items()]
     errors = [f"| `{error.code}` | {(error.__doc__ or '').split(chr(10))[0]} |" for error in _leaves(TabularError)]

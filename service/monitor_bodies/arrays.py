@@ -113,7 +113,7 @@ def _coded(values: Array, why: Whys) -> tuple[Integers, list[str]]:
 
 # --- Rows as the columns of an Arrow stream; ids are never converted to Python objects
 
-_OF_CLASS, _NONE = re.compile(r"predictions?\.(0|[1-9][0-9]{0,8})"), re.compile(r"(?!)()")
+_OF_CLASS = re.compile(r"predictions?\.(0|[1-9][0-9]{0,8})")
 #: The column types of some fields; all other columns contain numbers.
 _TYPES = {"id": "strings, binary values or integers", "group": "strings", "timestamp": "numbers or timestamps"}
 #: Timestamp units per second.
@@ -145,9 +145,9 @@ def find_columns(names: list[str], what: What, n_classes: int | None) -> dict[st
     """The indices of each field's columns; ``prediction`` may have several. Raises ``InvalidField``."""
     fields = FIELDS[what]
     known = {name: field for field in fields for name in (field, plural(field))}
-    of_class = _OF_CLASS if "prediction" in fields else _NONE
-    found, classes = place_columns(names, known, of_class, "prediction", ", ".join(fields))
-    if classes:
+    families = {"prediction": _OF_CLASS} if "prediction" in fields else {}
+    found, members = place_columns(names, known, families, ", ".join(fields))
+    if (classes := members.get("prediction")) is not None:
         if n_classes is None or sorted(classes) != list(range(n_classes)):
             raise WrongShape.at("/prediction", "must have one column for each class of the monitor")
         found["prediction"] = [classes[k] for k in range(n_classes)]

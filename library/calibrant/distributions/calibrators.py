@@ -12,7 +12,6 @@ import numpy as np
 from calibrant.arrays import group_names
 from calibrant.batch import check_weights
 from calibrant.cells import Floats, WeightsKind
-from calibrant.digest import rows_digest
 from calibrant.distributions.cross_fitting import (
     FOLDS,
     Loss,
@@ -29,8 +28,7 @@ from calibrant.distributions.maps import levels as level_maps
 from calibrant.distributions.maps.combined import Average, ByGroup, Chain, Unchanged, averaged
 from calibrant.distributions.maps.distribution_map import DistributionMap, Support, check_support, levels_of
 from calibrant.distributions.maps.scales import LEVELS, SCALES, TAILS, ForecastScale
-from calibrant.distributions.maps.tables import table_of
-from calibrant.distributions.rows import Rows
+from calibrant.distributions.rows import Rows, digest_of
 from calibrant.errors import (
     CalibrationError,
     InvalidOption,
@@ -417,7 +415,7 @@ def fit_distribution(
         levels_of(forecasts),
         ends,
         _diagnostics(found, function, {**values, "scale": scale}, seed),
-        _digest(rows),
+        digest_of(forecasts, y),
     )
 
 
@@ -505,9 +503,3 @@ def _diagnostics(found: dict[str, Any], function: Any, options: Mapping[str, Any
     if warnings:
         plain["warning"] = "; ".join(warnings)
     return {**plain, "fit": {"options": dict(options), "seed": seed}}
-
-
-def _digest(rows: Rows) -> str:
-    given = rows.forecasts
-    table = np.column_stack([given.mean, given.variance]) if given.kind == "normal" else table_of(given).q
-    return rows_digest(np.column_stack([table, rows.y]), np.zeros(len(rows), np.int64))

@@ -13,6 +13,8 @@ import numpy as np
 
 from calibrant.errors import CalibrationError
 from calibrant.io.errors import (
+    TEXTS,
+    VECTORS,
     DamagedFile,
     DuplicateColumns,
     EmptyFile,
@@ -510,8 +512,7 @@ class _Columns(ABC):
 
             def read(at: int, field: Field) -> Any:
                 column, name = table.column(self.columns[at].name), self.columns[at].name
-                is_numbers = field in ("predictions", "weights")
-                return self._numbers(column, name, field) if is_numbers else self._texts(column, name, field)
+                return self._texts(column, name, field) if field in TEXTS else self._numbers(column, name, field)
 
             return values_at(places, read)
 
@@ -550,8 +551,8 @@ class _Columns(ABC):
         return Column(name, tuple("" if value is None else str(value) for value in first.to_pylist()))
 
     def _numbers(self, column: Any, name: str, field: Field) -> Floats:
-        if is_list(column.type) and field == "predictions":
-            return self._lists(column, name)
+        if is_list(column.type) and field in VECTORS:
+            return self._lists(column, name, field)
         if not (is_number(column.type) or self._arrow.types.is_decimal(column.type)):
             raise NotANumber(
                 f"column {quoted(name)} has the type {_kind(column.type)}; {field} must be numbers", field=field
@@ -559,20 +560,18 @@ class _Columns(ABC):
         self._refuse_null(column, name, field)
         return numbers_of(number_array(column.cast(self._arrow.float64(), safe=False)), name, field)
 
-    def _lists(self, column: Any, name: str) -> Floats:
+    def _lists(self, column: Any, name: str, field: Field) -> Floats:
         """Convert a column of lists to (n, K)."""
-        self._refuse_null(column, name, "predictions")
+        self._refuse_null(column, name, field)
         lengths, flat = lists_of(column)
         width = int(lengths[0])
         if not width or np.any(lengths != width):
             row = row_of(int(np.argmax(lengths != width)))
-            raise WrongShape(
-                f"{row} of column {quoted(name)} does not have the length of the first row", field="predictions"
-            )
+            raise WrongShape(f"{row} of column {quoted(name)} does not have the length of the first row", field=field)
         if len(empty := null_rows(flat)):
             row = row_of(int(empty[0]) // width)
-            raise MissingValue(f"{row} of column {quoted(name)} has a missing number", field="predictions")
-        return numbers_of(self._numbers(flat, name, "predictions").reshape(-1, width), name, "predictions")
+            raise MissingValue(f"{row} of column {quoted(name)} has a missing number", field=field)
+        return numbers_of(self._numbers(flat, name, field).reshape(-1, width), name, field)
 
     def _texts(self, column: Any, name: str, field: Field) -> Coded:
         kind = value_type(column.type)

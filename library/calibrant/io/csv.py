@@ -18,6 +18,8 @@ import numpy as np
 import numpy.typing as npt
 
 from calibrant.io.errors import (
+    TEXTS,
+    VECTORS,
     DuplicateColumns,
     EmptyFile,
     Field,
@@ -347,7 +349,7 @@ def read_plain(file: BinaryIO, layout: Layout, places: Places, limits: FileLimit
     texts = {at: Coding(layout.header[at], places.field_of(at)) for at in places.texts}
     rows = Rows(file, layout.encoding, layout.separator, skipped=layout.skipped)
     rows.header()
-    widths = {at: layout.widths[at] if places.field_of(at) == "predictions" else 1 for at in places.numbers}
+    widths = {at: layout.widths[at] if places.field_of(at) in VECTORS else 1 for at in places.numbers}
     numbers: dict[int, Callable[[Sequence[str], Block], Floats]] = {
         at: partial(
             _numbers if widths[at] == 1 else partial(_vectors, width=widths[at]),
@@ -361,7 +363,7 @@ def read_plain(file: BinaryIO, layout: Layout, places: Places, limits: FileLimit
     columns = read_cells(rows, len(layout.header), numbers, adding, limits)
     columns = {at: found if widths[at] == 1 else found.reshape(-1, widths[at]) for at, found in columns.items()}
     coded = {at: coding.done() for at, coding in texts.items()}
-    return values_at(places, lambda at, field: columns[at] if field in ("predictions", "weights") else coded[at])
+    return values_at(places, lambda at, field: coded[at] if field in TEXTS else columns[at])
 
 
 def _vectors(cells: Sequence[str], block: Block, *, width: int, name: str, field: Field, decimal: str) -> Floats:
@@ -475,7 +477,7 @@ class _Found:
 
     def __init__(self, layout: Layout, places: Places) -> None:
         self._places = places
-        self._predictions: list[Any] = []
+        self._vectors: dict[Field, list[Any]] = {field: [] for field in places.vectors}
         self._weights: list[Any] = []
         self._texts = {at: Coding(layout.header[at], places.field_of(at)) for at in places.texts}
         self.rows = 0
@@ -489,8 +491,9 @@ class _Found:
         numbers = {at: np.from_dlpack(columns[at]) for at in self._places.numbers}
         if not all(np.isfinite(column).all() for column in numbers.values()):
             return False
-        rows = [numbers[at] for at in self._places.predictions]
-        self._predictions.append(rows[0] if len(rows) == 1 else np.column_stack(rows))
+        for field, places in self._places.vectors.items():
+            rows = [numbers[at] for at in places]
+            self._vectors[field].append(rows[0] if len(rows) == 1 else np.column_stack(rows))
         if self._places.weights is not None:
             self._weights.append(numbers[self._places.weights])
         for at, coding in self._texts.items():
@@ -505,7 +508,7 @@ class _Found:
             return None
         coded = {at: coding.done() for at, coding in self._texts.items()}
         return Values(
-            np.concatenate(self._predictions),
+            {field: np.concatenate(blocks) for field, blocks in self._vectors.items()},
             np.concatenate(self._weights) if self._weights else None,
             None if self._places.labels is None else coded[self._places.labels],
             None if self._places.groups is None else coded[self._places.groups],

@@ -14,7 +14,32 @@ from calibrant.errors import CalibrationError, requires
 # Messages show column names and label strings, cleaned and shortened, because a user needs them to choose. They never
 # show numbers from the file.
 
-Field = Literal["file", "predictions", "labels", "weights", "groups", "times", "scale", "mapping"]
+Field = Literal[
+    "file",
+    "predictions",
+    "labels",
+    "weights",
+    "groups",
+    "times",
+    "scale",
+    "mapping",
+    # Of predictive distributions
+    "observed",
+    "mean",
+    "variance",
+    "std",
+    "quantiles",
+    "levels",
+    "samples",
+    "lower",
+    "upper",
+    "level",
+    "clusters",
+    "by",
+]
+#: Fields with several numbers per row, and fields of strings.
+VECTORS: tuple[Field, ...] = ("predictions", "quantiles", "samples")
+TEXTS: tuple[Field, ...] = ("labels", "groups")
 #: A mapping of labels to classes, or columns or values to choose from.
 Offer = Mapping[str, int] | tuple[str, ...]
 
@@ -166,6 +191,12 @@ class NoPredictions(TabularError):
     """A file in which no column of predictions was found."""
 
     code = "no-predictions"
+
+
+class InvalidForecasts(TabularError):
+    """Predictive distributions that are not valid, such as quantiles that cross or a variance of 0."""
+
+    code = "invalid-forecasts"
 
 
 class NoLabels(TabularError):

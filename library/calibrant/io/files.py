@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
+from calibrant.distributions.forecasts import FIELDS
 from calibrant.evaluation import MAX_GROUPS
 from calibrant.io.arrow import ArrowTable, ParquetTable
 from calibrant.io.columns import Chosen, check_scale, choose, without_rounding
@@ -21,15 +23,34 @@ from calibrant.io.errors import (
     WrongKind,
     WrongShape,
 )
+from calibrant.io.forecast_columns import choose_forecasts, read_distributions
 from calibrant.io.json_lines import JsonLinesTable
 from calibrant.io.labels import Classes, read_labels, whether_equal
 from calibrant.io.limits import FileLimits
 from calibrant.io.npz import NpyTable, NpzTable
 from calibrant.io.source import bytes_of, opened, spooled, write_blocks
-from calibrant.io.table import Coded, Sheet, SheetOptions, Table, Values
+from calibrant.io.table import (
+    Coded,
+    ForecastOptions,
+    ForecastSheet,
+    Places,
+    Sheet,
+    SheetOptions,
+    Table,
+    Values,
+)
 from calibrant.io.texts import MAX_LISTED, is_missing, listed, quoted, row_of, span
 
-__all__ = ["Sheet", "SheetOptions", "open_table", "read_columns", "read_sheet"]
+__all__ = [
+    "ForecastOptions",
+    "ForecastSheet",
+    "Sheet",
+    "SheetOptions",
+    "open_table",
+    "read_columns",
+    "read_forecast_sheet",
+    "read_sheet",
+]
 
 # --- Reading a file as a sheet, or some of its columns as strings
 
@@ -97,15 +118,20 @@ def read_sheet(
         try:
             return _sheet(table, chosen, options, table.read(chosen.places))
         except MissingValue as error:
-            raise _all_missing(table, chosen, error) from error
+            known = {name for names in chosen.classes for name in names}
+            raise _all_missing(table, chosen.places, error, known) from error
 
 
-def _all_missing(table: Table, chosen: Chosen, error: MissingValue) -> MissingValue:
-    """Return the error that counts the missing values of all columns; ``error`` if there is only one."""
+def _all_missing(
+    table: Table, places: Places, error: MissingValue, known: AbstractSet[str] = frozenset()
+) -> MissingValue:
+    """Return the error that counts the missing values of all columns; ``error`` if there is only one.
+
+    ``known`` are names of classes, which are not missing values.
+    """
     counts: dict[int, int] = {}
     first = None
-    known = {name for names in chosen.classes for name in names}
-    for at in (*chosen.places.numbers, *chosen.places.texts):
+    for at in (*places.numbers, *places.texts):
         if table.columns[at].width > 1:
             return error
         try:
@@ -130,7 +156,7 @@ def _all_missing(table: Table, chosen: Chosen, error: MissingValue) -> MissingVa
 
 def _sheet(table: Table, chosen: Chosen, options: SheetOptions, values: Values) -> Sheet:
     names = [table.columns[at].name for at in chosen.places.predictions]
-    _check_shapes(values)
+    _check_shapes(values, len(values.predictions), "predictions")
     scale_notes = check_scale(values.predictions, options.scale, span(names))
     is_probability = options.scale == "probability"
     predictions, rounding = without_rounding(values.predictions) if is_probability else (values.predictions, ())
@@ -139,7 +165,7 @@ def _sheet(table: Table, chosen: Chosen, options: SheetOptions, values: Values) 
         predictions,
         None if classes is None else classes.labels,
         values.weights,
-        None if values.groups is None else _groups(values.groups, table, chosen),
+        _groups(values.groups, table, chosen.places),
         options.scale,
         None if classes is None else classes.names,
         (*table.notes, *chosen.notes, *(() if classes is None else classes.notes), *scale_notes, *rounding),
@@ -147,10 +173,12 @@ def _sheet(table: Table, chosen: Chosen, options: SheetOptions, values: Values) 
     )
 
 
-def _check_shapes(values: Values) -> None:
-    """Raise ``WrongShape`` for columns of different lengths, which the arrays of an archive can have."""
-    n = len(values.predictions)
-    lengths = {
+def _check_shapes(values: Values, n: int, of: str) -> None:
+    """Raise ``WrongShape`` for columns of another length than ``n``, which the arrays of an archive can have.
+
+    ``of`` is the field with ``n`` rows.
+    """
+    lengths = {field: len(found) for field, found in values.vectors.items() if field not in ("levels", "level")} | {
         "labels": None if values.labels is None else len(values.labels.codes),
         "weights": None if values.weights is None else len(values.weights),
         "groups": None if values.groups is None else len(values.groups.codes),
@@ -158,7 +186,7 @@ def _check_shapes(values: Values) -> None:
     }
     for field, length in lengths.items():
         if length is not None and length != n:
-            raise WrongShape(f"{field} has length {length:,}, but predictions has length {n:,}")
+            raise WrongShape(f"{field} has length {length:,}, but {of} has length {n:,}")
 
 
 def _classes(table: Table, chosen: Chosen, options: SheetOptions, values: Values) -> Classes | None:
@@ -178,14 +206,95 @@ def _classes(table: Table, chosen: Chosen, options: SheetOptions, values: Values
     )
 
 
-def _groups(coded: Coded, table: Table, chosen: Chosen) -> list[str]:
-    name = "" if chosen.places.groups is None else table.columns[chosen.places.groups].name
+def _groups(coded: Coded | None, table: Table, places: Places) -> list[str] | None:
+    if coded is None or places.groups is None:
+        return None
+    name = table.columns[places.groups].name
     if len(coded.texts) > MAX_GROUPS:
         raise TooManyGroups(f"column {quoted(name)} has more than {MAX_GROUPS:,} distinct groups", field="groups")
     if "" in coded.texts:
         row = row_of(coded.first(coded.texts.index("")))
         raise MissingValue(f"{row} of column {quoted(name)} is empty", field="groups")
     return [coded.texts[code] for code in coded.codes.tolist()]
+
+
+# --- Files of predictive distributions
+
+
+def read_forecast_sheet(
+    source: Path | BinaryIO,
+    *,
+    name: str,
+    options: ForecastOptions = ForecastOptions(),  # noqa: B008 - frozen
+    max_rows: int | None,
+    labelled: bool = True,
+    max_bytes: int = FileLimits.max_unpacked_bytes,
+    heavy: Callable[[], None] | None = None,
+    spool: Callable[[int], None] | None = None,
+) -> ForecastSheet:
+    r"""Read predictive distributions of a number from a file of the formats of ``read_sheet``.
+
+    Parameters
+    ----------
+    source : Path or binary stream
+        A seekable stream is read from its beginning. A stream stays open.
+    name : str
+        Name of the file in messages.
+    options : ForecastOptions
+        Columns and levels; what is None is inferred from the names of the columns.
+    max_rows : int or None
+        The most rows.
+    labelled : bool
+        If False, outcomes are read only if the options name their column.
+    max_bytes, heavy, spool
+        As for ``read_sheet``.
+
+    Returns
+    -------
+    ForecastSheet
+        The distributions and outcomes, and notes on what was inferred.
+
+    Raises
+    ------
+    TabularError
+        If the content cannot be read or is no valid distribution; the error names the column and the first rows.
+    MissingExtra
+        If the format needs pyarrow or zstandard and it is not installed.
+
+    Examples
+    --------
+    >>> import io
+    >>> from calibrant.io.files import read_forecast_sheet
+    >>> sheet = read_forecast_sheet(io.BytesIO(b"y,mean,std\n1.5,1,2\n0.5,0,3\n"), name="f.csv", max_rows=None)
+    >>> sheet.forecasts.variance.tolist(), sheet.observed.tolist()
+    ([4.0, 9.0], [1.5, 0.5])
+    >>> sheet.notes[0]
+    "observed: column 'y' (inferred from its name)"
+    """
+    limits = FileLimits(max_bytes, max_rows, heavy=heavy, spool=spool)
+    with opened(source, limits) as file, open_table(file, name, limits, options.decimal) as table:
+        chosen = choose_forecasts(table.columns, options, labelled=labelled)
+        try:
+            values = table.read(chosen.places)
+        except MissingValue as error:
+            raise _all_missing(table, chosen.places, error) from error
+        forecasts, notes = read_distributions(values.vectors, chosen, table.columns)
+        _check_shapes(values, len(forecasts), FIELDS[forecasts.kind][0])
+        texts = {
+            field: None if at is None else _whole(table.texts(at), table.columns[at].name)
+            for field, at in chosen.texts.items()
+        }
+        for field, cells in texts.items():
+            if cells is not None and len(cells) != len(forecasts):
+                raise WrongShape(f"{field} has length {len(cells):,}, but the forecasts have {len(forecasts):,} rows")
+        return ForecastSheet(
+            forecasts,
+            values.vectors.get("observed"),
+            values.weights,
+            _groups(values.groups, table, chosen.places),
+            (*table.notes, *chosen.notes, *notes),
+            **texts,
+        )
 
 
 def read_columns(

@@ -8,7 +8,18 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from calibrant.io.errors import DamagedFile, EmptyFile, Field, FileTooLarge, NotANumber, NotUtf8, RaggedRow, WrongShape
+from calibrant.io.errors import (
+    TEXTS,
+    VECTORS,
+    DamagedFile,
+    EmptyFile,
+    Field,
+    FileTooLarge,
+    NotANumber,
+    NotUtf8,
+    RaggedRow,
+    WrongShape,
+)
 from calibrant.io.limits import MAX_LINE, FileLimits
 from calibrant.io.npz import values_at
 from calibrant.io.table import Coded, Column, Floats, Places, Values
@@ -64,7 +75,7 @@ class JsonLinesTable:
             flush(n - n % _BLOCK)
 
         def column(at: int, field: Field) -> Floats | Coded:
-            return coding[at].done() if field in ("labels", "groups") else np.concatenate(blocks[at])
+            return coding[at].done() if field in TEXTS else np.concatenate(blocks[at])
 
         return values_at(places, column)
 
@@ -96,7 +107,7 @@ class JsonLinesTable:
     def _numbers(self, cells: list[Any], at: int, field: Field, first: int) -> Floats:
         """Convert the numbers, or the lists of numbers, of some rows."""
         name, width = self.columns[at].name, self.columns[at].width
-        if width > 1 and field == "predictions":
+        if width > 1 and field in VECTORS:
             for i, cell in enumerate(cells):
                 if not isinstance(cell, list) or len(cell) != width:
                     raise WrongShape(

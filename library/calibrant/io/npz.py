@@ -15,6 +15,8 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from calibrant.io.errors import (
+    TEXTS,
+    VECTORS,
     DamagedFile,
     Field,
     FileTooLarge,
@@ -42,7 +44,7 @@ def numbers_of(array: Array, name: str, field: Field) -> Floats:
     if array.dtype.kind not in "fiu":
         raise NotANumber(f"{quoted(name)} has {_kind(array)}, not numbers", field=field)
     flat = array[:, 0] if array.ndim == 2 and array.shape[1] == 1 else array
-    if flat.ndim not in ((1, 2) if field == "predictions" else (1,)) or not flat.size:
+    if flat.ndim not in ((1, 2) if field in VECTORS else (1,)) or not flat.size:
         raise WrongShape(f"{quoted(name)} has the shape {array.shape}; one number per row is required", field=field)
     found = np.ascontiguousarray(flat, dtype=np.float64)
     finite = np.isfinite(found)
@@ -77,7 +79,7 @@ def texts_of(array: Array, name: str, field: Field) -> Coded:
 
 def plain_texts(array: Array, name: str) -> list[str]:
     """Convert an array (n,) to strings; raises ``WrongShape`` for another type or shape."""
-    if array.ndim != 1 or array.dtype.kind not in "fiuU":
+    if array.ndim != 1 or array.dtype.kind not in "fiuUM":
         raise WrongShape(
             f"{quoted(name)} has {_kind(array)} of the shape {array.shape}; one string or number per row is required"
         )
@@ -85,20 +87,26 @@ def plain_texts(array: Array, name: str) -> list[str]:
 
 
 def values_at(places: Places, read: Callable[[int, Field], Any]) -> Values:
-    """Read some columns with ``read(index, field)``; several columns of predictions become (n, K).
+    """Read some columns with ``read(index, field)``; several columns of a field become (n, K).
 
-    Raises ``WrongShape`` for columns of predictions with different shapes.
+    Raises ``WrongShape`` for columns of a field with different shapes.
     """
-    columns = [read(at, "predictions") for at in places.predictions]
-    if len(columns) > 1 and (len({column.shape for column in columns}) > 1 or columns[0].ndim > 1):
-        raise WrongShape("each column of predictions must have one number per row", field="predictions")
     return Values(
-        columns[0] if len(columns) == 1 else np.column_stack(columns),
+        {field: stacked([read(at, field) for at in of], field) for field, of in places.vectors.items()},
         None if places.weights is None else read(places.weights, "weights"),
         None if places.labels is None else read(places.labels, "labels"),
         None if places.groups is None else read(places.groups, "groups"),
         None if places.predicted is None else read(places.predicted, "labels"),
     )
+
+
+def stacked(columns: Sequence[Floats], field: Field) -> Floats:
+    """Return one column unchanged, several as (n, K)."""
+    if len(columns) == 1:
+        return columns[0]
+    if len({column.shape for column in columns}) > 1 or columns[0].ndim > 1:
+        raise WrongShape(f"each column of {field} must have one number per row", field=field)
+    return np.column_stack(columns)
 
 
 def _kind(array: Array) -> str:
@@ -318,8 +326,10 @@ def _kept(array: Array) -> Array:
 
 def _values(columns: tuple[Column, ...], places: Places, array: Callable[[int], Array]) -> Values:
     def read(at: int, field: Field) -> Any:
-        convert = numbers_of if field in ("predictions", "weights") else texts_of
-        return convert(array(at), columns[at].name, field)
+        found = np.atleast_1d(array(at)) if field == "level" else array(at)
+        return (
+            texts_of(found, columns[at].name, field) if field in TEXTS else numbers_of(found, columns[at].name, field)
+        )
 
     return values_at(places, read)
 

@@ -5,6 +5,10 @@ from 0; they never contain the data. Arrays are views of the body if possible.
 
 ``predictions`` is one column of P(Y=1), in Arrow and Parquet also a column of lists [p_1..p_K]; or there are K columns
 ``predictions.0`` to ``predictions.K-1``, in any order. ``labels``, ``weights`` and ``groups`` are one column each.
+
+Bodies of predictive distributions have ``observed``, and ``mean`` with ``variance`` or ``std``; one column ``q0.05``
+for each level, or lists ``quantiles``; columns ``samples.0``, ``samples.1`` and so on, or lists ``samples``; or
+``lower`` and ``upper``.
 """
 
 from __future__ import annotations
@@ -12,6 +16,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
 from typing import Any, BinaryIO, cast
@@ -39,8 +44,56 @@ from calibrant.io.source import View
 from calibrant.io.table import Array, Body, Floats, Ints
 from calibrant.io.texts import is_number, number
 
+
+@dataclass(frozen=True)
+class Fields:
+    """The columns of the bodies of one kind of prediction.
+
+    Attributes
+    ----------
+    arrays : tuple of str
+        Fields with one element per row.
+    texts : tuple of str
+        Those of strings; all others are of numbers.
+    families : mapping of str to Pattern
+        For each field with several numbers per row, the name of the column of one of them; its group is the class,
+        sample or level.
+    shared : tuple of str
+        Arrays of NPZ that do not have one element per row.
+    """
+
+    arrays: tuple[str, ...]
+    texts: tuple[str, ...]
+    families: Mapping[str, re.Pattern[str]]
+    shared: tuple[str, ...] = ()
+
+    @property
+    def kinds(self) -> dict[str, str]:
+        """The arrays of an NPZ body, each with the accepted kinds of its dtype."""
+        return {name: STRINGS if name in self.texts else NUMBERS for name in (*self.arrays, *self.shared)}
+
+
+#: Kinds of dtypes of numbers and of strings.
+NUMBERS, STRINGS = "fiu", "U"
+_NUMBERED = r"(0|[1-9][0-9]{0,8})"
+#: Bodies with probabilities of classes, and bodies with predictive distributions of a number.
+CLASSIFICATION = Fields(
+    ("predictions", "labels", "weights", "groups"),
+    ("groups",),
+    {"predictions": re.compile(rf"predictions\.{_NUMBERED}")},
+)
+REGRESSION = Fields(
+    (
+        *("observed", "mean", "variance", "std", "quantiles", "samples", "lower", "upper"),
+        *("weights", "groups", "clusters", "by"),
+    ),
+    ("groups", "clusters", "by"),
+    {"quantiles": re.compile(r"q(0?\.[0-9]{1,9})"), "samples": re.compile(rf"samples\.{_NUMBERED}")},
+    ("levels", "level"),
+)
 #: The fields with one element per row.
-ARRAYS = ("predictions", "labels", "weights", "groups")
+ARRAYS = CLASSIFICATION.arrays
+_OF_FAMILY = {"predictions": "predictions.k", "quantiles": "q with a level, such as q0.05", "samples": "samples.k"}
 
 Arrays = dict[str, Array]
 
@@ -58,30 +111,36 @@ def _refusing(malformed: type[CalibrationError]) -> Iterator[None]:
 
 # --- Which columns of a table belong to which field
 
-_OF_CLASS = re.compile(r"predictions\.(0|[1-9][0-9]{0,8})")
 
+def find_columns(
+    names: Sequence[str], limits: Limits, fields: Fields = CLASSIFICATION
+) -> tuple[dict[str, list[int]], Arrays]:
+    """Return the indices of the columns of each field, and the ``levels`` in the names of quantiles.
 
-def find_columns(names: Sequence[str], limits: Limits) -> dict[str, list[int]]:
-    """Return the indices of the columns of each field, ``predictions.k`` in the order of k.
+    ``predictions.k`` and ``samples.k`` are in the order of k, quantiles in the order of their levels.
 
     Raises ``InvalidField`` for an unknown column, a duplicate or a missing class, and ``TooLarge`` for too many
     columns. Messages give the index of an unknown column, not its name, which may be confidential.
     """
-    limits.check_classes(len(names) - len(ARRAYS) + 1)
-    expected = f"{', '.join(ARRAYS)} and predictions.k"
-    single, classes = place_columns(names, {name: name for name in ARRAYS}, _OF_CLASS, "predictions", expected)
-    if not classes:
-        return single
-    if max(classes) != len(classes) - 1:
-        missing = next(k for k in range(len(classes)) if k not in classes)
-        raise InvalidField.at("/predictions", f"has no column predictions.{missing}")
-    return {"predictions": [classes[k] for k in range(len(classes))], **single}
+    limits.check_classes(len(names) - len(fields.arrays) + 1, f"/{next(iter(fields.families))}")
+    expected = f"{', '.join(fields.arrays)} and {' or '.join(_OF_FAMILY[field] for field in fields.families)}"
+    single, families = place_columns(names, {name: name for name in fields.arrays}, fields.families, expected)
+    columns: dict[str, list[int]] = {}
+    levels: Arrays = {}
+    for field, members in families.items():
+        if field == "quantiles":
+            levels["levels"] = np.array(sorted(members))
+        elif max(members) != len(members) - 1:
+            missing = next(k for k in range(len(members)) if k not in members)
+            raise InvalidField.at(f"/{field}", f"has no column {field}.{missing}")
+        columns[field] = [members[k] for k in sorted(members)]
+    return {**columns, **single}, levels
 
 
 def place_columns(
-    names: Sequence[str], known: Mapping[str, str], of_class: re.Pattern[str], vector: str, expected: str
-) -> tuple[dict[str, list[int]], dict[int, int]]:
-    """Find the columns of the fields, and the columns of each class of the field ``vector``.
+    names: Sequence[str], known: Mapping[str, str], families: Mapping[str, re.Pattern[str]], expected: str
+) -> tuple[dict[str, list[int]], dict[str, dict[float, int]]]:
+    """Find the columns of the fields, and the columns of each class, sample or level of the fields in ``families``.
 
     Parameters
     ----------
@@ -89,10 +148,8 @@ def place_columns(
         Names of the columns.
     known : mapping of str to str
         Field by the name of its column.
-    of_class : Pattern
-        Matches the name of a column of one class; its first group is the class.
-    vector : str
-        Field of the columns of the classes.
+    families : mapping of str to Pattern
+        By field, matches the name of a column of one class, sample or level; its first group is the number.
     expected : str
         Description of the accepted names, for the message.
 
@@ -100,8 +157,8 @@ def place_columns(
     -------
     fields : dict of str to list of int
         Index of the column of each field.
-    classes : dict of int to int
-        Index of the column of each class.
+    members : dict of str to dict of float to int
+        By field, index of the column of each class, sample or level.
 
     Raises
     ------
@@ -109,21 +166,24 @@ def place_columns(
         For an unknown column, a duplicate, or a vector given both as one column and as columns of classes.
     """
     single: dict[str, list[int]] = {}
-    classes: dict[int, int] = {}
+    members: dict[str, dict[float, int]] = {}
     for at, name in enumerate(names):
-        found = of_class.fullmatch(name)
+        matches = ((field, pattern.fullmatch(name)) for field, pattern in families.items())
+        found = next(((field, float(match[1])) for field, match in matches if match is not None), None)
         if found is None and name not in known:
             raise InvalidField.at("", f"column {at + 1} must be one of {expected}")
-        field, k = (vector, int(found[1])) if found else (known[name], -1)
-        if (k in classes) if found else (field in single):
+        field = known[name] if found is None else found[0]
+        if (field in single) if found is None else (found[1] in members.get(field, ())):
             raise InvalidField.at(f"/{field}", f"appears twice; the second is column {at + 1}")
-        if found:
-            classes[k] = at
-        else:
+        if found is None:
             single[field] = [at]
-    if classes and vector in single:
-        raise InvalidField.at(f"/{vector}", "must be either one column or one column per class, not both")
-    return single, classes
+        else:
+            members.setdefault(field, {})[found[1]] = at
+    for field in members:
+        if field in single:
+            what = "class" if field.startswith("prediction") else "level" if field == "quantiles" else "sample"
+            raise InvalidField.at(f"/{field}", f"must be either one column or one column per {what}, not both")
+    return single, members
 
 
 def _read_columns(columns: Mapping[str, Sequence[int]], read: Callable[[int, str], Array]) -> Arrays:
@@ -155,19 +215,19 @@ def read_names(values: Sequence[object], limits: Limits, first: int = 0, field: 
     return _text(values, len(values), limits)
 
 
-def _coded_names(values: Sequence[Any], codes: Ints, limits: Limits) -> Array:
+def _coded_names(values: Sequence[Any], codes: Ints, limits: Limits, field: str) -> Array:
     """Convert one code per row, an index into ``values``, to an array of strings; raises as ``read_names``."""
     for code, name in enumerate(values):
-        if _error_of(name, 0) is not None:
+        if _error_of(name, 0, field) is not None:
             rows = np.flatnonzero(codes == code)
-            error = _error_of(name, int(rows[0]) if len(rows) else 0)
+            error = _error_of(name, int(rows[0]) if len(rows) else 0, field)
             if error is not None:
                 raise error
     names: Array = _text(values, len(codes), limits)[codes]
     return names
 
 
-def _error_of(name: object, row: int, field: str = "groups") -> CalibrationError | None:
+def _error_of(name: object, row: int, field: str) -> CalibrationError | None:
     if not isinstance(name, str):
         return NotANumber.at(f"/{field}/{row}", "must be a string")
     if len(name) > MAX_NAME or "\0" in name:
@@ -183,10 +243,8 @@ def _text(values: Sequence[Any], n: int, limits: Limits) -> Array:
 
 # --- NPY and NPZ: one array per field
 
-#: Kinds of dtypes of numbers and of strings.
-NUMBERS, STRINGS = "fiu", "U"
-#: The arrays of a body of rows, and the accepted kinds of their dtypes.
-_KINDS: Mapping[str, str] = MappingProxyType({name: STRINGS if name == "groups" else NUMBERS for name in ARRAYS})
+#: The arrays of a body of predictions of classes, and the accepted kinds of their dtypes.
+_KINDS: Mapping[str, str] = MappingProxyType(CLASSIFICATION.kinds)
 
 
 def read_npy(body: Body, limits: Limits) -> Arrays:
@@ -266,14 +324,19 @@ def _must_hold(kinds: str) -> str:
 # --- Arrow streams and Parquet files: one column per field
 
 
-def read_arrow(body: Body, limits: Limits) -> Arrays:
+def read_arrow(body: Body, limits: Limits, fields: Fields = CLASSIFICATION) -> Arrays:
     """Read an Arrow IPC stream.
 
-    Numbers may be integers or floats of any width, ``predictions`` also lists of them, and ``groups`` strings; all may
-    be dictionary-encoded. Raises ``MalformedArrow``, ``TooLarge``, ``MissingExtra``, or the error of the first bad
-    column or row.
+    Numbers may be integers or floats of any width, fields with several numbers per row also lists of them, and
+    ``groups`` strings; all may be dictionary-encoded. Raises ``MalformedArrow``, ``TooLarge``, ``MissingExtra``, or the
+    error of the first bad column or row.
     """
-    return read_stream(body, limits, lambda schema: _check_schema(schema, limits), lambda table: _arrays(table, limits))
+    return read_stream(
+        body,
+        limits,
+        lambda schema: _check_schema(schema, limits, fields),
+        lambda table: _arrays(table, limits, fields),
+    )
 
 
 def read_stream(
@@ -284,51 +347,53 @@ def read_stream(
         return arrow.read_stream(body, limits, check, read)
 
 
-def read_parquet(body: Body, limits: Limits) -> Arrays:
+def read_parquet(body: Body, limits: Limits, fields: Fields = CLASSIFICATION) -> Arrays:
     """Read a Parquet body with the columns and types of ``read_arrow``; raises ``MalformedParquet`` and the same."""
     with _refusing(MalformedParquet):
         return arrow.read_parquet(
             body,
             limits,
-            lambda schema: _check_schema(schema, limits),
-            lambda table: _arrays(table, limits),
+            lambda schema: _check_schema(schema, limits, fields),
+            lambda table: _arrays(table, limits, fields),
             names="groups",
         )
 
 
-def _check_schema(schema: Any, limits: Limits) -> None:
+def _check_schema(schema: Any, limits: Limits, fields: Fields) -> None:
     """Raise the error of the first column with an unknown name or type."""
-    for field, places in find_columns(schema.names, limits).items():
+    for field, places in find_columns(schema.names, limits, fields)[0].items():
         for at in places:
-            _check_type(schema.types[at], field, alone=len(places) == 1)
+            may_be_lists = field in fields.families and schema.names[at] == field
+            _check_type(schema.types[at], field, is_text=field in fields.texts, may_be_lists=may_be_lists)
 
 
-def _check_type(kind: Any, field: str, *, alone: bool) -> None:
+def _check_type(kind: Any, field: str, *, is_text: bool, may_be_lists: bool) -> None:
     inner = arrow.value_type(kind)
-    if field == "groups":
+    if is_text:
         if not arrow.is_text(inner):
-            raise NotANumber.at("/groups", "must be a column of strings")
+            raise NotANumber.at(f"/{field}", "must be a column of strings")
         return
-    if field == "predictions" and alone and arrow.is_list(kind):
+    if may_be_lists and arrow.is_list(kind):
         inner = kind.value_type
         if getattr(kind, "list_size", 1) < 1:
-            raise WrongShape.at("/predictions", "must have at least one number per row")
+            raise WrongShape.at(f"/{field}", "must have at least one number per row")
     if not arrow.is_number(inner):
         what = "holds booleans, not numbers" if str(inner) == "bool" else "must be a column of numbers"
         raise NotANumber.at(f"/{field}", what)
 
 
-def _arrays(table: Any, limits: Limits) -> Arrays:
-    columns = find_columns(table.schema.names, limits)
-    return _read_columns(columns, lambda at, field: _read_column(table.column(at), field, limits))
+def _arrays(table: Any, limits: Limits, fields: Fields) -> Arrays:
+    columns, levels = find_columns(table.schema.names, limits, fields)
 
+    def read(at: int, field: str) -> Array:
+        column = table.column(at)
+        _refuse_null(column, lambda row: f"/{field}/{row}")
+        if field in fields.texts:
+            codes, values = arrow.codes_of(column)
+            return _coded_names(["" if value is None else value for value in values], codes, limits, field)
+        return _vectors(column, field, limits) if arrow.is_list(column.type) else arrow.number_array(column)
 
-def _read_column(column: Any, field: str, limits: Limits) -> Array:
-    _refuse_null(column, lambda row: f"/{field}/{row}")
-    if field == "groups":
-        codes, values = arrow.codes_of(column)
-        return _coded_names(["" if value is None else value for value in values], codes, limits)
-    return _vectors(column, limits) if arrow.is_list(column.type) else arrow.number_array(column)
+    return _read_columns(columns, read) | levels
 
 
 def _refuse_null(column: Any, pointer: Callable[[int], str]) -> None:
@@ -336,15 +401,15 @@ def _refuse_null(column: Any, pointer: Callable[[int], str]) -> None:
         raise NotANumber.at(pointer(int(nulls[0])), "is null")
 
 
-def _vectors(column: Any, limits: Limits) -> Array:
+def _vectors(column: Any, field: str, limits: Limits) -> Array:
     """Convert a column of lists to (n, K); all lists must have the same length."""
     lengths, flat = arrow.lists_of(column)
     width = int(lengths[0]) if len(lengths) else 0
-    limits.check_classes(width)
+    limits.check_classes(width, f"/{field}")
     if np.any(lengths != width):
         row = int(np.flatnonzero(lengths != width)[0])
-        raise WrongShape.at(f"/predictions/{row}", "must have the same length as the rows before it")
-    _refuse_null(flat, lambda at: f"/predictions/{at // width}/{at % width}")
+        raise WrongShape.at(f"/{field}/{row}", "must have the same length as the rows before it")
+    _refuse_null(flat, lambda at: f"/{field}/{at // width}/{at % width}")
     return arrow.number_array(flat).reshape(len(lengths), width)
 
 
@@ -357,7 +422,7 @@ def _vectors(column: Any, limits: Limits) -> Array:
 _CELL = 64
 
 
-def read_csv(body: Body, limits: Limits) -> Arrays:
+def read_csv(body: Body, limits: Limits, fields: Fields = CLASSIFICATION) -> Arrays:
     """Read a CSV body with a header.
 
     Raises ``MalformedCsv`` or ``NotANumber`` with the first bad row, counted from 0 after the header, ``InvalidField``
@@ -365,22 +430,26 @@ def read_csv(body: Body, limits: Limits) -> Arrays:
     """
     limits.check_bytes(len(body))
     parse = float if body.isascii() and b"_" not in body else number
-    names: list[str] = []
+    texts: dict[str, list[str]] = {}
     with _refusing(MalformedCsv):
         longest = max(MAX_LINE, limits.max_classes * _CELL)
         rows = Rows(cast(BinaryIO, View(memoryview(body))), "utf-8-sig", ",", strict=True, longest=longest)
         header = rows.header()
         if not header:
             raise MalformedCsv("the body has no header row")
-        columns = find_columns(header, limits)
+        columns, levels = find_columns(header, limits, fields)
         numbers = {
             at: partial(_cells, field=field, parse=parse)
             for field, places in columns.items()
             for at in places
-            if field != "groups"
+            if field not in fields.texts
         }
-        found = read_cells(rows, len(header), numbers, dict.fromkeys(columns.get("groups", ()), names.extend), limits)
-    return _read_columns(columns, lambda at, field: read_names(names, limits) if field == "groups" else found[at])
+        adding = {columns[name][0]: texts.setdefault(name, []).extend for name in fields.texts if name in columns}
+        found = read_cells(rows, len(header), numbers, adding, limits)
+    arrays = _read_columns(
+        columns, lambda at, field: read_names(texts[field], limits, field=field) if field in texts else found[at]
+    )
+    return arrays | levels
 
 
 def _cells(cells: Sequence[str], block: Block, *, field: str, parse: Callable[[str], float]) -> Floats:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from calibrant.distributions.forecasts import Forecasts
 from calibrant.io.errors import Field
 
 # --- The sheet that a file is read into, and the options of reading it
@@ -95,6 +96,70 @@ class Sheet:
         return len(self.predictions)
 
 
+@dataclass(frozen=True)
+class ForecastOptions:
+    """Explicit options of reading a file of predictive distributions; what is None is inferred.
+
+    Parameters
+    ----------
+    observed : str, optional
+        Column of the outcomes.
+    forecasts : mapping of str to str, optional
+        Column of each part: ``mean``, ``std``, ``variance``, ``lower``, ``upper``, a quantile such as ``q0.05``; or
+        columns of ``quantiles`` or ``samples``, also with wildcards, such as ``draw_*``.
+    weights, groups, clusters, by, times : str, optional
+        Names of columns.
+    levels : tuple of float, optional
+        Levels of the quantiles, if the names of the columns do not have them.
+    level : float, optional
+        Level of the intervals.
+    decimal : {".", ","}
+        Decimal mark of a text file.
+    """
+
+    observed: str | None = None
+    forecasts: Mapping[str, str] | None = None
+    weights: str | None = None
+    groups: str | None = None
+    clusters: str | None = None
+    by: str | None = None
+    times: str | None = None
+    levels: tuple[float, ...] | None = None
+    level: float | None = None
+    decimal: str = "."
+
+
+@dataclass(frozen=True)
+class ForecastSheet:
+    """The content of a file of predictive distributions of n outcomes.
+
+    Attributes
+    ----------
+    forecasts : Forecasts
+        The checked distributions.
+    observed : ndarray of float64 or None
+        (n,), outcomes.
+    weights : ndarray of float64 or None
+        (n,).
+    groups, clusters, by, times : list of str or None
+        One string per row.
+    notes : tuple of str
+        What was inferred, and unusual properties of the file.
+    """
+
+    forecasts: Forecasts
+    observed: Floats | None
+    weights: Floats | None
+    groups: list[str] | None
+    notes: tuple[str, ...]
+    clusters: list[str] | None = None
+    by: list[str] | None = None
+    times: list[str] | None = None
+
+    def __len__(self) -> int:
+        return len(self.forecasts)
+
+
 # --- An open table: its columns, their first values, and a method to read some of them
 
 
@@ -123,16 +188,24 @@ class Column:
 class Places:
     """The indices of the columns to read, by their purpose."""
 
-    predictions: tuple[int, ...]
+    predictions: tuple[int, ...] = ()
     labels: int | None = None
     weights: int | None = None
     groups: int | None = None
     predicted: int | None = None
+    #: Columns of the outcomes and the predictive distributions by field, such as ``observed`` and ``quantiles``.
+    forecasts: Mapping[Field, tuple[int, ...]] = field(default_factory=dict)
+
+    @property
+    def vectors(self) -> Mapping[Field, tuple[int, ...]]:
+        """Indices of the columns of numbers by field, but weights."""
+        return {"predictions": self.predictions, **self.forecasts} if self.predictions else self.forecasts
 
     @property
     def numbers(self) -> tuple[int, ...]:
-        """Indices of numeric columns: predictions, then weights."""
-        return self.predictions if self.weights is None else (*self.predictions, self.weights)
+        """Indices of numeric columns: predictions or forecasts, then weights."""
+        found = tuple(at for places in self.vectors.values() for at in places)
+        return found if self.weights is None else (*found, self.weights)
 
     @property
     def texts(self) -> tuple[int, ...]:
@@ -141,20 +214,26 @@ class Places:
 
     def field_of(self, at: int) -> Field:
         """Return the field that a column is read as."""
-        if at in self.predictions:
-            return "predictions"
+        for name, places in self.vectors.items():
+            if at in places:
+                return name
         return "weights" if at == self.weights else "groups" if at == self.groups else "labels"
 
 
 @dataclass(frozen=True)
 class Values:
-    """The columns that were read: predictions (n,) or (n, K), weights (n,), and columns of strings."""
+    """The columns that were read: numbers (n,) or (n, K) by field, weights (n,), and columns of strings."""
 
-    predictions: Floats
+    vectors: Mapping[Field, Floats]
     weights: Floats | None = None
     labels: Coded | None = None
     groups: Coded | None = None
     predicted: Coded | None = None
+
+    @property
+    def predictions(self) -> Floats:
+        """Predictions of classes."""
+        return self.vectors["predictions"]
 
 
 class Table(Protocol):

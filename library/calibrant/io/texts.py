@@ -109,10 +109,9 @@ def refusal(text: str, name: str, field: Field, row: int, line: int | None = Non
             f"column {quoted(name)} has decimal commas, first in {row_of(row, line)}; write 0.5, not 0,5", field=field
         )
     if clean.endswith("%") and is_number(clean[:-1]):
+        remedy = "divide by 100, so that each value is in [0, 1]" if field == "predictions" else "remove them"
         return LooksLikePercent(
-            f"column {quoted(name)} has percent signs, first in {row_of(row, line)}; divide by 100, so that each "
-            "value is in [0, 1]",
-            field=field,
+            f"column {quoted(name)} has percent signs, first in {row_of(row, line)}; {remedy}", field=field
         )
     if _INFINITE.fullmatch(clean):
         return NotFinite(f"{where} is infinite; numbers must be finite", field=field)

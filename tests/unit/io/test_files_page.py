@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from calibrant.io import columns, errors
+from calibrant.io import columns, errors, forecast_columns
+from tests.unit.io import test_forecast_files
 from tests.unit.io.test_messages import CASES
 
 PAGE = (Path(__file__).parents[3] / "docs" / "reference" / "columns.md").read_text(encoding="utf-8")
@@ -24,10 +25,21 @@ def test_every_code_is_on_the_page_once() -> None:
 
 
 def test_every_code_is_among_the_refusals_that_are_tried() -> None:
-    assert {case.code for case in CASES.values()} == CODES - ELSEWHERE
+    tried = {case.code for case in CASES.values()} | {
+        code for _, _, code, _, _ in test_forecast_files.REFUSALS.values()
+    }
+    assert tried == CODES - ELSEWHERE
 
 
 @pytest.mark.parametrize("field", ["PREDICTIONS", "LOGITS", "LABELS", "WEIGHTS", "GROUPS"])
 def test_every_name_that_is_inferred_is_on_the_page(field: str) -> None:
     listed = {columns.word(name) for name in re.findall(r"`([^`\n]+)`", PAGE)}
     assert getattr(columns, field) <= listed
+
+
+@pytest.mark.parametrize(
+    "field", ["OBSERVED", "MEAN", "POINTS", "STD", "VARIANCE", "QUANTILES", "LEVELS", "SAMPLES", "LEVEL"]
+)
+def test_every_name_of_a_distribution_is_on_the_page(field: str) -> None:
+    listed = {columns.word(name) for name in re.findall(r"`([^`\n]+)`", PAGE)}
+    assert getattr(forecast_columns, field) <= listed

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 from calibrant.client.answers.document import Document
+from calibrant.client.answers.maps import ForecastKind
 
 Correction = Literal["max-t", "holm"]
 Of = Literal["value", "debiased"]
@@ -170,3 +171,38 @@ class ReportsAnswer(Document):
     batches: list[BatchReport]
     power_law: dict[str, dict[str, PowerLawAnswer]] | None
     problem: str | None = None
+
+
+# --- Predictive distributions
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DistributionGroupAnswer(Document):
+    """The measures of one group."""
+
+    n: int
+    measures: Measures
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DistributionAfter(Document):
+    """The measures after the map."""
+
+    kind: ForecastKind  # of the calibrated forecasts
+    measures: Measures
+    groups: dict[str, DistributionGroupAnswer] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DistributionReportAnswer(Document):
+    """The report of an evaluation of predictive distributions."""
+
+    prediction_kind: Literal["regression"] = "regression"
+    n: int
+    kind: ForecastKind  # what the forecasts are given as
+    n_repaired: int  # rows whose quantiles crossed by rounding, and were repaired
+    measures: Measures
+    groups: dict[str, DistributionGroupAnswer] | None = None
+    map: str | None = None
+    after: DistributionAfter | None = None
+    in_sample: bool | None = None  # whether the map was fitted to these rows; None: not known
