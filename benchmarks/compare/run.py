@@ -21,6 +21,10 @@ SCORES: dict[str, list[Any]] = {
     "confidence": [{"name": "ece", "binning": "equal-width"}, "ks", "accuracy"],
 }
 
+#: The event of the splines' paper, top-1 predictions, and its measures.
+ONE_EVENT = "confidence"
+OF_ONE_EVENT: list[Any] = ["log-loss", "brier", {"name": "ece", "binning": "equal-width"}, "ks"]
+
 
 class Task(NamedTuple):
     """A method under a reduction, on a half of a file."""
@@ -47,6 +51,24 @@ def tasks(files: list[Path]) -> list[Task]:
             of_event = "binary" if two else "classwise"
             reduction = "canonical" if method.vector is not None else of_event
             found += [Task(file, name, reduction, seed) for seed in range(HALVES)]
+    return _by_seed(found)
+
+
+def tasks_of_one_event(files: list[Path]) -> list[Task]:
+    """Event methods that take less than a second, fitted to the event that the predicted class is correct."""
+    names = [name for name, method in calibrant.METHODS.items() if method.event is not None and method.runs == "inline"]
+    return _by_seed(
+        [
+            Task(file, name, ONE_EVENT, seed)
+            for file in files
+            for name in names
+            if name not in LEFT_OUT
+            for seed in range(HALVES)
+        ]
+    )
+
+
+def _by_seed(found: list[Task]) -> list[Task]:
     # Ordered by seed, so that an interrupted run has results of every method.
     return sorted(found, key=lambda task: task.seed)
 
@@ -65,6 +87,10 @@ def run(task: Task) -> dict[str, Any]:
         return {"problem": error.code}
     seconds = time.perf_counter() - began
     q = fitted.apply(given.values[held_out])
+    if task.reduction == ONE_EVENT:
+        correct = given.values[held_out].argmax(axis=1) == given.labels[held_out]
+        report = calibrant.evaluate(q, correct, measures=OF_ONE_EVENT)
+        return {"seconds": seconds} | {key: result.value for key, result in report.measures.items()}
     if q.ndim == 1:
         q = np.column_stack([1.0 - q, q])
     record: dict[str, Any] = {"seconds": seconds}

@@ -150,7 +150,7 @@ class _Machine:
             if name == "STACK_GLOBAL":
                 self.stack[start:] = [_named(" ".join(taken), position)]
             elif name == "REDUCE":
-                self.stack[start:] = [_reduced(*taken, position)]
+                self.stack[start:] = [_reduced(taken[0], taken[1], position)]
             else:
                 self.stack[start:] = [taken]
 

@@ -210,7 +210,8 @@ def logit_reliability(
 
 def on_logit_axes(curve: Curve, low: float, high: float) -> tuple[Floats, Floats]:
     """Return 201 evenly spaced logits of predictions from ``low`` to ``high``, and the logits of the curve there."""
-    x = np.linspace(*clipped_logit(np.array([low, high])), _CURVE)
+    start, end = clipped_logit(np.array([low, high])).tolist()
+    x = np.linspace(start, end, _CURVE)
     return x, clipped_logit(curve(expit(x)))
 
 
