@@ -37,8 +37,8 @@ def base_shapes(form: Format, theme: Theme, width: int) -> Drawn:
     canvas = Canvas(width, theme=theme, form=form)
     title = "The five shapes of the synthetic data"
     mixed = [
-        Key(f"mixed with the identity, error {error:g}", colour, dash=dash)
-        for error, colour, dash in zip(_DERIVATES, ("second", "quiet"), _DASHES[1:], strict=True)
+        Key(f"mixed with the identity, error {error:g}", SERIES[i], dash=_DASHES[i])
+        for i, error in enumerate(_DERIVATES, 1)
     ]
     top = heading(canvas, title, ["true probability against prediction"], [Key("shape", "first"), *mixed, CALIBRATED])
     grid = Grid(canvas, top, 5)

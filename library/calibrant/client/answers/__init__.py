@@ -46,6 +46,7 @@ from calibrant.client.answers.evaluations import (
     Measures,
     PairAnswer,
     PowerLawAnswer,
+    PowerLawNumbers,
     ReportAnswer,
     ReportsAnswer,
 )
@@ -154,6 +155,7 @@ __all__ = [
     "OptionEntry",
     "PairAnswer",
     "PowerLawAnswer",
+    "PowerLawNumbers",
     "Problem",
     "ProblemError",
     "Progress",
