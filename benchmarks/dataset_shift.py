@@ -95,8 +95,7 @@ class Found:
 
 def experiment(seeds: int = SEEDS, methods: tuple[str, ...] = METHODS, rows: int = ROWS) -> Found:
     """Fit every method before the shift and measure it after each, and refit it after each."""
-    maps, kept, moved, refitted = ({method: {s.name: [] for s in SHIFTS} for method in methods} for _ in range(4))
-    found = Found(maps, kept, moved, refitted, {})
+    found = Found(_empty(methods), _empty(methods), _empty(methods), _empty(methods), {})
     for seed in range(seeds):
         random = np.random.default_rng(seed)
         p, y = BEFORE.drawn(rows, random)
@@ -117,6 +116,10 @@ def experiment(seeds: int = SEEDS, methods: tuple[str, ...] = METHODS, rows: int
     return found
 
 
+def _empty(methods: tuple[str, ...]) -> Errors:
+    return {method: {shift.name: [] for shift in SHIFTS} for method in methods}
+
+
 def _fitted(method: str, p: Floats, y: npt.NDArray[np.int64]) -> calibrant.CalibrationMap:
     options = {"slope": "unit"} if method == "histogram" else {}
     return Fitting.read(method, options, None).run(read_batch(p, y), FitContext())
@@ -135,9 +138,9 @@ of p(x) in the used feature (x_1 from mean 0 and deviation 1.5 to 1.5 and 1), of
 mean 0 to 1), of p(y) (the odds of label 1 divided by 4, p(x | y) unchanged) and of p(y | x) (logistic(x_1 / 2 + x_2 -
 1/2)).
 
-Methods are fitted to {rows:,} rows; errors are means over {seeds} draws, on 20,000 rows, in thousandths. `histogram` has
-15 bins of equal mass with slope 1, the usual ECE. `identity` does nothing as a map, and as an evaluator reports an error
-of 0. The lowest error is bold.
+Methods are fitted to {rows:,} rows; errors are means over {seeds} draws, on 20,000 rows, in thousandths. `histogram`
+has 15 bins of equal mass with slope 1, the usual ECE. `identity` does nothing as a map, and as an evaluator reports an
+error of 0. The lowest error is bold.
 """
 
 
