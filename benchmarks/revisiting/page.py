@@ -29,7 +29,7 @@ class Results(NamedTuple):
     @property
     def classifiers(self) -> dict[str, Sequence[Figures]]:
         """The classifiers of all families."""
-        return {f"{family}, {name}": each for family, own in self.families.items() for name, each in own.items()}
+        return {f"{family} ({name})": each for family, own in self.families.items() for name, each in own.items()}
 
 
 _HEAD = """# Revisiting the calibration of classifiers
@@ -224,7 +224,7 @@ def _rank_text(found: Results) -> str:
     errors = {name: each[_SHOWN].error for name, each in found.classifiers.items()}
     for variant in VARIANTS:
         front = pareto_front(errors, {name: each[_SHOWN].variants[variant] for name, each in found.classifiers.items()})
-        fronts[variant] = {name.partition(",")[0] for name in front}
+        fronts[variant] = {name.partition(" (")[0] for name in front}
     same = [variant for variant in VARIANTS if fronts[variant] == fronts[MAIN]]
     return (
         "The paper finds that ranks change between variants, but not the families on the Pareto front of ECE and "
