@@ -7,9 +7,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 import calibrant
-from benchmarks.compare.data import read_file
+from benchmarks.compare.data import Predictions, read_file
+from calibrant.batch import read_batch
+from calibrant.calibrators.fitting import Fitting
+from calibrant.calibrators.method import FitContext
 from calibrant.errors import CalibrationError
 
 HALVES = 20
@@ -78,6 +82,8 @@ def run(task: Task) -> dict[str, Any]:
     given = read_file(task.file)
     order = np.random.default_rng(task.seed).permutation(len(given.labels))
     training, held_out = np.array_split(order, 2)
+    if task.reduction == ONE_EVENT:
+        return _of_one_event(task, given, training, held_out)
     began = time.perf_counter()
     try:
         fitted = calibrant.fit(
@@ -87,10 +93,6 @@ def run(task: Task) -> dict[str, Any]:
         return {"problem": error.code}
     seconds = time.perf_counter() - began
     q = fitted.apply(given.values[held_out])
-    if task.reduction == ONE_EVENT:
-        correct = given.values[held_out].argmax(axis=1) == given.labels[held_out]
-        report = calibrant.evaluate(q, correct, measures=OF_ONE_EVENT)
-        return {"seconds": seconds} | {key: result.value for key, result in report.measures.items()}
     if q.ndim == 1:
         q = np.column_stack([1.0 - q, q])
     record: dict[str, Any] = {"seconds": seconds}
@@ -98,3 +100,17 @@ def run(task: Task) -> dict[str, Any]:
         report = calibrant.evaluate(q, given.labels[held_out], measures=measures, reduction=reduction)
         record |= {key: result.value for key, result in report.measures.items()}
     return record
+
+
+def _of_one_event(
+    task: Task, given: Predictions, training: npt.NDArray[np.integer], held_out: npt.NDArray[np.integer]
+) -> dict[str, Any]:
+    """The scores of the event, without the cross-fitted gain that ``calibrant.fit`` reports, which takes most time."""
+    batch = read_batch(given.values[training], given.labels[training], scale=given.scale)
+    try:
+        fitted = Fitting.read(task.method, {}, task.reduction).run(batch, FitContext())
+    except CalibrationError as error:
+        return {"problem": error.code}
+    correct = given.values[held_out].argmax(axis=1) == given.labels[held_out]
+    report = calibrant.evaluate(fitted.apply(given.values[held_out]), correct.astype(np.int8), measures=OF_ONE_EVENT)
+    return {key: result.value for key, result in report.measures.items()}
