@@ -267,15 +267,21 @@ class BatchReport(Document):
     report: ReportAnswer
 
 
-class PowerLawAnswer(Document):
+class PowerLawNumbers(Document):
     """calibration error = factor x classification error ^ exponent, over batches."""
 
     exponent: float | None
     factor: float | None
     interval: tuple[float, float] | None = Field(description="interval of the exponent")
     used: list[int] = Field(description="indices of the batches with both errors above 0")
-    of: Of = Field(description="debiased values if every batch has one above 0")
     problem: str | None = None
+
+
+class PowerLawAnswer(PowerLawNumbers):
+    """A power law, and the one of plain values."""
+
+    of: Of = Field(description="debiased values if every batch has one above 0")
+    plain: PowerLawNumbers | None = Field(None, description="the power law of the values that are not debiased")
 
 
 class ReportsAnswer(Document):

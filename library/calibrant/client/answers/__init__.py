@@ -51,6 +51,7 @@ from calibrant.client.answers.evaluations import (
     Measures,
     PairAnswer,
     PowerLawAnswer,
+    PowerLawNumbers,
     ReportAnswer,
     ReportsAnswer,
 )
@@ -168,6 +169,7 @@ __all__ = [
     "OptionEntry",
     "PairAnswer",
     "PowerLawAnswer",
+    "PowerLawNumbers",
     "Problem",
     "ProblemError",
     "Progress",

@@ -153,15 +153,22 @@ class BatchReport(Document):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PowerLawAnswer(Document):
+class PowerLawNumbers(Document):
     """calibration error = factor x classification error ^ exponent, over batches."""
 
     exponent: float | None
     factor: float | None
     interval: tuple[float, float] | None  # of the exponent
     used: list[int]  # indices of the batches whose errors are both above 0
-    of: Of
     problem: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PowerLawAnswer(PowerLawNumbers):
+    """A power law, and the one of plain values."""
+
+    of: Of
+    plain: PowerLawNumbers | None = None  # of the values that are not debiased
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
