@@ -206,7 +206,7 @@ def _fitted(map_id: str, spec: FitDistributionSpec, rows: ForecastRows, options:
         weights=rows.weights,
         weights_kind=rows.weights_kind,
         scale=spec.scale,
-        support=spec.support,
+        support=(spec.support[0], spec.support[1]),
         output_levels=spec.output_levels,
         seed=spec.seed,
         **options,

@@ -109,4 +109,4 @@ def _reading(here: Context, batch_id: str | None) -> tuple[str | None, Scale, tu
     except UnknownBatch:
         return None, "probability", None
     names = None if record.class_names is None else tuple(record.class_names)
-    return record.weights_kind if "weights" in record.arrays else None, record.scale, names
+    return record.weights_kind if "weights" in record.arrays else None, record.scale or "probability", names

@@ -203,13 +203,15 @@ DEFINING: tuple[Example, ...] = (
 
 # --- Examples of predictive distributions of a number
 
-_REGRESSION: Mapping[str, Any] = {"prediction_kind": "regression"}
+_REGRESSION: Mapping[str, str] = {"prediction_kind": "regression"}
 _OBSERVED = [2.1, -0.4, 3.2, 1.6, 0.2, 4.9, 2.7, -1.8]
-_NORMAL: Mapping[str, Any] = _REGRESSION | {
+_NORMAL: dict[str, Any] = {
+    **_REGRESSION,
     "mean": [1.2, 0.3, 2.0, 2.4, 0.1, 3.1, 2.2, -0.6],
     "variance": [0.5, 0.3, 0.6, 0.4, 0.3, 0.9, 0.5, 0.4],
 }
-_QUANTILES: Mapping[str, Any] = _REGRESSION | {
+_QUANTILES: dict[str, Any] = {
+    **_REGRESSION,
     "observed": _OBSERVED[:3],
     "quantiles": [[0.2, 1.2, 2.2], [-0.6, 0.3, 1.1], [0.9, 2.0, 3.0]],
     "levels": [0.1, 0.5, 0.9],

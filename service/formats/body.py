@@ -96,7 +96,8 @@ def read_body(body: Body, kind: str, encoding: str | None, query: Mapping[str, s
     plain = body if encoding is None else unpack(body, encoding, limits)
     if kind == JSON:
         return read_json(plain, limits)
-    arrays, options = BINARY[kind](plain, limits, fields_of_kind(query)), dict(query)
+    arrays = BINARY[kind](plain, limits, fields_of_kind(query))
+    options: dict[str, Any] = dict(query)
     if "level" in arrays:  # of intervals: an option, which an archive may hold as an array
         level = arrays.pop("level")
         if "level" in options:

@@ -29,13 +29,13 @@ def _rows(kind: str, n: int = 90, seed: int = 0) -> dict[str, Any]:
     """Forecasts that are too narrow, and their outcomes."""
     random = np.random.default_rng(seed)
     centre = random.normal(size=n)
-    given: dict[str, Any] = {
+    kinds: dict[str, dict[str, Any]] = {
         "normal": {"mean": centre, "variance": np.linspace(0.2, 0.6, n)},
         "quantiles": {"quantiles": centre[:, None] + np.linspace(-0.9, 0.9, len(LEVELS)), "levels": np.array(LEVELS)},
         "samples": {"samples": centre[:, None] + random.normal(size=(n, 7)) * 0.5},
         "interval": {"lower": centre - 0.8, "upper": centre + 0.8, "level": 0.9},
-    }[kind]
-    return {"observed": centre + random.normal(size=n), **given}
+    }
+    return {"observed": centre + random.normal(size=n), **kinds[kind]}
 
 
 def _json(rows: dict[str, Any]) -> dict[str, Any]:
@@ -68,7 +68,11 @@ def _refusal(response: httpx.Response) -> tuple[int, str, str]:
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_answer_is_that_of_the_library(api: httpx.Client, kind: str) -> None:
     rows = _rows(kind)
-    extra = {"weights": np.arange(90) % 3, "groups": ["a", "b", "c"] * 30, "clusters": [str(i // 5) for i in range(90)]}
+    extra: dict[str, Any] = {
+        "weights": np.arange(90) % 3,
+        "groups": ["a", "b", "c"] * 30,
+        "clusters": [str(i // 5) for i in range(90)],
+    }
     options: dict[str, Any] = {"interval": 0.9, "seed": 3}
     found = _evaluate(api, _json({**rows, **extra}) | options)
     expected = calibrant.evaluate_distribution(**rows, **extra, **options).to_dict()
@@ -457,7 +461,7 @@ def test_an_evaluation_with_a_map_measures_before_and_after_it(api: httpx.Client
 def test_a_map_with_functions_by_value_needs_the_values(api: httpx.Client) -> None:
     rows = _rows("normal") | {"by": ["1", "2"] * 45}
     api.post("/maps", json=_json(rows) | {"method": "variance-scaling", "name": "horizons"}).raise_for_status()
-    given = {"mean": [0.0, 0.0, 0.0], "variance": [1.0, 1.0, 1.0]}
+    given: dict[str, Any] = {"mean": [0.0, 0.0, 0.0], "variance": [1.0, 1.0, 1.0]}
     assert _refusal(api.post("/calibrate", json=REGRESSION | given | {"map": "horizons"}))[1:] == (
         "length-mismatch",
         "/by",

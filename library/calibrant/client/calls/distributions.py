@@ -185,12 +185,13 @@ def calibrate_distribution(
     request = _request("/calibrate", None, forecasts, {"map": map, "seed": seed}, accept=NPZ)
     answer = yield from send(patience, request)
     try:
-        arrays = unpack(answer.content)
+        arrays: dict[str, Any] = dict(unpack(answer.content))
         kind = next(kind for kind, names in FIELDS.items() if set(names) == set(arrays))
     except (ValueError, StopIteration) as error:
         raise unreadable(answer) from error
-    level = arrays.pop("level", None)
-    return Forecasts(kind, **arrays, **({} if level is None else {"level": float(level.item())}))
+    if "level" in arrays:
+        arrays["level"] = float(arrays["level"].item())
+    return Forecasts(kind, **arrays)
 
 
 def upload_distribution(
