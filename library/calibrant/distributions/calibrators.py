@@ -35,7 +35,6 @@ from calibrant.errors import (
     CalibrationError,
     InvalidOption,
     LengthMismatch,
-    OutOfRange,
     TooFewRows,
     UnknownMethod,
     one_of,
@@ -417,7 +416,7 @@ def fit_distribution(
         levels_of(forecasts),
         ends,
         _diagnostics(found, function, {**values, "scale": scale}, seed),
-        _digest(rows),
+        digest_of(forecasts, y),
     )
 
 
@@ -462,9 +461,7 @@ def _read_support(support: Any, y: Floats, forecasts: Forecasts, entry: Distribu
         outside |= y < low
     if high is not None:
         outside |= y > high
-    if outside.any():
-        row = int(np.flatnonzero(outside)[0])
-        raise OutOfRange.at(f"/observed/{row}", f"is outside the support, like {int(outside.sum()) - 1} other rows")
+    refuse(outside, "/observed", "must be within the support")
     return low, high
 
 
@@ -507,7 +504,8 @@ def _diagnostics(found: dict[str, Any], function: Any, options: Mapping[str, Any
     return {**plain, "fit": {"options": dict(options), "seed": seed}}
 
 
-def _digest(rows: Rows) -> str:
-    given = rows.forecasts
-    table = np.column_stack([given.mean, given.variance]) if given.kind == "normal" else table_of(given).q
-    return rows_digest(np.column_stack([table, rows.y]), np.zeros(len(rows), np.int64))
+def digest_of(forecasts: Forecasts, y: Floats) -> str:
+    """Return the digest of the rows of a fit, which does not depend on their order."""
+    normal = forecasts.kind == "normal"
+    table = np.column_stack([forecasts.mean, forecasts.variance]) if normal else table_of(forecasts).q
+    return rows_digest(np.column_stack([table, y]), np.zeros(len(y), np.int64))

@@ -436,6 +436,19 @@ _DEFAULTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 )
 
 
+def default_measures(kind: str) -> tuple[str, ...]:
+    """Return the names of the measures that are computed for a kind of forecasts unless others are chosen."""
+    return _DEFAULTS[kind]
+
+
+Requests = Sequence[tuple[str, DistributionMeasure, dict[str, Any]]]
+
+
+def read_measure_requests(measures: str | Sequence[str | Mapping[str, Any]]) -> Requests:
+    """Read names of measures, or objects with options; raises ``UnknownMeasure`` or ``InvalidOption``."""
+    return read_entries(measures, DISTRIBUTION_MEASURES, "measure", most=_MOST, unknown=UnknownMeasure)
+
+
 # --- Reports
 
 
@@ -666,20 +679,12 @@ def evaluate_distribution(
     if clusters is not None:
         number = np.unique(_names(clusters, len(rows), "clusters"), return_inverse=True)[1]
         rows = replace(rows, clusters=number.astype(np.int64))
-    requests = read_entries(
-        list(_DEFAULTS[forecasts.kind]) if measures is None else measures,
-        DISTRIBUTION_MEASURES,
-        "measure",
-        most=_MOST,
-        unknown=UnknownMeasure,
-    )
+    requests = read_measure_requests(list(_DEFAULTS[forecasts.kind]) if measures is None else measures)
     names = None if groups is None else _names(groups, len(rows), "groups")
     return _report(rows, requests, names)
 
 
-def _report(
-    rows: Rows, requests: Sequence[tuple[str, DistributionMeasure, dict[str, Any]]], names: list[str] | None
-) -> DistributionReport:
+def _report(rows: Rows, requests: Requests, names: list[str] | None) -> DistributionReport:
     found = {}
     for i, (key, measure, options) in enumerate(requests):
         with step(i, len(requests), key):
