@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from calibrant.comparison import ComparisonReport, Training, compare
     from calibrant.costs import cost_plane
     from calibrant.diagrams.catalogue import DIAGRAMS
+    from calibrant.diagrams.forecasts import DISTRIBUTION_DIAGRAMS
     from calibrant.display import CalibrationDisplay
     from calibrant.distributions.adaptive import AdaptiveForecasts, recalibrate_in_order
     from calibrant.distributions.calibrators import DISTRIBUTION_METHODS, fit_distribution
@@ -55,7 +56,7 @@ if TYPE_CHECKING:
     from calibrant.monitoring.event_tally import EventTally, merge, tally
     from calibrant.monitoring.label_shift import LabelShift, estimate_label_shift
     from calibrant.monitoring.online import OnlineMap, OnlinePredictions, follow_stream, start_online
-    from calibrant.plots.axes import Plotter, plot
+    from calibrant.plots.axes import DistributionPlotter, Plotter, plot
     from calibrant.synthetic import logistic_normal
 
 __version__ = "0.1.0"
@@ -68,6 +69,7 @@ _NAMES = {
     "comparison": ("ComparisonReport", "Training", "compare"),
     "costs": ("cost_plane",),
     "diagrams.catalogue": ("DIAGRAMS",),
+    "diagrams.forecasts": ("DISTRIBUTION_DIAGRAMS",),
     "display": ("CalibrationDisplay",),
     "distributions.adaptive": ("AdaptiveForecasts", "recalibrate_in_order"),
     "distributions.calibrators": ("DISTRIBUTION_METHODS", "fit_distribution"),
@@ -98,13 +100,14 @@ _NAMES = {
     "monitoring.evaluation": ("evaluate_tally", "fit_tally"),
     "monitoring.label_shift": ("LabelShift", "estimate_label_shift"),
     "monitoring.online": ("OnlineMap", "OnlinePredictions", "follow_stream", "start_online"),
-    "plots.axes": ("Plotter", "plot"),
+    "plots.axes": ("DistributionPlotter", "Plotter", "plot"),
     "synthetic": ("logistic_normal",),
 }
 _MODULE_OF = {name: module for module, names in _NAMES.items() for name in names}
 
 __all__ = [
     "DIAGRAMS",
+    "DISTRIBUTION_DIAGRAMS",
     "DISTRIBUTION_MEASURES",
     "DISTRIBUTION_METHODS",
     "MEASURES",
@@ -118,6 +121,7 @@ __all__ = [
     "ComparisonReport",
     "CostPlane",
     "DistributionMap",
+    "DistributionPlotter",
     "DistributionReport",
     "EstimatedFigure",
     "EventTally",

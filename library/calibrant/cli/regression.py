@@ -15,6 +15,7 @@ from calibrant.cli.rows import Columns
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+    from calibrant.distributions.evaluation import Rows
     from calibrant.distributions.forecasts import Forecasts
     from calibrant.distributions.maps.distribution_map import DistributionMap, Support
     from calibrant.io.table import ForecastSheet
@@ -138,6 +139,17 @@ def _evaluated(forecasts: Forecasts, rows: ForecastSheet, request: EvaluateForec
             **{name: getattr(forecasts, name) for name in FIELDS[forecasts.kind]},
         )
     return found.to_dict()
+
+
+def rows_of(sheet: ForecastSheet, seed: int) -> tuple[ForecastSheet, Rows]:
+    """Return the rows with a positive weight, also as those of an evaluation."""
+    from calibrant.distributions.evaluation import read_rows
+
+    if sheet.weights is not None and not sheet.weights.all() and sheet.weights.any():
+        sheet = _rows(sheet, sheet.weights != 0.0)
+    return sheet, read_rows(sheet.forecasts, sheet.observed, weights=sheet.weights, clusters=sheet.clusters, seed=seed)[
+        0
+    ]
 
 
 # --- Fits

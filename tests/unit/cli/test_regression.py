@@ -203,3 +203,20 @@ def test_a_map_of_the_other_kind_is_refused(run: Run, normal: Path, csv: Path, t
     refused = run("evaluate", csv, "--map", tmp_path / "v.json")
     assert refused.exit_code == 1
     assert "load_distribution" in refused.stderr
+
+
+def test_diagrams_are_drawn(run: Run, normal: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run("diagram", normal, "--regression").stderr.splitlines()[-1] == "calibrant: wrote coverage.svg"
+    assert "coverage of 90 % intervals" in Path("coverage.svg").read_text("utf-8")
+    assert run("fit", normal, "--regression", "--method", "variance-scaling", "--out", "map.json").exit_code == 0
+    after = run("diagram", normal, "--regression", "--diagram", "pit", "--map", "map.json", "--out", "pit.png")
+    assert after.exit_code == 0, after.stderr
+    assert Path("pit.png").read_bytes().startswith(b"\x89PNG")
+    refused = run("diagram", normal, "--regression", "--diagram", "fan", "--time", "day")
+    assert (refused.exit_code, refused.stderr.splitlines()[-1]) == (
+        1,
+        "calibrant: no diagram: times are not distinct: choose the rows of one series",
+    )
+    assert run("diagram", normal, "--regression", "--diagram", "reliability").exit_code == 1
+    assert run("diagram", normal, "--time", "day").exit_code == 2
