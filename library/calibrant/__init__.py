@@ -4,7 +4,8 @@
 - ``compare`` compares several calibration maps.
 - ``fit`` fits a calibration map, and ``load`` reads one from its document.
 - ``CalibrantClassifier`` combines a scikit-learn classifier with a calibration map.
-- ``evaluate_distribution`` scores predictive distributions of a real number, of regression and forecasting.
+- ``evaluate_distribution`` scores predictive distributions of a real number, of regression and forecasting;
+  ``report_distribution`` makes a report, and ``fit_distribution`` a map.
 - ``tally`` and ``merge`` count data that does not fit in memory; ``evaluate_tally`` and ``fit_tally`` use the counts.
 - ``fit_performance_estimator`` estimates performance without labels, ``estimate_label_shift`` class frequencies, and
   ``prediction_drift`` tests whether predictions changed.
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from calibrant.distributions.maps.distribution_map import DistributionMap, load_distribution
     from calibrant.errors import CalibrationError, MissingExtra, Offence
     from calibrant.evaluation import GroupReport, Report, evaluate
-    from calibrant.html_report import HtmlReport, report
+    from calibrant.html_report import HtmlReport, report, report_distribution
     from calibrant.maps.calibration_map import CalibrationMap, load
     from calibrant.measures.catalogue import MEASURES
     from calibrant.measures.gaps import Gap
@@ -81,7 +82,7 @@ _NAMES = {
     ),
     "errors": ("CalibrationError", "MissingExtra", "Offence"),
     "evaluation": ("GroupReport", "Report", "evaluate"),
-    "html_report": ("HtmlReport", "report"),
+    "html_report": ("HtmlReport", "report", "report_distribution"),
     "maps.calibration_map": ("CalibrationMap", "load"),
     "measures.catalogue": ("MEASURES",),
     "measures.gaps": ("Gap",),
@@ -165,6 +166,7 @@ __all__ = [
     "prediction_drift",
     "recalibrate_in_order",
     "report",
+    "report_distribution",
     "start_online",
     "tally",
 ]

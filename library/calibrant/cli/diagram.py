@@ -12,7 +12,7 @@ from calibrant.cli.engine import engine_of, read_map
 from calibrant.cli.exits import errors_in_a_line
 from calibrant.cli.options import SEED, Picture, Reduction, Seed, parse_diagram
 from calibrant.cli.output import STANDARD, in_a_folder, opened, say
-from calibrant.cli.regression import check_alone, read_distribution_map, rows_of
+from calibrant.cli.regression import FanTime, check_alone, read_distribution_map, rows_of
 from calibrant.cli.rows import (
     By,
     ClassNames,
@@ -43,9 +43,6 @@ Diagram = Annotated[
         "coverage (default), pit, quantile-reliability, mean-variance, sharpness or fan; or a JSON object with "
         'options, such as {"name": "by-size", "measures": ["ece", "ks"]}.',
     ),
-]
-FanTime = Annotated[
-    str | None, typer.Option("--time", help="With --regression: column of times of a fan chart, numbers or ISO 8601.")
 ]
 MapOf = Annotated[
     str | None,

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from calibrant.distributions.maps.distribution_map import DistributionMap, Support
     from calibrant.io.table import ForecastSheet
 
+FanTime = Annotated[
+    str | None, typer.Option("--time", help="With --regression: column of times of a fan chart, numbers or ISO 8601.")
+]
 SupportOf = Annotated[
     str | None,
     typer.Option(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+from html import unescape
 from pathlib import Path
 
 import numpy as np
@@ -220,3 +221,36 @@ def test_diagrams_are_drawn(run: Run, normal: Path, tmp_path: Path, monkeypatch:
     )
     assert run("diagram", normal, "--regression", "--diagram", "reliability").exit_code == 1
     assert run("diagram", normal, "--time", "day").exit_code == 2
+
+
+def test_a_report_has_its_command_and_python_that_repeats_it(
+    run: Run, quantiles: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    made = run("report", quantiles.name, "--regression", "--cluster", "day", "--by", "horizon", "--out", "page.html")
+    assert made.exit_code == 0, made.stderr
+    page = unescape(Path("page.html").read_text("utf-8"))
+    assert "90 % intervals contain" in page
+    command = re.search(r"<pre><code>calibrant (report [^<]*?)\s*</code>", page)
+    assert command is not None
+    assert run(*shlex.split(command[1])).exit_code == 0
+    names: dict[str, object] = {}
+    for block in re.findall(r"<pre><code>(from pathlib.*?)</code></pre>", page, re.DOTALL):
+        exec(compile(block, "report.py", "exec"), names)
+    assert isinstance(names["fitted"], calibrant.DistributionMap)
+    assert isinstance(names["report"], calibrant.DistributionReport)
+
+
+def test_a_report_of_a_map_shows_how_to_apply_it(
+    run: Run, quantiles: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run("fit", quantiles.name, "--regression", "--by", "horizon", "--out", "map.json").exit_code == 0
+    made = run("report", quantiles.name, "--regression", "--by", "horizon", "--map", "map.json")
+    assert made.exit_code == 0, made.stderr
+    page = unescape(Path("report.html").read_text("utf-8"))
+    names: dict[str, object] = {}
+    for block in re.findall(r"<pre><code>(from pathlib.*?)</code></pre>", page, re.DOTALL):
+        exec(compile(block, "report.py", "exec"), names)
+    assert "after" in names
+    assert run("report", quantiles.name, "--support", "0,").exit_code == 2
