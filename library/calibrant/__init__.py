@@ -4,7 +4,8 @@
 - ``compare`` compares several calibration maps.
 - ``fit`` fits a calibration map, and ``load`` reads one from its document.
 - ``CalibrantClassifier`` combines a scikit-learn classifier with a calibration map.
-- ``evaluate_distribution`` scores predictive distributions of a real number, of regression and forecasting.
+- ``evaluate_distribution`` scores predictive distributions of a real number, of regression and forecasting;
+  ``report_distribution`` makes a report, and ``fit_distribution`` a map.
 - ``tally`` and ``merge`` count data that does not fit in memory; ``evaluate_tally`` and ``fit_tally`` use the counts.
 - ``fit_performance_estimator`` estimates performance without labels, ``estimate_label_shift`` class frequencies, and
   ``prediction_drift`` tests whether predictions changed.
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from calibrant.comparison import ComparisonReport, Training, compare
     from calibrant.costs import cost_plane
     from calibrant.diagrams.catalogue import DIAGRAMS
+    from calibrant.diagrams.forecasts import DISTRIBUTION_DIAGRAMS
     from calibrant.display import CalibrationDisplay
     from calibrant.distributions.adaptive import AdaptiveForecasts, recalibrate_in_order
     from calibrant.distributions.calibrators import DISTRIBUTION_METHODS, fit_distribution
@@ -37,7 +39,7 @@ if TYPE_CHECKING:
     from calibrant.distributions.maps.distribution_map import DistributionMap, load_distribution
     from calibrant.errors import CalibrationError, MissingExtra, Offence
     from calibrant.evaluation import GroupReport, Report, evaluate
-    from calibrant.html_report import HtmlReport, report
+    from calibrant.html_report import HtmlReport, report, report_distribution
     from calibrant.maps.calibration_map import CalibrationMap, load
     from calibrant.measures.catalogue import MEASURES
     from calibrant.measures.gaps import Gap
@@ -56,7 +58,7 @@ if TYPE_CHECKING:
     from calibrant.monitoring.event_tally import EventTally, merge, tally
     from calibrant.monitoring.label_shift import LabelShift, estimate_label_shift
     from calibrant.monitoring.online import OnlineMap, OnlinePredictions, follow_stream, start_online
-    from calibrant.plots.axes import Plotter, plot
+    from calibrant.plots.axes import DistributionPlotter, Plotter, plot
     from calibrant.synthetic import hidden_error, logistic_normal, shaped_predictions
 
 __version__ = "0.1.0"
@@ -69,6 +71,7 @@ _NAMES = {
     "comparison": ("ComparisonReport", "Training", "compare"),
     "costs": ("cost_plane",),
     "diagrams.catalogue": ("DIAGRAMS",),
+    "diagrams.forecasts": ("DISTRIBUTION_DIAGRAMS",),
     "display": ("CalibrationDisplay",),
     "distributions.adaptive": ("AdaptiveForecasts", "recalibrate_in_order"),
     "distributions.calibrators": ("DISTRIBUTION_METHODS", "fit_distribution"),
@@ -80,7 +83,7 @@ _NAMES = {
     ),
     "errors": ("CalibrationError", "MissingExtra", "Offence"),
     "evaluation": ("GroupReport", "Report", "evaluate"),
-    "html_report": ("HtmlReport", "report"),
+    "html_report": ("HtmlReport", "report", "report_distribution"),
     "maps.calibration_map": ("CalibrationMap", "load"),
     "measures.catalogue": ("MEASURES",),
     "measures.gaps": ("Gap",),
@@ -99,13 +102,14 @@ _NAMES = {
     "monitoring.evaluation": ("evaluate_tally", "fit_tally"),
     "monitoring.label_shift": ("LabelShift", "estimate_label_shift"),
     "monitoring.online": ("OnlineMap", "OnlinePredictions", "follow_stream", "start_online"),
-    "plots.axes": ("Plotter", "plot"),
+    "plots.axes": ("DistributionPlotter", "Plotter", "plot"),
     "synthetic": ("hidden_error", "logistic_normal", "shaped_predictions"),
 }
 _MODULE_OF = {name: module for module, names in _NAMES.items() for name in names}
 
 __all__ = [
     "DIAGRAMS",
+    "DISTRIBUTION_DIAGRAMS",
     "DISTRIBUTION_MEASURES",
     "DISTRIBUTION_METHODS",
     "MEASURES",
@@ -119,6 +123,7 @@ __all__ = [
     "ComparisonReport",
     "CostPlane",
     "DistributionMap",
+    "DistributionPlotter",
     "DistributionReport",
     "EstimatedFigure",
     "EventTally",
@@ -163,6 +168,7 @@ __all__ = [
     "prediction_drift",
     "recalibrate_in_order",
     "report",
+    "report_distribution",
     "shaped_predictions",
     "start_online",
     "tally",

@@ -8,9 +8,15 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from calibrant.arrays import group_names
 from calibrant.batch import Scale
 from calibrant.cells import WeightsKind
 from calibrant.diagrams.catalogue import read_diagrams
+from calibrant.distributions.forecasts import read_forecasts, read_observed
+from calibrant.distributions.maps.distribution_map import DistributionMap, Support
+from calibrant.distributions.maps.scales import ForecastScale
 from calibrant.evaluation import Evaluation
 from calibrant.inputs import Rows, read_rows, reduction_by_name
 from calibrant.maps.calibration_map import CalibrationMap
@@ -19,6 +25,8 @@ from calibrant.measures.cross_fitting import UNKNOWN, training_of
 from calibrant.measures.intervals import Resampling
 from calibrant.reports.advice import recommend
 from calibrant.reports.document import report_document
+from calibrant.reports.forecasts import forecast_document, report_options
+from calibrant.reports.forecasts import standalone as forecasts_page
 from calibrant.reports.html import standalone
 from calibrant.reports.panel import ReportSubject, by_group, full, group_diagrams, joined
 
@@ -183,6 +191,102 @@ def report(
         scale=scale,
     )
     return HtmlReport(standalone(found, about), found)
+
+
+def report_distribution(
+    observed: Any,
+    *,
+    mean: Any = None,
+    variance: Any = None,
+    quantiles: Any = None,
+    levels: Any = None,
+    samples: Any = None,
+    lower: Any = None,
+    upper: Any = None,
+    level: float | None = None,
+    name: str = "forecasts",
+    weights: Any = None,
+    weights_kind: WeightsKind = "frequency",
+    groups: Any = None,
+    clusters: Any = None,
+    by: Any = None,
+    times: Any = None,
+    map: DistributionMap | None = None,
+    scale: ForecastScale = "identity",
+    support: Support = (None, None),
+    seed: int = 0,
+) -> HtmlReport:
+    """Make a full report of predictive distributions: the verdict, diagrams, measures and a recommended map.
+
+    Parameters
+    ----------
+    observed, mean, variance, quantiles, levels, samples, lower, upper, level
+        As for ``evaluate_distribution``.
+    name : str, default "forecasts"
+        Name of the model or data, for the title.
+    weights, weights_kind, groups, clusters : optional
+        As for ``evaluate_distribution``. Rows of a cluster are in one fold of the comparison of maps.
+    by : array_like, shape (n,), optional
+        As for ``fit_distribution``: the compared maps have a function for each value.
+    times : array_like, shape (n,), optional
+        Distinct times, for a fan chart.
+    map : DistributionMap, optional
+        Map to apply; the report then shows the forecasts before and after it, and recommends none.
+    scale, support : optional
+        As for ``fit_distribution``, for the compared maps.
+    seed : int, default 0
+        Seed of randomised transforms and folds.
+
+    Returns
+    -------
+    HtmlReport
+        The report, which a notebook shows.
+
+    Raises
+    ------
+    CalibrationError
+        If an argument is invalid.
+    MissingExtra
+        If matplotlib or Jinja2 is not installed.
+
+    See Also
+    --------
+    evaluate_distribution : Returns the measures alone.
+
+    Examples
+    --------
+    >>> import calibrant
+    >>> calibrant.report_distribution([0.5, 1.5, -2.0] * 20, mean=[0.0] * 60, variance=[1.0] * 60)
+    HtmlReport: 60 rows; save(path) writes it to a file
+    """
+    given = {"mean": mean, "variance": variance, "quantiles": quantiles, "levels": levels, "samples": samples}
+    forecasts = read_forecasts(**given, lower=lower, upper=upper, level=level)
+    columns = {"weights": weights, "groups": groups, "clusters": clusters, "by": by}
+    found = forecast_document(
+        forecasts,
+        read_observed(observed, len(forecasts)),
+        weights=weights,
+        weights_kind=weights_kind,
+        groups=groups,
+        clusters=clusters,
+        by=None if by is None else group_names(by),
+        times=None if times is None else [str(time) for time in np.asarray(times).tolist()],
+        map=map,
+        scale=scale,
+        support=support,
+        seed=seed,
+    )
+    from calibrant import __version__
+
+    about = ReportSubject(
+        name=name,
+        version=__version__,
+        options=report_options(forecasts, [key for key, value in columns.items() if value is not None], seed),
+        weights=None if weights is None else weights_kind,
+        map=None if map is None else map.method,
+        applying=None if map is None else 'calibrant.load_distribution("map.json")',
+    )
+    return HtmlReport(forecasts_page(found, about), found)
 
 
 def _evaluated(

@@ -11,14 +11,19 @@ import typer
 from calibrant.cli.engine import engine_of, read_map
 from calibrant.cli.exits import Refused
 from calibrant.cli.output import STANDARD, Out, bar, opened
+from calibrant.cli.regression import check_alone, columns_of, is_regression, read_distribution_map
 from calibrant.cli.rows import (
+    By,
     Columns,
     Decimal,
     File,
+    Level,
+    Levels,
     Prediction,
     ScaleName,
     columns_for,
     name_of,
+    read_forecast_rows,
     read_rows,
     source_of,
 )
@@ -26,6 +31,7 @@ from calibrant.cli.server_url import Server
 
 if TYPE_CHECKING:
     from calibrant.cells import Floats
+    from calibrant.distributions.forecasts import Forecasts
 
 
 # --- Writing the calibrated probabilities; for a text file, next to its own columns
@@ -71,6 +77,17 @@ def write_calibrated(
                 shown(min(i * BLOCK, len(calibrated)), len(calibrated), "writing")
 
 
+def _write_arrays(forecasts: Forecasts, out: Path) -> None:
+    """Write predictive distributions as the arrays of their kind."""
+    import numpy as np
+
+    from calibrant.distributions.forecasts import FIELDS
+
+    with opened(out) as npz:
+        arrays = {name: np.asarray(getattr(forecasts, name)) for name in FIELDS[forecasts.kind]}
+        np.savez(npz, allow_pickle=False, **arrays)
+
+
 # --- The command
 
 MapOf = Annotated[
@@ -83,6 +100,9 @@ def calibrate(
     file: File,
     map_of: MapOf,
     prediction: Prediction = None,
+    by: By = None,
+    level: Level = None,
+    levels: Levels = None,
     scale: ScaleName = "probability",
     decimal: Decimal = ".",
     out: Out = STANDARD,
@@ -95,17 +115,30 @@ def calibrate(
     keeps its separator. If --out ends in .tsv, the separator is a tab; if it ends in .npz, the output is NPZ with only
     the calibrated probabilities; if it ends in .parquet, the output is Parquet, and the columns of a
     Parquet or Arrow file are kept.
+
+    A map of predictive distributions gives columns such as ``calibrated_mean`` and ``calibrated_std``,
+    ``calibrated_q0.05``, or ``calibrated_lower`` and ``calibrated_upper``; in NPZ, arrays such as ``quantiles`` and
+    ``levels``.
     """
     if out != STANDARD and out.suffix.lower() not in FORMS:
         raise typer.BadParameter(f"must end in one of {', '.join(FORMS)}", param_hint="--out")
     with engine_of(server) as engine:
         applied = read_map(map_of, server)
         document = engine.document(applied)
+        columns = Columns(prediction=prediction, scale=scale, decimal=decimal, by=by, level=level, levels=levels)
+        check_alone(regression=is_regression(document), server=server, columns=columns)
         with source_of(file) as source:
-            columns = Columns(prediction=prediction, scale=scale, decimal=decimal)
+            if is_regression(document):
+                sheet = read_forecast_rows(file, columns, labelled=False, source=source)
+                forecasts = read_distribution_map(document).apply_checked(sheet.forecasts, by=sheet.by)
+                if out.suffix.lower() == ".npz":
+                    _write_arrays(forecasts, out)
+                    return
+                calibrated, names = columns_of(forecasts)
+                write_calibrated(source, file, calibrated, names, out, decimal)
+                return
             if document.get("n_classes") is not None:
                 columns = columns_for(columns, document)
             rows = read_rows(file, columns, labelled=False, source=source)
             calibrated = engine.calibrate(rows, applied)
-            names = document.get("class_names") or rows.classes
-            write_calibrated(source, file, calibrated, names, out, decimal)
+            write_calibrated(source, file, calibrated, document.get("class_names") or rows.classes, out, decimal)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -11,27 +12,35 @@ from calibrant.cli.engine import engine_of, read_map
 from calibrant.cli.exits import errors_in_a_line
 from calibrant.cli.options import SEED, Picture, Reduction, Seed, parse_diagram
 from calibrant.cli.output import STANDARD, in_a_folder, opened, say
+from calibrant.cli.regression import FanTime, check_alone, read_distribution_map, rows_of
 from calibrant.cli.rows import (
+    By,
     ClassNames,
     Columns,
     Decimal,
     File,
     Label,
+    Level,
+    Levels,
     MapLabel,
     PosLabel,
     Prediction,
+    Regression,
     ScaleName,
     Weight,
     columns_for,
+    name_of,
+    read_forecast_rows,
     read_rows,
 )
 from calibrant.cli.server_url import Server
 
 Diagram = Annotated[
-    str,
+    str | None,
     typer.Option(
         "--diagram",
-        help="Diagram: reliability, fit-on-test, corp, logit-logit, ks-graphs or by-size; or a JSON object with "
+        help="Diagram: reliability (default), fit-on-test, corp, logit-logit, ks-graphs or by-size; with --regression "
+        "coverage (default), pit, quantile-reliability, mean-variance, sharpness or fan; or a JSON object with "
         'options, such as {"name": "by-size", "measures": ["ece", "ks"]}.',
     ),
 ]
@@ -74,7 +83,12 @@ def diagram(
     class_names: ClassNames = None,
     pos_label: PosLabel = None,
     decimal: Decimal = ".",
-    diagram: Diagram = "reliability",
+    regression: Regression = False,
+    time: FanTime = None,
+    by: By = None,
+    level: Level = None,
+    levels: Levels = None,
+    diagram: Diagram = None,
     reduction: Reduction = None,
     interval: Interval = None,
     seed: Seed = SEED,
@@ -90,18 +104,70 @@ def diagram(
     """
     if out is not None and out != STANDARD and out.suffix not in (".svg", ".png"):
         raise typer.BadParameter("must end in .svg or .png, or be - for SVG on standard output", param_hint="--out")
+    columns = Columns(
+        prediction,
+        label,
+        weight,
+        None,
+        scale,
+        map_label,
+        class_names,
+        pos_label,
+        decimal,
+        time,
+        None,
+        by,
+        level,
+        levels,
+    )
+    check_alone(regression=regression, server=server, columns=columns, others={"--reduction": reduction})
+    if time is not None and not regression:
+        raise typer.BadParameter("needs --regression", param_hint="--time")
+    requested = parse_diagram(diagram or ("coverage" if regression else "reliability"))
+    name = requested if isinstance(requested, str) else str(requested.get("name"))
+    target = Path(f"{name}.svg") if out is None else out
+    if regression:
+        with errors_in_a_line():
+            style = {"form": "png" if target.suffix == ".png" else "svg", "theme": theme, "width": width}
+            content = _drawn_forecasts(file, columns, requested, seed, map_of, style)
+            with opened(target) as written:
+                written.write(content)
+        if out is None:
+            say(f"wrote {target}")
+        return
     with engine_of(server) as engine:
         applied = None if map_of is None else read_map(map_of, server)
-        requested = parse_diagram(diagram)
-        name = requested if isinstance(requested, str) else str(requested.get("name"))
-        target = Path(f"{name}.svg") if out is None else out
         png = target.suffix == ".png"
         picture = Picture(requested, reduction, applied, interval, seed, theme, width, png)
         picture.check()
-        columns = Columns(prediction, label, weight, None, scale, map_label, class_names, pos_label, decimal)
         rows = read_rows(file, columns_for(columns, applied))
         drawn = engine.draw(rows, picture)
     with errors_in_a_line(), opened(target) as written:
         written.write(drawn)
     if out is None:
         say(f"wrote {target}")
+
+
+def _drawn_forecasts(
+    file: Path,
+    columns: Columns,
+    requested: str | dict[str, Any],
+    seed: int,
+    map_of: str | None,
+    style: dict[str, Any],
+) -> bytes:
+    """Draw a diagram of predictive distributions."""
+    from calibrant.diagrams.forecasts import drawn, read_distribution_diagrams
+    from calibrant.plots.canvas import About
+    from calibrant.plots.diagram import draw
+
+    (request,) = read_distribution_diagrams([requested])
+    fitted = None if map_of is None else read_distribution_map(read_map(map_of, None))
+    sheet = read_forecast_rows(file, columns)
+    sheet, rows = rows_of(sheet, seed)
+    about = About(len(rows), rows.forecasts.kind, name_of(file))
+    after = None
+    if fitted is not None:
+        changed = fitted.apply_checked(sheet.forecasts, by=sheet.by)
+        after = drawn(request, replace(rows, forecasts=changed), sheet.times), About(len(rows), changed.kind)
+    return draw(request.diagram.name, drawn(request, rows, sheet.times), about, after=after, **style).content

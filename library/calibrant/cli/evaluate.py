@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -23,21 +24,28 @@ from calibrant.cli.options import (
 )
 from calibrant.cli.output import Json, write_json, write_lines
 from calibrant.cli.periods import Time, periods
+from calibrant.cli.regression import EvaluateForecasts, check_alone, evaluate_forecasts, read_distribution_map
 from calibrant.cli.rows import (
+    By,
     ClassNames,
+    Cluster,
     Columns,
     Decimal,
     File,
     Group,
     Label,
+    Level,
+    Levels,
     MapLabel,
     PosLabel,
     Prediction,
+    Regression,
     ScaleName,
     Weight,
     columns_for,
     name_of,
     note_reduction,
+    read_forecast_rows,
     read_rows,
 )
 from calibrant.cli.server_url import Server
@@ -64,6 +72,11 @@ def evaluate(
     pos_label: PosLabel = None,
     decimal: Decimal = ".",
     time: Time = None,
+    regression: Regression = False,
+    cluster: Cluster = None,
+    by: By = None,
+    level: Level = None,
+    levels: Levels = None,
     measure: Measure = None,
     reduction: Reduction = None,
     interval: Interval = None,
@@ -75,9 +88,33 @@ def evaluate(
     as_json: Json = False,
     server: Server = None,
 ) -> None:
-    """Measure the calibration of predictions; with --map, before and after the map."""
+    """Measure the calibration of predictions; with --map, before and after the map.
+
+    With --regression, the predictions are distributions of a number, such as forecasts with quantiles.
+    """
     if time is not None and group is not None:
         raise typer.BadParameter("cannot be combined with --group", param_hint="--time")
+    columns = Columns(
+        prediction,
+        label,
+        weight,
+        group,
+        scale,
+        map_label,
+        class_names,
+        pos_label,
+        decimal,
+        time,
+        cluster,
+        by,
+        level,
+        levels,
+    )
+    check_alone(regression=regression, server=server, columns=columns, others={"--reduction": reduction})
+    grouped_by = "group" if time is None else "period"
+    if regression:
+        _evaluate_forecasts(file, columns, measure, interval, seed, map_of, fail_above, fail_by, as_json, grouped_by)
+        return
     with engine_of(server) as engine:
         from calibrant.measures.catalogue import read_requests
         from calibrant.measures.intervals import Resampling
@@ -88,7 +125,6 @@ def evaluate(
         keys = [request.key for request in read_requests(measures)]
         gate = Gate.read(fail_above, fail_by, keys=keys, interval=interval)
         applied = None if map_of is None else read_map(map_of, server)
-        columns = Columns(prediction, label, weight, group, scale, map_label, class_names, pos_label, decimal, time)
         rows = note_reduction(read_rows(file, columns_for(columns, applied)), reduction)
         if rows.times is not None:
             rows = replace(rows, groups=periods(rows.times, f"{name_of(file)}: column '{time}'"))
@@ -99,5 +135,39 @@ def evaluate(
         else:
             from calibrant.cli.report_tables import report_tables
 
-            write_lines(*report_tables(report, by="group" if time is None else "period"))
+            write_lines(*report_tables(report, by=grouped_by))
+        gate.check(report)
+
+
+def _evaluate_forecasts(
+    file: Path,
+    columns: Columns,
+    measure: list[str] | None,
+    interval: float | None,
+    seed: int,
+    map_of: str | None,
+    fail_above: list[str] | None,
+    fail_by: str,
+    as_json: bool,
+    grouped_by: str,
+) -> None:
+    """Evaluate predictive distributions."""
+    with errors_in_a_line():
+        from calibrant.distributions.evaluation import read_measure_requests
+
+        measures = read_measures(measure)
+        if measures is not None:
+            read_measure_requests(measures)  # before a long file is read
+        fitted = None if map_of is None else read_distribution_map(read_map(map_of, None))
+        rows = read_forecast_rows(file, columns)
+        if rows.times is not None:
+            rows = replace(rows, groups=periods(rows.times, f"{name_of(file)}: column '{columns.time}'"))
+        report = evaluate_forecasts(rows, EvaluateForecasts(measures, fitted, interval, seed))
+        gate = Gate.read(fail_above, fail_by, keys=list(report["measures"]), interval=interval)
+        if as_json:
+            write_json(report)
+        else:
+            from calibrant.cli.report_tables import report_tables
+
+            write_lines(*report_tables(report, by=grouped_by))
         gate.check(report)

@@ -29,12 +29,13 @@ _FLAGS = {
     "method": "--method",
     "options": "--option",
     "name": "--name",
+    "support": "--support",
     "ref": "the map",
     "document": "the document",
 }
 #: What to do about rows that do not sum to 1.
 _OF_SUMS = "; name one column per class with --prediction, or a single column for P(Y=1)"
-_OF_ROWS = ("predictions", "labels", "weights", "groups")
+_OF_ROWS = ("predictions", "labels", "weights", "groups", "observed", "quantiles", "by", "clusters")
 
 
 class Place(Protocol):

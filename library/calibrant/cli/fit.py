@@ -13,17 +13,33 @@ from calibrant.cli.engine import engine_of
 from calibrant.cli.exits import Refused, errors_in_a_line
 from calibrant.cli.options import SEED, AllowShapeChange, Evaluate, Fit, Seed, read_options
 from calibrant.cli.output import STANDARD, counted, in_a_folder, say, write_json, write_lines
+from calibrant.cli.regression import (
+    EvaluateForecasts,
+    FitForecasts,
+    SupportOf,
+    check_alone,
+    evaluate_forecasts,
+    fit_forecasts,
+    read_support,
+    split,
+    summarize,
+)
 from calibrant.cli.rows import (
+    By,
     ClassNames,
     Columns,
     Decimal,
     File,
     Label,
+    Level,
+    Levels,
     MapLabel,
     PosLabel,
     Prediction,
+    Regression,
     ScaleName,
     Weight,
+    read_forecast_rows,
     read_rows,
 )
 from calibrant.cli.server_url import Server
@@ -89,6 +105,11 @@ def fit(
     class_names: ClassNames = None,
     pos_label: PosLabel = None,
     decimal: Decimal = ".",
+    regression: Regression = False,
+    by: By = None,
+    level: Level = None,
+    levels: Levels = None,
+    support: SupportOf = None,
     reduction: FitReduction = None,
     option: Options = None,
     seed: Seed = SEED,
@@ -109,12 +130,32 @@ def fit(
         raise typer.BadParameter("needs --server; to write the map to a file, use --out", param_hint="--name")
     if holdout is not None and not 0 < holdout < 1:
         raise typer.BadParameter("must be between 0 and 1, such as 0.3", param_hint="--holdout")
+    columns = Columns(
+        prediction,
+        label,
+        weight,
+        group,
+        scale,
+        map_label,
+        class_names,
+        pos_label,
+        decimal,
+        by=by,
+        level=level,
+        levels=levels,
+    )
+    check_alone(regression=regression, server=server, columns=columns, others={"--reduction": reduction})
+    if support is not None and not regression:
+        raise typer.BadParameter("needs --regression", param_hint="--support")
+    if regression:
+        with errors_in_a_line():
+            _fit_forecasts(file, columns, method, read_options(option), support, seed, holdout, out, as_json)
+        return
     with engine_of(server) as engine:
         from calibrant.calibrators import Fitting
 
         options = read_options(option)
         fitting = Fitting.read(method, options, reduction, where="/options")
-        columns = Columns(prediction, label, weight, group, scale, map_label, class_names, pos_label, decimal)
         rows, held = _split(read_rows(file, columns), holdout, seed, by_group=group is not None)
         if reduction is None and rows.predictions.ndim == 2 and fitting.method.vector is None:
             reduction = "classwise"
@@ -125,15 +166,54 @@ def fit(
             requested = Evaluate(list(_SCORES), map=fitted.ref or fitted.document, seed=seed)
             _summarize_held_out(engine.evaluate(held, requested))
     with errors_in_a_line():
-        if out is None and fitted.ref is None and not as_json and sys.stdout.isatty():
-            out = _beside(file)
-            say(f"wrote {out}")
-        if out is not None and out != STANDARD:
-            write_json(fitted.document, out)
-        if as_json or out == STANDARD or (out is None and fitted.ref is None):
-            write_json(fitted.document)
-        elif fitted.ref is not None:
-            write_lines(fitted.ref)
+        _write(fitted, file, out, as_json=as_json)
+
+
+def _write(fitted: Fitted, file: Path, out: Path | None, *, as_json: bool) -> None:
+    """Write the map, or its reference on the server."""
+    if out is None and fitted.ref is None and not as_json and sys.stdout.isatty():
+        out = _beside(file)
+        say(f"wrote {out}")
+    if out is not None and out != STANDARD:
+        write_json(fitted.document, out)
+    if as_json or out == STANDARD or (out is None and fitted.ref is None):
+        write_json(fitted.document)
+    elif fitted.ref is not None:
+        write_lines(fitted.ref)
+
+
+def _fit_forecasts(
+    file: Path,
+    columns: Columns,
+    method: str,
+    options: dict[str, Any],
+    support: str | None,
+    seed: int,
+    holdout: float | None,
+    out: Path | None,
+    as_json: bool,
+) -> None:
+    """Fit a map of predictive distributions."""
+    from calibrant.cli.engine import Fitted
+
+    scale = "identity" if columns.scale == "probability" else columns.scale
+    request = FitForecasts(method, options, scale, read_support(support), seed)
+    rows = read_forecast_rows(file, columns)
+    held = None
+    if holdout is not None:
+        rows, held = split(rows, holdout, seed)
+    fitted = fit_forecasts(rows, request)
+    summarize(fitted, len(rows))
+    if held is not None:
+        scored = "interval-score" if rows.forecasts.kind == "interval" else "crps"
+        found = evaluate_forecasts(held, EvaluateForecasts([scored, "coverage"], fitted, seed=seed))
+        changes = [
+            f"{name} {was['value']:.4g} -> {found['after']['measures'][name]['value']:.4g}"
+            for name, was in found["measures"].items()
+            if was["value"] is not None and found["after"]["measures"][name]["value"] is not None
+        ]
+        say(f"held-out ({counted(len(held))}): {', '.join(changes)}")
+    _write(Fitted(fitted.to_document(), None), file, out, as_json=as_json)
 
 
 def _split(rows: Sheet, holdout: float | None, seed: int, *, by_group: bool) -> tuple[Sheet, Sheet | None]:

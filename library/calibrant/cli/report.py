@@ -12,22 +12,30 @@ from calibrant.cli.engine import engine_of, read_map
 from calibrant.cli.exits import errors_in_a_line
 from calibrant.cli.options import SEED, Evaluate, Reduction, Seed
 from calibrant.cli.output import STANDARD, Out, opened, say, working
+from calibrant.cli.regression import FanTime, SupportOf, check_alone, read_distribution_map, read_support
 from calibrant.cli.rows import (
+    By,
     ClassNames,
+    Cluster,
     Columns,
     Decimal,
     File,
     Group,
     Label,
+    Level,
+    Levels,
     MapLabel,
     PosLabel,
     Prediction,
+    Regression,
     ScaleName,
     Weight,
     columns_for,
     command_line,
+    forecast_options,
     name_of,
     note_reduction,
+    read_forecast_rows,
     read_rows,
     sheet_options,
 )
@@ -35,7 +43,8 @@ from calibrant.cli.server_url import Server
 
 if TYPE_CHECKING:
     from calibrant.cli.engine import Engine
-    from calibrant.io.table import Sheet, SheetOptions
+    from calibrant.distributions.maps.distribution_map import Support
+    from calibrant.io.table import ForecastOptions, Sheet, SheetOptions
     from calibrant.reports.panel import ReportSubject
 
 
@@ -45,21 +54,23 @@ if TYPE_CHECKING:
 _PIPED = "predictions.csv"
 
 
-def loading(file: Path, options: SheetOptions) -> tuple[str, ...]:
+def loading(file: Path, options: SheetOptions | ForecastOptions) -> tuple[str, ...]:
     """Return lines of Python that read ``rows`` as the command did."""
+    kind = type(options).__name__
+    read = "read_sheet" if kind == "SheetOptions" else "read_forecast_sheet"
     path = _PIPED if file == STANDARD else str(file)
     values = ((field, getattr(options, field.name)) for field in fields(options))
     stated = ", ".join(f"{field.name}={value!r}" for field, value in values if value != field.default)
     return (
-        "import json",
+        *(["import json"] if kind == "SheetOptions" else []),
         "from pathlib import Path",
         "",
         "import calibrant",
-        "from calibrant.io.files import SheetOptions, read_sheet",
+        f"from calibrant.io.files import {kind}, {read}",
         "",
         *(["# A copy of the standard input."] if file == STANDARD else []),
         f"file = Path({path!r})",
-        f"rows = read_sheet(file, name=file.name, options=SheetOptions({stated}), max_rows=None)",
+        f"rows = {read}(file, name=file.name, options={kind}({stated}), max_rows=None)",
     )
 
 
@@ -92,6 +103,13 @@ def report(
     class_names: ClassNames = None,
     pos_label: PosLabel = None,
     decimal: Decimal = ".",
+    regression: Regression = False,
+    cluster: Cluster = None,
+    time: FanTime = None,
+    by: By = None,
+    level: Level = None,
+    levels: Levels = None,
+    support: SupportOf = None,
     reduction: Reduction = None,
     seed: Seed = SEED,
     map_of: MapOf = None,
@@ -99,9 +117,35 @@ def report(
     server: Server = None,
 ) -> None:
     """Write a report as one HTML file: the verdict, the diagrams, and the measures with explanations."""
+    columns = Columns(
+        prediction,
+        label,
+        weight,
+        group,
+        scale,
+        map_label,
+        class_names,
+        pos_label,
+        decimal,
+        time,
+        cluster,
+        by,
+        level,
+        levels,
+    )
+    check_alone(regression=regression, server=server, columns=columns, others={"--reduction": reduction})
+    if not regression and (time is not None or support is not None):
+        raise typer.BadParameter("needs --regression", param_hint="--time" if support is None else "--support")
+    if regression:
+        with errors_in_a_line():
+            page = _forecast_page(context, file, columns, seed, map_of, read_support(support))
+            with opened(out) as written:
+                written.write(page)
+            if out != STANDARD:
+                say(f"wrote {out}")
+        return
     with engine_of(server) as engine:
         applied = None if map_of is None else read_map(map_of, server)
-        columns = Columns(prediction, label, weight, group, scale, map_label, class_names, pos_label, decimal)
         columns = columns_for(columns, applied)
         rows = note_reduction(read_rows(file, columns), reduction)
         found, options = _measured(engine, rows, reduction, seed, applied)
@@ -119,6 +163,48 @@ def report(
             written.write(page)
         if out != STANDARD:
             say(f"wrote {out}")
+
+
+def _forecast_page(
+    context: typer.Context, file: Path, columns: Columns, seed: int, map_of: str | None, support: Support
+) -> bytes:
+    """Return the report of predictive distributions."""
+    from datetime import UTC, datetime
+
+    from calibrant import __version__
+    from calibrant.reports.forecasts import forecast_document, report_options, standalone
+    from calibrant.reports.panel import ReportSubject
+
+    fitted = None if map_of is None else read_distribution_map(read_map(map_of, None))
+    rows = read_forecast_rows(file, columns)
+    with working("evaluating the forecasts and comparing maps"):
+        found = forecast_document(
+            rows.forecasts,
+            rows.observed,
+            weights=rows.weights,
+            groups=rows.groups,
+            clusters=rows.clusters,
+            by=rows.by,
+            times=rows.times,
+            map=fitted,
+            scale="identity" if columns.scale == "probability" else columns.scale,  # type: ignore[arg-type]
+            support=support,
+            seed=seed,
+        )
+    used = [name for name in ("weights", "groups", "clusters", "by") if getattr(rows, name) is not None]
+    about = ReportSubject(
+        name=name_of(file) if file == STANDARD else file.name,
+        version=__version__,
+        when=datetime.now(UTC),
+        inferred=rows.notes,
+        options=report_options(rows.forecasts, used, seed),
+        weights=None if rows.weights is None else "frequency",
+        map=map_of,
+        command=command_line(context),
+        loading=loading(file, forecast_options(columns)),
+        applying=None if map_of is None else f"calibrant.load_distribution({map_of!r})",
+    )
+    return standalone(found, about).encode()
 
 
 def _measured(

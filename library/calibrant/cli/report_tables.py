@@ -17,7 +17,10 @@ Json = Mapping[str, Any]
 
 
 def report_tables(report: Json, *, by: str = "group") -> Iterator[str | Table]:
-    """Yield the tables and lines for the JSON of a ``ReportAnswer``; ``by`` says what the groups are."""
+    """Yield the tables and lines for the JSON of a ``ReportAnswer``, or of predictive distributions.
+
+    ``by`` says what the groups are.
+    """
     yield _rows(report)
     after = report.get("after")
     if after is None:
@@ -25,14 +28,16 @@ def report_tables(report: Json, *, by: str = "group") -> Iterator[str | Table]:
     else:
         yield _before_after(report["measures"], after["measures"], in_sample=bool(report["in_sample"]))
         yield from _gains(report)
-    if "groups" in report:
+    if report.get("groups"):
         yield _groups(report, by)
     yield from _problems(report)
 
 
 def _rows(report: Json) -> str:
-    facts = [f"{counted(report['n'])}, {report['reduction']}"]
-    facts += [f"{report[name]:,} {name}" for name in ("clipped", "renormalised") if report[name]]
+    facts = [f"{counted(report['n'])}, {report.get('reduction') or report['kind']}"]
+    facts += [f"{report[name]:,} {name}" for name in ("clipped", "renormalised") if report.get(name)]
+    if report.get("n_repaired"):
+        facts.append(f"{counted(report['n_repaired'])} with quantiles that crossed by rounding")
     return "; ".join(facts)
 
 
@@ -81,7 +86,9 @@ def _groups(report: Json, by: str) -> Table:
     for name, measures in sides.items():
         rows = f"{report['groups'][name]['n']:,}"
         shown.add_row(plain(name), rows, *(_number(shown_number(measures[key], kinds[key])) for key in keys))
-    gaps = (report["after"] if after else report)["gaps"]
+    gaps = (report["after"] if after else report).get("gaps")
+    if gaps is None:
+        return shown
     shown.add_row("largest gap", "", *(_gap(gaps[key], kinds[key]) for key in keys))
     if any(gaps[key]["p_value"] is not None for key in keys):
         shown.add_row("p-value of the gap", "", *(_p(gaps[key]["p_value"]) for key in keys))

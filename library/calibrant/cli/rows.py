@@ -5,10 +5,11 @@ from __future__ import annotations
 import contextlib
 import shlex
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, BinaryIO, cast
+from typing import TYPE_CHECKING, Annotated, BinaryIO, TypeVar, cast
 
 import typer
 
@@ -17,7 +18,7 @@ from calibrant.cli.output import STANDARD, say
 
 if TYPE_CHECKING:
     from calibrant.io.errors import TabularError
-    from calibrant.io.table import Scale, Sheet, SheetOptions
+    from calibrant.io.table import ForecastOptions, ForecastSheet, Scale, Sheet, SheetOptions
 
 #: The option for each field of ``calibrant.io``.
 _FLAGS = {
@@ -28,6 +29,12 @@ _FLAGS = {
     "times": "--time",
     "scale": "--scale",
     "mapping": "--map-label",
+    "observed": "--label",
+    **dict.fromkeys(("mean", "variance", "std", "quantiles", "samples", "lower", "upper"), "--prediction"),
+    "levels": "--levels",
+    "level": "--level",
+    "clusters": "--cluster",
+    "by": "--by",
 }
 
 #: The most columns, and the most commands, that an error suggests.
@@ -36,21 +43,53 @@ _OFFERED, _READINGS = 4, 8
 File = Annotated[
     Path, typer.Argument(help="CSV, TSV, JSON Lines, NPZ, NPY, Parquet or Arrow file; - for standard input.")
 ]
-Label = Annotated[str | None, typer.Option("--label", help="Column of the labels; inferred if omitted.")]
+Label = Annotated[
+    str | None,
+    typer.Option("--label", help="Column of the labels, or of the outcomes with --regression; inferred if omitted."),
+]
 Prediction = Annotated[
     list[str] | None,
     typer.Option(
         "--prediction",
         help="Column of P(Y=1); for several classes, repeat the option in class order, or use a wildcard such as "
-        "'prob_*'. Inferred if omitted.",
+        "'prob_*'. Inferred if omitted. With --regression: part=column, such as mean=mu, std=sigma, q0.05=low, "
+        "lower=lo or 'samples=draw_*'.",
     ),
+]
+Regression = Annotated[
+    bool,
+    typer.Option(
+        "--regression",
+        help="The predictions are distributions of a number: columns mean with std or variance; q0.05, q0.5 and so on; "
+        "lower and upper; or sample_0, sample_1 and so on.",
+    ),
+]
+Cluster = Annotated[
+    str | None,
+    typer.Option(
+        "--cluster", help="With --regression: column of clusters; rows of a cluster may depend on each other."
+    ),
+]
+By = Annotated[
+    str | None,
+    typer.Option("--by", help="With --regression: column, such as the horizon; the map has a function for each value."),
+]
+Level = Annotated[float | None, typer.Option("--level", help="With --regression: level of the intervals, such as 0.9.")]
+Levels = Annotated[
+    str | None,
+    typer.Option("--levels", help="With --regression: levels of the quantiles, if not in the names of their columns."),
 ]
 Group = Annotated[
     str | None, typer.Option("--group", help="Column of group names; each group is also measured separately.")
 ]
 Weight = Annotated[str | None, typer.Option("--weight", help="Column of row weights, each at least 0.")]
 ScaleName = Annotated[
-    str, typer.Option("--scale", help="Scale of the predictions: probability or logit. Never inferred.")
+    str,
+    typer.Option(
+        "--scale",
+        help="Scale of the predictions: probability or logit. Never inferred. With fit --regression: identity, or "
+        "log1p for counts.",
+    ),
 ]
 MapLabel = Annotated[
     list[str] | None,
@@ -82,11 +121,18 @@ class Columns:
     pos_label: str | None = None
     decimal: str = "."
     time: str | None = None
+    cluster: str | None = None
+    by: str | None = None
+    level: float | None = None
+    levels: str | None = None
 
     def of(self, field: str) -> Sequence[str]:
         """Return the columns given for a field of ``calibrant.io``."""
         single = {"labels": self.label, "weights": self.weight, "groups": self.group, "times": self.time}
-        return self.prediction or () if field == "predictions" else [name for name in (single.get(field),) if name]
+        single |= {"observed": self.label, "clusters": self.cluster, "by": self.by}
+        if field in single:
+            return [name for name in (single[field],) if name]
+        return self.prediction or () if _FLAGS.get(field) == "--prediction" else ()
 
 
 def columns_for(columns: Columns, map: object) -> Columns:
@@ -121,15 +167,33 @@ def read_rows(file: Path, columns: Columns, *, labelled: bool = True, source: Bi
 
     ``source`` is the open file, if it is already open.
     """
-    if source is None:
-        with source_of(file) as source:
-            return read_rows(file, columns, labelled=labelled, source=source)
-    from calibrant.io.errors import TabularError
     from calibrant.io.files import read_sheet
 
     options = sheet_options(columns)
+    return _read(file, columns, source, partial(read_sheet, options=options, max_rows=None, labelled=labelled))
+
+
+def read_forecast_rows(
+    file: Path, columns: Columns, *, labelled: bool = True, source: BinaryIO | None = None
+) -> ForecastSheet:
+    """Read a file of predictive distributions like ``read_rows``."""
+    from calibrant.io.files import read_forecast_sheet
+
+    options = forecast_options(columns)
+    return _read(file, columns, source, partial(read_forecast_sheet, options=options, max_rows=None, labelled=labelled))
+
+
+Read = TypeVar("Read", "Sheet", "ForecastSheet")
+
+
+def _read(file: Path, columns: Columns, source: BinaryIO | None, read: Callable[..., Read]) -> Read:
+    if source is None:
+        with source_of(file) as source:
+            return _read(file, columns, source, read)
+    from calibrant.io.errors import TabularError
+
     try:
-        sheet = read_sheet(source, name=name_of(file), options=options, max_rows=None, labelled=labelled)
+        sheet = read(source, name=name_of(file))
     except TabularError as error:
         if (commands := _commands(error)) is not None:
             raise Refused(f"{_line(error, file, columns)}:{commands}", USAGE) from error
@@ -164,6 +228,48 @@ def sheet_options(columns: Columns) -> SheetOptions:
         times=columns.time,
         decimal=_decimal(columns.decimal),
     )
+
+
+def forecast_options(columns: Columns) -> ForecastOptions:
+    """Convert the options to those of ``calibrant.io`` for predictive distributions; raises ``BadParameter``."""
+    from calibrant.io.table import ForecastOptions
+
+    return ForecastOptions(
+        observed=columns.label,
+        forecasts=_parts(columns.prediction),
+        weights=columns.weight,
+        groups=columns.group,
+        clusters=columns.cluster,
+        by=columns.by,
+        times=columns.time,
+        levels=_numbers(columns.levels),
+        level=columns.level,
+        decimal=_decimal(columns.decimal),
+    )
+
+
+def _parts(pairs: Sequence[str] | None) -> dict[str, str] | None:
+    """Parse ``part=column`` pairs."""
+    if not pairs:
+        return None
+    parts = {name: column for name, mark, column in (pair.partition("=") for pair in pairs) if mark and column}
+    if len(parts) < len(pairs):
+        raise typer.BadParameter(
+            "must be different part=column with --regression, such as mean=mu", param_hint="--prediction"
+        )
+    return parts
+
+
+def _numbers(given: str | None) -> tuple[float, ...] | None:
+    """Parse numbers separated by commas."""
+    if given is None:
+        return None
+    from calibrant.io.texts import number
+
+    try:
+        return tuple(number(text) for text in given.split(","))
+    except ValueError:
+        raise typer.BadParameter("must be numbers separated by commas", param_hint="--levels") from None
 
 
 def _line(error: TabularError, file: Path, columns: Columns | None = None) -> str:

@@ -33,7 +33,6 @@ from calibrant.errors import (
     CalibrationError,
     InvalidOption,
     LengthMismatch,
-    OutOfRange,
     TooFewRows,
     UnknownMethod,
     one_of,
@@ -460,9 +459,7 @@ def _read_support(support: Any, y: Floats, forecasts: Forecasts, entry: Distribu
         outside |= y < low
     if high is not None:
         outside |= y > high
-    if outside.any():
-        row = int(np.flatnonzero(outside)[0])
-        raise OutOfRange.at(f"/observed/{row}", f"is outside the support, like {int(outside.sum()) - 1} other rows")
+    refuse(outside, "/observed", "must be within the support")
     return low, high
 
 

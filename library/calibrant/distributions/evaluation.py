@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from importlib import import_module
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +22,9 @@ from calibrant.measures.measure import MeasureResult
 from calibrant.options import Option, read_entries, read_seed
 from calibrant.progress import step
 from calibrant.results import ByMeasure, Shown, Table, frame_of, interval_of
+
+if TYPE_CHECKING:
+    from calibrant.plots.axes import DistributionPlotter
 
 #: The most measures of one evaluation, and the most groups.
 _MOST, _MOST_GROUPS = 100, 1000
@@ -436,6 +440,19 @@ _DEFAULTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 )
 
 
+def default_measures(kind: str) -> tuple[str, ...]:
+    """Return the names of the measures that are computed for a kind of forecasts unless others are chosen."""
+    return _DEFAULTS[kind]
+
+
+Requests = Sequence[tuple[str, DistributionMeasure, dict[str, Any]]]
+
+
+def read_measure_requests(measures: str | Sequence[str | Mapping[str, Any]]) -> Requests:
+    """Read names of measures, or objects with options; raises ``UnknownMeasure`` or ``InvalidOption``."""
+    return read_entries(measures, DISTRIBUTION_MEASURES, "measure", most=_MOST, unknown=UnknownMeasure)
+
+
 # --- Reports
 
 
@@ -455,6 +472,8 @@ class DistributionReport(Shown, ByMeasure[MeasureResult]):
         Results by key.
     groups : mapping of str to DistributionReport or None
         Results by group name; None without groups.
+    source : Rows or None
+        The checked rows, from which ``plot`` computes diagrams; not part of documents and pickles.
 
     See Also
     --------
@@ -473,8 +492,35 @@ class DistributionReport(Shown, ByMeasure[MeasureResult]):
     n_repaired: int
     measures: Mapping[str, MeasureResult]
     groups: Mapping[str, DistributionReport] | None = None
+    source: Rows | None = field(default=None, compare=False)
 
     _what = "measure in this report"
+
+    def __getstate__(self) -> dict[str, Any]:
+        return vars(self) | {"source": None}
+
+    @property
+    def plot(self) -> DistributionPlotter:
+        """Draw diagrams on matplotlib axes.
+
+        Returns
+        -------
+        DistributionPlotter
+            ``report.plot()`` draws the coverage by level, and ``report.plot.pit()`` and so on the other diagrams.
+
+        See Also
+        --------
+        evaluate_distribution : Returns these reports.
+
+        Examples
+        --------
+        >>> import calibrant
+        >>> report = calibrant.evaluate_distribution([0.0, 1.0, 3.0], mean=[0.0, 0.0, 2.0], variance=[1.0, 1.0, 4.0])
+        >>> report.plot().get_xlabel()
+        'level of the interval'
+        """
+        found: DistributionPlotter = import_module("calibrant.plots.axes").DistributionPlotter(self)
+        return found
 
     def to_frame(self) -> Any:
         """Return the results as a frame of pandas or polars, one row for each measure, and for each group.
@@ -643,9 +689,6 @@ def evaluate_distribution(
     >>> round(report["quantile-score"].value, 3)
     0.167
     """
-    read_seed(seed)
-    if interval is not None and not (isinstance(interval, float) and 0.0 < interval < 1.0):
-        raise InvalidOption.at("/interval", "must be a number above 0 and below 1")
     if std is not None:
         if variance is not None:
             raise InvalidOption.at("/std", "cannot be combined with variance; pass one of the two")
@@ -654,6 +697,36 @@ def evaluate_distribution(
     given |= {"lower": lower, "upper": upper}
     check_aligned({"observed": observed, "weights": weights, "groups": groups, "clusters": clusters, **given})
     forecasts = read_forecasts(**given, levels=levels, level=level)
+    rows, names = read_rows(
+        forecasts,
+        observed,
+        weights=weights,
+        weights_kind=weights_kind,
+        groups=groups,
+        clusters=clusters,
+        interval=interval,
+        seed=seed,
+    )
+    return _report(
+        rows, read_measure_requests(list(_DEFAULTS[forecasts.kind]) if measures is None else measures), names
+    )
+
+
+def read_rows(
+    forecasts: Forecasts,
+    observed: Any,
+    *,
+    weights: Any = None,
+    weights_kind: WeightsKind = "frequency",
+    groups: Any = None,
+    clusters: Any = None,
+    interval: float | None = None,
+    seed: int = 0,
+) -> tuple[Rows, list[str] | None]:
+    """Check outcomes and the options of an evaluation; returns the rows with weight, and the group of each."""
+    read_seed(seed)
+    if interval is not None and not (isinstance(interval, float) and 0.0 < interval < 1.0):
+        raise InvalidOption.at("/interval", "must be a number above 0 and below 1")
     rows = Rows(forecasts, read_observed(observed, len(forecasts)), seed=seed, level=interval)
     if weights is not None:
         w = read_weights(array_of(weights, "weights"), len(rows), weights_kind)
@@ -666,20 +739,10 @@ def evaluate_distribution(
     if clusters is not None:
         number = np.unique(_names(clusters, len(rows), "clusters"), return_inverse=True)[1]
         rows = replace(rows, clusters=number.astype(np.int64))
-    requests = read_entries(
-        list(_DEFAULTS[forecasts.kind]) if measures is None else measures,
-        DISTRIBUTION_MEASURES,
-        "measure",
-        most=_MOST,
-        unknown=UnknownMeasure,
-    )
-    names = None if groups is None else _names(groups, len(rows), "groups")
-    return _report(rows, requests, names)
+    return rows, None if groups is None else _names(groups, len(rows), "groups")
 
 
-def _report(
-    rows: Rows, requests: Sequence[tuple[str, DistributionMeasure, dict[str, Any]]], names: list[str] | None
-) -> DistributionReport:
+def _report(rows: Rows, requests: Requests, names: list[str] | None) -> DistributionReport:
     found = {}
     for i, (key, measure, options) in enumerate(requests):
         with step(i, len(requests), key):
@@ -694,7 +757,7 @@ def _report(
             for i, name in enumerate(distinct)
         }
     forecasts = rows.forecasts
-    return DistributionReport(len(rows), forecasts.kind, forecasts.n_repaired, found, groups)
+    return DistributionReport(len(rows), forecasts.kind, forecasts.n_repaired, found, groups, rows)
 
 
 def _squared(std: Any) -> Floats:

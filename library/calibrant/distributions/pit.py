@@ -97,8 +97,13 @@ def coverage(
     levels as expectations. Continuous distributions can have ``fine`` levels. With ``clusters (n,)``, rows of a cluster
     may depend on each other.
     """
-    levels = levels_of(forecasts, fine=fine)
-    u = randomised_pit(forecasts, y, seed=seed)
+    return coverage_at(randomised_pit(forecasts, y, seed=seed), levels_of(forecasts, fine=fine), w, clusters)
+
+
+def coverage_at(
+    u: Floats, levels: Floats, w: Floats | None = None, clusters: npt.NDArray[np.int64] | None = None
+) -> Coverage:
+    """Count transforms ``u (n,)`` at most each of increasing ``levels (L,)``, as ``coverage`` does."""
     weights = np.ones(len(u)) if w is None else w
     n = float(weights.sum())
     L = len(levels)
@@ -191,10 +196,30 @@ def chi_square(found: Coverage, *, seed: int) -> float:
 
 def bands(found: Coverage, level: float, *, seed: int = 0) -> Floats:
     """Return half-widths ``(L,)`` of simultaneous bands for the shares of calibrated forecasts."""
-    error = np.sqrt(found.null.diagonal())
+    return _simultaneous(_drawn(found, seed), np.sqrt(found.null.diagonal()), level)
+
+
+def _simultaneous(drawn: Floats, error: Floats, level: float) -> Floats:
     with np.errstate(divide="ignore", invalid="ignore"):
-        size = np.where(error > 0.0, np.abs(_drawn(found, seed)) / error, 0.0).max(axis=1)
+        size = np.where(error > 0.0, np.abs(drawn) / error, 0.0).max(axis=1)
     return np.asarray(float(np.quantile(size, level)) * error)
+
+
+def interval_bands(
+    found: Coverage, low: npt.NDArray[np.int64], high: npt.NDArray[np.int64], level: float, *, seed: int = 0
+) -> Floats:
+    """Return half-widths of simultaneous bands for the shares between the levels ``low`` and ``high`` (indices)."""
+    null = found.null
+    variance = null[high, high] + null[low, low] - 2.0 * null[high, low]
+    drawn = _drawn(found, seed)
+    return _simultaneous(drawn[:, high] - drawn[:, low], np.sqrt(np.maximum(variance, 0.0)), level)
+
+
+def bin_bands(found: Coverage, level: float, *, seed: int = 0) -> Floats:
+    """Return half-widths ``(L + 1,)`` of simultaneous bands for the shares between consecutive levels."""
+    null = np.diff(np.diff(np.pad(found.null, 1), axis=0), axis=1)
+    drawn = np.diff(np.pad(_drawn(found, seed), ((0, 0), (1, 1))), axis=1)
+    return _simultaneous(drawn, np.sqrt(np.maximum(null.diagonal(), 0.0)), level)
 
 
 def calibration_error(found: Coverage, norm: float) -> tuple[float, float | None]:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
+from itertools import takewhile
 from typing import Any, cast, get_args
 
 import numpy as np
@@ -32,10 +33,18 @@ def _set_of(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
+#: Words before the name of a part, as in ``pred_mean``; longer ones first.
+_BEFORE = ("predictive", "calibrated", "predicted", "posterior", "forecast", "ypred", "pred", "y", "")
+
+
 def _prefixed(text: str) -> frozenset[str]:
-    """Return the words alone and after words such as ``pred``, as in ``pred_mean``."""
-    before = ("", "y", "ypred", "pred", "predicted", "predictive", "forecast", "posterior")
-    return frozenset(first + name for first in before for name in text.split())
+    """Return the words alone and after a word of ``_BEFORE``."""
+    return frozenset(first + name for first in _BEFORE for name in text.split())
+
+
+def _prefix(name: str) -> str:
+    """Return the word of ``_BEFORE`` with which a name begins."""
+    return next(first for first in _BEFORE if word(name).startswith(first))
 
 
 OBSERVED = LABELS | _set_of("observation observations realized realised")
@@ -99,9 +108,11 @@ class _Chooser:
         self._names = [column.name for column in columns]
         self._chosen: dict[int, Field] = {}
         self._notes: list[str] = []
+        self._labelled = True
 
     def choose(self, *, labelled: bool) -> ChosenForecasts:
         options = self._options
+        self._labelled = labelled
         texts = {
             name: None if (stated := getattr(options, name)) is None else self._find(stated, name)
             for name in ("clusters", "by", "times")
@@ -231,6 +242,8 @@ class _Chooser:
         found = [*self._normals(), *self._quantiles(), *self._samples(), *self._intervals()]
         if not found:
             raise self._none_found()
+        if not self._labelled:  # a map is applied to the distributions of the model
+            found = [reading for reading in found if not self._is_calibrated(reading)] or found
         if len(found) > 1:
             readings = tuple(tuple(self._flags(reading)) for reading in found)
             kinds = listed([each for reading in readings for each in reading[:2]])
@@ -248,12 +261,20 @@ class _Chooser:
             self._notes.append(f"level: {found[0].level:g} (inferred from the names of the bounds)")
         return found[0]
 
+    def _is_calibrated(self, reading: _Reading) -> bool:
+        return all(
+            word(self._names[at]).startswith("calibrated") for places in reading.columns.values() for at in places
+        )
+
     def _flags(self, reading: _Reading) -> list[str]:
         """Return the values of ``--prediction`` that choose a reading."""
         flags = []
         for field, places in reading.columns.items():
+            prefix = _common([self._names[at] for at in places])
             if len(places) == 1:
                 flags.append(f"{field}={self._names[places[0]]}")
+            elif prefix and {at for at, name in enumerate(self._names) if name.startswith(prefix)} == {*places}:
+                flags.append(f"{field}={prefix}*")
             elif reading.levels is not None:
                 flags += [f"q{level:.10g}={self._names[at]}" for level, at in zip(reading.levels, places, strict=True)]
             else:
@@ -274,7 +295,9 @@ class _Chooser:
         means = means or [at for at in self._called(POINTS) if self._is_free(at)]
         spreads: list[tuple[Field, int]] = [("std", at) for at in self._called(STD) if self._is_free(at)]
         spreads += [("variance", at) for at in self._called(VARIANCE) if self._is_free(at)]
-        return [_Reading({"mean": (mean,), field: (at,)}) for mean in means for field, at in spreads]
+        pairs = [(mean, field, at) for mean in means for field, at in spreads]
+        alike = [pair for pair in pairs if _prefix(self._names[pair[0]]) == _prefix(self._names[pair[2]])]
+        return [_Reading({"mean": (mean,), field: (at,)}) for mean, field, at in alike or pairs]
 
     def _quantiles(self) -> list[_Reading]:
         stems: dict[str, list[int]] = {}
@@ -403,6 +426,11 @@ class _Chooser:
         )
 
 
+def _common(names: Sequence[str]) -> str:
+    """Return the characters with which all names begin."""
+    return "".join(each[0] for each in takewhile(lambda letters: len({*letters}) == 1, zip(*names, strict=False)))
+
+
 def _fraction(text: str) -> float | None:
     """Return a level written as ``0.9`` or ``90``; None for anything else."""
     if not is_number(text):
@@ -462,10 +490,10 @@ def read_distributions(
         forecasts = read_forecasts(**given)
     except CalibrationError as error:
         offence = error.offences[0] if error.offences else None
-        field = "predictions" if offence is None else offence.pointer.split("/")[1]
-        detail = error.detail if offence is None else f"{field} {offence.detail}"
+        name = "predictions" if offence is None else offence.pointer.split("/")[1]
+        detail = error.detail if offence is None else f"{name} {offence.detail}"
         raise InvalidForecasts(
-            detail, field=cast("Field", field if field in get_args(Field) else "predictions")
+            detail, field=cast("Field", name) if name in get_args(Field) else "predictions"
         ) from error
     n = forecasts.n_repaired
     note = f"quantiles: {n:,} {'row crosses by rounding and is' if n == 1 else 'rows cross by rounding and are'} sorted"

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from calibrant.diagrams.catalogue import read_diagrams
+from calibrant.diagrams.forecasts import drawn, read_distribution_diagrams
+from calibrant.distributions.evaluation import DistributionReport
+from calibrant.distributions.forecasts import Forecasts
 from calibrant.errors import InvalidOption, requires
 from calibrant.evaluation import Report
 from calibrant.plots.canvas import DARK, LIGHT
@@ -204,6 +208,198 @@ class Plotter:
         return self("ks-graphs", ax, **options)
 
 
+class DistributionPlotter:
+    """Draws the diagrams of predictive distributions on matplotlib axes.
+
+    ``report.plot()`` draws the coverage by level, and each method another diagram. With ``after``, such as
+    ``fitted.apply(...)``, the diagrams before and after a map are overlaid.
+
+    Parameters
+    ----------
+    report : DistributionReport
+        The report.
+
+    See Also
+    --------
+    DistributionReport.plot : Returns this object.
+
+    Examples
+    --------
+    >>> import calibrant
+    >>> report = calibrant.evaluate_distribution([0.0, 1.0, 3.0], mean=[0.0, 0.0, 2.0], variance=[1.0, 1.0, 4.0])
+    >>> report.plot.pit().get_ylabel()
+    'density'
+    """
+
+    def __init__(self, report: DistributionReport) -> None:
+        self._report = report
+
+    def __call__(
+        self,
+        diagram: str = "coverage",
+        ax: Axes | None = None,
+        *,
+        after: Forecasts | None = None,
+        times: Any = None,
+        **options: Any,
+    ) -> Axes:
+        """Draw a diagram; ``options`` are those of ``calibrant.DISTRIBUTION_DIAGRAMS``, ``times`` are for a fan."""
+        (request,) = read_distribution_diagrams([{"name": diagram, **options}])
+        rows = self._report.source
+        if rows is None:
+            raise InvalidOption.at("/diagram", "needs the rows, which this report does not have")
+        if after is not None and len(after) != len(rows):
+            raise InvalidOption.at("/after", f"has {len(after)} rows, but the report has {len(rows)}")
+        names = None if times is None else [str(time) for time in np.asarray(times).tolist()]
+        sides = [rows, *([] if after is None else [replace(rows, forecasts=after)])]
+        return _draw(request.diagram.name, [drawn(request, side, names) for side in sides], ax)
+
+    def pit(self, ax: Axes | None = None, **options: Any) -> Axes:
+        """Draw the PIT histogram, with a simultaneous band.
+
+        Parameters
+        ----------
+        ax : Axes, optional
+            Axes to draw on; by default those of a new figure.
+        **options : object
+            ``after``, and options of
+            ``calibrant.DISTRIBUTION_DIAGRAMS["pit"]``.
+
+        Returns
+        -------
+        Axes
+            The axes.
+
+        See Also
+        --------
+        DistributionReport.plot : Draws any diagram.
+
+        Examples
+        --------
+        >>> import calibrant
+        >>> report = calibrant.evaluate_distribution([0.0, 1.0, 3.0], mean=[0.0, 0.0, 2.0], variance=[1.0, 1.0, 4.0])
+        >>> report.plot.pit().get_ylabel()
+        'density'
+        """
+        return self("pit", ax, **options)
+
+    def quantile_reliability(self, ax: Axes | None = None, **options: Any) -> Axes:
+        """Draw the share of outcomes at most the quantile of each level, with a simultaneous band.
+
+        Parameters
+        ----------
+        ax : Axes, optional
+            Axes to draw on; by default those of a new figure.
+        **options : object
+            ``after``, and options of
+            ``calibrant.DISTRIBUTION_DIAGRAMS["quantile-reliability"]``.
+
+        Returns
+        -------
+        Axes
+            The axes.
+
+        See Also
+        --------
+        DistributionReport.plot : Draws any diagram.
+
+        Examples
+        --------
+        >>> import calibrant
+        >>> report = calibrant.evaluate_distribution([0.0, 1.0, 3.0], mean=[0.0, 0.0, 2.0], variance=[1.0, 1.0, 4.0])
+        >>> report.plot.quantile_reliability().get_xlabel()
+        'level of the quantile'
+        """
+        return self("quantile-reliability", ax, **options)
+
+    def mean_variance(self, ax: Axes | None = None, **options: Any) -> Axes:
+        """Draw the mean squared error by the predicted variance, on logarithmic axes.
+
+        Parameters
+        ----------
+        ax : Axes, optional
+            Axes to draw on; by default those of a new figure.
+        **options : object
+            ``after``, and options of
+            ``calibrant.DISTRIBUTION_DIAGRAMS["mean-variance"]``.
+
+        Returns
+        -------
+        Axes
+            The axes.
+
+        See Also
+        --------
+        DistributionReport.plot : Draws any diagram.
+
+        Examples
+        --------
+        >>> import calibrant
+        >>> report = calibrant.evaluate_distribution([0.0, 1.0, 3.0], mean=[0.0, 0.0, 2.0], variance=[1.0, 1.0, 4.0])
+        >>> report.plot.mean_variance(n_bins=2).get_xlabel()
+        'predicted variance (log scale)'
+        """
+        return self("mean-variance", ax, **options)
+
+    def sharpness(self, ax: Axes | None = None, **options: Any) -> Axes:
+        """Draw the mean width of central intervals against their coverage.
+
+        Parameters
+        ----------
+        ax : Axes, optional
+            Axes to draw on; by default those of a new figure.
+        **options : object
+            ``after``, and options of
+            ``calibrant.DISTRIBUTION_DIAGRAMS["sharpness"]``.
+
+        Returns
+        -------
+        Axes
+            The axes.
+
+        See Also
+        --------
+        DistributionReport.plot : Draws any diagram.
+
+        Examples
+        --------
+        >>> import calibrant
+        >>> report = calibrant.evaluate_distribution([0.0, 1.0, 3.0], mean=[0.0, 0.0, 2.0], variance=[1.0, 1.0, 4.0])
+        >>> report.plot.sharpness().get_ylabel()
+        'mean width of the interval'
+        """
+        return self("sharpness", ax, **options)
+
+    def fan(self, ax: Axes | None = None, **options: Any) -> Axes:
+        """Draw intervals, medians and outcomes of one series over time.
+
+        Parameters
+        ----------
+        ax : Axes, optional
+            Axes to draw on; by default those of a new figure.
+        **options : object
+            ``after``, ``times (n,)`` (distinct numbers or dates), and options of
+            ``calibrant.DISTRIBUTION_DIAGRAMS["fan"]``.
+
+        Returns
+        -------
+        Axes
+            The axes.
+
+        See Also
+        --------
+        DistributionReport.plot : Draws any diagram.
+
+        Examples
+        --------
+        >>> import calibrant
+        >>> report = calibrant.evaluate_distribution([0.0, 1.0, 3.0], mean=[0.0, 0.0, 2.0], variance=[1.0, 1.0, 4.0])
+        >>> report.plot.fan(times=["2024-01-01", "2024-01-08", "2024-01-15"]).get_xlabel()
+        'time (UTC)'
+        """
+        return self("fan", ax, **options)
+
+
 def plot(
     reports: Report | Mapping[str, Report] | Sequence[Report],
     diagram: str = "reliability",
@@ -279,18 +475,22 @@ def _figure(number: int = 1) -> Any:
 
 
 def _draw(name: str, entries: Sequence[Mapping[str, Any]], ax: Axes | None) -> Axes:
-    plot = plot_of(name)
     every = [data_of(entry) for entry in entries]
+    plot = plot_of(name, every[0])
     if ax is None:
         ax = _figure()[0]
     x, y = plot.window(every)
     panel: Any = AxesPanel(ax, x, y)
-    panel.diagonal()
+    if plot.diagonal:
+        panel.diagonal()
     looks = (BEFORE, AFTER)[: len(every)]
     for data, look in zip(every, looks, strict=True):
         plot.show(panel, data, look)
-    for axis, ends, title in ((ax.xaxis, x, plot.axes[0]), (ax.yaxis, y, plot.axes[1])):
-        places, labels = plot.places(*ends, _TICKS)
+    for axis, ends, title, marks in (
+        (ax.xaxis, x, plot.axes[0], plot.across or plot.places),
+        (ax.yaxis, y, plot.axes[1], plot.places),
+    ):
+        places, labels = marks(*ends, _TICKS)
         axis.set_ticks(places, labels)
         axis.set_label_text(title)
     ax.set(xlim=x, ylim=y)

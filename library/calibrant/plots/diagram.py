@@ -22,6 +22,7 @@ from calibrant.plots.canvas import (
 from calibrant.plots.canvas import width as width_of
 from calibrant.plots.corp import CORP
 from calibrant.plots.fitted import FITTED
+from calibrant.plots.forecasts import FORECAST_PLOTS, fan_of
 from calibrant.plots.ks import KS, four_graphs, two_graphs
 from calibrant.plots.logit import LOGIT
 from calibrant.plots.panel import (
@@ -61,8 +62,8 @@ def draw(
 
     Parameters
     ----------
-    name : {"reliability", "fit-on-test", "corp", "logit-logit", "ks-graphs"}
-        Name of the diagram.
+    name : str
+        Name in ``calibrant.DIAGRAMS`` or ``calibrant.DISTRIBUTION_DIAGRAMS``.
     shown : mapping
         Entry of ``Report.diagrams``: ``data``, ``definition`` and ``problem``.
     about : About
@@ -96,17 +97,21 @@ def draw(
     >>> drawn.media_type, drawn.alt.partition(".")[0]
     ('image/svg+xml', 'Reliability diagram: 4 rows, reduction binary, debiased ECE 0')
     """
-    plot = plot_of(name)
+    plot = plot_of(name, shown.get("data"))
     canvas = Canvas(width, theme=theme, form=form)
     if plot is not KS:
         return one_panel(canvas, plot, (shown, about), after)
     return four_graphs(canvas, (shown, about)) if after is None else two_graphs(canvas, (shown, about), after)
 
 
-def plot_of(name: str) -> Plot:
-    """Return the plot with this name; raises ``UnknownPicture``."""
+def plot_of(name: str, data: Data | None = None) -> Plot:
+    """Return the plot with this name, for this data; raises ``UnknownPicture``."""
+    if name == "fan" and data is not None:
+        return fan_of(data)
+    if name in FORECAST_PLOTS:
+        return FORECAST_PLOTS[name]
     if name not in PLOTS:
-        raise UnknownPicture(f"the diagram must be one of {', '.join(PLOTS)}")
+        raise UnknownPicture(f"the diagram must be one of {', '.join([*PLOTS, *FORECAST_PLOTS])}")
     return PLOTS[name]
 
 
@@ -187,7 +192,8 @@ def _panels(canvas: Canvas, top: float, plot: Plot, kept: Sequence[Shown], every
         _title(
             canvas, box, cleaned(about.name or "") or f"model {i + 1}", error_line(about, plot.error(data), brief=True)
         )
-        panel.diagonal()
+        if plot.diagonal:
+            panel.diagonal()
         plot.show(panel, data, BEFORE)
         panel.side(
             plot.places(*y, _TICKS) if column == 0 else ((), ()), _brief(plot.axes[1], side) if column == 0 else ""
@@ -197,7 +203,7 @@ def _panels(canvas: Canvas, top: float, plot: Plot, kept: Sequence[Shown], every
             panel = Panel(canvas, (box[0], box[1] + side + _GAP, side, _HISTOGRAM), x)
             histogram(panel, [plot.rows(data)], [BEFORE], bare=True)
         beneath = i + columns >= len(kept)
-        panel.base(plot.places(*x, _TICKS), _brief(plot.axes[0], side) if beneath else "")
+        panel.base((plot.across or plot.places)(*x, _TICKS), _brief(plot.axes[0], side) if beneath else "")
     return top + (last + 1) * deep + 24.0
 
 

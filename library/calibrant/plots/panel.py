@@ -10,6 +10,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from calibrant.distributions.forecasts import KINDS
 from calibrant.plots.canvas import (
     BODY,
     SMALL,
@@ -303,7 +304,8 @@ def about_sentence(about: About, error: tuple[str, float] | None, joint: str = "
     name = cleaned(about.name or "")
     of = f"{joint}{name}" if name else ""
     text = error_line(about, error)
-    return f"{of}: {rows_of(about.n)}, reduction {cleaned(about.reduction)}" + (f", {text}." if text else ".")
+    kind = f"forecasts: {about.reduction}" if about.reduction in KINDS else f"reduction {cleaned(about.reduction)}"
+    return f"{of}: {rows_of(about.n)}, {kind}" + (f", {text}." if text else ".")
 
 
 def _mark(canvas: Canvas, key: Key, x: float, y: float) -> None:
@@ -383,6 +385,10 @@ class Plot:
         Edges and shares of the histogram below the panel.
     places : callable
         Ticks of a range.
+    across : callable or None
+        Ticks of the x axis, if not those of ``places``.
+    diagonal : bool
+        Whether the diagonal is drawn.
     """
 
     kind: str
@@ -394,6 +400,8 @@ class Plot:
     window: Callable[[Sequence[Data]], tuple[Range, Range]] = lambda _: (UNIT, UNIT)
     rows: Callable[[Data], tuple[Any, Any]] | None = None
     places: Callable[[float, float, int], tuple[list[float], list[str]]] = evenly
+    across: Callable[[float, float, int], tuple[list[float], list[str]]] | None = None
+    diagonal: bool = True
 
 
 def half_window(extents: Sequence[tuple[float, float, float, float]]) -> tuple[Range, Range]:
@@ -453,7 +461,8 @@ def one_panel(canvas: Canvas, plot: Plot, before: Shown, after: Shown | None) ->
     left = max(_LEFT, MARGIN + beside(upright, plot.axes[1]))
     side = canvas.width - left - MARGIN
     panel = Panel(canvas, (left, top, side, min(side, _TALLEST)), x, y)
-    panel.diagonal()
+    if plot.diagonal:
+        panel.diagonal()
     for data, look in zip(every, looks, strict=True):
         plot.show(panel, data, look)
     panel.side(upright, plot.axes[1])
@@ -465,7 +474,7 @@ def one_panel(canvas: Canvas, plot: Plot, before: Shown, after: Shown | None) ->
 def _base(panel: Panel, plot: Plot, every: Sequence[Data], looks: Sequence[Look]) -> float:
     """Draw the x axis, with a histogram of the rows if there is one; returns its lower end."""
     left, top, side, tall = panel.box
-    marks = plot.places(*panel.x, _TICKS)
+    marks = (plot.across or plot.places)(*panel.x, _TICKS)
     if plot.rows is None:
         panel.base(marks, plot.axes[0])
         return top + tall + _BELOW
@@ -513,7 +522,7 @@ def both_keys(plot: Plot, shown: Sequence[Shown], every: Sequence[Data]) -> list
         error = about.error if about.error is not None else plot.error(data)
         text = "" if error is None else f": {cleaned(error[0])} {decimal(error[1])}"
         keys.append(Key(word + text, look.colour, "square" if look.square else "dot", look.dash or ()))
-    return [*keys, CALIBRATED]
+    return [*keys, CALIBRATED] if plot.diagonal else keys
 
 
 def alternative(plot: Plot, shown: Sequence[Shown], every: Sequence[Data]) -> str:

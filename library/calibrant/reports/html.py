@@ -46,7 +46,7 @@ def reproduction(about: ReportSubject) -> Reproduction:
     if "batch" not in options:  # a stored batch includes its scale and the kind of its weights
         options |= _reading(about)
     command = [] if about.command is None else [about.command]
-    return Reproduction(_folded(options), command, _curl(options), _python(options, about))
+    return Reproduction(folded(options), command, _curl(options), _python(options, about))
 
 
 def fitting(line: str, about: ReportSubject) -> list[str]:
@@ -65,7 +65,7 @@ def _reading(about: ReportSubject) -> dict[str, Any]:
     return scale | ({"weights_kind": "importance"} if about.weights == "importance" else {})
 
 
-def _folded(options: Mapping[str, Any]) -> list[str]:
+def folded(options: Mapping[str, Any]) -> list[str]:
     """Format JSON with one line per option."""
     lines = [f"  {json.dumps(name)}: {json.dumps(value)}" for name, value in options.items()]
     return ["{", *(f"{line}," for line in lines[:-1]), *lines[-1:], "}"]
@@ -134,12 +134,17 @@ def standalone(report: Mapping[str, Any], about: ReportSubject) -> str:
     str
         The HTML.
     """
-    return _environment().get_template("report.html").render(_shown(report, about))
+    return render("report.html", _shown(report, about))
+
+
+def render(template: str, shown: Mapping[str, Any]) -> str:
+    """Render a template with its values."""
+    return _environment().get_template(template).render(shown)
 
 
 def fragment(report: Mapping[str, Any], about: ReportSubject) -> str:
     """Render a report as an ``<article>`` for a page that includes ``stylesheet``; headings start at ``<h2>``."""
-    return _environment().get_template("fragment.html").render(_shown(report, about))
+    return render("fragment.html", _shown(report, about))
 
 
 def load() -> None:

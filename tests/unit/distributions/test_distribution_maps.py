@@ -215,7 +215,7 @@ NORMAL: dict[str, Any] = {"mean": [0.0, 1.0, 2.0], "variance": [1.0, 2.0, 1.0]}
         ("variance-plat", {}, "did you mean variance-platt"),
         ("quantile-recalibration", {"shape": "step"}, "shape must be isotonic, pl"),
         ("variance-platt", {"support": (0.0, None)}, "support must not be given"),
-        ("conformal", {"support": (1.0, None)}, "observed/0 is outside the support"),
+        ("conformal", {"support": (1.0, None)}, "must be within the support; the first at /observed/0"),
         ("conformal", {"support": (2.0, 1.0)}, "support must be two numbers in order"),
         ("conformal", {"output_levels": [0.05, 0.9]}, "must be symmetric about 1/2"),
         ("conformal", {"output_levels": [0.0, 1.0]}, "above 0 and below 1"),

@@ -383,6 +383,20 @@ def test_each_reading_can_be_chosen() -> None:
     assert kinds == ["normal", "quantiles", "samples", "interval"]
 
 
+def test_a_calibrated_file_has_two_readings() -> None:
+    data = b"y,mean,std,calibrated_mean,calibrated_std\n1,1,1,1,1\n"
+    with pytest.raises(UnclearColumns) as caught:
+        read(data)
+    assert caught.value.readings == (("mean=mean", "std=std"), ("mean=calibrated_mean", "std=calibrated_std"))
+    assert read(data, labelled=False).notes[0] == "mean: column 'mean' (inferred from its name)"
+    quantiles = b"y,q0.1,q0.9,calibrated_q0.1,calibrated_q0.9\n1,1,2,3,4\n"
+    with pytest.raises(UnclearColumns) as caught:
+        read(quantiles)
+    assert caught.value.readings == (("quantiles=q0.*",), ("quantiles=calibrated_q0.*",))
+    stated = ForecastOptions(forecasts={"quantiles": "calibrated_q0.*"})
+    assert read(quantiles, stated).forecasts.quantiles.tolist() == [[3.0, 4.0]]
+
+
 # --- Bodies of requests
 
 LIMITS = Limits(1 << 20, 100, 50)

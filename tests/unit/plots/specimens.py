@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import ndtri
 
 import calibrant
+from calibrant.diagrams.forecasts import DISTRIBUTION_DIAGRAMS, drawn, read_distribution_diagrams
+from calibrant.distributions.evaluation import Rows
+from calibrant.distributions.forecasts import read_forecasts
 from calibrant.plots.by_size import draw_by_size
 from calibrant.plots.canvas import About, Drawn
 from calibrant.plots.cost_plane import draw_cost_plane
@@ -106,6 +110,37 @@ def series() -> dict[str, Any]:
     return {"measure": "ece", "points": points, "alarms": alarms}
 
 
+@cache
+def forecast_rows(kind: str = "quantiles", width: float = 1.0) -> Rows:
+    """Forecasts of a wave that are too narrow, and outcomes from a sequence of low discrepancy."""
+    at = np.arange(N)
+    mean, std = 10 + 4 * np.sin(at / 9), 0.4 * 1.6 ** ((at * 7) % 5)
+    observed = mean + 0.2 + 1.7 * std * ndtri(np.modf(at * 0.6180339887498949 + 0.3)[0])
+    levels = np.array([0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99])
+    if kind == "normal":
+        forecasts = read_forecasts(mean=mean, variance=(width * std) ** 2)
+    else:
+        forecasts = read_forecasts(quantiles=mean[:, None] + width * std[:, None] * ndtri(levels), levels=levels)
+    return Rows(forecasts, observed)
+
+
+def forecast_diagram(name: str, kind: str = "quantiles", width: float = 1.0) -> dict[str, Any]:
+    """A diagram of predictive distributions, over weeks for a fan."""
+    (request,) = read_distribution_diagrams([{"name": name, **({"most": 60} if name == "fan" else {})}])
+    weeks = (np.datetime64("2023-01-07") + 7 * np.arange(N)).astype(str).tolist()
+    return drawn(request, forecast_rows(kind, width), weeks)
+
+
+def _kind(name: str) -> str:
+    return "normal" if name in ("mean-variance", "fan") else "quantiles"
+
+
+def _draw_forecasts(name: str, *, overlaid: bool, **how: Any) -> Drawn:
+    kind = _kind(name)
+    after = (forecast_diagram(name, kind, 1.6), About(N, kind)) if overlaid else None
+    return draw(name, forecast_diagram(name, kind), About(N, kind, "admissions"), after=after, **how)
+
+
 def _after(name: str) -> tuple[Mapping[str, Any], About]:
     return diagrams(0.8)[name], replace(PLAIN, error=("ECE", 0.05))
 
@@ -126,4 +161,7 @@ PICTURES: Mapping[str, Callable[..., Drawn]] = {
     "cost-plane": lambda **how: draw_cost_plane(plane(), PLAIN, names=("one", "the other"), **how),
     "over-time": lambda **how: draw_over_time(series(), replace(PLAIN, name="inbox"), **how),
     "fit-bins": lambda **how: draw_fit_bins(fit_bins(), PLAIN, **how),
+    **{name: partial(_draw_forecasts, name, overlaid=False) for name in DISTRIBUTION_DIAGRAMS},
+    **{f"{name}-after": partial(_draw_forecasts, name, overlaid=True) for name in DISTRIBUTION_DIAGRAMS},
+    "pit-normal": lambda **how: draw("pit", forecast_diagram("pit", "normal"), About(N, "normal"), **how),
 }

@@ -1,0 +1,263 @@
+"""The commands for files of predictive distributions: ``--regression``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from calibrant.cli.exits import Refused
+from calibrant.cli.output import bar, counted, say
+from calibrant.cli.rows import Columns
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from calibrant.distributions.evaluation import Rows
+    from calibrant.distributions.forecasts import Forecasts
+    from calibrant.distributions.maps.distribution_map import DistributionMap, Support
+    from calibrant.io.table import ForecastSheet
+
+FanTime = Annotated[
+    str | None, typer.Option("--time", help="With --regression: column of times of a fan chart, numbers or ISO 8601.")
+]
+SupportOf = Annotated[
+    str | None,
+    typer.Option(
+        "--support",
+        help="With --regression: lowest and highest possible outcome, such as 0, for counts or 0,100. Quantiles are "
+        "clipped to it.",
+    ),
+]
+
+
+def is_regression(document: object) -> bool:
+    """Whether a map document is that of predictive distributions."""
+    return isinstance(document, Mapping) and document.get("prediction_kind") == "regression"
+
+
+def check_alone(
+    *, regression: bool, server: str | None, columns: Columns, others: Mapping[str, object] | None = None
+) -> None:
+    """Raise ``BadParameter`` for options that do not fit the kind of prediction; ``others`` are options by flag."""
+    if regression:
+        refused = {
+            "--server": server,
+            "--map-label": columns.map_label,
+            "--class-names": columns.class_names,
+            "--pos-label": columns.pos_label,
+            **(others or {}),
+        }
+        what = "cannot be combined with --regression"
+    else:
+        refused = {
+            "--cluster": columns.cluster,
+            "--by": columns.by,
+            "--level": columns.level,
+            "--levels": columns.levels,
+        }
+        what = "needs --regression"
+    for flag, given in refused.items():
+        if given is not None:
+            raise typer.BadParameter(what, param_hint=flag)
+
+
+def read_distribution_map(document: Mapping[str, Any] | str) -> DistributionMap:
+    """Read a map of predictive distributions; raises ``Refused`` for a map of classifiers."""
+    from calibrant.distributions.maps.distribution_map import load_distribution
+
+    if not is_regression(document):
+        raise Refused("the map is one of class probabilities; omit --regression")
+    return load_distribution(document)
+
+
+# --- Evaluation
+
+
+@dataclass(frozen=True)
+class EvaluateForecasts:
+    """Options of an evaluation of predictive distributions."""
+
+    measures: list[str | dict[str, Any]] | None = None
+    map: DistributionMap | None = None
+    interval: float | None = None
+    seed: int = 0
+
+
+def evaluate_forecasts(rows: ForecastSheet, request: EvaluateForecasts) -> dict[str, Any]:
+    """Evaluate the rows; with a map, also ``after`` it, and whether the map was fitted to these rows."""
+    from calibrant.distributions.rows import digest_of
+
+    before, after = rows.forecasts, None
+    if request.map is not None:
+        after = request.map.apply_checked(before, by=rows.by)
+        before = _as_quantiles(before, after)
+    found = _evaluated(before, rows, request)
+    if request.map is None or after is None:
+        return found
+    also = _evaluated(after, rows, replace(request, measures=_common(request.measures, before, after)))
+    found["after"] = {name: also[name] for name in ("kind", "measures")}
+    for name, group in (found["groups"] or {}).items():
+        group["after"] = {"measures": also["groups"][name]["measures"]}
+    digest = None if rows.observed is None else digest_of(rows.forecasts, rows.observed)
+    found["in_sample"] = request.map.training_digest is not None and request.map.training_digest == digest
+    return found
+
+
+def _as_quantiles(before: Forecasts, after: Forecasts) -> Forecasts:
+    """Return the forecasts as quantiles at the levels of the map, so that scores before and after are comparable."""
+    from calibrant.distributions.maps.tables import quantiles_of
+
+    if after.kind != "quantiles" or before.kind == "quantiles":
+        return before
+    say("before the map: quantiles at the levels of the map, so that the scores are comparable")
+    return quantiles_of(before.quantile(after.levels), after.levels)
+
+
+def _common(
+    measures: list[str | dict[str, Any]] | None, before: Forecasts, after: Forecasts
+) -> list[str | dict[str, Any]] | None:
+    """Return the measures of the forecasts before the map, if none are requested."""
+    from calibrant.distributions.evaluation import default_measures
+
+    return list(default_measures(before.kind)) if measures is None and before.kind != after.kind else measures
+
+
+def _evaluated(forecasts: Forecasts, rows: ForecastSheet, request: EvaluateForecasts) -> dict[str, Any]:
+    from calibrant.distributions.evaluation import evaluate_distribution
+    from calibrant.distributions.forecasts import FIELDS
+    from calibrant.progress import reporting
+
+    with bar() as shown, reporting(shown):
+        found = evaluate_distribution(
+            rows.observed,
+            measures=request.measures,
+            weights=rows.weights,
+            groups=rows.groups,
+            clusters=rows.clusters,
+            interval=request.interval,
+            seed=request.seed,
+            **{name: getattr(forecasts, name) for name in FIELDS[forecasts.kind]},
+        )
+    return found.to_dict()
+
+
+def rows_of(sheet: ForecastSheet, seed: int) -> tuple[ForecastSheet, Rows]:
+    """Return the rows with a positive weight, also as those of an evaluation."""
+    from calibrant.distributions.evaluation import read_rows
+
+    if sheet.weights is not None and not sheet.weights.all() and sheet.weights.any():
+        sheet = _rows(sheet, sheet.weights != 0.0)
+    return sheet, read_rows(sheet.forecasts, sheet.observed, weights=sheet.weights, clusters=sheet.clusters, seed=seed)[
+        0
+    ]
+
+
+# --- Fits
+
+
+@dataclass(frozen=True)
+class FitForecasts:
+    """Options of a fit of predictive distributions."""
+
+    method: str
+    options: Mapping[str, Any]
+    scale: str = "identity"
+    support: Support = (None, None)
+    seed: int = 0
+
+
+def read_support(given: str | None) -> Support:
+    """Parse ``--support``: two numbers separated by a comma, of which one can be missing."""
+    if given is None:
+        return (None, None)
+    from calibrant.io.texts import number
+
+    try:
+        low, high = (None if not text.strip() else number(text) for text in given.split(","))
+    except ValueError:
+        raise typer.BadParameter("must be two numbers or one, such as 0,100 or 0,", param_hint="--support") from None
+    return low, high
+
+
+def fit_forecasts(rows: ForecastSheet, request: FitForecasts) -> DistributionMap:
+    """Fit a map to the rows."""
+    from calibrant.distributions.calibrators import fit_distribution
+    from calibrant.distributions.forecasts import FIELDS
+    from calibrant.progress import reporting
+
+    forecasts = rows.forecasts
+    with bar() as shown, reporting(shown):
+        return fit_distribution(
+            request.method,
+            rows.observed,
+            by=rows.by,
+            groups=rows.groups,
+            weights=rows.weights,
+            scale=request.scale,  # type: ignore[arg-type]
+            support=request.support,
+            seed=request.seed,
+            **{name: getattr(forecasts, name) for name in FIELDS[forecasts.kind]},
+            **dict(request.options),
+        )
+
+
+def summarize(fitted: DistributionMap, n: int) -> None:
+    """Print the method, the number of rows, the cross-fitted gain and warnings."""
+    say(f"fitted {fitted.method} ({fitted.kind}) to {counted(n)}")
+    gain = fitted.diagnostics.get("held_out_gain")
+    if gain is not None:
+        relative = "" if gain.get("relative") is None else f", {100 * gain['relative']:.1f} %"
+        error = f"standard error {gain['standard_error']:.3g}"
+        say(f"cross-fitted gain of the {gain['score']}: {gain['gain']:.4g}{relative} ({error})")
+    if "warning" in fitted.diagnostics:
+        say(str(fitted.diagnostics["warning"]))
+
+
+def split(rows: ForecastSheet, holdout: float, seed: int) -> tuple[ForecastSheet, ForecastSheet]:
+    """Split the rows at random into those of the fit and those held out; rows of a group stay together."""
+    import numpy as np
+
+    random = np.random.default_rng(seed)
+    names = np.arange(len(rows)) if rows.groups is None else np.unique(rows.groups, return_inverse=True)[1]
+    size = np.bincount(names)
+    order = random.permutation(len(size))
+    before = np.cumsum(size[order]) - size[order]
+    is_held = np.isin(names, order[before < holdout * len(rows)])
+    if is_held.all() or not is_held.any():
+        raise Refused(f"--holdout {holdout:g} leaves no rows on one side; the file has {counted(len(rows))}")
+    return _rows(rows, ~is_held), _rows(rows, is_held)
+
+
+def _rows(rows: ForecastSheet, kept: npt.NDArray[Any]) -> ForecastSheet:
+    import numpy as np
+
+    def texts(names: Sequence[str] | None) -> list[str] | None:
+        return None if names is None else [name for name, one in zip(names, kept, strict=True) if one]
+
+    return replace(
+        rows,
+        forecasts=rows.forecasts.take(np.flatnonzero(kept)),
+        observed=None if rows.observed is None else rows.observed[kept],
+        weights=None if rows.weights is None else rows.weights[kept],
+        groups=texts(rows.groups),
+        clusters=texts(rows.clusters),
+        by=texts(rows.by),
+        times=texts(rows.times),
+    )
+
+
+# --- Calibrated distributions as columns
+
+
+def columns_of(forecasts: Forecasts) -> tuple[npt.NDArray[Any], list[str]]:
+    """Return distributions as columns ``(n, K)``, and the names of the columns."""
+    import numpy as np
+
+    if forecasts.kind == "normal":
+        return np.column_stack([forecasts.mean, np.sqrt(forecasts.variance)]), ["mean", "std"]
+    if forecasts.kind == "interval":
+        return np.column_stack([forecasts.lower, forecasts.upper]), ["lower", "upper"]
+    return forecasts.quantiles, [f"q{level:.10g}" for level in forecasts.levels.tolist()]

@@ -1,0 +1,317 @@
+"""Diagrams of predictive distributions: PIT, quantiles, coverage, variance, sharpness, and a fan over time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+from scipy.stats import chi2
+
+from calibrant.cells import Floats
+from calibrant.diagrams.diagram import Diagram, DiagramRequest, Picture
+from calibrant.distributions import pit, spread
+from calibrant.distributions.evaluation import Rows
+from calibrant.errors import CalibrationError, InvalidOption, LengthMismatch, UnknownDiagram
+from calibrant.options import Option, read_entries
+
+#: Levels of the central intervals of normal distributions and samples, and of the bands of a fan.
+CENTRAL = np.array([0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95])
+FANS = (0.5, 0.9)
+_MOST = 16
+_SAME = 1e-9
+
+
+# --- The data
+
+
+@dataclass(frozen=True)
+class PitHistogram(Picture):
+    """Density of the PIT between levels, and the simultaneous band of calibrated forecasts."""
+
+    edges: Floats
+    density: Floats
+    low: Floats
+    high: Floats
+    distance: float
+
+
+@dataclass(frozen=True)
+class QuantileReliability(Picture):
+    """Observed share of outcomes at most the quantile of each level, and the simultaneous band."""
+
+    levels: Floats
+    share: Floats
+    low: Floats
+    high: Floats
+    error: float
+
+
+@dataclass(frozen=True)
+class CentralIntervals(Picture):
+    """Level, coverage and mean width of central intervals, and the simultaneous band of their coverage."""
+
+    levels: Floats
+    coverage: Floats
+    low: Floats
+    high: Floats
+    width: Floats
+
+
+@dataclass(frozen=True)
+class MeanVariance(Picture):
+    """Mean predicted variance and mean squared error of each bin, with an interval of the second."""
+
+    predicted: Floats
+    observed: Floats
+    low: Floats
+    high: Floats
+    share: Floats
+    error: float
+
+
+@dataclass(frozen=True)
+class Fan(Picture):
+    """Central intervals, median and outcome of rows in order; ``seconds`` since 1970 if the times are dates."""
+
+    x: Floats
+    seconds: bool
+    levels: Floats
+    lower: Floats
+    upper: Floats
+    median: Floats | None
+    observed: Floats
+
+
+# --- Computation
+
+
+def pit_histogram(rows: Rows, *, level: float) -> PitHistogram:
+    """Return the PIT histogram between the declared levels, or in 20 bins."""
+    found = rows.coverage()
+    edges = np.concatenate([[0.0], found.levels, [1.0]])
+    share = np.diff(np.concatenate([[0.0], found.share, [1.0]]))
+    half, width = pit.bin_bands(found, level, seed=rows.seed), np.diff(edges)
+    low, high = np.maximum(width - half, 0.0) / width, (width + half) / width
+    return PitHistogram(edges, share / width, low, high, float(np.abs(found.gap).max()))
+
+
+def quantile_reliability(rows: Rows, *, level: float) -> QuantileReliability:
+    """Return the observed share of each level."""
+    found = rows.coverage()
+    half = pit.bands(found, level, seed=rows.seed)
+    low, high = np.clip(found.levels - half, 0.0, 1.0), np.clip(found.levels + half, 0.0, 1.0)
+    return QuantileReliability(found.levels, found.share, low, high, float(np.abs(found.gap).mean()))
+
+
+def central_intervals(rows: Rows, *, level: float) -> CentralIntervals:
+    """Return coverage and mean width of central intervals; of quantiles, between symmetric levels."""
+    known = pit.levels_of(rows.forecasts)
+    if rows.forecasts.kind in ("normal", "samples"):
+        known = np.sort(np.concatenate([(1.0 - CENTRAL) / 2.0, (1.0 + CENTRAL) / 2.0]))
+    at = [(i, int(np.argmin(np.abs(known - (1.0 - t))))) for i, t in enumerate(known.tolist()) if t < 0.5 - _SAME]
+    pairs = [(i, j) for i, j in at if abs(known[i] + known[j] - 1.0) < _SAME][::-1]
+    if not pairs:
+        raise InvalidOption.at("/levels", "have no two that are symmetric about 1/2")
+    low, high = np.array(pairs).T
+    u = pit.randomised_pit(rows.forecasts, rows.y, seed=rows.seed)
+    found = pit.coverage_at(u, known, rows.w, rows.clusters)
+    covered = found.share[high] - found.share[low]
+    half = pit.interval_bands(found, low, high, level, seed=rows.seed)
+    nominal = known[high] - known[low]
+    table = rows.forecasts.quantile(known)
+    weights = np.ones(len(rows)) if rows.w is None else rows.w
+    width = weights @ (table[:, high] - table[:, low]) / weights.sum()
+    ends = np.clip(nominal - half, 0.0, 1.0), np.clip(nominal + half, 0.0, 1.0)
+    return CentralIntervals(nominal, covered, *ends, width)
+
+
+def mean_variance(rows: Rows, *, n_bins: int, level: float) -> MeanVariance:
+    """Return the mean squared error in bins of the predicted variance, with an interval by the chi-square law."""
+    if rows.forecasts.kind not in ("normal", "samples"):
+        raise InvalidOption.at("/diagram", "needs means and variances, or samples")
+    bins = spread.variance_bins(rows.forecasts, rows.y, rows.w, n_bins)
+    mass, predicted, observed = bins["mass"], bins["predicted"], bins["observed"]
+    tail = (1.0 - level) / 2.0
+    low, high = observed * mass / chi2.ppf(1.0 - tail, mass), observed * mass / chi2.ppf(tail, mass)
+    return MeanVariance(predicted, observed, low, high, mass / mass.sum(), spread.expected_normalised_error(bins))
+
+
+def fan(rows: Rows, times: Sequence[str] | None, *, most: int) -> Fan:
+    """Return the last ``most`` rows in the order of ``times (n,)``, or in the given order."""
+    x, seconds = np.arange(len(rows), dtype=np.float64), False
+    if times is not None:
+        if len(times) != len(rows):
+            raise LengthMismatch.at("/times", f"has {len(times)} rows, but the forecasts have {len(rows)}")
+        x, seconds = _times(times)
+        if len(np.unique(x)) < len(x):
+            raise InvalidOption.at("/times", "are not distinct: choose the rows of one series")
+    order = np.argsort(x, kind="stable")[-most:]
+    forecasts = rows.forecasts.take(order)
+    known = pit.levels_of(forecasts)
+    levels = np.array(FANS)
+    if forecasts.kind in ("quantiles", "interval"):
+        own = known[known > 0.5 + _SAME]
+        levels = np.unique(
+            [2.0 * own[np.argmin(np.abs(2.0 * own - 1.0 - each))] - 1.0 for each in FANS] if len(own) else []
+        )
+    table = forecasts.quantile(np.concatenate([(1.0 - levels) / 2.0, [0.5], (1.0 + levels) / 2.0]))
+    L = len(levels)
+    has_median = forecasts.kind != "interval"
+    return Fan(
+        x[order],
+        seconds,
+        levels,
+        table[:, :L].T,
+        table[:, L + 1 :].T,
+        table[:, L] if has_median else None,
+        rows.y[order],
+    )
+
+
+def _times(times: Sequence[str]) -> tuple[Floats, bool]:
+    """Return times as numbers, and whether they are seconds since 1970."""
+    try:
+        return np.array([float(text) for text in times]), False
+    except ValueError:
+        pass
+    try:
+        read = [datetime.fromisoformat(str(text)) for text in times]
+    except ValueError:
+        raise InvalidOption.at("/times", "must be numbers or dates in ISO 8601") from None
+    return np.array([(t if t.tzinfo else t.replace(tzinfo=UTC)).timestamp() for t in read]), True
+
+
+# --- The catalogue
+
+_BAND = Option(0.95, low=0.5, high=0.999, real=True)
+_OF_INTERVALS = {
+    "levels": "levels of the central intervals",
+    "coverage": "share of outcomes inside",
+    "low": "lower end of the simultaneous band of calibrated forecasts",
+    "high": "upper end",
+    "width": "mean width",
+}
+
+#: Diagrams of predictive distributions, by name.
+DISTRIBUTION_DIAGRAMS: Mapping[str, Diagram] = MappingProxyType(
+    {
+        entry.name: entry
+        for entry in (
+            Diagram(
+                "pit",
+                "PIT histogram",
+                "Density of the probability integral transform of the outcomes: in 20 bins, or between the declared "
+                "levels of quantiles and intervals. Calibrated forecasts have density 1. All bins together are inside "
+                "the band with probability level if the forecasts are calibrated.",
+                "Czado, Gneiting & Held (2009)",
+                pit_histogram,
+                {
+                    "edges": "ends of the bins",
+                    "density": "share of the outcomes in the bin over its width",
+                    "low": "lower end of the simultaneous band of calibrated forecasts",
+                    "high": "upper end",
+                    "distance": "largest distance between the shares of outcomes and the levels",
+                },
+                "O(n Q)",
+                {"level": _BAND},
+            ),
+            Diagram(
+                "quantile-reliability",
+                "Reliability of quantiles",
+                "Share of outcomes that are at most the quantile, against its level, with a simultaneous band. Ties of "
+                "outcomes with quantiles are broken at random.",
+                "Gneiting, Wolffram, Resin et al. (2023), unconditional",
+                quantile_reliability,
+                {
+                    "levels": "levels of the quantiles",
+                    "share": "share of outcomes at most the quantile",
+                    "low": "lower end of the simultaneous band of calibrated forecasts",
+                    "high": "upper end",
+                    "error": "mean distance between shares and levels",
+                },
+                "O(n Q)",
+                {"level": _BAND},
+            ),
+            Diagram(
+                "coverage",
+                "Coverage by level",
+                "Share of outcomes inside the central interval, against its level, with a simultaneous band. Points "
+                "below the diagonal are intervals that are too narrow.",
+                "Gneiting, Balabdaoui & Raftery (2007)",
+                central_intervals,
+                _OF_INTERVALS,
+                "O(n Q)",
+                {"level": _BAND},
+            ),
+            Diagram(
+                "mean-variance",
+                "Mean squared error by predicted variance",
+                "Mean squared error in n_bins bins of equal mass of the predicted variance, on logarithmic axes, with "
+                "an interval at level that assumes normal errors.",
+                "Levi, Gispan, Giladi & Fetaya (2022)",
+                mean_variance,
+                {
+                    "predicted": "mean predicted variance",
+                    "observed": "mean squared error",
+                    "low": "lower end of its interval",
+                    "high": "upper end",
+                    "share": "share of the rows",
+                    "error": "expected normalised calibration error",
+                },
+                "O(n log n)",
+                {"n_bins": Option(10, high=100), "level": _BAND},
+            ),
+            Diagram(
+                "sharpness",
+                "Sharpness and calibration",
+                "Mean width of the central intervals against the coverage that they reach. A ring is at the level that "
+                "was promised. Of two models, the lower curve has the narrower intervals at the same coverage.",
+                "Gneiting, Balabdaoui & Raftery (2007), the paradigm of sharpness subject to calibration",
+                central_intervals,
+                _OF_INTERVALS,
+                "O(n Q)",
+                {"level": _BAND},
+            ),
+            Diagram(
+                "fan",
+                "Fan chart",
+                "Central intervals, median and outcome of the last rows in the order of time. Needs one row for each "
+                "time.",
+                "",
+                fan,
+                {
+                    "x": "times, or numbers of rows",
+                    "seconds": "whether x is in seconds since 1970",
+                    "levels": "levels of the intervals: those next to 50 and 90 %",
+                    "lower": "lower ends by level",
+                    "upper": "upper ends by level",
+                    "median": "medians, or null for intervals",
+                    "observed": "outcomes",
+                },
+                "O(n log n)",
+                {"most": Option(120, low=2, high=2000)},
+            ),
+        )
+    }
+)
+
+
+def read_distribution_diagrams(given: str | Sequence[str | Mapping[str, Any]]) -> list[DiagramRequest]:
+    """Read names of diagrams, or objects with options; raises ``UnknownDiagram`` or ``InvalidOption``."""
+    entries = read_entries(given, DISTRIBUTION_DIAGRAMS, "diagram", most=_MOST, unknown=UnknownDiagram)
+    return [DiagramRequest(key, diagram, options) for key, diagram, options in entries]
+
+
+def drawn(request: DiagramRequest, rows: Rows, times: Sequence[str] | None = None) -> dict[str, Any]:
+    """Return the diagram of rows as JSON, like ``DiagramRequest.drawn``; ``times (n,)`` are for a fan."""
+    definition = {"name": request.diagram.name, **request.options}
+    also: dict[str, Any] = {"times": times} if request.diagram.name == "fan" else {}
+    try:
+        picture = request.diagram.draw(rows, **also, **request.options)
+    except CalibrationError as error:
+        return {"data": None, "definition": definition, "problem": f"no diagram: {error.detail}"}
+    return {"data": picture.to_document(), "definition": definition, "problem": picture.problem}

@@ -1,0 +1,579 @@
+"""Reports of predictive distributions as HTML: the verdict in words, diagrams, measures, and the recommended map."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.stats import norm
+
+from calibrant.cells import WeightsKind
+from calibrant.diagrams.forecasts import DISTRIBUTION_DIAGRAMS, drawn, read_distribution_diagrams
+from calibrant.distributions import scores
+from calibrant.distributions.calibrators import fit_distribution
+from calibrant.distributions.evaluation import DISTRIBUTION_MEASURES, Rows, evaluate_distribution, read_rows
+from calibrant.distributions.forecasts import FIELDS, Forecasts
+from calibrant.distributions.maps.distribution_map import DistributionMap, Support
+from calibrant.distributions.maps.scales import ForecastScale
+from calibrant.distributions.maps.tables import quantiles_of
+from calibrant.distributions.rows import digest_of
+from calibrant.errors import CalibrationError
+from calibrant.plots.canvas import About, NothingToDraw
+from calibrant.plots.diagram import draw
+from calibrant.reports import html, numbers
+from calibrant.reports.figures import WIDTH, Figure, figure
+from calibrant.reports.panel import ReportSubject
+from calibrant.reports.tables import MOST_GROUPS, GroupRow, GroupTable, Measured, cell, measured
+from calibrant.reports.text import cleaned
+from calibrant.reports.verdict import ALPHA, Verdict
+
+#: Level of all intervals of a report.
+LEVEL = 0.95
+#: Fewer rows give no verdict.
+LEAST_ROWS = 100
+#: The most rows that maps are compared on; from more, a random sample is drawn.
+MOST_ROWS = 20_000
+
+_CALIBRATION = ("quantile-calibration-error", "pit-ks")
+#: The measures of a report, and those of its groups.
+MEASURES: Mapping[str, tuple[str, ...]] = {
+    "normal": ("crps", "log-score", "rmse", "coverage", "sharpness", *_CALIBRATION, "variance-ratio"),
+    "quantiles": ("quantile-score", "interval-score", "coverage", "sharpness", *_CALIBRATION),
+    "samples": ("crps", "rmse", "coverage", "sharpness", *_CALIBRATION),
+    "interval": ("interval-score", "coverage", "sharpness", "quantile-calibration-error"),
+}
+TITLES: Mapping[str, str] = {
+    "crps": "CRPS",
+    "rmse": "Root mean squared error",
+    "coverage": "Coverage",
+    "sharpness": "Mean width of intervals",
+    "quantile-score": "Quantile score (mean pinball loss)",
+    "interval-score": "Interval score",
+    "log-score": "Log score (nats)",
+    "quantile-calibration-error": "Calibration error of quantiles",
+    "pit-ks": "Kolmogorov-Smirnov distance of the PIT",
+    "variance-ratio": "Mean squared standardised error",
+}
+#: Captions of the diagrams, in the order of a report.
+CAPTIONS: Mapping[str, str] = {
+    "coverage": "Share of outcomes inside central intervals against their level. Below the diagonal, intervals are too "
+    "narrow.",
+    "pit": "Distribution of the outcomes among the quantiles. Calibrated forecasts are flat; outcomes at both ends "
+    "mean intervals that are too narrow, and a slope means forecasts that are too high or too low.",
+    "quantile-reliability": "Share of outcomes that are at most each quantile. Below the diagonal, the quantile is too "
+    "low.",
+    "mean-variance": "Mean squared error of rows with similar predicted variances. Above the diagonal, errors are "
+    "larger than predicted.",
+    "sharpness": "Mean width of intervals against the share of outcomes inside; rings are at the promised level. Of "
+    "two models, the lower curve is better.",
+    "fan": "Intervals, medians and outcomes of the last rows, in the order of time.",
+}
+
+
+# --- The document of a report
+
+
+def forecast_document(
+    forecasts: Forecasts,
+    observed: Any,
+    *,
+    weights: Any = None,
+    weights_kind: WeightsKind = "frequency",
+    groups: Any = None,
+    clusters: Any = None,
+    by: Sequence[str] | None = None,
+    times: Sequence[str] | None = None,
+    map: DistributionMap | None = None,
+    scale: ForecastScale = "identity",
+    support: Support = (None, None),
+    seed: int = 0,
+) -> dict[str, Any]:
+    """Evaluate forecasts and compare maps; with a map, evaluate also the forecasts after it.
+
+    The fields are those of ``DistributionReport.to_dict``, with ``diagrams``, ``intervals`` (the coverage, and the
+    factor that corrects it), and either ``after`` and ``in_sample``, or ``recommendation``.
+    """
+    given: dict[str, Any] = {"weights": weights, "weights_kind": weights_kind, "clusters": clusters, "seed": seed}
+    after = None if map is None else map.apply_checked(forecasts, by=by)
+    before = forecasts
+    if after is not None and after.kind != before.kind and after.kind == "quantiles":
+        before = quantiles_of(before.quantile(after.levels), after.levels)  # so that scores are comparable
+    found = _side(before, observed, times, groups, given)
+    if map is None or after is None:
+        chosen = {"by": by, "scale": scale, "support": support}
+        return found | {"recommendation": recommendation(forecasts, observed, **given, **chosen)}
+    later = _side(after, observed, times, groups, given)
+    for name, group in (found["groups"] or {}).items():
+        group["after"] = {"measures": later["groups"][name]["measures"]}
+    y = np.asarray(observed, dtype=np.float64)
+    in_sample = map.training_digest is not None and map.training_digest == digest_of(forecasts, y)
+    return found | {"after": {**later, "groups": None}, "in_sample": in_sample, "map": map.method}
+
+
+def _side(
+    forecasts: Forecasts, observed: Any, times: Sequence[str] | None, groups: Any, given: Mapping[str, Any]
+) -> dict[str, Any]:
+    fields = {name: getattr(forecasts, name) for name in FIELDS[forecasts.kind]}
+    report = evaluate_distribution(
+        observed, measures=list(MEASURES[forecasts.kind]), groups=groups, interval=LEVEL, **given, **fields
+    )
+    rows, _ = read_rows(forecasts, observed, **given)
+    shown = times if times is not None and len(times) == len(rows) else None
+    requests = read_distribution_diagrams(
+        [name for name in DISTRIBUTION_DIAGRAMS if name != "fan" or shown is not None]
+    )
+    diagrams = {request.key: drawn(request, rows, shown) for request in requests}
+    return report.to_dict() | {"diagrams": diagrams, "intervals": widening(rows)}
+
+
+def widening(rows: Rows) -> dict[str, Any] | None:
+    """Return the level of the central intervals and the ``factor`` that makes them cover as often as promised.
+
+    The factor multiplies the distance of each end from the median, or from the middle of an interval. Also the share of
+    outcomes ``above`` the median. None if no two levels are symmetric.
+    """
+    forecasts, y = rows.forecasts, rows.y
+    try:
+        level = scores.level_of(forecasts)
+        low, high = scores.central(forecasts, level)
+    except CalibrationError:
+        return None
+    has_median = forecasts.kind != "interval"
+    middle = forecasts.quantile(np.array([0.5]))[:, 0] if has_median else 0.5 * (low + high)
+    w = np.ones(len(y)) if rows.w is None else rows.w
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = np.where(y >= middle, (y - middle) / (high - middle), (middle - y) / (middle - low))
+    ratio = np.where(y == middle, 0.0, ratio)
+    order = np.argsort(ratio, kind="stable")
+    at = int(np.searchsorted(np.cumsum(w[order]), level * w.sum() * (1.0 - 1e-12)))
+    factor = float(ratio[order][min(at, len(y) - 1)])
+    above = float(w @ ((y > middle) + 0.5 * (y == middle)) / w.sum()) if has_median else None
+    return {"level": level, "factor": factor if np.isfinite(factor) and factor > 0.0 else None, "above": above}
+
+
+# --- The recommended map
+
+#: The compared methods by kind, the simplest first.
+_COMPARED: Mapping[str, tuple[str, ...]] = {
+    "normal": ("location-scale", "std-isotonic", "averaged"),
+    "quantiles": ("location-scale", "quantile-recalibration", "averaged"),
+    "samples": ("location-scale", "quantile-recalibration", "averaged"),
+    "interval": ("location-scale", "conformal", "averaged"),
+}
+
+
+def recommendation(
+    forecasts: Forecasts,
+    observed: Any,
+    *,
+    weights: Any = None,
+    weights_kind: WeightsKind = "frequency",
+    clusters: Any = None,
+    by: Sequence[str] | None = None,
+    scale: ForecastScale = "identity",
+    support: Support = (None, None),
+    seed: int = 0,
+) -> dict[str, Any]:
+    """Compare maps by their cross-fitted gain, and recommend the simplest that is about as good as the best.
+
+    A map is recommended if its gain is above 0 by a one-sided test at 2.5 %, corrected for the number of maps, and at
+    most one standard error below the largest gain; otherwise ``identity``. Rows of a cluster are in one fold.
+    """
+    y = np.asarray(observed, dtype=np.float64)
+    rows = np.arange(len(y))
+    if len(y) > MOST_ROWS:
+        rows = np.sort(np.random.default_rng(seed).choice(len(y), MOST_ROWS, replace=False))
+    own = forecasts.take(rows)
+    fields = {name: getattr(own, name) for name in FIELDS[own.kind]}
+    columns = {"weights": weights, "groups": clusters, "by": by}
+    chosen = {name: None if of is None else np.asarray(of)[rows] for name, of in columns.items()}
+    candidates = []
+    for method in _COMPARED[own.kind]:
+        bounded = {} if own.kind == "normal" else {"support": support, "scale": scale}
+        try:
+            fitted = fit_distribution(
+                method, y[rows], weights_kind=weights_kind, seed=seed, **bounded, **chosen, **fields
+            )
+            candidates.append({"method": method, "gain": fitted.diagnostics.get("held_out_gain"), "problem": None})
+        except CalibrationError as error:
+            candidates.append({"method": method, "gain": None, "problem": error.detail})
+    z = float(norm.ppf(1.0 - 0.025 / len(candidates)))
+    known = [each for each in candidates if each["gain"] is not None]
+    proven = [each for each in known if each["gain"]["gain"] > z * each["gain"]["standard_error"]]
+    best = max(proven, key=lambda each: float(each["gain"]["gain"]), default=None)
+    recommended = "identity"
+    if best is not None:
+        least = best["gain"]["gain"] - best["gain"]["standard_error"]
+        recommended = next(each["method"] for each in proven if each["gain"]["gain"] >= least)
+    options = {"scale": scale} if scale != "identity" and own.kind != "normal" else {}
+    return {
+        "recommended": recommended,
+        "n": len(rows),
+        "z": z,
+        "candidates": candidates,
+        "options": options | ({"support": list(support)} if any(end is not None for end in support) else {}),
+        "by": by is not None,
+        "clusters": clusters is not None,
+    }
+
+
+# --- The verdict in words
+
+
+def verdict(side: Mapping[str, Any], *, in_sample: bool = False) -> Verdict:
+    """Return the verdict on one side of a report; ``in_sample`` if a map was fitted to these rows."""
+    n, intervals = side["n"], side["intervals"]
+    test = side["measures"]["quantile-calibration-error"]
+    p = None if in_sample else test.get("p_value")
+    coverage, measure = _coverage(side), side["measures"]["coverage"]
+    reasons = []
+    if p is not None:
+        reasons.append(
+            f"The test of all levels together {'rejects' if p < ALPHA else 'does not reject'} calibration "
+            f"({numbers.p_value(p)})."
+        )
+    elif in_sample:
+        reasons.append("The map was fitted to these rows, so that no test of calibration is valid.")
+    elif test.get("problem"):
+        reasons.append(f"There is no test of calibration: {test['problem'].removeprefix('no p-value: ')}.")
+    if coverage and measure.get("interval") is not None:
+        low, high = measure["interval"]
+        reasons.append(
+            f"{coverage.capitalize()}; the {numbers.level(LEVEL)} interval of this share is "
+            f"{_percent(low)} to {_percent(high)}."
+        )
+    shifted = _shift(side)
+    if shifted:
+        reasons.append(f"{shifted}.")
+    worst = _worst(side)
+    if worst and p is not None and p < ALPHA:
+        reasons.append(worst)
+    rejected = p is not None and p < ALPHA
+    wrong = rejected and intervals is not None and _is_off(side)
+    shift = 0.0 if not shifted else abs(intervals["above"] - 0.5)
+    mainly_shifted = shift > (abs(measure["value"] - intervals["level"]) if wrong else 0.0)
+    if n < LEAST_ROWS and not rejected:
+        headline = f"Too few rows for a verdict{f': {coverage}' if coverage else ''}"
+    elif p is None:
+        headline = f"No verdict{f': {coverage}' if coverage else ''}"
+    elif not rejected:
+        headline = f"No evidence of miscalibration{f': {coverage}' if coverage else ''}"
+    elif mainly_shifted:
+        headline = shifted
+    elif wrong and coverage:
+        headline = f"{coverage}{_correction(intervals)}"
+    else:
+        headline = f"Calibration rejected{f', although {coverage}' if coverage else ''}"
+    tone = "rejected" if rejected else "unknown" if p is None else "not-rejected"
+    return Verdict(
+        headline, tone, tuple(reasons), tuple(_decisions(side, tested=p is not None, rejected=rejected, wrong=wrong))
+    )  # type: ignore[arg-type]
+
+
+def _coverage(side: Mapping[str, Any]) -> str:
+    """Return how often intervals contain the outcome; empty without a coverage."""
+    found, intervals = side["measures"]["coverage"], side["intervals"]
+    if found["value"] is None or intervals is None:
+        return ""
+    return f"{_percent(intervals['level'], 2)} intervals contain {_percent(found['value'])} of outcomes"
+
+
+def _is_off(side: Mapping[str, Any]) -> bool:
+    """Whether the interval of the coverage does not contain its level."""
+    ends, level = side["measures"]["coverage"].get("interval"), side["intervals"]["level"]
+    return ends is not None and not ends[0] <= level <= ends[1]
+
+
+def _correction(intervals: Mapping[str, Any]) -> str:
+    factor = intervals["factor"]
+    if factor is None:
+        return ""
+    text = f"{factor:.2g}" if factor < 10.0 else f"{factor:.0f}"
+    return f"; {'widen' if factor > 1.0 else 'narrow'} by {text}" if text != "1" else ""
+
+
+def _shift(side: Mapping[str, Any]) -> str:
+    """Return a sentence if clearly more or fewer than half of the outcomes are above the median; else empty."""
+    shown, intervals = side["diagrams"]["quantile-reliability"]["data"], side["intervals"]
+    if shown is None or intervals is None or intervals["above"] is None:
+        return ""
+    at = int(np.argmin(np.abs(np.asarray(shown["levels"]) - 0.5)))
+    share = shown["share"][at]
+    if abs(shown["levels"][at] - 0.5) > 1e-9 or shown["low"][at] <= share <= shown["high"][at]:
+        return ""
+    where, what = ("above", "low") if share < 0.5 else ("below", "high")
+    return f"The medians are too {what}: {_percent(max(share, 1.0 - share))} of outcomes are {where} them"
+
+
+def _worst(side: Mapping[str, Any]) -> str:
+    shown = side["diagrams"]["quantile-reliability"]["data"]
+    if shown is None:
+        return ""
+    gaps = np.abs(np.asarray(shown["share"]) - shown["levels"])
+    at = int(np.argmax(gaps))
+    level, share = shown["levels"][at], shown["share"][at]
+    return f"The largest error is at level {level:g}: {_percent(share)} of outcomes are at most this quantile."
+
+
+def _decisions(side: Mapping[str, Any], *, tested: bool, rejected: bool, wrong: bool) -> list[str]:
+    sentences = []
+    intervals, value = side["intervals"], side["measures"]["coverage"]["value"]
+    if wrong and intervals is not None and value is not None:
+        missed, planned = round((1.0 - value) * 100), round((1.0 - intervals["level"]) * 100)
+        sentences.append(
+            f"Of 100 outcomes, about {missed} are outside the {_percent(intervals['level'], 2)} intervals; the "
+            f"forecasts promise {planned}. Stocks, reserves or alarms set from the ends of the intervals fail as often."
+        )
+    elif not rejected and side["n"] < LEAST_ROWS:
+        sentences.append("Collect more outcomes before you trust or recalibrate these forecasts.")
+    elif tested and not rejected:
+        sentences.append("Decisions can use the quantiles as they are.")
+    return sentences
+
+
+def _percent(share: float, digits: int = 0) -> str:
+    return f"{100.0 * share:.{digits}f}".rstrip("0").rstrip(".") + " %" if digits else f"{100.0 * share:.0f} %"
+
+
+# --- Advice on the map
+
+
+@dataclass(frozen=True)
+class CandidateRow:
+    """A row of the table of compared maps, as text."""
+
+    method: str
+    note: str
+    score: str
+    gain: str
+    interval: str
+    relative: str
+
+
+@dataclass(frozen=True)
+class ForecastAdvice:
+    """The recommended map: headline, reasons, code that fits it, and the compared maps."""
+
+    headline: str
+    reasons: tuple[str, ...]
+    rows: tuple[CandidateRow, ...]
+
+
+def advice(report: Mapping[str, Any]) -> ForecastAdvice | None:
+    """Return the description of the recommendation of a report; None without one."""
+    found = report.get("recommendation")
+    if found is None:
+        return None
+    name, z = found["recommended"], found["z"]
+    rows = []
+    for each in found["candidates"]:
+        gain = each["gain"]
+        note = "recommended" if each["method"] == name else each["problem"] or ""
+        if gain is None:
+            rows.append(CandidateRow(each["method"], note or "not compared", "", "", "", ""))
+            continue
+        half = z * gain["standard_error"]
+        relative = "" if gain.get("relative") is None else _signed_percent(gain["relative"])
+        ends = numbers.interval((gain["gain"] - half, gain["gain"] + half))
+        rows.append(CandidateRow(each["method"], note, gain["score"], numbers.number(gain["gain"]), ends, relative))
+    grouped = "rows of a cluster in one fold" if found["clusters"] else "rows as if they were independent"
+    how = f"Gains are cross-fitted on {numbers.count(found['n'])} rows, {grouped}; intervals are simultaneous."
+    if name == "identity":
+        return ForecastAdvice("No map is proven to improve these forecasts", (how,), tuple(rows))
+    best = next(each["gain"] for each in found["candidates"] if each["method"] == name)
+    expected = "" if best.get("relative") is None else f", {_signed_percent(best['relative'])}"
+    return ForecastAdvice(
+        f"Fit {name}: expected gain in the {best['score']} {numbers.number(best['gain'])}{expected}",
+        (how, "It is the simplest map whose gain is proven and about as large as the largest."),
+        tuple(rows),
+    )
+
+
+def _signed_percent(share: float) -> str:
+    return f"{100.0 * share:+.1f} %".replace("-", "\N{MINUS SIGN}")
+
+
+# --- Code that reproduces the report
+
+
+def report_options(forecasts: Forecasts, columns: Sequence[str], seed: int) -> dict[str, Any]:
+    """Return the options of a ``ReportSubject``; ``columns`` are those used of weights, groups, clusters and by."""
+    return {
+        "prediction_kind": "regression",
+        "kind": forecasts.kind,
+        "columns": list(columns),
+        "measures": list(MEASURES[forecasts.kind]),
+        "interval": LEVEL,
+        "seed": seed,
+    }
+
+
+_FILE = {"weights": "rows.weights", "groups": "rows.groups", "clusters": "rows.clusters", "by": "rows.by"}
+
+
+def _arguments(about: ReportSubject) -> list[str]:
+    """Return the forecasts, and the other columns that the report used, as arguments."""
+    fields = FIELDS[about.options["kind"]]
+    own = [f"{name}=rows.forecasts.{name}" if about.loading else f"{name}={name}" for name in fields]
+    used = [name for name in _FILE if name in about.options["columns"]]
+    return [*own, *(f"{name}={_FILE[name] if about.loading else name}" for name in used)]
+
+
+def _python(report: Mapping[str, Any], about: ReportSubject) -> list[str]:
+    lines = list(about.loading) or ["import calibrant", ""]
+    observed = "rows.observed" if about.loading else "observed"
+    arguments = [each for each in _arguments(about) if not each.startswith("by=")]
+    measures = list(report["measures"])
+    call = ["report = calibrant.evaluate_distribution(", f"    {observed},", *(f"    {each}," for each in arguments)]
+    options = [f"    measures={measures!r},", f"    interval={LEVEL},", f"    seed={about.options['seed']},", ")"]
+    after = []
+    if about.applying is not None:
+        own = [each for each in _arguments(about) if each.split("=")[0] in (*FIELDS[about.options["kind"]], "by")]
+        after = [f"fitted = {about.applying}", f"after = fitted.apply({', '.join(own)})"]
+    return [*lines, "", *call, *options, *after] if about.loading else [*lines, *call, *options, *after]
+
+
+def _fitting(report: Mapping[str, Any], about: ReportSubject) -> list[str]:
+    found = report.get("recommendation")
+    if found is None or found["recommended"] == "identity":
+        return []
+    observed = "rows.observed" if about.loading else "observed"
+    renamed = [each.replace("clusters=", "groups=", 1) for each in _arguments(about)
+               if not each.startswith("groups=")]  # fmt: skip
+    options = [f"{name}={tuple(value) if name == 'support' else value!r}" for name, value in found["options"].items()]
+    call = [f'fitted = calibrant.fit_distribution("{found["recommended"]}", {observed},']
+    return [*about.loading, *([""] if about.loading else []), *call, f"    {', '.join([*renamed, *options])})"]
+
+
+# --- HTML
+
+
+def standalone(report: Mapping[str, Any], about: ReportSubject) -> str:
+    """Render a report of ``forecast_document`` as one HTML file without scripts or external resources."""
+    return html.render("forecasts.html", _shown(report, about))
+
+
+def _shown(report: Mapping[str, Any], about: ReportSubject) -> dict[str, Any]:
+    after = report.get("after")
+    options = {name: value for name, value in about.options.items() if name != "columns"}
+    return {
+        "about": about,
+        "level": numbers.level(LEVEL),
+        "verdict": verdict(report),
+        "verdict_after": None if after is None else verdict(after, in_sample=report["in_sample"]),
+        "improved": _improved(report),
+        "advice": advice(report),
+        "fitting": _fitting(report, about),
+        "figures": _figures(report, about),
+        "measures": _measures(report),
+        "groups": _groups(report),
+        "group_figure": None,
+        "facts": _facts(report, about),
+        "reproduction": html.Reproduction(
+            html.folded(options), [] if about.command is None else [about.command], [], _python(report, about)
+        ),
+    }
+
+
+def _improved(report: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return sentences on the change of the scores by the map."""
+    if report.get("after") is None:
+        return ()
+    sentences = []
+    for name in ("crps", "quantile-score", "interval-score"):
+        was, now = (side["measures"].get(name) for side in (report, report["after"]))
+        if was is None or now is None or was["value"] is None or now["value"] is None:
+            continue
+        change = _signed_percent(now["value"] / was["value"] - 1.0) if was["value"] > 0.0 else ""
+        sentences.append(
+            f"{TITLES[name]}: {numbers.number(was['value'])} before, {numbers.number(now['value'])} after ({change})."
+        )
+    if report["in_sample"]:
+        sentences.append("These results are in-sample and optimistic.")
+    return tuple(sentences)
+
+
+def _measures(report: Mapping[str, Any]) -> list[Measured]:
+    rows = measured(report)
+    return [
+        dataclasses.replace(row, title=TITLES.get(row.key, row.key), meaning=DISTRIBUTION_MEASURES[row.key].text)
+        for row in rows
+    ]
+
+
+def _groups(report: Mapping[str, Any]) -> GroupTable | None:
+    groups = report.get("groups")
+    if not groups:
+        return None
+    keys = [key for key in MEASURES[report["kind"]] if key in ("crps", "quantile-score", "interval-score", "coverage")]
+    keys.append("quantile-calibration-error")
+
+    def size(item: tuple[str, Mapping[str, Any]]) -> float:
+        return -float(item[1]["measures"]["quantile-calibration-error"]["value"] or 0.0)
+
+    ranked = sorted(groups.items(), key=size)
+    rows = tuple(
+        GroupRow(
+            cleaned(name),
+            numbers.count(group["n"]),
+            tuple(cell(group["measures"].get(key), None) for key in keys),
+        )
+        for name, group in ranked[:MOST_GROUPS]
+    )
+    return GroupTable([TITLES[key] for key in keys], rows, _of_groups(ranked), len(ranked) - len(rows))
+
+
+def _of_groups(ranked: Sequence[tuple[str, Mapping[str, Any]]]) -> tuple[str, ...]:
+    """Return a sentence on the groups with the lowest and the highest coverage."""
+    found = [(group["measures"]["coverage"]["value"], name) for name, group in ranked]
+    known = sorted((value, name) for value, name in found if value is not None)
+    if len(known) < 2:
+        return ()
+    (low, first), (high, last) = known[0], known[-1]
+    return (
+        f"Coverage is lowest in {cleaned(first)} ({_percent(low)}) and highest in {cleaned(last)} ({_percent(high)}).",
+    )
+
+
+def _figures(report: Mapping[str, Any], about: ReportSubject) -> list[Figure]:
+    made = []
+    after = report.get("after")
+    for name, caption in CAPTIONS.items():
+        shown = report["diagrams"].get(name)
+        if shown is None or shown["data"] is None:
+            continue
+        later = None if after is None else after["diagrams"].get(name)
+        beside = None
+        if after is not None and later is not None and later["data"] is not None:
+            beside = (later, About(report["n"], after["kind"], about.map))
+        try:
+            picture = draw(name, shown, About(report["n"], report["kind"]), after=beside, width=WIDTH)
+        except NothingToDraw:
+            continue
+        made.append(figure(name, picture, caption))
+    return made
+
+
+def _facts(report: Mapping[str, Any], about: ReportSubject) -> list[tuple[str, str]]:
+    kinds = {
+        "normal": "means and variances of normal distributions",
+        "quantiles": "quantiles",
+        "samples": "samples",
+        "interval": "central intervals",
+    }
+    found = [("Rows", numbers.count(report["n"])), ("Forecasts", kinds[report["kind"]])]
+    shown = report["diagrams"]["quantile-reliability"]["data"]
+    if report["kind"] == "quantiles" and shown is not None:
+        levels = shown["levels"]
+        found.append(("Levels", f"{len(levels)}, from {levels[0]:g} to {levels[-1]:g}"))
+    found.append(("Weights", about.weights or "none"))
+    if report["n_repaired"]:
+        found.append(("Sorted, crossing by rounding", f"{numbers.count(report['n_repaired'])} rows"))
+    if about.map is not None:
+        found.append(("Map applied", about.map))
+    clustered = "clusters" in about.options.get("columns", ())
+    found.append(("Dependence", "rows of a cluster may depend on each other" if clustered else "rows are independent"))
+    return found

@@ -1,0 +1,256 @@
+"""The commands for predictive distributions."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from html import unescape
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+import calibrant
+from tests.unit.cli.conftest import Run
+
+LEVELS = [0.05, 0.25, 0.5, 0.75, 0.95]
+N = 400
+
+
+def _rows() -> dict[str, np.ndarray]:
+    """Forecasts that are too narrow and too low."""
+    random = np.random.default_rng(1)
+    mean, std = random.normal(40, 3, N).round(4), np.exp(random.normal(0, 0.4, N)).round(4)
+    observed = (mean + 0.3 + 1.6 * std * random.standard_normal(N)).round(4)
+    site, day = np.array(["north", "south"] * (N // 2)), np.arange(N) // 4
+    return {"y": observed, "mean": mean, "std": std, "site": site, "day": day, "horizon": np.arange(N) % 2}
+
+
+ROWS = _rows()
+QUANTILES = ROWS["mean"][:, None] + ROWS["std"][:, None] * norm.ppf(LEVELS)
+
+
+def _write(path: Path, columns: dict[str, np.ndarray]) -> Path:
+    rows = zip(*(column.tolist() for column in columns.values()), strict=True)
+    path.write_text("\n".join(",".join(map(str, row)) for row in [tuple(columns), *rows]) + "\n", encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def normal(tmp_path: Path) -> Path:
+    return _write(tmp_path / "normal.csv", ROWS)
+
+
+@pytest.fixture
+def quantiles(tmp_path: Path) -> Path:
+    columns = {f"q{level}": QUANTILES[:, i] for i, level in enumerate(LEVELS)}
+    return _write(tmp_path / "quantiles.csv", {name: ROWS[name] for name in ("y", "day", "horizon")} | columns)
+
+
+def test_the_table_has_the_values_of_the_library(run: Run, normal: Path) -> None:
+    found = run("evaluate", normal, "--regression", "--interval", 0.9, "--group", "site")
+    assert found.exit_code == 0, found.stderr
+    lines = found.stdout.splitlines()
+    assert lines[0] == "400 rows, normal"
+    report = calibrant.evaluate_distribution(ROWS["y"], mean=ROWS["mean"], std=ROWS["std"], interval=0.9)
+    for key, measure in report.measures.items():
+        row = next(line.split() for line in lines if line.split()[:1] == [key])
+        assert row[1] == f"{measure.value:.4f}"
+    assert [line.split()[0] for line in lines if line.startswith(("north", "south"))] == ["north", "south"]
+    assert "std: column 'std' (inferred from its name)" in found.stderr
+
+
+def test_json_is_the_document_of_the_report(run: Run, quantiles: Path) -> None:
+    found = run("evaluate", quantiles, "--regression", "--cluster", "day", "--json")
+    expected = calibrant.evaluate_distribution(
+        ROWS["y"], quantiles=QUANTILES, levels=LEVELS, clusters=ROWS["day"]
+    ).to_dict()
+    assert json.loads(found.stdout) == json.loads(json.dumps(expected))
+
+
+def test_a_map_is_fitted_evaluated_and_applied(run: Run, quantiles: Path, tmp_path: Path) -> None:
+    path = tmp_path / "map.json"
+    fitted = run(
+        "fit", quantiles, "--regression", "--by", "horizon", "--group", "day", "--support", "0,", "--out", path
+    )
+    assert fitted.exit_code == 0, fitted.stderr
+    assert re.search(r"cross-fitted gain of the quantile-score: 0\.\d+, \d", fitted.stderr)
+    expected = calibrant.fit_distribution(
+        "averaged",
+        ROWS["y"],
+        quantiles=QUANTILES,
+        levels=LEVELS,
+        by=ROWS["horizon"],
+        groups=ROWS["day"],
+        support=(0, None),
+    )
+    assert calibrant.load_distribution(path) == expected
+
+    before_after = run("evaluate", quantiles, "--regression", "--by", "horizon", "--map", path, "--json")
+    report = json.loads(before_after.stdout)
+    assert report["in_sample"] is True
+    assert report["after"]["measures"]["crps"]["value"] < report["measures"]["crps"]["value"]
+    assert "after (in-sample)" in run("evaluate", quantiles, "--regression", "--by", "horizon", "--map", path).stdout
+
+    out = tmp_path / "calibrated.csv"
+    assert run("calibrate", quantiles, "--map", path, "--by", "horizon", "--out", out).exit_code == 0
+    after = expected.apply(quantiles=QUANTILES, levels=LEVELS, by=ROWS["horizon"]).quantiles
+    written = np.genfromtxt(out, delimiter=",", names=True, deletechars="")
+    np.testing.assert_array_equal([written[f"calibrated_q{level}"] for level in LEVELS], after.T)
+
+    arrays = tmp_path / "calibrated.npz"
+    assert run("calibrate", quantiles, "--map", path, "--by", "horizon", "--out", arrays).exit_code == 0
+    with np.load(arrays) as npz:
+        np.testing.assert_array_equal(npz["quantiles"], after)
+        assert npz["levels"].tolist() == LEVELS
+
+
+def test_each_reading_of_a_calibrated_file_has_a_command(
+    run: Run, normal: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run("fit", normal, "--regression", "--method", "variance-scaling", "--out", "map.json").exit_code == 0
+    assert run("calibrate", normal, "--map", "map.json", "--out", "calibrated.csv").exit_code == 0
+    refused = run("evaluate", "calibrated.csv", "--regression", "--measure", "variance-ratio")
+    assert refused.exit_code == 2
+    commands = re.findall(r"^  calibrant (.*)$", refused.stderr, re.MULTILINE)
+    ratios = [run(*shlex.split(command)).stdout.split()[-1] for command in commands]
+    assert len(ratios) == 2
+    assert float(ratios[0]) > 2.0
+    assert float(ratios[1]) == pytest.approx(1.0, abs=1e-4)
+
+
+def test_a_map_that_returns_quantiles_is_compared_at_its_levels(run: Run, normal: Path, tmp_path: Path) -> None:
+    path = tmp_path / "map.json"
+    assert run("fit", normal, "--regression", "--method", "quantile-recalibration", "--out", path).exit_code == 0
+    found = run("evaluate", normal, "--regression", "--map", path, "--json")
+    report = json.loads(found.stdout)
+    assert report["kind"] == report["after"]["kind"] == "quantiles"
+    assert "before the map: quantiles at the levels of the map" in found.stderr
+
+
+def test_intervals_have_their_level(run: Run, tmp_path: Path) -> None:
+    columns = {"y": ROWS["y"], "lo": QUANTILES[:, 0], "hi": QUANTILES[:, -1]}
+    path = _write(tmp_path / "intervals.csv", columns)
+    refused = run("evaluate", path, "--regression")
+    assert refused.exit_code == 1
+    assert "the level of the intervals is not in the file" in refused.stderr
+    found = run(
+        "evaluate", path, "--regression", "--level", 0.9, "--measure", "coverage", "--fail-above", "coverage=0.5"
+    )
+    inside = np.mean((ROWS["y"] >= QUANTILES[:, 0]) & (ROWS["y"] <= QUANTILES[:, -1]))
+    assert found.stdout.splitlines()[-1].split() == ["coverage", f"{inside:.4f}"]
+    assert found.exit_code == 4
+    map_path = tmp_path / "map.json"
+    options = ("--regression", "--level", "0.9")
+    assert run("fit", path, *options, "--method", "conformal", "--out", map_path).exit_code == 0
+    header = run("calibrate", path, "--level", "0.9", "--map", map_path).stdout.splitlines()[0]
+    assert header == "y,lo,hi,calibrated_lower,calibrated_upper"
+
+
+def test_held_out_rows_are_scored(run: Run, quantiles: Path, tmp_path: Path) -> None:
+    found = run("fit", quantiles, "--regression", "--group", "day", "--holdout", 0.5, "--out", tmp_path / "map.json")
+    assert "calibrant: fitted averaged (quantiles) to 200 rows" in found.stderr
+    before, after = re.search(r"held-out \(200 rows\): crps ([\d.]+) -> ([\d.]+)", found.stderr).groups()  # type: ignore[union-attr]
+    assert float(after) < float(before)
+
+
+def test_periods_are_groups(run: Run, tmp_path: Path) -> None:
+    days = np.arange("2024-01-01", "2025-02-04", dtype="M8[D]")[:N].astype(str)
+    path = _write(tmp_path / "days.csv", {"date": days, **{name: ROWS[name] for name in ("y", "mean", "std")}})
+    lines = run("evaluate", path, "--regression", "--time", "date", "--measure", "rmse").stdout.splitlines()
+    assert [line.split()[0] for line in lines if line.startswith("2024-0")][:2] == ["2024-01", "2024-02"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["evaluate", "normal.csv", "--regression", "--server", "http://127.0.0.1:1"], 2, "--server"),
+        (["evaluate", "normal.csv", "--regression", "--reduction", "binary"], 2, "--reduction"),
+        (["evaluate", "normal.csv", "--by", "day"], 2, "needs --regression"),
+        (["fit", "normal.csv", "--support", "0,"], 2, "needs --regression"),
+        (["fit", "normal.csv", "--regression", "--support", "1"], 2, "two numbers or one"),
+        (["fit", "normal.csv", "--regression", "--method", "platt"], 1, "--method"),
+        (["fit", "normal.csv", "--regression", "--scale", "logit"], 1, "identity"),
+        (["evaluate", "normal.csv", "--regression", "--prediction", "mu"], 2, "part=column"),
+        (["evaluate", "normal.csv", "--regression", "--prediction", "mean=mu"], 1, "no column 'mu'"),
+        (["evaluate", "normal.csv", "--regression", "--level", "0.9"], 1, "a level is for intervals"),
+        (["evaluate", "normal.csv", "--regression", "--levels", "a"], 2, "numbers separated by commas"),
+        (["evaluate", "normal.csv", "--regression", "--measure", "ece"], 1, "--measure"),
+        (["evaluate", "normal.csv", "--regression", "--fail-above", "ece=1"], 2, "measure is not requested"),
+    ],
+)
+def test_refusals(
+    run: Run, normal: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], code: int, message: str
+) -> None:
+    monkeypatch.chdir(normal.parent)
+    found = run(*arguments)
+    assert found.exit_code == code
+    assert message in " ".join(found.stderr.replace("│", " ").split())
+
+
+def test_a_map_of_the_other_kind_is_refused(run: Run, normal: Path, csv: Path, tmp_path: Path) -> None:
+    assert run("fit", csv, "--method", "platt", "--out", tmp_path / "platt.json").exit_code == 0
+    refused = run("evaluate", normal, "--regression", "--map", tmp_path / "platt.json")
+    assert (refused.exit_code, refused.stderr.splitlines()[-1]) == (
+        1,
+        "calibrant: the map is one of class probabilities; omit --regression",
+    )
+    assert (
+        run("fit", normal, "--regression", "--method", "variance-scaling", "--out", tmp_path / "v.json").exit_code == 0
+    )
+    refused = run("evaluate", csv, "--map", tmp_path / "v.json")
+    assert refused.exit_code == 1
+    assert "load_distribution" in refused.stderr
+
+
+def test_diagrams_are_drawn(run: Run, normal: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run("diagram", normal, "--regression").stderr.splitlines()[-1] == "calibrant: wrote coverage.svg"
+    assert "coverage of 90 % intervals" in Path("coverage.svg").read_text("utf-8")
+    assert run("fit", normal, "--regression", "--method", "variance-scaling", "--out", "map.json").exit_code == 0
+    after = run("diagram", normal, "--regression", "--diagram", "pit", "--map", "map.json", "--out", "pit.png")
+    assert after.exit_code == 0, after.stderr
+    assert Path("pit.png").read_bytes().startswith(b"\x89PNG")
+    refused = run("diagram", normal, "--regression", "--diagram", "fan", "--time", "day")
+    assert (refused.exit_code, refused.stderr.splitlines()[-1]) == (
+        1,
+        "calibrant: no diagram: times are not distinct: choose the rows of one series",
+    )
+    assert run("diagram", normal, "--regression", "--diagram", "reliability").exit_code == 1
+    assert run("diagram", normal, "--time", "day").exit_code == 2
+
+
+def test_a_report_has_its_command_and_python_that_repeats_it(
+    run: Run, quantiles: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    made = run("report", quantiles.name, "--regression", "--cluster", "day", "--by", "horizon", "--out", "page.html")
+    assert made.exit_code == 0, made.stderr
+    page = unescape(Path("page.html").read_text("utf-8"))
+    assert "90 % intervals contain" in page
+    command = re.search(r"<pre><code>calibrant (report [^<]*?)\s*</code>", page)
+    assert command is not None
+    assert run(*shlex.split(command[1])).exit_code == 0
+    names: dict[str, object] = {}
+    for block in re.findall(r"<pre><code>(from pathlib.*?)</code></pre>", page, re.DOTALL):
+        exec(compile(block, "report.py", "exec"), names)
+    assert isinstance(names["fitted"], calibrant.DistributionMap)
+    assert isinstance(names["report"], calibrant.DistributionReport)
+
+
+def test_a_report_of_a_map_shows_how_to_apply_it(
+    run: Run, quantiles: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run("fit", quantiles.name, "--regression", "--by", "horizon", "--out", "map.json").exit_code == 0
+    made = run("report", quantiles.name, "--regression", "--by", "horizon", "--map", "map.json")
+    assert made.exit_code == 0, made.stderr
+    page = unescape(Path("report.html").read_text("utf-8"))
+    names: dict[str, object] = {}
+    for block in re.findall(r"<pre><code>(from pathlib.*?)</code></pre>", page, re.DOTALL):
+        exec(compile(block, "report.py", "exec"), names)
+    assert "after" in names
+    assert run("report", quantiles.name, "--support", "0,").exit_code == 2

@@ -1,0 +1,148 @@
+"""The diagrams of predictive distributions, against counts by hand and against calibrated forecasts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+import calibrant
+from calibrant.diagrams.forecasts import DISTRIBUTION_DIAGRAMS, drawn, read_distribution_diagrams
+from calibrant.distributions.evaluation import Rows, read_rows
+from calibrant.distributions.forecasts import Forecasts, read_forecasts
+from calibrant.errors import CalibrationError
+
+LEVELS = [0.05, 0.25, 0.5, 0.75, 0.95]
+
+
+def _forecasts(n: int, kind: str, seed: int = 0) -> tuple[Forecasts, np.ndarray]:
+    """Calibrated forecasts, and outcomes."""
+    random = np.random.default_rng(seed)
+    mean, std = random.normal(0, 3, n), np.exp(random.normal(0, 0.5, n))
+    y = mean + std * random.standard_normal(n)
+    quantiles = mean[:, None] + std[:, None] * norm.ppf(LEVELS)
+    made: dict[str, Any] = {
+        "normal": {"mean": mean, "variance": std**2},
+        "quantiles": {"quantiles": quantiles, "levels": LEVELS},
+        "samples": {"samples": mean[:, None] + std[:, None] * random.standard_normal((n, 99))},
+        "interval": {"lower": quantiles[:, 0], "upper": quantiles[:, -1], "level": 0.9},
+    }
+    return read_forecasts(**made[kind]), y
+
+
+def _data(name: str, rows: Rows, times: list[str] | None = None, **options: Any) -> dict[str, Any]:
+    (request,) = read_distribution_diagrams([{"name": name, **options}])
+    found = drawn(request, rows, times)
+    assert found["problem"] is None
+    data: dict[str, Any] = found["data"]
+    return data
+
+
+@pytest.mark.parametrize("name", DISTRIBUTION_DIAGRAMS)
+@pytest.mark.parametrize("kind", ["normal", "quantiles", "samples", "interval"])
+def test_every_diagram_has_the_fields_of_its_description(name: str, kind: str) -> None:
+    (request,) = read_distribution_diagrams([name])
+    found = drawn(request, Rows(*_forecasts(60, kind)))
+    if name == "mean-variance" and kind in ("quantiles", "interval"):
+        assert found["problem"] == "no diagram: diagram needs means and variances, or samples"
+        return
+    assert found["definition"]["name"] == name
+    assert set(found["data"]) == set(DISTRIBUTION_DIAGRAMS[name].shown)
+
+
+def test_points_are_counts() -> None:
+    forecasts, y = _forecasts(500, "quantiles")
+    rows = Rows(forecasts, y)
+    share = [np.mean(y <= forecasts.quantiles[:, i]) for i in range(len(LEVELS))]
+    np.testing.assert_allclose(_data("quantile-reliability", rows)["share"], share, atol=1e-12)
+    pit = _data("pit", rows)
+    np.testing.assert_allclose(np.multiply(pit["density"], np.diff(pit["edges"])), np.diff([0, *share, 1]), atol=1e-12)
+    central = _data("coverage", rows)
+    np.testing.assert_allclose(central["levels"], [0.5, 0.9])
+    np.testing.assert_allclose(central["coverage"], [share[3] - share[1], share[4] - share[0]], atol=1e-12)
+    q = forecasts.quantiles
+    np.testing.assert_allclose(central["width"], [(q[:, 3] - q[:, 1]).mean(), (q[:, 4] - q[:, 0]).mean()])
+
+
+def test_weights_count_rows() -> None:
+    forecasts, y = _forecasts(200, "quantiles")
+    weights = np.arange(200) % 3
+    weighted, _ = read_rows(forecasts, y, weights=weights)
+    repeated = np.repeat(np.arange(200), weights)
+    rows = Rows(forecasts.take(repeated), y[repeated])
+    for name in ("pit", "coverage", "quantile-reliability"):
+        one, other = _data(name, weighted), _data(name, rows)
+        for field in one:
+            np.testing.assert_allclose(one[field], other[field], atol=1e-12, err_msg=f"{name} {field}")
+
+
+@pytest.mark.parametrize("kind", ["normal", "quantiles"])
+@pytest.mark.parametrize("clustered", [False, True])
+def test_bands_contain_all_points_of_95_of_100_calibrated_forecasts(kind: str, clustered: bool) -> None:
+    outside = dict.fromkeys(("pit", "coverage", "quantile-reliability"), 0)
+    fields = {"pit": "density", "coverage": "coverage", "quantile-reliability": "share"}
+    for seed in range(120):
+        forecasts, y = _forecasts(300, kind, seed)
+        rows, _ = read_rows(forecasts, y, clusters=np.arange(300) // 2 if clustered else None)
+        for name in outside:
+            data = _data(name, rows)
+            found = np.array(data[fields[name]])
+            outside[name] += bool(
+                np.any((found > np.array(data["high"]) + 1e-12) | (found < np.array(data["low"]) - 1e-12))
+            )
+    for name, count in outside.items():
+        assert count <= 17, name  # more than 17 of 120 have a probability below 1e-4 at 5 %
+    assert sum(outside.values()) > 0
+
+
+def test_squared_errors_of_calibrated_variances_are_inside_their_intervals() -> None:
+    forecasts, y = _forecasts(20_000, "normal")
+    data = _data("mean-variance", Rows(forecasts, y), n_bins=20)
+    inside = (np.array(data["low"]) <= data["predicted"]) & (data["predicted"] <= np.array(data["high"]))
+    assert inside.sum() >= 17
+    order = np.argsort(forecasts.variance)
+    first = order[:1000]
+    assert data["observed"][0] == pytest.approx(np.mean((y[first] - forecasts.mean[first]) ** 2))
+
+
+def test_a_fan_is_in_the_order_of_time() -> None:
+    forecasts, y = _forecasts(50, "quantiles")
+    rows = Rows(forecasts, y)
+    days = np.random.default_rng(0).permutation(np.datetime64("2024-01-01") + np.arange(50))
+    data = _data("fan", rows, days.astype(str).tolist(), most=20)
+    last = np.argsort(days)[-20:]
+    assert data["seconds"] is True
+    assert data["observed"] == y[last].tolist()
+    np.testing.assert_allclose(data["levels"], [0.5, 0.9])
+    np.testing.assert_allclose(data["upper"][1], forecasts.quantiles[last, 4])
+    assert _data("fan", rows)["observed"] == y.tolist()
+    (request,) = read_distribution_diagrams(["fan"])
+    for times, problem in (
+        (["1"] * 50, "times are not distinct: choose the rows of one series"),
+        (["monday"] * 50, "times must be numbers or dates in ISO 8601"),
+        (["1"], "times has 1 rows, but the forecasts have 50"),
+    ):
+        assert drawn(request, rows, times)["problem"] == f"no diagram: {problem}"
+
+
+def test_levels_without_a_mirror_have_no_central_intervals() -> None:
+    rows = Rows(read_forecasts(quantiles=[[1.0, 2.0]], levels=[0.3, 0.8]), np.array([1.5]))
+    (request,) = read_distribution_diagrams(["coverage"])
+    assert "symmetric" in drawn(request, rows)["problem"]
+
+
+def test_a_report_draws_on_axes() -> None:
+    forecasts, y = _forecasts(100, "normal")
+    report = calibrant.evaluate_distribution(y, mean=forecasts.mean, variance=forecasts.variance)
+    fitted = calibrant.fit_distribution("variance-scaling", y, mean=forecasts.mean, variance=forecasts.variance)
+    after = fitted.apply_checked(forecasts)
+    for name in DISTRIBUTION_DIAGRAMS:
+        assert report.plot(name, after=after).get_title().startswith(tuple("PRCSF"))
+    ax = report.plot.fan(times=np.datetime64("2024-01-01") + np.arange(100))
+    assert ax.get_xlabel() == "time (UTC)"
+    with pytest.raises(CalibrationError, match="after has 3 rows"):
+        report.plot(after=forecasts.take(np.arange(3)))
+    with pytest.raises(CalibrationError, match="did you mean quantile-reliability"):
+        report.plot("reliability")

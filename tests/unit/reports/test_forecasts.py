@@ -1,0 +1,166 @@
+"""Reports of predictive distributions: the verdict in words, the recommended map, and the page."""
+
+from __future__ import annotations
+
+import re
+from html import unescape
+from html.parser import HTMLParser
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+import calibrant
+from calibrant.distributions.evaluation import read_rows
+from calibrant.distributions.forecasts import read_forecasts
+from calibrant.reports.forecasts import advice, verdict, widening
+
+LEVELS = [0.05, 0.25, 0.5, 0.75, 0.95]
+
+
+def _given(n: int = 800, *, factor: float = 1.0, shift: float = 0.0, kind: str = "quantiles", seed: int = 0) -> Any:
+    """Outcomes that are ``factor`` times as spread as forecast, and forecasts."""
+    random = np.random.default_rng(seed)
+    mean, std = random.normal(0, 3, n), np.exp(random.normal(0, 0.3, n))
+    y = mean + shift + factor * std * random.standard_normal(n)
+    quantiles = mean[:, None] + std[:, None] * norm.ppf(LEVELS)
+    return y, {
+        "normal": {"mean": mean, "variance": std**2},
+        "quantiles": {"quantiles": quantiles, "levels": LEVELS},
+        "samples": {"samples": mean[:, None] + std[:, None] * random.standard_normal((n, 50))},
+        "interval": {"lower": quantiles[:, 0], "upper": quantiles[:, -1], "level": 0.9},
+    }[kind]
+
+
+def _text(page: str) -> str:
+    without = re.sub(r"<style>.*?</style>", "", page, flags=re.DOTALL)
+    return " ".join(unescape(re.sub(r"<[^>]+>", " ", without)).split())
+
+
+def test_the_verdict_tells_coverage_and_the_factor() -> None:
+    y, given = _given(factor=1.6)
+    found = calibrant.report_distribution(y, **given)
+    quantiles = np.asarray(given["quantiles"])
+    inside = np.mean((y >= quantiles[:, 0]) & (y <= quantiles[:, -1]))
+    told = re.fullmatch(
+        r"90 % intervals contain (\d+) % of outcomes; widen by ([\d.]+)", verdict(found.document).headline
+    )
+    assert told is not None
+    assert int(told[1]) == round(100 * inside)
+    assert float(told[2]) == pytest.approx(1.6, abs=0.15)
+    assert verdict(found.document).tone == "rejected"
+    assert "widen by" in _text(found.html)
+
+
+@pytest.mark.parametrize("kind", ["normal", "quantiles", "interval"])
+def test_the_factor_gives_the_promised_coverage(kind: str) -> None:
+    y, given = _given(factor=0.6, kind=kind)
+    forecasts = read_forecasts(**given)
+    weights = np.arange(len(y)) % 4
+    rows, _ = read_rows(forecasts, y, weights=weights)
+    found = widening(rows)
+    assert found is not None
+    low, high = (rows.forecasts.quantile(np.array([level]))[:, 0] for level in (0.05, 0.95))
+    middle = (low + high) / 2
+    factor = found["factor"]
+    assert rows.w is not None
+    inside = (rows.y >= middle + factor * (low - middle) - 1e-9) & (rows.y <= middle + factor * (high - middle) + 1e-9)
+    assert rows.w @ inside / rows.w.sum() == pytest.approx(0.9, abs=0.003)
+    assert factor < 1.0
+
+
+@pytest.mark.parametrize(
+    ("changes", "headline", "tone"),
+    [
+        ({}, "No evidence of miscalibration: 90 % intervals contain", "not-rejected"),
+        ({"n": 60}, "Too few rows for a verdict", "not-rejected"),
+        ({"factor": 0.6}, "of outcomes; narrow by 0.6", "rejected"),
+        ({"shift": 0.4}, "The medians are too low", "rejected"),
+        ({"shift": -0.4}, "The medians are too high", "rejected"),
+    ],
+)
+def test_headlines(changes: dict[str, Any], headline: str, tone: str) -> None:
+    y, given = _given(**changes)
+    found = verdict(calibrant.report_distribution(y, **given).document)
+    assert headline in found.headline
+    assert found.tone == tone
+
+
+def test_few_clusters_give_no_verdict() -> None:
+    y, given = _given()
+    found = calibrant.report_distribution(y, **given, clusters=np.arange(800) // 200)
+    told = verdict(found.document)
+    assert told.tone == "unknown"
+    assert told.headline.startswith("No verdict: 90 % intervals contain")
+    assert any("clusters" in reason for reason in told.reasons)
+
+
+@pytest.mark.parametrize("kind", ["normal", "quantiles", "samples", "interval"])
+def test_every_kind_has_a_page_that_loads_nothing(kind: str) -> None:
+    y, given = _given(300, factor=1.6, kind=kind)
+    groups = np.where(np.arange(300) % 2, "<b>north</b>", "south")
+    found = calibrant.report_distribution(y, **given, name="<script>", groups=groups, by=np.arange(300) % 3)
+    tags: list[str] = []
+    parser = HTMLParser()
+    parser.handle_starttag = lambda tag, _: tags.append(tag)  # type: ignore[method-assign]
+    parser.feed(found.html)
+    assert "script" not in tags
+    assert tags.count("img") >= 4
+    assert not re.search(r'(?:src|href)="(?!data:|#)', found.html)
+    assert all("alt=" in image for image in re.findall(r"<img[^>]*>", found.html))
+    text = _text(found.html)
+    for part in ("Verdict", "Recommended map", "Subgroups", "<b>north</b>", "How to reproduce this report"):
+        assert part in text
+
+
+def test_the_recommended_map_is_the_simplest_that_is_as_good() -> None:
+    y, given = _given(factor=1.6)
+    found = calibrant.report_distribution(y, **given, support=(-50, None))
+    told = advice(found.document)
+    assert told is not None
+    assert told.headline.startswith("Fit location-scale: expected gain in the quantile-score")
+    assert "support=(-50, None)" in found.html
+    gains = {each["method"]: each["gain"] for each in found.document["recommendation"]["candidates"]}
+    fitted = calibrant.fit_distribution("location-scale", y, **given, support=(-50, None))
+    assert gains["location-scale"] == fitted.diagnostics["held_out_gain"]
+
+    y, given = _given()
+    told = advice(calibrant.report_distribution(y, **given).document)
+    assert told is not None
+    assert told.headline == "No map is proven to improve these forecasts"
+
+
+def test_the_shown_python_repeats_the_report() -> None:
+    y, given = _given(factor=1.6)
+    found = calibrant.report_distribution(y, **given, weights=np.ones(800), by=np.arange(800) % 2)
+    blocks = [unescape(block) for block in re.findall(r"<pre><code>(.*?)</code></pre>", found.html, re.DOTALL)]
+    names = {"observed": y, "weights": np.ones(800), "by": np.arange(800) % 2, "calibrant": calibrant, **given}
+    for block in blocks:
+        if "calibrant." in block:
+            exec(compile(block, "report.py", "exec"), names)
+    assert names["report"].to_dict()["measures"] == found.document["measures"]
+    assert names["fitted"].method == "location-scale"
+
+
+def test_a_map_is_shown_before_and_after() -> None:
+    y, given = _given(factor=1.6)
+    fitted = calibrant.fit_distribution("location-scale", y, **given)
+    found = calibrant.report_distribution(y, **given, map=fitted, groups=np.arange(800) % 2)
+    assert found.document["in_sample"] is True
+    assert verdict(found.document["after"], in_sample=True).tone == "unknown"
+    other, later = _given(factor=1.6, seed=5)
+    found = calibrant.report_distribution(other, **later, map=fitted)
+    assert found.document["in_sample"] is False
+    text = _text(found.html)
+    assert "After the map No evidence of miscalibration" in text
+    assert "Recommended map" not in text
+    score = found.document["after"]["measures"]["quantile-score"]["value"]
+    assert score < found.document["measures"]["quantile-score"]["value"]
+
+
+def test_a_map_from_means_to_quantiles_is_compared_as_quantiles() -> None:
+    y, given = _given(factor=1.6, kind="normal")
+    fitted = calibrant.fit_distribution("quantile-recalibration", y, **given)
+    found = calibrant.report_distribution(y, **given, map=fitted)
+    assert (found.document["kind"], found.document["after"]["kind"]) == ("quantiles", "quantiles")
