@@ -28,6 +28,17 @@ EventType = Literal[AlarmType, RecalibrationType, HookTestType]
 EventId = Annotated[str, Field(pattern=r"^event_[0-9a-f]{30}$")]
 
 
+class ChangeReading(Document):
+    """When calibration changed, estimated from the time buckets up to the alarm, and how."""
+
+    time: str = Field(description="estimated time of the change")
+    interval: tuple[str, str] = Field(description="95 % interval of the time")
+    predictions: tuple[float, float] = Field(description="predictions whose gap since then is clearest")
+    gap: float = Field(description="their observed frequency minus their mean since then; above 0: they are too low")
+    rows: int = Field(description="number of their labelled rows since then")
+    message: str = Field(examples=["since 14 March predictions of 0.2 to 0.4 are 8 points too low"])
+
+
 class AlarmData(Document):
     """An alarm, at the time when it was raised, cleared or acknowledged."""
 
@@ -43,6 +54,7 @@ class AlarmData(Document):
     bound: float | None = Field(None, description="the bound that the value is compared with")
     rows: int | None = Field(None, description="number of labelled rows in the computation")
     since: str | None = Field(None, description="when the alarm was raised")
+    change: ChangeReading | None = Field(None, description="for an evidence rule: when calibration changed, and how")
 
 
 class RecalibrationData(Document):
@@ -79,10 +91,13 @@ class MonitorEvent(Document):
     timestamp: str = Field(description="time of the event, not of the delivery")
     # Generated clients try the types in this order: the last one has the fewest required fields.
     data: AlarmData | HookTestData | RecalibrationData
+    page: str | None = Field(
+        None, description="address of the monitor's page; only in webhooks, if the workers have `--public-url`"
+    )
 
-    def body(self) -> str:
+    def body(self, page: str | None = None) -> str:
         """The body that is sent and signed, identical for every attempt."""
-        return self.model_dump_json(exclude={"id"})
+        return self.model_copy(update={"page": page}).model_dump_json(exclude={"id"})
 
 
 # --- ``/monitors/{name}/alarms``, ``/audit`` and ``/proposal``: the state of the rules, and the log of actions
@@ -127,6 +142,9 @@ class EvidenceReading(Document):
     description: str = Field(
         validation_alias=AliasChoices("description", "told"),  # the name in documents of earlier versions
         description="description of the error",
+    )
+    change: ChangeReading | None = Field(
+        None, description="once the alarm is raised: when calibration changed, and how; null if it is unknown"
     )
 
 

@@ -11,7 +11,17 @@ from typing import Any
 import numpy as np
 from redis import Redis
 
-from backend.monitors.alarms import Measured, Turn, begun, check_evidence, check_threshold, entry_of, happened
+from backend.monitors.alarms import (
+    Measured,
+    Turn,
+    begun,
+    check_evidence,
+    check_threshold,
+    entry_of,
+    happened,
+    is_raised,
+)
+from backend.monitors.change_times import estimate_change
 from backend.monitors.decisions import WAITING_LABEL, WAITING_PREDICTION, Entries, came_after, known, nothing
 from backend.monitors.evidence import (
     CheckedEvidence,
@@ -40,7 +50,7 @@ from calibrant.measures.intervals import PLAIN
 from calibrant.measures.measure import MeasureRequest, answers
 from calibrant.monitoring.tally import Tally
 from calibrant.reductions import Event
-from schemas.monitor_alarms import AuditEntry, MonitorEvent, Occasion, RuleState, Standing
+from schemas.monitor_alarms import AuditEntry, ChangeReading, MonitorEvent, Occasion, RuleState, Standing
 from schemas.monitor_answers import MeasureReading
 from schemas.monitors import EvidenceRule, MonitorRecord, ThresholdRule, WindowSpec
 
@@ -273,7 +283,7 @@ class Observations:
 
     ``evidence`` is keyed by ``after``, ``measured`` by threshold. ``applied`` is the id of the monitor's map, None if
     it has none or the map does not exist; ``started_at`` was that of the monitor. ``joined`` is the number of labelled
-    rows since the monitor was created.
+    rows since the monitor was created. ``changes`` are keyed by the name of a rule whose alarm is about to be raised.
     """
 
     moment: float
@@ -282,6 +292,7 @@ class Observations:
     applied: str | None
     started_at: float
     joined: int
+    changes: Mapping[str, ChangeReading | None]
 
 
 def look(redis: Redis, chore: Chore) -> float | None:
@@ -307,25 +318,33 @@ def look_at(store: Store, record: MonitorRecord, now: float) -> float:
     ledger.buckets.compact_closed(now)
     standings = Standings(store.redis, store.keys, record)
     meter = Meter(store, record, now, _LEAVES)
-    observed = observe(store, ledger, record, meter, now)
+    observed = observe(store, ledger, record, meter, standings.read(), now)
     standings.change(lambda record, standing: conclude(record, standing, observed, store.keys.tenant))
     queue_events(store, record, standings)
     put_latest(store.redis, store.keys, record.uid, latest_values(record, ledger, meter, standings.read(), now))
     return LOOK_SECONDS if expired else 0.0
 
 
-def observe(store: Store, ledger: Ledger, record: MonitorRecord, meter: Meter, now: float) -> Observations:
-    """Read everything that the rules need."""
+def observe(
+    store: Store, ledger: Ledger, record: MonitorRecord, meter: Meter, standing: Standing, now: float
+) -> Observations:
+    """Read everything that the rules need; ``standing`` is that before the check."""
     applied = None
     if record.map is not None:
         with contextlib.suppress(UnknownMap):
             applied = store.maps.resolve(record.map)
-    afters = {rule.after for rule in record.rules if isinstance(rule, EvidenceRule)}
+    tests = [rule for rule in record.rules if isinstance(rule, EvidenceRule)]
+    afters = {rule.after for rule in tests}
     evidence = {after: look_at_evidence(ledger.buckets, record, _REMEMBERED, now, after) for after in sorted(afters)}
     thresholds = [rule for rule in record.rules if isinstance(rule, ThresholdRule)]
     measured = {rule.name: meter.compared(rule) for rule in thresholds}
     joined = ledger.totals().get("joined", 0)
-    return Observations(now, evidence, measured, applied, record.started_at, joined)
+    changes = {
+        rule.name: estimate_change(ledger.buckets, record, now, rule.after)
+        for rule in tests
+        if is_raised(rule, begun(rule, standing.rules.get(rule.name), record.started_at), evidence[rule.after])
+    }
+    return Observations(now, evidence, measured, applied, record.started_at, joined, changes)
 
 
 def conclude(record: MonitorRecord, standing: Standing, observed: Observations, tenant: str) -> Change:
@@ -344,7 +363,7 @@ def conclude(record: MonitorRecord, standing: Standing, observed: Observations, 
         if isinstance(rule, EvidenceRule):
             seen = observed.evidence.get(rule.after)
             if seen is not None and seen.started_at == after.started_at:
-                after = check_evidence(rule, after, seen, record, observed.moment)
+                after = check_evidence(rule, after, seen, record, observed.moment, observed.changes.get(rule.name))
         elif rule.name in observed.measured:
             after = check_threshold(rule, after, observed.measured[rule.name], observed.moment)
         states[rule.name] = after

@@ -190,7 +190,8 @@ def alarms(name: Name, as_json: Json = False, server: NeededServer = None) -> No
         shown = table("rule", "kind", "status", "since", "alarms", "rows", left=4)
         for rule in rules:
             shown.add_row(rule.rule, rule.kind, rule.status, rule.since or "-", str(rule.alarms), f"{rule.rows:,}")
-        write_lines(shown)
+        changes = [(rule.rule, rule.evidence.change) for rule in rules if rule.evidence is not None]
+        write_lines(shown, *(f"{plain(rule)}: {plain(change.message)}" for rule, change in changes if change is not None))
     if any(rule.status == "alarm" for rule in rules):
         raise typer.Exit(ABOVE)
 
@@ -231,6 +232,8 @@ def _print_event(event: MonitorEvent, as_json: bool) -> None:
         write_json(event.to_dict())
         return
     about = {field: value for field, value in event.data.to_dict().items() if field != "monitor" and value is not None}
+    if "change" in about:
+        about["change"] = about["change"]["message"]
     facts = " ".join(f"{field}={plain(str(value))}" for field, value in about.items())
     write_lines(f"{event.timestamp} {event.type} {facts}")
 

@@ -51,6 +51,18 @@ AttemptError = Literal[
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeReading(Document):
+    """When calibration changed, estimated from the counts up to the alarm, and how."""
+
+    time: str
+    interval: tuple[str, str]  # of the time, with level 95 %
+    predictions: tuple[float, float]  # range whose gap since then is clearest
+    gap: float  # observed frequency minus mean prediction since then; above 0: the predictions are too low
+    rows: int  # labelled rows in the range since then
+    message: str  # the change as text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class EvidenceReading(Document):
     """Evidence against calibration since the last start: an e-process and the error that it points to."""
 
@@ -65,6 +77,7 @@ class EvidenceReading(Document):
     low: float  # smallest prediction that the error concerns
     high: float  # largest prediction that the error concerns
     description: str  # the error as text
+    change: ChangeReading | None = None  # of a raised alarm
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,6 +147,7 @@ class AlarmData(Document):
     bound: float | None = None  # what ``value`` is compared with
     rows: int | None = None  # labelled rows
     since: str | None = None  # when the alarm was raised
+    change: ChangeReading | None = None  # of evidence
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,6 +184,7 @@ class MonitorEvent(Document):
     type: EventType
     timestamp: str  # when it happened, not when it was delivered
     data: AlarmData | HookTestData | RecalibrationData
+    page: str | None = None  # address of the monitor's page, in webhooks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
