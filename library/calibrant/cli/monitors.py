@@ -190,8 +190,9 @@ def alarms(name: Name, as_json: Json = False, server: NeededServer = None) -> No
         shown = table("rule", "kind", "status", "since", "alarms", "rows", left=4)
         for rule in rules:
             shown.add_row(rule.rule, rule.kind, rule.status, rule.since or "-", str(rule.alarms), f"{rule.rows:,}")
-        changes = [(rule.rule, rule.evidence.change) for rule in rules if rule.evidence is not None]
-        write_lines(shown, *(f"{plain(rule)}: {plain(change.message)}" for rule, change in changes if change is not None))
+        changed = {rule.rule: rule.evidence.change for rule in rules if rule.evidence is not None}
+        lines = [f"{plain(rule)}: {plain(one.message)}" for rule, one in changed.items() if one is not None]
+        write_lines(shown, *lines)
     if any(rule.status == "alarm" for rule in rules):
         raise typer.Exit(ABOVE)
 
