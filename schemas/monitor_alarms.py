@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import AliasChoices, Field
 
 from schemas.base import Document
+from schemas.monitor_online import OnlineReason, OnlineStanding
 from schemas.monitors import RecalibrationSpec
 from schemas.pages import PageQuery
 
@@ -180,15 +181,18 @@ class RuleState(Document):
 
 
 class Occasion(Document):
-    """The reason to fit a challenger: an alarm of a rule, or a request."""
+    """The reason to fit a challenger, or to write a version of an online map: an alarm of a rule, or a request."""
 
     rule: str | None = Field(None, description="null for a request")
-    number: int = Field(description="number of the rule's alarm, or of the request, counted from 1")
+    number: int = Field(description="number of the rule's alarm, of the request, or of the version, counted from 1")
+    reason: OnlineReason | None = Field(None, description="for a version of an online map: why it was written")
     attempt: int = Field(1, description="an alarm that stays raised causes further attempts; counted from 1")
 
     @property
     def seed(self) -> str:
         """A name that is unique within the monitor; names of rules contain no space."""
+        if self.reason is not None:
+            return f"online version:{self.number}"
         named = f"{self.rule or 'by request'}:{self.number}"
         return named if self.attempt == 1 else f"{named}:{self.attempt}"
 
@@ -232,6 +236,8 @@ class Standing(Document):
     moving: Proposal | None = Field(None, description="accepted proposal whose alias is being moved")
     moved_by: str | None = None
     applied: str | None = Field(None, description="id of the map that was applied to rows at the last check")
+    online: OnlineStanding | None = Field(None, description="the map that follows the stream")
+    versions: int = Field(0, description="number of attempts to write a version of it, including failed ones")
 
 
 class AuditEntry(Document):

@@ -27,6 +27,7 @@ from backend.monitors.evidence import (
     CheckedEvidence,
     Remembered,
     last_counted,
+    last_settled,
     look_at_evidence,
     next_start,
     oldest_kept,
@@ -242,11 +243,20 @@ def next_attempt(
     pending.
     """
     busy = standing.asked or standing.proposal is not None or standing.moving is not None
-    if record.recalibration.policy == "off" or busy:
+    if record.recalibration.policy in ("off", "online") or busy:
         return None
     if joined < standing.rows_wanted or not rested(record, standing, now):
         return None
     return next((rules[rule.name] for rule in record.rules if rules[rule.name].status == "alarm"), None)
+
+
+def follows(record: MonitorRecord, standing: Standing, now: float) -> bool:
+    """Whether the online map of a monitor has to start, or has buckets to count."""
+    if record.recalibration.policy != "online":
+        return False
+    if standing.online is None:
+        return rested(record, standing, now)
+    return last_settled(record, now) >= standing.online.following
 
 
 def occasion_of(state: RuleState) -> tuple[RuleState, Occasion]:
@@ -384,8 +394,10 @@ def conclude(record: MonitorRecord, standing: Standing, observed: Observations, 
     if again is not None and not requests:
         states[again.rule], occasion = occasion_of(again)
         requests.append(occasion)
-    chores = [Chore("recalibrate", tenant, record.uid)] if len(requests) > len(standing.asked) else []
-    applied = observed.applied if restarted is not None or standing.applied is None else standing.applied
+    recalibrates = len(requests) > len(standing.asked) or follows(record, standing, observed.moment)
+    chores = [Chore("recalibrate", tenant, record.uid)] if recalibrates else []
+    renewed = restarted is not None or standing.applied is None or record.recalibration.policy == "online"
+    applied = observed.applied if renewed else standing.applied
     after_all = standing.model_copy(update={"rules": states, "asked": requests, "applied": applied})
     return Change(after_all, events, entries, restarted, chores)
 
@@ -395,6 +407,8 @@ def _restarted(record: MonitorRecord, standing: Standing, observed: Observations
 
     None if it restarted after this check began to read, or while an alias is being moved, which restarts it itself.
     """
+    if record.recalibration.policy == "online":  # evidence is against the rows as they were predicted
+        return None
     changed = None not in (observed.applied, standing.applied) and observed.applied != standing.applied
     if not changed or standing.moving is not None or observed.started_at != record.started_at:
         return None

@@ -35,6 +35,7 @@ EventType = Literal[
     "monitor.recalibration.failed",
     "monitor.test",
 ]
+OnlineReason = Literal["schedule", "evidence", "alarm", "request"]
 DeliveryStatus = Literal["pending", "succeeded", "dead"]
 AttemptError = Literal[
     "interrupted",
@@ -115,10 +116,11 @@ class RuleState(Document):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Occasion(Document):
-    """Why a challenger was requested: an alarm of a rule, or a call of ``recalibrate``."""
+    """Why a challenger was requested or an online version written: an alarm of a rule, or a call of ``recalibrate``."""
 
     rule: str | None = None  # None: requested by a call
-    number: int  # of the rule's alarms, or of the requests, from 1
+    number: int  # of the rule's alarms, of the requests, or of the versions, from 1
+    reason: OnlineReason | None = None  # of a version of an online map
     attempt: int = 1  # from 1; an alarm that stays raised has several
 
 
