@@ -36,7 +36,7 @@ from backend.monitors.readings import counts_of, event_of, measured, read_measur
 from backend.monitors.webhooks import queue_deliveries
 from backend.monitors.windows import Gathered, Gatherer, Leaves, keep_reference, window_span
 from backend.store.chores import Chore
-from backend.store.clock import at
+from backend.store.clock import at, seconds
 from backend.store.errors import UnknownMap, UnknownMonitor
 from backend.store.keyspace import Keyspace
 from backend.store.monitors.buckets import Buckets, TallyKind
@@ -148,7 +148,7 @@ _ERRORS = (
 def latest_values(
     record: MonitorRecord, ledger: Ledger, meter: Meter, standing: Standing, now: float
 ) -> dict[str, Any]:
-    """The name, the counts, the rows, coverage and measures of each window, and the alarm state of each rule.
+    """The name, the counts, the rows, coverage and measures of each window, the alarm of each rule, and the online map.
 
     All as of ``now``. ``errors`` lists the measures that are calibration errors in units of probability.
     """
@@ -157,6 +157,7 @@ def latest_values(
         rows, measures = meter.values(window.name)
         windows[window.name] = {"rows": rows, "coverage": meter.coverage(window.name), "measures": measures}
     requests = read_measures(record.measures, record.reduction or "binary")
+    online = standing.online if record.recalibration.policy == "online" else None
     return {
         "name": record.name,
         "looked_at": now,
@@ -164,6 +165,12 @@ def latest_values(
         "windows": windows,
         "errors": [request.key for request in requests if is_error(request)],
         "alarms": {rule: state.status == "alarm" for rule, state in standing.rules.items()},
+        "changed": {
+            rule: seconds(state.evidence.change.time)
+            for rule, state in standing.rules.items()
+            if state.status == "alarm" and state.evidence is not None and state.evidence.change is not None
+        },
+        "online": None if online is None else online.model_dump(include={"log_e", "written_at", "weights"}),
     }
 
 

@@ -23,6 +23,7 @@ from backend.monitors.online_maps import (
     started,
 )
 from backend.monitors.windows import bucket_seconds, window_named, window_span
+from backend.store.chores import Chore, schedule
 from backend.store.clock import at
 from backend.store.errors import QuotaExceeded, UnknownAlias, UnknownMap
 from backend.store.keyspace import derived_id
@@ -58,12 +59,14 @@ def follow(store: Store, record: MonitorRecord, now: float) -> None:
     Raises ``UnknownMonitor`` if the monitor is deleted in the meantime.
     """
     standings = Standings(store.redis, store.keys, record)
-    going = True
+    before, going = standings.read().online, True
     while going:
         move(store, record, now)
         going = _step(store, record, standings, now)
     move(store, record, now)
     queue_events(store, record, standings)
+    if standings.read().online not in (None, before):  # the metrics are those of the last check
+        schedule(store.redis, Chore("look", store.keys.tenant, record.uid))
 
 
 def _step(store: Store, record: MonitorRecord, standings: Standings, now: float) -> bool:

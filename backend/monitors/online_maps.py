@@ -30,8 +30,9 @@ from schemas.monitors import MINUTE, MonitorBody, MonitorRecord
 
 #: Buckets counted in one transaction.
 _AT_ONCE = 100
-#: The most rounds between a prediction and its label for which the mixture learns separately; see ``start_online``.
-_MOST_DELAY = 100
+#: The most rounds by which labels are late for the mixture, see ``start_online``; each of its parts learns from one in
+#: so many buckets.
+_MOST_DELAY = 24
 #: Options that callers may set.
 OPTIONS = ("memories", "window", "rows_per_round")
 #: The name of the current state among the stored ones.
