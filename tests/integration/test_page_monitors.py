@@ -20,6 +20,7 @@ from backend.store.keyspace import Keyspace
 from backend.store.monitors.standings import Change, Standings
 from backend.store.store import Store
 from schemas.monitor_alarms import ChangeReading, EvidenceReading, Occasion, Proposal, RecalibrationData, RuleState
+from schemas.monitor_online import OnlineStanding, OnlineVersion
 from service.settings import Settings
 from tests.integration.conftest import serving
 from tests.integration.visiting import ROWS, Visitor, hidden
@@ -137,6 +138,25 @@ def test_an_alarm_without_a_change_time_shows_its_evidence(visitor: Visitor, red
     text = visitor.get("/ui/monitors/inbox").text
     assert "Predictions of 0.2 to 0.4 are too low." in text
     assert "Strongest since</dt><dd>2026-03-14 06:00 UTC" in text
+
+
+def test_an_online_map_shows_its_versions_and_its_experts(visitor: Visitor, redis: Redis) -> None:
+    created(visitor, recalibration={"policy": "online"})
+    assert "Online recalibration" not in visitor.get("/ui/monitors/inbox").text
+    version = OnlineVersion(
+        map="map_1", version=3, at="2026-03-14T06:00:00.000Z", reason="evidence", rounds=40, rows=1234
+    )
+    found = OnlineStanding(
+        in_force="map_1", started_at=stamp(), rounds=47, rows=2345, weights={"identity": 0.25, "platt-500": 0.75},
+        versions=[version], options={}, following=0, written_at=0.0,
+    )  # fmt: skip
+    standing_of(redis).change(lambda _, standing: Change(standing.model_copy(update={"online": found})))
+    text = visitor.get("/ui/monitors/inbox").text
+    words = re.sub(r"<[^>]+>|\s+", " ", text[text.index('id="online"') :])
+    assert re.search(r"Time buckets +47 +Labelled rows +2,345 ", words)
+    assert re.search(r" 3 +2026-03-14 06:00 +evidence +1,234 ", words)
+    assert re.search(r" platt-500 +75\.0 % +identity +25\.0 % ", words)
+    assert 'href="/ui/maps/map_1"' in text
 
 
 def test_a_monitor_is_whole_without_scripts(visitor: Visitor, redis: Redis) -> None:

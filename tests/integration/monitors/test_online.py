@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -16,6 +17,8 @@ from backend.monitors.looks import look_at
 from backend.monitors.online import follow
 from backend.monitors.online_maps import online_options, read_online
 from backend.monitors.recalibration import recalibrate_at, request_challenger
+from backend.store.backup.contents import write_backup
+from backend.store.backup.restoring import restore
 from backend.store.budget import Quotas
 from backend.store.chores import Chore
 from backend.store.errors import UnknownMonitor, UnknownProposal
@@ -326,6 +329,21 @@ def test_a_deleted_monitor_leaves_no_state(store: Store) -> None:
     with pytest.raises(UnknownMonitor):
         follow(store, record, BEGAN + 9 * HOUR)
     assert not list(store.redis.scan_iter(f"*{record.uid}*"))
+
+
+def test_a_restored_monitor_goes_on_as_if_nothing_had_happened(store: Store) -> None:
+    record = online(store, level=0.999999)
+    hours(store, record, 0, 8, shift=0.3)
+    file = io.BytesIO()
+    write_backup(store.redis, file)
+    hours(store, record, 8, 13, shift=0.3)
+    expected, versions = state(store, record).to_document(), [each.map for each in progress(store, record).versions]
+    store.redis.flushall()
+    file.seek(0)
+    restore(store.redis, file, merge=False)
+    hours(store, record, 8, 13, shift=0.3)
+    assert state(store, record).to_document() == expected
+    assert [each.map for each in progress(store, record).versions] == versions
 
 
 def test_tenants_are_separate(store: Store) -> None:
