@@ -81,7 +81,8 @@ def counted(
     online, state = before.online, before.state
     kind: TallyKind = "measured" if record.map is None else "raw"
     numbers = buckets.numbers(online.following, last)[:_AT_ONCE]
-    following = last + 1 if len(numbers) < _AT_ONCE else numbers[-1] + 1
+    # Clocks of processes differ: a bucket that was counted stays so.
+    following = max(online.following, last + 1) if len(numbers) < _AT_ONCE else numbers[-1] + 1
     rounds, rows, log_e, missing = online.rounds, 0, online.log_e, 0
     if numbers:
         counts = buckets.counts_by_bucket(numbers[0], numbers[-1])

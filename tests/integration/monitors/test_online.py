@@ -204,6 +204,16 @@ def test_a_process_may_end_before_any_command(
     assert Standings(store.redis, store.keys, record).unqueued_events() == []
 
 
+def test_a_process_whose_clock_is_behind_counts_nothing_again(store: Store) -> None:
+    record = online(store, level=0.999999)
+    now = hours(store, record, 0, 5)
+    before = progress(store, record)
+    follow(store, record, now - 4 * HOUR)
+    assert progress(store, record) == before
+    hours(store, record, 5, 6)
+    assert progress(store, record).rounds == 6
+
+
 def test_labels_that_come_late_are_waited_for(store: Store) -> None:
     record = online(store, after=3 * int(HOUR))
     hours(store, record, 0, 5)
