@@ -23,10 +23,9 @@ from schemas.monitors import MINUTE, MonitorBody, MonitorRecord
 
 # --- The map, and its experts as they were when rows were predicted
 #
-# A round is a time bucket. The map in force during a bucket is an older state, namely that of the last version, and
-# its experts are the ones to be judged by the labels of the bucket: scored as of now, experts that follow the last
-# labels closely would look better than they were. So the states of all versions whose buckets are not yet counted are
-# kept, as ``predicted_by``.
+# A round is a time bucket. The map in force during a bucket is an older state, that of the last version, and the labels
+# of the bucket score its experts. Scored as of now, experts that follow the last labels closely would look better than
+# they were. So the states of all versions whose buckets are not yet counted are kept, as ``predicted_by``.
 
 #: Buckets counted in one transaction.
 _AT_ONCE = 100
