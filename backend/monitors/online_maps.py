@@ -42,9 +42,8 @@ _TINY = 2.0**-52
 def started(body: MonitorBody, static: CalibrationMap | None) -> OnlineMap:
     """The first state of a monitor's map; raises ``CalibrationError`` for an invalid option or map."""
     options = online_options(body)
-    for name in body.recalibration.options:
-        if name not in OPTIONS:
-            raise InvalidOption.at(f"/options/{name}", f"must be one of: {', '.join(OPTIONS)}")
+    if not set(body.recalibration.options) <= set(OPTIONS):
+        raise InvalidOption.at("/options", f"must be among: {', '.join(OPTIONS)}")
     try:
         return start_online(static, **options)
     except CalibrationError as error:

@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
+import httpx
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -121,7 +122,7 @@ def test_alarms_the_audit_and_deliveries_of_a_monitor_at_rest(either: Calibrant,
 PATIENCE = 60.0
 
 
-def test_an_online_map_and_the_time_of_a_change_are_answered(either: Calibrant) -> None:
+def test_an_online_map_and_the_time_of_a_change_are_answered(either: Calibrant, service: Stack) -> None:
     name = f"followed-{time.time_ns()}"  # its maps stay
     policy = {"policy": "online", "options": {"memories": [500]}}
     either.create_monitor(name, bucket=60, retention=5 * 86_400, recalibration=policy)
@@ -141,6 +142,10 @@ def test_an_online_map_and_the_time_of_a_change_are_answered(either: Calibrant) 
     assert (online.in_force, online.versions[0].version) == (online.versions[-1].map, 1)
     assert sum(online.weights.values()) == pytest.approx(1.0)
     assert either.calibrate(f"{name}@champion", [0.25])[0] == pytest.approx(0.5, abs=0.05)
+    assert either.map(f"{name}@champion").method == "online"
+    with httpx.Client(base_url=service.url) as http:
+        assert http.get(f"/ui/maps/{online.in_force}").status_code == 200
+        assert "Online recalibration" in http.get(f"/ui/monitors/{name}").text
     assert rule.evidence is not None
     assert rule.evidence.change is not None
     assert "too low" in rule.evidence.change.message

@@ -158,7 +158,7 @@ class Standings:
             pipe.rpush(self._keys.unqueued_events(), event.model_dump_json())
         if made.states is not None:
             pipe.unlink(self._keys.online())
-            pipe.hset(self._keys.online(), mapping=dict(made.states))
+            pipe.hset(self._keys.online(), items=[part for state in made.states.items() for part in state])
         if made.started_at is not None:
             moved = record.model_copy(update={"started_at": made.started_at})
             pipe.hset(self._of_tenant.monitor_definitions(), record.name, StoredMonitor.of(moved).model_dump_json())

@@ -22,17 +22,20 @@ from backend.store.backup.restoring import restore
 from backend.store.budget import Quotas
 from backend.store.chores import Chore
 from backend.store.errors import UnknownMonitor, UnknownProposal
-from backend.store.keyspace import Keyspace, Shared
+from backend.store.keyspace import Keyspace, Shared, new_id
 from backend.store.monitors.buckets import Buckets
 from backend.store.monitors.definitions import Definitions
 from backend.store.monitors.ledger import Change, Ledger
 from backend.store.monitors.standings import Standings
 from backend.store.pages import PageRequest
-from backend.store.store import Store
+from backend.store.store import Store, map_record
+from calibrant.batch import read_batch
+from calibrant.calibrators import FitContext, Fitting
 from calibrant.errors import InvalidDocument
 from calibrant.maps.calibration_map import load
 from calibrant.monitoring.online import OnlineMap, start_online
 from calibrant.monitoring.tally import Tally, tally_of
+from schemas.maps import FitSpec
 from schemas.monitor_alarms import AuditEntry, Standing
 from schemas.monitor_online import OnlineStanding
 from schemas.monitors import DAY, MonitorRecord
@@ -354,6 +357,41 @@ def test_a_restored_monitor_goes_on_as_if_nothing_had_happened(store: Store) -> 
     hours(store, record, 8, 13, shift=0.3)
     assert state(store, record).to_document() == expected
     assert [each.map for each in progress(store, record).versions] == versions
+
+
+@pytest.mark.parametrize("reduction", ["confidence", "class:2", "top:2"])
+def test_the_map_is_for_predictions_in_the_form_of_the_monitor(store: Store, reduction: str) -> None:
+    windows = [{"name": "day", "seconds": DAY}]
+    fields: dict[str, Any] = {"windows": windows, "bucket": int(HOUR), "n_classes": 3, "scale": "logit", "rules": []}
+    record = monitor(store, **fields, reduction=reduction, horizon=DAY, recalibration={"policy": "online"})
+    follow(store, record, BEGAN)
+    hours(store, record, 0, 3, shift=1.5)
+    made = load(store.maps.get("m@champion").document)
+    assert (made.reduction, made.scale, made.n_classes) == (reduction, "logit", 3)
+    logits = np.log([[0.2, 0.3, 0.5], [0.7, 0.2, 0.1]])
+    before = {"confidence": [0.5, 0.7], "class:2": [0.5, 0.1], "top:2": [0.3, 0.2]}[reduction]
+    assert (made.apply(logits) > np.array(before) + 0.05).all()
+
+
+def test_a_map_of_the_whole_vector_is_not_followed(store: Store) -> None:
+    batch = read_batch(
+        np.array([[0.2, 0.3, 0.5], [0.7, 0.2, 0.1], [0.1, 0.8, 0.1]] * 20), np.array([2, 0, 1] * 19 + [0, 1, 2])
+    )
+    fitted = Fitting.read("temperature", {}, None).run(batch, FitContext(0, "cpu", None))
+    spec = FitSpec(method="temperature", name="m", options={}, batch="", reduction=fitted.reduction, seed=0)
+    made = store.maps.put(map_record(new_id("map"), spec, fitted, batch))
+    store.aliases.point("m", "champion", made.version or 0, who=None, check=lambda _: None)
+    record = monitor(store, map="m@champion", n_classes=3, reduction="confidence", recalibration={"policy": "online"})
+    follow(store, record, BEGAN)
+    (entry,) = entries(store, record)
+    assert (entry.action, entry.found and entry.found.code) == ("recalibration-declined", "map-of-vector")
+    assert standing_of(store, record).online is None
+    # It is tried again only after the pause.
+    look_at(store, record, BEGAN + 60.0)
+    chore = Chore("recalibrate", "default", record.uid).field
+    assert store.redis.zscore(Shared.chores_due(), chore) is None
+    look_at(store, record, BEGAN + HOUR + 1.0)
+    assert store.redis.zscore(Shared.chores_due(), chore) is not None
 
 
 def test_tenants_are_separate(store: Store) -> None:

@@ -151,12 +151,12 @@ def test_one_event_of_a_row_is_watched(reduction: str) -> None:
         (
             {"recalibration": {"policy": "online", "options": {"loss": 1}}},
             "invalid-option",
-            "/recalibration/options/loss",
+            "/recalibration/options",
         ),
         (
             {"recalibration": {"policy": "online", "options": {"delay": 1}}},
             "invalid-option",
-            "/recalibration/options/delay",
+            "/recalibration/options",
         ),
         (
             {"recalibration": {"policy": "online", "options": {"memories": [0]}}},
