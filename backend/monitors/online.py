@@ -77,8 +77,14 @@ def _step(store: Store, record: MonitorRecord, standings: Standings, now: float)
         before, force = _begun(store, record, standing, states, alias, now)
     except _Declined as declined:
         why, code = declined.why, declined.code
-        standings.change(lambda record, standing: refused(record, _stopped(standing), why, code, now))
-        return False
+
+        def stop(record: MonitorRecord, now_standing: Standing) -> Change | None:
+            if not _unchanged(now_standing, standing):
+                return None
+            # The map starts again after the pause.
+            return refused(record, now_standing.model_copy(update={"online": None}), why, code, now)
+
+        return standings.change(stop) is None
     last = last_settled(record, now)
     found = counted(Buckets(store.redis, store.keys, record), record, before, force, last)
     more = found.online.following <= last
@@ -93,9 +99,7 @@ def _step(store: Store, record: MonitorRecord, standings: Standings, now: float)
             draft, failed = None, error
 
     def change(record: MonitorRecord, now_standing: Standing) -> Change | None:
-        if (now_standing.online, now_standing.asked) != (standing.online, standing.asked):
-            return None  # another process was faster
-        if now_standing.moving is not None:
+        if not _unchanged(now_standing, standing):
             return None
         if failed is not None:
             kept = replace(found, online=found.online.model_copy(update={"written_at": now}))
@@ -113,9 +117,10 @@ def _step(store: Store, record: MonitorRecord, standings: Standings, now: float)
     return changed is None or more or draft is not None
 
 
-def _stopped(standing: Standing) -> Standing:
-    """The standing from which the map starts again after the pause."""
-    return standing.model_copy(update={"online": None})
+def _unchanged(now_standing: Standing, standing: Standing) -> bool:
+    """Whether no other process was faster; the alias is where the standing has it unless it is being moved."""
+    same = (now_standing.online, now_standing.asked) == (standing.online, standing.asked)
+    return same and now_standing.moving is None
 
 
 def _begun(
