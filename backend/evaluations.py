@@ -28,6 +28,7 @@ from calibrant.diagrams.catalogue import read_diagrams
 from calibrant.errors import CalibrationError
 from calibrant.evaluation import Evaluation, Groups
 from calibrant.io.errors import InvalidField
+from calibrant.maps.calibration_map import CalibrationMap, load
 from calibrant.measures.catalogue import read_requests
 from calibrant.measures.cross_fitting import UNKNOWN, Training
 from calibrant.measures.intervals import Resampling
@@ -114,15 +115,19 @@ def _comparison(comparison: Comparison, ids: dict[str, str], *, by_group: bool) 
     )
 
 
-def _picture(picture: BySizePicture | CostPlanePicture, reduction: str | None, seed: int) -> Task:
+def _picture(
+    picture: BySizePicture | CostPlanePicture, reduction: str | None, seed: int, fitted: CalibrationMap | None
+) -> Task:
     """The task of a picture; raises ``UnknownMeasure`` and ``InvalidOption``."""
     if isinstance(picture, BySizePicture):
-        by_size = read_by_size(picture.model_dump(), reduction, seed)
+        by_size = read_by_size(picture.model_dump(), reduction, seed, fitted)
         return Task(
             by_size.inline,
             by_size.check,
             lambda batch, _groups: by_size.seconds(batch),
             lambda batch, _groups, _device: by_size_report(by_size, batch),
+            scale=None if fitted is None else fitted.scale,
+            class_names=None if fitted is None else fitted.class_names,
         )
     rates = ABSTENTION if picture.abstention is None else picture.abstention
     costs = Costs(rates, COST_RATIOS if picture.cost_ratios is None else picture.cost_ratios, reduction)
@@ -158,7 +163,8 @@ def _with_laws(
 def read_task(spec: EvaluateSpec, find_map: FindMap) -> Task:
     """Validate an evaluation and load its maps; raises ``UnknownMap`` and ``CalibrationError``."""
     if spec.picture is not None:
-        return _picture(spec.picture, spec.reduction, spec.seed)
+        mapped = None if spec.map is None else load(find_map(spec.map).document)
+        return _picture(spec.picture, spec.reduction, spec.seed, mapped)
     level = LEVEL if spec.interval is None and (spec.maps or spec.batches) else spec.interval
     resampling = Resampling.read(level, spec.resamples, spec.seed)
     measures = read_requests(spec.measures)

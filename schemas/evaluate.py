@@ -17,7 +17,10 @@ Ratio = Annotated[float, Field(gt=0, le=1e9)]
 
 
 class BySizePicture(Document):
-    """Measures on random subsamples of increasing size; an unbiased measure stays level."""
+    """Measures on random subsamples of increasing size; an unbiased measure stays level.
+
+    With a map, the improvement: each measure before the map minus that after it.
+    """
 
     name: Literal["by-size"]
     measures: list[str | dict[str, Any]] = Field(
@@ -27,6 +30,16 @@ class BySizePicture(Document):
         100, ge=1, description="the smallest size; must be less than the number of rows with positive weight"
     )
     start_repetitions: int = Field(100, ge=1, le=100_000, description="number of subsamples of the smallest size")
+    repetitions: Literal["paper"] | None = Field(
+        None, description="paper: 2 (100 - 11 k)^2 subsamples of size k = 0, ..., 9, as in Gruber & Buettner (2022)"
+    )
+    reductions: list[str] | None = Field(
+        None,
+        min_length=1,
+        max_length=4,
+        description="reductions, instead of the field reduction; at most four curves in all",
+    )
+    squared: bool = Field(False, description="square the measures, before subtracting")
 
 
 class CostPlanePicture(Document):

@@ -93,7 +93,7 @@ PICTURED: Mapping[str, type[BySizePicture | CostPlanePicture]] = MappingProxyTyp
     {BY_SIZE: BySizePicture, COST_PLANE: CostPlanePicture}
 )
 _ROWS = {"diagram", "scale", "weights_kind", "class_names", "reduction", "seed", *PictureQuery.model_fields}
-_TAKES = {BY_SIZE: _ROWS | {"batch"}, COST_PLANE: _ROWS | {"batches"}}
+_TAKES = {BY_SIZE: _ROWS | {"batch", "map"}, COST_PLANE: _ROWS | {"batches"}}
 
 
 def evaluation_of(options: DiagramOptions, diagram: DiagramRequest) -> OneEvaluated:

@@ -51,6 +51,14 @@ def whole(key: Key) -> dict[str, Any]:
     return answers(dataset(*key))
 
 
+def later(key: Key) -> dict[str, Any]:
+    """PL by differential evolution and KCE on one dataset: a file of their own, since they take half the time."""
+    from benchmarks.tables.columns import later_answers
+    from benchmarks.tables.datasets import dataset
+
+    return later_answers(dataset(*key))
+
+
 def errors_alone(key: Key) -> dict[str, Any]:
     """The debiased calibration errors on one dataset."""
     from benchmarks.tables.columns import debiased_errors
@@ -97,6 +105,8 @@ def main() -> None:
     from benchmarks.tables.page import page
 
     records = collect("tables.jsonl", published_keys(), whole)
+    added = collect("tables-pl-de.jsonl", published_keys(), later)
+    records = {key: record | added[key] for key, record in records.items()}
     fresh = collect("tables-fresh.jsonl", fresh_keys(asked.fresh), errors_alone)
     text = page(records, fresh, collect("tables-fresh-maps.jsonl", fresh_map_keys(), whole))
     PAGE.write_text(text, "utf-8")

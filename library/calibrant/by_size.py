@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -13,16 +13,21 @@ from calibrant.batch import Batch, Scale, read_batch
 from calibrant.cells import Floats, WeightsKind
 from calibrant.errors import InvalidOption
 from calibrant.evaluation import Evaluation
+from calibrant.maps.calibration_map import CalibrationMap
 from calibrant.measures.catalogue import read_requests
 from calibrant.measures.intervals import PLAIN, Resampling
 from calibrant.measures.measure import MeasureRequest, MeasureResult, answers, extent_of
 from calibrant.progress import Progress, muted, report, reporting
-from calibrant.reductions import subject
+from calibrant.reductions import Subject
 from calibrant.results import Shown, Table, frame_of
+
+Repetitions = Literal["paper"]
 
 #: Number of sizes, from the smallest to all rows.
 STEPS = 10
 MAX_REPETITIONS = 100_000
+#: Sets of subsamples that Gruber & Buettner (2022) drew, and their value of ``start_repetitions``.
+_PAPER = (2, 10_000)
 #: Number of columns of a matrix that rows are sorted by.
 _COLUMNS = 8
 #: Estimated seconds for a subsample, for each of its rows, and for each measure (plus the estimate of the measure).
@@ -70,13 +75,14 @@ class MeasuresBySize(Shown):
     Attributes
     ----------
     reduction : str
-        Reduction under which rows were measured.
+        Reduction under which rows were measured; several are joined by commas.
     sizes : tuple of int
         Subsample sizes, ascending; the last is the number of rows with weight.
     repetitions : tuple of int
         Number of subsamples of each size.
     curves : mapping of str to SizeCurve
-        Curves by the key of the measure.
+        Curves by the key of the measure; with several reductions by ``KEY (REDUCTION)``. With a map they are of its
+        improvements: the measure before the map minus that after it.
 
     See Also
     --------
@@ -145,10 +151,13 @@ class BySize:
     """Checked options of ``measure_by_size``, without the rows; of ``resampling`` only the seed is used."""
 
     measures: tuple[MeasureRequest, ...]
-    reduction: str | None = None
+    reduction: str | tuple[str, ...] | None = None
     start: int = 100
     start_repetitions: int = 100
     resampling: Resampling = PLAIN
+    repetitions: Repetitions | None = None
+    map: CalibrationMap | None = None
+    squared: bool = False
 
     @property
     def inline(self) -> bool:
@@ -156,22 +165,26 @@ class BySize:
         return all(request.measure.runs == "inline" for request in self.measures)
 
     def check(self, batch: Batch) -> str:
-        """Return the full name of the reduction; raise what ``run`` would raise, without measuring."""
-        name, _ = Evaluation(self.measures, self.reduction).check(batch)
-        n = len(batch) if batch.weights is None else int(np.count_nonzero(batch.weights))
-        _plan(n, self.start, self.start_repetitions)
-        return name
+        """Return the full names of the reductions; raise what ``run`` would raise, without measuring."""
+        names = self._names(batch)
+        self._plan(len(batch) if batch.weights is None else int(np.count_nonzero(batch.weights)))
+        return ", ".join(names)
 
     def seconds(self, batch: Batch) -> float:
         """Estimate the seconds of ``run``; raise what it would raise."""
-        extent, n = extent_of(batch, self.check(batch)), len(batch)
-        sizes, repetitions = _plan(n, self.start, self.start_repetitions)
-        parts = [extent._replace(rows=extent.rows * size // n) for size in sizes]
-        return sum(
-            repeats
-            * (_SAMPLE + _ROW * part.rows + sum(_MEASURE + m.seconds(part, self.resampling) for m in self.measures))
-            for part, repeats in zip(parts, repetitions, strict=True)
-        )
+        self.check(batch)
+        n = len(batch)
+        sizes, repetitions = self._plan(n)
+        total = 0.0
+        for name in self._names(batch):
+            extent = extent_of(batch, name)
+            parts = [extent._replace(rows=extent.rows * size // n) for size in sizes]
+            total += sum(
+                repeats
+                * (_SAMPLE + _ROW * part.rows + sum(_MEASURE + m.seconds(part, self.resampling) for m in self.measures))
+                for part, repeats in zip(parts, repetitions, strict=True)
+            )
+        return total * (1 if self.map is None else 2)
 
     def run(self, batch: Batch, progress: Progress | None = None) -> MeasuresBySize:
         """Measure a checked batch; ``progress`` is called at each subsample, and its exceptions end the work."""
@@ -179,32 +192,73 @@ class BySize:
             return self._run(batch)
 
     def _run(self, batch: Batch) -> MeasuresBySize:
-        name = self.check(batch)
+        names = self.check(batch)
         rows = _order(batch)
-        sizes, repetitions = _plan(len(rows), self.start, self.start_repetitions)
-        everything = subject(batch, name)
+        sizes, repetitions = self._plan(len(rows))
+        subjects = {name: self._evaluation(name).subjects(batch) for name in self._names(batch)}
         total, done = int(np.dot(sizes, repetitions)), 0
         report(done, total, "all rows")
-        with muted():
-            whole = answers(self.measures, everything, self.resampling)
+        whole = self._measured(subjects, None)
         random = np.random.default_rng(self.resampling.seed)
-        found: dict[str, list[Floats]] = {request.key: [] for request in self.measures}
+        found: dict[str, list[Floats]] = {key: [] for key in whole}
         for size, repeats in zip(sizes, repetitions, strict=True):
-            values = np.full((len(self.measures), repeats), np.nan)
+            values = np.full((len(whole), repeats), np.nan)
             for i in range(repeats):
                 report(done, total, f"{size} rows")
                 done += size
                 if size == len(rows):
                     answered = whole
                 else:
-                    chosen = rows[random.choice(len(rows), size, replace=False)]
-                    with muted():
-                        answered = answers(self.measures, everything.rows(chosen), self.resampling)
-                values[:, i] = [_value(answered[request.key]) for request in self.measures]
-            for request, line in zip(self.measures, values, strict=True):
-                found[request.key].append(line[np.isfinite(line)])
+                    answered = self._measured(subjects, rows[random.choice(len(rows), size, replace=False)])
+                values[:, i] = [_value(answered[key]) for key in whole]
+            for key, line in zip(whole, values, strict=True):
+                found[key].append(line[np.isfinite(line)])
         curves = {key: _curve(lines, repetitions, whole[key]) for key, lines in found.items()}
-        return MeasuresBySize(name, sizes, repetitions, curves)
+        return MeasuresBySize(names, sizes, repetitions, curves)
+
+    def _evaluation(self, reduction: str | None) -> Evaluation:
+        return Evaluation(self.measures, reduction, self.map)
+
+    def _names(self, batch: Batch) -> list[str]:
+        given = self.reduction if isinstance(self.reduction, tuple) else (self.reduction,)
+        names = [self._evaluation(reduction).check(batch)[0] for reduction in given]
+        if len(set(names)) < len(names) or not names:
+            raise InvalidOption.at("/reduction", "must name at least one reduction, each once")
+        return names
+
+    def _plan(self, n: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        if self.repetitions not in (None, "paper"):
+            raise InvalidOption.at("/repetitions", "must be paper or null")
+        return _plan(n, self.start, self.start_repetitions, paper=self.repetitions == "paper")
+
+    def _measured(
+        self, subjects: Mapping[str, tuple[Subject, Subject | None]], chosen: npt.NDArray[np.int64] | None
+    ) -> dict[str, MeasureResult]:
+        """Return the results for the chosen rows, or all, under every reduction: improvements if there is a map."""
+        found = {}
+        for name, (before, after) in subjects.items():
+            with muted():
+                results, later = (
+                    None
+                    if each is None
+                    else answers(self.measures, each if chosen is None else each.rows(chosen), self.resampling)
+                    for each in (before, after)
+                )
+            for key, result in (results or {}).items():
+                shown = key if len(subjects) == 1 else f"{key} ({name})"
+                found[shown] = self._gained(result, None if later is None else later[key])
+        return found
+
+    def _gained(self, before: MeasureResult, after: MeasureResult | None) -> MeasureResult:
+        if after is None and not self.squared:
+            return before
+        power = 2 if self.squared else 1
+        values = [None if each is None or each.value is None else each.value**power for each in (before, after)]
+        if after is None:
+            return MeasureResult(values[0], definition=before.definition)
+        gain = None if values[0] is None or values[1] is None else values[0] - values[1]
+        parts = {"before": before.value, "after": after.value}
+        return MeasureResult(gain, parts=parts, definition=before.definition, problem=before.problem or after.problem)
 
 
 def measure_by_size(
@@ -212,9 +266,12 @@ def measure_by_size(
     labels: Any,
     *,
     measures: Sequence[str | Mapping[str, Any]] | None = None,
-    reduction: str | None = None,
+    reduction: str | Sequence[str] | None = None,
+    map: CalibrationMap | None = None,
+    squared: bool = False,
     start: int = 100,
     start_repetitions: int = 100,
+    repetitions: Repetitions | None = None,
     weights: Any = None,
     weights_kind: WeightsKind = "frequency",
     scale: Scale = "probability",
@@ -232,12 +289,18 @@ def measure_by_size(
         As for ``evaluate``.
     measures : sequence of str or mapping, optional
         As for ``evaluate``.
-    reduction : str, optional
-        As for ``evaluate``.
+    reduction : str or sequence of str, optional
+        As for ``evaluate``; several are measured on the same subsamples.
+    map : CalibrationMap, optional
+        Measure its improvement: each measure before the map minus that after it. Fit the map to other rows.
+    squared : bool, default False
+        Whether to square the measures (before subtracting).
     start : int, default 100
         Smallest size, at least 1 and less than the number of rows with weight.
     start_repetitions : int, default 100
         Number of subsamples of the smallest size, from 1 to 100,000.
+    repetitions : {"paper"}, optional
+        "paper" draws the 70,970 subsamples of the paper instead.
     weights : array_like, shape (n,), optional
         As for ``evaluate``.
     weights_kind : {"frequency", "importance"}, default "frequency"
@@ -265,8 +328,8 @@ def measure_by_size(
     -----
     The protocol is that of Gruber & Buettner (2022): ten sizes equally spaced in log2 from ``start`` to n, with
     ``linspace(sqrt(start_repetitions), 1, 10)**2`` subsamples each (rounded), drawn without replacement; the last size
-    is all rows, once. ``start_repetitions=10_000``, as in the paper, draws 35,485 subsamples, and 100 draws 385. The
-    result does not depend on the order of the rows.
+    is all rows, once. The default draws 385 subsamples. The paper has twice those of ``start_repetitions=10_000``:
+    2 (100 - 11 k)^2 for k = 0, ..., 9. The result does not depend on the order of the rows.
 
     Examples
     --------
@@ -279,17 +342,19 @@ def measure_by_size(
     (9, 8, 7, 5, 4, 4, 3, 2, 1, 1)
     """
     resampling = Resampling.read(None, seed=seed)
-    task = BySize(read_requests(measures), reduction, start, start_repetitions, resampling)
+    reductions = reduction if reduction is None or isinstance(reduction, str) else tuple(reduction)
+    task = BySize(read_requests(measures), reductions, start, start_repetitions, resampling, repetitions, map, squared)
     return task.run(read_batch(predictions, labels, weights, scale=scale, kind=weights_kind))
 
 
-def _plan(n: int, start: object, start_repetitions: object) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def _plan(n: int, start: object, start_repetitions: object, *, paper: bool) -> tuple[tuple[int, ...], tuple[int, ...]]:
     if type(start) is not int or not 1 <= start < n:
         raise InvalidOption.at("/start", "must be an integer from 1 to one below the number of rows")
     if type(start_repetitions) is not int or not 1 <= start_repetitions <= MAX_REPETITIONS:
         raise InvalidOption.at("/start_repetitions", f"must be an integer from 1 to {MAX_REPETITIONS}")
     sizes = np.round(np.exp2(np.linspace(np.log2(start), np.log2(n), STEPS))).astype(np.int64)
-    repetitions = np.round(np.linspace(np.sqrt(start_repetitions), 1.0, STEPS) ** 2).astype(np.int64)
+    times, first = _PAPER if paper else (1, start_repetitions)
+    repetitions = times * np.round(np.linspace(np.sqrt(first), 1.0, STEPS) ** 2).astype(np.int64)
     return tuple(sizes.tolist()), tuple(repetitions.tolist())
 
 

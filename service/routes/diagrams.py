@@ -91,7 +91,7 @@ async def post_diagram(request: Request, here: Here) -> Response:
 
 def _pictured(here: Context, arrays: Arrays, options: DiagramOptions, pictured: Pictured) -> dict[str, Any] | JobRecord:
     """Evaluate a picture that is not in the catalogue; errors in its options point below ``/diagram``."""
-    given = options.model_dump(include={"batch", "batches", "scale", "weights_kind", "reduction", "seed"})
+    given = options.model_dump(include={"batch", "batches", "map", "scale", "weights_kind", "reduction", "seed"})
     try:
         return evaluate_or_queue(here, arrays, OneEvaluated(**given, picture=pictured))
     except (RequestError, InvalidField, TooLarge):

@@ -33,6 +33,7 @@ ENDLESS = {
     "predictions": MANY.tolist(),
     "labels": (RANDOM.random(10_000) < MANY).astype(int).tolist(),
     "method": "pl-de",
+    "options": {"max_segments": 20, "folds": 100},
 }
 
 

@@ -88,6 +88,20 @@ def test_a_cost_plane_is_that_of_the_library(http: httpx.Client) -> None:
     assert png.headers["content-type"] == "image/png"
 
 
+def test_improvements_of_a_map_by_size(http: httpx.Client) -> None:
+    made = http.post("/maps", json=ROWS | {"method": "platt"}).json()["id"]
+    asked = {"name": "by-size", "measures": ["brier", "ece"], "start": 50, "start_repetitions": 4}
+    body = ROWS | {"map": made, "diagram": asked}
+    found = http.post("/diagrams", json=body, headers={"Accept": "application/json"}).json()
+    assert found["definition"]["improvement"]
+    assert "Improvement by a map" in found["alt"]
+    full = found["data"]["curves"]["brier"]["full"]
+    assert full["value"] == pytest.approx(full["parts"]["before"] - full["parts"]["after"])
+    assert b"Improvement by a map" in http.post("/diagrams", json=body).content
+    refused = http.post("/diagrams", json=ROWS | {"diagram": asked | {"repetitions": "twice"}})
+    assert (refused.status_code, refused.json()["errors"][0]["pointer"]) == (422, "/diagram/repetitions")
+
+
 @pytest.mark.parametrize("name", ["by-size", "cost-plane"])
 def test_by_a_job_it_is_the_same_picture(http: httpx.Client, name: str) -> None:
     ids = [_batch(http, ROWS), _batch(http, OTHER)]
@@ -152,7 +166,7 @@ def test_measures_by_size_that_cannot_be_are_refused(
 @pytest.mark.parametrize(
     ("body", "problem"),
     [
-        ({"map": "any"}, (422, "invalid-field", "/map")),
+        ({"map": "none"}, (404, "unknown-map", "/map")),
         ({"classes": [0, 1]}, (422, "invalid-field", "/classes")),
         ({"resamples": 100}, (422, "invalid-field", "/resamples")),
         ({"batches": ["one", "other"]}, (422, "invalid-field", "/batches")),

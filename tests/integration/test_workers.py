@@ -95,8 +95,9 @@ def endless(store: Store, **changes: Any) -> JobRecord:
         renormalised=0,
     )
     store.batches.put(batch, {"predictions": p, "labels": (random.random(len(p)) < p).astype(np.int64)}, ttl=600)
-    asked = {"method": "pl-de"} | changes.pop("spec", {})
-    spec = FitSpec(name=None, options={}, batch=batch.id, reduction=None, seed=0, **asked)
+    long = {"method": "pl-de", "options": {"max_segments": 20, "folds": 100}}
+    asked: dict[str, Any] = {"options": {}, **(changes.pop("spec", None) or long)}
+    spec = FitSpec(name=None, batch=batch.id, reduction=None, seed=0, **asked)
     fields = {
         "id": new_id("job"),
         "kind": "fit",

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.special import ndtri
 
 import calibrant
 from calibrant.batch import read_batch
@@ -140,3 +141,62 @@ def test_progress_rises_to_the_whole_and_what_it_raises_ends_the_work(batch: tup
 
     with pytest.raises(InterruptedError):
         asked.run(rows, end)
+
+
+def test_the_repetitions_of_the_paper() -> None:
+    task = BySize(read_requests(["brier"]), repetitions="paper")
+    assert task._plan(1000)[1] == (20000, 15842, 12168, 8978, 6272, 4050, 2312, 1058, 288, 2)
+    with pytest.raises(InvalidOption) as caught:
+        BySize(read_requests(["brier"]), repetitions="twice").check(read_batch([0.2] * 200, [0, 1] * 100))  # type: ignore[arg-type]
+    assert caught.value.offences[0].pointer == "/repetitions"
+
+
+def test_the_improvement_of_the_brier_score_is_level_and_that_of_ece_is_not() -> None:
+    logits, labels, _ = calibrant.logistic_normal(4000, n_classes=4, temperature=3.0, seed=1)
+    fitted = calibrant.fit("temperature", logits[:2000], labels[:2000], scale="logit")
+    rows = logits[2000:], labels[2000:]
+    found = measure_by_size(
+        *rows,
+        measures=["brier", {"name": "ece", "norm": 1}],
+        reduction="confidence",
+        map=fitted,
+        scale="logit",
+        start_repetitions=900,
+    )
+    measured = calibrant.evaluate(*rows, measures=["brier", "ece"], reduction="confidence", map=fitted, scale="logit")
+    assert measured.after is not None
+    for key, curve in found.curves.items():
+        gain = (measured[key].value or 0.0) - (measured.after[key].value or 0.0)
+        assert curve.full.value == pytest.approx(gain)
+    # Simultaneous 95 % bands of the means at the sizes with at least 30 subsamples, by Bonferroni.
+    often = [i for i, count in enumerate(found.repetitions) if count >= 30]
+    level = float(ndtri(1 - 0.05 / (2 * len(often))))
+    outside = {}
+    for key, curve in found.curves.items():
+        off = [
+            abs((curve.mean[i] or 0.0) - (curve.full.value or 0.0))
+            > level * (curve.standard_deviation[i] or 0.0) / found.repetitions[i] ** 0.5
+            for i in often
+        ]
+        outside[key] = any(off)
+    assert outside == {"brier": False, "ece": True}
+
+
+def test_several_reductions_share_subsamples_and_squares_are_taken_first(batch: tuple[Any, Any]) -> None:
+    p, y = batch
+    both = np.column_stack([1 - p, p])
+    how: dict[str, Any] = {"measures": ["ece", "brier"], "start_repetitions": 4}
+    found = measure_by_size(both, y, reduction=["class:1", "confidence"], **how)
+    assert found.reduction == "class:1, confidence"
+    assert list(found.curves) == [f"{m} ({r})" for r in ("class:1", "confidence") for m in ("ece", "brier")]
+    alone = measure_by_size(both, y, reduction="confidence", **how)
+    assert found.curves["ece (confidence)"].mean == alone.curves["ece"].mean
+    fitted = calibrant.fit("platt", p[:500], y[:500])
+    plain = measure_by_size(p, y, map=fitted, **how).curves["ece"].full
+    squared = measure_by_size(p, y, map=fitted, squared=True, **how).curves["ece"].full
+    assert squared.value == pytest.approx(plain.parts["before"] ** 2 - plain.parts["after"] ** 2)
+    raw = measure_by_size(p, y, squared=True, **how).curves["brier"]
+    assert raw.full.value == pytest.approx((calibrant.evaluate(p, y, measures="brier")["brier"].value or 0.0) ** 2)
+    for reduction in ([], ["binary", "binary"]):
+        with pytest.raises(InvalidOption):
+            measure_by_size(p, y, reduction=reduction, **how)

@@ -35,11 +35,6 @@ CALLS = {
         "read(b'\\x28\\xb5\\x2f\\xfd' + bytes(20), 'p.csv.zst')",
         "calibrant.distributed.parquet.pieces_of('.')",
     ],
-    "pl-de": [
-        "calibrant.fit('pl-de', P, Y)",
-        "calibrant.fit('pl-de', P, Y, segments=1)",
-        "calibrant.evaluate(P, Y, measures=['ece-pl-de'])",
-    ],
     "client": ["from calibrant.client import Calibrant", "import calibrant.client.answers"],
     "dask": ["calibrant.distributed.dask.tally('.', prediction='p', label='y')"],
     "duckdb": ["calibrant.distributed.duckdb.tally('.', prediction='p', label='y')"],

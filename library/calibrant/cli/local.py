@@ -106,10 +106,12 @@ class Local:
 def _by_size(rows: Sheet, request: Picture) -> dict[str, Any]:
     from calibrant.batch import read_batch
     from calibrant.errors import CalibrationError
+    from calibrant.maps.calibration_map import load
     from calibrant.reports.pictures import below_diagram, by_size_report, read_by_size
 
     batch = read_batch(rows.predictions, rows.labels, rows.weights, scale=rows.scale)
-    task = read_by_size(request.diagram, request.reduction, request.seed)
+    fitted = None if request.map is None else load(_document(request.map))
+    task = read_by_size(request.diagram, request.reduction, request.seed, fitted)
     try:
         with bar() as shown:
             return by_size_report(task, batch, shown)

@@ -103,9 +103,8 @@ class Picture:
                 "/batches", "must name two stored batches, the predictions of two models for the same rows"
             )
         if is_picture(self.diagram, BY_SIZE):
-            for name in ("interval", "map"):
-                if getattr(self, name) is not None:
-                    raise InvalidOption.at(f"/{name}", f"is not an option of {BY_SIZE}")
+            if self.interval is not None:
+                raise InvalidOption.at("/interval", f"is not an option of {BY_SIZE}")
             read_by_size(self.diagram, self.reduction, self.seed)
         else:
             Resampling.read(self.interval)

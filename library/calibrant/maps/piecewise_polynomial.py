@@ -8,15 +8,14 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 
 from calibrant.cells import Cells, Floats, SortedRows, WeightsKind, cells_of
-from calibrant.errors import InvalidDocument, OnePrediction, requires
+from calibrant.errors import InvalidDocument, OnePrediction
+from calibrant.maps.break_search import Subsets, find_breaks
 from calibrant.maps.curves import Numbers, check_outcomes, read_array
-from calibrant.progress import check, report, step
+from calibrant.progress import report
 from calibrant.validation import check_fold_count, fold_of_rows, simplest
 
 Degree = Literal[1, 2]
 
-#: Settings of the search in pwlf.
-_SEARCH: dict[str, Any] = {"popsize": 50, "tol": 1e-3, "maxiter": 1000, "polish": True, "atol": 1e-4}
 MOST_SEGMENTS = {1: 7, 2: 5}
 
 
@@ -53,12 +52,6 @@ class PiecewisePolynomial(Numbers):
         return cls(breaks, np.array(read))
 
 
-def check_library() -> None:
-    """Raise ``MissingExtra`` if the package pwlf is not installed."""
-    with requires("pl-de", "pl-de"):
-        import pwlf  # noqa: F401 - slow to import
-
-
 def fit_pl_de(
     rows: SortedRows,
     kind: WeightsKind,
@@ -69,77 +62,77 @@ def fit_pl_de(
     folds: int,
     seed: int,
 ) -> tuple[PiecewisePolynomial, dict[str, Any]]:
-    """Fit by least squares with the package pwlf (Jekel & Venter 2019), as in Kangsepp et al. (2022), appendix C.2.
+    """Fit by least squares, with breaks from differential evolution, as in Kangsepp et al. (2022), appendix C.2.
 
     If ``segments`` is None, cross-validation chooses from 1, ..., ``most`` (by default 7, or 5 for degree 2) by the
     mean held-out squared error and the 0.1 % rule, with folds drawn over the sorted rows; then all rows are fitted. One
-    segment is a polynomial regression. Differential evolution with a fixed seed approximates the minimum without a
-    guarantee. Raises ``OneClass``, ``OnePrediction``, ``TooFewRows``, and ``MissingExtra`` without the package.
-    O(folds most) searches of several thousand regressions, each O(n).
+    segment is a polynomial regression. The search has the settings of pwlf (Jekel & Venter 2019) and a fixed seed; it
+    approximates the minimum without a guarantee. Raises ``OneClass``, ``OnePrediction`` and ``TooFewRows``.
+    O(folds most) searches, each of thousands of trials that cost O(segments log n).
     """
-    check_library()
     cells = cells_of(rows, kind)
     check_outcomes(cells)
     if len(cells) < 2:
         raise OnePrediction.at("/predictions", "are all equal, but a fit needs at least two distinct ones")
-    diagnostics: dict[str, Any] = {}
-    if segments is None:
-        candidates = tuple(range(1, (most or MOST_SEGMENTS[degree]) + 1))
-        with step(0, 2):
-            losses = _held_out(rows, kind, degree, candidates, folds, seed)
-        segments = candidates[simplest(candidates, losses)]
-        diagnostics["held_out_losses"] = {str(s): float(loss) for s, loss in zip(candidates, losses, strict=True)}
-    report(1, 2, "all rows")
-    curve = _fit(cells, degree, segments, seed)
+    if segments is not None:
+        report(0, 2, "all rows")
+        subsets = Subsets(cells.p, cells.w[None], cells.wy[None], degree)
+        curve = _through(cells, find_breaks(subsets, segments, seed)[0], (cells.p[0], cells.p[-1]), degree)
+        report(1, 1, "done")
+        return curve, {"segments": segments}
+    candidates = tuple(range(1, (most or MOST_SEGMENTS[degree]) + 1))
+    curves, losses = _cross_validated(rows, kind, cells, degree, candidates, folds, seed)
+    chosen = simplest(candidates, losses)
     report(1, 1, "done")
-    return curve, {"segments": segments} | diagnostics
+    held_out = {str(s): float(loss) for s, loss in zip(candidates, losses, strict=True)}
+    return curves[chosen], {"segments": candidates[chosen], "held_out_losses": held_out}
 
 
-def _held_out(
-    rows: SortedRows, kind: WeightsKind, degree: Degree, candidates: tuple[int, ...], folds: int, seed: int
-) -> Floats:
-    """Return the held-out mean squared error of each candidate: ``(candidates,)``."""
+def _cross_validated(
+    rows: SortedRows,
+    kind: WeightsKind,
+    cells: Cells,
+    degree: Degree,
+    candidates: tuple[int, ...],
+    folds: int,
+    seed: int,
+) -> tuple[list[PiecewisePolynomial], Floats]:
+    """Return the fit of each candidate to all rows, and its held-out mean squared error: ``(candidates,)``."""
     n = len(rows)
     check_fold_count(n, folds)
     fold, losses = fold_of_rows(n, folds, seed, rows.groups), np.zeros(len(candidates))
     weights = np.ones(n) if rows.w is None else rows.w
-    for k in range(folds):
-        kept, held = fold != k, fold == k
-        cells = cells_of(rows.rows(kept), kind)
-        for i, segments in enumerate(candidates):
-            report(k * len(candidates) + i, folds * len(candidates), "candidates outside folds")
-            off = _fit(cells, degree, segments, seed)(rows.p[held]) - rows.y[held]
+    kept = [cells_of(rows.rows(fold != k), kind) for k in range(folds)]
+    w, wy = np.zeros((folds + 1, len(cells))), np.zeros((folds + 1, len(cells)))
+    for subset, part in enumerate([*kept, cells]):
+        at = np.searchsorted(cells.p, part.p)
+        w[subset, at], wy[subset, at] = part.w, part.wy
+    subsets, ends, curves = Subsets(cells.p, w, wy, degree), (cells.p[0], cells.p[-1]), []
+    for i, segments in enumerate(candidates):
+        report(i, len(candidates), "candidates")
+        breaks = find_breaks(subsets, segments, seed)
+        for k, part in enumerate(kept):
+            held = fold == k
+            off = _through(part, breaks[k], ends, degree)(rows.p[held]) - rows.y[held]
             losses[i] += weights[held] @ off**2
-    held_out: Floats = losses / weights.sum()
-    return held_out
+        curves.append(_through(cells, breaks[-1], ends, degree))
+    return curves, losses / weights.sum()
 
 
-def _fit(cells: Cells, degree: Degree, segments: int, seed: int) -> PiecewisePolynomial:
-    import pwlf
-
-    class CancellableFit(pwlf.PiecewiseLinFit):  # type: ignore[misc]  # untyped
-        """The search of pwlf, which can be cancelled at every regression."""
-
-        def fit_with_breaks_opt(self, breaks: Floats) -> float:
-            check()
-            found: float = super().fit_with_breaks_opt(breaks)
-            return found
-
-    model = CancellableFit(cells.p, cells.wy / cells.w, degree=degree)
-    if not np.all(cells.w == cells.w[0]):
-        # The method of pwlf to set weights creates an (n, n) matrix.
-        model.weights = np.sqrt(cells.w / cells.w.max())
-        model.y_w = model.y_data * model.weights
-    if segments == 1:
-        model.fit(1)
-    else:
-        model.fit(segments, rng=np.random.default_rng(seed), **_SEARCH)
-    breaks, beta = np.asarray(model.fit_breaks), np.asarray(model.beta)
-    gaps = np.maximum(breaks[:-1, None] - breaks[None, :-1], 0.0)  # distances between the starts of segments
-    begun = np.tri(segments)
-    slopes = beta[1 : segments + 1]
-    bends = beta[segments + 1 :] if degree == 2 else np.zeros(segments)
-    columns = [beta[0] + gaps @ slopes + gaps**2 @ bends, begun @ slopes + 2.0 * gaps @ bends, begun @ bends]
-    kept = np.diff(breaks) > 0.0
-    starts, ends = breaks[:-1][kept], breaks[1:][kept]
-    return PiecewisePolynomial(np.append(starts, ends[-1]), np.column_stack(columns[: degree + 1])[kept])
+def _through(cells: Cells, inner: Floats, ends: tuple[float, float], degree: Degree) -> PiecewisePolynomial:
+    """Return the least squares fit with inner breaks at these fractions of the range."""
+    low, high = ends
+    breaks = np.unique(np.concatenate(([low], low + (high - low) * inner, [high])))
+    widths = np.diff(breaks)
+    segment = np.searchsorted(breaks[1:-1], cells.p)
+    u = (cells.p - breaks[segment]) / widths[segment]
+    rows, root = np.arange(len(cells)), np.sqrt(cells.w / cells.w.max())
+    design = np.zeros((len(cells), len(breaks) + (degree - 1) * len(widths)))
+    design[rows, segment], design[rows, segment + 1] = 1.0 - u, u
+    if degree == 2:
+        design[rows, len(breaks) + segment] = u * (1.0 - u)
+    found = np.linalg.lstsq(design * root[:, None], cells.wy / cells.w * root, rcond=None)[0]
+    heights = found[: len(breaks)]
+    bumps = found[len(breaks) :] if degree == 2 else np.zeros(len(widths))
+    columns = [heights[:-1], (np.diff(heights) + bumps) / widths, -bumps / widths**2]
+    return PiecewisePolynomial(breaks, np.column_stack(columns[: degree + 1]))

@@ -30,6 +30,7 @@ from calibrant.plots.panel import (
 MOST = len(SERIES)
 _DASHES: tuple[tuple[float, ...] | None, ...] = (None, (7.0, 2.5), (2.0, 2.0), (8.0, 2.0, 2.0, 2.0))
 _KIND = "Measures by test set size"
+_IMPROVEMENT = "Improvement by a map, by test set size"
 _TALL, _BELOW = 280.0, 46.0
 #: Pixels between the whiskers of two curves.
 _APART = 4.0
@@ -44,6 +45,7 @@ def draw_by_size(
     form: Format = "svg",
     theme: Theme = "auto",
     width: int = 560,
+    improvement: bool = False,
 ) -> Drawn:
     """Draw the mean and standard deviation of measures over random subsets, by the size of the subsets.
 
@@ -55,6 +57,8 @@ def draw_by_size(
         Rows, reduction and name for the title.
     form, theme, width
         As for ``calibrant.plots.diagram.draw``.
+    improvement : bool
+        Whether the values are improvements by a map, as in Gruber & Buettner (2022), Figures 5 to 7.
 
     Raises
     ------
@@ -65,22 +69,23 @@ def draw_by_size(
     """
     sizes, curves = _read(found)
     canvas = Canvas(width, theme=theme, form=form)
-    title, lines = about_lines(_KIND, about, None)
+    kind = _IMPROVEMENT if improvement else _KIND
+    title, lines = about_lines(kind, about, None)
     names = {key: cleaned(key) for key in curves}
     looks = zip(names.values(), SERIES, _DASHES, (False, True) * MOST, strict=False)
     keys = [Key(name, colour, "square" if square else "dot", dash or ()) for name, colour, dash, square in looks]
     top = heading(canvas, title, [*lines, "mean over random subsets, ± 1 standard deviation"], keys)
     y = reach(_ends(curves))
     marks = evenly(*y, 6)
-    left = MARGIN + beside(marks, "value")
+    left = MARGIN + beside(marks, "improvement" if improvement else "value")
     margin = 0.04 * max(np.log2(sizes[-1] / sizes[0]), 1.0)
     x = float(np.log2(sizes[0]) - margin), float(np.log2(sizes[-1]) + margin)
     panel = Panel(canvas, (left, top, width - left - 2 * MARGIN, _TALL), x, y)
-    panel.side(marks, "value")
+    panel.side(marks, "improvement" if improvement else "value")
     panel.base(_sizes(panel, sizes), "rows (log scale)")
     for i, key in enumerate(curves):
         _curve(panel, np.log2(sizes), *curves[key], i, len(curves))
-    return canvas.drawn(notes(canvas, top + _TALL + _BELOW, []), title, _describe(about, sizes, curves, names))
+    return canvas.drawn(notes(canvas, top + _TALL + _BELOW, []), title, _describe(kind, about, sizes, curves, names))
 
 
 def _read(found: MeasuresBySize | Mapping[str, Any]) -> tuple[Array, dict[str, tuple[Array, Array]]]:
@@ -129,7 +134,9 @@ def _curve(panel: Panel, x: Array, mean: Array, off: Array, i: int, of: int) -> 
     panel.dots(x, mean, 2.6, SERIES[i], stroke="paper", square=bool(i % 2))
 
 
-def _describe(about: About, sizes: Array, curves: Mapping[str, tuple[Array, Array]], names: Mapping[str, str]) -> str:
+def _describe(
+    kind: str, about: About, sizes: Array, curves: Mapping[str, tuple[Array, Array]], names: Mapping[str, str]
+) -> str:
     sentences = []
     for key, (mean, off) in curves.items():
         each = "; ".join(
@@ -137,7 +144,7 @@ def _describe(about: About, sizes: Array, curves: Mapping[str, tuple[Array, Arra
             for size, m, d in zip(sizes, mean, off, strict=True)
         )
         sentences.append(f"{names[key]}: {each}.")
-    opening = f"{_KIND}{about_sentence(about, None)} Mean and standard deviation over random subsets."
+    opening = f"{kind}{about_sentence(about, None)} Mean and standard deviation over random subsets."
     return " ".join([opening, *sentences])
 
 

@@ -12,9 +12,10 @@ from calibrant.costs import Costs, SharedRows
 from calibrant.diagrams.catalogue import read_diagrams
 from calibrant.diagrams.diagram import DiagramRequest
 from calibrant.errors import CalibrationError, InvalidOption, Offence, UnknownDiagram
+from calibrant.maps.calibration_map import CalibrationMap
 from calibrant.measures.catalogue import read_requests
 from calibrant.measures.intervals import Resampling
-from calibrant.options import Option, read_values
+from calibrant.options import OFF, Option, read_values
 from calibrant.plots.by_size import draw_by_size
 from calibrant.plots.canvas import About, Drawn, Format
 from calibrant.plots.cost_plane import draw_cost_plane
@@ -32,10 +33,15 @@ BY_SIZE, COST_PLANE = "by-size", "cost-plane"
 #: Default measures of a picture by size, and the most measures.
 MEASURES, MAX_MEASURES = ("ece", "ks"), 4
 _BY_SIZE_OPTIONS: Mapping[str, Option] = MappingProxyType(
-    {"start": Option(100), "start_repetitions": Option(100, high=MAX_REPETITIONS)}
+    {
+        "start": Option(100),
+        "start_repetitions": Option(100, high=MAX_REPETITIONS),
+        "repetitions": Option(None, choices=(None, "paper")),
+        "squared": OFF,
+    }
 )
 #: Arguments of the library that are options of a picture.
-_OPTIONS = ("measures", "start", "start_repetitions", "abstention", "cost_ratios")
+_OPTIONS = ("measures", "start", "start_repetitions", "repetitions", "squared", "abstention", "cost_ratios")
 
 
 def read_diagram(given: str | Mapping[str, Any]) -> DiagramRequest:
@@ -53,18 +59,30 @@ def is_picture(given: str | Mapping[str, Any], name: str) -> bool:
     return (given.get("name") if isinstance(given, Mapping) else given) == name
 
 
-def read_by_size(given: str | Mapping[str, Any], reduction: str | None = None, seed: int = 0) -> BySize:
-    """Read a request for measures by size; raises ``UnknownMeasure`` or ``InvalidOption`` at ``/diagram``."""
+def read_by_size(
+    given: str | Mapping[str, Any], reduction: str | None = None, seed: int = 0, fitted: CalibrationMap | None = None
+) -> BySize:
+    """Read a request for measures by size; raises ``UnknownMeasure`` or ``InvalidOption`` at ``/diagram``.
+
+    With the map ``fitted`` they are its improvements of the measures. The option ``reductions`` replaces ``reduction``.
+    """
     options = {} if isinstance(given, str) else {name: value for name, value in given.items() if name != "name"}
-    measures = options.pop("measures", MEASURES)
+    measures, several = options.pop("measures", MEASURES), options.pop("reductions", None)
     read = read_values(options, _BY_SIZE_OPTIONS, BY_SIZE, where="/diagram")
-    if not isinstance(measures, list | tuple) or not 1 <= len(measures) <= MAX_MEASURES:
-        raise InvalidOption.at("/diagram/measures", f"must be an array of 1 to {MAX_MEASURES} measures")
+    if several is not None and (not isinstance(several, list | tuple) or not all(type(r) is str for r in several)):
+        raise InvalidOption.at("/diagram/reductions", "must be an array of names of reductions")
+    if several is not None and (reduction is not None or not 1 <= len(several) <= MAX_MEASURES):
+        raise InvalidOption.at("/diagram/reductions", f"must name 1 to {MAX_MEASURES} reductions, without reduction")
+    if not isinstance(measures, list | tuple) or not 1 <= len(measures) * len(several or [0]) <= MAX_MEASURES:
+        raise InvalidOption.at(
+            "/diagram/measures", f"must be an array of 1 to {MAX_MEASURES} measures, over all reductions"
+        )
     try:
         requests = read_requests(measures)
     except CalibrationError as error:
         raise below_diagram(error) from None
-    return BySize(requests, reduction, resampling=Resampling.read(None, seed=seed), **read)
+    reductions = reduction if several is None else tuple(several)
+    return BySize(requests, reductions, resampling=Resampling.read(None, seed=seed), map=fitted, **read)
 
 
 def below_diagram(error: CalibrationError) -> CalibrationError:
@@ -89,6 +107,9 @@ def by_size_report(task: BySize, batch: Batch, progress: Progress | None = None)
         "measures": measures,
         "start": task.start,
         "start_repetitions": task.start_repetitions,
+        "repetitions": task.repetitions,
+        "squared": task.squared,
+        "improvement": task.map is not None,
         "seed": task.resampling.seed,
     }
     valueless = all(mean is None for curve in found.curves.values() for mean in curve.mean)
@@ -211,7 +232,7 @@ def draw_report(
     name = shown["definition"]["name"]
     about = About(report["n"], report["reduction"])
     if name == BY_SIZE:
-        return draw_by_size(shown["data"], about, **style)
+        return draw_by_size(shown["data"], about, improvement=bool(shown["definition"].get("improvement")), **style)
     if name == COST_PLANE:
         one, other = shown["definition"]["batches"]
         return draw_cost_plane(shown["data"], about, names=(one, other), **style)

@@ -10,7 +10,7 @@ from calibrant.errors import InvalidOption
 from calibrant.maps.cumulative_spline import Boundary, Of
 from calibrant.maps.isotonic import Merge, fit_venn_abers
 from calibrant.maps.natural_spline import fit_mli_spline
-from calibrant.maps.piecewise_polynomial import MOST_SEGMENTS, Degree, check_library, fit_pl_de
+from calibrant.maps.piecewise_polynomial import MOST_SEGMENTS, Degree, fit_pl_de
 from calibrant.maps.spline import CANDIDATES, Select, choose_knots, fit_spline
 from calibrant.options import OFF, Option
 from calibrant.reductions import Event
@@ -75,14 +75,12 @@ def _pl_de(
     )
 
 
-def _check_pl_de(event: Event, **_options: Any) -> None:
-    check_library()
-
-
 def _pl_de_seconds(n: int, K: int, options: Mapping[str, Any]) -> float:
     most = options["max_segments"] or MOST_SEGMENTS[options["degree"]]
-    fits = 1 if options["segments"] is not None else options["folds"] * (most - 1)
-    return fits * (1.0 + 2e-3 * n) * K
+    if options["segments"] is not None:
+        return (0.02 * options["segments"] + 3e-6 * n) * K
+    # Trials cost O(segments), and their number increases with the number of breaks.
+    return (3e-4 * most**3 + 4e-8 * most**2 * n) * (options["folds"] + 1) * K
 
 
 def _mli_spline(event: Event, context: FitContext, *, folds: int) -> FittedCurve:
@@ -145,8 +143,8 @@ METHODS = (
         "pl-de",
         "Piecewise polynomial by differential evolution",
         "the continuous piecewise polynomial of degree 1 or 2 that minimises the squared error, with breaks from "
-        "differential evolution (package pwlf, the extra pl-de); the number of segments is given, or (null) from 1 to "
-        "max_segments by cross-validation; by default max_segments is 7, or 5 for degree 2",
+        "differential evolution; the number of segments is given, or (null) from 1 to max_segments by "
+        "cross-validation; by default max_segments is 7, or 5 for degree 2",
         "Jekel & Venter (2019); Kangsepp, Valk & Kull (2022), PL_DE",
         Traits(
             _EVENT,
@@ -165,6 +163,5 @@ METHODS = (
         },
         runs="job",
         seconds=_pl_de_seconds,
-        check=_check_pl_de,
     ),
 )

@@ -57,7 +57,7 @@ def diagram(
     width : int, optional
         Width in pixels, 320 to 2000.
     map : str, optional
-        Map; the diagram shows the predictions before and after it.
+        Map; the diagram shows the predictions before and after it, and ``by-size`` the improvement of each measure.
     reduction, classes, interval, resamples, seed, timeout, progress
         As for ``evaluate``; ``interval`` is the level of the interval in the title.
     **rows
