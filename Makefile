@@ -189,6 +189,15 @@ variance-regression: $(STAMP) ## recalibrate the variances of a network in train
 compare: $(STAMP) ## compare all calibrators on real predictions: make compare [DATA=folder]; writes docs/benchmarks/calibrators.md
 	$(BIN)/python -m benchmarks.compare $(DATA)
 
+splines: $(STAMP) ## spline calibration as its paper runs it, resuming a previous run: make splines DATA=folder; writes docs/benchmarks/splines.md
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.splines $(DATA)
+
+dataset-shift: $(STAMP) ## maps and evaluators before and after a known shift, some 3 minutes; writes docs/benchmarks/dataset-shift.md
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.dataset_shift
+
+revisiting: $(STAMP) ## calibration of classifiers under noise and label smoothing, some 5 minutes; writes docs/benchmarks/revisiting.md
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.revisiting
+
 classifier: $(STAMP) ## compare CalibrantClassifier with CalibratedClassifierCV; writes docs/benchmarks/classifier.md
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.classifier
 

@@ -8,19 +8,21 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from backend.forecasts import ForecastRows, check_forecasts
 from backend.requester import Requester
 from backend.store.clock import stamp
 from backend.store.errors import BatchFull
 from backend.telemetry.observed import note_rows
 from calibrant.batch import Batch, Predictions, Scale, check_weights, read_batch, read_labels, read_predictions
 from calibrant.cells import WeightsKind
-from calibrant.errors import InvalidLabel, LengthMismatch, WrongShape
+from calibrant.errors import InvalidLabel, LengthMismatch, PredictionKindMismatch, WrongShape
 from calibrant.evaluation import Groups
 from calibrant.in_sample import MOST_COUNTED
 from calibrant.inputs import labels_by_name
 from calibrant.io.errors import InvalidField
 from calibrant.io.limits import LIGHT_BYTES
-from schemas.batches import BatchOptions, BatchRecord, RowsOptions
+from schemas.batches import BatchOptions, BatchRecord, DistributionBatchOptions, DistributionRowsOptions, RowsOptions
+from schemas.distributions import PredictionKind
 
 Array = npt.NDArray[Any]
 Arrays = Mapping[str, Array]
@@ -68,11 +70,12 @@ def find_rows(requester: Requester, arrays: Arrays, options: RowOptions) -> Requ
         raise InvalidField.at("/batch", "cannot be combined with arrays; send one of the two")
     take_slot_for(requester, options.batch)
     record, stored = requester.store.batches.arrays(options.batch)
+    check_kind(record, "classification")
     for name in ("scale", "weights_kind"):
         if _stated(options, name) not in (None, getattr(record, name)):
             raise InvalidField.at(f"/{name}", "must equal that of the batch")
     _note(stored)
-    rows = RequestRows(stored, record.scale, record.weights_kind)
+    rows = RequestRows(stored, record.scale or "probability", record.weights_kind)
     return with_class_names(rows, _stated(options, "class_names") or record.class_names)
 
 
@@ -92,8 +95,18 @@ def with_class_names(rows: RequestRows, names: list[str] | None) -> RequestRows:
 def take_slot_for(requester: Requester, batch_id: str) -> None:
     """Take a slot if a stored batch is as large as a heavy body; raises ``UnknownBatch`` and ``Busy``."""
     record = requester.store.batches.record(batch_id)
-    if record.n * ((record.n_classes or 1) + len(record.arrays) - 1) * _NUMBER_BYTES > LIGHT_BYTES:
+    if record.prediction_kind == "regression":
+        size = record.bytes or 0
+    else:
+        size = record.n * ((record.n_classes or 1) + len(record.arrays) - 1) * _NUMBER_BYTES
+    if size > LIGHT_BYTES:
         requester.take_slot()
+
+
+def check_kind(record: BatchRecord, kind: PredictionKind, pointer: str = "/batch") -> None:
+    """Raise ``PredictionKindMismatch`` unless a batch is of this kind."""
+    if record.prediction_kind != kind:
+        raise PredictionKindMismatch.at(pointer, f"is a batch of {record.prediction_kind}, not of {kind}")
 
 
 def check_labelled(rows: RequestRows) -> LabelledRows:
@@ -108,11 +121,14 @@ def check_labelled(rows: RequestRows) -> LabelledRows:
     return LabelledRows(batch, _groups(arrays.get("groups"), len(batch)), rows)
 
 
-def store_batch(requester: Requester, arrays: Arrays, options: BatchOptions) -> BatchRecord:
-    """Validate arrays, labels optional, and store them as a batch; raises ``BatchFull`` and ``QuotaExceeded``."""
+def store_batch(requester: Requester, arrays: Arrays, options: BatchOptions | DistributionBatchOptions) -> BatchRecord:
+    """Validate arrays, labels or outcomes optional, and store them; raises ``BatchFull`` and ``QuotaExceeded``."""
     ttl, longest = options.ttl, requester.settings.batch_ttl
     if ttl is not None and ttl > longest:
         raise InvalidField.at("/ttl", f"must be at most {longest}")
+    if isinstance(options, DistributionBatchOptions):
+        forecasts = check_forecasts(arrays, None, options.level, options.weights_kind)
+        return store_forecasts(requester, forecasts, longest if ttl is None else ttl)
     rows = with_class_names(RequestRows(arrays, options.scale, options.weights_kind), options.class_names)
     predictions, kept = _check(rows)
     record = _record(requester.new_id("batch"), predictions, kept, options.weights_kind, rows.class_names)
@@ -132,25 +148,42 @@ def store_labelled(requester: Requester, rows: LabelledRows) -> BatchRecord:
     return _store(requester, record, kept, requester.settings.batch_ttl)
 
 
-def append_rows(requester: Requester, batch_id: str, arrays: Arrays, options: RowsOptions) -> BatchRecord:
+def append_rows(
+    requester: Requester, batch_id: str, arrays: Arrays, options: RowsOptions | DistributionRowsOptions
+) -> BatchRecord:
     """Validate arrays and append them to a batch with the same arrays."""
     batches, most = requester.store.batches, requester.settings.max_batch_rows
     batch = batches.record(batch_id)
-    for name, own in (("scale", batch.scale), ("weights_kind", batch.weights_kind)):
-        if getattr(options, name) not in (None, own):
+    check_kind(batch, options.prediction_kind, "/prediction_kind")
+    for name in ("scale", "weights_kind"):
+        if _stated(options, name) not in (None, getattr(batch, name)):
             raise InvalidField.at(f"/{name}", "must equal that of the batch")
-    predictions, kept = _check(
-        with_class_names(RequestRows(arrays, batch.scale, batch.weights_kind), batch.class_names)
-    )
-    for name in sorted(set(kept) ^ set(batch.arrays)):
-        raise InvalidField.at(
-            f"/{name}", "is missing, but the batch has it" if name not in kept else "is not an array of the batch"
+    if isinstance(options, DistributionRowsOptions):
+        added = check_forecasts(arrays, None, options.level, batch.weights_kind)
+        _check_same(batch, added.kept())
+        if added.shape != batch.forecasts:
+            field = "level" if added.shape.kind == "interval" else "levels"
+            raise InvalidField.at(f"/{field}", "must equal those of the batch")
+        return batches.append(
+            batch_id, requester.new_id("part"), _forecasts_record(batch_id, added), added.kept(), most_rows=most
         )
+    predictions, kept = _check(
+        with_class_names(RequestRows(arrays, batch.scale or "probability", batch.weights_kind), batch.class_names)
+    )
+    _check_same(batch, kept)
     if predictions.n_classes != batch.n_classes:
         shape = "(n,)" if batch.n_classes is None else f"(n, {batch.n_classes})"
         raise WrongShape.at("/predictions", f"must be {shape}, like those of the batch")
     rows = _record(batch_id, predictions, kept, batch.weights_kind)
     return batches.append(batch_id, requester.new_id("part"), rows, kept, most_rows=most)
+
+
+def _check_same(batch: BatchRecord, kept: Arrays) -> None:
+    """Raise ``InvalidField`` unless appended arrays are those of the batch."""
+    for name in sorted(set(kept) ^ set(batch.arrays)):
+        raise InvalidField.at(
+            f"/{name}", "is missing, but the batch has it" if name not in kept else "is not an array of the batch"
+        )
 
 
 def _store(requester: Requester, record: BatchRecord, kept: Arrays, ttl: int) -> BatchRecord:
@@ -223,11 +256,69 @@ def _check_groups(groups: Array, n: int) -> None:
         raise LengthMismatch.at("/groups", f"has {len(groups)} rows, but /predictions has {n}")
 
 
+# --- Predictive distributions
+
+
+class ForecastOptions(Protocol):
+    """The options that identify the forecasts of a request."""
+
+    @property
+    def batch(self) -> str | None: ...  # noqa: D102
+    @property
+    def level(self) -> float | None: ...  # noqa: D102
+
+
+def find_forecasts(requester: Requester, arrays: Arrays, options: ForecastOptions) -> ForecastRows:
+    """Check the forecasts of a request, or of the batch that it names; raises ``InvalidField``, ``UnknownBatch``."""
+    stated: WeightsKind | None = _stated(options, "weights_kind")
+    if options.batch is None:
+        return check_forecasts(arrays, None, options.level, stated or "frequency")
+    if arrays:
+        raise InvalidField.at("/batch", "cannot be combined with arrays; send one of the two")
+    take_slot_for(requester, options.batch)
+    record, _ = found = requester.store.batches.arrays(options.batch)
+    check_kind(record, "regression")
+    if stated not in (None, record.weights_kind):
+        raise InvalidField.at("/weights_kind", "must equal that of the batch")
+    if record.forecasts is not None and options.level not in (None, record.forecasts.level):
+        raise InvalidField.at("/level", "must equal that of the batch")
+    return stored_forecasts(*found)
+
+
+def stored_forecasts(record: BatchRecord, arrays: Arrays) -> ForecastRows:
+    """Check the forecasts of a stored batch."""
+    return check_forecasts(arrays, record.forecasts, None, record.weights_kind)
+
+
+def store_forecasts(requester: Requester, rows: ForecastRows, ttl: int | None = None) -> BatchRecord:
+    """Store checked forecasts as a batch; raises ``BatchFull`` and ``QuotaExceeded``."""
+    record = _forecasts_record(requester.new_id("batch"), rows)
+    return _store(requester, record, rows.kept(), requester.settings.batch_ttl if ttl is None else ttl)
+
+
+def _forecasts_record(batch_id: str, rows: ForecastRows) -> BatchRecord:
+    return BatchRecord(
+        id=batch_id,
+        prediction_kind="regression",
+        n=len(rows),
+        n_classes=None,
+        scale=None,
+        weights_kind=rows.weights_kind,
+        arrays=list(rows.kept()),
+        clipped=0,
+        renormalised=0,
+        forecasts=rows.shape,
+        n_repaired=rows.forecasts.n_repaired,
+        created_at=stamp(),
+        expires_at="",
+    )
+
+
 def _note(arrays: Arrays) -> None:
     if "predictions" in arrays:
         note_rows(arrays["predictions"].shape)
 
 
-def _stated(options: RowOptions, name: str) -> Any:
+def _stated(options: object, name: str) -> Any:
     """The value of an option that may not exist; ``getattr`` is slow for missing attributes."""
     return vars(options).get(name)

@@ -85,9 +85,9 @@ ServiceRedisUrl = Annotated[
     str | None,
     option(
         "--redis-url",
-        "Redis to use: redis://, rediss://, unix:// or redis+sentinel://. It must not evict keys and should persist. "
-        "By default, serve starts an embedded Redis; api and worker require this setting. A password in the flag is "
-        "rejected.",
+        "Redis to use: redis://, rediss://, unix:// or redis+sentinel://. It must not evict keys and should persist "
+        "its data. By default, serve starts an embedded Redis; api and worker require this setting. A password in the "
+        "flag is rejected.",
     ),
 ]
 ServiceRedisUrlFile = Annotated[

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
+from backend import distributions
 from backend.batches import Arrays, LabelledRows, check_labelled, find_rows, store_labelled
+from backend.held_maps import classifier_of
 from backend.jobs import place_for_job, queue, runs_inline
 from backend.reports import apart, make, seconds_to_recommend, whole
 from backend.requester import Requester
@@ -26,7 +28,6 @@ from calibrant.diagrams.catalogue import read_diagrams
 from calibrant.errors import CalibrationError
 from calibrant.evaluation import Evaluation, Groups
 from calibrant.io.errors import InvalidField
-from calibrant.maps.calibration_map import load
 from calibrant.measures.catalogue import read_requests
 from calibrant.measures.cross_fitting import UNKNOWN, Training
 from calibrant.measures.intervals import Resampling
@@ -34,7 +35,13 @@ from calibrant.measures.selective import ABSTENTION, COST_RATIOS
 from calibrant.progress import Progress, reporting, step
 from calibrant.reports.document import comparison_document, law_document, report_document
 from calibrant.reports.pictures import by_size_report, plane_report, read_by_size
-from schemas.evaluate import BySizePicture, CostPlanePicture, EvaluateOptions, EvaluateSpec
+from schemas.evaluate import (
+    BySizePicture,
+    CostPlanePicture,
+    EvaluateDistributionOptions,
+    EvaluateOptions,
+    EvaluateSpec,
+)
 from schemas.jobs import JobRecord
 from schemas.maps import MapRecord
 
@@ -157,12 +164,12 @@ def read_task(spec: EvaluateSpec, find_map: FindMap) -> Task:
     measures = read_requests(spec.measures)
     diagrams = read_diagrams(spec.diagrams) if spec.diagrams is not None else ()
     record = None if spec.map is None else find_map(spec.map)
-    fitted, training = (None, UNKNOWN) if record is None else (load(record.document), training_of(record))
+    fitted, training = (None, UNKNOWN) if record is None else (classifier_of(record), training_of(record))
     evaluation = Evaluation(measures, spec.reduction, fitted, resampling, spec.classes, diagrams, training)
     if spec.maps is None:
         return _evaluation(evaluation, None if record is None else record.id, by_group=spec.by_group)
     records = {contestant.name: find_map(contestant.map) for contestant in spec.maps}
-    loaded = {name: load(found.document) for name, found in records.items()}
+    loaded = {name: classifier_of(found) for name, found in records.items()}
     contestants = read_contestants(loaded, {name: training_of(found) for name, found in records.items()})
     comparison = Comparison(evaluation, contestants, spec.correction)
     return _comparison(comparison, {name: found.id for name, found in records.items()}, by_group=spec.by_group)
@@ -207,8 +214,12 @@ class WholeReport(NamedTuple):
 
 
 @traced("work")
-def evaluate_or_queue(requester: Requester, arrays: Arrays, options: EvaluateOptions) -> dict[str, Any] | JobRecord:
+def evaluate_or_queue(
+    requester: Requester, arrays: Arrays, options: EvaluateOptions | EvaluateDistributionOptions
+) -> dict[str, Any] | JobRecord:
     """Evaluate rows directly, or queue a job if it needs a long fit or more than an estimated 2 s."""
+    if isinstance(options, EvaluateDistributionOptions):
+        return distributions.evaluate_or_queue(requester, arrays, options)
     spec, find_map = _read_spec(requester, options)
     task = read_task(spec, find_map)
     if spec.batches is not None:
@@ -294,7 +305,7 @@ def _read_spec(requester: Requester, options: EvaluateOptions) -> tuple[Evaluate
         read[record.id] = record
         return record.id
 
-    given = options.model_dump(exclude={"scale", "weights_kind", "class_names"})
+    given = options.model_dump(exclude={"prediction_kind", "scale", "weights_kind", "class_names"})
     if options.map is not None:
         given["map"] = find(options.map)
     if options.maps is not None:
@@ -318,6 +329,9 @@ def _contestant(find: Callable[[str], str], refs: list[str], i: int) -> dict[str
 
 def run_evaluation(store: Store, run: Run, device: str, progress: Progress) -> None:
     """Run an evaluation job; its result is the report. Retries while the store is unavailable."""
+    if run.job.spec.get("prediction_kind") == "regression":
+        distributions.run_evaluation(store, run, progress)
+        return
     spec = EvaluateSpec.model_validate(run.job.spec)
 
     def find_map(map_id: str) -> MapRecord:

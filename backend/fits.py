@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from backend import distributions
 from backend.batches import Arrays, check_labelled, find_rows, store_labelled
 from backend.jobs import place_for_job, queue, runs_inline
 from backend.requester import Requester
@@ -18,12 +19,16 @@ from calibrant.in_sample import seconds as seconds_of_summary
 from calibrant.io.errors import InvalidField
 from calibrant.progress import Progress
 from schemas.jobs import JobRecord
-from schemas.maps import FitOptions, FitSpec, MapRecord, output_shape
+from schemas.maps import FitDistributionOptions, FitOptions, FitSpec, MapRecord, output_shape
 
 
 @traced("work")
-def fit_or_queue(requester: Requester, arrays: Arrays, options: FitOptions) -> MapRecord | JobRecord:
+def fit_or_queue(
+    requester: Requester, arrays: Arrays, options: FitOptions | FitDistributionOptions
+) -> MapRecord | JobRecord:
     """Fit and store a map directly, or queue a job if the method is a long fit or takes more than an estimated 2 s."""
+    if isinstance(options, FitDistributionOptions):
+        return distributions.fit_or_queue(requester, arrays, options)
     fitting = Fitting.read(options.method, options.options, options.reduction, where="/options")
     rows = check_labelled(find_rows(requester, arrays, options))
     batch = _in_groups(rows.batch, rows.groups, options)
@@ -52,6 +57,9 @@ def run_fit(store: Store, run: Run, device: str, progress: Progress) -> None:
     unavailable.
     """
     job = run.job
+    if job.spec.get("prediction_kind") == "regression":
+        distributions.run_fit(store, run, progress)
+        return
     spec = FitSpec.model_validate(job.spec)
     batch = _in_groups(*patiently(lambda: read_stored_batch(store.batches, spec.batch, spec.parts)), spec)
     fitting = Fitting.read(spec.method, spec.options, spec.reduction)
@@ -80,6 +88,6 @@ def _in_groups(batch: Batch, groups: Sequence[str] | None, options: FitOptions |
 
 
 def _spec(options: FitOptions, class_names: tuple[str, ...] | None, *, batch_id: str, who: str | None) -> FitSpec:
-    given = options.model_dump(exclude={"batch", "scale", "weights_kind"})
+    given = options.model_dump(exclude={"prediction_kind", "batch", "scale", "weights_kind"})
     given["class_names"] = None if class_names is None else list(class_names)
     return FitSpec(**given, batch=batch_id, created_by=who)

@@ -9,7 +9,10 @@ from typing import Generic, TypeVar
 
 from backend.store.link import Change
 from backend.store.store import Store
+from calibrant.distributions.maps.distribution_map import DistributionMap, load_distribution
+from calibrant.errors import PredictionKindMismatch
 from calibrant.maps.calibration_map import CalibrationMap, load
+from schemas.maps import MapRecord
 
 Value = TypeVar("Value")
 Key = tuple[str, str]
@@ -20,8 +23,40 @@ class HeldMap:
     """A stored map: its id, the loaded map, and its version if it has a name."""
 
     id: str
-    map: CalibrationMap
+    loaded: CalibrationMap | DistributionMap
     version: int | None
+
+    @property
+    def map(self) -> CalibrationMap:
+        """The map of a classifier; raises ``PredictionKindMismatch``."""
+        if isinstance(self.loaded, DistributionMap):
+            raise _mismatch("regression", "classification")
+        return self.loaded
+
+    @property
+    def distribution(self) -> DistributionMap:
+        """The map of predictive distributions; raises ``PredictionKindMismatch``."""
+        if isinstance(self.loaded, CalibrationMap):
+            raise _mismatch("classification", "regression")
+        return self.loaded
+
+
+def classifier_of(record: MapRecord) -> CalibrationMap:
+    """Load a stored map of a classifier; raises ``PredictionKindMismatch``."""
+    if record.prediction_kind == "regression":
+        raise _mismatch("regression", "classification")
+    return load(record.document)
+
+
+def distribution_of(record: MapRecord) -> DistributionMap:
+    """Load a stored map of predictive distributions; raises ``PredictionKindMismatch``."""
+    if record.prediction_kind == "classification":
+        raise _mismatch("classification", "regression")
+    return load_distribution(record.document)
+
+
+def _mismatch(own: str, wanted: str) -> PredictionKindMismatch:
+    return PredictionKindMismatch.at("/map", f"is a map of {own}, not of {wanted}")
 
 
 class HeldMaps:
@@ -48,7 +83,9 @@ class HeldMaps:
             return found
         changes = self._changes
         record = store.maps.get(ref)
-        found = HeldMap(record.id, load(record.document), record.version)
+        regression = record.prediction_kind == "regression"
+        loaded = distribution_of(record) if regression else classifier_of(record)
+        found = HeldMap(record.id, loaded, record.version)
         with self._writing:
             if changes == self._changes:
                 self._maps.put((tenant, record.id), found)

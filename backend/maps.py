@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from backend import forecasts
 from backend.requester import Requester
 from backend.store.clock import stamp
 from backend.store.registry.maps import is_name, read_reference
-from backend.store.store import imported_record
+from backend.store.store import distribution_record, imported_record
+from calibrant.distributions.maps.distribution_map import DistributionMap, load_distribution
 from calibrant.errors import InvalidDocument
 from calibrant.io.errors import InvalidField
 from calibrant.maps.calibration_map import CalibrationMap, load, try_map
@@ -26,11 +28,15 @@ _LONGEST_METHOD = 64
 def import_map(requester: Requester, options: ImportOptions) -> MapRecord:
     """Validate a document and store its map; raises ``InvalidDocument`` with the invalid place."""
     requester.store.charges.check_maps()
+    map_id = requester.new_id("map")
     try:
         fitted = _read(options.document)
+        if isinstance(fitted, CalibrationMap):
+            record = imported_record(map_id, options, fitted, who=requester.who)
+        else:
+            record = distribution_record(map_id, options, fitted, forecasts.shapes_of(fitted), None, who=requester.who)
     except InvalidDocument as error:
         raise error.under("/document") from None
-    record = imported_record(requester.new_id("map"), options, fitted, who=requester.who)
     return requester.store.maps.put(record, allow_shape_change=options.allow_shape_change)
 
 
@@ -68,9 +74,13 @@ def point_alias(requester: Requester, name: str, alias: str, options: AliasOptio
     return requester.store.aliases.point(name, alias, options.version, who=requester.who, check=require)
 
 
-def _read(document: dict[str, Any]) -> CalibrationMap:
-    fitted = load(document)
+def _read(document: dict[str, Any]) -> CalibrationMap | DistributionMap:
+    regression = document.get("prediction_kind") == "regression"
+    fitted = load_distribution(document) if regression else load(document)
     if len(fitted.method) > _LONGEST_METHOD:
         raise InvalidDocument.at("/method", f"must have at most {_LONGEST_METHOD} characters")
-    try_map(fitted)
+    if isinstance(fitted, CalibrationMap):
+        try_map(fitted)
+    else:
+        forecasts.try_map(fitted)
     return fitted

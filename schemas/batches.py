@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from schemas.base import Document
+from schemas.distributions import DistributionArrays, ForecastShape, Level, PredictionKind
 from schemas.pages import PageQuery
 
 # --- Batches
@@ -43,6 +44,7 @@ ClassNames = Annotated[
 class RowsOptions(Document):
     """Options of appended arrays; they must equal those of the batch."""
 
+    prediction_kind: Literal["classification"] = "classification"
     scale: Scale | None = Field(None, description="default: that of the batch; any other value is rejected")
     weights_kind: WeightsKind | None = Field(
         None, description="default: that of the batch; any other value is rejected"
@@ -53,9 +55,24 @@ class RowsBody(RowsOptions, Arrays):
     """The body of ``POST /batches/{id}/rows``."""
 
 
+class DistributionRowsOptions(Document):
+    """Options of appended forecasts; they must equal those of the batch."""
+
+    prediction_kind: Literal["regression"]
+    level: Level | None = Field(None, description="of intervals")
+    weights_kind: WeightsKind | None = Field(
+        None, description="default: that of the batch; any other value is rejected"
+    )
+
+
+class DistributionRowsBody(DistributionRowsOptions, DistributionArrays):
+    """The body of ``POST /batches/{id}/rows`` for a batch of predictive distributions."""
+
+
 class BatchOptions(Document):
     """How the arrays are interpreted, and how long they are kept."""
 
+    prediction_kind: Literal["classification"] = "classification"
     scale: Scale = "probability"
     weights_kind: WeightsKind = "frequency"
     class_names: ClassNames | None = None
@@ -66,14 +83,28 @@ class BatchBody(BatchOptions, Arrays):
     """The body of ``POST /batches``."""
 
 
+class DistributionBatchOptions(Document):
+    """How forecasts are interpreted, and how long they are kept."""
+
+    prediction_kind: Literal["regression"]
+    level: Level | None = Field(None, description="of intervals")
+    weights_kind: WeightsKind = "frequency"
+    ttl: int | None = Field(None, ge=1, description="lifetime in seconds; default and maximum: the setting batch_ttl")
+
+
+class DistributionBatchBody(DistributionBatchOptions, DistributionArrays):
+    """The body of ``POST /batches`` for predictive distributions of a number."""
+
+
 class BatchRecord(Document):
     """The record of a stored batch."""
 
     format: int = 2
     id: str
+    prediction_kind: PredictionKind = "classification"
     n: int
     n_classes: int | None
-    scale: Scale
+    scale: Scale | None = Field(description="null for regression")
     weights_kind: WeightsKind
     class_names: list[str] | None = None
     arrays: list[str]
@@ -83,6 +114,10 @@ class BatchRecord(Document):
     bytes: int | None = Field(None, description="size of the arrays")
     clipped: int
     renormalised: int
+    forecasts: ForecastShape | None = Field(None, description="of regression: what the forecasts are given as")
+    n_repaired: int | None = Field(
+        None, description="of regression: rows whose quantiles cross by at most 1e-6 relative, which are repaired"
+    )
     created_at: str
     expires_at: str | None = Field(
         description="null while a queued or running job needs the batch, which then does not expire"

@@ -7,6 +7,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from schemas.base import Document
+from schemas.distributions import ForecastKind, PredictionKind
 
 # --- Measures, diagrams, methods and problems, and the health of the service
 
@@ -32,9 +33,16 @@ class OptionEntry(Document):
     allowed: str | None = Field(description="description of the accepted values")
 
 
+class CatalogueQuery(Document):
+    """The query of ``GET /measures`` and ``GET /methods``."""
+
+    prediction_kind: PredictionKind = "classification"
+
+
 class MeasureEntry(Document):
     """One measure in the catalogue."""
 
+    prediction_kind: Literal["classification"] = "classification"
     name: str
     title: str
     definition: str
@@ -46,6 +54,18 @@ class MeasureEntry(Document):
     of: Of
     source: str
     runs: Runs
+    options: dict[str, OptionEntry]
+
+
+class DistributionMeasureEntry(Document):
+    """One measure of predictive distributions in the catalogue."""
+
+    prediction_kind: Literal["regression"] = "regression"
+    name: str
+    definition: str
+    range: str
+    kinds: list[ForecastKind] = Field(description="kinds of forecasts for which it is defined")
+    source: str
     options: dict[str, OptionEntry]
 
 
@@ -65,6 +85,7 @@ class DiagramEntry(Document):
 class MethodEntry(Document):
     """One calibration method in the catalogue, with descriptions of the properties of its maps."""
 
+    prediction_kind: Literal["classification"] = "classification"
     name: str
     title: str
     source: str
@@ -77,6 +98,19 @@ class MethodEntry(Document):
     monotone: str
     keeps_top_label: str
     differentiable: str
+    options: dict[str, OptionEntry]
+
+
+class DistributionMethodEntry(Document):
+    """One calibration method of predictive distributions in the catalogue."""
+
+    prediction_kind: Literal["regression"] = "regression"
+    name: str
+    title: str
+    definition: str
+    source: str
+    kinds: list[ForecastKind] = Field(description="kinds of forecasts that it accepts")
+    returns: str
     options: dict[str, OptionEntry]
 
 

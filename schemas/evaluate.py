@@ -8,6 +8,7 @@ from pydantic import Field
 
 from schemas.base import Document, Reference, Seed
 from schemas.batches import Arrays, ClassNames, Scale, WeightsKind
+from schemas.distributions import DistributionArrays, ForecastKind, Level
 
 # --- Pictures that need more than one event: measures by sample size, and decision costs of two models
 
@@ -55,6 +56,7 @@ Of = Literal["value", "debiased"]
 class EvaluateOptions(Document):
     """All options of an evaluation except its arrays; ``batch`` or ``batches`` may replace the arrays."""
 
+    prediction_kind: Literal["classification"] = "classification"
     batch: str | None = Field(None, description="id of a stored batch, instead of the arrays")
     batches: list[str] | None = Field(
         None,
@@ -265,15 +267,21 @@ class BatchReport(Document):
     report: ReportAnswer
 
 
-class PowerLawAnswer(Document):
+class PowerLawNumbers(Document):
     """calibration error = factor x classification error ^ exponent, over batches."""
 
     exponent: float | None
     factor: float | None
     interval: tuple[float, float] | None = Field(description="interval of the exponent")
     used: list[int] = Field(description="indices of the batches with both errors above 0")
-    of: Of = Field(description="debiased values if every batch has one above 0")
     problem: str | None = None
+
+
+class PowerLawAnswer(PowerLawNumbers):
+    """A power law, and the one of plain values."""
+
+    of: Of = Field(description="debiased values if every batch has one above 0")
+    plain: PowerLawNumbers | None = Field(None, description="the power law of the values that are not debiased")
 
 
 class ReportsAnswer(Document):
@@ -282,3 +290,68 @@ class ReportsAnswer(Document):
     batches: list[BatchReport]
     power_law: dict[str, dict[str, PowerLawAnswer]] | None
     problem: str | None = None
+
+
+# --- ``POST /evaluate`` with ``prediction_kind: "regression"``
+
+
+class EvaluateDistributionOptions(Document):
+    """All options of an evaluation of forecasts except their arrays; ``batch`` may replace the arrays."""
+
+    prediction_kind: Literal["regression"]
+    batch: str | None = Field(None, description="id of a stored batch, instead of the arrays")
+    level: Level | None = Field(None, description="of intervals")
+    weights_kind: WeightsKind | None = None
+    measures: list[str | dict[str, Any]] | None = Field(
+        None,
+        examples=[["crps", {"name": "coverage", "level": 0.5, "as": "half"}]],
+        description="default: some that suit the kind of forecasts",
+    )
+    map: Reference | None = Field(None, description="id, name or name:version of a map to apply first")
+    interval: float | None = Field(None, gt=0, lt=1, description="confidence level; default: none", examples=[0.95])
+    seed: Seed = 0
+
+
+class EvaluateDistributionBody(EvaluateDistributionOptions, DistributionArrays):
+    """The body of ``POST /evaluate`` for predictive distributions of a number."""
+
+
+class EvaluateDistributionSpec(Document):
+    """An evaluation of forecasts as stored with a job: ids and options, never arrays."""
+
+    prediction_kind: Literal["regression"] = "regression"
+    batch: str
+    parts: int | None = Field(None, description="only the first parts of the batch; None: all")
+    measures: list[str | dict[str, Any]] | None
+    map: str | None
+    interval: float | None
+    seed: int
+
+
+class DistributionGroupAnswer(Document):
+    """The measures of one group's rows."""
+
+    n: int
+    measures: Measures
+
+
+class DistributionAfter(Document):
+    """The measures after applying the map; ``kind`` is that of the calibrated forecasts."""
+
+    kind: ForecastKind
+    measures: Measures
+    groups: dict[str, DistributionGroupAnswer] | None = None
+
+
+class DistributionReportAnswer(Document):
+    """The response of ``POST /evaluate`` for predictive distributions of a number."""
+
+    prediction_kind: Literal["regression"] = "regression"
+    n: int
+    kind: ForecastKind = Field(description="what the forecasts are given as")
+    n_repaired: int = Field(description="rows whose quantiles crossed by at most 1e-6 relative, and were repaired")
+    measures: Measures
+    groups: dict[str, DistributionGroupAnswer] | None = None
+    map: str | None = None
+    after: DistributionAfter | None = None
+    in_sample: bool | None = Field(None, description="whether the map was fitted to these rows; null: unknown")

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import AliasChoices, Field
 
 from calibrant.maps.calibration_map import VECTORS
 from schemas.base import Document, Name, Reference, Seed
 from schemas.batches import Arrays, ClassNames, Predictions, Scale, WeightsKind
+from schemas.distributions import (
+    DistributionArrays,
+    ForecastFields,
+    ForecastKind,
+    ForecastShape,
+    HeldOutGain,
+    Level,
+    OutcomeScale,
+    PredictionKind,
+)
 
 TagName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._/-]{0,63}$")]
 TagValue = Annotated[str, Field(max_length=256)]
@@ -21,6 +31,7 @@ Description = Annotated[str, Field(max_length=2000)]
 class FitOptions(Document):
     """All options of a fit except its arrays; ``batch`` may replace the arrays."""
 
+    prediction_kind: Literal["classification"] = "classification"
     method: str = Field("averaged", examples=["pl3"])
     name: Name | None = Field(None, description="name of the map; a name in use gets its next version")
     options: dict[str, Any] = Field({}, description="options of the method", examples=[{"folds": 10}])
@@ -33,7 +44,7 @@ class FitOptions(Document):
     tags: Tags = Field({}, description="up to 32 short strings by name")
     description: Description | None = None
     allow_shape_change: bool = Field(
-        False, description="allow probabilities of another shape than those of the newest map of the name"
+        False, description="allow output of another shape than that of the newest map with this name"
     )
     group_folds: bool = Field(
         False, description="keep the rows of a group in one fold of every cross-validation; needs `groups` in the rows"
@@ -44,6 +55,59 @@ class FitBody(FitOptions, Arrays):
     """The body of ``POST /maps``."""
 
     predictions: Predictions | None = None  # type: ignore[assignment]
+
+
+class FitDistributionOptions(Document):
+    """All options of a fit to forecasts except their arrays; ``batch`` may replace the arrays."""
+
+    prediction_kind: Literal["regression"]
+    method: str = Field("averaged", examples=["variance-platt"])
+    name: Name | None = Field(None, description="name of the map; a name in use gets its next version")
+    options: dict[str, Any] = Field({}, description="options of the method", examples=[{"shape": "pl"}])
+    batch: str | None = Field(None, description="id of a stored batch, instead of the arrays")
+    level: Level | None = Field(None, description="of intervals")
+    weights_kind: WeightsKind | None = None
+    scale: OutcomeScale = Field(
+        "identity", description="scale on which forecasts are shifted, widened and interpolated; log1p is ln(1 + x)"
+    )
+    support: list[float | None] = Field(
+        [None, None],
+        min_length=2,
+        max_length=2,
+        description="lowest and highest possible outcome, such as [0, null] for counts",
+    )
+    output_levels: list[Level] | None = Field(
+        None, description="levels of the quantiles that a map of normal forecasts or samples returns"
+    )
+    seed: Seed = 0
+    tags: Tags = Field({}, description="up to 32 short strings by name")
+    description: Description | None = None
+    allow_shape_change: bool = Field(
+        False, description="allow forecasts of another shape than those of the newest map of the name"
+    )
+
+
+class FitDistributionBody(FitDistributionOptions, DistributionArrays):
+    """The body of ``POST /maps`` for predictive distributions of a number."""
+
+
+class FitDistributionSpec(Document):
+    """A fit to forecasts as stored with a job: ids and options, never arrays."""
+
+    prediction_kind: Literal["regression"] = "regression"
+    method: str
+    name: str | None
+    options: dict[str, Any]
+    batch: str
+    parts: int | None = Field(None, description="only the first parts of the batch; None: all")
+    scale: OutcomeScale
+    support: list[float | None]
+    output_levels: list[float] | None
+    seed: int
+    tags: dict[str, str] = Field({})
+    description: str | None = None
+    allow_shape_change: bool = False
+    created_by: str | None = None
 
 
 class FitSpec(Document):
@@ -104,12 +168,13 @@ class MapSummary(Document):
 
     format: int = 1
     id: str
+    prediction_kind: PredictionKind = "classification"
     name: str | None
     version: int | None
     method: str
     options: dict[str, Any]
-    reduction: str
-    scale: Scale
+    reduction: str | None = Field(description="null for regression")
+    scale: Scale | None = Field(description="null for regression")
     n_classes: int | None
     class_names: list[str] | None = Field(None, description="names of the classes in the order of the columns")
     n: int | None = Field(description="number of rows of the fit; null for an imported map")
@@ -123,6 +188,11 @@ class MapSummary(Document):
     digest: str | None = Field(None, description="digest of the rows of the fit, independent of their order")
     label_rate: float | None = Field(None, description="event rate in the rows of the fit")
     in_sample: InSample | None = None
+    accepts: ForecastShape | None = Field(None, description="of regression: the forecasts that the map accepts")
+    returns: ForecastShape | None = Field(None, description="of regression: the forecasts that it returns")
+    held_out_gain: HeldOutGain | None = Field(
+        None, description="of regression: the cross-fitted decrease of the score; null if it is not known"
+    )
 
 
 def output_shape(reduction: str, n_classes: int | None) -> str:
@@ -141,7 +211,9 @@ class MapRecord(MapSummary):
 
     @property
     def output_shape(self) -> str:
-        """The shape of the calibrated probabilities of n rows."""
+        """The shape of the calibrated probabilities of n rows, or the kind of the calibrated forecasts."""
+        if self.reduction is None:
+            return str(self.returns)
         return output_shape(self.reduction, self.n_classes)
 
     def summary(self) -> MapSummary:
@@ -164,6 +236,21 @@ class MapDocument(Document):
     training_digest: str | None = Field(None, description="digest of the rows of the fit, independent of their order")
 
 
+class DistributionMapDocument(Document):
+    """A map of predictive distributions as one JSON object, sufficient to apply the map or to import it again."""
+
+    format: int = Field(examples=[1])
+    prediction_kind: Literal["regression"]
+    method: str = Field(examples=["variance-platt"])
+    family: str = Field(description="kind of the parameters", examples=["variance-line"])
+    kind: ForecastKind = Field(description="kind of the forecasts that the map accepts")
+    levels: list[float] | None = Field(description="levels of the accepted quantiles or interval")
+    support: list[float | None]
+    parameters: dict[str, Any] = Field(examples=[{"factor": 2.5, "offset": 0.0}])
+    diagnostics: dict[str, Any]
+    training_digest: str | None = Field(None, description="digest of the rows of the fit, independent of their order")
+
+
 class MapChanges(Document):
     """The body of ``PATCH /maps/{ref}``, a JSON merge patch (RFC 7396): null removes, omitted fields are kept."""
 
@@ -179,13 +266,14 @@ class ImportOptions(Document):
     tags: Tags = Field({})
     description: Description | None = None
     allow_shape_change: bool = Field(
-        False, description="allow probabilities of another shape than those of the newest map of the name"
+        False, description="allow output of another shape than that of the newest map with this name"
     )
 
 
 class CalibrateOptions(Document):
     """All options of applying a map except the predictions."""
 
+    prediction_kind: Literal["classification"] = "classification"
     map: Reference
     batch: str | None = Field(None, description="id of a stored batch, instead of the predictions")
     scale: Scale | None = Field(None, description="default: that of the map; any other value is rejected")
@@ -205,3 +293,31 @@ class CalibrateAnswer(Document):
     predictions: list[float] | list[list[float]]
     p0: list[float] | None = Field(None, description="if bounds were requested")
     p1: list[float] | None = None
+
+
+class CalibrateDistributionOptions(Document):
+    """All options of applying a map to forecasts except the forecasts."""
+
+    prediction_kind: Literal["regression"]
+    map: Reference
+    batch: str | None = Field(None, description="id of a stored batch, instead of the forecasts")
+    level: Level | None = Field(None, description="of intervals")
+    seed: Seed = Field(0, description="of the bounds that a conformal map with ties at random excludes")
+
+
+class CalibrateDistributionBody(CalibrateDistributionOptions, ForecastFields):
+    """The body of ``POST /calibrate`` for predictive distributions of a number."""
+
+
+class CalibrateDistributionAnswer(Document):
+    """Calibrated forecasts: mean and variance, quantiles, or intervals."""
+
+    map: str
+    n_repaired: int = Field(description="rows whose quantiles crossed by at most 1e-6 relative, and were repaired")
+    mean: list[float] | None = None
+    variance: list[float] | None = None
+    quantiles: list[list[float | None]] | None = Field(None, description="null: an infinite bound")
+    levels: list[float] | None = None
+    lower: list[float | None] | None = Field(None, description="null: an infinite bound")
+    upper: list[float | None] | None = None
+    level: float | None = None

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import AliasChoices, Field
 
 from schemas.base import Document
+from schemas.monitor_online import OnlineReason, OnlineStanding
 from schemas.monitors import RecalibrationSpec
 from schemas.pages import PageQuery
 
@@ -28,6 +29,17 @@ EventType = Literal[AlarmType, RecalibrationType, HookTestType]
 EventId = Annotated[str, Field(pattern=r"^event_[0-9a-f]{30}$")]
 
 
+class ChangeReading(Document):
+    """When calibration changed, estimated from the time buckets up to the alarm, and how."""
+
+    time: str = Field(description="estimated time of the change")
+    interval: tuple[str, str] = Field(description="95 % interval of the time")
+    predictions: tuple[float, float] = Field(description="predictions whose gap since then is clearest")
+    gap: float = Field(description="their observed frequency minus their mean since then; above 0: they are too low")
+    rows: int = Field(description="number of their labelled rows since then")
+    message: str = Field(examples=["since 14 March predictions of 0.2 to 0.4 are 8 points too low"])
+
+
 class AlarmData(Document):
     """An alarm, at the time when it was raised, cleared or acknowledged."""
 
@@ -43,6 +55,7 @@ class AlarmData(Document):
     bound: float | None = Field(None, description="the bound that the value is compared with")
     rows: int | None = Field(None, description="number of labelled rows in the computation")
     since: str | None = Field(None, description="when the alarm was raised")
+    change: ChangeReading | None = Field(None, description="for an evidence rule: when calibration changed, and how")
 
 
 class RecalibrationData(Document):
@@ -79,10 +92,13 @@ class MonitorEvent(Document):
     timestamp: str = Field(description="time of the event, not of the delivery")
     # Generated clients try the types in this order: the last one has the fewest required fields.
     data: AlarmData | HookTestData | RecalibrationData
+    page: str | None = Field(
+        None, description="address of the monitor's page; only in webhooks, if the workers have `--public-url`"
+    )
 
-    def body(self) -> str:
+    def body(self, page: str | None = None) -> str:
         """The body that is sent and signed, identical for every attempt."""
-        return self.model_dump_json(exclude={"id"})
+        return self.model_copy(update={"page": page}).model_dump_json(exclude={"id"})
 
 
 # --- ``/monitors/{name}/alarms``, ``/audit`` and ``/proposal``: the state of the rules, and the log of actions
@@ -128,6 +144,9 @@ class EvidenceReading(Document):
         validation_alias=AliasChoices("description", "told"),  # the name in documents of earlier versions
         description="description of the error",
     )
+    change: ChangeReading | None = Field(
+        None, description="once the alarm is raised: when calibration changed, and how; null if it is unknown"
+    )
 
 
 class ThresholdReading(Document):
@@ -162,15 +181,18 @@ class RuleState(Document):
 
 
 class Occasion(Document):
-    """The reason to fit a challenger: an alarm of a rule, or a request."""
+    """The reason to fit a challenger, or to write a version of an online map: an alarm of a rule, or a request."""
 
     rule: str | None = Field(None, description="null for a request")
-    number: int = Field(description="number of the rule's alarm, or of the request, counted from 1")
+    number: int = Field(description="number of the rule's alarm, of the request, or of the version, counted from 1")
+    reason: OnlineReason | None = Field(None, description="for a version of an online map: why it was written")
     attempt: int = Field(1, description="an alarm that stays raised causes further attempts; counted from 1")
 
     @property
     def seed(self) -> str:
         """A name that is unique within the monitor; names of rules contain no space."""
+        if self.reason is not None:
+            return f"online version:{self.number}"
         named = f"{self.rule or 'by request'}:{self.number}"
         return named if self.attempt == 1 else f"{named}:{self.attempt}"
 
@@ -214,6 +236,8 @@ class Standing(Document):
     moving: Proposal | None = Field(None, description="accepted proposal whose alias is being moved")
     moved_by: str | None = None
     applied: str | None = Field(None, description="id of the map that was applied to rows at the last check")
+    online: OnlineStanding | None = Field(None, description="the map that follows the stream")
+    versions: int = Field(0, description="number of attempts to write a version of it, including failed ones")
 
 
 class AuditEntry(Document):

@@ -7,6 +7,7 @@ from pydantic import Field
 from schemas.base import Document
 from schemas.diagrams import PictureQuery
 from schemas.monitor_alarms import RuleState
+from schemas.monitor_online import OnlineReading
 from schemas.monitors import Counts, Label, MonitorRecord
 from schemas.pages import PageQuery
 
@@ -148,6 +149,7 @@ class MonitorReading(Document):
     definitions: dict[str, PlainFields] = Field(description="full definition of each measure")
     windows: list[WindowReading]
     rules: list[RuleState] = Field(description="state of each rule at the last check, if there was one")
+    online: OnlineReading | None = Field(None, description="for the policy ``online``, once it has started")
     read_at: float = Field(description="seconds since 1970")
 
 

@@ -20,7 +20,7 @@ MAX_MONITOR_GROUPS, MAX_BUCKETS = 1000, 10_000
 HIDDEN_PATH = "/..."
 
 Label = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,31}$")]
-Recalibrating = Literal["off", "propose", "auto"]
+Recalibrating = Literal["off", "propose", "auto", "online"]
 
 
 class WindowSpec(Document):
@@ -114,7 +114,11 @@ class HookSpec(Document):
 
 
 class RecalibrationSpec(Document):
-    """The action on an alarm: ``propose`` and ``auto`` fit a challenger; ``auto`` moves the alias if it is better."""
+    """How a monitor recalibrates.
+
+    On an alarm, ``propose`` and ``auto`` fit a challenger; ``auto`` moves the alias if it is better. ``online`` follows
+    the stream with a map that every time bucket with labels updates, and moves the alias to its versions.
+    """
 
     policy: Recalibrating = "off"
     name: Name | None = Field(
@@ -124,20 +128,35 @@ class RecalibrationSpec(Document):
         "champion",
         description="alias that ``auto`` or an accepted proposal moves; the monitor's map must be ``name@alias``",
     )
-    method: str = "platt"
-    options: dict[str, Any] = Field({})
-    window: Label | None = Field(None, description="window whose rows the challenger is fitted to; default: the first")
+    method: str = Field("platt", description="method of challengers")
+    options: dict[str, Any] = Field(
+        {}, description="options of the method; for ``online``: memories, window and rows_per_round of the map"
+    )
+    window: Label | None = Field(
+        None,
+        description="window whose rows the challenger is fitted to, or that ``online`` starts with; default: the first",
+    )
     after: int | None = Field(
         None,
         ge=0,
         le=400 * DAY,
-        description="the window ends this many seconds ago; default: the longest ``after`` of the evidence rules",
+        description="the window ends this many seconds ago, and ``online`` counts a time bucket this many seconds "
+        "after its end; default: the longest ``after`` of the evidence rules",
     )
     level: float = Field(
-        0.95, gt=0.5, lt=1, description="confidence level of the paired interval of the gain in log loss"
+        0.95,
+        gt=0.5,
+        lt=1,
+        description="confidence level of the paired interval of the gain in log loss; ``online`` writes a version when "
+        "the e-value against the map in force reaches 1 / (1 - level)",
     )
-    least_rows: int = Field(1000, ge=100)
-    pause: int = Field(HOUR, ge=0, description="minimum seconds between two challengers while an alarm stays raised")
+    least_rows: int = Field(1000, ge=100, description="minimum number of labelled rows of a challenger")
+    pause: int = Field(
+        HOUR,
+        ge=0,
+        description="minimum seconds between two challengers while an alarm stays raised, or two versions by evidence",
+    )
+    every: int = Field(DAY, ge=MINUTE, le=400 * DAY, description="seconds between two scheduled versions of ``online``")
 
 
 def _no_default(schema: dict[str, Any]) -> None:

@@ -139,14 +139,15 @@ def answer(content: Any, status: int = 200, headers: dict[str, str] | None = Non
     return Response(orjson.dumps(content, option=orjson.OPT_SERIALIZE_NUMPY), status, headers, "application/json")
 
 
-def body_of(model: type[Any]) -> dict[str, Any]:
-    """The OpenAPI description of a body that the route reads itself."""
+def body_of(*models: type[Any]) -> dict[str, Any]:
+    """The OpenAPI description of a body that the route reads itself: of one of the models."""
     binary = {"schema": {"type": "string", "format": "binary"}}
+    schemas = [model.model_json_schema(ref_template="#/components/schemas/{model}") for model in models]
     return {
         "requestBody": {
             "required": True,
             "content": {
-                JSON: {"schema": model.model_json_schema(ref_template="#/components/schemas/{model}")},
+                JSON: {"schema": schemas[0] if len(schemas) == 1 else {"anyOf": schemas}},
                 **dict.fromkeys(BINARY, binary),
             },
         }

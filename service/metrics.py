@@ -35,6 +35,8 @@ _COUNTS: Mapping[str, str] = {
     "refused": "Rows that were refused.",
 }
 _OF = ("tenant", "monitor")
+#: Smaller weights of experts are not exported.
+_LEAST_WEIGHT = 0.01
 
 
 def monitor_gauges(latest: Mapping[tuple[str, str], Mapping[str, Any]]) -> Iterable[Metric]:
@@ -49,6 +51,8 @@ def monitor_gauges(latest: Mapping[tuple[str, str], Mapping[str, Any]]) -> Itera
         for rule, raised in values["alarms"].items():
             alarms.add_metric([tenant, values["name"], rule], int(raised))
     yield alarms
+    yield from _changes(named)
+    yield from _online(named)
     looked = GaugeMetricFamily(
         "calibrant_monitor_looked_timestamp_seconds",
         "Time of the last check of a monitor, in seconds since 1970.",
@@ -79,6 +83,45 @@ def _counts(named: list[tuple[str, Mapping[str, Any]]]) -> Iterable[Metric]:
         for tenant, values in named:
             gauge.add_metric([tenant, values["name"]], values["counts"].get(count, 0))
         yield gauge
+
+
+def _changes(named: list[tuple[str, Mapping[str, Any]]]) -> Iterable[Metric]:
+    changed = GaugeMetricFamily(
+        "calibrant_monitor_changed_timestamp_seconds",
+        "Estimated time when calibration changed, of a raised alarm of evidence, in seconds since 1970.",
+        labels=[*_OF, "rule"],
+    )
+    for tenant, values in named:
+        for rule, moment in values.get("changed", {}).items():
+            changed.add_metric([tenant, values["name"], rule], moment)
+    return (changed,)
+
+
+def _online(named: list[tuple[str, Mapping[str, Any]]]) -> Iterable[Metric]:
+    evidence = GaugeMetricFamily(
+        "calibrant_monitor_online_evidence",
+        "Logarithm of the e-value against the map in force, compared with the online map.",
+        labels=_OF,
+    )
+    written = GaugeMetricFamily(
+        "calibrant_monitor_online_version_timestamp_seconds",
+        "Time of the last version of an online map, or of its start, in seconds since 1970.",
+        labels=_OF,
+    )
+    weights = GaugeMetricFamily(
+        "calibrant_monitor_online_weight_ratio",
+        "Weight of an expert in the next version of an online map, if it is at least 0.01.",
+        labels=[*_OF, "expert"],
+    )
+    for tenant, values in named:
+        online, of = values.get("online"), [tenant, values["name"]]
+        if online is not None:
+            evidence.add_metric(of, online["log_e"])
+            written.add_metric(of, online["written_at"])
+            for expert, weight in online["weights"].items():
+                if weight >= _LEAST_WEIGHT:
+                    weights.add_metric([*of, expert], weight)
+    return evidence, written, weights
 
 
 def _windows(named: list[tuple[str, Mapping[str, Any]]]) -> Iterable[Metric]:

@@ -6,7 +6,7 @@ operation with a body, can return, and the examples of requests and responses.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from fastapi import FastAPI
@@ -17,6 +17,9 @@ from pydantic import BaseModel
 
 from calibrant.calibrators import METHODS
 from calibrant.diagrams.catalogue import DIAGRAMS
+from calibrant.distributions.calibrators import DISTRIBUTION_METHODS
+from calibrant.distributions.evaluation import DISTRIBUTION_MEASURES
+from calibrant.io.strict import CLASSIFICATION, REGRESSION
 from calibrant.measures.catalogue import MEASURES
 from schemas.diagrams import PictureReport
 from schemas.evaluate import BySizePicture, CostPlanePicture
@@ -29,7 +32,6 @@ from service.access import is_open, needed_scope
 from service.examples import answer_of, problem_example
 from service.examples.calls import CALLS, PARAMETERS
 from service.formats.options import STRUCTURED
-from service.formats.payload import ARRAYS
 from service.inference.errors import status_of, uses_protocol
 from service.pictures import PICTURED
 from service.problems import MEDIA_TYPE
@@ -78,6 +80,8 @@ OF_ROWS = (
     "invalid-weight",
     "invalid-option",
 )
+#: Further problems of predictive distributions.
+OF_FORECASTS = ("crossing-quantiles", "invalid-variance", "prediction-kind-mismatch")
 #: Problems of every evaluation of rows, whatever the form of the response.
 OF_EVALUATIONS = (
     *OF_ROWS,
@@ -90,6 +94,7 @@ OF_EVALUATIONS = (
     "unknown-diagram",
     "unknown-reduction",
     "scale-mismatch",
+    "prediction-kind-mismatch",
     "not-acceptable",
 )
 
@@ -322,7 +327,9 @@ _REDUCTION = (
 )
 _NULL = {"type": "null"}
 #: The fields that give the source of the rows, by the suffix of the model that requires them.
-_SOURCES = {"Rows": ("predictions", "labels"), "Batch": ("batch",), "Batches": ("batches",)}
+_SOURCES = {"Rows": ("predictions", "labels", "observed"), "Batch": ("batch",), "Batches": ("batches",)}
+#: The arrays of bodies of rows.
+_ROWS = {*CLASSIFICATION.arrays, *REGRESSION.arrays, "levels"}
 
 
 def ref(name: str) -> Schema:
@@ -332,20 +339,26 @@ def ref(name: str) -> Schema:
 
 def add_choices(schemas: Schema) -> None:
     """Add the names in the catalogues, and the objects with a name and options that may replace a name."""
-    for what, names in (("Measure", [*MEASURES]), ("Diagram", [*DIAGRAMS])):
+    known = (("Measure", [*MEASURES]), ("Diagram", [*DIAGRAMS]), ("DistributionMeasure", [*DISTRIBUTION_MEASURES]))
+    for what, names in known:
         schemas[f"{what}Name"] = {"type": "string", "enum": names}
         schemas[f"{what}Spec"] = {
             "type": "object",
-            "description": f"The name of a {what.lower()}, and its options as further fields",
+            "description": f"The name of a {_noun(what)}, and its options as further fields",
             "properties": {"name": ref(f"{what}Name")},
             "required": ["name"],
             "additionalProperties": True,
         }
     schemas["MethodName"] = {"type": "string", "enum": [*METHODS]}
+    schemas["DistributionMethodName"] = {"type": "string", "enum": [*DISTRIBUTION_METHODS]}
     schemas["PictureName"] = {"type": "string", "enum": [*DIAGRAMS, *PICTURED]}
     for model in (BySizePicture, CostPlanePicture):
         add_model(model, schemas)
     _name_choices(schemas["BySizePicture"]["properties"])
+
+
+def _noun(name: str) -> str:
+    return name.lower().replace("distributionmeasure", "measure of predictive distributions")
 
 
 def add(schemas: Schema, name: str, schema: Schema) -> None:
@@ -363,12 +376,28 @@ def exact_body(operation: Schema, schemas: Schema) -> None:
     """Name the models of an operation's bodies, and add the options of binary bodies to the query."""
     content = operation.get("requestBody", {}).get("content", {})
     for about in content.values():
-        schema = about["schema"]
-        of_rows = "predictions" in schema.get("properties", ())
-        if of_rows and len(content) > 1:
-            fields = {name: field for name, field in schema["properties"].items() if name not in ARRAYS}
-            operation.setdefault("parameters", []).extend(_parameter(name, field) for name, field in fields.items())
-        about["schema"] = _named(schema, schemas)
+        found = about["schema"].get("anyOf", [about["schema"]])
+        fields: Schema = {}
+        for schema in found:
+            for name, field in schema.get("properties", {}).items():
+                if _is_of_rows(schema) and name not in _ROWS:
+                    fields.setdefault(name, []).append(field)
+        if fields and len(content) > 1:
+            operation.setdefault("parameters", []).extend(_parameter(name, each) for name, each in fields.items())
+        named = [_named(schema, schemas) for schema in found]
+        about["schema"] = named[0] if len(named) == 1 else _choice(found[0]["title"], named, schemas)
+
+
+def _choice(title: str, named: list[Schema], schemas: Schema) -> Schema:
+    """Add the component of a body of one of several models; ``title`` is that of the first."""
+    name = title.removesuffix("Body") + "Request"
+    description = "`prediction_kind` declares which of the models a body has."
+    add(schemas, name, {"title": name, "description": description, "anyOf": named})
+    return ref(name)
+
+
+def _is_of_rows(schema: Schema) -> bool:
+    return not {"predictions", "quantiles"}.isdisjoint(schema.get("properties", ()))
 
 
 def exact_query(operation: Schema) -> None:
@@ -382,7 +411,7 @@ def exact_query(operation: Schema) -> None:
 
 def exact_result(schemas: Schema) -> None:
     """Describe the result of a job: the map of a fit, or the report of an evaluation."""
-    reports = [ref(name) for name in ("ReportAnswer", "ReportsAnswer", "PictureReport")]
+    reports = [ref(name) for name in ("ReportAnswer", "ReportsAnswer", "DistributionReportAnswer", "PictureReport")]
     add_model(PictureReport, schemas)
     for name, field, of in (
         ("FitResult", "map", {"type": "string", "description": "id of the map"}),
@@ -415,10 +444,11 @@ def _add_schema(schema: Schema, schemas: Schema) -> Schema:
 
 def _name_choices(fields: Schema) -> None:
     """Refer to the names in the catalogues, which the pydantic models do not list."""
+    prefix = "Distribution" if fields.get("prediction_kind", {}).get("const") == "regression" else ""
     if "method" in fields:
         del fields["method"]["type"]
-        fields["method"] |= ref("MethodName")
-    for field, what in (("measures", "Measure"), ("diagrams", "Diagram")):
+        fields["method"] |= ref(f"{prefix}MethodName")
+    for field, what in (("measures", f"{prefix}Measure"), ("diagrams", "Diagram")):
         if field in fields:
             _array_in(fields[field])["items"] = {"anyOf": [ref(f"{what}Name"), ref(f"{what}Spec")]}
     if "diagram" in fields:
@@ -439,14 +469,14 @@ def _by_source(schema: Schema) -> list[Schema]:
     Each is a complete model, because client generators ignore conditions within one model.
     """
     fields = schema["properties"]
-    if not {"batch", "predictions"} <= set(fields):
+    if "batch" not in fields or fields.keys().isdisjoint(_SOURCES["Rows"]):
         return []
-    elsewhere = {*ARRAYS, "batch", "batches"}
+    elsewhere = {*_ROWS, "batch", "batches"}
     found = []
     for suffix, names in _SOURCES.items():
         required = [name for name in names if name in fields]
         if required:
-            kept = set(ARRAYS) if suffix == "Rows" else set(required)
+            kept = _ROWS if suffix == "Rows" else set(required)
             own = {name: field for name, field in fields.items() if name in kept or name not in elsewhere}
             found.append(
                 schema
@@ -469,10 +499,17 @@ def _without_null(field: Schema) -> Schema:
     return rest | (kinds[0] if len(kinds) == 1 else {"anyOf": kinds})
 
 
-def _parameter(name: str, field: Schema) -> Schema:
-    """A field as a query parameter."""
-    schema = {"type": "string"} if name in STRUCTURED else _without_null(field)
-    schema = {key: value for key, value in schema.items() if key not in _WORDS}
+def _parameter(name: str, fields: Sequence[Schema]) -> Schema:
+    """A field of one or several models of a body as a query parameter."""
+    found: list[Schema] = []
+    for field in fields:
+        schema = {"type": "string"} if name in STRUCTURED else _without_null(field)
+        schema = {key: value for key, value in schema.items() if key not in _WORDS}
+        if schema not in found:
+            found.append(schema)
+    schema = found[0]
+    if len(found) > 1:  # names of the two prediction kinds
+        schema = {"type": "string", "enum": [name for each in found for name in each.get("enum", [each.get("const")])]}
     description = "for a binary body; JSON text" if name in STRUCTURED else "for a binary body"
     return {"name": name, "in": "query", "required": False, "description": description, "schema": schema}
 

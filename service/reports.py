@@ -82,8 +82,9 @@ def subject_of(
 
 
 def has_report(record: JobRecord) -> bool:
-    """Whether the result of a job is the report of one batch."""
-    return "measures" in (record.result or {}).get("report", {})
+    """Whether the result of a job is the report of one batch of a classifier."""
+    report = (record.result or {}).get("report", {})
+    return "measures" in report and report.get("prediction_kind") != "regression"
 
 
 def whole_of(here: Context, record: JobRecord) -> Whole:
@@ -108,4 +109,4 @@ def _reading(here: Context, batch_id: str | None) -> tuple[str | None, Scale, tu
     except UnknownBatch:
         return None, "probability", None
     names = None if record.class_names is None else tuple(record.class_names)
-    return record.weights_kind if "weights" in record.arrays else None, record.scale, names
+    return record.weights_kind if "weights" in record.arrays else None, record.scale or "probability", names

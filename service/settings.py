@@ -39,7 +39,7 @@ class Settings:
     max_json_depth: int = _setting(32, "maximum nesting depth of a JSON body", low=3, limit=True)
     max_json_values: int = _setting(
         16 * MIB,
-        "maximum number of commas and colons of a JSON body outside strings; binary formats are exempt",
+        "maximum number of commas and colons outside strings in a JSON body; binary formats are exempt",
         low=1,
         limit=True,
     )
@@ -48,7 +48,7 @@ class Settings:
     )
     batch_ttl: int = _setting(
         24 * HOUR,
-        "default and maximum lifetime of a batch in seconds; a batch is kept until the jobs that need it have ended",
+        "default and maximum lifetime of a batch in seconds; a batch does not expire while an unfinished job needs it",
         low=1,
         limit=True,
     )
@@ -58,8 +58,8 @@ class Settings:
     )
     max_spool_bytes: int = _setting(
         0,
-        "maximum total size in bytes of the temporary files of one process, for a volume that must not fill up, such "
-        "as an emptyDir with a sizeLimit; a tenant may use half of it; 0: the free space of the volume",
+        "maximum total size in bytes of the temporary files of one process. A tenant may use half of it. Set it if the "
+        "volume must not fill up, such as an emptyDir with a sizeLimit; 0: the free space of the volume",
         low=0,
     )
     max_event_streams: int = _setting(
@@ -81,17 +81,17 @@ class Settings:
     )
     min_upload_rate: int = _setting(
         64 * 1024,
-        "minimum bytes per second of a body, in the first 10 s of waiting for it and in any 10 s after that; a slower "
-        "body gets 408; 0: no limit",
+        "minimum upload rate of a body in bytes per second, checked over periods of 10 s; a slower body gets 408; 0: "
+        "no limit",
         low=0,
         limit=True,
     )
     store_timeout: float = _setting(3.0, "seconds without a reply from Redis after which a request gets 503", low=0.1)
     max_heavy_requests: int = _setting(
         8,
-        "maximum number of concurrent heavy requests; a request is heavy if its body is over 1 MiB unpacked or its "
-        "estimated time is over 0.1 s; also the number of bodies of max-body-bytes for which there is memory; requests "
-        "beyond it get 503; with API keys, a tenant may use half of both, but at least one",
+        "maximum number of concurrent heavy requests. A request is heavy if its body is over 1 MiB unpacked or its "
+        "estimated time is over 0.1 s. The memory for request bodies is this number times max-body-bytes. Requests "
+        "beyond either limit get 503. With API keys, a tenant may use half of each, but at least one request and body",
         low=1,
     )
     rate_limit: int = _setting(
@@ -159,8 +159,8 @@ class Settings:
 
     otlp_endpoint: str | None = _setting(
         None,
-        "OpenTelemetry collector that receives traces, such as http://localhost:4318; needs the optional dependencies "
-        "calibrant-server[telemetry]",
+        "OpenTelemetry collector that receives traces, such as http://localhost:4318; needs the extra telemetry of "
+        "calibrant-server",
     )
 
     @property

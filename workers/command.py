@@ -34,8 +34,8 @@ Warm = Annotated[
     typer.Option(
         "--warm",
         envvar="CALIBRANT_WARM",
-        help="Run jobs in the worker processes instead of in forked child processes (always so with CUDA). This needs "
-        "fewer processes, but if a cancelled job does not stop, its worker is ended and restarted.",
+        help="Run jobs in the worker processes instead of in forked child processes; with CUDA this is always so. This "
+        "needs fewer processes, but a worker whose cancelled job does not stop is ended and restarted.",
     ),
 ]
 DrainSeconds = Annotated[
@@ -52,8 +52,8 @@ OtlpEndpoint = Annotated[
     str | None,
     option(
         "--otlp-endpoint",
-        "OpenTelemetry collector that receives traces, such as http://localhost:4318; needs the optional dependencies "
-        "calibrant-server[telemetry].",
+        "OpenTelemetry collector that receives traces, such as http://localhost:4318; needs the extra telemetry of "
+        "calibrant-server.",
     ),
 ]
 WebhookHosts = Annotated[
@@ -77,6 +77,14 @@ QuotaMaps = Annotated[
         "stores a map that it fitted after an alarm. 0: no quota.",
     ),
 ]
+PublicUrl = Annotated[
+    str,
+    option(
+        "--public-url",
+        "Address at which users reach the web page, such as https://calibrant.example.com, for links in webhooks. "
+        "Default: no links.",
+    ),
+]
 
 
 def worker(
@@ -93,6 +101,7 @@ def worker(
     webhook_hosts: WebhookHosts = "",
     webhook_private_addresses: WebhookPrivateAddresses = "",
     quota_maps: QuotaMaps = 100_000,
+    public_url: PublicUrl = "",
 ) -> None:
     """Run workers with a supervisor, with an existing Redis."""
     start_log(log_level, log_format)
@@ -103,6 +112,8 @@ def worker(
 
     if device not in ("cpu", "cuda", "auto"):
         raise typer.BadParameter("must be cpu, cuda or auto", param_hint="--device")
+    if public_url and not public_url.startswith(("https://", "http://")):
+        raise typer.BadParameter("must start with https:// or http://", param_hint="--public-url")
     plan = SupervisorOptions(
         needed_store_url(redis_url, redis_url_file),
         None if queues is None else _queues(queues),
@@ -114,6 +125,7 @@ def worker(
         webhook_hosts,
         webhook_private_addresses,
         quota_maps,
+        public_url,
     )
     try:
         supervise(plan)

@@ -21,7 +21,7 @@ from rq.worker_registration import REDIS_WORKER_KEYS
 
 from backend.monitors.recalibration import QUOTA_VARIABLE
 from backend.monitors.webhook_targets import Targets
-from backend.monitors.webhooks import HOSTS_VARIABLE, PRIVATE_VARIABLE
+from backend.monitors.webhooks import HOSTS_VARIABLE, PRIVATE_VARIABLE, PUBLIC_URL_VARIABLE
 from backend.store.chores import KINDS, Kind, owner_ended, queue_due, queue_of
 from backend.store.jobs.leases import announce, retire
 from backend.store.jobs.queues import EVALUATIONS, FITS, GPU_FITS
@@ -60,6 +60,7 @@ class SupervisorOptions:
     webhook_hosts: str = ""
     webhook_private_addresses: str = ""
     quota_maps: int = 0
+    public_url: str = ""
 
 
 @dataclass
@@ -155,6 +156,7 @@ def supervise(plan: SupervisorOptions) -> None:
     os.environ[HOSTS_VARIABLE] = plan.webhook_hosts
     os.environ[PRIVATE_VARIABLE] = plan.webhook_private_addresses
     os.environ[QUOTA_VARIABLE] = str(plan.quota_maps)
+    os.environ[PUBLIC_URL_VARIABLE] = plan.public_url
     if plan.otlp_endpoint is not None:
         os.environ[OTLP_VARIABLE] = plan.otlp_endpoint
     preload()

@@ -22,6 +22,7 @@ from schemas.monitor_alarms import (
     AlarmType,
     AuditAction,
     AuditEntry,
+    ChangeReading,
     EvidenceReading,
     JournalQuery,
     MonitorEvent,
@@ -56,11 +57,16 @@ def begun(rule: Rule, before: RuleState | None, started_at: float) -> RuleState:
 
 
 def check_evidence(
-    rule: EvidenceRule, state: RuleState, seen: CheckedEvidence, record: MonitorRecord, moment: float
+    rule: EvidenceRule,
+    state: RuleState,
+    seen: CheckedEvidence,
+    record: MonitorRecord,
+    moment: float,
+    change: ChangeReading | None = None,
 ) -> RuleState:
     """Raise an alarm once the e-value reaches 1 / alpha at any check since the start; it lasts until the next start.
 
-    The reported evidence is that of the check with the largest e-value.
+    The reported evidence is that of the check with the largest e-value. An alarm that is raised reports the ``change``.
     """
     if not seen.rows:
         return state.model_copy(update={"looked_at": at(moment)})
@@ -80,9 +86,19 @@ def check_evidence(
             high=shift.high,
             description=shift.message(),
         )
-    reading = largest.model_copy(update={"log_e": found.log_e, "bound": bound})
+    raised = largest.largest >= bound
+    if state.status == "alarm" and state.evidence is not None:
+        change = state.evidence.change
+    reading = largest.model_copy(
+        update={"log_e": found.log_e, "bound": bound, "change": change if raised else None},
+    )
     after = state.model_copy(update={"rows": seen.rows, "looked_at": at(moment), "evidence": reading})
-    return _moved(after, "alarm" if reading.largest >= bound else "ok", moment)
+    return _moved(after, "alarm" if raised else "ok", moment)
+
+
+def is_raised(rule: EvidenceRule, state: RuleState, seen: CheckedEvidence) -> bool:
+    """Whether a check raises the alarm of a rule in this state."""
+    return state.status != "alarm" and seen.rows > 0 and seen.evidence.log_e >= math.log(1.0 / rule.alpha)
 
 
 def check_threshold(rule: ThresholdRule, state: RuleState, seen: Measured, moment: float) -> RuleState:
@@ -153,14 +169,20 @@ def happened(record: MonitorRecord, state: RuleState, turn: Turn, moment: float)
         bound=_bound(state),
         rows=state.rows,
         since=state.since,
+        change=None if state.evidence is None else state.evidence.change,
     )
     return event_of(record, f"{state.rule}:{state.alarms}", _TYPES[turn], data, moment=moment)
 
 
 def entry_of(state: RuleState, turn: Turn, moment: float, who: str | None = None) -> AuditEntry:
     """The audit entry of an alarm."""
-    detail = None if state.evidence is None or turn != "raised" else state.evidence.description
+    detail = None if state.evidence is None or turn != "raised" else _description(state.evidence)
     return AuditEntry(at=at(moment), action=_ACTIONS[turn], who=who, rule=state.rule, alarm=state.alarms, detail=detail)
+
+
+def _description(evidence: EvidenceReading) -> str:
+    """The error in words, with the time since when if it is known."""
+    return evidence.description if evidence.change is None else evidence.change.message
 
 
 def recalibrated(

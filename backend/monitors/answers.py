@@ -12,6 +12,7 @@ import numpy as np
 from redis import Redis
 from scipy.special import kolmogorov, ndtri
 
+from backend.monitors.online_maps import read_online
 from backend.monitors.readings import (
     RESAMPLES,
     Memory,
@@ -69,6 +70,7 @@ from schemas.monitor_answers import (
     WindowReading,
     answer_of,
 )
+from schemas.monitor_online import OnlineReading
 from schemas.monitors import Counts, MonitorRecord, WindowSpec
 
 # --- Comparison of two independent sets of rows: measures, event rates and predictions
@@ -198,6 +200,10 @@ class Reader:
         """The state of each rule at the last check; unchecked rules are left out."""
         known = self._standings.read().rules
         return [known[rule.name] for rule in self.record.rules if rule.name in known]
+
+    def online(self) -> OnlineReading | None:
+        """The map that follows the stream, if there is one."""
+        return read_online(self.record, self._standings.read())
 
     def raised(self) -> list[MonitorEvent]:
         """The latest raised alarms, oldest first."""
@@ -422,6 +428,7 @@ def read_monitor(requester: Requester, kept: Kept, name: str, query: ReadingQuer
         definitions=definitions(reader.record),
         windows=read,
         rules=reader.rules(),
+        online=reader.online(),
         read_at=moment,
     )
 

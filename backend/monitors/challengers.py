@@ -260,7 +260,8 @@ def moved(
 ) -> Change | None:
     """The change after an alias was moved to a version, or could not be moved (``why``); None if already recorded.
 
-    Evidence restarts with the rows that the new map is applied to.
+    Evidence restarts with the rows that the new map is applied to, except for a version of an online map: its rows are
+    tested as they were predicted, whatever the version.
     """
     if standing.moving != proposal:
         return None
@@ -274,6 +275,13 @@ def moved(
             update={"applied": proposal.map}
         )  # evidence restarts here, and not again at the next check
     event = recalibrated(record, occasion, "monitor.recalibration.applied", data, now)
+    online = standing.online
+    if occasion.reason is not None and online is not None:
+        versions = [
+            each.model_copy(update={"version": version}) if each.map == proposal.map else each
+            for each in online.versions
+        ]
+        after = after.model_copy(update={"online": online.model_copy(update={"versions": versions})})
     entries = [
         step_of(
             "alias-moved",
@@ -283,8 +291,10 @@ def moved(
             who=who,
             detail=f"{proposal.name}@{proposal.alias} to {version}",
         ),
-        AuditEntry(at=at(now), action="evidence-restarted", who=who),
     ]
+    if occasion.reason is not None:
+        return Change(after, [event], entries)
+    entries.append(AuditEntry(at=at(now), action="evidence-restarted", who=who))
     return Change(after, [event], entries, started_at=next_start(record, now), chores=[])
 
 

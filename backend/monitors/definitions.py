@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from backend.batches import take_slot_for
 from backend.monitors.evidence import settling
+from backend.monitors.online_maps import started
 from backend.monitors.readings import numbers_of, read_measures
 from backend.monitors.webhook_requests import check_secret, made_secret
 from backend.monitors.webhook_targets import Targets
@@ -196,10 +197,25 @@ def _check_recalibration(body: MonitorBody) -> None:
         raise InvalidOption.at("/recalibration", unlike)
     if policy.window is not None:
         _check_window(body, policy.window, "/recalibration/window")
+    if policy.policy == "online":
+        _check_online(body)
+        return
     _check_settling(body)
     try:
         fitting = Fitting.read(policy.method, policy.options, "binary", where="/options")
         fitting.resolve(None)
+    except CalibrationError as error:
+        raise error.under("/recalibration") from None
+
+
+def _check_online(body: MonitorBody) -> None:
+    bucket = body.bucket or MINUTE
+    if body.recalibration.every < bucket:
+        raise InvalidOption.at("/recalibration/every", f"must be at least the length of a bucket, {bucket}")
+    if settling(body) + bucket > body.retention:
+        raise InvalidOption.at("/recalibration/after", "is too long: buckets would be dropped before they count")
+    try:
+        started(body, None)
     except CalibrationError as error:
         raise error.under("/recalibration") from None
 

@@ -109,6 +109,11 @@ def last_counted(record: MonitorRecord, now: float, after: int) -> int:
     return math.floor((now - after) / bucket_seconds(record)) - 1 if after else 2**32
 
 
+def last_settled(record: MonitorRecord, now: float) -> int:
+    """The last bucket that has ended and whose labels are complete, for recalibration."""
+    return math.floor((now - settling(record)) / bucket_seconds(record)) - 1
+
+
 def oldest_kept(record: MonitorRecord, now: float) -> int:
     """The oldest bucket within the retention."""
     return math.floor((now - record.retention) / bucket_seconds(record))

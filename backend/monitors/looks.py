@@ -11,12 +11,23 @@ from typing import Any
 import numpy as np
 from redis import Redis
 
-from backend.monitors.alarms import Measured, Turn, begun, check_evidence, check_threshold, entry_of, happened
+from backend.monitors.alarms import (
+    Measured,
+    Turn,
+    begun,
+    check_evidence,
+    check_threshold,
+    entry_of,
+    happened,
+    is_raised,
+)
+from backend.monitors.change_times import estimate_change
 from backend.monitors.decisions import WAITING_LABEL, WAITING_PREDICTION, Entries, came_after, known, nothing
 from backend.monitors.evidence import (
     CheckedEvidence,
     Remembered,
     last_counted,
+    last_settled,
     look_at_evidence,
     next_start,
     oldest_kept,
@@ -25,7 +36,7 @@ from backend.monitors.readings import counts_of, event_of, measured, read_measur
 from backend.monitors.webhooks import queue_deliveries
 from backend.monitors.windows import Gathered, Gatherer, Leaves, keep_reference, window_span
 from backend.store.chores import Chore
-from backend.store.clock import at
+from backend.store.clock import at, seconds
 from backend.store.errors import UnknownMap, UnknownMonitor
 from backend.store.keyspace import Keyspace
 from backend.store.monitors.buckets import Buckets, TallyKind
@@ -40,7 +51,7 @@ from calibrant.measures.intervals import PLAIN
 from calibrant.measures.measure import MeasureRequest, answers
 from calibrant.monitoring.tally import Tally
 from calibrant.reductions import Event
-from schemas.monitor_alarms import AuditEntry, MonitorEvent, Occasion, RuleState, Standing
+from schemas.monitor_alarms import AuditEntry, ChangeReading, MonitorEvent, Occasion, RuleState, Standing
 from schemas.monitor_answers import MeasureReading
 from schemas.monitors import EvidenceRule, MonitorRecord, ThresholdRule, WindowSpec
 
@@ -137,7 +148,7 @@ _ERRORS = (
 def latest_values(
     record: MonitorRecord, ledger: Ledger, meter: Meter, standing: Standing, now: float
 ) -> dict[str, Any]:
-    """The name, the counts, the rows, coverage and measures of each window, and the alarm state of each rule.
+    """The name, the counts, the rows, coverage and measures of each window, the alarm of each rule, and the online map.
 
     All as of ``now``. ``errors`` lists the measures that are calibration errors in units of probability.
     """
@@ -146,6 +157,7 @@ def latest_values(
         rows, measures = meter.values(window.name)
         windows[window.name] = {"rows": rows, "coverage": meter.coverage(window.name), "measures": measures}
     requests = read_measures(record.measures, record.reduction or "binary")
+    online = standing.online if record.recalibration.policy == "online" else None
     return {
         "name": record.name,
         "looked_at": now,
@@ -153,6 +165,12 @@ def latest_values(
         "windows": windows,
         "errors": [request.key for request in requests if is_error(request)],
         "alarms": {rule: state.status == "alarm" for rule, state in standing.rules.items()},
+        "changed": {
+            rule: seconds(state.evidence.change.time)
+            for rule, state in standing.rules.items()
+            if state.status == "alarm" and state.evidence is not None and state.evidence.change is not None
+        },
+        "online": None if online is None else online.model_dump(include={"log_e", "written_at", "weights"}),
     }
 
 
@@ -232,11 +250,20 @@ def next_attempt(
     pending.
     """
     busy = standing.asked or standing.proposal is not None or standing.moving is not None
-    if record.recalibration.policy == "off" or busy:
+    if record.recalibration.policy in ("off", "online") or busy:
         return None
     if joined < standing.rows_wanted or not rested(record, standing, now):
         return None
     return next((rules[rule.name] for rule in record.rules if rules[rule.name].status == "alarm"), None)
+
+
+def follows(record: MonitorRecord, standing: Standing, now: float) -> bool:
+    """Whether the online map of a monitor has to start, or has buckets to count."""
+    if record.recalibration.policy != "online":
+        return False
+    if standing.online is None:
+        return rested(record, standing, now)
+    return last_settled(record, now) >= standing.online.following
 
 
 def occasion_of(state: RuleState) -> tuple[RuleState, Occasion]:
@@ -273,7 +300,7 @@ class Observations:
 
     ``evidence`` is keyed by ``after``, ``measured`` by threshold. ``applied`` is the id of the monitor's map, None if
     it has none or the map does not exist; ``started_at`` was that of the monitor. ``joined`` is the number of labelled
-    rows since the monitor was created.
+    rows since the monitor was created. ``changes`` are keyed by the name of a rule whose alarm is about to be raised.
     """
 
     moment: float
@@ -282,6 +309,7 @@ class Observations:
     applied: str | None
     started_at: float
     joined: int
+    changes: Mapping[str, ChangeReading | None]
 
 
 def look(redis: Redis, chore: Chore) -> float | None:
@@ -307,25 +335,33 @@ def look_at(store: Store, record: MonitorRecord, now: float) -> float:
     ledger.buckets.compact_closed(now)
     standings = Standings(store.redis, store.keys, record)
     meter = Meter(store, record, now, _LEAVES)
-    observed = observe(store, ledger, record, meter, now)
+    observed = observe(store, ledger, record, meter, standings.read(), now)
     standings.change(lambda record, standing: conclude(record, standing, observed, store.keys.tenant))
     queue_events(store, record, standings)
     put_latest(store.redis, store.keys, record.uid, latest_values(record, ledger, meter, standings.read(), now))
     return LOOK_SECONDS if expired else 0.0
 
 
-def observe(store: Store, ledger: Ledger, record: MonitorRecord, meter: Meter, now: float) -> Observations:
-    """Read everything that the rules need."""
+def observe(
+    store: Store, ledger: Ledger, record: MonitorRecord, meter: Meter, standing: Standing, now: float
+) -> Observations:
+    """Read everything that the rules need; ``standing`` is that before the check."""
     applied = None
     if record.map is not None:
         with contextlib.suppress(UnknownMap):
             applied = store.maps.resolve(record.map)
-    afters = {rule.after for rule in record.rules if isinstance(rule, EvidenceRule)}
+    tests = [rule for rule in record.rules if isinstance(rule, EvidenceRule)]
+    afters = {rule.after for rule in tests}
     evidence = {after: look_at_evidence(ledger.buckets, record, _REMEMBERED, now, after) for after in sorted(afters)}
     thresholds = [rule for rule in record.rules if isinstance(rule, ThresholdRule)]
     measured = {rule.name: meter.compared(rule) for rule in thresholds}
     joined = ledger.totals().get("joined", 0)
-    return Observations(now, evidence, measured, applied, record.started_at, joined)
+    changes = {
+        rule.name: estimate_change(ledger.buckets, record, now, rule.after)
+        for rule in tests
+        if is_raised(rule, begun(rule, standing.rules.get(rule.name), record.started_at), evidence[rule.after])
+    }
+    return Observations(now, evidence, measured, applied, record.started_at, joined, changes)
 
 
 def conclude(record: MonitorRecord, standing: Standing, observed: Observations, tenant: str) -> Change:
@@ -344,7 +380,7 @@ def conclude(record: MonitorRecord, standing: Standing, observed: Observations, 
         if isinstance(rule, EvidenceRule):
             seen = observed.evidence.get(rule.after)
             if seen is not None and seen.started_at == after.started_at:
-                after = check_evidence(rule, after, seen, record, observed.moment)
+                after = check_evidence(rule, after, seen, record, observed.moment, observed.changes.get(rule.name))
         elif rule.name in observed.measured:
             after = check_threshold(rule, after, observed.measured[rule.name], observed.moment)
         states[rule.name] = after
@@ -365,8 +401,10 @@ def conclude(record: MonitorRecord, standing: Standing, observed: Observations, 
     if again is not None and not requests:
         states[again.rule], occasion = occasion_of(again)
         requests.append(occasion)
-    chores = [Chore("recalibrate", tenant, record.uid)] if len(requests) > len(standing.asked) else []
-    applied = observed.applied if restarted is not None or standing.applied is None else standing.applied
+    recalibrates = len(requests) > len(standing.asked) or follows(record, standing, observed.moment)
+    chores = [Chore("recalibrate", tenant, record.uid)] if recalibrates else []
+    renewed = restarted is not None or standing.applied is None or record.recalibration.policy == "online"
+    applied = observed.applied if renewed else standing.applied
     after_all = standing.model_copy(update={"rules": states, "asked": requests, "applied": applied})
     return Change(after_all, events, entries, restarted, chores)
 
@@ -376,6 +414,8 @@ def _restarted(record: MonitorRecord, standing: Standing, observed: Observations
 
     None if it restarted after this check began to read, or while an alias is being moved, which restarts it itself.
     """
+    if record.recalibration.policy == "online":  # evidence is against the rows as they were predicted
+        return None
     changed = None not in (observed.applied, standing.applied) and observed.applied != standing.applied
     if not changed or standing.moving is not None or observed.started_at != record.started_at:
         return None

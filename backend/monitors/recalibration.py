@@ -1,4 +1,4 @@
-"""Recalibration: what a policy does after an alarm, and challengers that callers request."""
+"""Recalibration: what a policy does after an alarm or for finished buckets, and challengers that callers request."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from backend.monitors.alarms import recalibrated, step_of
 from backend.monitors.challengers import Challenge, challenge, move
 from backend.monitors.definitions import target_of
 from backend.monitors.looks import evidence_since, queue_events, rested, rows_between
+from backend.monitors.online import follow
 from backend.store.budget import Quotas
 from backend.store.chores import Chore
 from backend.store.clock import at
@@ -58,6 +59,9 @@ def recalibrate(redis: Redis, chore: Chore) -> float | None:
 
 def recalibrate_at(store: Store, record: MonitorRecord, now: float) -> None:
     """Process them at time ``now``; raises ``UnknownMonitor`` if the monitor is deleted in the meantime."""
+    if record.recalibration.policy == "online":
+        follow(store, record, now)
+        return
     standings = Standings(store.redis, store.keys, record)
     standing = standings.read()
     for occasion in standing.asked:

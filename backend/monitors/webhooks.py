@@ -201,11 +201,12 @@ SLOW_SECONDS, AWAY_SECONDS = 2.0, 30.0
 
 @dataclass(frozen=True)
 class Means:
-    """The sender of deliveries, and the retry schedule."""
+    """The sender of deliveries, the retry schedule, and the public address of the service, empty if unknown."""
 
     sender: Sender
     plan: RetrySchedule = field(default_factory=RetrySchedule)
     slow_seconds: float = SLOW_SECONDS
+    public_url: str = ""
 
 
 def attempt(store: Store, uid: str, delivery_id: str, means: Means) -> float | None:
@@ -228,7 +229,8 @@ def attempt(store: Store, uid: str, delivery_id: str, means: Means) -> float | N
 def _settle(deliveries: Deliveries, begun: DeliveryRecord, hook: HookSpec | None, means: Means) -> float | None:
     """Make the attempt and record its outcome."""
     began = time.monotonic()
-    outcome = _send(begun, hook, means.sender)
+    page = f"{means.public_url.rstrip('/')}/ui/monitors/{begun.monitor}" if means.public_url else None
+    outcome = _send(begun, hook, means.sender, page)
     took = time.monotonic() - began
     made = begun.attempts[-1].model_copy(
         update={"status": outcome.status, "error": outcome.error, "seconds": round(took, 3)}
@@ -247,12 +249,12 @@ def _is_final(outcome: Outcome) -> bool:
     return outcome.succeeded or outcome.gone or outcome.error == "no-hook"
 
 
-def _send(begun: DeliveryRecord, hook: HookSpec | None, sender: Sender) -> Outcome:
-    """Sign the event for its hook, and post it."""
+def _send(begun: DeliveryRecord, hook: HookSpec | None, sender: Sender, page: str | None) -> Outcome:
+    """Sign the event for its hook, and post it with the address of the monitor's page."""
     if hook is None:
         return Outcome(error="no-hook")
     moment = now().timestamp()
-    body = begun.event.body().encode()
+    body = begun.event.body(page).encode()
     try:
         signed = headers(keys_of(hook, moment), begun.event.id, int(moment), body)
         target = sender.targets.admit(hook.url)
@@ -268,6 +270,8 @@ def _send(begun: DeliveryRecord, hook: HookSpec | None, sender: Sender) -> Outco
 
 #: The variables of the settings, which the API has as well; a supervisor sets them for its workers.
 HOSTS_VARIABLE, PRIVATE_VARIABLE = "CALIBRANT_WEBHOOK_HOSTS", "CALIBRANT_WEBHOOK_PRIVATE_ADDRESSES"
+#: The variable of the workers' option for links.
+PUBLIC_URL_VARIABLE = "CALIBRANT_PUBLIC_URL"
 
 
 def deliver(redis: Redis, chore: Chore) -> float | None:
@@ -280,4 +284,4 @@ def deliver(redis: Redis, chore: Chore) -> float | None:
 def _means() -> Means:
     """Create the sender from the environment of this process, once."""
     given = Targets.read(os.environ.get(HOSTS_VARIABLE, ""), os.environ.get(PRIVATE_VARIABLE, ""))
-    return Means(Sender(given))
+    return Means(Sender(given), public_url=os.environ.get(PUBLIC_URL_VARIABLE, ""))

@@ -21,6 +21,7 @@ from backend.store.server.connection import StoreUnavailable
 from backend.store.transactions import transact
 from backend.telemetry.observed import note_rows
 from calibrant.batch import Batch, read_batch
+from calibrant.errors import PredictionKindMismatch
 from schemas.batches import BatchRecord, UploadRecord
 
 # --- Batches: stored as .npy bytes in chunks, deleted after their time to live
@@ -262,6 +263,7 @@ def _grown(record: BatchRecord, rows: BatchRecord, size: int) -> BatchRecord:
         "bytes": None if record.bytes is None else record.bytes + size,
         "clipped": record.clipped + rows.clipped,
         "renormalised": record.renormalised + rows.renormalised,
+        "n_repaired": None if record.n_repaired is None else record.n_repaired + (rows.n_repaired or 0),
     }
     return record.model_copy(update=changed)
 
@@ -381,6 +383,8 @@ def read_stored_batch(batches: BatchStore, batch_id: str, parts: int | None = No
     ``parts`` limits it to the first parts, because rows appended after a job was queued do not belong to the job.
     """
     record, arrays = batches.arrays(batch_id, parts)
+    if record.prediction_kind == "regression":
+        raise PredictionKindMismatch.at("/batch", "is a batch of regression, not of classification")
     if "labels" not in arrays:
         raise NoLabels("the batch was stored without labels", "/batch")
     note_rows(arrays["predictions"].shape)
@@ -388,7 +392,7 @@ def read_stored_batch(batches: BatchStore, batch_id: str, parts: int | None = No
         arrays["predictions"],
         arrays["labels"],
         arrays.get("weights"),
-        scale=record.scale,
+        scale=record.scale or "probability",
         kind=record.weights_kind,
     )
     return batch, arrays["groups"].tolist() if "groups" in arrays else None

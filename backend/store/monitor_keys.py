@@ -94,6 +94,10 @@ class MonitorKeys:
         """String: the state of its rules and recalibration, JSON."""
         return self._key("standing")
 
+    def online(self) -> str:
+        """Hash: states of an online map, JSON: ``now``, and time bucket -> the state in force from that bucket on."""
+        return self._key("online")
+
     def alarms(self) -> str:
         """Sorted set: events, each a serial number and JSON, by the number."""
         return self._key("alarms")
@@ -126,5 +130,5 @@ class MonitorKeys:
         """All keys except numbered ones."""
         listing = (self.slots(), self.buckets(), self.row_buckets(), self.generations(), self.loose())
         events = (self.groups(), self.standing(), self.alarms(), self.unqueued_events(), self.audit(), self.reference())
-        delivered = (self.deliveries(), self.delivery_times(), self.hooks_away())
+        delivered = (self.deliveries(), self.delivery_times(), self.hooks_away(), self.online())
         return [self.ids(), self.state(), self.once(), self.totals(), *listing, *events, *delivered]

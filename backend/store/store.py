@@ -21,9 +21,11 @@ from backend.store.registry.listing import Listing
 from backend.store.registry.maps import MapStore
 from calibrant.batch import Batch
 from calibrant.calibrators.fitting import with_training
+from calibrant.distributions.maps.distribution_map import DistributionMap
 from calibrant.in_sample import FitSummary, in_sample
 from calibrant.maps.calibration_map import CalibrationMap
-from schemas.maps import Bins, FitBins, FitSpec, ImportOptions, InSample, MapRecord, Scores
+from schemas.distributions import ForecastShape, HeldOutGain
+from schemas.maps import Bins, FitBins, FitDistributionSpec, FitSpec, ImportOptions, InSample, MapRecord, Scores
 
 
 @dataclass(frozen=True)
@@ -124,6 +126,46 @@ def map_record(map_id: str, spec: FitSpec, fitted: CalibrationMap, batch: Batch)
         label_counts=None if seen.label_counts is None else list(seen.label_counts),
         bins=FitBins(of=seen.binned, before=_bins(seen.before), after=_bins(seen.after)),
         document=with_training(fitted, batch, spec.options, spec.seed, names).to_document(),
+    )
+
+
+def distribution_record(
+    map_id: str,
+    spec: FitDistributionSpec | ImportOptions,
+    fitted: DistributionMap,
+    shapes: tuple[ForecastShape, ForecastShape],
+    n: int | None,
+    *,
+    who: str | None = None,
+) -> MapRecord:
+    """The record of a map of predictive distributions, fitted to ``n`` rows, or imported by ``who``.
+
+    ``shapes`` are those of the forecasts that it accepts and returns.
+    """
+    fit = spec if isinstance(spec, FitDistributionSpec) else None
+    gain = fitted.diagnostics.get("held_out_gain")
+    return MapRecord(
+        id=map_id,
+        prediction_kind="regression",
+        name=spec.name,
+        version=None,
+        method=fitted.method,
+        options={} if fit is None else fit.options,
+        reduction=None,
+        scale=None,
+        n_classes=None,
+        n=n,
+        seed=None if fit is None else fit.seed,
+        created_at=stamp(),
+        created_by=who if fit is None else fit.created_by,
+        tags=spec.tags,
+        description=spec.description,
+        imported=fit is None,
+        digest=fitted.training_digest,
+        accepts=shapes[0],
+        returns=shapes[1],
+        held_out_gain=None if fit is None or gain is None else HeldOutGain.model_validate(gain),
+        document=fitted.to_document(),
     )
 
 

@@ -10,9 +10,9 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
 
-from benchmarks.compare.data import write_shipped
-from benchmarks.compare.page import page
-from benchmarks.compare.run import run, tasks
+from benchmarks.compare.data import classifiers, write_shipped
+from benchmarks.compare.page import event_section, page, with_section
+from benchmarks.compare.run import Task, run, tasks, tasks_of_one_event
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "benchmarks" / "calibrators.md"
@@ -24,6 +24,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", nargs="?", type=Path, help="folder of .npz files; default: scikit-learn's data")
     parser.add_argument("--halves", type=int, help="maximum number of halves per method and file in this run")
+    parser.add_argument("--processes", type=int, default=os.cpu_count(), help="processes at the same time")
+    parser.add_argument("--one-event", action="store_true", help="run and rewrite the section of event methods alone")
     asked = parser.parse_args()
     KEPT.mkdir(parents=True, exist_ok=True)
     folder = asked.folder
@@ -32,22 +34,32 @@ def main() -> None:
         if not folder.exists():
             folder.mkdir()
             write_shipped(folder)
-    files = sorted(folder.glob("*.npz"))
-    kept = KEPT / f"records-{'given' if asked.folder else 'shipped'}.jsonl"
+    files = classifiers(folder)
+    source = "given" if asked.folder else "shipped"
+    of_event = _measured(KEPT / f"event-{source}.jsonl", tasks_of_one_event(files), asked)
+    if asked.one_event:
+        PAGE.write_text(with_section(PAGE.read_text("utf-8"), event_section(of_event)), "utf-8")
+        return
+    records = _measured(KEPT / f"records-{source}.jsonl", tasks(files), asked)
+    PAGE.write_text(with_section(page(records, shipped=asked.folder is None), event_section(of_event)), "utf-8")
+
+
+def _measured(kept: Path, wanted: list[Task], asked: argparse.Namespace) -> dict[str, dict[str, Any]]:
+    """Return the records of all tasks that have one, after running those without one."""
     records = _read(kept)
-    left = [task for task in tasks(files) if task.key not in records]
+    left = [task for task in wanted if task.key not in records]
     left = [task for task in left if asked.halves is None or task.seed < asked.halves]
     os.environ |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     context = multiprocessing.get_context("spawn")
-    with kept.open("a", encoding="utf-8") as out, ProcessPoolExecutor(os.cpu_count(), mp_context=context) as pool:
+    with kept.open("a", encoding="utf-8") as out, ProcessPoolExecutor(asked.processes, mp_context=context) as pool:
         running = {pool.submit(run, task): task for task in left}
         for done in as_completed(running):
             key = running[done].key
             records[key] = done.result()
             out.write(json.dumps({"key": key, **records[key]}) + "\n")
             out.flush()
-    shown = {task.key for task in tasks(files)}
-    PAGE.write_text(page({k: r for k, r in records.items() if k in shown}, shipped=asked.folder is None), "utf-8")
+    shown = {task.key for task in wanted}
+    return {key: record for key, record in records.items() if key in shown}
 
 
 def _read(path: Path) -> dict[str, dict[str, Any]]:

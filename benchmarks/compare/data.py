@@ -31,6 +31,16 @@ def read_file(path: Path) -> Predictions:
         return Predictions(archive["logits" if scale == "logit" else "probs"], archive["labels"], scale)
 
 
+def classifiers(folder: Path) -> list[Path]:
+    """The ``.npz`` files of a folder that ``read_file`` reads; others may hold predictive distributions."""
+    found = []
+    for path in sorted(folder.glob("*.npz")):
+        with np.load(path) as archive:
+            if "labels" in archive and ("logits" in archive or "probs" in archive):
+                found.append(path)
+    return found
+
+
 def write_shipped(folder: Path) -> None:
     """Train models on two data sets of scikit-learn, and write their out-of-sample predictions, one file each."""
     for name, predictions in shipped():

@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from scipy.stats import rankdata
 
 import calibrant
-from benchmarks.compare.run import HALVES, LEFT_OUT
+from benchmarks.compare.run import HALVES, LEFT_OUT, ONE_EVENT
 from benchmarks.timing import machine
 
 Records = Mapping[str, Mapping[str, Any]]
@@ -31,18 +32,22 @@ Ranks are among the methods that have a map on every half of a file (1 is best, 
 and halves. Accuracy is the change in percentage points. Seconds are the median of one single-threaded fit, with
 another fit running at the same time.
 """
+#: The title of the section of event methods, which can be written alone.
+EVENT_TITLE = "## Fitted to one event"
+_EVENT = """{title}
+
+Every fast method for events, fitted to one event, that the predicted class is correct (reduction `confidence`), instead
+of to every class: {halves} halves of {files} files, {machine}. Spline calibration is used so in its paper, for the
+top-1 prediction. Every score is of that event. First the mean ranks, 1 is best, then the KS error and the ECE of
+15 equal-width bins.
+"""
 _GIVEN = "The files are predictions of published classifiers and are not part of the repository."
 _SHIPPED = "The files are out-of-sample predictions of models trained on data sets of scikit-learn."
 
 
 def page(records: Records, *, shipped: bool) -> str:
     """The page: ranks first, then each score by file."""
-    rows: dict[tuple[str, str], dict[int, Mapping[str, Any]]] = {}
-    for key, record in records.items():
-        file, method, _, seed = key.split("/")
-        rows.setdefault((file, method), {})[int(seed)] = record
-    done = set.intersection(*(set(found) for found in rows.values()))  # an interrupted run may lack some
-    rows = {key: {seed: found[seed] for seed in sorted(done)} for key, found in rows.items()}
+    rows = _rows(records)
     files = sorted({file for file, _ in rows})
     methods = [name for name in calibrant.METHODS if any(method == name for _, method in rows)]
     halves = max(len(found) for found in rows.values())
@@ -58,6 +63,44 @@ def page(records: Records, *, shipped: bool) -> str:
     left_out = ", ".join(f"`{name}`" for name in LEFT_OUT)
     parts.append(f"Not measured, because a single curve takes minutes: {left_out}.\n\n{_problems(rows)}")
     return "\n".join(parts)
+
+
+def _rows(records: Records) -> dict[tuple[str, str], dict[int, Mapping[str, Any]]]:
+    """The records of each file and method by half, of the halves that all of them have."""
+    rows: dict[tuple[str, str], dict[int, Mapping[str, Any]]] = {}
+    for key, record in records.items():
+        file, method, _, seed = key.split("/")
+        rows.setdefault((file, method), {})[int(seed)] = record
+    done = set.intersection(*(set(found) for found in rows.values()))  # an interrupted run may lack some
+    return {key: {seed: found[seed] for seed in sorted(done)} for key, found in rows.items()}
+
+
+def event_section(records: Records) -> str:
+    """The section of event methods fitted to the confidence."""
+    rows = _rows(records)
+    files = sorted({file for file, _ in rows})
+    methods = [name for name in calibrant.METHODS if all((file, name) in rows for file in files)]
+    ranks: dict[str, list[float]] = {score: [] for score, *_ in _SCORES}
+    for score, *_ in _SCORES:
+        means = np.array([[_values(rows[file, method], score) for file in files] for method in methods])
+        ranked = rankdata(np.where(np.isnan(means), np.inf, means), axis=0)  # a fit without a map is last
+        ranks[score] = ranked.mean(axis=(1, 2)).tolist()
+    lines = ["| method | log loss | Brier | ECE | KS |", "|---|---|---|---|---|"]
+    for i in np.argsort(ranks["ks"]):
+        cells = " | ".join(f"{ranks[score][i]:.1f}" for score, *_ in _SCORES)
+        lines.append(f"| `{methods[i]}` | {cells} |")
+    tables = [
+        _table(rows, files, methods, score, f"{title}, {ONE_EVENT}", digits) for score, title, digits in _SCORES[2:]
+    ]
+    halves = max(len(found) for found in rows.values())
+    head = _EVENT.format(title=EVENT_TITLE, halves=halves, files=len(files), machine=machine())
+    return "\n".join([head, *lines, "", *(f"#{table}" for table in tables[::-1])])
+
+
+def with_section(text: str, section: str) -> str:
+    """The page with a new section of event methods, at its end or instead of the one that it has."""
+    before, _, _ = text.partition(EVENT_TITLE)
+    return before.rstrip() + "\n\n" + section
 
 
 def _values(found: Mapping[int, Mapping[str, Any]], score: str) -> np.ndarray[Any, Any]:

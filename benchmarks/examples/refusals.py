@@ -15,6 +15,9 @@ _ONE_CLASS: dict[str, Any] = {"predictions": [0.2, 0.9, 0.4], "labels": [1, 1, 1
 _THREE: dict[str, Any] = {"predictions": [[0.7, 0.2, 0.1], [0.1, 0.8, 0.1], [0.5, 0.3, 0.2]], "labels": [0, 1, 1]}
 _SEPARATED: dict[str, Any] = {"predictions": [[0.7, 0.3], [0.1, 0.9], [0.4, 0.6]], "labels": [0, 1, 1]}
 _CALIBRATE: dict[str, Any] = {"map": "fraud-detector", "predictions": [0.3]}
+_NORMAL_ONLY: dict[str, Any] = {"prediction_kind": "regression", "mean": [1.0, 2.0], "variance": [1.0, 0.5]}
+_NORMAL: dict[str, Any] = _NORMAL_ONLY | {"observed": [1.2, 1.7]}
+_FORECASTS: dict[str, Any] = {"prediction_kind": "regression", "observed": [0.4, 0.5], "levels": [0.25, 0.75]}
 _ACKNOWLEDGE = "POST /monitors/{name}/alarms/{rule}/acknowledge"
 _NPZ = {"Content-Type": "application/x-npz"}
 
@@ -42,6 +45,9 @@ REFUSALS: tuple[Example, ...] = (
     _refused("not-a-number", "POST /evaluate", _ROWS | {"predictions": [0.2, None, 0.4]}),
     _refused("not-finite", "POST /evaluate", _npz(predictions=[0.2, np.nan], labels=[0, 1]), headers=_NPZ),
     _refused("out-of-range", "POST /evaluate", _ROWS | {"predictions": [0.2, 1.9, 0.4]}),
+    _refused("crossing-quantiles", "POST /evaluate", _FORECASTS | {"quantiles": [[0.1, 0.9], [0.8, 0.2]]}),
+    _refused("invalid-variance", "POST /evaluate", _NORMAL | {"variance": [1.0, -0.5]}),
+    _refused("prediction-kind-mismatch", "POST /calibrate", _NORMAL_ONLY | {"map": "fraud-detector"}),
     _refused("wrong-shape", "POST /evaluate", _ROWS | {"predictions": [[0.2, 0.8], [0.9], [0.4, 0.6]]}),
     _refused("length-mismatch", "POST /evaluate", _ROWS | {"labels": [0, 1]}),
     _refused("empty-batch", "POST /evaluate", {"predictions": [], "labels": []}),

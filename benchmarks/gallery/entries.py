@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from benchmarks.gallery import bumps, own, same_bars, truth
+from benchmarks.gallery import bumps, maps, own, same_bars, truth
 from calibrant.plots.canvas import Drawn, Format, Theme
 
 _PAPER = "Kängsepp, Valk & Kull (2022)"
@@ -44,6 +44,13 @@ PAPERS = (
         720,
     ),
     Entry(
+        "pl3-logit",
+        "PL3 on logit axes",
+        f"`logit-logit` with the method `pl3`, after Figure 2c of {_PAPER}: the rows of the picture above. The map is "
+        "piecewise linear on these axes.",
+        maps.pl3_on_logit_axes,
+    ),
+    Entry(
         "slopes",
         "Why a bin's roof has slope 1",
         f"After Figure 3 of {_PAPER}. Binning is a map fitted to the test data. A map that is flat in each bin (b) has "
@@ -59,6 +66,30 @@ PAPERS = (
         "bin, and diagonal filling, which distinguishes the three classifiers.",
         same_bars.equal_bars,
         720,
+    ),
+    Entry(
+        "two-spaces",
+        "Maps of predictions near 0 and 1",
+        f"After Figure 4 of the arXiv version of {_PAPER}, on synthetic rows whose true map is bent far from 1/2, "
+        "where beta calibration has its bend. PL3 can place its bends.",
+        maps.two_spaces,
+        720,
+    ),
+    Entry(
+        "beta-map",
+        "Beta calibration in both spaces",
+        f"After Figure E7 of the arXiv version of {_PAPER}: on logit axes the slope is a at the lower end and b at the "
+        "upper end.",
+        maps.beta_map,
+        720,
+    ),
+    Entry(
+        "base-shapes",
+        "The shapes of the synthetic data",
+        f"After Figure D1 of the arXiv version of {_PAPER}: the true calibration maps of the pictures below, drawn by "
+        "`calibrant.shaped_predictions`.",
+        maps.base_shapes,
+        900,
     ),
     _over("square", 9, "Predictions that are too low everywhere."),
     _over("sqrt", 10, "Predictions that are too high everywhere."),

@@ -27,7 +27,7 @@ def models() -> dict[str, Predictions]:
 
 def reliability(form: Format, theme: Theme, width: int) -> Drawn:
     """A reliability diagram with diagonal filling."""
-    return _of_example({"name": "reliability"}, form, theme, width)
+    return diagram_of({"name": "reliability"}, form, theme, width)
 
 
 def before_and_after(form: Format, theme: Theme, width: int) -> Drawn:
@@ -43,22 +43,22 @@ def before_and_after(form: Format, theme: Theme, width: int) -> Drawn:
 
 def fit_on_test(form: Format, theme: Theme, width: int) -> Drawn:
     """A PL map fitted to the rows, with its knots and its band."""
-    return _of_example({"name": "fit-on-test", "method": "pl"}, form, theme, width)
+    return diagram_of({"name": "fit-on-test", "method": "pl"}, form, theme, width)
 
 
 def corp(form: Format, theme: Theme, width: int) -> Drawn:
     """Isotonic regression within the band that calibrated predictions keep to."""
-    return _of_example({"name": "corp"}, form, theme, width)
+    return diagram_of({"name": "corp"}, form, theme, width)
 
 
 def logit_logit(form: Format, theme: Theme, width: int) -> Drawn:
     """Bins on logit axes."""
-    return _of_example({"name": "logit-logit"}, form, theme, width)
+    return diagram_of({"name": "logit-logit"}, form, theme, width)
 
 
 def ks_graphs(form: Format, theme: Theme, width: int) -> Drawn:
     """The four graphs of the KS error."""
-    return _of_example({"name": "ks-graphs"}, form, theme, width)
+    return diagram_of({"name": "ks-graphs"}, form, theme, width)
 
 
 def several(form: Format, theme: Theme, width: int) -> Drawn:
@@ -120,7 +120,8 @@ def _ece(measures: Mapping[str, MeasureResult]) -> tuple[str, float]:
     return "ECE", debiased
 
 
-def _of_example(asked: dict[str, Any], form: Format, theme: Theme, width: int) -> Drawn:
+def diagram_of(asked: dict[str, Any], form: Format, theme: Theme, width: int) -> Drawn:
+    """A diagram of the rows of the first picture of the papers."""
     data = example()
     report = calibrant.evaluate(data.p, data.y, measures=["ece"], diagrams=[asked], interval=_LEVEL, resamples=400)
     error = report.measures["ece"]

@@ -7,49 +7,24 @@ A classifier predicts p = f_w(c) = (1 - w) c + w f(c) for uniform true probabili
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import expit
+
+from calibrant import synthetic
 
 Floats = npt.NDArray[np.float64]
+
+SHAPES = synthetic.SHAPES
 
 SIZES = (1_000, 3_000, 10_000)
 SEEDS = range(5)
 TEST_POINTS = 1_000_000
 _WEIGHTS = json.loads((Path(__file__).parent / "derivates.json").read_text("utf-8"))
 DERIVATES = tuple(sorted(name for name in _WEIGHTS["square"] if name != "full_shape_CE"))
-
-
-def _beta(a: float, b: float, m: float) -> Callable[[Floats], Floats]:
-    def curve(x: Floats) -> Floats:
-        logits = a * np.log(x) - b * np.log1p(-x) + b * np.log(1 - m) - a * np.log(m)
-        return np.asarray(expit(logits))
-
-    return curve
-
-
-def _stairs(x: Floats) -> Floats:
-    def smooth(t: Floats) -> Floats:
-        return t - np.sin(t)
-
-    def step(t: Floats) -> Floats:
-        return smooth(smooth(3 * np.pi * t)) / (3 * np.pi)
-
-    return step(x + 1 / 3) - step(np.asarray(1 / 3))
-
-
-SHAPES: dict[str, Callable[[Floats], Floats]] = {
-    "square": np.square,
-    "sqrt": np.sqrt,
-    "beta1": _beta(0.4, 0.45, 0.4),
-    "beta2": _beta(2.0, 2.2, 0.48),
-    "stairs": _stairs,
-}
 
 
 @dataclass(frozen=True)

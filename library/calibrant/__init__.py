@@ -10,8 +10,9 @@
 - ``fit_performance_estimator`` estimates performance without labels, ``estimate_label_shift`` class frequencies, and
   ``prediction_drift`` tests whether predictions changed.
 - ``start_online`` and ``follow_stream`` follow a stream with a map that adapts; ``change_time`` dates a change.
-- ``measure_by_size`` shows how measures depend on the number of rows, ``cost_plane`` compares the costs of two models,
-  and ``logistic_normal`` draws synthetic data with known probabilities.
+- ``measure_by_size`` shows how measures depend on the number of rows, and ``cost_plane`` compares the costs of two
+  models.
+- ``logistic_normal``, ``shaped_predictions`` and ``hidden_error`` draw synthetic data with known probabilities.
 
 Importing this package is cheap: each name is loaded when it is first used.
 """
@@ -58,7 +59,7 @@ if TYPE_CHECKING:
     from calibrant.monitoring.label_shift import LabelShift, estimate_label_shift
     from calibrant.monitoring.online import OnlineMap, OnlinePredictions, follow_stream, start_online
     from calibrant.plots.axes import DistributionPlotter, Plotter, plot
-    from calibrant.synthetic import logistic_normal
+    from calibrant.synthetic import hidden_error, logistic_normal, shaped_predictions
 
 __version__ = "0.1.0"
 
@@ -102,7 +103,7 @@ _NAMES = {
     "monitoring.label_shift": ("LabelShift", "estimate_label_shift"),
     "monitoring.online": ("OnlineMap", "OnlinePredictions", "follow_stream", "start_online"),
     "plots.axes": ("DistributionPlotter", "Plotter", "plot"),
-    "synthetic": ("logistic_normal",),
+    "synthetic": ("hidden_error", "logistic_normal", "shaped_predictions"),
 }
 _MODULE_OF = {name: module for module, names in _NAMES.items() for name in names}
 
@@ -157,6 +158,7 @@ __all__ = [
     "fit_performance_estimator",
     "fit_tally",
     "follow_stream",
+    "hidden_error",
     "load",
     "load_distribution",
     "logistic_normal",
@@ -167,6 +169,7 @@ __all__ = [
     "recalibrate_in_order",
     "report",
     "report_distribution",
+    "shaped_predictions",
     "start_online",
     "tally",
 ]

@@ -157,6 +157,24 @@ class OutOfRange(CalibrationError):
     code = "out-of-range"
 
 
+class CrossingQuantiles(OutOfRange):
+    """A quantile below a quantile at a lower level, or an upper bound below the lower one."""
+
+    code = "crossing-quantiles"
+
+
+class InvalidVariance(OutOfRange):
+    """A variance or standard deviation that is not above 0."""
+
+    code = "invalid-variance"
+
+
+class PredictionKindMismatch(CalibrationError):
+    """A map or rows of classification in the place of those of regression, or the reverse."""
+
+    code = "prediction-kind-mismatch"
+
+
 class WrongShape(CalibrationError):
     """An array with an invalid number of dimensions or columns."""
 

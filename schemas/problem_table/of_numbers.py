@@ -27,22 +27,46 @@ OF_NUMBERS = {
     ),
     "out-of-range": Row(
         422,
-        "A probability is out of range",
-        "A probability lies outside [0, 1] by more than 1e-4, or the sum of a row differs from 1 by more than 1e-4.",
-        'Send probabilities. If the values are logits, set `"scale": "logit"`.',
+        "A number is out of range",
+        "A probability lies outside [0, 1] by more than 1e-4, or the sum of a row differs from 1 by more than 1e-4. "
+        "For forecasts: a level is not between 0 and 1, levels do not increase, or an outcome is outside the support.",
+        'Send probabilities. If the values are logits, set `"scale": "logit"`. Send levels such as 0.05, not 5.',
+    ),
+    "crossing-quantiles": Row(
+        422,
+        "Quantiles cross",
+        "A quantile is below a quantile at a lower level, or an upper bound is below the lower one, by more than 1e-6 "
+        "relative. Smaller crossings are repaired and counted.",
+        "Send the columns of quantiles in the order of the levels. If the model returns crossing quantiles, sort each "
+        "row.",
+    ),
+    "invalid-variance": Row(
+        422,
+        "A variance is not positive",
+        "A variance or standard deviation is 0 or negative.",
+        "Leave out the rows that the detail names, or send forecasts without spread as quantiles.",
+    ),
+    "prediction-kind-mismatch": Row(
+        422,
+        "The prediction kind differs",
+        "The map or the batch is of classification and the request of regression, or the reverse; or the call supports "
+        "only classification.",
+        "Set `prediction_kind` to that of the map and of the batch.",
     ),
     "wrong-shape": Row(
         422,
         "An array has the wrong shape",
         "An array has the wrong number of dimensions or columns, its rows differ in length, or its number of classes "
         "differs from that of the map.",
-        "Send predictions with shape (n,) or (n, K), and all other arrays with shape (n,).",
+        "Send predictions with shape (n,) or (n, K), quantiles and samples with shape (n, columns), and all other "
+        "arrays with shape (n,).",
     ),
     "length-mismatch": Row(
         422,
         "Arrays differ in length",
-        "The labels, weights or groups and the predictions have different numbers of rows.",
-        "Send one label, weight and group for each prediction, in the same order.",
+        "The labels or outcomes, weights or groups and the predictions have different numbers of rows; or levels and "
+        "quantiles have different lengths.",
+        "Send one label or outcome, weight and group for each prediction, in the same order.",
     ),
     "empty-batch": Row(
         422,

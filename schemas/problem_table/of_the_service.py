@@ -38,8 +38,8 @@ OF_THE_SERVICE = {
     "output-shape-changed": Row(
         409,
         "The map would change the shape of its output",
-        "The newest map of this name returns probabilities of another shape, on which programs may rely.",
-        "Choose another name or the reduction of the earlier versions, or send `allow_shape_change: true`.",
+        "The newest map with this name returns probabilities of another shape, and programs may rely on that shape.",
+        "Use another name, use the reduction of the earlier versions, or send `allow_shape_change: true`.",
     ),
     "batch-in-use": Row(
         409,
@@ -101,8 +101,8 @@ OF_THE_SERVICE = {
         "With these rows, the monitor would hold more ids than its `max_ids` allows. A long request is ingested in "
         "chunks of 5,000 rows. The chunks before the one that failed are already counted, and are not counted again "
         "when you repeat the request.",
-        "Send the rows again after the number of seconds in `Retry-After`. The monitor forgets an id after its "
-        "`horizon`, the time in which a repeated row is recognised.",
+        "Send the rows again after the number of seconds in `Retry-After`. The monitor forgets an id after "
+        "`horizon`, the time in which it recognises a repeated row.",
     ),
     "unknown-delivery": Row(
         404,

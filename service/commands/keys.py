@@ -68,7 +68,7 @@ def rotate(
     redis_url_file: RedisUrlFile = None,
     data: Data = DATA,
 ) -> None:
-    """Add a second secret to a key and print it; the first one expires after the grace period."""
+    """Replace the secret of a key and print the new key; the old secret expires after the grace period."""
     from backend.store.clock import stamp
 
     ends = None if expires is None else stamp(after=_seconds(expires))

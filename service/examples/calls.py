@@ -201,6 +201,52 @@ DEFINING: tuple[Example, ...] = (
 )
 
 
+# --- Examples of predictive distributions of a number
+
+_REGRESSION: Mapping[str, str] = {"prediction_kind": "regression"}
+_OBSERVED = [2.1, -0.4, 3.2, 1.6, 0.2, 4.9, 2.7, -1.8]
+_NORMAL: dict[str, Any] = {
+    **_REGRESSION,
+    "mean": [1.2, 0.3, 2.0, 2.4, 0.1, 3.1, 2.2, -0.6],
+    "variance": [0.5, 0.3, 0.6, 0.4, 0.3, 0.9, 0.5, 0.4],
+}
+_QUANTILES: dict[str, Any] = {
+    **_REGRESSION,
+    "observed": _OBSERVED[:3],
+    "quantiles": [[0.2, 1.2, 2.2], [-0.6, 0.3, 1.1], [0.9, 2.0, 3.0]],
+    "levels": [0.1, 0.5, 0.9],
+}
+
+DISTRIBUTIONS: tuple[Example, ...] = (
+    Example(
+        "POST /evaluate",
+        "normal-forecasts",
+        "Means and variances of a number, with its outcomes",
+        {**_NORMAL, "observed": _OBSERVED, "measures": ["crps", "coverage"], "interval": 0.9},
+    ),
+    Example("POST /batches", "quantiles", "Forecasts as quantiles", _QUANTILES, 201),
+    Example(
+        "POST /batches/{batch_id}/rows",
+        "quantiles",
+        "More forecasts at the same levels",
+        _QUANTILES,
+        path={"batch_id": BATCH},
+    ),
+    Example(
+        "POST /evaluate", "quantiles", "A batch of forecasts", {**_REGRESSION, "batch": BATCH, "measures": ["mae"]}
+    ),
+    Example(
+        "POST /maps",
+        "variances",
+        "A map of predicted variances",
+        {**_NORMAL, "observed": _OBSERVED, "method": "variance-scaling", "name": "wind-speed"},
+        201,
+    ),
+    Example("POST /calibrate", "variances", "Calibrated means and variances", {**_NORMAL, "map": "wind-speed"}),
+    Example("GET /measures", "regression", "Measures of predictive distributions", query=_REGRESSION),
+    Example("GET /methods", "regression", "Calibrators of predictive distributions", query=_REGRESSION),
+)
+
 # --- An example of every call, in an order in which they can be sent one after another
 
 _PREDICTIONS = [0.02, 0.11, 0.18, 0.24, 0.35, 0.42, 0.57, 0.66, 0.71, 0.83, 0.9, 0.97]
@@ -394,6 +440,7 @@ CALLS: tuple[Example, ...] = (
     *DELIVERIES,
     *ALARMS,
     *INGESTION,
+    *DISTRIBUTIONS,
     Example("DELETE /batches/{batch_id}", "two-classes", "Delete a batch", status=204, path={"batch_id": BATCH}),
 )
 

@@ -27,7 +27,7 @@ from service.headers import read_header
 _JSON_BLOCK = 1 << 16
 
 
-def write_json(fields: Mapping[str, str], arrays: Mapping[str, Floats]) -> Iterator[bytes]:
+def write_json(fields: Mapping[str, Any], arrays: Mapping[str, Floats]) -> Iterator[bytes]:
     """One object with the fields and the arrays: (n,) as a list of numbers, (n, K) as a list of lists."""
     yield orjson.dumps(fields)[:-1]
     before = b"," if fields else b""
@@ -113,7 +113,7 @@ class Pieces(io.RawIOBase):
 _NPZ_BLOCK = 1 << 17
 
 
-def write_npz(fields: Mapping[str, str], arrays: Mapping[str, Floats]) -> Iterator[bytes]:  # noqa: ARG001
+def write_npz(fields: Mapping[str, Any], arrays: Mapping[str, Floats]) -> Iterator[bytes]:  # noqa: ARG001
     """An archive that ``numpy.load`` can read, with each array under its name."""
     pieces = Pieces()
     with zipfile.ZipFile(pieces, "w", zipfile.ZIP_STORED) as archive:
@@ -140,7 +140,7 @@ def _header(array: Floats) -> bytes:
 _ARROW_BLOCK = 1 << 17
 
 
-def write_arrow(fields: Mapping[str, str], arrays: Mapping[str, Floats]) -> Iterator[bytes]:
+def write_arrow(fields: Mapping[str, Any], arrays: Mapping[str, Floats]) -> Iterator[bytes]:
     """One column per array: doubles for (n,), lists of K doubles for (n, K)."""
     arrow = pyarrow()
     columns = [(name, _type(array)) for name, array in arrays.items()]
@@ -172,7 +172,7 @@ def _column(rows: Floats) -> Any:
 # --- Responses with arrays
 
 #: Writers: from text fields and arrays of equal length to pieces of the response.
-WRITERS: Mapping[str, Callable[[Mapping[str, str], Mapping[str, Floats]], Iterator[bytes]]] = MappingProxyType(
+WRITERS: Mapping[str, Callable[[Mapping[str, Any], Mapping[str, Floats]], Iterator[bytes]]] = MappingProxyType(
     {JSON: write_json, NPZ: write_npz, ARROW: write_arrow}
 )
 #: Responses with at most this many bytes of numbers are sent in one piece, with their length.
@@ -188,7 +188,7 @@ def choose_type(request: Request) -> str:
     return choose(accepted, offered)
 
 
-async def respond(request: Request, kind: str, fields: Mapping[str, str], arrays: Mapping[str, Floats]) -> Response:
+async def respond(request: Request, kind: str, fields: Mapping[str, Any], arrays: Mapping[str, Floats]) -> Response:
     """Respond with arrays in the chosen type; the pieces of a large response are created in a thread while it is sent.
 
     HTTP/1.0 has no chunked encoding, so its clients receive the whole response with its length.

@@ -2,47 +2,62 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import lru_cache, partial
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Protocol
 
 from fastapi import Request
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import QueryParams
 from starlette.requests import ClientDisconnect
 
+from calibrant.errors import WrongShape
 from calibrant.io.compression import HTTP, unpacked
 from calibrant.io.errors import DamagedFile
 from calibrant.io.limits import LIGHT_BYTES
-from calibrant.io.strict import Arrays, read_arrow, read_csv, read_npy, read_npz, read_parquet
+from calibrant.io.strict import CLASSIFICATION, Arrays, Fields, read_arrow, read_csv, read_npy, read_npz, read_parquet
 from schemas.base import Document
 from service.errors import InvalidField, MalformedEncoding, TooLarge, UnsupportedMediaType
 from service.formats.extra import pyarrow
 from service.formats.json_body import read_json
 from service.formats.media import ARROW, CSV, JSON, NPY, NPZ, PARQUET
 from service.formats.options import Options, pointer_of, query_fields, read_options
-from service.formats.payload import Body, BodyLimits, Payload
+from service.formats.payload import Body, BodyLimits, Payload, fields_of_kind
 from service.guard import Bodies, Slots
 from service.headers import read_header
 from service.settings import Settings
 
-Reader = Callable[[Body, BodyLimits], Arrays]
+
+class Reader(Protocol):
+    """Reads the arrays of a body, by default those of a classifier."""
+
+    def __call__(self, body: Body, limits: BodyLimits, fields: Fields = ...) -> Arrays: ...  # noqa: D102
 
 
 def _with_pyarrow(read: Reader) -> Reader:
-    def checked(body: Body, limits: BodyLimits) -> Arrays:
+    def checked(body: Body, limits: BodyLimits, fields: Fields = CLASSIFICATION) -> Arrays:
         pyarrow()
-        return read(body, limits)
+        return read(body, limits, fields)
 
     return checked
+
+
+def _archive(body: Body, limits: BodyLimits, fields: Fields = CLASSIFICATION) -> Arrays:
+    return read_npz(body, limits, fields.kinds)
+
+
+def _one_array(body: Body, limits: BodyLimits, fields: Fields = CLASSIFICATION) -> Arrays:
+    if fields is not CLASSIFICATION:
+        raise UnsupportedMediaType("an NPY body holds one array; send forecasts as NPZ")
+    return read_npy(body, limits)
 
 
 #: Readers of bodies whose options are in the query.
 BINARY: Mapping[str, Reader] = MappingProxyType(
     {
-        NPZ: read_npz,
-        NPY: read_npy,
+        NPZ: _archive,
+        NPY: _one_array,
         ARROW: _with_pyarrow(read_arrow),
         PARQUET: _with_pyarrow(read_parquet),
         CSV: read_csv,
@@ -81,7 +96,16 @@ def read_body(body: Body, kind: str, encoding: str | None, query: Mapping[str, s
     plain = body if encoding is None else unpack(body, encoding, limits)
     if kind == JSON:
         return read_json(plain, limits)
-    return Payload(BINARY[kind](plain, limits), query, from_query=True)
+    arrays = BINARY[kind](plain, limits, fields_of_kind(query))
+    options: dict[str, Any] = dict(query)
+    if "level" in arrays:  # of intervals: an option, which an archive may hold as an array
+        level = arrays.pop("level")
+        if "level" in options:
+            raise InvalidField.at("/level", "occurs in the body and in the query")
+        if level.size != 1:
+            raise WrongShape.at("/level", "must be one number")
+        options["level"] = float(level.reshape(()))
+    return Payload(arrays, options, from_query=True)
 
 
 async def read_fields(request: Request, settings: Settings, model: type[Options]) -> Options:

@@ -10,11 +10,11 @@ import numpy as np
 
 from calibrant.batch import MAX_OFFENCES
 from calibrant.errors import NotANumber, Offence, WrongShape
-from calibrant.io.strict import read_names
+from calibrant.io.strict import REGRESSION, read_names
 from service.errors import InvalidField
 from service.formats.json_pieces import PIECE, LongArray, check_values, parse_json, plain, read_document
 from service.formats.json_structure import check_depth, check_keys, skeleton
-from service.formats.payload import ARRAYS, Array, Body, BodyLimits, Payload
+from service.formats.payload import Array, Body, BodyLimits, Payload, fields_of_kind
 
 
 def read_json(body: Body, limits: BodyLimits) -> Payload:
@@ -28,7 +28,7 @@ def read_json(body: Body, limits: BodyLimits) -> Payload:
     entries = len(document)
     # Without these literals there is no boolean, and the conversion to doubles rejects everything else.
     numbers_alone = b"true" not in bones and b"false" not in bones
-    sent = {name: document.pop(name) for name in ARRAYS if name in document}
+    sent = _arrays_of(document)
     arrays = {
         name: _names(name, values, limits)
         if _are_names(name, values)
@@ -42,7 +42,7 @@ def read_json(body: Body, limits: BodyLimits) -> Payload:
 
 def _read_large(body: Body, limits: BodyLimits) -> Payload:
     document = _object(read_document(body, limits))
-    sent = {name: document.pop(name) for name in ARRAYS if name in document}
+    sent = _arrays_of(document)
     arrays = {}
     for name, values in sent.items():
         if isinstance(values, LongArray):
@@ -52,6 +52,13 @@ def _read_large(body: Body, limits: BodyLimits) -> Payload:
             of_names = _are_names(name, values)
             arrays[name] = _names(name, values, limits) if of_names else _numbers(name, values, limits)
     return Payload(arrays, {name: plain(value) for name, value in document.items()}, from_query=False)
+
+
+def _arrays_of(document: dict[str, Any]) -> dict[str, Any]:
+    """Remove the arrays of the declared prediction kind from a document, and return them."""
+    fields = fields_of_kind(document)
+    names = (*fields.arrays, *(name for name in fields.shared if name != "level"))
+    return {name: document.pop(name) for name in names if name in document}
 
 
 def _object(document: Any) -> dict[str, Any]:
@@ -144,7 +151,7 @@ def _doubles(values: list[Any], *, nested: bool) -> Array:
 
 def _are_names(name: str, values: Any) -> bool:
     """Whether an array holds strings: the names of groups, or labels that ``class_names`` lists."""
-    return name == "groups" or (
+    return name in REGRESSION.texts or (
         name == "labels" and isinstance(values, list) and bool(values) and isinstance(values[0], str)
     )
 

@@ -12,21 +12,33 @@ from starlette.datastructures import QueryParams
 
 from calibrant.batch import MAX_OFFENCES
 from calibrant.errors import Offence
+from calibrant.io.strict import CLASSIFICATION, REGRESSION
 from schemas.base import Document
 from service.errors import InvalidField
 from service.formats.json_structure import check_keys, skeleton_of
 from service.formats.payload import Payload
 
 Options = TypeVar("Options", bound=Document)
+Other = TypeVar("Other", bound=Document)
 
 #: Upper bounds for fields and entries: pydantic reports each invalid one at some cost.
 _MOST_FIELDS, _MOST_ENTRIES = 100, 10_000
 #: Options that a query contains as JSON text.
-STRUCTURED = ("measures", "diagrams", "diagram", "options", "classes", "tags", "maps", "batches", "class_names")
+STRUCTURED = (
+    *("measures", "diagrams", "diagram", "options", "classes", "tags", "maps", "batches", "class_names"),
+    *("support", "output_levels"),
+)
 #: Options that may also be names separated by commas.
 _NAMED = ("measures", "diagrams", "maps", "batches", "class_names")
 #: Options that may also be a single name.
 _ONE_NAME = ("diagram",)
+
+
+def read_options_of_kind(payload: Payload, model: type[Options], distributions: type[Other]) -> Options | Other:
+    """Validate the options with the model of their prediction kind; raises as ``read_options``."""
+    if payload.options.get("prediction_kind") == "regression":
+        return read_options(payload, distributions)
+    return read_options(payload, model)
 
 
 def read_options(payload: Payload, model: type[Options]) -> Options:
@@ -93,6 +105,10 @@ def invalid_field(found: Sequence[Mapping[str, Any]]) -> InvalidField:
 
 def _message(error: Mapping[str, Any]) -> str:
     """The message of a pydantic error in the style of the service."""
+    if error["type"] == "extra_forbidden" and len(error["loc"]) == 1:
+        for kind, fields in (("classification", CLASSIFICATION), ("regression", REGRESSION)):
+            if error["loc"][0] in (*fields.arrays, *fields.shared):
+                return f"is not a field of this request; it is an array of {kind}, which prediction_kind declares"
     kinds = {"extra_forbidden": "is not a field of this request", "missing": "is missing"}
     message = str(error["msg"])
     return kinds.get(error["type"], message[:1].lower() + message[1:])

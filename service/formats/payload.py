@@ -7,10 +7,15 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from calibrant.io.limits import Limits
-from calibrant.io.strict import ARRAYS as ARRAYS
+from calibrant.io.strict import CLASSIFICATION, REGRESSION, Fields
 from calibrant.io.table import Array as Array
 from calibrant.io.table import Body as Body
 from service.settings import Settings
+
+
+def fields_of_kind(options: Mapping[str, Any]) -> Fields:
+    """The arrays of a body with these options, by the prediction kind that they declare."""
+    return REGRESSION if options.get("prediction_kind") == "regression" else CLASSIFICATION
 
 
 @dataclass(frozen=True)

@@ -6,11 +6,23 @@ from fastapi import APIRouter, Request, Response
 from starlette.concurrency import run_in_threadpool
 
 from backend.batches import append_rows, store_batch
-from schemas.batches import BatchBody, BatchesAnswer, BatchesQuery, BatchOptions, BatchRecord, RowsBody, RowsOptions
+from schemas.batches import (
+    BatchBody,
+    BatchesAnswer,
+    BatchesQuery,
+    BatchOptions,
+    BatchRecord,
+    DistributionBatchBody,
+    DistributionBatchOptions,
+    DistributionRowsBody,
+    DistributionRowsOptions,
+    RowsBody,
+    RowsOptions,
+)
 from service.context import Here, answer, body_of
 from service.formats.body import read_payload
-from service.formats.options import read_options
-from service.openapi import OF_ROWS, located, raises
+from service.formats.options import read_options_of_kind
+from service.openapi import OF_FORECASTS, OF_ROWS, located, raises
 from service.paging import page_answer, page_request, query_of, read_query
 from service.routing import Idempotent
 
@@ -21,16 +33,16 @@ router = APIRouter(prefix="/batches", tags=["batches"], route_class=Idempotent)
     "",
     status_code=201,
     response_model=BatchRecord,
-    responses={201: {"headers": located("batch")}, **raises(*OF_ROWS, "batch-full", "quota-exceeded")},
-    openapi_extra=body_of(BatchBody),
+    responses={201: {"headers": located("batch")}, **raises(*OF_ROWS, *OF_FORECASTS, "batch-full", "quota-exceeded")},
+    openapi_extra=body_of(BatchBody, DistributionBatchBody),
 )
 async def post_batch(request: Request, here: Here) -> Response:
-    """Store a batch: predictions, and optionally labels, weights and groups.
+    """Store a batch: predictions, and optionally labels, weights and groups; or forecasts and outcomes of a number.
 
     The batch is kept for a day unless the service is configured otherwise. Other calls refer to it by its id.
     """
     payload = await read_payload(request, here.settings)
-    options = read_options(payload, BatchOptions)
+    options = read_options_of_kind(payload, BatchOptions, DistributionBatchOptions)
     record = await run_in_threadpool(store_batch, here, payload.arrays, options)
     return answer(record.model_dump(), 201, {"Location": f"/batches/{record.id}"})
 
@@ -50,8 +62,8 @@ async def get_batches(request: Request, here: Here) -> Response:
 @router.post(
     "/{batch_id}/rows",
     response_model=BatchRecord,
-    responses=raises(*OF_ROWS, "unknown-batch", "batch-full", "quota-exceeded"),
-    openapi_extra=body_of(RowsBody),
+    responses=raises(*OF_ROWS, *OF_FORECASTS, "unknown-batch", "batch-full", "quota-exceeded"),
+    openapi_extra=body_of(RowsBody, DistributionRowsBody),
 )
 async def post_rows(batch_id: str, request: Request, here: Here) -> Response:
     """Append rows to a batch: either all of them or none.
@@ -60,7 +72,7 @@ async def post_rows(batch_id: str, request: Request, here: Here) -> Response:
     Appending does not extend the lifetime of the batch.
     """
     payload = await read_payload(request, here.settings)
-    options = read_options(payload, RowsOptions)
+    options = read_options_of_kind(payload, RowsOptions, DistributionRowsOptions)
     record = await run_in_threadpool(append_rows, here, batch_id, payload.arrays, options)
     return answer(record.model_dump())
 

@@ -2,25 +2,36 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import numpy as np
 from fastapi import APIRouter, Request, Response
 from starlette.concurrency import run_in_threadpool
 
 from backend.batches import find_rows
+from backend.distributions import CalibratedForecasts
+from backend.distributions import calibrate as calibrate_forecasts
+from backend.forecasts import fields_of
 from backend.held_maps import HeldMap
 from backend.telemetry.observed import traced
 from calibrant.batch import read_predictions
 from calibrant.cells import Floats
-from schemas.maps import CalibrateAnswer, CalibrateBody, CalibrateOptions
+from schemas.maps import (
+    CalibrateAnswer,
+    CalibrateBody,
+    CalibrateDistributionAnswer,
+    CalibrateDistributionBody,
+    CalibrateDistributionOptions,
+    CalibrateOptions,
+)
 from service.context import Context, body_of, context_of
 from service.errors import InvalidField
 from service.formats.answers import choose_type, respond
 from service.formats.body import read_payload
 from service.formats.media import ARROW, NPZ
-from service.formats.options import read_options
+from service.formats.options import read_options_of_kind
 from service.formats.payload import Payload
-from service.openapi import OF_ROWS, raises
+from service.openapi import OF_FORECASTS, OF_ROWS, raises
 from service.routing import Direct
 
 router = APIRouter(tags=["calibrate"], route_class=Direct)
@@ -39,19 +50,22 @@ class Calibrated(NamedTuple):
 
 @router.post(
     "/calibrate",
-    response_model=CalibrateAnswer,
+    response_model=CalibrateAnswer | CalibrateDistributionAnswer,
     responses={
         200: {"content": {kind: {"schema": {"type": "string", "format": "binary"}} for kind in (NPZ, ARROW)}},
-        **raises(*OF_ROWS, "unknown-batch", "unknown-map", "scale-mismatch", "not-acceptable"),
+        **raises(*OF_ROWS, *OF_FORECASTS, "unknown-batch", "unknown-map", "scale-mismatch", "not-acceptable"),
     },
-    openapi_extra=body_of(CalibrateBody),
+    openapi_extra=body_of(CalibrateBody, CalibrateDistributionBody),
 )
 async def calibrate(request: Request) -> Response:
-    """Apply a map: return calibrated probabilities as JSON, NPZ or Arrow, depending on ``Accept``."""
+    """Apply a map: return calibrated probabilities or forecasts as JSON, NPZ or Arrow, depending on ``Accept``."""
     here = await context_of(request)
     kind = choose_type(request)
     payload = await read_payload(request, here.settings)
-    options = read_options(payload, CalibrateOptions)
+    options = read_options_of_kind(payload, CalibrateOptions, CalibrateDistributionOptions)
+    if isinstance(options, CalibrateDistributionOptions):
+        found = await run_in_threadpool(calibrate_forecasts, here, payload.arrays, options)
+        return await respond(request, kind, *_parts(found, kind))
     few = sum(array.size for array in payload.arrays.values()) <= _FEW
     held = here.held_map(options.map) if few and options.batch is None else None
     if held is not None:  # cheaper than the switch to a thread
@@ -59,6 +73,22 @@ async def calibrate(request: Request) -> Response:
     else:
         calibrated = await run_in_threadpool(run, here, payload, options)
     return await respond(request, kind, {"map": calibrated.map_id}, calibrated.arrays)
+
+
+def _parts(found: CalibratedForecasts, kind: str) -> tuple[dict[str, Any], dict[str, Floats]]:
+    """The fields and arrays of a response with forecasts; an Arrow stream has one column per level."""
+    forecasts = found.forecasts
+    fields: dict[str, Any] = {"map": found.map_id, "n_repaired": found.n_repaired}
+    arrays: dict[str, Any] = fields_of(forecasts)
+    level = arrays.pop("level", None)
+    if kind == ARROW:
+        if "levels" in arrays:
+            columns = zip(arrays["levels"].tolist(), arrays["quantiles"].T, strict=True)
+            arrays = {f"q{tau:.9g}": column for tau, column in columns}
+        return {name: str(value) for name, value in (fields | {"level": level}).items() if value is not None}, arrays
+    if level is not None:
+        (arrays if kind == NPZ else fields)["level"] = np.array([level]) if kind == NPZ else level
+    return fields, arrays
 
 
 @traced("work")

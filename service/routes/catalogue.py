@@ -3,24 +3,61 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
+from typing import Any
 
-from fastapi import APIRouter, Response
+from fastapi import APIRouter, Request, Response
 
 from calibrant.calibrators import METHODS
 from calibrant.diagrams.catalogue import DIAGRAMS
+from calibrant.distributions.calibrators import DISTRIBUTION_METHODS
+from calibrant.distributions.evaluation import DISTRIBUTION_MEASURES
 from calibrant.measures.catalogue import MEASURES
-from schemas.catalogue import DiagramEntry, MeasureEntry, MethodEntry
+from schemas.catalogue import (
+    CatalogueQuery,
+    DiagramEntry,
+    DistributionMeasureEntry,
+    DistributionMethodEntry,
+    MeasureEntry,
+    MethodEntry,
+)
 from service.context import answer
+from service.openapi import raises
+from service.paging import query_of, read_query
 
 router = APIRouter(tags=["catalogue"])
 
 
-@router.get("/measures", response_model=list[MeasureEntry])
-async def measures() -> Response:
-    """List the measures with definition, range, options, cost and source, and whether each runs as a job."""
+@router.get(
+    "/measures",
+    response_model=list[MeasureEntry] | list[DistributionMeasureEntry],
+    responses=raises("invalid-field"),
+    openapi_extra=query_of(CatalogueQuery),
+)
+async def measures(request: Request) -> Response:
+    """List the measures with definition, range, options, cost and source, and whether each runs as a job.
+
+    With ``prediction_kind=regression``, lists those of predictive distributions.
+    """
+    if read_query(request, CatalogueQuery).prediction_kind == "regression":
+        return answer(
+            [
+                {
+                    "prediction_kind": "regression",
+                    "name": m.name,
+                    "definition": m.text,
+                    "range": m.range,
+                    "kinds": m.kinds,
+                    "source": m.source,
+                    "options": _options(m.options),
+                }
+                for m in DISTRIBUTION_MEASURES.values()
+            ]
+        )
     return answer(
         [
             {
+                "prediction_kind": "classification",
                 "name": m.name,
                 "title": m.title,
                 "definition": m.definition,
@@ -32,7 +69,7 @@ async def measures() -> Response:
                 "of": [of for of, compute in (("event", m.event), ("vector", m.vector)) if compute is not None],
                 "source": m.source,
                 "runs": m.runs,
-                "options": {n: {"default": o.default, "allowed": o.allowed} for n, o in m.options.items()},
+                "options": _options(m.options),
             }
             for m in MEASURES.values()
         ]
@@ -52,19 +89,44 @@ async def diagrams() -> Response:
                 "cost": d.cost,
                 "source": d.source,
                 "runs": d.runs({n: o.default for n, o in d.options.items()}),
-                "options": {n: {"default": o.default, "allowed": o.allowed} for n, o in d.options.items()},
+                "options": _options(d.options),
             }
             for d in DIAGRAMS.values()
         ]
     )
 
 
-@router.get("/methods", response_model=list[MethodEntry])
-async def methods() -> Response:
-    """List the calibration methods with options and source, and whether each fit runs as a job."""
+@router.get(
+    "/methods",
+    response_model=list[MethodEntry] | list[DistributionMethodEntry],
+    responses=raises("invalid-field"),
+    openapi_extra=query_of(CatalogueQuery),
+)
+async def methods(request: Request) -> Response:
+    """List the calibration methods with options and source, and whether each fit runs as a job.
+
+    With ``prediction_kind=regression``, lists those of predictive distributions.
+    """
+    if read_query(request, CatalogueQuery).prediction_kind == "regression":
+        return answer(
+            [
+                {
+                    "prediction_kind": "regression",
+                    "name": m.name,
+                    "title": m.title,
+                    "definition": m.definition,
+                    "source": m.source,
+                    "kinds": m.kinds,
+                    "returns": m.returns,
+                    "options": _options(m.options),
+                }
+                for m in DISTRIBUTION_METHODS.values()
+            ]
+        )
     return answer(
         [
             {
+                "prediction_kind": "classification",
                 "name": m.name,
                 "title": m.title,
                 "source": m.source,
@@ -77,3 +139,7 @@ async def methods() -> Response:
             for m in METHODS.values()
         ]
     )
+
+
+def _options(options: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    return {name: {"default": option.default, "allowed": option.allowed} for name, option in options.items()}

@@ -6,16 +6,25 @@ from fastapi import APIRouter, Request, Response
 from starlette.concurrency import run_in_threadpool
 
 from backend.evaluations import evaluate_or_queue
-from schemas.evaluate import EvaluateBody, EvaluateOptions, ReportAnswer, ReportsAnswer
+from schemas.evaluate import (
+    DistributionReportAnswer,
+    EvaluateBody,
+    EvaluateDistributionBody,
+    EvaluateDistributionOptions,
+    EvaluateOptions,
+    ReportAnswer,
+    ReportsAnswer,
+)
 from schemas.jobs import JobRecord
 from service.context import Here, answer, body_of
+from service.errors import NotAcceptable
 from service.formats.answers import choose
 from service.formats.body import read_payload
 from service.formats.media import HTML, JSON
-from service.formats.options import read_options
+from service.formats.options import read_options_of_kind
 from service.headers import read_header
 from service.jobs import settle
-from service.openapi import OF_ENDED_JOBS, OF_EVALUATIONS, queues, raises
+from service.openapi import OF_ENDED_JOBS, OF_EVALUATIONS, OF_FORECASTS, queues, raises
 from service.reports import report_response
 from service.routing import Idempotent
 
@@ -24,13 +33,13 @@ router = APIRouter(tags=["evaluate"], route_class=Idempotent)
 
 @router.post(
     "/evaluate",
-    response_model=ReportAnswer | ReportsAnswer,
+    response_model=ReportAnswer | ReportsAnswer | DistributionReportAnswer,
     responses={
         200: {"content": {HTML: {"schema": {"type": "string"}}}},
         **queues("A job, if a measure or diagram needs a long fit or the estimated total exceeds 2 s"),
-        **raises(*OF_EVALUATIONS, *OF_ENDED_JOBS),
+        **raises(*OF_EVALUATIONS, *OF_FORECASTS, *OF_ENDED_JOBS),
     },
-    openapi_extra=body_of(EvaluateBody),
+    openapi_extra=body_of(EvaluateBody, EvaluateDistributionBody),
 )
 async def evaluate(request: Request, here: Here) -> Response:
     """Measure the calibration of a batch; with ``map``, before and after the map; with ``maps``, side by side.
@@ -41,11 +50,16 @@ async def evaluate(request: Request, here: Here) -> Response:
     With ``batches``, each batch is evaluated; five or more batches also give the power law between calibration and
     classification error. With a map, ``improvement`` gives the gain in Brier score and log loss. ``diagrams`` are
     returned as data. An evaluation that needs a long fit, or is estimated to take more than 2 s, runs as a job.
+
+    With ``prediction_kind: "regression"``, the rows are predictive distributions of a number, ``observed`` with
+    ``mean`` and ``variance``, ``quantiles`` and ``levels``, ``samples``, or ``lower``, ``upper`` and ``level``.
     """
     kind = choose(read_header(request, b"accept"), (JSON, HTML))
     payload = await read_payload(request, here.settings)
-    options = read_options(payload, EvaluateOptions)
+    options = read_options_of_kind(payload, EvaluateOptions, EvaluateDistributionOptions)
     if kind == HTML:
+        if isinstance(options, EvaluateDistributionOptions):
+            raise NotAcceptable("reports of predictive distributions are JSON")
         return await report_response(here, payload.arrays, options)
     made = await run_in_threadpool(evaluate_or_queue, here, payload.arrays, options)
     response = await settle(here, made) if isinstance(made, JobRecord) else answer(made)

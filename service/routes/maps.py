@@ -12,14 +12,24 @@ from starlette.concurrency import run_in_threadpool
 from backend import fits, maps
 from schemas.aliases import Aliases, AliasOptions, AliasRecord
 from schemas.listing import MapPage, MapQuery
-from schemas.maps import FitBody, FitOptions, ImportOptions, MapChanges, MapDocument, MapRecord
+from schemas.maps import (
+    DistributionMapDocument,
+    FitBody,
+    FitDistributionBody,
+    FitDistributionOptions,
+    FitOptions,
+    ImportOptions,
+    MapChanges,
+    MapDocument,
+    MapRecord,
+)
 from service.context import Here, answer, body_of
 from service.formats.body import fields_of, read_fields, read_payload
-from service.formats.options import query_fields, read_options
+from service.formats.options import query_fields, read_options, read_options_of_kind
 from service.formats.payload import Payload
 from service.headers import Conditions, created, entity_tag, to_bytes
 from service.jobs import settle
-from service.openapi import OF_ENDED_JOBS, OF_ROWS, located, queues, raises
+from service.openapi import OF_ENDED_JOBS, OF_FORECASTS, OF_ROWS, located, queues, raises
 from service.routing import Idempotent
 
 router = APIRouter(prefix="/maps", tags=["maps"], route_class=Idempotent)
@@ -38,6 +48,7 @@ _NOT_MODIFIED: dict[int | str, dict[str, Any]] = {304: {"description": "If-None-
         **queues("A job, if the method is a long fit or the estimated time exceeds 2 s"),
         **raises(
             *OF_ROWS,
+            *OF_FORECASTS,
             "unknown-batch",
             "quota-exceeded",
             "too-many-jobs",
@@ -53,15 +64,16 @@ _NOT_MODIFIED: dict[int | str, dict[str, Any]] = {304: {"description": "If-None-
             *OF_ENDED_JOBS,
         ),
     },
-    openapi_extra=body_of(FitBody),
+    openapi_extra=body_of(FitBody, FitDistributionBody),
 )
 async def post_map(request: Request, here: Here) -> Response:
     """Fit a calibration map with one of the methods.
 
     Returns 201 and the map, or 202 and a job if the method is a long fit or the fit is estimated to take more than 2 s.
+    With ``prediction_kind: "regression"``, fits a map of predictive distributions, with the methods of those.
     """
     payload = await read_payload(request, here.settings)
-    options = read_options(payload, FitOptions)
+    options = read_options_of_kind(payload, FitOptions, FitDistributionOptions)
     made = await run_in_threadpool(fits.fit_or_queue, here, payload.arrays, options)
     return created(made) if isinstance(made, MapRecord) else await settle(here, made)
 
@@ -113,7 +125,11 @@ async def get_map(ref: str, request: Request, here: Here) -> Response:
     return Conditions.of(request.headers).answer(to_bytes(record))
 
 
-@router.get("/{ref}/document", response_model=MapDocument, responses=_NOT_MODIFIED | raises("unknown-map"))
+@router.get(
+    "/{ref}/document",
+    response_model=MapDocument | DistributionMapDocument,
+    responses=_NOT_MODIFIED | raises("unknown-map"),
+)
 async def get_document(ref: str, request: Request, here: Here) -> Response:
     """Get only the document of a map; it is sufficient to apply the map or to import it again."""
     record = await run_in_threadpool(here.store.maps.get, ref)

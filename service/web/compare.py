@@ -165,7 +165,11 @@ def offer(here: Context, *, name: str, chosen: Sequence[str]) -> Offer:
     """The newest batches and maps, optionally of one name; the chosen maps come first."""
     batches = [b for b in here.store.batches.page(PageRequest(_OFFERED)).items if "labels" in b.arrays]
     query = read_options(Payload({}, {"limit": str(_OFFERED), **_named(name)}, from_query=True), MapQuery)
-    maps = [(reference_of(listed), listed) for listed in here.store.listing.page(query).items]
+    maps = [
+        (reference_of(listed), listed)
+        for listed in here.store.listing.page(query).items
+        if listed.prediction_kind == "classification"
+    ]
     maps.sort(key=lambda item: item[0] not in chosen)
     files = here.store.uploads.files([batch.id for batch in batches])
     return Offer(list(zip(batches, files, strict=True)), maps)

@@ -227,7 +227,7 @@ async def map_page(
         "map.html",
         status=status if problem is None else problem.status,
         record=record,
-        about=await run_in_threadpool(explained, record),
+        about=None if record.prediction_kind == "regression" else await run_in_threadpool(explained, record),
         reference=reference_of(record),
         seen=(entity_tag_of(record) or "").strip('"') if form is None else text_of(form, "seen"),
         tags=write_tags(record.tags) if form is None else text_of(form, "tags"),

@@ -283,7 +283,7 @@ _LISTED = 30
 
 
 def explained(record: MapRecord) -> Explanation:
-    """Explain a stored map. O(size of its document)."""
+    """Explain a stored map of a classifier. O(size of its document)."""
     document = record.document
     family = FAMILIES[document["family"]]
     given, found = document["parameters"], document.get("diagnostics") or {}
@@ -291,7 +291,7 @@ def explained(record: MapRecord) -> Explanation:
     known = METHODS[record.method].known_options() if record.method in METHODS else {}
     return Explanation(
         METHODS.get(record.method),
-        describe_reduction(record.reduction),
+        describe_reduction(record.reduction or ""),
         family.formula,
         [Fact(name, *_explained(family, name, value)) for name, value in given.items() if name in family.parameters],
         [_part(record, k, curve) for k, curve in enumerate(curves[:_LISTED])],

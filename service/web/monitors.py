@@ -15,6 +15,7 @@ from starlette.concurrency import run_in_threadpool
 from backend.monitors.alarms import acknowledge
 from backend.monitors.answers import Reader, reader_of, window_of
 from backend.monitors.challengers import accept, reject, waiting
+from backend.monitors.online_maps import read_online
 from backend.monitors.readings import read_measures
 from backend.monitors.timeline import latest_deliveries, read_timeline, state_of
 from backend.store.clock import now
@@ -26,6 +27,7 @@ from backend.store.server.connection import UNAVAILABLE
 from calibrant.plots.canvas import Drawn, NothingToDraw
 from schemas.monitor_alarms import DeliveryRecord, MonitorEvent, Proposal, RuleState
 from schemas.monitor_answers import MonitorAnswer, MonitorsQuery, WindowPictureQuery, WindowReading, answer_of
+from schemas.monitor_online import OnlineReading
 from schemas.monitors import Counts, EvidenceRule, MonitorRecord
 from schemas.problems import Problem
 from service.errors import Busy, InvalidField, NotFound
@@ -90,10 +92,11 @@ class Figures:
 
 @dataclass(frozen=True)
 class Actions:
-    """What a visitor can act on: the rules, the pending challenger, and the latest deliveries; and what happened."""
+    """What a visitor can act on, and see of the rules: challenger, online map, latest deliveries and events."""
 
     rules: Sequence[tuple[RuleState, EvidenceRule | None]]
     proposal: Proposal | None
+    online: OnlineReading | None
     deliveries: Sequence[DeliveryRecord]
     events: Sequence[MonitorEvent]
 
@@ -149,6 +152,7 @@ def read_actions(visit: Visit, record: MonitorRecord) -> Actions:
     return Actions(
         [(state, rule if isinstance(rule, EvidenceRule) else None) for state, rule in states],
         standing.proposal,
+        read_online(record, standing),
         latest_deliveries(store, record),
         standings.events(PageRequest(_EVENTS, None)).items,
     )

@@ -93,7 +93,12 @@ def _made_already(here: Context, batch_id: str, known: str | None, requested: st
         return None
     if job is None:
         return None
-    if job.kind != "evaluate" or job.spec.get("batch") != batch_id or job.spec.get("picture"):
+    if (
+        job.kind != "evaluate"
+        or job.spec.get("batch") != batch_id
+        or job.spec.get("picture")
+        or job.spec.get("prediction_kind") == "regression"
+    ):
         raise NotFound("the job has no report of this batch")
     if job.status == "succeeded":
         return whole_of(here, job)

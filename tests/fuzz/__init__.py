@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -51,11 +52,10 @@ def fuzz(
 
 
 def _prepare(url: str) -> str:
-    """Store the batch and the map that bodies refer to; the batch's id."""
-    made = {
-        example.call: httpx.post(url + example.call.split()[1], json=example.body, timeout=60).raise_for_status().json()
+    """Store the batches and the maps that bodies refer to; the id of a batch of each prediction kind, as JSON."""
+    made = [
+        httpx.post(url + example.call.split()[1], json=example.body, timeout=60).raise_for_status().json()
         for example in CALLS
         if example.call in ("POST /batches", "POST /maps") and example.status == 201
-    }
-    batch_id: str = made["POST /batches"]["id"]
-    return batch_id
+    ]
+    return json.dumps({one["prediction_kind"]: one["id"] for one in made if one["id"].startswith("batch_")})

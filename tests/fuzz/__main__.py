@@ -12,13 +12,13 @@ parser = argparse.ArgumentParser(prog="python -m tests.fuzz")
 parser.add_argument("--examples", type=int, default=2000)
 parser.add_argument("--phases", default=ALL_PHASES)
 parser.add_argument("--seed", type=int, default=1)
-asked = parser.parse_args()
+options = parser.parse_args()
 
 with (
     tempfile.TemporaryDirectory(prefix="calibrant-fuzz-") as folder,
     (Path(folder) / "log").open("ab") as log,
     stack(host="127.0.0.1", port=0, data=Path(folder) / "data", log=log) as running,
 ):
-    found = fuzz(running.url, examples=asked.examples, phases=asked.phases, seed=asked.seed)
+    found = fuzz(running.url, examples=options.examples, phases=options.phases, seed=options.seed)
 sys.stdout.write(found.stdout + found.stderr)
 sys.exit(found.returncode)

@@ -9,31 +9,75 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-#: The variable that holds the id of a batch that every fuzzed service holds.
+#: The variable that holds the ids of a batch of each prediction kind that every fuzzed service holds, as JSON.
 BATCH_VARIABLE = "CALIBRANT_FUZZ_BATCH"
 #: A map that every fuzzed service holds: that of the document's examples.
 KNOWN_MAP = "fraud-detector"
+#: The same for maps of predictive distributions.
+KNOWN_DISTRIBUTION_MAP = "wind-speed"
 #: Rows of a body at most, so that fits and tests stay quick.
 MOST_ROWS = 60
 _CLASSES = 3
+#: The arrays of a body with forecasts, and their level.
+_OF_FORECASTS = (
+    *("observed", "mean", "variance", "std", "quantiles", "levels", "samples", "lower", "upper", "level"),
+    *("weights", "groups", "clusters", "by"),
+)
 
 _numbers = st.one_of(st.floats(0, 1), st.floats(), st.sampled_from([0.0, 1.0, 0.5, -0.0, 5e-324, 1 - 2**-53, 1.00005]))
 _types = st.sampled_from(["<f8", ">f4", "<f2", "<i8", "|u1", "|b1", "<c8"])
 
 
-def fitting(body: dict[str, Any], batch: str) -> dict[str, Any]:
-    """Two in three bodies made to fit: with rows drawn in the place of their own, and references to what exists."""
+def fitting(body: dict[str, Any], batches: dict[str, str]) -> dict[str, Any]:
+    """Two in three bodies made to fit: with rows drawn in the place of their own, and references to what exists.
+
+    ``batches`` are the ids of a stored batch of each prediction kind.
+    """
     chosen = zlib.crc32(repr(body).encode("utf-8", "replace"))
     if chosen % 3 == 0:
         return body
-    known = {"batch": batch, "map": KNOWN_MAP}
+    kind = "regression" if body.get("prediction_kind") == "regression" else "classification"
+    known = {"batch": batches[kind], "map": KNOWN_MAP}
     kept: dict[str, Any] = body | {name: known[name] for name in known if isinstance(body.get(name), str)}
+    if kind == "regression":
+        return _forecasts(kept, np.random.default_rng(chosen))
     if not isinstance(body.get("predictions"), list):
         return kept
     kept |= {name: _names(kept[name]) for name in ("measures", "diagrams") if isinstance(kept.get(name), list)}
     rows = _rows(np.random.default_rng(chosen))
     fitted = {name: rows[name] for name in rows if isinstance(body.get(name), list)}
     return {name: value for name, value in kept.items() if name not in ("scale", "classes", "options")} | fitted
+
+
+def _forecasts(body: dict[str, Any], random: np.random.Generator) -> dict[str, Any]:
+    """A body of regression with forecasts of one kind; with a batch, its options are made to fit alone."""
+    replaced = (*_OF_FORECASTS, "options")
+    kept = {name: value for name, value in body.items() if name not in replaced}
+    if isinstance(kept.get("measures"), list):
+        kept["measures"] = _names(kept["measures"])
+    if isinstance(kept.get("map"), str):
+        kept["map"] = KNOWN_DISTRIBUTION_MAP
+    if "batch" in body:
+        return kept
+    n = int(random.integers(1, MOST_ROWS))
+    centre = random.normal(size=n)
+    table = np.sort(centre[:, None] + random.normal(size=(n, 3)), axis=1)
+    kinds: list[dict[str, Any]] = [
+        {"mean": centre.tolist(), "variance": random.gamma(2.0, size=n).tolist()},
+        {"mean": centre.tolist(), "std": random.gamma(2.0, size=n).tolist()},
+        {"quantiles": table.tolist(), "levels": [0.1, 0.5, 0.9]},
+        {"samples": table.tolist()},
+        {"lower": table[:, 0].tolist(), "upper": table[:, 2].tolist(), "level": 0.8},
+    ]
+    rows = {
+        "observed": (centre + random.normal(size=n)).tolist(),
+        "weights": random.integers(0, 4, n).tolist(),
+        "groups": random.choice(["a", "b"], n).tolist(),
+        "clusters": random.choice(["a", "b", "c"], n).tolist(),
+        "by": random.choice(["1", "2"], n).tolist(),
+    }
+    own = {name: rows[name] for name in rows if isinstance(body.get(name), list)}
+    return kept | own | kinds[int(random.integers(len(kinds)))]
 
 
 def _names(asked: list[Any]) -> list[Any]:
@@ -63,8 +107,10 @@ def archives(draw: st.DrawFn) -> bytes:
     size = int(np.prod(shape))
     with np.errstate(all="ignore"):
         numbers = np.array(draw(st.lists(_numbers, min_size=size, max_size=size))).reshape(shape)
-        arrays = {"predictions": numbers.astype(draw(_types))}
-        for name in draw(st.sets(st.sampled_from(["labels", "weights"]))):
+        first = draw(st.sampled_from(["predictions", "predictions", "quantiles", "samples", "mean", "lower"]))
+        arrays = {first: numbers.astype(draw(_types))}
+        others = ["labels", "weights"] if first == "predictions" else ["observed", "variance", "upper", "levels"]
+        for name in draw(st.sets(st.sampled_from(others))):
             whole = draw(st.lists(st.integers(-1, 3), min_size=n, max_size=n))
             arrays[name] = np.array(whole, np.int64).astype(draw(_types))
     if draw(st.booleans()):

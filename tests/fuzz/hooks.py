@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from typing import Any
 
@@ -18,7 +19,7 @@ schemathesis.openapi.media_type("application/x-npz", archives())
 @schemathesis.hook
 def map_body(_: schemathesis.HookContext, body: Any) -> Any:
     """Give bodies rows that fit each other, or few would come past the first check."""
-    return fitting(body, os.environ[BATCH_VARIABLE]) if isinstance(body, dict) else body
+    return fitting(body, json.loads(os.environ[BATCH_VARIABLE])) if isinstance(body, dict) else body
 
 
 @schemathesis.check

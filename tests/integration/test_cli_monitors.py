@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -162,3 +164,30 @@ def test_a_monitor_is_made_with_its_bucket_and_retention(run: Run) -> None:
     told = json.loads(made.stdout)
     assert (told["bucket"], told["retention"]) == (600, 86400)
     assert run("delete", "kept").exit_code == 0
+
+
+def test_show_has_the_experts_of_an_online_map_and_alarms_the_time_of_the_change(
+    run: Run, service: Stack, tmp_path: Path
+) -> None:
+    name = f"online-{time.time_ns()}"
+    file = tmp_path / "online.json"
+    file.write_text(json.dumps({"recalibration": {"policy": "online", "every": 60}, "bucket": 60, "retention": 86_400}))
+    window = ("--window", "hour=1h")
+    made = run("create", name, "--definition", file, *window)
+    assert made.exit_code == 0, made.stderr
+    with Calibrant(service.url) as client:
+        p = np.tile(P, 5)
+        client.send_rows(name, p, np.tile(1 - Y, 5), timestamps=time.time() - 3000.0 + np.arange(2000))
+        client.send_rows(name, p, np.tile(1 - Y, 5))
+        until = time.monotonic() + 60.0
+        while time.monotonic() < until:
+            reading = client.monitor(name)
+            if reading.online is not None and reading.online.versions and reading.rules[0].status == "alarm":
+                break
+    shown = run("show", name).stdout
+    assert re.search(r"time buckets +\d\d", shown), shown
+    assert re.search(r"weight of \S+ +\d+\.\d %", shown)
+    alarms = run("alarms", name)
+    assert alarms.exit_code == 4
+    assert re.search(r"evidence: since \d+ \w+ predictions.* points too (low|high)", alarms.stdout), alarms.stdout
+    assert run("delete", name).exit_code == 0

@@ -6,12 +6,14 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
+import httpx
 import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
 
 from calibrant.client import Calibrant, ProblemResponse
+from calibrant.client.answers import AlarmData
 from calibrant.client.monitored import Form
 from service.stack import Stack
 from tests.integration.clients import Kind, connected
@@ -114,3 +116,40 @@ def test_alarms_the_audit_and_deliveries_of_a_monitor_at_rest(either: Calibrant,
         with pytest.raises(ProblemResponse) as refusal:
             ask()
         assert refusal.value.status in (404, 409)
+
+
+#: Seconds until workers have checked a monitor and recalibrated.
+PATIENCE = 60.0
+
+
+def test_an_online_map_and_the_time_of_a_change_are_answered(either: Calibrant, service: Stack) -> None:
+    name = f"followed-{time.time_ns()}"  # its maps stay
+    policy = {"policy": "online", "options": {"memories": [500]}}
+    either.create_monitor(name, bucket=60, retention=5 * 86_400, recalibration=policy)
+    random = np.random.default_rng(1)
+    p = random.uniform(size=3000)
+    labels = (random.uniform(size=3000) < np.sqrt(p)).astype(int)
+    either.send_rows(name, p, labels, timestamps=time.time() - 3600.0 + np.arange(3000))
+    either.send_rows(name, p, labels)  # the evidence counts only rows since the monitor was created
+    until = time.monotonic() + PATIENCE
+    while time.monotonic() < until:
+        online, (rule,) = either.monitor(name).online, either.alarms(name)
+        if online is not None and online.versions and online.versions[0].version and rule.status == "alarm":
+            break
+    assert online is not None
+    assert online.rounds >= 50
+    assert online.rows in (3000, 6000)
+    assert (online.in_force, online.versions[0].version) == (online.versions[-1].map, 1)
+    assert sum(online.weights.values()) == pytest.approx(1.0)
+    assert either.calibrate(f"{name}@champion", [0.25])[0] == pytest.approx(0.5, abs=0.05)
+    assert either.map(f"{name}@champion").method == "online"
+    with httpx.Client(base_url=service.url) as http:
+        assert http.get(f"/ui/maps/{online.in_force}").status_code == 200
+        assert "Online recalibration" in http.get(f"/ui/monitors/{name}").text
+    assert rule.evidence is not None
+    assert rule.evidence.change is not None
+    assert "too low" in rule.evidence.change.message
+    raised = next(event for event in either.alarm_events(name) if event.type == "monitor.alarm.raised")
+    assert isinstance(raised.data, AlarmData)
+    assert raised.data.change == rule.evidence.change
+    either.delete_monitor(name)

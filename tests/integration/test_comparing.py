@@ -88,6 +88,9 @@ def test_five_batches_have_a_power_law_and_four_have_not(client: Calibrant, batc
     assert law.exponent is not None
     assert law.interval is not None
     assert law.interval[0] <= law.exponent <= law.interval[1]
+    assert law.plain is not None
+    assert law.plain.exponent is not None
+    assert law.plain.exponent != law.exponent
     few = client.power_law(stored[:4], measures=["ece"])
     assert few.power_law is None
     assert few.problem == "a power law needs at least 5 batches"

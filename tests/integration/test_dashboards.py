@@ -19,7 +19,13 @@ NUMBERS = np.random.default_rng(6)
 P = NUMBERS.uniform(size=300)
 Y = (NUMBERS.uniform(size=300) < P).astype(int)
 #: Metrics that a look at a monitor brings.
-OF_A_LOOK = ("calibrant_calibration_error_ratio", "calibrant_measure", "calibrant_monitor_alarm")
+OF_A_LOOK = (
+    "calibrant_calibration_error_ratio",
+    "calibrant_measure",
+    "calibrant_monitor_alarm",
+    "calibrant_monitor_changed_timestamp_seconds",
+    "calibrant_monitor_online_weight_ratio",
+)
 #: Seconds until a worker has looked.
 PATIENCE = 30.0
 
@@ -38,8 +44,12 @@ def exposed(service: Stack) -> Iterator[dict[str, set[str]]]:
     """The metrics of a service that has done one of everything, and looked at a monitor."""
     with Calibrant(service.url) as client, httpx.Client(base_url=service.url) as http:
         client.fit("pl", predictions=P, labels=Y, timeout=60)
-        client.create_monitor("exposed", measures=["ece", "log-loss"])
-        client.send_rows("exposed", P, Y)
+        client.create_monitor(
+            "exposed", measures=["ece", "log-loss"], bucket=60, retention=5 * 86_400, recalibration={"policy": "online"}
+        )
+        earlier = time.time() - 3600.0 + np.arange(300)
+        client.send_rows("exposed", P, Y, ids=np.arange(300), timestamps=earlier)  # for the online map
+        client.send_rows("exposed", P, 1 - Y)  # for an alarm
         until = time.monotonic() + PATIENCE
         while not set(OF_A_LOOK) <= (labels := _labels(http)).keys() and time.monotonic() < until:
             client.live()

@@ -19,7 +19,8 @@ from backend.store.clock import stamp
 from backend.store.keyspace import Keyspace
 from backend.store.monitors.standings import Change, Standings
 from backend.store.store import Store
-from schemas.monitor_alarms import EvidenceReading, Occasion, Proposal, RecalibrationData, RuleState
+from schemas.monitor_alarms import ChangeReading, EvidenceReading, Occasion, Proposal, RecalibrationData, RuleState
+from schemas.monitor_online import OnlineStanding, OnlineVersion
 from service.settings import Settings
 from tests.integration.conftest import serving
 from tests.integration.visiting import ROWS, Visitor, hidden
@@ -29,6 +30,11 @@ PART = {"HX-Request": "true"}
 DRIFT = EvidenceReading(
     log_e=20.0, largest=20.0, bound=4.6, level=2e-9, since=None, shape="part", delta=0.5, spread=0, low=0.2, high=0.4,
     description="predictions of 0.2 to 0.4 are too low",
+    change=ChangeReading(
+        time="2026-03-14T06:00:00.000Z", interval=("2026-03-13T18:00:00.000Z", "2026-03-14T21:00:00.000Z"),
+        predictions=(0.2, 0.4), gap=0.08, rows=1234,
+        message="since 14 March predictions of 0.2 to 0.4 are 8 points too low",
+    ),
 )  # fmt: skip
 
 
@@ -69,9 +75,9 @@ def standing_of(redis: Redis, tenant: str = "default", name: str = "inbox") -> S
     return Standings(redis, keys, Store.of(redis, tenant).monitors.get(name))
 
 
-def alarm(redis: Redis, tenant: str = "default", number: int = 1) -> None:
+def alarm(redis: Redis, tenant: str = "default", number: int = 1, evidence: EvidenceReading = DRIFT) -> None:
     """Raise the alarm of the rule ``evidence``, as a check does."""
-    state = RuleState(rule="evidence", kind="evidence", status="alarm", alarms=number, rows=200, evidence=DRIFT)
+    state = RuleState(rule="evidence", kind="evidence", status="alarm", alarms=number, rows=200, evidence=evidence)
     state = state.model_copy(update={"since": stamp()})
     standing_of(redis, tenant).change(
         lambda record, standing: Change(
@@ -126,6 +132,33 @@ def test_the_list_has_the_state_the_alarms_and_the_rows_of_each_monitor(visitor:
     assert visitor.get("/ui/monitors?cursor=nonsense").status_code == 422
 
 
+def test_an_alarm_without_a_change_time_shows_its_evidence(visitor: Visitor, redis: Redis) -> None:
+    created(visitor)
+    alarm(redis, evidence=DRIFT.model_copy(update={"change": None, "since": "2026-03-14T06:00:00.000Z"}))
+    text = visitor.get("/ui/monitors/inbox").text
+    assert "Predictions of 0.2 to 0.4 are too low." in text
+    assert "Strongest since</dt><dd>2026-03-14 06:00 UTC" in text
+
+
+def test_an_online_map_shows_its_versions_and_its_experts(visitor: Visitor, redis: Redis) -> None:
+    created(visitor, recalibration={"policy": "online"})
+    assert "Online recalibration" not in visitor.get("/ui/monitors/inbox").text
+    version = OnlineVersion(
+        map="map_1", version=3, at="2026-03-14T06:00:00.000Z", reason="evidence", rounds=40, rows=1234
+    )
+    found = OnlineStanding(
+        in_force="map_1", started_at=stamp(), rounds=47, rows=2345, weights={"identity": 0.25, "platt-500": 0.75},
+        versions=[version], options={}, following=0, written_at=0.0,
+    )  # fmt: skip
+    standing_of(redis).change(lambda _, standing: Change(standing.model_copy(update={"online": found})))
+    text = visitor.get("/ui/monitors/inbox").text
+    words = re.sub(r"<[^>]+>|\s+", " ", text[text.index('id="online"') :])
+    assert re.search(r"Time buckets +47 +Labelled rows +2,345 ", words)
+    assert re.search(r" 3 +2026-03-14 06:00 +evidence +1,234 ", words)
+    assert re.search(r" platt-500 +75\.0 % +identity +25\.0 % ", words)
+    assert 'href="/ui/maps/map_1"' in text
+
+
 def test_a_monitor_is_whole_without_scripts(visitor: Visitor, redis: Redis) -> None:
     created(visitor, description=HOSTILE)
     sent(visitor, group=HOSTILE)
@@ -136,6 +169,8 @@ def test_a_monitor_is_whole_without_scripts(visitor: Visitor, redis: Redis) -> N
     assert "<script>alert" not in text
     assert "{{ 7*7 }}" in text
     assert "49" not in re.findall(r'class="lead">([^<]*)<', text)[0]
+    assert "Since 14 March predictions of 0.2 to 0.4 are 8 points too low." in text
+    assert "2026-03-14 06:00 UTC (95 % interval: 2026-03-13 18:00 to 2026-03-14 21:00)" in text
     charts = re.findall(r'src="(/ui/monitors/inbox/charts/([a-z]+)\.svg\?[^"]*)"', text.replace("&amp;", "&"))
     assert [key for _, key in charts] == ["error", "evidence", "frequency", "volume", "delay", "groups", "diagram"]
     for path, _ in charts:
@@ -144,7 +179,6 @@ def test_a_monitor_is_whole_without_scripts(visitor: Visitor, redis: Redis) -> N
         assert "sandbox" in drawn.headers["content-security-policy"]
         assert "<script" not in drawn.text
     assert ("diagram", "window=last&measure=brier") in [(key, path.split("?")[1]) for path, key in charts]
-    assert "Predictions of 0.2 to 0.4 are too low." in text
     assert "/monitors/inbox/predictions" in text
     assert "client.send_predictions(" in text
 

@@ -230,7 +230,7 @@ class _Monitor:
 
 def _others(k: MonitorKeys) -> Iterator[tuple[str, Kind]]:
     """Keys that belong to no bucket or slot; ``state``, on which others depend, comes last."""
-    for key in (k.totals(), k.groups(), k.deliveries()):
+    for key in (k.totals(), k.groups(), k.deliveries(), k.online()):
         yield key, "hash"
     for key in (k.once(), k.alarms(), k.audit(), k.delivery_times()):
         yield key, "zset"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, cast
@@ -69,15 +69,23 @@ class Journal:
 # --- The state of a monitor between checks: its rules, pending actions and events, changed in one transaction
 
 
+#: States of an online map: the name of each, and its JSON.
+States = Mapping[str, bytes]
+
+
 @dataclass(frozen=True)
 class Change:
-    """A change of a standing with its events and audit entries; ``started_at`` if that of the monitor changes."""
+    """A change of a standing with its events and audit entries; ``started_at`` if that of the monitor changes.
+
+    ``states`` replace the stored states of the online map, if given.
+    """
 
     standing: Standing
     events: Sequence[MonitorEvent] = ()
     entries: Sequence[AuditEntry] = ()
     started_at: float | None = None
     chores: Sequence[Chore] = ()
+    states: States | None = None
 
 
 class Standings:
@@ -94,6 +102,14 @@ class Standings:
     def read(self) -> Standing:
         """The current standing."""
         return _read(self._redis.get(self._keys.standing()))
+
+    def read_online(self) -> tuple[Standing, dict[str, bytes]]:
+        """The current standing, and the states of the online map, read atomically."""
+        with self._redis.pipeline() as pipe:
+            pipe.get(self._keys.standing())
+            pipe.hgetall(self._keys.online())
+            standing, states = pipe.execute()
+        return _read(standing), {name.decode(): state for name, state in states.items()}
 
     def change(self, change: Callable[[MonitorRecord, Standing], Change | None]) -> Change | None:
         """Apply ``change`` to the current monitor and standing; write the result with its tasks, or nothing for None.
@@ -140,6 +156,9 @@ class Standings:
         self._audit.append(pipe, [entry.model_dump() for entry in made.entries])
         for event in made.events:
             pipe.rpush(self._keys.unqueued_events(), event.model_dump_json())
+        if made.states is not None:
+            pipe.unlink(self._keys.online())
+            pipe.hset(self._keys.online(), items=[part for state in made.states.items() for part in state])
         if made.started_at is not None:
             moved = record.model_copy(update={"started_at": made.started_at})
             pipe.hset(self._of_tenant.monitor_definitions(), record.name, StoredMonitor.of(moved).model_dump_json())

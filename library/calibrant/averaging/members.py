@@ -17,8 +17,9 @@ from calibrant.errors import CalibrationError, NotConverged, OneClass, TooFewRow
 from calibrant.maps.curves import PROBABILITY_CLIP
 from calibrant.maps.isotonic import Isotonic
 from calibrant.maps.ranks import OneVsRest
+from calibrant.maps.softmax_design import Design
 from calibrant.maps.softmax_map import HiddenSoftmax, SoftmaxRegression, smoothed_logits
-from calibrant.maps.softmax_solver import Design, Penalty, Solution, minimise
+from calibrant.maps.softmax_solver import Penalty, Solution, minimise
 from calibrant.maps.temperature import VectorLogits, optimal_temperature
 from calibrant.maps.transforms import Transform, blocks_of_rows, logits_block
 from calibrant.progress import check, report

@@ -30,6 +30,7 @@ from calibrant.inputs import read_rows, reduction_by_name
 from calibrant.maps.calibration_map import VECTORS, CalibrationMap
 from calibrant.maps.curves import Curve, read_array
 from calibrant.maps.families import curves_document, read_curves
+from calibrant.maps.softmax_device import check_device
 from calibrant.maps.transforms import Transform, blocks_of_rows, check_classes, transformed
 from calibrant.options import OFF, ON, Option, known_name, read_seed, read_values
 from calibrant.progress import Progress, report, reporting, step
@@ -292,7 +293,7 @@ def fit(
     seed : int, default 0
         Seed of folds and random starts, if the method uses them.
     device : str, default "cpu"
-        ``cpu`` or ``cuda``, for methods that use torch.
+        ``cpu``, ``cuda`` or ``cuda:1``, for ``pl``, ``pl3``, ``averaged`` and large fits of matrices.
     progress : callable, optional
         Called as ``progress(done, total, stage)`` during long fits; an exception that it raises ends the fit.
     **options : object
@@ -326,6 +327,7 @@ def fit(
     if not isinstance(method, str):
         raise UnknownMethod.at("/method", 'must be the name of a calibrator: fit("platt", predictions, labels)')
     read_seed(seed)
+    check_device(device)
     rows = read_rows(
         predictions,
         labels,

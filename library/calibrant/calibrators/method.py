@@ -13,6 +13,7 @@ from calibrant.calibrators.smoothing import fit_smoothed_curve, fit_smoothed_vec
 from calibrant.errors import CalibrationError, InvalidOption
 from calibrant.maps.curves import Constant, Curve
 from calibrant.maps.ranks import OneVsRest, Ranks
+from calibrant.maps.softmax_device import passes_on
 from calibrant.maps.transforms import Transform, check_classes
 from calibrant.options import Option, read_values
 from calibrant.progress import Progress, report, step
@@ -230,10 +231,11 @@ class Method:
         if self.vector is None:
             raise TypeError(f"{self.name} cannot be fitted to whole vectors")
         fit = partial(self.vector, context=context, **options)
-        if self.logarithms and is_extreme(vector):
-            cross_fitted = "folds" in options and options.get("strength") is None
-            return fit_smoothed_vector(fit, vector, context.seed, cross_fitted=cross_fitted)
-        return fit(vector)
+        with passes_on(context.device):
+            if self.logarithms and is_extreme(vector):
+                cross_fitted = "folds" in options and options.get("strength") is None
+                return fit_smoothed_vector(fit, vector, context.seed, cross_fitted=cross_fitted)
+            return fit(vector)
 
     def known_options(self) -> dict[str, dict[str, Any]]:
         """Describe the options.

@@ -113,8 +113,8 @@ def calibrate(
     For CSV and JSON Lines, the output is CSV with the columns of the file and a new last column ``calibrated``, or with
     one column per class, such as ``calibrated_bird``. For other files, the output has only the calibrated columns. CSV
     keeps its separator. If --out ends in .tsv, the separator is a tab; if it ends in .npz, the output is NPZ with only
-    the calibrated probabilities; if it ends in .parquet, the output is Parquet, also with the columns of a Parquet or
-    Arrow file.
+    the calibrated probabilities; if it ends in .parquet, the output is Parquet, and the columns of a
+    Parquet or Arrow file are kept.
 
     A map of predictive distributions gives columns such as ``calibrated_mean`` and ``calibrated_std``,
     ``calibrated_q0.05``, or ``calibrated_lower`` and ``calibrated_upper``; in NPZ, arrays such as ``quantiles`` and

@@ -56,8 +56,7 @@ Interval = Annotated[
     float | None,
     typer.Option(
         "--interval",
-        help="The title of the diagram shows the calibration error with a confidence interval; this is its level. "
-        "0.95 by default.",
+        help="Level of the confidence interval in the title of the diagram; 0.95 by default.",
     ),
 ]
 Theme = Annotated[
@@ -68,7 +67,7 @@ PictureOut = Annotated[
     typer.Option(
         "--out",
         callback=in_a_folder,
-        help="Output file, such as reliability.svg, the default for that diagram; - for SVG on standard output.",
+        help="Output file; by default the name of the diagram, such as reliability.svg; - for SVG on standard output.",
     ),
 ]
 Width = Annotated[int, typer.Option("--width", help="Width in pixels, 320 to 2000. A PNG has twice as many.")]

@@ -59,12 +59,14 @@ Holdout = Annotated[
     float | None,
     typer.Option(
         "--holdout",
-        help="Share of the rows that is not used by the fit, such as 0.3; the map is evaluated on it.",
+        help="Fraction of the rows to hold out from the fit, such as 0.3; the map is evaluated on these rows.",
     ),
 ]
 FoldGroup = Annotated[
     str | None,
-    typer.Option("--group", help="Column of group names; rows of a group are in one fold of every cross-validation."),
+    typer.Option(
+        "--group", help="Column of group names; every cross-validation keeps the rows of a group in the same fold."
+    ),
 ]
 Name = Annotated[
     str | None,

@@ -27,9 +27,9 @@ FailBy = Annotated[
     str,
     typer.Option(
         "--fail-by",
-        help="Number that --fail-above compares with the bound: value; debiased (value if the measure has no debiased "
-        "value); lower, which fails if the whole interval is above the bound; or upper, which fails unless the whole "
-        "interval is below the bound. lower and upper need --interval.",
+        help="Number that --fail-above compares with the bound: value, debiased (value if the measure has no debiased "
+        "value), lower or upper. lower and upper are the ends of --interval: lower fails if the whole interval is "
+        "above the bound, and upper fails unless the whole interval is below it.",
     ),
 ]
 

@@ -15,8 +15,10 @@ from calibrant.cli.rows import Columns, File, Group, Label, MapLabel, Prediction
 from calibrant.cli.server_url import NeededServer, client_of
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from calibrant.cli.monitor_rows import What
-    from calibrant.client.answers import MonitorEvent, WindowReading
+    from calibrant.client.answers import MonitorEvent, OnlineReading, WindowReading
 
 monitors = typer.Typer(
     help="Create, list, show and delete monitors on a server, send rows to them and watch their alarms.",
@@ -26,6 +28,8 @@ monitors = typer.Typer(
 Name = Annotated[str, typer.Argument(help="Name of the monitor.")]
 _WHOSE = "monitors"
 _RAISED = "monitor.alarm.raised"
+#: Experts of an online map with a smaller weight are not shown.
+_LEAST_WEIGHT = 0.01
 
 
 @monitors.command()
@@ -106,7 +110,7 @@ def list_monitors(as_json: Json = False, server: NeededServer = None) -> None:
 
 @monitors.command()
 def show(name: Name, as_json: Json = False, server: NeededServer = None) -> None:
-    """Show the counts of a monitor, and the label coverage and measures of each window."""
+    """Show the counts of a monitor, the label coverage and measures of each window, and its online map."""
     with client_of(server, _WHOSE) as client:
         reading = client.monitor(name)
     if as_json:
@@ -119,7 +123,22 @@ def show(name: Name, as_json: Json = False, server: NeededServer = None) -> None
     windows = table("window", "labelled", "coverage", *keys, left=1)
     for window in reading.windows:
         windows.add_row(window.name, f"{window.rows:,}", _share(window.coverage), *_cells(window, keys))
-    write_lines(counts, windows)
+    write_lines(counts, windows, *([] if reading.online is None else [_online(reading.online)]))
+
+
+def _online(reading: OnlineReading) -> Table:
+    """The progress of an online map, and its experts with a weight of at least 1 %, largest first."""
+    shown = table("online map", "value", left=1)
+    version = next((each.version for each in reversed(reading.versions) if each.map == reading.in_force), None)
+    shown.add_row("version", "-" if version is None else str(version))
+    shown.add_row("time buckets", f"{reading.rounds:,}")
+    shown.add_row("labelled rows", f"{reading.rows:,}")
+    shown.add_row("rows without a label in time", f"{reading.unlabelled:,}")
+    shown.add_row("evidence for a new version", f"{reading.log_e:.2f} of {reading.bound:.2f}")
+    for expert, weight in sorted(reading.weights.items(), key=lambda item: -item[1]):
+        if weight >= _LEAST_WEIGHT:
+            shown.add_row(f"weight of {plain(expert)}", _share(weight))
+    return shown
 
 
 @monitors.command()
@@ -190,7 +209,9 @@ def alarms(name: Name, as_json: Json = False, server: NeededServer = None) -> No
         shown = table("rule", "kind", "status", "since", "alarms", "rows", left=4)
         for rule in rules:
             shown.add_row(rule.rule, rule.kind, rule.status, rule.since or "-", str(rule.alarms), f"{rule.rows:,}")
-        write_lines(shown)
+        changed = {rule.rule: rule.evidence.change for rule in rules if rule.evidence is not None}
+        lines = [f"{plain(rule)}: {plain(one.message)}" for rule, one in changed.items() if one is not None]
+        write_lines(shown, *lines)
     if any(rule.status == "alarm" for rule in rules):
         raise typer.Exit(ABOVE)
 
@@ -231,6 +252,8 @@ def _print_event(event: MonitorEvent, as_json: bool) -> None:
         write_json(event.to_dict())
         return
     about = {field: value for field, value in event.data.to_dict().items() if field != "monitor" and value is not None}
+    if "change" in about:
+        about["change"] = about["change"]["message"]
     facts = " ".join(f"{field}={plain(str(value))}" for field, value in about.items())
     write_lines(f"{event.timestamp} {event.type} {facts}")
 

@@ -14,8 +14,8 @@ Time = Annotated[
     str | None,
     typer.Option(
         "--time",
-        help="Column of times, in ISO 8601 or seconds since 1970; each hour, day, month or year is also measured "
-        "separately, depending on the time between the first and the last row.",
+        help="Column of times, in ISO 8601 or seconds since 1970. Each period is also measured separately. A period is "
+        "an hour, day, month or year, depending on the time between the first and the last row.",
     ),
 ]
 

@@ -88,7 +88,7 @@ class EvaluateForecasts:
 
 def evaluate_forecasts(rows: ForecastSheet, request: EvaluateForecasts) -> dict[str, Any]:
     """Evaluate the rows; with a map, also ``after`` it, and whether the map was fitted to these rows."""
-    from calibrant.distributions.calibrators import digest_of
+    from calibrant.distributions.rows import digest_of
 
     before, after = rows.forecasts, None
     if request.map is not None:

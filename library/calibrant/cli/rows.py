@@ -99,8 +99,8 @@ ClassNames = Annotated[
     str | None,
     typer.Option(
         "--class-names",
-        help="Labels of the classes in the order of the columns, such as bird,cat,dog; for one column, of the negative "
-        "and the positive class.",
+        help="Labels of the classes in the order of the columns, such as bird,cat,dog; for one column, the negative "
+        "label, then the positive label.",
     ),
 ]
 PosLabel = Annotated[str | None, typer.Option("--pos-label", help="Label of the positive class, for two classes.")]

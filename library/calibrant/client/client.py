@@ -219,6 +219,14 @@ class Calibrant:
     export_map = _call(calls.maps.export_map)
     import_map = _call(calls.maps.import_map)
 
+    evaluate_distribution = _call(calls.distributions.evaluate_distribution)
+    fit_distribution = _call(calls.distributions.fit_distribution)
+    calibrate_distribution = _call(calls.distributions.calibrate_distribution)
+    upload_distribution = _call(calls.distributions.upload_distribution)
+    append_distribution = _call(calls.distributions.append_distribution)
+    distribution_measures = _call(calls.distributions.distribution_measures)
+    distribution_methods = _call(calls.distributions.distribution_methods)
+
     alias = _call(calls.aliases.alias)
     aliases = _call(calls.aliases.aliases)
     delete_alias = _call(calls.aliases.delete_alias)

@@ -149,6 +149,73 @@ class Rows(TypedDict, total=False):
     weights_kind: str | None
 
 
+class ForecastArguments(TypedDict, total=False):
+    """Forecasts as keyword arguments, of exactly one kind; arrays, lists, or Series and DataFrames.
+
+    Attributes
+    ----------
+    mean, variance, std : array_like
+        Normal distributions (n,): the mean, and the variance or the standard deviation.
+    quantiles, levels : array_like
+        Quantiles (n, Q) at levels (Q,).
+    samples : array_like
+        Samples (n, S).
+    lower, upper : array_like
+        Ends of intervals (n,).
+    level : float
+        Level of these intervals.
+    by : array_like
+        Such as the horizon of each row: a map may have one function for each value.
+    """
+
+    mean: ArrayLike
+    variance: ArrayLike
+    std: ArrayLike
+    quantiles: ArrayLike
+    levels: ArrayLike
+    samples: ArrayLike
+    lower: ArrayLike
+    upper: ArrayLike
+    level: float | None
+    by: Any
+
+
+class DistributionRows(ForecastArguments, total=False):
+    """Forecasts as keyword arguments, and what comes with their outcomes.
+
+    Attributes
+    ----------
+    weights : array_like
+        (n,), at least 0.
+    weights_kind : {"frequency", "importance"}
+        Kind of weights.
+    groups : array_like, or frame
+        Group of each row, or several columns.
+    clusters : array_like
+        Rows of a cluster may depend on each other.
+    """
+
+    weights: ArrayLike | None
+    weights_kind: str | None
+    groups: Any
+    clusters: Any
+
+
+_NAMES = ("groups", "clusters", "by")
+
+
+def split_forecasts(rows: Mapping[str, Any]) -> tuple[dict[str, Array], dict[str, Any]]:
+    """Split forecasts into arrays and options; raises ``UnusableRows`` for invalid rows."""
+    unknown = sorted(set(rows) - {"observed", *DistributionRows.__annotations__})
+    if unknown:
+        raise TypeError(f"unexpected keyword argument {unknown[0]!r}")
+    options = {name: rows.get(name) for name in ("level", "weights_kind")}
+    given = {name: value for name, value in rows.items() if name not in options and value is not None}
+    check_aligned({name: value for name, value in given.items() if name != "levels"})
+    named = {name: names_of(np.array(group_names(given[name])), name) for name in _NAMES if name in given}
+    return {name: numbers_of(value, name) for name, value in given.items() if name not in _NAMES} | named, options
+
+
 _ARRAYS = ("predictions", "labels", "weights", "groups")
 _OPTIONS = ("scale", "weights_kind")
 _LABELS = ("class_names", "pos_label")

@@ -39,13 +39,18 @@ def with_fields(
 
 
 def with_rows(
-    path: str, arrays: Arrays, fields: Mapping[str, Any], *, headers: Mapping[str, str] | None = None
+    path: str,
+    arrays: Arrays,
+    fields: Mapping[str, Any],
+    *,
+    headers: Mapping[str, str] | None = None,
+    reads: bool = False,
 ) -> Request:
     """Build a POST request with arrays as NPZ and fields in the query; without arrays, with fields as JSON."""
     if not arrays:
         return with_fields("POST", path, fields, headers=headers)
     query = {name: _text(value) for name, value in _given(fields).items()}
-    return Request("POST", path, query, {"Accept": JSON, "Content-Type": NPZ, **(headers or {})}, pack(arrays))
+    return Request("POST", path, query, {"Accept": JSON, "Content-Type": NPZ, **(headers or {})}, pack(arrays), reads)
 
 
 def with_predictions(path: str, predictions: Array, fields: Mapping[str, Any]) -> Request:

@@ -174,6 +174,8 @@ class CalibrationLaw:
         The power law.
     of : {"value", "debiased"}
         Which values were used: debiased ones if every batch has one above 0.
+    plain : PowerLaw
+        Power law of the values that are not debiased, as in the paper's Figure 11; ``law`` if ``of`` is ``value``.
 
     See Also
     --------
@@ -182,21 +184,24 @@ class CalibrationLaw:
     Examples
     --------
     >>> from calibrant.comparison import CalibrationLaw, Point, power_law
-    >>> CalibrationLaw(power_law([Point(x, 0.5 * x) for x in (0.1, 0.2, 0.3, 0.4, 0.5)]), "value").of
+    >>> law = power_law([Point(x, 0.5 * x) for x in (0.1, 0.2, 0.3, 0.4, 0.5)])
+    >>> CalibrationLaw(law, "value", law).of
     'value'
     """
 
     law: PowerLaw
     of: Of
+    plain: PowerLaw
 
 
 @dataclass(frozen=True)
 class _Observation:
-    """One contestant on one batch by one measure."""
+    """One contestant on one batch by one measure: errors with the draws of the value, and of the debiased value."""
 
     error: Point | None
     value: float | None
     debiased: float | None
+    debiased_draws: Floats | None
 
 
 @dataclass
@@ -315,11 +320,13 @@ def _measured(
     moved = None if error is None else _draws(_ACCURACY, 1.0 - error, rows, resampling, False)
     for request in requests:
         found = answers([request], entrant.subject, plain)[request.key]
-        corrected = found.debiased is not None
-        draws = None if found.value is None else _draws(request, found.value, rows, resampling, corrected)
+        draws = corrected = None
+        if found.value is not None:
+            draws = _draws(request, found.value, rows, resampling, False)
+            corrected = draws if found.debiased is None else _draws(request, found.value, rows, resampling, True)
         # The deviations of the error are those of the accuracy, negated.
         point = None if error is None else Point(error, 0.0, None if moved is None else -moved, draws)
-        yield request.key, _Observation(point, found.value, found.debiased)
+        yield request.key, _Observation(point, found.value, found.debiased, corrected)
 
 
 def _is_calibration_error(request: MeasureRequest) -> bool:
@@ -337,10 +344,12 @@ def _draws(
 
 
 def _law(observed: Sequence[_Observation], level: float) -> CalibrationLaw:
-    debiased = all(one.debiased is not None and one.debiased > 0.0 for one in observed)
-    of: Of = "debiased" if debiased else "value"
-    points = [_point(one, one.debiased if debiased else one.value) for one in observed]
-    return CalibrationLaw(power_law(points, level=level), of)
+    plain = power_law([_point(one, one.value) for one in observed], level=level)
+    if not all(one.debiased is not None and one.debiased > 0.0 for one in observed):
+        return CalibrationLaw(plain, "value", plain)
+    points = [_point(one, one.debiased) for one in observed]
+    moved = [replace(point, calibration_draws=one.debiased_draws) for point, one in zip(points, observed, strict=True)]
+    return CalibrationLaw(power_law(moved, level=level), "debiased", plain)
 
 
 def _point(observed: _Observation, value: float | None) -> Point:

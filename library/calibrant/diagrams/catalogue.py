@@ -139,11 +139,12 @@ DIAGRAMS: Mapping[str, Diagram] = MappingProxyType(
             ),
             Diagram(
                 "logit-logit",
-                "Reliability diagram on logit axes, with the line of Platt scaling",
+                "Reliability diagram on logit axes, with a fitted map",
                 "Logit of (k + 1/2) / (m + 1) for k positives of m effective rows, against the logit of the mean "
                 "prediction of each bin, with the interval -+ z (1 / (k + 1/2) + 1 / (m - k + 1/2))^(1/2) at level, "
-                f"and the line of Platt scaling. Predictions are clipped at 2^-52 and 1 - 2^-52. {_CUTS}",
-                "Platt (1999); Gart & Zweifel (1967)",
+                "and the map that the method fits to these rows: by default the line of Platt scaling. pl, pl3 and "
+                f"averaged run as jobs. Predictions and maps are clipped at 2^-52 and 1 - 2^-52. {_CUTS}",
+                f"Platt (1999); Gart & Zweifel (1967); {_KANGSEPP}, E.2",
                 logit_reliability,
                 {
                     "x": "logit of the mean prediction of the bin",
@@ -152,13 +153,25 @@ DIAGRAMS: Mapping[str, Diagram] = MappingProxyType(
                     "high": "upper end of the interval of y",
                     "count": "rows in the bin",
                     "share": "fraction of the mass",
-                    "slope": "slope of the line of Platt scaling",
-                    "intercept": "intercept of the line of Platt scaling",
+                    "slope": "slope of the line of Platt scaling; null for another method",
+                    "intercept": "intercept of the line of Platt scaling; null for another method",
+                    "curve_x": "logits of 201 predictions, evenly spaced from the smallest to the largest",
+                    "curve_y": "logits of the fitted map at curve_x",
+                    "start_slope": "slope of the first piece of the curve",
+                    "end_slope": "slope of the last piece of the curve",
                     "clipped": "rows whose prediction is clipped",
                 },
-                "O(n log n)",
-                {**_CUT, "level": _LEVEL},
-                seconds=_cut_seconds,
+                "O(n log n) and a fit to a few hundred cells",
+                {
+                    **_CUT,
+                    "method": Option("platt", choices=_FITTED),
+                    "folds": Option(10, low=2, high=MAX_FOLDS),
+                    "level": _LEVEL,
+                },
+                runs=_fit_runs,
+                seconds=lambda n, options, resampling: (
+                    0.1 * (options["method"] != "platt") + _cut_seconds(n, options, resampling)
+                ),
             ),
             Diagram(
                 "ks-graphs",

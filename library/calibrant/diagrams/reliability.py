@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
-from scipy.special import ndtri
+from scipy.special import expit, ndtri
 
 from calibrant.binning import (
     Bins,
@@ -20,10 +20,11 @@ from calibrant.binning import (
 )
 from calibrant.cells import Floats, cells_of
 from calibrant.diagrams.diagram import DEPENDENT, Picture
-from calibrant.errors import InvalidOption, NotConverged, OneClass
-from calibrant.maps.curves import PROBABILITY_CLIP, clipped_logit
+from calibrant.errors import CalibrationError, InvalidOption, MissingExtra
+from calibrant.maps.curves import PROBABILITY_CLIP, Curve, clipped_logit
 from calibrant.maps.platt import Platt, fit_platt
 from calibrant.measures.binned import expected_calibration_error
+from calibrant.measures.fitted import fitted_error
 from calibrant.measures.intervals import Resampling
 from calibrant.reductions import Event
 
@@ -33,6 +34,8 @@ Count = Literal["fixed", "sweep", "cross-validated"]
 MAX_BARS = 200
 #: Candidates and folds of a cross-validated number of bins.
 _MOST, _FOLDS = 40, 10
+#: Points of a curve on logit axes.
+_CURVE = 201
 
 
 @dataclass(frozen=True)
@@ -104,7 +107,11 @@ class LogitReliability(Picture):
     count, share : ndarray
         Rows and fraction of the mass.
     slope, intercept : float or None
-        The line ``slope`` x + ``intercept``; None if it cannot be fitted.
+        The line ``slope`` x + ``intercept`` of Platt scaling; None for another method, or if it cannot be fitted.
+    curve_x, curve_y : ndarray or None
+        Logits of 201 predictions, evenly spaced, and of the fitted map there; None if it cannot be fitted.
+    start_slope, end_slope : float or None
+        Slopes of the first and the last piece of the curve; None if all predictions are equal.
     clipped : int
         Rows whose prediction is clipped at 2^-52 or 1 - 2^-52.
     """
@@ -117,6 +124,10 @@ class LogitReliability(Picture):
     share: Floats
     slope: float | None
     intercept: float | None
+    curve_x: Floats | None
+    curve_y: Floats | None
+    start_slope: float | None
+    end_slope: float | None
     clipped: int
 
 
@@ -157,17 +168,26 @@ def reliability(
     )
 
 
-def logit_reliability(event: Event, resampling: Resampling, *, level: float, **cut: Any) -> LogitReliability:
+def logit_reliability(
+    event: Event, resampling: Resampling, *, level: float, method: str, folds: int, **cut: Any
+) -> LogitReliability:
     """Compute the reliability diagram on logit axes, which spread out the ends and make Platt scaling a line.
 
     Half a row of each label is added to a bin (Haldane 1956; Anscombe 1956), so that its logit is finite. The interval
-    is y -+ z (1 / (k + 1/2) + 1 / (m - k + 1/2))^(1/2) (Gart & Zweifel 1967). O(n log n).
+    is y -+ z (1 / (k + 1/2) + 1 / (m - k + 1/2))^(1/2) (Gart & Zweifel 1967). Beta calibration
+    with parameters a and b has slope a at the lower and b at the upper end, and PL3 is piecewise linear (Kangsepp, Valk
+    & Kull 2022, E.2). O(n log n) and the fit of ``method``.
     """
     bins, _ = _cut(event, resampling, **cut)
     positives, negatives = bins.rows * bins.mean_y + 0.5, bins.rows * (1.0 - bins.mean_y) + 0.5
     y = np.log(positives) - np.log(negatives)
     reach = float(ndtri((1.0 + level) / 2.0)) * np.sqrt(1.0 / positives + 1.0 / negatives)
-    line, problem = _line(event)
+    curve, problem = _fitted(event, method, folds)
+    line = curve if isinstance(curve, Platt) else None
+    x, over_x = None, None
+    if curve is not None:
+        x, over_x = on_logit_axes(curve, float(event.p.min()), float(event.p.max()))
+    start_slope, end_slope = (None, None) if x is None or over_x is None else end_slopes(x, over_x)
     dependent = event.per_row > 1
     outside = (event.p < PROBABILITY_CLIP) | (event.p > 1.0 - PROBABILITY_CLIP)
     return LogitReliability(
@@ -179,9 +199,28 @@ def logit_reliability(event: Event, resampling: Resampling, *, level: float, **c
         bins.mass / bins.mass.sum(),
         None if line is None else line.slope,
         None if line is None else line.intercept,
+        x,
+        over_x,
+        start_slope,
+        end_slope,
         int(np.count_nonzero(outside)),
         problem="; ".join(part for part in (DEPENDENT if dependent else None, problem) if part) or None,
     )
+
+
+def on_logit_axes(curve: Curve, low: float, high: float) -> tuple[Floats, Floats]:
+    """Return 201 evenly spaced logits of predictions from ``low`` to ``high``, and the logits of the curve there."""
+    start, end = clipped_logit(np.array([low, high])).tolist()
+    x = np.linspace(start, end, _CURVE)
+    return x, clipped_logit(curve(expit(x)))
+
+
+def end_slopes(x: Floats, y: Floats) -> tuple[float, float] | tuple[None, None]:
+    """Return the slopes of the first and the last piece of a curve."""
+    if x[0] == x[-1]:
+        return None, None
+    rise = np.diff(y) / np.diff(x)
+    return float(rise[0]), float(rise[-1])
 
 
 def wilson(share: Floats, rows: Floats, level: float) -> tuple[Floats, Floats]:
@@ -229,10 +268,13 @@ def _histogram(event: Event, n_bars: int) -> Histogram:
     return Histogram(np.arange(n_bars + 1) / n_bars, count, share)
 
 
-def _line(event: Event) -> tuple[Platt | None, str | None]:
-    # Platt's smoothed targets use the number of rows; effective rows do not depend on the scale of the weights.
-    cells = event.cells if event.kind == "frequency" else cells_of(event.counted_rows)
+def _fitted(event: Event, method: str, folds: int) -> tuple[Curve | None, str | None]:
     try:
-        return fit_platt(cells), None
-    except (OneClass, NotConverged) as error:
-        return None, f"no line: {error.detail}"
+        if method != "platt":
+            return fitted_error(event, method, norm=1, folds=folds, level=None).curve, None
+        # Platt's smoothed targets use the number of rows; effective rows do not depend on the scale of the weights.
+        return fit_platt(event.cells if event.kind == "frequency" else cells_of(event.counted_rows)), None
+    except MissingExtra:
+        raise
+    except CalibrationError as error:
+        return None, f"no {'line' if method == 'platt' else 'curve'}: {error.detail}"

@@ -12,7 +12,6 @@ import numpy as np
 from calibrant.arrays import group_names
 from calibrant.batch import check_weights
 from calibrant.cells import Floats, WeightsKind
-from calibrant.digest import rows_digest
 from calibrant.distributions.cross_fitting import (
     FOLDS,
     Loss,
@@ -29,8 +28,7 @@ from calibrant.distributions.maps import levels as level_maps
 from calibrant.distributions.maps.combined import Average, ByGroup, Chain, Unchanged, averaged
 from calibrant.distributions.maps.distribution_map import DistributionMap, Support, check_support, levels_of
 from calibrant.distributions.maps.scales import LEVELS, SCALES, TAILS, ForecastScale
-from calibrant.distributions.maps.tables import table_of
-from calibrant.distributions.rows import Rows
+from calibrant.distributions.rows import Rows, digest_of
 from calibrant.errors import (
     CalibrationError,
     InvalidOption,
@@ -502,10 +500,3 @@ def _diagnostics(found: dict[str, Any], function: Any, options: Mapping[str, Any
     if warnings:
         plain["warning"] = "; ".join(warnings)
     return {**plain, "fit": {"options": dict(options), "seed": seed}}
-
-
-def digest_of(forecasts: Forecasts, y: Floats) -> str:
-    """Return the digest of the rows of a fit, which does not depend on their order."""
-    normal = forecasts.kind == "normal"
-    table = np.column_stack([forecasts.mean, forecasts.variance]) if normal else table_of(forecasts).q
-    return rows_digest(np.column_stack([table, y]), np.zeros(len(y), np.int64))

@@ -17,7 +17,7 @@ from calibrant.batch import read_numbers, read_weights
 from calibrant.cells import Floats, WeightsKind, take
 from calibrant.distributions import pit, scores, spread
 from calibrant.distributions.forecasts import Forecasts, read_forecasts, read_observed, refuse
-from calibrant.errors import CalibrationError, InvalidOption, LengthMismatch, UnknownMeasure
+from calibrant.errors import CalibrationError, InvalidOption, InvalidVariance, LengthMismatch, UnknownMeasure
 from calibrant.measures.measure import MeasureResult
 from calibrant.options import Option, read_entries, read_seed
 from calibrant.progress import step
@@ -762,7 +762,7 @@ def _report(rows: Rows, requests: Requests, names: list[str] | None) -> Distribu
 
 def _squared(std: Any) -> Floats:
     values = read_numbers(array_of(std, "std"), "/std")
-    refuse(~(values > 0.0), "/std", "must be above 0")
+    refuse(~(values > 0.0), "/std", "must be above 0", InvalidVariance)
     with np.errstate(over="ignore"):
         return np.asarray(values * values)
 

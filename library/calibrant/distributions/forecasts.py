@@ -16,8 +16,10 @@ from calibrant.batch import Integers, read_numbers
 from calibrant.cells import Floats
 from calibrant.errors import (
     CalibrationError,
+    CrossingQuantiles,
     EmptyBatch,
     InvalidOption,
+    InvalidVariance,
     LengthMismatch,
     NotFinite,
     Offence,
@@ -133,7 +135,7 @@ def read_forecasts(**given: Any) -> Forecasts:
     if kind == "normal":
         mean, variance = (_numbers(present[name], name, 1) for name in ("mean", "variance"))
         _same_rows(mean, "mean", variance, "variance")
-        refuse(variance <= 0.0, "/variance", "must be above 0")
+        refuse(variance <= 0.0, "/variance", "must be above 0", InvalidVariance)
         return Forecasts(kind, mean=mean, variance=variance)
     if kind == "samples":
         return Forecasts(kind, samples=_numbers(present["samples"], "samples", 2))
@@ -196,5 +198,5 @@ def _ascending(table: Floats, pointer: str) -> tuple[Floats, int]:
         return table, 0
     size = np.maximum(np.abs(table[:, :-1]), np.abs(table[:, 1:]))
     crossed: npt.NDArray[np.bool_] = np.any(drop > CROSSING * size, axis=1)
-    refuse(crossed, pointer, "must not be below a quantile at a lower level")
+    refuse(crossed, pointer, "must not be below a quantile at a lower level", CrossingQuantiles)
     return np.maximum.accumulate(table, axis=1), int((drop > 0.0).any(axis=1).sum())

@@ -8,6 +8,7 @@ import numpy as np
 
 from calibrant.batch import Integers
 from calibrant.cells import Floats, take
+from calibrant.digest import rows_digest
 from calibrant.distributions.forecasts import Forecasts
 from calibrant.distributions.maps.distribution_map import Support
 from calibrant.distributions.maps.scales import ForecastScale
@@ -57,3 +58,10 @@ class Rows:
         names = [] if self.by is None else [np.unique(self.by, return_inverse=True)[1]]
         groups = [] if self.groups is None else [self.groups]
         return np.lexsort([*groups, *names, self.w, self.y, *columns])
+
+
+def digest_of(forecasts: Forecasts, y: Floats) -> str:
+    """Return the digest of forecasts and outcomes, independent of their order; see ``calibrant.digest.digest``."""
+    normal = forecasts.kind == "normal"
+    table = np.column_stack([forecasts.mean, forecasts.variance]) if normal else table_of(forecasts).q
+    return rows_digest(np.column_stack([table, y]), np.zeros(len(y), np.int64))

@@ -198,7 +198,10 @@ def _distances(quantiles: Floats, y: Floats) -> Iterator[tuple[slice, Floats]]:
     memory = np.empty((min(len(y), max(1, _BLOCK // Q)), Q))
     for rows in _blocks(len(y), Q):
         own = quantiles[rows]
-        yield rows, np.subtract(own, y[rows, None], out=memory[: len(own)])
+        off = memory[: len(own)]
+        # Faster than a difference with a column, whose inner loops have only Q numbers.
+        np.copyto(off, y[rows, None])
+        yield rows, np.subtract(own, off, out=off)
 
 
 def weighted_interval(forecasts: Forecasts, y: Floats) -> dict[str, Floats]:
@@ -218,15 +221,16 @@ def weighted_interval(forecasts: Forecasts, y: Floats) -> dict[str, Floats]:
     width[:K], width[K + 1 :] = -levels[:K], levels[:K][::-1]
     below[:K], above[K + 1 :] = 1.0, 1.0
     below[K] = above[K] = 0.5
-    of_distance, of_positive = np.column_stack([width, above]), np.column_stack([below, above])
+    # The positive part of x is (x + |x|) / 2, and an absolute value is faster than a maximum.
+    of_distance, of_size = np.column_stack([width, -above / 2.0, below / 2.0]), np.column_stack([above, below]) / 2.0
     parts = np.empty((3, len(y)))
     for rows, off in _distances(forecasts.quantiles, y):
         plain = off @ of_distance
-        np.maximum(off, 0.0, out=off)
-        positive = off @ of_positive
+        np.abs(off, out=off)
+        size = off @ of_size
         parts[0, rows] = plain[:, 0]
-        parts[1, rows] = positive[:, 1] - plain[:, 1]
-        parts[2, rows] = positive[:, 0]
+        parts[1, rows] = plain[:, 1] + size[:, 0]
+        parts[2, rows] = plain[:, 2] + size[:, 1]
     parts /= K + 0.5
     dispersion, underprediction, overprediction = np.maximum(parts, 0.0)
     score = dispersion + underprediction + overprediction

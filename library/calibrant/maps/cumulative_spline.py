@@ -1,4 +1,4 @@
-"""Cubic splines of the cumulative label minus score as a function of the fractile (Gupta et al. 2021)."""
+"""Cubic splines of the cumulative label, or label minus score, over the fractile (Gupta et al. 2021)."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ from calibrant.cells import Cells, Floats
 from calibrant.errors import NotConverged, TooFewRows
 
 Boundary = Literal["natural", "parabolic", "cubic"]
+#: What is cumulated: label minus score as in the published code, or the label as in the paper's text.
+Of = Literal["difference", "label"]
 
 #: The most points of a tie.
 _MOST_PARTS = 256
@@ -27,30 +29,31 @@ _CONDITION = 1e-12
 
 @dataclass(frozen=True)
 class Path:
-    """The cumulative label minus score ``d (P,)`` at ascending fractiles ``t (P,)`` with ``mass (P,)`` rows.
+    """The cumulative label minus ``base`` ``d (P,)`` at ascending fractiles ``t (P,)`` with ``mass (P,)`` rows.
 
-    ``scores (C,)`` are those of the cells, and ``first (C,)`` is the first point of each cell.
+    ``base (C,)`` is the score of each cell, or 0 for the cumulative label, and ``first (C,)`` the cell's first point.
     """
 
     t: Floats
     d: Floats
     mass: Floats
-    scores: Floats
+    base: Floats
     first: npt.NDArray[np.int64]
 
     def by_cell(self, values: Floats) -> Floats:
         """Return the mean of ``values (P, ...)`` over the points of each cell, which have equal mass."""
-        if len(self.t) == len(self.scores):
+        if len(self.t) == len(self.base):
             return values
         counts = np.diff(np.append(self.first, len(self.t))).reshape(-1, *(1,) * (values.ndim - 1))
         means: Floats = np.add.reduceat(values, self.first, axis=0) / counts
         return means
 
 
-def path_of(cells: Cells) -> Path:
+def path_of(cells: Cells, of: Of = "difference") -> Path:
     """Return the path of a batch, with as many points as rows if ties have at most 256 rows. O(m).
 
-    Row i of n in ascending order is at t_i = (i - 1) / (n - 1) with d_i = sum_{j <= i} (y_j - s_j) / n. Inside a tie
+    Row i of n in ascending order is at t_i = (i - 1) / (n - 1) with d_i = sum_{j <= i} (y_j - b_j) / n, where b is the
+    score, or 0 if ``of`` is ``label``. Inside a tie
     the path is a straight line, the mean over all orders of the rows; since the fit is linear in d, it is the mean of
     their fits. Importance weights are scaled to the effective number of rows.
     """
@@ -58,11 +61,12 @@ def path_of(cells: Cells) -> Path:
     mass = cells.w * scale
     before = cells.cumulative_w[:-1] * scale
     total = cells.mass * scale
-    moved = (cells.wy - cells.w * cells.p) * (scale / total)
+    base = cells.p if of == "difference" else np.zeros(len(cells))
+    moved = (cells.wy - cells.w * base) * (scale / total)
     d = np.cumsum(moved) - moved
     first = np.arange(len(cells))
     if cells.w is cells.rows and len(cells) == total:
-        return Path(before / (total - 1.0), d + moved, mass, cells.p, first)
+        return Path(before / (total - 1.0), d + moved, mass, base, first)
     parts = np.clip(np.ceil(mass), 1, _MOST_PARTS).astype(np.int64)
     first = np.cumsum(parts) - parts
     owner = np.repeat(np.arange(len(cells)), parts)
@@ -70,7 +74,7 @@ def path_of(cells: Cells) -> Path:
     step = (mass / parts)[owner]
     t = (before[owner] + part * step + (step - 1.0) / 2) / (total - 1.0)
     d = d[owner] + moved[owner] * (part * step + (step + 1.0) / 2) / mass[owner]
-    return Path(np.clip(t, 0.0, 1.0), d, step, cells.p, first)
+    return Path(np.clip(t, 0.0, 1.0), d, step, base, first)
 
 
 @dataclass(frozen=True)
@@ -123,7 +127,7 @@ def second_derivatives(knots: int, boundary: Boundary) -> Floats:
 def fit_cumulative(path: Path, knots: int, boundary: Boundary, *, constrained: bool = False) -> CumulativeSpline:
     """Fit the values at the knots by least squares. O(P), and if ``constrained`` O(P) per round of cutting planes.
 
-    ``constrained`` keeps 0 <= s + D'(t) <= 1 at every score (for a tie, its mean): the optimum of that quadratic
+    ``constrained`` keeps 0 <= b + D'(t) <= 1 at every score (for a tie, its mean): the optimum of that quadratic
     program, with no violation above 1e-10. Raises ``TooFewRows`` if the rows do not determine the values at the knots,
     and ``NotConverged`` if no optimum was found.
     """
@@ -148,8 +152,8 @@ def fit_cumulative(path: Path, knots: int, boundary: Boundary, *, constrained: b
 
 
 def accuracies(path: Path, spline: CumulativeSpline) -> Floats:
-    """Return the map at each cell, s + D'(t), or its mean over a tie: ``(C,)``."""
-    return path.scores + path.by_cell(spline.derivative(path.t))
+    """Return the map at each cell, b + D'(t), or its mean over a tie: ``(C,)``."""
+    return path.base + path.by_cell(spline.derivative(path.t))
 
 
 def _constrained(path: Path, free: CumulativeSpline, gram: Floats) -> CumulativeSpline:
@@ -170,7 +174,7 @@ def _constrained(path: Path, free: CumulativeSpline, gram: Floats) -> Cumulative
             return spline
         sign = np.where(values[worst] < 0.5, 1.0, -1.0)
         added = sign[:, None] * _slope_rows(path, worst, knots, free.boundary)
-        limits = np.where(sign > 0, -path.scores[worst], path.scores[worst] - 1.0)
+        limits = np.where(sign > 0, -path.base[worst], path.base[worst] - 1.0)
         rows, bounds = np.vstack([rows, added]), np.concatenate([bounds, limits])
         turned = scipy.linalg.solve_triangular(lower, rows.T, lower=True).T  # for z = lower' (v - free)
         gaps = bounds - rows @ free.values

@@ -12,8 +12,9 @@ from calibrant.batch import softmax_in_place
 from calibrant.cells import Floats, take
 from calibrant.errors import NotConverged, OnePrediction, TooFewRows
 from calibrant.maps.curves import Numbers, read_array
+from calibrant.maps.softmax_design import Design
 from calibrant.maps.softmax_regression import Features, Regression
-from calibrant.maps.softmax_solver import Design, Penalty, minimise
+from calibrant.maps.softmax_solver import Penalty, minimise
 from calibrant.maps.transforms import Takes, blocks_of_rows, check_classes, logits_block, read_matrix
 from calibrant.progress import report, step
 from calibrant.reductions import Vector

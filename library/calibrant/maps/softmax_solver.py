@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -10,15 +9,13 @@ import numpy as np
 import numpy.typing as npt
 import scipy
 
-from calibrant.batch import Integers
 from calibrant.cells import Floats
-from calibrant.errors import NotConverged, OutOfRange
-from calibrant.progress import check
+from calibrant.errors import NotConverged
+from calibrant.maps.softmax_design import Design
+from calibrant.maps.softmax_device import placed
 
 Flags = npt.NDArray[np.bool_]
 
-#: Scores that are computed at once, so that they fit in the processor cache.
-_BLOCK = 1 << 17
 #: The most parameters for the whole Hessian, and rows per parameter from which it is computed.
 _WHOLE, _ROWS_PER_PARAMETER = 750, 8
 #: Steps after which the preconditioner is computed again, which are remembered, and the most steps in total.
@@ -31,121 +28,6 @@ _STUCK = 1e-7
 _ROUNDING = 4e-15
 #: Fraction of the largest curvature that is added to all directions of the preconditioner.
 _RIDGE = 1e-12
-
-
-@dataclass(frozen=True)
-class Design:
-    """Rows of softmax regressions: features ``x (d, n)``, one column per row, and ``labels (n,)`` of K classes.
-
-    The scores are W x + b, or with ``diagonal`` diag(v) x + b, which needs d = K. Parameters are ``(S, K, d + 1)`` for
-    S fits, or ``(S, K, 2)``, with the intercepts last. Features are float64, or float32 for fast passes over many
-    rows; sums over rows are float64.
-    """
-
-    x: Floats
-    labels: Integers
-    n_classes: int
-    diagonal: bool = False
-
-    def __post_init__(self) -> None:
-        if not np.isfinite(self.x.max(initial=0.0)) or not np.isfinite(self.x.min(initial=0.0)):
-            raise OutOfRange("logits are too far apart")
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Shape of the parameters of one fit."""
-        return self.n_classes, (1 if self.diagonal else len(self.x)) + 1
-
-    def rows(self, chosen: slice | Integers) -> Design:
-        """Return only these rows."""
-        return Design(self.x[:, chosen], self.labels[chosen], self.n_classes, self.diagonal)
-
-    def blocks(self, fits: int = 1) -> Iterator[tuple[slice, Floats]]:
-        """Yield blocks of rows with their features."""
-        height = max(1, _BLOCK // (fits * self.n_classes))
-        for start in range(0, len(self.labels), height):
-            check()
-            rows = slice(start, start + height)
-            yield rows, self.x[:, rows]
-
-    def scores(self, x: Floats, theta: Floats) -> Floats:
-        """Return the scores ``(S, K, h)`` of a block of features."""
-        fits, K, _ = theta.shape
-        theta = theta.astype(x.dtype)
-        if self.diagonal:
-            found = theta[:, :, :1] * x
-        else:
-            found = (theta[:, :, :-1].reshape(fits * K, -1) @ x).reshape(fits, K, -1)
-        found += theta[:, :, -1:]
-        return found
-
-    def exponentials(self, x: Floats, labels: Integers, theta: Floats) -> tuple[Floats, Floats, Floats]:
-        """Return exp(scores) ``(S, K, h)`` with the largest one 1, their sums, and the scores of labels, ``(S, h)``."""
-        found = self.scores(x, theta)
-        found -= found.max(axis=1, keepdims=True)
-        own = found[:, labels, np.arange(len(labels))]
-        np.exp(found, out=found)
-        return found, found.sum(axis=1), own
-
-    def losses(self, theta: Floats) -> Floats:
-        """Return the log loss of each row under each fit: ``(S, n)``."""
-        found = np.empty((len(theta), len(self.labels)))
-        for rows, x in self.blocks(len(theta)):
-            _, total, own = self.exponentials(x, self.labels[rows], theta)
-            found[:, rows] = np.log(total) - own
-        return found
-
-    def value_and_gradient(self, theta: Floats, w: Floats) -> tuple[Floats, Floats]:
-        """Return the log loss with the weights ``w (S, n)`` of each fit, ``(S,)``, and its gradient."""
-        fits, K, width = theta.shape
-        value, gradient = np.zeros(fits), np.zeros(theta.shape)
-        for rows, x in self.blocks(fits):
-            labels, given = self.labels[rows], w[:, rows]
-            residual, total, own = self.exponentials(x, labels, theta)
-            value += np.einsum("sn,sn->s", given, np.log(total) - own, dtype=np.float64)
-            residual *= (given / total).astype(x.dtype)[:, None, :]
-            residual[:, labels, np.arange(len(labels))] -= given.astype(x.dtype)
-            if self.diagonal:
-                gradient[:, :, 0] += np.einsum("skh,kh->sk", residual, x)
-            else:
-                gradient[:, :, :-1] += (residual.reshape(fits * K, -1) @ x.T).reshape(fits, K, width - 1)
-            gradient[:, :, -1] += residual.sum(axis=2)
-        return value, gradient
-
-    def hessian(self, theta: Floats, w: Floats) -> Floats:
-        """Return the Hessian ``(P, P)`` of one fit with parameters ``theta (K, d + 1)`` and weights ``w (n,)``."""
-        K, width = theta.shape
-        found = np.zeros((K * width, K * width))
-        own = np.zeros((K, width, width))
-        for rows, x in self.blocks(width):
-            p, total, _ = self.exponentials(x, self.labels[rows], theta[None])
-            p = (p[0] / total).astype(np.float64)
-            root = np.sqrt(w[rows])
-            z = np.concatenate([x, np.ones((1, x.shape[1]))]).astype(np.float64)
-            outer = np.stack([p * x, p], axis=1) * root if self.diagonal else p[:, None, :] * (z * root)
-            flat = outer.reshape(K * width, -1)
-            found -= flat @ flat.T
-            p *= w[rows]
-            for k in range(K):
-                used = np.stack([x[k], np.ones(x.shape[1])]) if self.diagonal else z
-                own[k] += (used * p[k]) @ used.T
-        for k in range(K):
-            found[k * width : (k + 1) * width, k * width : (k + 1) * width] += own[k]
-        return found
-
-    def factors(self, theta: Floats, w: Floats) -> tuple[Floats, Floats]:
-        """Return A ``(K, K)`` and B ``(d + 1, d + 1)`` whose Kronecker product approximates the Hessian."""
-        A, B, mass = np.zeros((self.n_classes, self.n_classes)), 0.0, 0.0
-        for rows, x in self.blocks():
-            p, total, _ = self.exponentials(x, self.labels[rows], theta[None])
-            p = (p[0] / total).astype(np.float64)
-            given = w[rows]
-            A += np.diag(p @ given) - (p * given) @ p.T
-            spread = given * (1.0 - np.einsum("kh,kh->h", p, p))
-            z = np.concatenate([x, np.ones((1, x.shape[1]))]).astype(np.float64)
-            B = B + (z * spread) @ z.T
-            mass += float(spread.sum())
-        return A, np.asarray(B) / max(mass, 1e-300)
 
 
 @dataclass(frozen=True)
@@ -304,8 +186,9 @@ def minimise(
     L-BFGS with a preconditioner, which is computed again after some steps, and step halving. It has converged if the
     expected decrease of each fit, half the squared gradient in the metric of the inverse Hessian, is at most
     ``tolerance`` times (1 + objective), or if rounding errors prevent a decrease. O(S n K d) per step. Raises
-    ``NotConverged``.
+    ``NotConverged``. Large passes over the rows run on the device of ``softmax_device.passes_on``.
     """
+    design = placed(design, len(start))
     search = _Search(design, w, penalty, start.copy())
     while search.taken < steps:
         if search.round(tolerance):

@@ -9,7 +9,7 @@ import numpy as np
 
 from calibrant.cells import Cells, Floats, SortedRows, WeightsKind, cells_of
 from calibrant.errors import InvalidOption, TooFewRows
-from calibrant.maps.cumulative_spline import Boundary, Path, accuracies, fit_cumulative, path_of
+from calibrant.maps.cumulative_spline import Boundary, Of, Path, accuracies, fit_cumulative, path_of
 from calibrant.maps.curves import PROBABILITY_CLIP, Numbers, check_outcomes, interpolate, read_array
 from calibrant.progress import report
 from calibrant.validation import check_fold_count, fold_of_rows, simplest
@@ -45,15 +45,21 @@ class Spline(Numbers):
 
 
 def fit_spline(
-    cells: Cells, knots: int = 6, boundary: Boundary = "natural", *, constrained: bool = False
+    cells: Cells,
+    knots: int = 6,
+    boundary: Boundary = "natural",
+    *,
+    of: Of = "difference",
+    constrained: bool = False,
 ) -> tuple[Spline, dict[str, Any]]:
     """Fit by least squares (Gupta et al. 2021, section 4); also return the values at the knots and the thinning error.
 
     With t the fractile of a score s and D the spline of the cumulative label minus score, the map is s + D'(t) at the
     scores of the fit and linear between them. (The published code swaps the two weights of that interpolation.) It is
     exact at up to 4,096 scores; with more scores it keeps 4,096 fractiles of equal mass, and ``thinning_error`` is the
-    largest deviation of the interpolation from s + D'(t), about 1e-4 for dense scores. ``constrained`` keeps the map in
-    [0, 1] at every score. O(m).
+    largest deviation of the interpolation from s + D'(t), about 1e-4 for dense scores. The published code fits D. The
+    paper's text fits the cumulative label, whose slope is the map: ``of`` is ``label``. ``constrained`` keeps the map
+    in [0, 1] at every score. O(m).
 
     Raises ``OneClass`` if all labels are equal, ``TooFewRows`` if there are fewer rows than knots, and
     ``InvalidOption`` if the cubic boundary condition has fewer than four knots.
@@ -61,7 +67,7 @@ def fit_spline(
     check_outcomes(cells)
     if boundary == "cubic" and knots < 4:
         raise InvalidOption.at("/knots", "must be at least 4 with the boundary cubic")
-    path = path_of(cells)
+    path = path_of(cells, of)
     spline = fit_cumulative(path, knots, boundary, constrained=constrained)
     values = _values(path, spline, constrained)
     scores, kept = cells.p, values
@@ -75,7 +81,15 @@ def fit_spline(
 
 
 def choose_knots(
-    rows: SortedRows, kind: WeightsKind, boundary: Boundary, *, constrained: bool, folds: int, select: Select, seed: int
+    rows: SortedRows,
+    kind: WeightsKind,
+    boundary: Boundary,
+    *,
+    of: Of,
+    constrained: bool,
+    folds: int,
+    select: Select,
+    seed: int,
 ) -> tuple[int, dict[str, float]]:
     """Return the number of knots chosen by cross-validation, and the mean held-out loss of each candidate.
 
@@ -91,7 +105,7 @@ def choose_knots(
     for k in range(folds):
         held, kept = rows.rows(fold == k), rows.rows(fold != k)
         cells = cells_of(kept, kind)
-        path = path_of(cells)
+        path = path_of(cells, of)
         for i, knots in enumerate(candidates):
             report(k * len(candidates) + i, folds * len(candidates), "candidates outside folds")
             if not np.isfinite(losses[i]):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +15,8 @@ from calibrant.cells import Floats
 from calibrant.errors import TooFewRows
 from calibrant.maps.curves import PROBABILITY_CLIP
 from calibrant.reductions import Vector
+
+Bandwidth = float | Literal["likelihood", "cross-validated"]
 
 #: Candidate bandwidths, as in the published code.
 BANDWIDTHS = (*np.logspace(-5.0, -1.0, 15).tolist(), 0.2, 0.4, 0.6, 0.8, 1.0)
@@ -31,14 +35,16 @@ class CanonicalError:
     bandwidth: float
 
 
-def canonical_error(vector: Vector, norm: int, bandwidth: float | None = None) -> CanonicalError:
+def canonical_error(vector: Vector, norm: int, bandwidth: Bandwidth = "likelihood") -> CanonicalError:
     """Estimate E |E[y | p] - p|_r^r with a kernel estimate of E[y | p] (Popordanoska, Sayer & Blaschko 2022).
 
     m_j = sum_{i != j} k(p_j; p_i) e_{y_i} / sum_{i != j} k(p_j; p_i), with k the density at p_j of the Dirichlet
     distribution with parameters p_i / h + 1. The value is the mean of |m_j - p_j|_r^r with r = ``norm``, in [0, 2],
-    without a root; smaller is better. Logarithms clip probabilities at 2^-52. Unless given, the bandwidth h maximises
-    the leave-one-out log likelihood sum_j log((1 / (n - 1)) sum_{i != j} k(p_j; p_i)) over ``BANDWIDTHS``. (The
-    published code divides this density by h again, although the kernel integrates to 1.)
+    without a root; smaller is better. Logarithms clip probabilities at 2^-52. The bandwidth h is given or one of
+    ``BANDWIDTHS``. ``likelihood``, the paper's, maximises the leave-one-out log likelihood sum_j log((1 / (n - 1))
+    sum_{i != j} k(p_j; p_i)) of the predictions. (The published code divides this density by h again, although the
+    kernel integrates to 1.) It ignores the labels, and is usually so small that each m_j follows a few labels and the
+    error is far too large. ``cross-validated`` minimises the leave-one-out Brier score sum_j |m_j - e_{y_j}|^2.
 
     Debiased, for r = 2: each |m_j - p_j|^2 minus sum_i u_ji^2 |e_{y_i} - m_j|^2 / (1 - sum_i u_ji^2) with u_ji the
     normalised kernel, which is the correction of Kumar et al. (2019) if the weights are equal. It removes the noise of
@@ -48,8 +54,11 @@ def canonical_error(vector: Vector, norm: int, bandwidth: float | None = None) -
     a finite likelihood. O(n^2 (K + bandwidths)) time, linear memory.
     """
     rows = _SortedRows.of(vector)
-    chosen = rows.likeliest() if bandwidth is None else bandwidth
-    return rows.error(norm, chosen)
+    if bandwidth == "likelihood":
+        bandwidth = rows.likeliest()
+    elif bandwidth == "cross-validated":
+        bandwidth = rows.best_predicting()
+    return rows.error(norm, float(bandwidth))
 
 
 @dataclass(frozen=True)
@@ -86,19 +95,25 @@ class _SortedRows:
             raise TooFewRows("no bandwidth has a finite leave-one-out likelihood")
         return float(BANDWIDTHS[best])
 
+    def best_predicting(self) -> float:
+        """Return the bandwidth with the smallest leave-one-out Brier score, the smallest one of ties."""
+        scales = [self.log_scale(h) for h in BANDWIDTHS]
+        losses = np.zeros(len(BANDWIDTHS))
+        for rows, products in self.blocks():
+            at = np.arange(len(products))
+            for i, (h, scale) in enumerate(zip(BANDWIDTHS, scales, strict=True)):
+                means = self.means(self.normalised(products, rows, h, scale))
+                losses[i] += self.w[rows] @ ((means**2).sum(axis=1) - 2.0 * means[at, self.labels[rows]])
+        return float(BANDWIDTHS[int(losses.argmin())])
+
     def error(self, norm: int, h: float) -> CanonicalError:
         """Return the mean over the rows for one bandwidth."""
-        K, scale = self.p.shape[1], self.log_scale(h)
-        present, starts = np.unique(self.labels, return_index=True)
+        scale = self.log_scale(h)
+        present, starts = self.classes
         power = noise = 0.0
         for rows, products in self.blocks():
-            kernel, _ = self.kernel(products, rows, h, scale)
-            mass = kernel.sum(axis=1, keepdims=True)
-            if not mass.all():
-                raise TooFewRows("there must be at least two rows with weight")
-            kernel /= mass
-            means = np.zeros((len(kernel), K))
-            means[:, present] = np.add.reduceat(kernel, starts, axis=1)
+            kernel = self.normalised(products, rows, h, scale)
+            means = self.means(kernel)
             off = np.abs(means - self.p[rows])
             power += float(self.w[rows] @ (off**norm).sum(axis=1))
             if norm == 2:
@@ -109,6 +124,28 @@ class _SortedRows:
                 noise += float(self.w[rows] @ np.divide(spread, left, out=np.zeros_like(left), where=left > _ALONE))
         mass_of_rows = float(self.w.sum())
         return CanonicalError(power / mass_of_rows, (power - noise) / mass_of_rows if norm == 2 else None, h)
+
+    @cached_property
+    def classes(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """The classes of the labels, and the first row of each."""
+        present, starts = np.unique(self.labels, return_index=True)
+        return present, starts
+
+    def means(self, kernel: Floats) -> Floats:
+        """Return m_j, the sums of normalised kernels by class: ``(block, K)``."""
+        present, starts = self.classes
+        means = np.zeros((len(kernel), self.p.shape[1]))
+        means[:, present] = np.add.reduceat(kernel, starts, axis=1)
+        return means
+
+    def normalised(self, products: Floats, rows: slice, h: float, scale: Floats) -> Floats:
+        """Return kernels that sum to 1 over the other rows; raises ``TooFewRows`` if there are none."""
+        kernel, _ = self.kernel(products, rows, h, scale)
+        mass = kernel.sum(axis=1, keepdims=True)
+        if not mass.all():
+            raise TooFewRows("there must be at least two rows with weight")
+        kernel /= mass
+        return kernel
 
     def log_scale(self, h: float) -> Floats:
         """Return the logarithm of the constant of each kernel times the weight of its row: ``(n,)``."""

@@ -76,7 +76,7 @@ class MeasureResult:
     definition : mapping
         Exact definition: the name of the measure and all options.
     problem : str or None
-        Why a part of the result is missing.
+        Why a part of the result is missing or unreliable.
 
     See Also
     --------

@@ -35,11 +35,13 @@ _PLATT = (7.0, 2.0, 1.5, 2.0)
 
 
 def show(panel: Panel, data: Data, look: Look) -> None:
-    """Draw the bins with their intervals, and the line of Platt scaling."""
+    """Draw the bins with their intervals, and the line of Platt scaling or the map of another method."""
     x, y = values(data["x"]), values(data["y"])
     if data["slope"] is not None:
         ends = np.array(panel.x)
         panel.line(ends, data["slope"] * ends + data["intercept"], look.colour, width=1.6, dash=look.dash or _PLATT)
+    elif data.get("curve_x") is not None:
+        panel.line(values(data["curve_x"]), values(data["curve_y"]), look.colour, width=2.0, dash=look.dash)
     if data["low"] is not None:
         whiskers = np.stack([values(data["low"]), values(data["high"])], axis=1)
         panel.pieces(np.stack([x, x], axis=1), whiskers, look.colour if look.hatch else "ink")
@@ -81,24 +83,38 @@ def keys(data: Data, definition: Mapping[str, Any], look: Look) -> list[Key]:
     if data["slope"] is not None:
         marks.append(Key(f"Platt scaling: slope {data['slope']:.2f}, intercept {_signed(data['intercept'])}",
                         look.colour, dash=_PLATT, brief="Platt scaling"))  # fmt: skip
+    elif data.get("curve_x") is not None:
+        marks.append(Key(f"fitted map: {definition['method']}", look.colour, dash=look.dash))
     return [*marks, CALIBRATED]
 
 
-def describe(data: Data, _: Mapping[str, Any]) -> str:
+def describe(data: Data, definition: Mapping[str, Any]) -> str:
     """Describe the line and the bins, as probabilities."""
     x, y, rows = (values(data[name]) for name in ("x", "y", "count"))
     at = np.unique(np.linspace(0, len(x) - 1, _DESCRIBED).round().astype(int)) if len(x) > _DESCRIBED else range(len(x))
     each = "; ".join(
         f"{decimal(_share(x[i]))} predicted, {decimal(_share(y[i]))} observed ({rows_of(rows[i])})" for i in at
     )
-    line = (
-        "There is no line of Platt scaling."
-        if data["slope"] is None
-        else f"The line of Platt scaling has slope {decimal(data['slope'])} and intercept {decimal(data['intercept'])}."
-    )
+    line = _map_sentence(data, str(definition.get("method", "platt")))
     clipped = "was" if data["clipped"] == 1 else "were"
     some = "Bins" if len(at) == len(x) else f"{len(at)} of {len(x)} bins"
     return f"{line} {some}: {each}. {rows_of(data['clipped'])} {clipped} clipped."
+
+
+def _map_sentence(data: Data, method: str) -> str:
+    if data["slope"] is not None:
+        numbers = f"slope {decimal(data['slope'])} and intercept {decimal(data['intercept'])}"
+        return f"The line of Platt scaling has {numbers}."
+    if method == "platt":
+        return "There is no line of Platt scaling."
+    if data["curve_x"] is None:
+        return f"There is no map of {method}."
+    if data["start_slope"] is None:
+        return f"All predictions are equal, so that the map of {method} is a point."
+    slopes = (
+        f"{decimal(data['start_slope'])} at the smallest and {decimal(data['end_slope'])} at the largest prediction"
+    )
+    return f"The slope of the map of {method} is {slopes}."
 
 
 def _widened(low: float, high: float) -> Range:

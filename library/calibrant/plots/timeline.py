@@ -71,9 +71,11 @@ def draw_timeline(chart: Mapping[str, Any], *, form: Format = "svg", theme: Them
 def _line(panel: Panel, spans: Array, line: Mapping[str, Any], place: int) -> None:
     """Draw the values at the middle of their spans, connected between neighbours, over their intervals."""
     values = np.array([np.nan if value is None else value for value in line["values"]], dtype=np.float64)
-    for span, pair in zip(spans, line["intervals"] or [], strict=False):
-        if pair is not None:
-            panel.between(span, [pair[0]] * 2, [pair[1]] * 2, _TINTS[place])
+    boxes = [(*span, *pair) for span, pair in zip(spans, line["intervals"] or [], strict=False) if pair is not None]
+    if boxes:
+        start, end, low, high = np.array(boxes).T
+        corners = np.stack([start, end, end, start], axis=1)
+        panel.areas(corners, np.stack([low, low, high, high], axis=1), _TINTS[place])
     there = np.flatnonzero(np.isfinite(values))
     middle = spans.mean(axis=1)
     apart = (np.diff(there) > 1) | (spans[there[1:], 0] > spans[there[:-1], 1])

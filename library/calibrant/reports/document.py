@@ -61,7 +61,10 @@ def comparison_document(found: ComparisonReport, ids: Mapping[str, str]) -> dict
 def law_document(laws: Mapping[str, Mapping[str, CalibrationLaw]]) -> dict[str, Any]:
     """Convert power laws, by contestant and measure, to JSON; ``used`` are the indices of batches with both errors."""
     return {
-        name: {key: dataclasses.asdict(found.law) | {"of": found.of} for key, found in by_key.items()}
+        name: {
+            key: dataclasses.asdict(found.law) | {"of": found.of, "plain": dataclasses.asdict(found.plain)}
+            for key, found in by_key.items()
+        }
         for name, by_key in laws.items()
     }
 

@@ -66,12 +66,12 @@ def unnamed(n: int, bucket: int = 7, seed: int = 0, *, raw: bool = False) -> Cha
 
 
 def fill_standing(store: Store, record: MonitorRecord) -> None:
-    """An event, an entry of the audit, and a standing."""
+    """An event, an entry of the audit, a standing, and states of an online map."""
     told = AlarmData(monitor=record.name, rule="evidence", kind="evidence")
     event = MonitorEvent(id=new_id("event"), type="monitor.alarm.raised", timestamp=stamp(), data=told)
     entry = AuditEntry(at=stamp(), action="alarm-raised")
     standings = Standings(store.redis, store.keys, record)
-    standings.change(lambda _, standing: StandingChange(standing, [event], [entry]))
+    standings.change(lambda _, standing: StandingChange(standing, [event], [entry], states={"now": b"{}", "7": b"{}"}))
 
 
 def fill_monitor(store: Store, name: str = "m") -> MonitorRecord:

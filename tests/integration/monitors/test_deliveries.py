@@ -10,6 +10,7 @@ import logging
 import os
 import ssl
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any, cast
@@ -106,6 +107,7 @@ def test_an_event_reaches_its_receiver_signed_and_once(
         "type": "monitor.alarm.raised",
         "timestamp": "2023-11-14T22:13:20.000Z",
         "data": record.event.data.model_dump(),
+        "page": None,
     }
     assert got.headers["webhook-id"] == record.event.id
     assert abs(int(got.headers["webhook-timestamp"]) - now().timestamp()) < 30
@@ -116,6 +118,16 @@ def test_an_event_reaches_its_receiver_signed_and_once(
     assert (done.status, done.next_at, [each.status for each in done.attempts]) == ("succeeded", None, [204])
     assert attempt(store, watched.uid, record.id, means()) is None
     assert receiver.got.empty()
+
+
+@pytest.mark.parametrize("url", ["https://calibrant.example.com", "https://calibrant.example.com/"])
+def test_a_delivery_links_to_the_page_of_the_monitor(
+    store: Store, watched: MonitorRecord, receiver: Receiver, url: str
+) -> None:
+    (record,) = asked(store, watched)
+    attempt(store, watched.uid, record.id, replace(means(), public_url=url))
+    body = receiver.next().body
+    assert json.loads(body)["page"] == "https://calibrant.example.com/ui/monitors/m"
 
 
 def test_every_hook_gets_its_own_delivery_of_the_same_event(store: Store, receiver: Receiver) -> None:

@@ -179,3 +179,23 @@ def test_a_power_law_needs_five_batches() -> None:
     assert set(found[RAW]) == {"ece"}, "the Brier score is no calibration error"
     assert found[RAW]["ece"].law.exponent is not None
     assert found[RAW]["ece"].law.interval is not None
+
+
+def test_a_power_law_is_also_one_of_plain_values() -> None:
+    laws = PowerLaws(Evaluation(read_requests(["ece", "ks"]), resampling=Resampling(0.95, 200)))
+    values, errors = list[float](), list[float]()
+    for noise in (0.0, 0.3, 0.6, 0.9, 1.2):
+        logit = np.log(P / (1.0 - P)) + noise * RANDOM.normal(size=4000)
+        batch = 1.0 / (1.0 + np.exp(-2.0 * logit))
+        laws.add(read_batch(batch, Y))
+        report = calibrant.evaluate(batch, Y, measures=["ece", "accuracy"])
+        values.append(report["ece"].value or 0.0)
+        errors.append(1.0 - (report["accuracy"].value or 0.0))
+    found = laws.laws()[RAW]
+    slope, _ = np.polyfit(np.log(errors), np.log(values), 1)
+    assert found["ece"].of == "debiased"
+    assert found["ece"].plain.exponent == pytest.approx(slope)
+    assert found["ece"].law.exponent != pytest.approx(slope)
+    assert found["ece"].plain.interval is not None
+    assert found["ks"].of == "value"
+    assert found["ks"].plain == found["ks"].law

@@ -6,11 +6,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.special import expit
 from scipy.stats import binom
 
+import calibrant
 from calibrant.cells import Floats
 from calibrant.diagrams.catalogue import DIAGRAMS, read_diagrams
-from calibrant.diagrams.reliability import LogitReliability, Reliability, wilson
+from calibrant.diagrams.reliability import LogitReliability, Reliability, end_slopes, on_logit_axes, wilson
+from calibrant.maps.beta import Beta
 from calibrant.maps.platt import fit_platt_event
 from calibrant.measures.catalogue import read_requests
 from calibrant.measures.intervals import PLAIN
@@ -175,6 +178,26 @@ def test_the_line_on_logit_axes_is_platt_s(event: Event) -> None:
     inside = (picture.x > -2) & (picture.x < 2)
     line = (picture.slope or 0) * picture.x + (picture.intercept or 0)
     assert np.abs(picture.y - line)[inside].max() < 0.6
+
+
+def test_the_slopes_of_beta_calibration_at_the_ends_are_its_parameters() -> None:
+    x, y = on_logit_axes(Beta(0.3, 1.4, 0.0), 1e-7, 1.0 - 1e-7)
+    assert end_slopes(x, y) == pytest.approx((0.3, 1.4), abs=1e-5)
+    assert y[100] == pytest.approx(1.1 * math.log(2.0))  # at p = 1/2
+    p = expit(np.random.default_rng(0).normal(0.0, 4.0, 40_000))
+    labels = (np.random.default_rng(1).random(len(p)) < Beta(0.3, 1.4, 0.0)(p)).astype(np.int8)
+    picture = _logit(Event(p, labels), method="beta")
+    assert (picture.start_slope, picture.end_slope) == pytest.approx((0.3, 1.4), abs=0.1)
+    assert (picture.slope, picture.intercept) == (None, None)
+
+
+@pytest.mark.parametrize("method", ["isotonic", "beta", "histogram", "spline", "kde"])
+def test_any_map_of_an_event_is_drawn_on_logit_axes(event: Event, method: str) -> None:
+    picture = _logit(event, method=method)
+    assert picture.curve_x is not None
+    assert picture.curve_y is not None
+    fitted = calibrant.fit(method, event.p, event.y)
+    np.testing.assert_allclose(expit(picture.curve_y), fitted.apply(expit(picture.curve_x)), atol=1e-9)
 
 
 def test_labels_of_one_class_have_bins_but_no_line() -> None:

@@ -6,9 +6,12 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize as general
 
-from calibrant.errors import OutOfRange
-from calibrant.maps import softmax_solver
-from calibrant.maps.softmax_solver import Design, Penalty, minimise
+import calibrant
+from calibrant.errors import InvalidOption, OutOfRange
+from calibrant.maps import softmax_design, softmax_device, softmax_solver
+from calibrant.maps.softmax_design import Design
+from calibrant.maps.softmax_device import DeviceDesign, passes_on, placed
+from calibrant.maps.softmax_solver import Penalty, minimise
 from tests.unit.maps.drawn import drawn_logits, log_loss, softmax
 
 SHAPES = [(3, False), (3, True), (6, False)]
@@ -53,7 +56,7 @@ def test_every_preconditioner_finds_the_same_optimum(K: int, diagonal: bool, mon
     problem = _problem(K, diagonal)
     whole = minimise(*problem)
     monkeypatch.setattr(softmax_solver, "_WHOLE", 0)
-    monkeypatch.setattr(softmax_solver, "_BLOCK", 100)
+    monkeypatch.setattr(softmax_design, "_BLOCK", 100)
     by_parts = minimise(*problem)
     np.testing.assert_allclose(by_parts.objective, whole.objective, rtol=1e-10)
     monkeypatch.setattr(softmax_solver, "_TOGETHER", 1)
@@ -100,3 +103,49 @@ def test_losses_are_those_of_the_rows() -> None:
 def test_infinite_features_are_refused() -> None:
     with pytest.raises(OutOfRange):
         Design(np.array([[np.inf, 0.0], [0.0, 1.0]]), np.array([0, 1]), 2)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize(("K", "diagonal"), SHAPES)
+def test_passes_through_torch_agree_with_those_of_numpy(
+    K: int, diagonal: bool, dtype: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    design, w, penalty, start = _problem(K, diagonal)
+    tolerance = 1e-12 if dtype is np.float64 else 1e-5
+    ours = Design(design.x.astype(dtype), design.labels, K, diagonal)
+    monkeypatch.setattr(softmax_device, "_BLOCK", 500)
+    theirs = DeviceDesign(ours.x, ours.labels, K, diagonal, "cpu")
+    theta = np.random.default_rng(2).standard_normal(start.shape)
+    np.testing.assert_allclose(theirs.losses(theta), ours.losses(theta), rtol=tolerance, atol=tolerance)
+    for found, expected in zip(theirs.value_and_gradient(theta, w), ours.value_and_gradient(theta, w), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=tolerance, atol=tolerance)
+    if dtype is np.float64:
+        np.testing.assert_allclose(
+            minimise(theirs, w, penalty, start).objective, minimise(ours, w, penalty, start).objective, rtol=1e-12
+        )
+
+
+def test_only_large_passes_leave_the_processor(monkeypatch: pytest.MonkeyPatch) -> None:
+    design = _problem(3, diagonal=False)[0]
+    with passes_on("cuda"):
+        assert placed(design, 1) is design
+        monkeypatch.setattr(softmax_device, "_LEAST", 1.0)
+        found = placed(design, 1)
+        assert isinstance(found, DeviceDesign)
+        assert found.device == "cuda"
+        assert placed(found, 1) is found
+    assert placed(design, 1) is design
+
+
+@pytest.mark.parametrize(
+    ("device", "message"),
+    [
+        ("mps", "device must be cpu, cuda, or cuda: and a number"),
+        ("cuda:x", "device must be cpu, cuda, or cuda: and a number"),
+        (0, "device must be cpu, cuda, or cuda: and a number"),
+        ("cuda:999", "device is cuda:999, but torch finds"),
+    ],
+)
+def test_a_device_that_does_not_exist_is_rejected(device: Any, message: str) -> None:
+    with pytest.raises(InvalidOption, match=message):
+        calibrant.fit("platt", [0.2, 0.8], [0, 1], device=device)

@@ -89,11 +89,11 @@ def test_the_constrained_spline_is_the_optimum_of_its_program() -> None:
     free = fit_cumulative(path, 7, "parabolic")
     fitted = fit_cumulative(path, 7, "parabolic", constrained=True)
     basis = np.array([CumulativeSpline(row, "parabolic").at(path.t) for row in np.eye(7)]).T
-    slopes = np.array([accuracies(path, CumulativeSpline(row, "parabolic")) - path.scores for row in np.eye(7)]).T
-    assert (free.values @ slopes.T + path.scores).min() < -1e-3
+    slopes = np.array([accuracies(path, CumulativeSpline(row, "parabolic")) - path.base for row in np.eye(7)]).T
+    assert (free.values @ slopes.T + path.base).min() < -1e-3
     both = [
-        {"type": "ineq", "fun": lambda v: path.scores + slopes @ v, "jac": lambda v: slopes},
-        {"type": "ineq", "fun": lambda v: 1 - path.scores - slopes @ v, "jac": lambda v: -slopes},
+        {"type": "ineq", "fun": lambda v: path.base + slopes @ v, "jac": lambda v: slopes},
+        {"type": "ineq", "fun": lambda v: 1 - path.base - slopes @ v, "jac": lambda v: -slopes},
     ]
 
     def loss(v: Floats) -> float:
@@ -173,6 +173,28 @@ def test_the_number_of_knots_follows_the_shape(select: str) -> None:
     assert fitted.diagnostics["knots"] > 5
     assert losses[str(fitted.diagnostics["knots"])] <= 1.001 * min(losses.values())
     assert min(calibrant.fit("spline", p, y, knots=None, boundary="cubic").diagnostics["held_out_losses"]) != "3"
+
+
+def test_a_spline_of_the_cumulative_label_is_the_slope_of_the_papers_text() -> None:
+    p, y = _drawn(500)
+    fitted, _ = fit_spline(Event(p, y).cells, 6, of="label")
+    order, t = np.argsort(p), np.linspace(0, 1, 500)
+    basis = CubicSpline(np.linspace(0, 1, 6), np.eye(6), bc_type="natural")
+    values = np.linalg.lstsq(basis(t), np.cumsum(y[order]) / 500, rcond=None)[0]
+    np.testing.assert_allclose(fitted(p[order]), basis(t, 1) @ values, atol=1e-9)
+
+
+def test_the_two_splines_differ_little_and_keep_to_their_bounds() -> None:
+    p, y = _drawn(5000, 3.0)
+    difference, label = (calibrant.fit("spline", p, y, of=of).apply(p) for of in ("difference", "label"))
+    assert 0.0005 < np.abs(difference - label).mean() < 0.02
+    kept = calibrant.fit("spline", p, y, of="label", constrained=True).apply(p, clip=False)
+    assert 0 <= kept.min() < kept.max() <= 1
+    w = np.random.default_rng(1).integers(1, 4, 5000)
+    weighted = calibrant.fit("spline", p, y, weights=w, of="label").apply(GRID)
+    repeated = calibrant.fit("spline", np.repeat(p, w), np.repeat(y, w), of="label").apply(GRID)
+    np.testing.assert_allclose(weighted, repeated, atol=1e-9)
+    assert calibrant.fit("spline", p, y, of="label", knots=None).diagnostics["knots"] in range(3, 15)
 
 
 def test_many_scores_are_thinned_with_a_small_error() -> None:

@@ -10,7 +10,7 @@ from scipy.stats import dirichlet
 import calibrant
 from calibrant.errors import TooFewRows
 from calibrant.measures import dirichlet as module
-from calibrant.measures.dirichlet import BANDWIDTHS, canonical_error
+from calibrant.measures.dirichlet import BANDWIDTHS, Bandwidth, canonical_error
 from calibrant.reductions import Vector
 
 
@@ -59,9 +59,33 @@ def test_the_bandwidth_is_the_likeliest_of_the_grid() -> None:
     assert canonical_error(vector, 1).bandwidth == coarse[int(np.argmax(likelihoods))]
 
 
-@pytest.mark.parametrize("bandwidth", [None, 0.05])
+def test_the_cross_validated_bandwidth_predicts_the_labels_best() -> None:
+    vector = _vector()
+    coarse = [h for h in BANDWIDTHS if h > 1e-3]
+    losses = []
+    for h in coarse:
+        k, _ = _naive(vector, h)
+        means = k / k.sum(axis=1, keepdims=True) @ np.eye(3)[vector.labels]
+        losses.append(((means - np.eye(3)[vector.labels]) ** 2).sum())
+    assert canonical_error(vector, 1, "cross-validated").bandwidth == coarse[int(np.argmin(losses))]
+
+
+def test_the_cross_validated_bandwidth_is_closer_to_the_truth_and_the_default_says_that_it_is_biased() -> None:
+    logits, labels, truth = calibrant.logistic_normal(2000, n_classes=6, temperature=2.0, accuracy=0.8, seed=0)
+    P = np.exp(logits - logits.max(axis=1, keepdims=True))
+    P /= P.sum(axis=1, keepdims=True)
+    error = float(np.sqrt(((P - truth) ** 2).sum(axis=1).mean()))
+    options: list[Any] = ["kde-ce", {"name": "kde-ce", "bandwidth": "cross-validated", "as": "chosen"}]
+    found = calibrant.evaluate(P, labels, measures=options, reduction="canonical")
+    assert found["kde-ce"].value > 2.0 * error  # type: ignore[operator]
+    assert "prefer the bandwidth cross-validated" in (found["kde-ce"].problem or "")
+    assert found["chosen"].value == pytest.approx(error, rel=0.25)
+    assert found["chosen"].problem is None
+
+
+@pytest.mark.parametrize("bandwidth", ["likelihood", "cross-validated", 0.05])
 def test_blocks_weights_order_and_precision_do_not_matter(
-    monkeypatch: pytest.MonkeyPatch, bandwidth: float | None
+    monkeypatch: pytest.MonkeyPatch, bandwidth: Bandwidth
 ) -> None:
     vector = _vector(90)
     w = np.random.default_rng(1).integers(0, 4, 90)
@@ -95,7 +119,8 @@ def test_zeros_and_absent_classes_answer() -> None:
 
 
 def test_one_row_alone_has_no_value_and_two_copies_of_it_have() -> None:
-    for bandwidth in (None, 0.1):
+    bandwidths: tuple[Bandwidth, ...] = ("likelihood", "cross-validated", 0.1)
+    for bandwidth in bandwidths:
         with pytest.raises(TooFewRows):
             canonical_error(Vector(np.array([[0.2, 0.8]]), np.array([1])), 2, bandwidth)
     twice = canonical_error(Vector(np.array([[0.2, 0.8]]), np.array([1]), np.array([2.0])), 1, 0.1)
@@ -113,7 +138,8 @@ def test_an_event_is_two_columns_and_the_value_is_a_root() -> None:
     assert found[0].value == found[1].value
     assert found[0].value == pytest.approx(found[0].parts["power"] ** 0.5)
     assert found[0].definition["bandwidth_used"] in BANDWIDTHS
-    assert found[0].problem == "no interval: not defined for this measure"
+    fixed = calibrant.evaluate(p, y, measures=[{"name": "kde-ce", "bandwidth": 0.1}], interval=0.9)["kde-ce"]
+    assert fixed.problem == "no interval: not defined for this measure"
 
 
 def test_debiasing_takes_most_of_the_noise_out_of_calibrated_predictions() -> None:

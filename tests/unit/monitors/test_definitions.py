@@ -144,6 +144,45 @@ def test_one_event_of_a_row_is_watched(reduction: str) -> None:
         ),
         ({"recalibration": {"policy": "auto", "window": "week"}}, "invalid-option", "/recalibration/window"),
         ({"recalibration": {"policy": "auto", "method": "magic"}}, "unknown-method", "/recalibration/method"),
+        ({"recalibration": {"policy": "online"}, "map": "fraud"}, "invalid-option", "/recalibration"),
+        ({"recalibration": {"policy": "online", "window": "week"}}, "invalid-option", "/recalibration/window"),
+        ({"recalibration": {"policy": "online", "every": HOUR - 1}}, "invalid-option", "/recalibration/every"),
+        ({"recalibration": {"policy": "online", "after": 90 * DAY}}, "invalid-option", "/recalibration/after"),
+        (
+            {"recalibration": {"policy": "online", "options": {"loss": 1}}},
+            "invalid-option",
+            "/recalibration/options",
+        ),
+        (
+            {"recalibration": {"policy": "online", "options": {"delay": 1}}},
+            "invalid-option",
+            "/recalibration/options",
+        ),
+        (
+            {"recalibration": {"policy": "online", "options": {"memories": [0]}}},
+            "invalid-option",
+            "/recalibration/options/memories",
+        ),
+        (
+            {"recalibration": {"policy": "online", "options": {"memories": {"a": 1}}}},
+            "invalid-option",
+            "/recalibration/options/memories",
+        ),
+        (
+            {"recalibration": {"policy": "online", "options": {"memories": list(range(1, 10))}}},
+            "invalid-option",
+            "/recalibration/options/memories",
+        ),
+        (
+            {"recalibration": {"policy": "online", "options": {"window": "x" * 1000}}},
+            "invalid-option",
+            "/recalibration/options/window",
+        ),
+        (
+            {"recalibration": {"policy": "online", "options": {"rows_per_round": True}}},
+            "invalid-option",
+            "/recalibration/options/rows_per_round",
+        ),
         (
             {"recalibration": {"policy": "auto", "options": {"no": 1}}},
             "invalid-option",

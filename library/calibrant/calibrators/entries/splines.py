@@ -7,7 +7,7 @@ from typing import Any
 
 from calibrant.calibrators.method import FitContext, FittedCurve, Method, Traits
 from calibrant.errors import InvalidOption
-from calibrant.maps.cumulative_spline import Boundary
+from calibrant.maps.cumulative_spline import Boundary, Of
 from calibrant.maps.isotonic import Merge, fit_venn_abers
 from calibrant.maps.natural_spline import fit_mli_spline
 from calibrant.maps.piecewise_polynomial import MOST_SEGMENTS, Degree, check_library, fit_pl_de
@@ -24,6 +24,7 @@ def _spline(
     *,
     knots: int | None,
     boundary: Boundary,
+    of: Of,
     constrained: bool,
     select: Select,
     folds: int,
@@ -35,13 +36,14 @@ def _spline(
             event.sorted_rows,
             event.kind,
             boundary,
+            of=of,
             constrained=constrained,
             folds=folds,
             select=select,
             seed=context.seed,
         )
         losses = {"held_out_losses": by_knots}
-    curve, found = fit_spline(event.cells, knots, boundary, constrained=constrained)
+    curve, found = fit_spline(event.cells, knots, boundary, of=of, constrained=constrained)
     return curve, found | losses
 
 
@@ -104,13 +106,15 @@ METHODS = (
         "Spline calibration: slope of a spline fitted to the cumulative label minus score",
         "c(s) = s + D'(t) at each score s of the fit, and linear between them; t is the fractile of s, and D the least "
         "squares cubic spline of the cumulative label minus score with evenly spaced knots (null: 3 to 14, chosen by "
-        "cross-validation); constrained keeps c in [0, 1]",
+        "cross-validation). With of label, D is the spline of the cumulative label and c(s) = D'(t), as in the paper's "
+        "text; the published code uses the difference. constrained keeps c in [0, 1]",
         "Gupta et al. (2021), section 4",
         Traits(_EVENT, "up to 4,096 scores and their values", "constant", "no", "for events only", "no"),
         event=_spline,
         options={
             "knots": Option(6, choices=(None,), low=3, high=64, whole=True),
             "boundary": Option("natural", choices=("natural", "parabolic", "cubic")),
+            "of": Option("difference", choices=("difference", "label")),
             "constrained": OFF,
             "select": Option("brier", choices=("brier", "log-loss")),
             "folds": Option(10, low=2, high=100),

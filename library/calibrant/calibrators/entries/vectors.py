@@ -238,6 +238,7 @@ METHODS = (
         vector=_regularised(probabilities=False, off_diagonal=True),
         options=_ODIR,
         logarithms=True,
+        on_device=True,
         seconds=_regularised_seconds,
     ),
     Method(
@@ -250,6 +251,7 @@ METHODS = (
         vector=_regularised(probabilities=True, off_diagonal=False),
         options=_REGULARISED,
         logarithms=True,
+        on_device=True,
         seconds=_regularised_seconds,
     ),
     Method(
@@ -263,6 +265,7 @@ METHODS = (
         vector=_regularised(probabilities=True, off_diagonal=True),
         options=_ODIR,
         logarithms=True,
+        on_device=True,
         seconds=_regularised_seconds,
     ),
     Method(
@@ -283,6 +286,7 @@ METHODS = (
         _BERTA,
         Traits(_LOGITS, "temperature, K x K weights, K intercepts", _UNBOUNDED, "no", "no", "yes"),
         vector=_structured(diagonal=False),
+        on_device=True,
         seconds=lambda n, K, _: 1e-2 + 3e-7 * n * K + 3e-9 * n * K * K,
     ),
     Method(
@@ -296,6 +300,7 @@ METHODS = (
         vector=_multinomial,
         options={"strength": _STRENGTH, "folds": Option(5, low=2, high=20)},
         logarithms=True,
+        on_device=True,
         seconds=lambda n, K, _: 2e-2 + 2e-6 * n * K + 1e-8 * n * K**3,
     ),
     Method(

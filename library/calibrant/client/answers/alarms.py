@@ -35,6 +35,7 @@ EventType = Literal[
     "monitor.recalibration.failed",
     "monitor.test",
 ]
+OnlineReason = Literal["schedule", "evidence", "alarm", "request"]
 DeliveryStatus = Literal["pending", "succeeded", "dead"]
 AttemptError = Literal[
     "interrupted",
@@ -48,6 +49,18 @@ AttemptError = Literal[
     "no-hook",
     "no-secret",
 ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeReading(Document):
+    """When calibration changed, estimated from the counts up to the alarm, and how."""
+
+    time: str
+    interval: tuple[str, str]  # of the time, with level 95 %
+    predictions: tuple[float, float]  # range whose gap since then is clearest
+    gap: float  # observed frequency minus mean prediction since then; above 0: the predictions are too low
+    rows: int  # labelled rows in the range since then
+    message: str  # the change as text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +78,7 @@ class EvidenceReading(Document):
     low: float  # smallest prediction that the error concerns
     high: float  # largest prediction that the error concerns
     description: str  # the error as text
+    change: ChangeReading | None = None  # of a raised alarm
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,10 +116,11 @@ class RuleState(Document):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Occasion(Document):
-    """Why a challenger was requested: an alarm of a rule, or a call of ``recalibrate``."""
+    """Why a challenger was requested or an online version written: an alarm of a rule, or a call of ``recalibrate``."""
 
     rule: str | None = None  # None: requested by a call
-    number: int  # of the rule's alarms, or of the requests, from 1
+    number: int  # of the rule's alarms, of the requests, or of the versions, from 1
+    reason: OnlineReason | None = None  # of a version of an online map
     attempt: int = 1  # from 1; an alarm that stays raised has several
 
 
@@ -134,6 +149,7 @@ class AlarmData(Document):
     bound: float | None = None  # what ``value`` is compared with
     rows: int | None = None  # labelled rows
     since: str | None = None  # when the alarm was raised
+    change: ChangeReading | None = None  # of evidence
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,6 +186,7 @@ class MonitorEvent(Document):
     type: EventType
     timestamp: str  # when it happened, not when it was delivered
     data: AlarmData | HookTestData | RecalibrationData
+    page: str | None = None  # address of the monitor's page, in webhooks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

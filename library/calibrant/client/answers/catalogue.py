@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from calibrant.client.answers.document import Document
+from calibrant.client.answers.maps import ForecastKind
 
 Runs = Literal["inline", "job"]
 AppliesTo = list[Literal["event", "vector"]]
@@ -31,6 +32,7 @@ class OptionEntry(Document):
 class MeasureEntry(Document):
     """A measure of the catalogue."""
 
+    prediction_kind: Literal["classification"] = "classification"
     name: str
     title: str
     definition: str
@@ -63,6 +65,7 @@ class DiagramEntry(Document):
 class MethodEntry(Document):
     """A calibration method of the catalogue, with a description of its maps."""
 
+    prediction_kind: Literal["classification"] = "classification"
     name: str
     title: str
     source: str
@@ -75,6 +78,33 @@ class MethodEntry(Document):
     monotone: str
     keeps_top_label: str
     differentiable: str
+    options: dict[str, OptionEntry]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DistributionMeasureEntry(Document):
+    """A measure of predictive distributions."""
+
+    prediction_kind: Literal["regression"] = "regression"
+    name: str
+    definition: str
+    range: str
+    kinds: list[ForecastKind]  # of forecasts for which it is defined
+    source: str
+    options: dict[str, OptionEntry]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DistributionMethodEntry(Document):
+    """A calibration method of predictive distributions."""
+
+    prediction_kind: Literal["regression"] = "regression"
+    name: str
+    title: str
+    definition: str
+    source: str
+    kinds: list[ForecastKind]  # of forecasts that it accepts
+    returns: str
     options: dict[str, OptionEntry]
 
 

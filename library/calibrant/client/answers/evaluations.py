@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 from calibrant.client.answers.document import Document
+from calibrant.client.answers.maps import ForecastKind
 
 Correction = Literal["max-t", "holm"]
 Of = Literal["value", "debiased"]
@@ -152,15 +153,22 @@ class BatchReport(Document):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PowerLawAnswer(Document):
+class PowerLawNumbers(Document):
     """calibration error = factor x classification error ^ exponent, over batches."""
 
     exponent: float | None
     factor: float | None
     interval: tuple[float, float] | None  # of the exponent
     used: list[int]  # indices of the batches whose errors are both above 0
-    of: Of
     problem: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PowerLawAnswer(PowerLawNumbers):
+    """A power law, and the one of plain values."""
+
+    of: Of
+    plain: PowerLawNumbers | None = None  # of the values that are not debiased
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,3 +178,38 @@ class ReportsAnswer(Document):
     batches: list[BatchReport]
     power_law: dict[str, dict[str, PowerLawAnswer]] | None
     problem: str | None = None
+
+
+# --- Predictive distributions
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DistributionGroupAnswer(Document):
+    """The measures of one group."""
+
+    n: int
+    measures: Measures
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DistributionAfter(Document):
+    """The measures after the map."""
+
+    kind: ForecastKind  # of the calibrated forecasts
+    measures: Measures
+    groups: dict[str, DistributionGroupAnswer] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DistributionReportAnswer(Document):
+    """The report of an evaluation of predictive distributions."""
+
+    prediction_kind: Literal["regression"] = "regression"
+    n: int
+    kind: ForecastKind  # what the forecasts are given as
+    n_repaired: int  # rows whose quantiles crossed by rounding, and were repaired
+    measures: Measures
+    groups: dict[str, DistributionGroupAnswer] | None = None
+    map: str | None = None
+    after: DistributionAfter | None = None
+    in_sample: bool | None = None  # whether the map was fitted to these rows; None: not known

@@ -11,15 +11,41 @@ Scale = Literal["probability", "logit"]
 WeightsKind = Literal["frequency", "importance"]
 
 
+PredictionKind = Literal["classification", "regression"]
+ForecastKind = Literal["normal", "quantiles", "samples", "interval"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForecastShape(Document):
+    """What forecasts are given as, without their rows."""
+
+    kind: ForecastKind
+    levels: list[float] | None = None  # of quantiles
+    level: float | None = None  # of intervals
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeldOutGain(Document):
+    """The decrease of a score by a map, estimated by cross-fitting; positive is better."""
+
+    score: Literal["dss", "crps", "quantile-score"]
+    gain: float  # mean decrease per row
+    standard_error: float
+    relative: float | None  # the gain over the score before; None for dss
+    folds: int
+    rows: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchRecord(Document):
     """A stored batch, without its rows."""
 
     format: int = 2
     id: str
+    prediction_kind: PredictionKind = "classification"
     n: int
     n_classes: int | None
-    scale: Scale
+    scale: Scale | None  # None for regression
     weights_kind: WeightsKind
     class_names: list[str] | None = None  # in the order of the columns
     arrays: list[str]
@@ -29,6 +55,8 @@ class BatchRecord(Document):
     bytes: int | None = None  # size of the arrays
     clipped: int  # rows whose predictions were clipped to [0, 1]
     renormalised: int  # rows whose predictions were rescaled to sum to 1
+    forecasts: ForecastShape | None = None  # of regression
+    n_repaired: int | None = None  # of regression: rows whose quantiles cross by rounding
     created_at: str
     expires_at: str | None  # None while a job that has not ended needs the batch
 
@@ -85,12 +113,13 @@ class MapSummary(Document):
 
     format: int = 1
     id: str
+    prediction_kind: PredictionKind = "classification"
     name: str | None
     version: int | None
     method: str
     options: dict[str, Any]
-    reduction: str
-    scale: Scale
+    reduction: str | None  # None for regression
+    scale: Scale | None  # None for regression
     n_classes: int | None
     class_names: list[str] | None = None  # in the order of the columns
     n: int | None  # rows of the fit; None if the map was imported
@@ -104,6 +133,9 @@ class MapSummary(Document):
     digest: str | None = None  # of the rows of the fit, in any order
     label_rate: float | None = None  # observed frequency of the map's event in the rows of the fit
     in_sample: InSample | None = None
+    accepts: ForecastShape | None = None  # of regression: the forecasts that it accepts
+    returns: ForecastShape | None = None  # of regression: the forecasts that it returns
+    held_out_gain: HeldOutGain | None = None  # of regression: the cross-fitted improvement
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

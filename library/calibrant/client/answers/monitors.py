@@ -10,7 +10,7 @@ from calibrant.client.answers.maps import Scale
 
 _MINUTE, _HOUR, _DAY = 60, 3600, 86_400
 
-Recalibrating = Literal["off", "propose", "auto"]
+Recalibrating = Literal["off", "propose", "auto", "online"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,18 +73,22 @@ class HookSpec(Document):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecalibrationSpec(Document):
-    """What follows an alarm: ``propose`` and ``auto`` fit a challenger, ``auto`` moves the alias if it is better."""
+    """How a monitor recalibrates: by a challenger after an alarm, or ``online``, by a map that follows the stream.
+
+    ``auto`` and ``online`` move the alias.
+    """
 
     policy: Recalibrating = "off"
     name: str | None = None  # name that the challenger becomes the next version of; None: the map's name
     alias: str = "champion"
     method: str = "platt"
-    options: dict[str, Any] = field(default_factory=dict)
-    window: str | None = None  # window of the rows of the fit; None: the first
+    options: dict[str, Any] = field(default_factory=dict)  # of the method, or of the online map
+    window: str | None = None  # window of the rows of the fit, or that online starts with; None: the first
     after: int | None = None  # the window ends this many seconds ago; None: the longest ``after`` of the rules
     level: float = 0.95  # of the paired interval of the gain in log loss
     least_rows: int = 1000
-    pause: int = _HOUR  # seconds between two challengers while an alarm stays raised
+    pause: int = _HOUR  # seconds between two challengers while an alarm stays raised, or versions by evidence
+    every: int = _DAY  # seconds between two scheduled versions of an online map
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from calibrant.client.answers.alarms import RuleState
+from calibrant.client.answers.alarms import OnlineReason, RuleState
 from calibrant.client.answers.document import Document
 from calibrant.client.answers.monitors import Counts, MonitorAnswer
 
@@ -126,6 +126,37 @@ class WindowReading(RowsReading):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OnlineVersion(Document):
+    """A version of an online map; it was applied to the rows that arrived from then on."""
+
+    map: str  # id of the map
+    version: int | None = None  # None if the alias could not be moved to it
+    at: str  # when it was written
+    reason: OnlineReason
+    rounds: int  # time buckets that it was updated with
+    rows: int  # their labelled rows
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OnlineReading(Document):
+    """The progress of a map that follows the stream of a monitor."""
+
+    static: str | None = None  # id of the map that it corrects
+    in_force: str | None = None  # id of the map that the alias points at
+    started_at: str
+    rounds: int = 0  # time buckets that it was updated with
+    rows: int = 0  # their labelled rows
+    unlabelled: int = 0  # their predictions that had no label in time
+    weights: dict[str, float] = field(default_factory=dict)  # of the experts in the next version
+    log_e: float = 0.0  # log loss of the map in force minus that of the online map, since the last version
+    rows_since: int = 0  # labelled rows since the last version
+    versions: list[OnlineVersion] = field(default_factory=list)  # the last ones, oldest first
+    bound: float  # a version is written when ``log_e`` reaches it
+    counted_until: float  # end of the last counted time bucket, seconds since 1970
+    next_at: float  # when the next version is due if there are new rows, seconds since 1970
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MonitorReading(Document):
     """The present state of a monitor."""
 
@@ -134,6 +165,7 @@ class MonitorReading(Document):
     definitions: dict[str, Parts]  # of each measure
     windows: list[WindowReading]
     rules: list[RuleState]  # at the last look
+    online: OnlineReading | None = None  # of the policy ``online``
     read_at: float  # seconds since 1970
 
 

@@ -100,7 +100,7 @@ def evaluate(
     }
     fields |= {"map": map, "interval": interval, "resamples": resamples, "seed": seed}
     answer = yield from send(patience, _with_rows("/evaluate", fields, given))
-    return (yield from _report(patience, answer, ReportAnswer, timeout, progress))
+    return (yield from read_report(patience, answer, ReportAnswer, timeout, progress))
 
 
 def compare(
@@ -152,7 +152,7 @@ def compare(
     fields: dict[str, Any] = {"batch": batch, "maps": list(maps), "measures": measures, "reduction": reduction}
     fields |= {"correction": correction, "interval": interval, "resamples": resamples, "seed": seed}
     answer = yield from send(patience, _with_rows("/evaluate", fields, rows))
-    return (yield from _report(patience, answer, ReportAnswer, timeout, progress))
+    return (yield from read_report(patience, answer, ReportAnswer, timeout, progress))
 
 
 def power_law(
@@ -197,7 +197,7 @@ def power_law(
     """
     fields = {"batches": list(batches), "measures": measures, "reduction": reduction, "interval": interval}
     answer = yield from send(patience, _with_rows("/evaluate", fields | {"maps": maps and list(maps)}, {}))
-    return (yield from _report(patience, answer, ReportsAnswer, timeout, progress))
+    return (yield from read_report(patience, answer, ReportsAnswer, timeout, progress))
 
 
 def report_html(
@@ -261,7 +261,7 @@ def _with_rows(
     return with_rows(path, arrays, {**fields, **options}, headers=headers)
 
 
-def _report(
+def read_report(
     patience: Patience, answer: Answer, kind: type[T], timeout: float | None, progress: Progress | None
 ) -> Steps[T]:
     """Return the report of an evaluation; waits if it is a job."""

@@ -17,7 +17,7 @@ from calibrant.client.frames import ArrayLike, Rows, given_back, numbers_of, spl
 from calibrant.client.packing import Array, unpack
 from calibrant.client.requests import get, path_of, read, with_fields, with_predictions, with_rows
 from calibrant.client.retries import Patience, send
-from calibrant.client.steps import JSON, Items, Request, Steps
+from calibrant.client.steps import JSON, Answer, Items, Request, Steps
 
 Floats = npt.NDArray[np.float64]
 
@@ -103,6 +103,11 @@ def fit(
     fields |= {"allow_shape_change": allow_shape_change or None, "group_folds": group_folds or None}
     arrays, how = split_rows(given)
     answer = yield from send(patience, with_rows("/maps", arrays, fields | how))
+    return (yield from read_fit(patience, answer, timeout, progress))
+
+
+def read_fit(patience: Patience, answer: Answer, timeout: float | None, progress: Progress | None) -> Steps[MapRecord]:
+    """Return the map of a fit; waits if it is a job."""
     if answer.status != 202:
         return read(MapRecord, answer)
     job = yield from wait(patience, read(JobAnswer, answer).id, timeout=timeout, progress=progress)

@@ -158,7 +158,7 @@ class DistributionMap:
                 f"/{_FIELDS[forecasts.kind]}", f"are {_WORDS[forecasts.kind]}, but the map takes {_WORDS[self.kind]}"
             )
         found = levels_of(forecasts)
-        if found is not None and not (self.levels is not None and np.array_equal(found, self.levels)):
+        if found is not None and not _same(found, self.levels):
             field = "level" if self.kind == "interval" else "levels"
             raise WrongShape.at(f"/{field}", "must be those that the map was fitted to")
         if needs_groups(self.function) and by is None:
@@ -225,6 +225,11 @@ class DistributionMap:
         """
         text = json.dumps(self.to_document(), indent=1, allow_nan=False) + "\n"
         Path(path).write_text(text, encoding="utf-8")
+
+
+def _same(found: Floats, levels: Floats | None) -> bool:
+    """Whether levels are equal up to rounding, as those of an interval are."""
+    return levels is not None and len(found) == len(levels) and bool(np.allclose(found, levels, rtol=0.0, atol=1e-12))
 
 
 _FIELDS = {"normal": "mean", "quantiles": "quantiles", "samples": "samples", "interval": "lower"}

@@ -32,7 +32,7 @@ class LocationScale(Numbers):
     def __call__(self, forecasts: Forecasts) -> Forecasts:
         """Return forecasts of the same kind, or quantiles if samples were given. O(n Q)."""
         if forecasts.kind == "normal":
-            return normal_of(forecasts.mean + self.shift, self.factor**2 * forecasts.variance)
+            return normal_of(forecasts.mean + self.shift, self.factor * self.factor * forecasts.variance)
         table = table_of(forecasts)
         g = forward(table.q, self.scale, "quantiles")
         centre = median_of(g, table.levels)[:, None]

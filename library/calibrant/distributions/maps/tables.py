@@ -26,7 +26,7 @@ class QuantileTable:
     def forecasts(self) -> Forecasts:
         """Return the table as quantiles, or as an interval if it was one."""
         if self.interval:
-            return interval_of(self.q[:, 0], self.q[:, 1], float(self.levels[1] - self.levels[0]))
+            return interval_of(self.q[:, 0], self.q[:, 1], round(float(self.levels[1] - self.levels[0]), 12))
         return quantiles_of(self.q, self.levels)
 
 

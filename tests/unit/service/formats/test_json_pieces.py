@@ -14,6 +14,7 @@ import orjson
 import pytest
 
 from calibrant.errors import CalibrationError
+from calibrant.io.strict import ARRAYS
 from service.errors import InvalidField, MalformedJson, TooLarge
 from service.formats.json_body import read_json
 from service.formats.json_pieces import (
@@ -26,7 +27,7 @@ from service.formats.json_pieces import (
     plain,
     read_document,
 )
-from service.formats.payload import ARRAYS, BodyLimits
+from service.formats.payload import BodyLimits
 from tests.unit.io.refused import refused
 
 LIMITS = BodyLimits(max_unpacked_bytes=1 << 30, max_rows=10_000_000, max_classes=1000, max_json_depth=12)

@@ -1,0 +1,237 @@
+"""Evaluations, fits and applications of maps for predictive distributions of a number, directly or as jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from backend.batches import Arrays, check_kind, find_forecasts, store_forecasts, stored_forecasts
+from backend.forecasts import ForecastRows, fields_of, shapes_of
+from backend.held_maps import distribution_of
+from backend.jobs import place_for_job, queue, runs_inline
+from backend.requester import Requester
+from backend.store.jobs.runs import Run
+from backend.store.server.connection import patiently
+from backend.store.store import Store, distribution_record
+from backend.telemetry.observed import span, traced
+from calibrant.distributions.calibrators import DISTRIBUTION_METHODS, fit_distribution
+from calibrant.distributions.evaluation import DISTRIBUTION_MEASURES, DistributionReport, evaluate_distribution
+from calibrant.distributions.forecasts import Forecasts
+from calibrant.distributions.maps.distribution_map import DistributionMap
+from calibrant.distributions.rows import digest_of
+from calibrant.distributions.spread import KERNEL_ROWS
+from calibrant.errors import InvalidOption, UnknownMeasure, UnknownMethod, one_of
+from calibrant.io.errors import InvalidField
+from calibrant.options import read_entries, read_values
+from calibrant.progress import Progress, reporting
+from schemas.evaluate import EvaluateDistributionOptions, EvaluateDistributionSpec
+from schemas.jobs import JobRecord
+from schemas.maps import CalibrateDistributionOptions, FitDistributionOptions, FitDistributionSpec, MapRecord
+
+# --- Evaluations
+
+#: The most measures of one evaluation.
+_MOST_MEASURES = 100
+#: Estimated seconds of a measure: fixed, per row, and per number.
+_ONCE, _ROW, _NUMBER = 2e-3, 3e-7, 1.5e-7
+#: Estimated seconds per row of measures that need the whole distribution of the PIT.
+_PIT_ROW = {"quantile-calibration-error": 3e-6, "pit-ks": 1.5e-5, "pit-kuiper": 1.5e-5, "pit-anderson-darling": 1.7e-5}
+#: Estimated seconds of the bootstrap of ``skce`` with ``KERNEL_ROWS`` rows.
+_KERNEL_SECONDS = 4.0
+#: Measures that an evaluation computes by default, for the estimate.
+_USUAL = ("crps", "coverage", "quantile-calibration-error", "pit-ks", "mae", "rmse")
+
+
+@dataclass(frozen=True)
+class _Evaluation:
+    """The options of an evaluation, and the map that is applied first, with its id."""
+
+    measures: Sequence[str | Mapping[str, Any]] | None
+    interval: float | None
+    seed: int
+    map: DistributionMap | None = None
+    map_id: str | None = None
+
+    def seconds(self, rows: ForecastRows) -> float:
+        """The estimated seconds; raises ``UnknownMeasure`` and ``InvalidOption``."""
+        names: Sequence[str] = _USUAL
+        if self.measures is not None:
+            entries = read_entries(
+                list(self.measures), DISTRIBUTION_MEASURES, "measure", most=_MOST_MEASURES, unknown=UnknownMeasure
+            )
+            names = [measure.name for _, measure, _ in entries]
+        n, total = len(rows), 0.0
+        for name in names:
+            total += _ONCE + n * (_PIT_ROW.get(name, _ROW) + _NUMBER * rows.width)
+            total += _KERNEL_SECONDS * min(n / KERNEL_ROWS, 1.0) ** 2 if name == "skce" else 0.0
+        return total * (1 + (self.map is not None)) * (1 + ("groups" in rows.names))
+
+    def run(self, rows: ForecastRows) -> dict[str, Any]:
+        """The report as plain JSON."""
+        found = _document(self._report(rows, rows.forecasts)) | {"n_repaired": rows.forecasts.n_repaired}
+        after, in_sample = None, None
+        if self.map is not None:
+            after = _document(self._report(rows, _finite(_apply(self.map, rows, self.seed))))
+            after = {name: after[name] for name in ("kind", "measures", "groups")}
+            if self.map.training_digest is not None:
+                in_sample = self.map.training_digest == digest_of(rows.forecasts, rows.required())
+        return found | {"map": self.map_id, "after": after, "in_sample": in_sample}
+
+    def _report(self, rows: ForecastRows, forecasts: Forecasts) -> DistributionReport:
+        return evaluate_distribution(
+            rows.required(),
+            **fields_of(forecasts),
+            measures=self.measures,
+            weights=rows.weights,
+            weights_kind=rows.weights_kind,
+            groups=rows.names.get("groups"),
+            clusters=rows.names.get("clusters"),
+            interval=self.interval,
+            seed=self.seed,
+        )
+
+
+def _document(report: DistributionReport) -> dict[str, Any]:
+    found = report.to_dict()
+    if found["groups"] is not None:
+        found["groups"] = {name: {"n": one["n"], "measures": one["measures"]} for name, one in found["groups"].items()}
+    return found
+
+
+def _finite(forecasts: Forecasts) -> Forecasts:
+    if not all(np.isfinite(value).all() for value in fields_of(forecasts).values()):
+        raise InvalidOption.at("/map", "returns infinite bounds, which have no measures: fit it to more rows")
+    return forecasts
+
+
+def _apply(fitted: DistributionMap, rows: ForecastRows, seed: int) -> Forecasts:
+    by = rows.names.get("by")
+    return fitted.apply_checked(rows.forecasts, by=None if by is None else by.tolist(), seed=seed)
+
+
+def evaluate_or_queue(
+    requester: Requester, arrays: Arrays, options: EvaluateDistributionOptions
+) -> dict[str, Any] | JobRecord:
+    """Evaluate forecasts directly, or queue a job if that takes more than an estimated 2 s."""
+    held = None if options.map is None else requester.find_map(options.map)
+    applied = None if held is None else held.distribution
+    rows = find_forecasts(requester, arrays, options)
+    rows.required()
+    map_id = None if held is None else held.id
+    evaluation = _Evaluation(options.measures, options.interval, options.seed, applied, map_id)
+    if runs_inline(requester, evaluation.seconds(rows)):
+        return evaluation.run(rows)
+    with place_for_job(requester) as job_id:
+        spec = EvaluateDistributionSpec(
+            batch=options.batch or store_forecasts(requester, rows).id,
+            measures=options.measures,
+            map=map_id,
+            interval=options.interval,
+            seed=options.seed,
+        )
+        return queue(requester, "evaluate", job_id, spec.model_dump())
+
+
+def run_evaluation(store: Store, run: Run, progress: Progress) -> None:
+    """Run an evaluation job; its result is the report. Retries while the store is unavailable."""
+    spec = EvaluateDistributionSpec.model_validate(run.job.spec)
+    fitted = None if spec.map is None else distribution_of(patiently(lambda: store.maps.get(spec.map or "")))
+    rows = _stored(store, spec.batch, spec.parts)
+    with span("compute"), reporting(progress):
+        report = _Evaluation(spec.measures, spec.interval, spec.seed, fitted, spec.map).run(rows)
+    patiently(lambda: run.succeed({"report": report}))
+
+
+def _stored(store: Store, batch_id: str, parts: int | None) -> ForecastRows:
+    record, arrays = patiently(lambda: store.batches.arrays(batch_id, parts))
+    check_kind(record, "regression")
+    return stored_forecasts(record, arrays)
+
+
+# --- Fits
+
+#: Estimated seconds of a fit: per row, and per number. Normal forecasts count as ``_NORMAL_WIDTH`` numbers.
+_FIT: Mapping[str, tuple[float, float]] = {
+    "averaged": (0.0, 1.8e-5),
+    "location-scale": (0.0, 1.2e-5),
+    "variance-platt": (6e-5, 0.0),
+}
+_FIT_ROW, _FIT_NUMBER, _NORMAL_WIDTH = 5e-6, 1e-6, 10
+
+
+def fit_or_queue(requester: Requester, arrays: Arrays, options: FitDistributionOptions) -> MapRecord | JobRecord:
+    """Fit and store a map directly, or queue a job if the fit takes more than an estimated 2 s."""
+    entry = DISTRIBUTION_METHODS.get(options.method)
+    if entry is None:
+        raise UnknownMethod.at("/method", one_of(options.method, DISTRIBUTION_METHODS))
+    values = read_values(options.options, entry.options, entry.name, where="/options")
+    rows = find_forecasts(requester, arrays, options)
+    rows.required()
+    requester.store.charges.check_maps()
+    row, number = _FIT.get(entry.name, (_FIT_ROW, _FIT_NUMBER))
+    seconds = len(rows) * (row + number * (_NORMAL_WIDTH if rows.forecasts.kind == "normal" else rows.width))
+    if runs_inline(requester, seconds):
+        spec = _spec(options, batch_id="", who=requester.who)
+        draft = _fitted(requester.new_id("map"), spec, rows, values)
+        return requester.store.maps.put(draft, allow_shape_change=options.allow_shape_change)
+    with place_for_job(requester) as job_id:
+        spec = _spec(options, batch_id=options.batch or store_forecasts(requester, rows).id, who=requester.who)
+        return queue(requester, "fit", job_id, spec.model_dump())
+
+
+def run_fit(store: Store, run: Run, progress: Progress) -> None:
+    """Run a fit job; storing the map and ending the job is one transaction."""
+    spec = FitDistributionSpec.model_validate(run.job.spec)
+    rows = _stored(store, spec.batch, spec.parts)
+    with span("compute", method=spec.method), reporting(progress):
+        draft = _fitted(run.job.id.replace("job_", "map_", 1), spec, rows, spec.options)
+    patiently(lambda: store.maps.put(draft, run=run, allow_shape_change=spec.allow_shape_change))
+
+
+def _spec(options: FitDistributionOptions, *, batch_id: str, who: str | None) -> FitDistributionSpec:
+    given = options.model_dump(exclude={"batch", "level", "weights_kind"})
+    return FitDistributionSpec(**given, batch=batch_id, created_by=who)
+
+
+def _fitted(map_id: str, spec: FitDistributionSpec, rows: ForecastRows, options: Mapping[str, Any]) -> MapRecord:
+    fitted = fit_distribution(
+        spec.method,
+        rows.required(),
+        **fields_of(rows.forecasts),
+        by=rows.names.get("by"),
+        groups=rows.names.get("groups"),
+        weights=rows.weights,
+        weights_kind=rows.weights_kind,
+        scale=spec.scale,
+        support=(spec.support[0], spec.support[1]),
+        output_levels=spec.output_levels,
+        seed=spec.seed,
+        **options,
+    )
+    return distribution_record(map_id, spec, fitted, shapes_of(fitted), len(rows))
+
+
+# --- Applications of a map
+
+
+class CalibratedForecasts(NamedTuple):
+    """The id of the applied map, its output, and the rows whose quantiles were repaired before."""
+
+    map_id: str
+    forecasts: Forecasts
+    n_repaired: int
+
+
+@traced("work")
+def calibrate(requester: Requester, arrays: Arrays, options: CalibrateDistributionOptions) -> CalibratedForecasts:
+    """Apply the map of a request to its forecasts or its batch."""
+    held = requester.find_map(options.map)
+    fitted = held.distribution
+    for name in ("observed", "weights", "groups", "clusters"):
+        if name in arrays:
+            raise InvalidField.at(f"/{name}", "is not a field of this request")
+    rows = find_forecasts(requester, arrays, options)
+    return CalibratedForecasts(held.id, _apply(fitted, rows, options.seed), rows.forecasts.n_repaired)

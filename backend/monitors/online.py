@@ -1,0 +1,289 @@
+"""Online recalibration: a map that follows the stream of a monitor, and its versions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+
+from backend.monitors.alarms import recalibrated, step_of
+from backend.monitors.challengers import move
+from backend.monitors.definitions import target_of
+from backend.monitors.evidence import last_settled
+from backend.monitors.looks import queue_events
+from backend.monitors.online_maps import (
+    NOW,
+    OPTIONS,
+    Following,
+    bound_of,
+    counted,
+    dumped,
+    online_options,
+    read_state,
+    started,
+)
+from backend.monitors.windows import bucket_seconds, window_named, window_span
+from backend.store.chores import Chore, schedule
+from backend.store.clock import at
+from backend.store.errors import QuotaExceeded, UnknownAlias, UnknownMap
+from backend.store.keyspace import derived_id
+from backend.store.monitors.buckets import Buckets
+from backend.store.monitors.standings import Change, Standings
+from backend.store.store import Store
+from calibrant.errors import CalibrationError
+from calibrant.maps.calibration_map import CalibrationMap, load
+from schemas.aliases import AliasRecord
+from schemas.maps import MapRecord
+from schemas.monitor_alarms import AuditAction, Occasion, Proposal, RecalibrationData, RecalibrationType, Standing
+from schemas.monitor_online import MOST_VERSIONS, OnlineReason, OnlineStanding, OnlineVersion
+from schemas.monitors import MonitorRecord
+
+# --- One step: count buckets and, if it is time, decide on a version
+#
+# The progress, the states and the decision to move the alias are one transaction, which fails if another process was
+# faster. A version's map is stored before, without a name and under an id that is derived from the decision; the alias
+# is moved afterwards, by whichever process finds the decision.
+
+
+class _Declined(Exception):
+    """The map cannot follow the stream, and why."""
+
+    def __init__(self, why: str, code: str) -> None:
+        super().__init__(why)
+        self.why, self.code = why, code
+
+
+def follow(store: Store, record: MonitorRecord, now: float) -> None:
+    """Count all buckets whose labels are complete at time ``now``, and write the versions that are due.
+
+    Raises ``UnknownMonitor`` if the monitor is deleted in the meantime.
+    """
+    standings = Standings(store.redis, store.keys, record)
+    before, going = standings.read().online, True
+    while going:
+        move(store, record, now)
+        going = _step(store, record, standings, now)
+    move(store, record, now)
+    queue_events(store, record, standings)
+    if standings.read().online not in (None, before):  # the metrics are those of the last check
+        schedule(store.redis, Chore("look", store.keys.tenant, record.uid))
+
+
+def _step(store: Store, record: MonitorRecord, standings: Standings, now: float) -> bool:
+    """Count some buckets; False once all are counted."""
+    standing, states = standings.read_online()
+    try:
+        alias = _alias(store, record)
+        before, force = _begun(store, record, standing, states, alias, now)
+    except _Declined as declined:
+        why, code = declined.why, declined.code
+
+        def stop(record: MonitorRecord, now_standing: Standing) -> Change | None:
+            if not _unchanged(now_standing, standing):
+                return None
+            # The map starts again after the pause.
+            return refused(record, now_standing.model_copy(update={"online": None}), why, code, now)
+
+        return standings.change(stop) is None
+    last = last_settled(record, now)
+    found = counted(Buckets(store.redis, store.keys, record), record, before, force, last)
+    more = found.online.following <= last
+    reason = None if more else _reason(record, standing, found.online, now)
+    draft, failed = None, None
+    if reason is not None:
+        draft = _draft(record, found, reason, now)
+        try:
+            store.charges.check_maps()
+            draft = store.maps.put(draft, allow_shape_change=True)
+        except QuotaExceeded as error:
+            draft, failed = None, error
+
+    def change(record: MonitorRecord, now_standing: Standing) -> Change | None:
+        if not _unchanged(now_standing, standing):
+            return None
+        if failed is not None:
+            kept = replace(found, online=found.online.model_copy(update={"written_at": now}))
+            tried = now_standing.model_copy(update={"online": kept.online})
+            return replace(refused(record, tried, failed.detail, failed.code, now, failed=True), states=kept.states())
+        after = now_standing.model_copy(update={"online": found.online})
+        if not more and reason is None and standing.asked:
+            why = "no labelled rows were counted since the last version"
+            return replace(refused(record, after, why, "no-new-rows", now), states=found.states())
+        if draft is None or reason is None:
+            return Change(after, states=found.states())
+        return decided(record, now_standing, found, draft, reason, alias, now)
+
+    changed = standings.change(change)
+    return changed is None or more or draft is not None
+
+
+def _unchanged(now_standing: Standing, standing: Standing) -> bool:
+    """Whether no other process was faster; the alias is where the standing has it unless it is being moved."""
+    same = (now_standing.online, now_standing.asked) == (standing.online, standing.asked)
+    return same and now_standing.moving is None
+
+
+def _begun(
+    store: Store,
+    record: MonitorRecord,
+    standing: Standing,
+    states: Mapping[str, bytes],
+    alias: AliasRecord | None,
+    now: float,
+) -> tuple[Following, CalibrationMap | None]:
+    """The progress so far and the map in force; a new start if someone moved the alias, or for other options."""
+    online, here = standing.online, None if alias is None else alias.map
+    options = online_options(record)
+    if online is not None and online.in_force == here and NOW in states:
+        force = _map(store, here)
+        if online.options == options:
+            made = {int(start): state for start, state in states.items() if start != NOW}
+            return Following(online, read_state(states[NOW]), made), force
+        static = online.static
+    else:
+        if record.map is None and alias is not None:
+            why = f"{alias.name}@{alias.alias} exists, but the monitor has no map, so its map was not compared"
+            raise _Declined(why, "alias-not-compared")
+        force, static = _map(store, here), here
+    try:
+        state = started(record, force if static == here else _map(store, static))
+    except CalibrationError as error:
+        raise _Declined(error.detail, error.code) from error
+    bucket = bucket_seconds(record)
+    window = window_named(record, record.recalibration.window)
+    current = math.floor(now / bucket)
+    first = current if window is None or window.seconds is None else window_span(record, window.seconds, now).first
+    fresh = OnlineStanding(
+        static=static,
+        in_force=here,
+        started_at=at(now),
+        weights=state.weights,
+        options=options,
+        following=first,
+        written_at=now,
+    )
+    return Following(fresh, state, {current + 1: dumped(state)}), force
+
+
+def _alias(store: Store, record: MonitorRecord) -> AliasRecord | None:
+    try:
+        return store.aliases.get(target_of(record), record.recalibration.alias)
+    except UnknownAlias:
+        if record.map is not None:
+            raise _Declined("the map of the monitor no longer exists", "unknown-map") from None
+        return None
+
+
+def _map(store: Store, map_id: str | None) -> CalibrationMap | None:
+    if map_id is None:
+        return None
+    try:
+        found = load(store.maps.read(map_id).document)
+    except UnknownMap as error:
+        raise _Declined("the map of the monitor no longer exists", error.code) from error
+    if found.of_vector:
+        raise _Declined("the map of the monitor applies to the whole vector, not to a single event", "map-of-vector")
+    return found
+
+
+def _reason(record: MonitorRecord, standing: Standing, online: OnlineStanding, now: float) -> OnlineReason | None:
+    """Why to write a version now; None for no reason, or without rows since the last one."""
+    policy = record.recalibration
+    if not online.rows_since:
+        return None
+    if standing.asked:
+        return "request" if standing.asked[0].rule is None else "alarm"
+    if now >= online.written_at + policy.every:
+        return "schedule"
+    rested = not online.versions or now >= online.written_at + policy.pause
+    return "evidence" if rested and online.log_e >= bound_of(record) else None
+
+
+def _draft(record: MonitorRecord, found: Following, reason: OnlineReason, now: float) -> MapRecord:
+    """The record of a version, without a name until the alias moves to it."""
+    made = found.state.to_map(reduction=record.reduction or "binary", scale=record.scale, n_classes=record.n_classes)
+    online = found.online
+    return MapRecord(
+        id=derived_id("map", f"{record.uid} online {online.started_at} {online.rounds}"),
+        name=None,
+        version=None,
+        method=made.method,
+        options={name: value for name, value in online.options.items() if name in OPTIONS},
+        reduction=made.reduction,
+        scale=made.scale,
+        n_classes=made.n_classes,
+        n=online.rows,
+        seed=None,
+        created_at=at(now),
+        tags={"monitor": record.name, "reason": reason, "rounds": str(online.rounds), "rows": str(online.rows)},
+        description="follows the stream of a monitor",
+        document=made.to_document(),
+    )
+
+
+def decided(
+    record: MonitorRecord,
+    standing: Standing,
+    found: Following,
+    draft: MapRecord,
+    reason: OnlineReason,
+    alias: AliasRecord | None,
+    now: float,
+) -> Change:
+    """The change that counts the buckets and decides to move the alias to a version."""
+    online = found.online
+    occasion = Occasion(number=standing.versions + 1, reason=reason)
+    data = RecalibrationData(
+        monitor=record.name,
+        name=target_of(record),
+        alias=record.recalibration.alias,
+        champion=online.in_force,
+        challenger=draft.id,
+        gain=online.log_e / online.rows_since,
+        rows=online.rows_since,
+    )
+    proposal = Proposal(
+        id=derived_id("proposal", f"{record.uid} {occasion.seed}"),
+        created_at=at(now),
+        occasion=occasion,
+        map=draft.id,
+        name=target_of(record),
+        alias=record.recalibration.alias,
+        revision=None if alias is None else alias.revision,
+        found=data,
+    )
+    version = OnlineVersion(map=draft.id, at=at(now), reason=reason, rounds=online.rounds, rows=online.rows)
+    changes: dict[str, object] = {
+        "in_force": draft.id,
+        "log_e": 0.0,
+        "rows_since": 0,
+        "written_at": now,
+        "versions": [*online.versions, version][-MOST_VERSIONS:],
+    }
+    from_here_on = math.floor(now / bucket_seconds(record)) + 1
+    made = {**found.made, from_here_on: dumped(found.state)}
+    written = replace(found, online=online.model_copy(update=changes), made=made)
+    after = standing.model_copy(
+        update={
+            "online": written.online,
+            "versions": occasion.number,
+            "moving": proposal,
+            "moved_by": None,
+            "asked": [],
+        }
+    )
+    return Change(after, states=written.states())
+
+
+def refused(
+    record: MonitorRecord, standing: Standing, why: str, code: str, now: float, *, failed: bool = False
+) -> Change:
+    """The change if the map cannot follow the stream, or no version can be written."""
+    number = standing.versions + 1
+    occasion = standing.asked[0] if standing.asked else Occasion(number=number, reason="schedule")
+    data = RecalibrationData(monitor=record.name, name=target_of(record), alias=record.recalibration.alias, code=code)
+    type_: RecalibrationType = "monitor.recalibration.failed" if failed else "monitor.recalibration.declined"
+    action: AuditAction = "recalibration-failed" if failed else "recalibration-declined"
+    after = standing.model_copy(update={"asked": [], "versions": number, "last_asked": now})
+    event = recalibrated(record, occasion, type_, data, now)
+    return Change(after, [event], [step_of(action, now, occasion, data, detail=why)])

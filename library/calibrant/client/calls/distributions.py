@@ -1,0 +1,301 @@
+"""Predictive distributions of a number: store and evaluate forecasts, fit maps of them and apply these."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Unpack
+
+from calibrant.client.answers import (
+    BatchRecord,
+    DistributionMeasureEntry,
+    DistributionMethodEntry,
+    DistributionReportAnswer,
+    MapRecord,
+)
+from calibrant.client.calls.evaluate import Requested, read_report
+from calibrant.client.calls.jobs import Progress
+from calibrant.client.calls.maps import read_fit
+from calibrant.client.errors import unreadable
+from calibrant.client.frames import ArrayLike, DistributionRows, ForecastArguments, split_forecasts
+from calibrant.client.packing import NPZ, unpack
+from calibrant.client.requests import get, path_of, read, with_rows
+from calibrant.client.retries import Patience, send
+from calibrant.client.steps import Request, Steps
+
+if TYPE_CHECKING:
+    from calibrant.distributions.forecasts import Forecasts
+
+_REGRESSION = {"prediction_kind": "regression"}
+
+
+def evaluate_distribution(
+    patience: Patience,
+    observed: ArrayLike | None = None,
+    *,
+    batch: str | None = None,
+    map: str | None = None,
+    measures: Requested | None = None,
+    interval: float | None = None,
+    seed: int = 0,
+    timeout: float | None = None,
+    progress: Progress | None = None,
+    **rows: Unpack[DistributionRows],
+) -> Steps[DistributionReportAnswer]:
+    """Score predictive distributions of a number and measure their calibration; with ``map``, before and after it.
+
+    Parameters
+    ----------
+    observed : array_like, shape (n,), optional
+        Outcomes.
+    batch : str, optional
+        Id of a stored batch, instead of rows.
+    map : str, optional
+        Map that is applied: id, name, ``name:version`` or ``name@alias``.
+    measures : sequence of str or mapping, optional
+        Names of measures, or mappings with ``name``, options and ``as``; see ``distribution_measures()``.
+    interval : float, optional
+        Level of the confidence intervals, in (0, 1); by default there are none.
+    seed : int
+        Random seed.
+    timeout : float, optional
+        Seconds to wait for a job; by default there is no limit.
+    progress : callable, optional
+        Called with the job on every change.
+    **rows
+        The forecasts: ``mean`` with ``variance`` or ``std``; ``quantiles`` with ``levels``; ``samples``; or ``lower``,
+        ``upper`` and ``level``. Also ``weights``, ``weights_kind``, ``groups``, ``clusters`` and ``by``.
+
+    Returns
+    -------
+    DistributionReportAnswer
+        The report.
+
+    Raises
+    ------
+    JobFailed, JobTimeout
+        As for ``evaluate``.
+
+    Examples
+    --------
+    >>> report = client.evaluate_distribution([0.0, 1.0, 3.0], mean=[0.0, 0.0, 2.0], variance=[1.0, 1.0, 4.0])
+    >>> round(report.measures["crps"].value, 3)
+    0.5
+    """
+    fields: dict[str, Any] = {"batch": batch, "map": map, "measures": measures, "interval": interval, "seed": seed}
+    answer = yield from send(patience, _request("/evaluate", observed, rows, fields))
+    return (yield from read_report(patience, answer, DistributionReportAnswer, timeout, progress))
+
+
+def fit_distribution(
+    patience: Patience,
+    method: str = "averaged",
+    observed: ArrayLike | None = None,
+    *,
+    batch: str | None = None,
+    name: str | None = None,
+    options: Mapping[str, Any] | None = None,
+    scale: str = "identity",
+    support: tuple[float | None, float | None] = (None, None),
+    output_levels: Sequence[float] | None = None,
+    seed: int = 0,
+    tags: Mapping[str, str] | None = None,
+    description: str | None = None,
+    allow_shape_change: bool = False,
+    timeout: float | None = None,
+    progress: Progress | None = None,
+    **rows: Unpack[DistributionRows],
+) -> Steps[MapRecord]:
+    """Fit a calibration map of predictive distributions to a stored batch or to rows, and wait for it.
+
+    Parameters
+    ----------
+    method : str
+        Calibrator; see ``distribution_methods()``.
+    observed : array_like, shape (n,), optional
+        Outcomes.
+    batch : str, optional
+        Id of a stored batch, instead of rows.
+    name, seed, tags, description, timeout, progress
+        As for ``fit``.
+    options : mapping, optional
+        Options of the method.
+    scale : {"identity", "log1p"}
+        Scale on which forecasts are shifted, widened and interpolated; log1p is ln(1 + x).
+    support : tuple of (float or None, float or None)
+        Lowest and highest possible outcome.
+    output_levels : sequence of float, optional
+        Levels of the quantiles that a map of normal forecasts or samples returns.
+    allow_shape_change : bool
+        Whether the map may return forecasts of another kind than the newest map of the name.
+    **rows
+        The forecasts as for ``evaluate_distribution``; ``groups`` keep their rows in one fold.
+
+    Returns
+    -------
+    MapRecord
+        The stored map; ``held_out_gain`` has the cross-fitted improvement of the score.
+
+    Raises
+    ------
+    JobFailed, JobTimeout
+        As for ``fit``.
+
+    Examples
+    --------
+    >>> fitted = client.fit_distribution("variance-scaling", [1.0, -3.0], mean=[0.0, 0.0], variance=[1.0, 1.0])
+    >>> fitted.document["parameters"]
+    {'factor': 5.0, 'offset': 0.0}
+    """
+    fields: dict[str, Any] = {"method": method, "batch": batch, "name": name, "seed": seed, "scale": scale}
+    fields |= {"options": dict(options or {}), "tags": dict(tags or {}), "description": description}
+    fields |= {"support": None if tuple(support) == (None, None) else list(support)}
+    fields |= {"output_levels": None if output_levels is None else list(output_levels)}
+    fields |= {"allow_shape_change": allow_shape_change or None}
+    answer = yield from send(patience, _request("/maps", observed, rows, fields))
+    return (yield from read_fit(patience, answer, timeout, progress))
+
+
+def calibrate_distribution(
+    patience: Patience, map: str, *, seed: int = 0, **forecasts: Unpack[ForecastArguments]
+) -> Steps[Forecasts]:
+    """Apply a stored map to forecasts.
+
+    Parameters
+    ----------
+    map : str
+        Id, name, ``name:version`` or ``name@alias``.
+    seed : int
+        Seed of the bounds that a ``conformal`` map with ``ties="random"`` excludes.
+    **forecasts
+        The forecasts as for ``evaluate_distribution``, and ``by`` if the map was fitted with it.
+
+    Returns
+    -------
+    calibrant.distributions.forecasts.Forecasts
+        Calibrated forecasts: means and variances, quantiles or intervals.
+
+    Examples
+    --------
+    >>> fitted = client.fit_distribution("variance-scaling", [1.0, -3.0], mean=[0.0, 0.0], variance=[1.0, 1.0])
+    >>> client.calibrate_distribution(fitted.id, mean=[7.0], variance=[1.0]).variance
+    array([5.])
+    """
+    from calibrant.distributions.forecasts import FIELDS, Forecasts  # which needs SciPy
+
+    request = _request("/calibrate", None, forecasts, {"map": map, "seed": seed}, accept=NPZ)
+    answer = yield from send(patience, request)
+    try:
+        arrays: dict[str, Any] = dict(unpack(answer.content))
+        kind = next(kind for kind, names in FIELDS.items() if set(names) == set(arrays))
+    except (ValueError, StopIteration) as error:
+        raise unreadable(answer) from error
+    if "level" in arrays:
+        arrays["level"] = float(arrays["level"].item())
+    return Forecasts(kind, **arrays)
+
+
+def upload_distribution(
+    patience: Patience,
+    observed: ArrayLike | None = None,
+    *,
+    ttl: int | None = None,
+    **rows: Unpack[DistributionRows],
+) -> Steps[BatchRecord]:
+    """Store a batch of forecasts.
+
+    Parameters
+    ----------
+    observed : array_like, shape (n,), optional
+        Outcomes.
+    ttl : int, optional
+        Seconds until the batch expires; by default chosen by the server.
+    **rows
+        The forecasts as for ``evaluate_distribution``.
+
+    Returns
+    -------
+    BatchRecord
+        The stored batch.
+
+    Examples
+    --------
+    >>> client.upload_distribution([0.5], quantiles=[[0.0, 1.0]], levels=[0.1, 0.9]).forecasts.kind
+    'quantiles'
+    """
+    answer = yield from send(patience, _request("/batches", observed, rows, {"ttl": ttl}))
+    return read(BatchRecord, answer)
+
+
+def append_distribution(
+    patience: Patience,
+    batch: str,
+    observed: ArrayLike | None = None,
+    *,
+    key: str | None = None,
+    **rows: Unpack[DistributionRows],
+) -> Steps[BatchRecord]:
+    """Append forecasts to a stored batch; retries are idempotent.
+
+    Parameters
+    ----------
+    batch : str
+        Id of the batch.
+    observed : array_like, shape (n,), optional
+        Outcomes.
+    key : str, optional
+        Idempotency key; a repeated call with the same key does not append again.
+    **rows
+        The forecasts as for ``evaluate_distribution``, of the kind and with the levels of the batch.
+
+    Returns
+    -------
+    BatchRecord
+        The batch after the append.
+
+    Examples
+    --------
+    >>> stored = client.upload_distribution([0.5], mean=[0.0], variance=[1.0])
+    >>> client.append_distribution(stored.id, [0.2], mean=[0.0], variance=[1.0]).n
+    2
+    """
+    headers = {} if key is None else {"Idempotency-Key": key}
+    request = _request(path_of("batches", batch, "rows"), observed, rows, {}, headers=headers)
+    return read(BatchRecord, (yield from send(patience, request)))
+
+
+def distribution_measures(patience: Patience) -> Steps[list[DistributionMeasureEntry]]:
+    """Return all measures of predictive distributions with definition, range, options and source.
+
+    Examples
+    --------
+    >>> "crps" in [measure.name for measure in client.distribution_measures()]
+    True
+    """
+    answer = yield from send(patience, get("/measures", _REGRESSION))
+    return read(list[DistributionMeasureEntry], answer)
+
+
+def distribution_methods(patience: Patience) -> Steps[list[DistributionMethodEntry]]:
+    """Return all calibrators of predictive distributions with options and source.
+
+    Examples
+    --------
+    >>> [method.kinds for method in client.distribution_methods() if method.name == "variance-platt"]
+    [['normal']]
+    """
+    answer = yield from send(patience, get("/methods", _REGRESSION))
+    return read(list[DistributionMethodEntry], answer)
+
+
+def _request(
+    path: str,
+    observed: ArrayLike | None,
+    rows: Mapping[str, Any],
+    fields: Mapping[str, Any],
+    *,
+    headers: Mapping[str, str] | None = None,
+    accept: str | None = None,
+) -> Request:
+    arrays, options = split_forecasts({"observed": observed, **rows})
+    all_headers = {**(headers or {}), **({} if accept is None else {"Accept": accept})}
+    return with_rows(path, arrays, {**_REGRESSION, **fields, **options}, headers=all_headers, reads=accept is not None)

@@ -1,0 +1,63 @@
+"""Online recalibration of a monitor: what it remembers between time buckets, and what callers see of it."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import Field
+
+from schemas.base import Document
+
+#: Number of versions that are listed, the latest ones; the maps of all versions are kept.
+MOST_VERSIONS = 20
+
+#: Why a version was written.
+OnlineReason = Literal["schedule", "evidence", "alarm", "request"]
+
+
+class OnlineVersion(Document):
+    """A version of the map; the probabilities of rows from then on are those of its stored document."""
+
+    map: str = Field(description="id of the map")
+    version: int | None = Field(None, description="its version; null if the alias could not be moved to it")
+    at: str = Field(description="when it was written")
+    reason: OnlineReason
+    rounds: int = Field(description="number of time buckets that it was updated with")
+    rows: int = Field(description="number of their labelled rows")
+
+
+class OnlineFields(Document):
+    """The progress of a map that follows a monitor's stream."""
+
+    static: str | None = Field(None, description="id of the map that it corrects; null: none")
+    in_force: str | None = Field(None, description="id of the map that the alias points at; null: none")
+    started_at: str = Field(description="when it started, or restarted because of another map or other options")
+    rounds: int = Field(0, description="number of time buckets with labels that it was updated with")
+    rows: int = Field(0, description="number of their labelled rows")
+    unlabelled: int = Field(
+        0,
+        description="number of predictions in these buckets that had no label in time, and never count; if there are "
+        "many, set `after`",
+    )
+    weights: dict[str, float] = Field({}, description="weight of each expert in the next version; the sum is 1")
+    log_e: float = Field(
+        0.0, description="log loss of the map in force minus that of the online map, in nats, since the last version"
+    )
+    rows_since: int = Field(0, description="number of labelled rows since the last version")
+    versions: list[OnlineVersion] = Field([], description=f"the last {MOST_VERSIONS}, oldest first")
+
+
+class OnlineStanding(OnlineFields):
+    """The same with what the next step needs; the states of the map are stored separately, in the same transaction."""
+
+    options: dict[str, Any] = Field(description="options of the map")
+    following: int = Field(description="first time bucket that was not counted yet")
+    written_at: float = Field(description="time of the last version or of the start, in seconds since 1970")
+
+
+class OnlineReading(OnlineFields):
+    """The progress as callers see it."""
+
+    bound: float = Field(description="a version is written when `log_e` reaches it: log(1 / (1 - `level`))")
+    counted_until: float = Field(description="end of the last counted time bucket, in seconds since 1970")
+    next_at: float = Field(description="when the next version is due, in seconds since 1970, if there are new rows")

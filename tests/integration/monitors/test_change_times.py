@@ -1,0 +1,127 @@
+"""The change time that an alarm of evidence reports."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime
+from typing import Any
+
+import numpy as np
+import pytest
+
+from backend.monitors.alarms import find_alarms
+from backend.monitors.change_times import MOST, estimate_change
+from backend.monitors.looks import look_at
+from backend.store.monitors.buckets import SPAN
+from backend.store.monitors.definitions import Definitions
+from backend.store.monitors.ledger import Change, Ledger
+from backend.store.monitors.standings import Standings
+from backend.store.store import Store
+from schemas.monitor_alarms import JournalQuery
+from schemas.monitors import DAY, MonitorRecord
+from tests.integration.monitors.stored import monitor
+from tests.integration.monitors.streams import BEGAN, HOUR, pour, rows
+
+MINUTES = 60
+
+
+def watched(store: Store, **changes: Any) -> MonitorRecord:
+    """A monitor whose evidence starts with the stream."""
+    windows = [{"name": "day", "seconds": DAY}]
+    fields = {"windows": windows, "horizon": DAY, "retention": 5 * DAY, "bucket": int(HOUR)} | changes
+    monitor(store, **fields)
+    change = {"started_at": BEGAN}
+    return Definitions(store.redis, store.keys).patch("m", lambda record: record.model_copy(update=change))
+
+
+def moment(text: str) -> float:
+    return datetime.fromisoformat(text).timestamp()
+
+
+def test_an_alarm_reports_when_calibration_changed_and_keeps_the_estimate(store: Store) -> None:
+    record = watched(store)
+    now = BEGAN
+    for hour in range(30):
+        now = pour(store, record, hour, rows(1000, hour, shift=0.0 if hour < 20 else 0.6))
+        look_at(store, record, now)
+        if Standings(store.redis, store.keys, record).read().rules["evidence"].status == "alarm":
+            break
+    answer = find_alarms(store, "m", JournalQuery())
+    (event,) = answer.items
+    (rule,) = answer.rules
+    assert rule.evidence is not None
+    found = rule.evidence.change
+    assert found is not None
+    assert event.data.model_dump()["change"] == json.loads(found.model_dump_json()) | {
+        "interval": found.interval,
+        "predictions": found.predictions,
+    }
+    low, high = map(moment, found.interval)
+    assert low <= BEGAN + 20 * HOUR <= high <= now
+    assert abs(moment(found.time) - (BEGAN + 20 * HOUR)) <= HOUR
+    assert found.gap > 0.0
+    assert found.message.startswith("since 15 November predictions")
+    assert found.message.endswith("points too low")
+    # Later checks raise no further alarm, so that the estimate stays, whatever the strongest evidence is then.
+    for hour in range(30, 34):
+        look_at(store, record, pour(store, record, hour, rows(1000, hour, shift=0.6)))
+    later = Standings(store.redis, store.keys, record).read().rules["evidence"].evidence
+    assert later is not None
+    assert later.largest > rule.evidence.largest
+    assert later.change == found
+
+
+def test_a_stored_alarm_without_a_change_time_is_read(store: Store) -> None:
+    record = watched(store)
+    look_at(store, record, pour(store, record, 0, rows(5000, 0, shift=1.0)))
+    key = store.keys.monitor(record.uid).standing()
+    standing = json.loads(store.redis.get(key))  # type: ignore[arg-type]
+    del standing["rules"]["evidence"]["evidence"]["change"]
+    store.redis.set(key, json.dumps(standing))
+    (rule,) = find_alarms(store, "m", JournalQuery()).rules
+    assert rule.evidence is not None
+    assert (rule.status, rule.evidence.change) == ("alarm", None)
+
+
+@pytest.mark.parametrize("minute", [200, 1500])
+def test_many_buckets_are_compared_by_span_first(store: Store, minute: int) -> None:
+    record = watched(store, bucket=MINUTES)
+    ledger, n = Ledger(store.redis, store.keys, record), 1600
+    first = int(BEGAN // MINUTES)
+    everything = [rows(20, at, shift=0.0 if at < minute else 0.8) for at in range(n)]
+    for start in range(0, n, 100):
+        some = {first + at: (everything[at], None) for at in range(start, start + 100)}
+        counts = {bucket: {"joined": 20} for bucket in some}
+        assert ledger.commit(Change(None, None, None, BEGAN, some, counts, {"joined": 2000})) is None
+    assert n > MOST
+    found = estimate_change(ledger.buckets, record, BEGAN + n * MINUTES)
+    assert found is not None
+    low, high = ((moment(end) - BEGAN) / MINUTES for end in found.interval)
+    assert low <= minute <= high
+    assert high - low < 2 * SPAN
+    assert abs((moment(found.time) - BEGAN) / MINUTES - minute) < SPAN
+    # The rows that count are those of the evidence.
+    later = replace_start(record, BEGAN + 1400 * MINUTES)
+    again = estimate_change(ledger.buckets, later, BEGAN + n * MINUTES)
+    assert again is not None
+    assert moment(again.interval[0]) >= BEGAN + 1400 * MINUTES
+
+
+def replace_start(record: MonitorRecord, started_at: float) -> MonitorRecord:
+    return record.model_copy(update={"started_at": started_at})
+
+
+def test_there_is_no_estimate_without_rows(store: Store) -> None:
+    record = watched(store)
+    assert estimate_change(Ledger(store.redis, store.keys, record).buckets, record, BEGAN + HOUR) is None
+
+
+def test_the_open_bucket_ends_now(store: Store) -> None:
+    record = watched(store)
+    pour(store, record, 0, rows(5000, 0))
+    pour(store, record, 1, rows(5000, 1, shift=1.0))
+    now = BEGAN + HOUR + 60.0
+    found = estimate_change(Ledger(store.redis, store.keys, record).buckets, record, now)
+    assert found is not None
+    assert BEGAN + HOUR - 60.0 <= moment(found.time) <= moment(found.interval[1]) <= now
+    assert np.isclose(found.rows, 5000, rtol=0.5)

@@ -1,0 +1,566 @@
+"""Predictive distributions over HTTP: evaluations, batches, maps, and what is refused."""
+
+from __future__ import annotations
+
+import io
+import json
+from typing import Any
+
+import httpx
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import calibrant
+from backend.store.store import Store
+from calibrant.client import ProblemResponse
+from calibrant.distributions.maps.distribution_map import DistributionMap
+from service.stack import Stack
+from tests.integration.clients import Kind, connected
+
+REGRESSION = {"prediction_kind": "regression"}
+LEVELS = [0.1, 0.25, 0.5, 0.75, 0.9]
+KINDS = ("normal", "quantiles", "samples", "interval")
+NPZ, ARROW, PARQUET = "application/x-npz", "application/vnd.apache.arrow.stream", "application/vnd.apache.parquet"
+
+
+def _rows(kind: str, n: int = 90, seed: int = 0) -> dict[str, Any]:
+    """Forecasts that are too narrow, and their outcomes."""
+    random = np.random.default_rng(seed)
+    centre = random.normal(size=n)
+    kinds: dict[str, dict[str, Any]] = {
+        "normal": {"mean": centre, "variance": np.linspace(0.2, 0.6, n)},
+        "quantiles": {"quantiles": centre[:, None] + np.linspace(-0.9, 0.9, len(LEVELS)), "levels": np.array(LEVELS)},
+        "samples": {"samples": centre[:, None] + random.normal(size=(n, 7)) * 0.5},
+        "interval": {"lower": centre - 0.8, "upper": centre + 0.8, "level": 0.9},
+    }
+    return {"observed": centre + random.normal(size=n), **kinds[kind]}
+
+
+def _json(rows: dict[str, Any]) -> dict[str, Any]:
+    plain = {name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in rows.items()}
+    return REGRESSION | plain
+
+
+def _npz(arrays: dict[str, Any]) -> bytes:
+    out = io.BytesIO()
+    np.savez(out, **arrays)
+    return out.getvalue()
+
+
+def _evaluate(api: httpx.Client, body: dict[str, Any], status: int = 200) -> dict[str, Any]:
+    response = api.post("/evaluate", json=body)
+    assert response.status_code == status, response.text
+    found: dict[str, Any] = response.json()
+    return found
+
+
+def _refusal(response: httpx.Response) -> tuple[int, str, str]:
+    body = response.json()
+    pointer = body["errors"][0]["pointer"] if body["errors"] else ""
+    return response.status_code, body["type"].removeprefix("/problems/"), pointer
+
+
+# --- Evaluations
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_answer_is_that_of_the_library(api: httpx.Client, kind: str) -> None:
+    rows = _rows(kind)
+    extra: dict[str, Any] = {
+        "weights": np.arange(90) % 3,
+        "groups": ["a", "b", "c"] * 30,
+        "clusters": [str(i // 5) for i in range(90)],
+    }
+    options: dict[str, Any] = {"interval": 0.9, "seed": 3}
+    found = _evaluate(api, _json({**rows, **extra}) | options)
+    expected = calibrant.evaluate_distribution(**rows, **extra, **options).to_dict()
+    assert (found["kind"], found["n"]) == (kind, 60)
+    assert found["measures"] == json.loads(json.dumps(expected["measures"]))
+    assert {name: group["n"] for name, group in found["groups"].items()} == {"b": 30, "c": 30}
+
+
+def test_measures_have_options_and_names_of_their_own(api: httpx.Client) -> None:
+    asked = [{"name": "coverage", "level": 0.5, "as": "half"}, "crps"]
+    found = _evaluate(api, _json(_rows("normal")) | {"measures": asked})
+    assert list(found["measures"]) == ["half", "crps"]
+    assert found["measures"]["half"]["definition"]["level"] == 0.5
+
+
+def test_every_format_gives_the_same_answer(api: httpx.Client) -> None:
+    rows = _rows("quantiles")
+    columns = {f"q{level}": rows["quantiles"][:, i] for i, level in enumerate(LEVELS)} | {"observed": rows["observed"]}
+    table = pa.table(columns)
+    stream, file = io.BytesIO(), io.BytesIO()
+    with pa.ipc.new_stream(stream, table.schema) as writer:
+        writer.write_table(table)
+    pq.write_table(table, file)
+    lines = [",".join(columns), *(",".join(map(repr, map(float, row))) for row in zip(*columns.values(), strict=True))]
+    bodies = {
+        NPZ: _npz(rows),
+        ARROW: stream.getvalue(),
+        PARQUET: file.getvalue(),
+        "text/csv": "\n".join(lines).encode(),
+    }
+    expected = _evaluate(api, _json(rows))
+    for media, body in bodies.items():
+        response = api.post("/evaluate", params=REGRESSION, content=body, headers={"Content-Type": media})
+        assert response.status_code == 200, (media, response.text)
+        assert response.json() == expected, media
+
+
+def test_the_level_of_intervals_is_in_the_query_or_in_the_archive(api: httpx.Client) -> None:
+    rows = _rows("interval")
+    arrays = {name: rows[name] for name in ("observed", "lower", "upper")}
+    headers = {"Content-Type": NPZ}
+    expected = _evaluate(api, _json(rows))
+    in_query = api.post("/evaluate", params=REGRESSION | {"level": "0.9"}, content=_npz(arrays), headers=headers)
+    inside = api.post("/evaluate", params=REGRESSION, content=_npz(arrays | {"level": np.array(0.9)}), headers=headers)
+    assert in_query.json() == inside.json() == expected
+    twice = api.post("/evaluate", params=REGRESSION | {"level": "0.9"}, content=_npz(rows), headers=headers)
+    assert _refusal(twice) == (422, "invalid-field", "/level")
+    two = api.post("/evaluate", params=REGRESSION, content=_npz(arrays | {"level": np.full(2, 0.9)}), headers=headers)
+    assert _refusal(two) == (422, "wrong-shape", "/level")
+
+
+def test_quantiles_that_cross_by_rounding_are_repaired_and_counted(api: httpx.Client) -> None:
+    rows = _rows("quantiles")
+    rows["quantiles"][4] = [1.0, 2.0, 2.0 - 1e-9, 3.0, 4.0]
+    found = _evaluate(api, _json(rows))
+    assert found["n_repaired"] == 1
+    assert found["measures"]["crps"]["value"] is not None
+
+
+def test_bodies_without_the_field_are_of_classifiers(api: httpx.Client) -> None:
+    rows = {"predictions": [0.1, 0.4, 0.6, 0.9], "labels": [0, 1, 0, 1]}
+    stated = _evaluate(api, rows | {"prediction_kind": "classification"})
+    assert stated == _evaluate(api, rows)
+    assert api.post("/batches", json=rows).json()["prediction_kind"] == "classification"
+
+
+# --- What is refused
+
+GOOD = {"observed": [1.0, 2.0, 3.0], "mean": [1.0, 2.0, 2.0], "variance": [1.0, 1.0, 1.0]}
+Q = {"observed": [1.0, 2.0], "quantiles": [[0.0, 1.0], [1.0, 2.0]], "levels": [0.25, 0.75]}
+INTERVAL = {"observed": [1.0, 2.0], "lower": [0.0, 1.0], "upper": [2.0, 3.0], "level": 0.9}
+
+
+@pytest.mark.parametrize(
+    ("body", "code", "pointer"),
+    [
+        (GOOD | {"variance": [1.0, 0.0, -1.0]}, "invalid-variance", "/variance/1"),
+        ({"observed": [1.0, 2.0], "mean": [1.0, 2.0], "std": [1.0, 0.0]}, "invalid-variance", "/std/1"),
+        (Q | {"quantiles": [[0.0, 1.0], [2.0, 1.0]]}, "crossing-quantiles", "/quantiles/1"),
+        (INTERVAL | {"lower": [0.0, 9.0]}, "crossing-quantiles", "/upper/1"),
+        (GOOD | {"std": [1.0, 1.0, 1.0]}, "invalid-field", "/std"),
+        (GOOD | {"quantiles": [[1.0], [1.0], [1.0]], "levels": [0.5]}, "invalid-option", ""),
+        (GOOD | {"level": 0.9}, "invalid-option", ""),
+        (INTERVAL | {"level": 1.0}, "invalid-field", "/level"),
+        (INTERVAL | {"level": True}, "invalid-field", "/level"),
+        ({"observed": [1.0]}, "invalid-field", ""),
+        ({"mean": [1.0], "variance": [1.0]}, "invalid-field", "/observed"),
+        (GOOD | {"observed": [1.0, 2.0]}, "length-mismatch", "/observed"),
+        (GOOD | {"variance": [1.0]}, "length-mismatch", "/variance"),
+        (GOOD | {"observed": [1.0, "2", 3.0]}, "not-a-number", "/observed/1"),
+        (GOOD | {"observed": [1.0, True, 3.0]}, "not-a-number", "/observed/1"),
+        (GOOD | {"mean": [[1.0], [2.0], [3.0]]}, "wrong-shape", "/mean"),
+        (GOOD | {"weights": [1.0, -1.0, 1.0]}, "invalid-weight", "/weights/1"),
+        (GOOD | {"groups": ["a", "b"]}, "length-mismatch", "/groups"),
+        (GOOD | {"clusters": [1, 2, 3]}, "not-a-number", "/clusters/0"),
+        (Q | {"levels": [0.75, 0.25]}, "out-of-range", "/levels"),
+        (Q | {"levels": [0.25]}, "length-mismatch", "/levels"),
+        (Q | {"quantiles": [[0.0, 1.0], [1.0]]}, "wrong-shape", "/quantiles/1"),
+        (Q | {"quantiles": 3}, "wrong-shape", "/quantiles"),
+        (GOOD | {"predictions": [0.1, 0.2, 0.3]}, "invalid-field", "/predictions"),
+        (GOOD | {"labels": [0, 1, 1]}, "invalid-field", "/labels"),
+        (GOOD | {"reduction": "binary"}, "invalid-field", "/reduction"),
+        (GOOD | {"measures": ["ece"]}, "unknown-measure", "/measures/0"),
+        (GOOD | {"measures": [{"name": "coverage", "level": 2}]}, "invalid-option", "/measures/0/level"),
+        (GOOD | {"seed": -1}, "invalid-field", "/seed"),
+        (GOOD | {"observed": [], "mean": [], "variance": []}, "empty-batch", "/mean"),
+        (GOOD | {"prediction_kind": "distribution"}, "invalid-field", "/prediction_kind"),
+        (GOOD | {"prediction_kind": ["regression"]}, "invalid-field", "/prediction_kind"),
+        (GOOD | {"prediction_kind": None}, "invalid-field", "/prediction_kind"),
+    ],
+)
+def test_invalid_rows_are_refused_where_they_are(
+    api: httpx.Client, body: dict[str, Any], code: str, pointer: str
+) -> None:
+    assert _refusal(api.post("/evaluate", json=REGRESSION | body)) == (422, code, pointer)
+
+
+def test_fields_of_the_other_kind_are_named_with_it(api: httpx.Client) -> None:
+    rows = {"predictions": [0.1, 0.9], "labels": [0, 1], "observed": [1.0, 2.0]}
+    refused = api.post("/evaluate", json=rows)
+    assert _refusal(refused) == (422, "invalid-field", "/observed")
+    assert "regression" in refused.json()["detail"]
+
+
+def test_numbers_that_are_not_finite_are_refused_in_every_format(api: httpx.Client) -> None:
+    for name in ("observed", "mean", "variance"):
+        arrays = {key: np.array(value) for key, value in GOOD.items()}
+        arrays[name][1] = np.inf
+        sent = api.post("/evaluate", params=REGRESSION, content=_npz(arrays), headers={"Content-Type": NPZ})
+        assert _refusal(sent) == (422, "not-finite", f"/{name}/1")
+    csv = b"observed,mean,std\n1,1,1\n2,nan,1\n"
+    sent = api.post("/evaluate", params=REGRESSION, content=csv, headers={"Content-Type": "text/csv"})
+    assert sent.status_code == 422
+    assert sent.json()["errors"][0]["pointer"] == "/mean/1"
+
+
+def test_an_npy_body_and_an_html_report_are_refused(api: httpx.Client) -> None:
+    out = io.BytesIO()
+    np.save(out, np.ones(3))
+    sent = api.post(
+        "/evaluate", params=REGRESSION, content=out.getvalue(), headers={"Content-Type": "application/x-npy"}
+    )
+    assert _refusal(sent)[:2] == (415, "unsupported-media-type")
+    page = api.post("/evaluate", json=REGRESSION | GOOD, headers={"Accept": "text/html"})
+    assert _refusal(page)[:2] == (406, "not-acceptable")
+
+
+def test_values_of_the_caller_are_never_echoed(api: httpx.Client) -> None:
+    sent = api.post(
+        "/evaluate", json=REGRESSION | GOOD | {"variance": [1.0, -8675309.25, 1.0], "groups": ["s3cret"] * 3}
+    )
+    assert sent.status_code == 422
+    assert "8675309" not in sent.text
+    assert "s3cret" not in sent.text
+
+
+# --- Batches
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_batch_is_evaluated_as_its_rows_are(api: httpx.Client, kind: str) -> None:
+    rows = _rows(kind) | {"groups": np.array(["a", "b"] * 45), "weights": np.ones(90)}
+    stored = api.post("/batches", json=_json(rows))
+    assert stored.status_code == 201, stored.text
+    record = stored.json()
+    assert (record["prediction_kind"], record["n"], record["scale"]) == ("regression", 90, None)
+    assert record["forecasts"]["kind"] == kind
+    assert record["n_repaired"] == 0
+    assert _evaluate(api, REGRESSION | {"batch": record["id"]}) == _evaluate(api, _json(rows))
+
+
+def test_rows_are_appended_only_to_a_batch_of_the_same_shape(api: httpx.Client) -> None:
+    rows = _rows("quantiles", 10)
+    rows["quantiles"][2, 1] = rows["quantiles"][2, 0] - 1e-12
+    batch = api.post("/batches", json=_json(rows)).json()["id"]
+    more = api.post(f"/batches/{batch}/rows", json=_json(rows))
+    assert more.status_code == 200, more.text
+    assert (more.json()["n"], more.json()["n_repaired"]) == (20, 2)
+    assert _evaluate(api, REGRESSION | {"batch": batch})["n_repaired"] == 2
+    other = rows | {"levels": np.array([0.1, 0.25, 0.5, 0.75, 0.95])}
+    assert _refusal(api.post(f"/batches/{batch}/rows", json=_json(other)))[1:] == ("invalid-field", "/levels")
+    kind = api.post(f"/batches/{batch}/rows", json=_json(_rows("normal", 10)))
+    assert _refusal(kind)[:2] == (422, "invalid-field")
+    labels = api.post(f"/batches/{batch}/rows", json={"predictions": [0.5]})
+    assert _refusal(labels)[1:] == ("prediction-kind-mismatch", "/prediction_kind")
+
+
+def test_a_batch_of_the_other_kind_is_refused(api: httpx.Client) -> None:
+    forecasts = api.post("/batches", json=_json(_rows("normal"))).json()["id"]
+    classes = api.post("/batches", json={"predictions": [0.1, 0.9], "labels": [0, 1]}).json()["id"]
+    mismatch = (422, "prediction-kind-mismatch", "/batch")
+    assert _refusal(api.post("/evaluate", json={"batch": forecasts})) == mismatch
+    assert _refusal(api.post("/evaluate", json=REGRESSION | {"batch": classes})) == mismatch
+    assert _refusal(api.post("/maps", json={"method": "platt", "batch": forecasts})) == mismatch
+    assert _refusal(api.post("/maps", json=REGRESSION | {"batch": classes})) == mismatch
+    assert _refusal(api.post("/diagrams", json={"diagram": "reliability", "batch": forecasts}))[1] == mismatch[1]
+    twice = api.post("/evaluate", json=_json(_rows("normal")) | {"batch": forecasts})
+    assert _refusal(twice) == (422, "invalid-field", "/batch")
+
+
+def test_a_batch_without_outcomes_is_calibrated_but_not_evaluated(api: httpx.Client) -> None:
+    rows = _rows("normal")
+    made = api.post("/maps", json=_json(rows) | {"method": "variance-scaling"}).json()["id"]
+    batch = api.post("/batches", json=_json({name: rows[name] for name in ("mean", "variance")})).json()["id"]
+    assert _refusal(api.post("/evaluate", json=REGRESSION | {"batch": batch})) == (422, "invalid-field", "/observed")
+    found = api.post("/calibrate", json=REGRESSION | {"batch": batch, "map": made})
+    assert found.status_code == 200
+    assert len(found.json()["variance"]) == 90
+
+
+# --- Maps
+
+
+@pytest.mark.parametrize(
+    ("kind", "method", "returned"),
+    [
+        ("normal", "variance-platt", "normal"),
+        ("normal", "quantile-recalibration", "quantiles"),
+        ("quantiles", "location-scale", "quantiles"),
+        ("samples", "location-scale", "quantiles"),
+        ("interval", "conformal", "interval"),
+    ],
+)
+def test_a_fitted_map_is_that_of_the_library(
+    api: httpx.Client, store: Store, kind: str, method: str, returned: str
+) -> None:
+    rows = _rows(kind)
+    made = api.post("/maps", json=_json(rows) | {"method": method, "name": "ensemble"})
+    assert made.status_code == 201, made.text
+    record = made.json()
+    expected = calibrant.fit_distribution(method, **rows)
+    assert calibrant.load_distribution(record["document"]) == expected
+    assert (record["prediction_kind"], record["version"], record["n"]) == ("regression", 1, 90)
+    assert (record["accepts"]["kind"], record["returns"]["kind"]) == (kind, returned)
+    gain = record["held_out_gain"]
+    assert gain == expected.diagnostics["held_out_gain"]
+    assert gain["gain"] > 0.0
+    assert record["digest"] == expected.training_digest
+    assert api.get("/maps/ensemble").json() == record
+    assert api.get("/maps/ensemble:1/document").json() == record["document"]
+    given = {name: value for name, value in rows.items() if name != "observed"}
+    found = api.post("/calibrate", json=_json(given) | {"map": "ensemble"})
+    assert found.status_code == 200, found.text
+    _compare(found.json(), expected, given)
+
+
+def _compare(found: dict[str, Any], expected: DistributionMap, given: dict[str, Any]) -> None:
+    applied = expected.apply(**given)
+    for name in ("mean", "variance", "quantiles", "levels", "lower", "upper"):
+        if name in found:
+            np.testing.assert_allclose(found[name], getattr(applied, name), rtol=1e-14)
+    assert found["n_repaired"] == 0
+    assert {"mean", "quantiles", "lower"} & set(found)
+
+
+def test_calibrated_quantiles_come_in_every_format(api: httpx.Client) -> None:
+    rows = _rows("quantiles")
+    api.post("/maps", json=_json(rows) | {"method": "location-scale", "name": "m"}).raise_for_status()
+    given = {name: rows[name] for name in ("quantiles", "levels")}
+    body = _json(given) | {"map": "m"}
+    plain = api.post("/calibrate", json=body).json()
+    arrays = np.load(io.BytesIO(api.post("/calibrate", json=body, headers={"Accept": NPZ}).content))
+    np.testing.assert_array_equal(arrays["quantiles"], plain["quantiles"])
+    np.testing.assert_array_equal(arrays["levels"], LEVELS)
+    stream = api.post("/calibrate", json=body, headers={"Accept": ARROW})
+    table = pa.ipc.open_stream(stream.content).read_all()
+    assert table.column_names == [f"q{level}" for level in LEVELS]
+    again = api.post(
+        "/calibrate", params=REGRESSION | {"map": "m"}, content=stream.content, headers={"Content-Type": ARROW}
+    )
+    assert again.status_code == 200
+    intervals = _rows("interval")
+    api.post("/maps", json=_json(intervals) | {"method": "conformal", "name": "i"}).raise_for_status()
+    body = _json({name: intervals[name] for name in ("lower", "upper", "level")}) | {"map": "i"}
+    assert api.post("/calibrate", json=body).json()["level"] == 0.9
+    assert np.load(io.BytesIO(api.post("/calibrate", json=body, headers={"Accept": NPZ}).content))["level"] == [0.9]
+
+
+def test_a_map_and_its_rows_must_be_of_the_same_kind(api: httpx.Client) -> None:
+    rows = _rows("normal")
+    api.post("/maps", json=_json(rows) | {"method": "variance-scaling", "name": "normal"}).raise_for_status()
+    classes = {"predictions": [0.1, 0.3, 0.6, 0.9], "labels": [0, 1, 0, 1]}
+    api.post("/maps", json=classes | {"method": "platt", "name": "spam"}).raise_for_status()
+    mismatch = (422, "prediction-kind-mismatch", "/map")
+    assert _refusal(api.post("/calibrate", json={"predictions": [0.5], "map": "normal"})) == mismatch
+    assert _refusal(api.post("/evaluate", json=classes | {"map": "normal"})) == mismatch
+    assert _refusal(api.post("/evaluate", json=classes | {"maps": ["normal"]}))[1] == mismatch[1]
+    assert _refusal(api.post("/evaluate", json=_json(rows) | {"map": "spam"})) == mismatch
+    forecasts = {"mean": [0.0], "variance": [1.0]}
+    assert _refusal(api.post("/calibrate", json=REGRESSION | forecasts | {"map": "spam"})) == mismatch
+    assert _refusal(api.post("/monitors", json={"name": "m", "map": "normal"})) == mismatch
+    assert api.get("/v2/models/normal").status_code == 404
+    quantiles = {"quantiles": [[0.0, 1.0]], "levels": [0.1, 0.9]}
+    other = api.post("/calibrate", json=REGRESSION | quantiles | {"map": "normal"})
+    assert _refusal(other) == (422, "wrong-shape", "/quantiles")
+    extra = api.post("/calibrate", json=REGRESSION | forecasts | {"map": "normal", "observed": [1.0]})
+    assert _refusal(extra) == (422, "invalid-field", "/observed")
+
+
+def test_a_name_keeps_the_shape_of_its_forecasts(api: httpx.Client) -> None:
+    rows = _json(_rows("normal")) | {"name": "ensemble"}
+    api.post("/maps", json=rows | {"method": "variance-scaling"}).raise_for_status()
+    refused = api.post("/maps", json=rows | {"method": "quantile-recalibration"})
+    assert _refusal(refused)[:2] == (409, "output-shape-changed")
+    allowed = api.post("/maps", json=rows | {"method": "quantile-recalibration", "allow_shape_change": True})
+    assert allowed.json()["version"] == 2
+    api.put("/maps/ensemble/aliases/champion", json={"version": 1}).raise_for_status()
+    assert api.get("/maps/ensemble@champion").json()["method"] == "variance-scaling"
+    listed = api.get("/maps", params={"name": "ensemble"}).json()["items"]
+    assert [one["returns"]["kind"] for one in listed] == ["quantiles", "normal"]
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "pointer"),
+    [
+        ({"method": "platt"}, "unknown-method", "/method"),
+        ({"method": "conformal", "options": {"ties": "no"}}, "invalid-option", "/options/ties"),
+        ({"method": "conformal", "options": {"depth": 3}}, "invalid-option", "/options"),
+        ({"method": "variance-scaling", "scale": "log1p"}, "invalid-option", "/scale"),
+        ({"method": "variance-scaling", "scale": "logit"}, "invalid-field", "/scale"),
+        ({"method": "variance-scaling", "support": [0, None]}, "invalid-option", "/support"),
+        ({"method": "quantile-recalibration", "support": [1, 0]}, "invalid-option", "/support"),
+        ({"method": "conformal", "output_levels": [0.1, 0.8]}, "invalid-option", "/output_levels"),
+        ({"method": "conformal", "output_levels": [2.0]}, "invalid-field", "/output_levels/0"),
+        ({"method": "variance-scaling", "group_folds": True}, "invalid-field", "/group_folds"),
+        ({"method": "variance-scaling", "name": "map_x"}, "invalid-field", "/name"),
+    ],
+)
+def test_invalid_options_of_a_fit_are_refused(
+    api: httpx.Client, options: dict[str, Any], code: str, pointer: str
+) -> None:
+    assert _refusal(api.post("/maps", json=_json(_rows("normal")) | options)) == (422, code, pointer)
+
+
+def test_a_map_is_imported_from_its_document_and_from_no_other(api: httpx.Client) -> None:
+    rows = _rows("quantiles")
+    document = calibrant.fit_distribution("averaged", **rows).to_document()
+    made = api.post("/maps/import", json={"document": document, "name": "imported"})
+    assert made.status_code == 201, made.text
+    record = made.json()
+    assert (record["imported"], record["accepts"]["levels"], record["n"]) == (True, LEVELS, None)
+    given = {name: rows[name] for name in ("quantiles", "levels")}
+    found = api.post("/calibrate", json=_json(given) | {"map": "imported"}).json()
+    expected = calibrant.load_distribution(document).apply(**given)
+    np.testing.assert_array_equal(found["quantiles"], expected.quantiles)
+    broken = [
+        document | {"prediction_kind": "classification"},
+        document | {"prediction_kind": None},
+        document | {"kind": "interval"},
+        document | {"levels": None},
+        document | {"levels": [0.5, 0.1, 0.2, 0.3, 0.4]},
+        document | {"family": "platt"},
+        document | {"parameters": {}},
+        document | {"support": [1.0, -1.0]},
+        document | {"method": "x" * 100},
+    ]
+    for each in broken:
+        refused = api.post("/maps/import", json={"document": each})
+        assert _refusal(refused)[:2] == (422, "invalid-document"), each
+        assert refused.json()["errors"][0]["pointer"].startswith("/document")
+    large = calibrant.fit_distribution("location-scale", **_rows("normal")).to_document()
+    large["parameters"] = {"shift": 1e308, "factor": 1e308, "scale": "identity"}
+    assert _refusal(api.post("/maps/import", json={"document": large}))[1:] == (
+        "invalid-document",
+        "/document/parameters",
+    )
+
+
+def test_an_evaluation_with_a_map_measures_before_and_after_it(api: httpx.Client) -> None:
+    rows, new = _rows("normal"), _rows("normal", seed=1)
+    api.post("/maps", json=_json(rows) | {"method": "variance-scaling", "name": "wider"}).raise_for_status()
+    own = _evaluate(api, _json(rows) | {"map": "wider"})
+    other = _evaluate(api, _json(new) | {"map": "wider", "groups": ["a", "b"] * 45})
+    assert (own["in_sample"], other["in_sample"]) == (True, False)
+    assert other["after"]["measures"]["crps"]["value"] < other["measures"]["crps"]["value"]
+    assert set(other["after"]["groups"]) == {"a", "b"}
+    few = {name: value[:3] for name, value in rows.items()}
+    api.post("/maps", json=_json(few) | {"method": "conformal", "name": "few"}).raise_for_status()
+    assert api.get("/maps/few").json()["document"]["diagnostics"]["warning"]
+    bounds = api.post("/calibrate", json=_json({name: few[name] for name in ("mean", "variance")}) | {"map": "few"})
+    assert bounds.json()["quantiles"][0][0] is None
+    refused = api.post("/evaluate", json=_json(rows) | {"map": "few"})
+    assert _refusal(refused) == (422, "invalid-option", "/map")
+
+
+def test_a_map_with_functions_by_value_needs_the_values(api: httpx.Client) -> None:
+    rows = _rows("normal") | {"by": ["1", "2"] * 45}
+    api.post("/maps", json=_json(rows) | {"method": "variance-scaling", "name": "horizons"}).raise_for_status()
+    given: dict[str, Any] = {"mean": [0.0, 0.0, 0.0], "variance": [1.0, 1.0, 1.0]}
+    assert _refusal(api.post("/calibrate", json=REGRESSION | given | {"map": "horizons"}))[1:] == (
+        "length-mismatch",
+        "/by",
+    )
+    found = api.post("/calibrate", json=REGRESSION | given | {"map": "horizons", "by": ["1", "2", "new"]}).json()
+    expected = calibrant.fit_distribution("variance-scaling", **rows).apply(**given, by=["1", "2", "new"])
+    np.testing.assert_array_equal(found["variance"], expected.variance)
+
+
+# --- Jobs, the catalogue and the page
+
+
+def test_a_long_fit_and_evaluation_run_as_jobs_with_the_same_results(service: Stack) -> None:
+    with httpx.Client(base_url=service.url, timeout=60) as http:
+        prefer = {"Prefer": "respond-async"}
+        rows = _rows("quantiles")
+        queued = http.post("/evaluate", json=_json(rows), headers=prefer)
+        assert queued.status_code == 202, queued.text
+        ended = http.get(queued.headers["Location"], headers={"Prefer": "wait=30"}).json()
+        assert ended["status"] == "succeeded", ended
+        assert ended["result"]["report"] == _evaluate(http, _json(rows))
+        page = http.get(f"/jobs/{ended['id']}", headers={"Accept": "text/html"})
+        assert page.status_code == 200
+        batch = http.post("/batches", json=_json(rows)).json()["id"]
+        fit = REGRESSION | {"batch": batch, "method": "averaged", "name": "averaged-by-job"}
+        made = http.post("/maps", json=fit, headers={"Prefer": "respond-async, wait=30"})
+        assert made.status_code == 201, made.text
+        expected = calibrant.fit_distribution("averaged", **rows)
+        assert calibrant.load_distribution(made.json()["document"]) == expected
+        assert made.json()["held_out_gain"] == expected.diagnostics["held_out_gain"]
+        after = http.post("/evaluate", json=_json(rows) | {"map": made.json()["id"]}, headers=prefer)
+        ended = http.get(after.headers["Location"], headers={"Prefer": "wait=30"}).json()
+        assert ended["result"]["report"]["in_sample"] is True
+
+
+@pytest.mark.parametrize("client_kind", ["sync", "async"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_client_does_what_the_library_does(service: Stack, client_kind: Kind, kind: str) -> None:
+    rows = _rows(kind)
+    given = {name: value for name, value in rows.items() if name != "observed"}
+    method = "location-scale"
+    expected = calibrant.fit_distribution(method, **rows)
+    with connected(client_kind, service.url) as client:
+        options: dict[str, Any] = {
+            "measures": ["coverage", {"name": "coverage", "level": 0.5, "as": "half"}],
+            "seed": 3,
+        }
+        found = client.evaluate_distribution(**rows, **options, groups=["a", "b"] * 45)
+        library = calibrant.evaluate_distribution(**rows, **options, groups=["a", "b"] * 45)
+        assert {key: one.value for key, one in found.measures.items()} == {
+            key: one.value for key, one in library.measures.items()
+        }
+        assert found.groups is not None
+        assert list(found.groups) == ["a", "b"]
+        fitted = client.fit_distribution(method, **rows)
+        assert calibrant.load_distribution(client.export_map(fitted.id)) == expected
+        assert fitted.held_out_gain is not None
+        assert fitted.held_out_gain.gain == expected.diagnostics["held_out_gain"]["gain"]
+        applied, wanted = client.calibrate_distribution(fitted.id, **given), expected.apply(**given)
+        assert applied.kind == wanted.kind
+        for name in ("mean", "variance", "quantiles", "levels", "lower", "upper", "level"):
+            np.testing.assert_array_equal(getattr(applied, name), getattr(wanted, name))
+        batch = client.upload_distribution(**rows, ttl=600)
+        grown = client.append_distribution(batch.id, **rows, key=f"{client_kind}-{kind}")
+        assert (batch.n, grown.n) == (90, 180)
+        after = client.evaluate_distribution(batch=batch.id, map=fitted.id).after
+        assert after is not None
+        assert after.kind == wanted.kind
+        by_job = client.fit_distribution(
+            "averaged", batch=batch.id, support=(-50.0, None) if kind != "normal" else (None, None)
+        )
+        assert by_job.n == 180
+        with pytest.raises(ProblemResponse, match="a batch of regression"):
+            client.evaluate(batch.id)
+        with pytest.raises(TypeError, match="predictions"):
+            client.evaluate_distribution([0.0], predictions=[0.5])  # type: ignore[call-arg]
+
+
+def test_the_catalogues_list_each_kind(api: httpx.Client) -> None:
+    for path, names in (("/measures", calibrant.DISTRIBUTION_MEASURES), ("/methods", calibrant.DISTRIBUTION_METHODS)):
+        found = api.get(path, params=REGRESSION).json()
+        assert [entry["name"] for entry in found] == list(names)
+        assert {entry["prediction_kind"] for entry in found} == {"regression"}
+        default = api.get(path).json()
+        assert default == api.get(path, params={"prediction_kind": "classification"}).json()
+        assert {entry["prediction_kind"] for entry in default} == {"classification"}
+        assert _refusal(api.get(path, params={"prediction_kind": "x"}))[1:] == ("invalid-field", "/prediction_kind")
+
+
+def test_the_page_shows_maps_and_batches_of_regression(service: Stack) -> None:
+    html = {"Accept": "text/html"}
+    with httpx.Client(base_url=service.url, timeout=60) as http:
+        rows = _json(_rows("normal"))
+        batch = http.post("/batches", json=rows).json()["id"]
+        made = http.post("/maps", json=rows | {"method": "variance-scaling", "name": "on-the-page"}).json()["id"]
+        for path in ("/ui/maps", "/ui/maps/on-the-page", f"/ui/maps/{made}", "/ui/compare", "/ui/jobs"):
+            page = http.get(path, headers=html)
+            assert page.status_code == 200, path
+            assert "None" not in page.text, path
+        assert "on-the-page" not in http.get("/ui/compare", headers=html).text
+        assert http.get(f"/ui/reports/{batch}", headers=html).status_code == 422
+        assert http.get(f"/maps/{made}/diagram.svg").status_code == 404
