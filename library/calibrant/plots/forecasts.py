@@ -35,7 +35,8 @@ _APART = 62.0
 
 
 def _some(number: int) -> list[int]:
-    return np.unique(np.linspace(0, number - 1, min(number, _DESCRIBED)).round().astype(int)).tolist()
+    found: list[int] = np.unique(np.linspace(0, number - 1, min(number, _DESCRIBED)).round().astype(int)).tolist()
+    return found
 
 
 def _stairs(edges: Any, heights: Any) -> tuple[Any, Any]:
@@ -306,7 +307,7 @@ def _show_fan(panel: Panel, data: Data, look: Look) -> None:
 def _fan_keys(data: Data, _: Mapping[str, Any], look: Look) -> list[Key]:
     levels = [percent(level) for level in data["levels"]]
     fills = zip(levels[::-1], ("band", look.tint), strict=False)
-    areas = [Key(f"{level} interval", fill, "area") for level, fill in fills]  # type: ignore[arg-type]
+    areas = [Key(f"{level} interval", fill, "area") for level, fill in fills]
     median = [] if data["median"] is None else [Key("median", look.colour)]
     return [Key("outcome", "ink", "dot"), *median, *areas[::-1]]
 

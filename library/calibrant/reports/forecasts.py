@@ -28,7 +28,7 @@ from calibrant.reports.figures import WIDTH, Figure, figure
 from calibrant.reports.panel import ReportSubject
 from calibrant.reports.tables import MOST_GROUPS, GroupRow, GroupTable, Measured, cell, measured
 from calibrant.reports.text import cleaned
-from calibrant.reports.verdict import ALPHA, Verdict
+from calibrant.reports.verdict import ALPHA, Tone, Verdict
 
 #: Level of all intervals of a report.
 LEVEL = 0.95
@@ -103,7 +103,7 @@ def forecast_document(
         before = quantiles_of(before.quantile(after.levels), after.levels)  # so that scores are comparable
     found = _side(before, observed, times, groups, given)
     if map is None or after is None:
-        chosen = {"by": by, "scale": scale, "support": support}
+        chosen: dict[str, Any] = {"by": by, "scale": scale, "support": support}
         return found | {"recommendation": recommendation(forecasts, observed, **given, **chosen)}
     later = _side(after, observed, times, groups, given)
     for name, group in (found["groups"] or {}).items():
@@ -189,10 +189,10 @@ def recommendation(
     own = forecasts.take(rows)
     fields = {name: getattr(own, name) for name in FIELDS[own.kind]}
     columns = {"weights": weights, "groups": clusters, "by": by}
-    chosen = {name: None if of is None else np.asarray(of)[rows] for name, of in columns.items()}
-    candidates = []
+    chosen: dict[str, Any] = {name: None if of is None else np.asarray(of)[rows] for name, of in columns.items()}
+    candidates: list[dict[str, Any]] = []
     for method in _COMPARED[own.kind]:
-        bounded = {} if own.kind == "normal" else {"support": support, "scale": scale}
+        bounded: dict[str, Any] = {} if own.kind == "normal" else {"support": support, "scale": scale}
         try:
             fitted = fit_distribution(
                 method, y[rows], weights_kind=weights_kind, seed=seed, **bounded, **chosen, **fields
@@ -267,10 +267,10 @@ def verdict(side: Mapping[str, Any], *, in_sample: bool = False) -> Verdict:
         headline = f"{coverage}{_correction(intervals)}"
     else:
         headline = f"Calibration rejected{f', although {coverage}' if coverage else ''}"
-    tone = "rejected" if rejected else "unknown" if p is None else "not-rejected"
+    tone: Tone = "rejected" if rejected else "unknown" if p is None else "not-rejected"
     return Verdict(
         headline, tone, tuple(reasons), tuple(_decisions(side, tested=p is not None, rejected=rejected, wrong=wrong))
-    )  # type: ignore[arg-type]
+    )
 
 
 def _coverage(side: Mapping[str, Any]) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from html import unescape
-from html.parser import HTMLParser
 from typing import Any
 
 import numpy as np
@@ -101,12 +100,8 @@ def test_every_kind_has_a_page_that_loads_nothing(kind: str) -> None:
     y, given = _given(300, factor=1.6, kind=kind)
     groups = np.where(np.arange(300) % 2, "<b>north</b>", "south")
     found = calibrant.report_distribution(y, **given, name="<script>", groups=groups, by=np.arange(300) % 3)
-    tags: list[str] = []
-    parser = HTMLParser()
-    parser.handle_starttag = lambda tag, _: tags.append(tag)  # type: ignore[method-assign]
-    parser.feed(found.html)
-    assert "script" not in tags
-    assert tags.count("img") >= 4
+    assert "<script" not in found.html
+    assert found.html.count("<img ") >= 4
     assert not re.search(r'(?:src|href)="(?!data:|#)', found.html)
     assert all("alt=" in image for image in re.findall(r"<img[^>]*>", found.html))
     text = _text(found.html)
