@@ -3,6 +3,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from backend.monitors.definitions import settled
 from calibrant.errors import CalibrationError
@@ -213,3 +215,25 @@ def test_the_map_must_take_what_is_watched() -> None:
         with pytest.raises(CalibrationError) as caught:
             settled(_body(**fields), fitted)
         assert caught.value.offences[0].pointer == pointer
+
+
+_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=10) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    max_leaves=12,
+)
+
+
+@given(st.dictionaries(st.sampled_from(["memories", "window", "rows_per_round", "delay", ""]), _JSON, max_size=4))
+def test_any_options_of_an_online_map_are_accepted_or_refused_by_name(options: dict[str, Any]) -> None:
+    body = _body(recalibration={"policy": "online", "options": options})
+    found: tuple[str, str] | None = None
+    try:
+        settled(body, None)
+    except CalibrationError as error:
+        found = error.code, error.offences[0].pointer
+    if found is None:
+        assert set(options) <= {"memories", "window", "rows_per_round"}
+    else:
+        code, pointer = found
+        assert (code, pointer.startswith("/recalibration/options")) == ("invalid-option", True)
