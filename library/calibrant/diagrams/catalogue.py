@@ -212,9 +212,11 @@ def read_diagrams(diagrams: str | Sequence[str | Mapping[str, Any]] | None) -> t
     given = [diagrams] if isinstance(diagrams, str | Mapping) else diagrams
     nested: dict[int, object] = {}
     if isinstance(given, Sequence) and not isinstance(given, bytes):
-        nested = {i: each["options"] for i, each in enumerate(given) if _has_options(each)}
+        nested = {i: each["options"] for i, each in enumerate(given) if isinstance(each, Mapping) and _is_fit(each)}
         given = [
-            {name: value for name, value in each.items() if name != "options"} if i in nested else each
+            {name: value for name, value in each.items() if name != "options"}
+            if isinstance(each, Mapping) and i in nested
+            else each
             for i, each in enumerate(given)
         ]
     entries = read_entries(
@@ -228,10 +230,9 @@ def read_diagrams(diagrams: str | Sequence[str | Mapping[str, Any]] | None) -> t
     )
 
 
-def _has_options(given: object) -> bool:
+def _is_fit(given: Mapping[str, Any]) -> bool:
     """Whether a request is one for a fit-on-test diagram with options of the fit."""
-    is_fit = isinstance(given, Mapping) and str(given.get("name")).replace("_", "-") == _FIT
-    return is_fit and "options" in given  # type: ignore[operator]
+    return str(given.get("name")).replace("_", "-") == _FIT and "options" in given
 
 
 def _of_fit(method: str, given: object, where: str) -> dict[str, Any]:
