@@ -88,6 +88,16 @@ def test_a_cost_plane_is_that_of_the_library(http: httpx.Client) -> None:
     assert png.headers["content-type"] == "image/png"
 
 
+def test_a_fit_on_test_diagram_takes_the_options_of_the_fit(http: httpx.Client) -> None:
+    asked = {"name": "fit-on-test", "method": "histogram", "options": {"n_bins": 4}}
+    body = ROWS | {"diagram": asked}
+    found = http.post("/diagrams", json=body, headers={"Accept": "application/json"}).json()
+    assert found["definition"]["options"]["n_bins"] == 4
+    asked["options"] = {"n_bins": 0}
+    refused = http.post("/diagrams", json=body).json()
+    assert refused["errors"][0]["pointer"] == "/diagram/options/n_bins"
+
+
 def test_improvements_of_a_map_by_size(http: httpx.Client) -> None:
     made = http.post("/maps", json=ROWS | {"method": "platt"}).json()["id"]
     asked = {"name": "by-size", "measures": ["brier", "ece"], "start": 50, "start_repetitions": 4}

@@ -12,16 +12,17 @@ from calibrant.diagrams.cumulative import ks_graphs
 from calibrant.diagrams.diagram import Diagram, DiagramRequest, Runs
 from calibrant.diagrams.fitted import fitted_curve
 from calibrant.diagrams.reliability import MAX_BARS, logit_reliability, reliability
-from calibrant.errors import UnknownDiagram
+from calibrant.errors import InvalidOption, UnknownDiagram
+from calibrant.measures.fitted import EVALUATORS, fit_options
 from calibrant.measures.intervals import Resampling
-from calibrant.options import Option, read_entries
+from calibrant.options import Option, read_entries, read_values
 from calibrant.piecewise.options import MAX_FOLDS
 
 #: The most diagrams of a report.
 MAX_DIAGRAMS = 16
 
 _KANGSEPP = "Kangsepp, Valk & Kull (2022)"
-_FITTED = tuple(name for name, m in METHODS.items() if m.event is not None and m.evaluates)
+_FIT = "fit-on-test"
 _LEVEL = Option(0.95, low=0.5, high=0.999, real=True)
 _CUT = {
     "binning": Option("equal-mass", choices=("equal-mass", "equal-width", "adaptive")),
@@ -82,12 +83,13 @@ DIAGRAMS: Mapping[str, Diagram] = MappingProxyType(
                 seconds=_cut_seconds,
             ),
             Diagram(
-                "fit-on-test",
+                _FIT,
                 "Fit-on-test diagram",
                 "The map c that the method fits to these rows, at predictions of equal mass and at evenly spaced "
                 "predictions, with a pointwise band at level from the posterior of a Gaussian process, centred on the "
                 "map. Errors: mean |c(p) - p| and mean (c(p) - p)^2. The default, isotonic, is fast and assumes only "
-                "that the map is increasing; pl, pl3 and averaged run as jobs.",
+                "that the map is increasing; pl, pl3 and averaged run as jobs. The object options has those of the "
+                'fit, as of the measure ece-METHOD: {"method": "pl", "options": {"loss": "brier"}}.',
                 f"{_KANGSEPP}, sections 3 and 4.5; docs/explanation/averaging.md",
                 fitted_curve,
                 {
@@ -104,7 +106,7 @@ DIAGRAMS: Mapping[str, Diagram] = MappingProxyType(
                 },
                 "O(n log n) and a fit to a few hundred cells",
                 {
-                    "method": Option("isotonic", choices=_FITTED),
+                    "method": Option("isotonic", choices=EVALUATORS),
                     "folds": Option(10, low=2, high=MAX_FOLDS),
                     "level": _LEVEL,
                 },
@@ -220,7 +222,35 @@ def read_diagrams(diagrams: str | Sequence[str | Mapping[str, Any]] | None) -> t
     UnknownDiagram, InvalidOption
         With a JSON Pointer to the invalid place; also for duplicate keys.
     """
+    given = [diagrams] if isinstance(diagrams, str | Mapping) else diagrams
+    nested: dict[int, object] = {}
+    if isinstance(given, Sequence) and not isinstance(given, bytes):
+        nested = {i: each["options"] for i, each in enumerate(given) if isinstance(each, Mapping) and _is_fit(each)}
+        given = [
+            {name: value for name, value in each.items() if name != "options"}
+            if isinstance(each, Mapping) and i in nested
+            else each
+            for i, each in enumerate(given)
+        ]
     entries = read_entries(
-        () if diagrams is None else diagrams, DIAGRAMS, "diagram", most=MAX_DIAGRAMS, unknown=UnknownDiagram
+        () if given is None else given, DIAGRAMS, "diagram", most=MAX_DIAGRAMS, unknown=UnknownDiagram
     )
-    return tuple(DiagramRequest(*parts) for parts in entries)
+    return tuple(
+        DiagramRequest(key, entry, options | _of_fit(options["method"], nested.get(i, {}), f"/diagrams/{i}/options"))
+        if entry.name == _FIT
+        else DiagramRequest(key, entry, options)
+        for i, (key, entry, options) in enumerate(entries)
+    )
+
+
+def _is_fit(given: Mapping[str, Any]) -> bool:
+    """Whether a request is one for a fit-on-test diagram with options of the fit."""
+    return str(given.get("name")).replace("_", "-") == _FIT and "options" in given
+
+
+def _of_fit(method: str, given: object, where: str) -> dict[str, Any]:
+    """Read the options of a fit; ``folds`` is an option of the diagram."""
+    if not isinstance(given, Mapping):
+        raise InvalidOption.at(where, "must be an object")
+    known = {name: option for name, option in fit_options(method).items() if name != "folds"}
+    return {"options": read_values(given, known, method, where=where)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -57,14 +58,16 @@ class FittedCurve(Picture):
     alpha_2: float
 
 
-def fitted_curve(event: Event, _: Resampling, *, method: str, folds: int, level: float) -> FittedCurve:
-    """Compute the diagram of Kangsepp, Valk & Kull (2022), section 4.5, for any method, with a band.
+def fitted_curve(
+    event: Event, _: Resampling, *, method: str, folds: int, level: float, options: Mapping[str, Any]
+) -> FittedCurve:
+    """Compute the diagram of Kangsepp, Valk & Kull (2022), section 4.5, with a band, for a fit with its ``options``.
 
     The band is from the Gaussian process of ``averaged``: pointwise quantiles, at ``level``, of the deviations of its
     curves from their mean, centred on the map. Raises ``TooFewRows``, ``OneClass`` and ``OnePrediction``. O(n log n)
     and the fit.
     """
-    found = fitted_error(event, method, norm=1, folds=folds, level=None)
+    found = fitted_error(event, method, norm=1, folds=folds, level=None, options=options)
     cells, curve = event.cells, found.curve
     belief = process_belief(fit_process(fold_cells(event.counted_rows, folds, 0)))
     by_mass = np.searchsorted(cells.cumulative_w[1:], cells.mass * np.linspace(0.0, 1.0, _BY_MASS))

@@ -190,7 +190,12 @@ def _of_bins(definition: Definition) -> dict[str, Any]:
 
 
 def _of_fit(definition: Definition) -> dict[str, Any]:
-    return {"name": f"ece-{definition['method']}", "norm": 1, "folds": definition["folds"]}
+    return {
+        "name": f"ece-{definition['method']}",
+        "norm": 1,
+        "folds": definition["folds"],
+        **definition.get("options", {}),
+    }
 
 
 _ERRORS: Mapping[str, Callable[[Definition], dict[str, Any]]] = MappingProxyType(

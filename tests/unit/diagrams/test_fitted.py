@@ -7,14 +7,16 @@ import numpy as np
 import pytest
 
 import calibrant
+from calibrant.diagrams.catalogue import read_diagrams
 from calibrant.diagrams.fitted import FittedCurve, fitted_curve
+from calibrant.errors import InvalidOption
 from calibrant.measures.catalogue import read_requests
 from calibrant.measures.intervals import PLAIN
 from calibrant.reductions import Event
 
 
 def _drawn(event: Event, method: str, level: float = 0.95) -> FittedCurve:
-    return fitted_curve(event, PLAIN, method=method, folds=5, level=level)
+    return fitted_curve(event, PLAIN, method=method, folds=5, level=level, options={})
 
 
 @pytest.mark.parametrize("method", ["platt", "beta", "isotonic", "pl", "pl3", "averaged"])
@@ -66,3 +68,27 @@ def test_rows_that_hang_together_have_no_band(event: Event) -> None:
     picture = _drawn(replace(event, per_row=2), "platt")
     assert picture.low is None
     assert picture.problem is not None
+
+
+@pytest.mark.parametrize(
+    ("method", "options"),
+    [
+        ("histogram", {"n_bins": 4}),
+        ("pl-de", {"degree": 2, "segments": 2}),
+        ("pl", {"loss": "brier", "final": "refit", "tolerance": 0.0}),
+        ("iop-oi", {"n_knots": 3}),
+    ],
+)
+def test_options_of_the_fit_are_those_of_the_measure(method: str, options: dict[str, Any]) -> None:
+    random = np.random.default_rng(4)
+    p = random.random(500)
+    y = (random.random(500) < p**1.5).astype(int)
+    asked = {"name": "fit-on-test", "method": method, "folds": 5, "options": options}
+    measure = {"name": f"ece-{method}", "folds": 5, **options}
+    report = calibrant.evaluate(p, y, measures=[measure], diagrams=[asked])
+    shown = report.diagrams["fit-on-test"]
+    assert options.items() <= shown["definition"]["options"].items()
+    assert shown["data"]["alpha_1"] == pytest.approx(report[f"ece-{method}"].value, abs=1e-12)
+    with pytest.raises(InvalidOption) as caught:
+        read_diagrams([asked | {"options": {"width": 3}}])
+    assert caught.value.offences[0].pointer == "/diagrams/0/options"

@@ -48,8 +48,8 @@ def test_its_squared_error_is_the_least_of_a_grid_of_breaks() -> None:
 @pytest.mark.parametrize("degree", [1, 2])
 def test_the_error_of_given_breaks_is_that_of_the_regression(degree: Literal[1, 2]) -> None:
     random, (p, y) = np.random.default_rng(1), _drawn(400)
-    p, w = np.round(np.sort(p), 3), random.integers(1, 4, 400)
-    cells = cells_of(sort_rows(p, y.astype(np.int8), w.astype(float)))
+    w = random.integers(1, 4, 400)
+    cells = cells_of(sort_rows(np.round(np.sort(p), 3).astype(np.float64), y.astype(np.int8), w.astype(float)))
     kept = (random.random((3, len(cells))) < 0.7).astype(float)
     subsets = Subsets(cells.p, kept * cells.w, kept * cells.wy, degree)
     breaks = np.sort(np.rint(random.random((3, 20, 4)) * subsets.units), axis=2)

@@ -203,3 +203,26 @@ def test_a_vector_takes_no_gaussian_label_kernel_and_its_blocks_have_no_interval
     P, y = _classes(50, 3, 10)
     assert _ask(P, y, reduction="canonical", label_kernel="gaussian").value is None
     assert "no interval" in (_ask(P, y, reduction="canonical", interval=0.9, estimator="block").problem or "")
+
+
+def test_skce_is_a_proper_u_score_without_entropy_and_sharpness() -> None:
+    """Gruber & Buettner (2022), (50) to (54), with the true probabilities of every row known."""
+    random = np.random.default_rng(5)
+    n = 1500
+    p = random.random(n)
+    truth = p**2
+    y = (random.random(n) < truth).astype(int)
+    p_y = 1 / 3  # E p^2
+    pairs = ~np.eye(n, dtype=bool)
+    kernel = np.exp(-((p[:, None] - p) ** 2) / 2)
+
+    def mean(off: npt.NDArray[np.float64], weights: npt.NDArray[np.float64]) -> float:
+        return float(2 * (np.outer(off, off) * weights)[pairs].mean())
+
+    found = calibrant.evaluate(p, y, measures=["skce"])["skce"]
+    assert found.value == pytest.approx(mean(y - p, kernel))
+    assert found.parts == {"entropy": 0.0, "calibration": found.value, "sharpness": 0.0}
+    calibration, sharpness = mean(p - truth, kernel), mean(p_y - truth, np.ones_like(kernel))
+    assert calibration > 0.02
+    assert found.value == pytest.approx(calibration, abs=0.01)
+    assert sharpness == pytest.approx(0.0, abs=2e-3)

@@ -79,6 +79,15 @@ def _blocks(
 
 
 def _skce(
+    subject: Event | Vector, resampling: Resampling, *, estimator: str, kernel: Kernel, bandwidth: float, **rest: Any
+) -> MeasureResult:
+    found = _squared(subject, resampling, estimator=estimator, kernel=kernel, bandwidth=bandwidth, **rest)
+    # Gruber & Buettner (2022), (50) and (53): neither entropy nor sharpness, since pairs of rows are independent.
+    terms = {"entropy": 0.0, "calibration": found.value, "sharpness": 0.0}
+    return replace(found, parts={**found.parts, **terms})
+
+
+def _squared(
     subject: Event | Vector,
     resampling: Resampling,
     *,
@@ -149,8 +158,9 @@ MEASURES = (
         "rows. Kernels: gaussian exp(-d^2 / 2 h^2) or laplacian exp(-d / h), with h the bandwidth and d the Euclidean "
         "distance between vectors, or |p - q| for an event. For an event the factor of the label_kernel is 2 (white) "
         f"or 2 - 2 exp(-1/2) (gaussian on 0 and 1, as in Kangsepp et al. 2022). {_LAW}; for the whole vector from a "
-        "gamma distribution with the same mean and variance, and for blocks from the normal distribution",
-        "Widmann, Lindsten & Zachariah (2019)",
+        "gamma distribution with the same mean and variance, and for blocks from the normal distribution. Parts: as a "
+        "proper U-score of pairs of rows it is entropy + calibration - sharpness, whose entropy and sharpness are 0",
+        "Widmann, Lindsten & Zachariah (2019); Gruber & Buettner (2022), appendix F",
         None,
         2.0,
         "O(n log n) for an event; O(n^2 K) for the vector, memory O(n K); block O(n block_size K)",
