@@ -166,7 +166,9 @@ DIAGRAMS: Mapping[str, Diagram] = MappingProxyType(
                 "O(n log n) and a fit to a few hundred cells",
                 {
                     **_CUT,
-                    "method": Option("platt", choices=_FITTED),
+                    "method": Option(
+                        "platt", choices=tuple(name for name in EVALUATORS if METHODS[name].event is not None)
+                    ),
                     "folds": Option(10, low=2, high=MAX_FOLDS),
                     "level": _LEVEL,
                 },

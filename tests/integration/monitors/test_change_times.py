@@ -28,7 +28,7 @@ MINUTES = 60
 def watched(store: Store, **changes: Any) -> MonitorRecord:
     """A monitor whose evidence starts with the stream."""
     windows = [{"name": "day", "seconds": DAY}]
-    fields = {"windows": windows, "horizon": DAY, "retention": 5 * DAY, "bucket": int(HOUR)} | changes
+    fields: dict[str, Any] = {"windows": windows, "horizon": DAY, "retention": 5 * DAY, "bucket": int(HOUR)} | changes
     monitor(store, **fields)
     change = {"started_at": BEGAN}
     return Definitions(store.redis, store.keys).patch("m", lambda record: record.model_copy(update=change))

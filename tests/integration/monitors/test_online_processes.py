@@ -13,7 +13,8 @@ from backend.store.pages import PageRequest
 from backend.store.server.connection import connect
 from backend.store.store import Store
 from tests.integration.monitors.streams import BEGAN, HOUR, pour, rows
-from tests.integration.monitors.test_online import champion, online, progress, state
+from tests.integration.monitors.test_online import online, progress, state
+from tests.integration.monitors.test_recalibrating import champion
 
 #: Hours of the stream, and processes that are killed.
 HOURS, KILLED = 120, 4

@@ -76,11 +76,11 @@ def _pl_de(
 
 
 def _pl_de_seconds(n: int, K: int, options: Mapping[str, Any]) -> float:
-    most = options["max_segments"] or MOST_SEGMENTS[options["degree"]]
+    most: int = options["max_segments"] or MOST_SEGMENTS[options["degree"]]
     if options["segments"] is not None:
-        return (0.02 * options["segments"] + 3e-6 * n) * K
+        return float((0.02 * options["segments"] + 3e-6 * n) * K)
     # Trials cost O(segments), and their number increases with the number of breaks.
-    return (3e-4 * most**3 + 4e-8 * most**2 * n) * (options["folds"] + 1) * K
+    return float((3e-4 * most**3 + 4e-8 * most**2 * n) * (options["folds"] + 1) * K)
 
 
 def _mli_spline(event: Event, context: FitContext, *, folds: int) -> FittedCurve:
