@@ -60,6 +60,8 @@ from schemas.monitor_alarms import MonitorEvent, RuleState
 from schemas.monitor_answers import (
     DelayReading,
     Difference,
+    DriftReading,
+    EstimatesReading,
     MeasureReading,
     MonitorReading,
     ReadingQuery,
@@ -169,6 +171,8 @@ def _mean_prediction(tally: Tally, level: float | None) -> tuple[float | None, I
 
 #: Default number of groups that are reported, the largest first.
 LARGEST = 20
+#: Predictions from this value on are decided positive by default.
+THRESHOLD = 0.5
 #: From this number of labelled rows on, a window's own labels test its estimates.
 MANY_LATE = 1000
 #: Number of events that are searched for alarms.
@@ -230,7 +234,7 @@ class Reader:
         *,
         reference: ReferenceTally | None = None,
         groups: int = LARGEST,
-        threshold: float = 0.5,
+        threshold: float = THRESHOLD,
     ) -> WindowReading:
         """A window as it is now, beside the reference if there is one, with the largest of its groups.
 
@@ -277,6 +281,13 @@ class Reader:
             first = max(first, first_bucket(record))
             late = self.gatherer.span(first, span.last).tally if first <= span.last else merged([])
         return Estimated(found.tally, left, found.predictions, None if reference is None else parts, late)
+
+    def estimates(
+        self, window: WindowSpec, now: float, reference: ReferenceTally | None
+    ) -> tuple[EstimatesReading, DriftReading]:
+        """The estimated figures of a window, and the drift of its predictions."""
+        given = self._estimated(self.gathered(window, now), window, now, reference)
+        return read_estimates(given, self.record, self.kept.memory, THRESHOLD), read_drift(given, self.record)
 
     def rows_of(self, found: Gathered, group: int | None) -> Tally:
         """The rows of the group with this index, or all rows for None."""

@@ -58,18 +58,18 @@ def read_estimates(given: Estimated, record: MonitorRecord, memory: Memory, thre
         return EstimatesReading(
             status="not-applicable", reason=reason, rows=rows, labelled=labelled, threshold=threshold, level=level
         )
-    reason, found = _withheld(given, rows), None
-    if reason is None and given.reference is not None:
+    found, missing = None, _withheld(given, rows)
+    if missing is None and given.reference is not None:
         fitted = _estimator(given.reference, event, threshold, memory)
         late = None if not len(given.late) else EventTally(given.late, event)
         found = fitted.estimate(EventTally(_all(given), event), level=level, late=late, alpha=_ALPHA)
-        reason = found.withheld
+        missing = found.withheld
     realised = _realised(given.labelled, event, threshold)
     names = list({} if found is None else found.figures) or list(realised)
     matrix = None if found is None or event == "confidence" else found.confusion
     return EstimatesReading(
-        status="estimated" if reason is None else "withheld",
-        reason=reason,
+        status="estimated" if missing is None else "withheld",
+        reason=missing,
         rows=rows,
         labelled=labelled,
         threshold=threshold,
@@ -158,8 +158,7 @@ def _drawn(random: np.random.Generator, rows: Counts, n: int) -> Counts:
     """Draw ``n`` of the rows of several cells without replacement: exactly for few rows, else in proportion."""
     total = int(rows.sum())
     if total < 10**9:  # the limit of numpy's sampler
-        found: Counts = random.multivariate_hypergeometric(rows, n, method="marginals")
-        return found
+        return np.asarray(random.multivariate_hypergeometric(rows, n, method="marginals"), dtype=np.int64)
     return np.floor(rows * (n / total)).astype(np.int64)
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from redis import Redis
 
 from backend.monitors.alarms import Measured, Turn, begun, check_evidence, check_threshold, entry_of, happened
+from backend.monitors.answers import Kept, Reader, ReferenceTally
 from backend.monitors.decisions import WAITING_LABEL, WAITING_PREDICTION, Entries, came_after, known, nothing
 from backend.monitors.evidence import (
     CheckedEvidence,
@@ -134,17 +135,17 @@ _ERRORS = (
 )
 
 
-def latest_values(
-    record: MonitorRecord, ledger: Ledger, meter: Meter, standing: Standing, now: float
-) -> dict[str, Any]:
-    """The name, the counts, the rows, coverage and measures of each window, and the alarm state of each rule.
+def latest_values(reader: Reader, ledger: Ledger, meter: Meter, standing: Standing, now: float) -> dict[str, Any]:
+    """The name, the counts, the rows, coverage, measures and estimates of each window, and the state of each rule.
 
     All as of ``now``. ``errors`` lists the measures that are calibration errors in units of probability.
     """
-    windows = {}
+    windows, record = {}, reader.record
+    reference = reader.reference()
     for window in record.windows:
         rows, measures = meter.values(window.name)
-        windows[window.name] = {"rows": rows, "coverage": meter.coverage(window.name), "measures": measures}
+        values = {"rows": rows, "coverage": meter.coverage(window.name), "measures": measures}
+        windows[window.name] = values | (_estimated(reader, window, now, reference) if reference is not None else {})
     requests = read_measures(record.measures, record.reduction or "binary")
     return {
         "name": record.name,
@@ -153,6 +154,17 @@ def latest_values(
         "windows": windows,
         "errors": [request.key for request in requests if is_error(request)],
         "alarms": {rule: state.status == "alarm" for rule, state in standing.rules.items()},
+    }
+
+
+def _estimated(reader: Reader, window: WindowSpec, now: float, reference: ReferenceTally) -> dict[str, Any]:
+    """The estimated and realised figures of a window, and the evidence of drift; without undefined ones."""
+    found, drift = reader.estimates(window, now, reference)
+    figures = found.figures.items()
+    return {
+        "estimated": {name: one.estimated for name, one in figures if one.estimated is not None},
+        "realised": {name: one.realised for name, one in figures if one.realised is not None},
+        "drift": drift.log_e,
     }
 
 
@@ -265,6 +277,7 @@ EXPIRING_SECONDS = 10.0
 
 _REMEMBERED = Remembered()
 _LEAVES = Leaves()
+_KEPT = Kept(_LEAVES)
 
 
 @dataclass(frozen=True)
@@ -310,7 +323,8 @@ def look_at(store: Store, record: MonitorRecord, now: float) -> float:
     observed = observe(store, ledger, record, meter, now)
     standings.change(lambda record, standing: conclude(record, standing, observed, store.keys.tenant))
     queue_events(store, record, standings)
-    put_latest(store.redis, store.keys, record.uid, latest_values(record, ledger, meter, standings.read(), now))
+    reader = Reader(store.redis, store.keys, record, _KEPT)
+    put_latest(store.redis, store.keys, record.uid, latest_values(reader, ledger, meter, standings.read(), now))
     return LOOK_SECONDS if expired else 0.0
 
 
