@@ -158,7 +158,8 @@ def _drawn(random: np.random.Generator, rows: Counts, n: int) -> Counts:
     """Draw ``n`` of the rows of several cells without replacement: exactly for few rows, else in proportion."""
     total = int(rows.sum())
     if total < 10**9:  # the limit of numpy's sampler
-        return np.asarray(random.multivariate_hypergeometric(rows, n, method="marginals"), dtype=np.int64)
+        drawn: Counts = random.multivariate_hypergeometric(rows, n, method="marginals")
+        return drawn
     return np.floor(rows * (n / total)).astype(np.int64)
 
 
