@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from pydantic import Field
 
 from schemas.base import Document
@@ -111,6 +113,49 @@ class Shift(Document):
     )
 
 
+class EstimatedReading(Document):
+    """A figure of a window: estimated without labels, with an interval for the realised one; unknown ones are null."""
+
+    estimated: float | None = None
+    interval: tuple[float, float] | None = Field(None, description="prediction interval for the realised figure")
+    realised: float | None = Field(None, description="from the rows that have a label")
+
+
+class EstimatesReading(Document):
+    """Performance of a window, estimated from its predictions and the reference; it does not see a change of P(y | p).
+
+    Rows of a confusion matrix are classes, and columns decisions.
+    """
+
+    status: Literal["estimated", "withheld", "not-applicable"]
+    reason: str | None = Field(None, description="why there is no estimate")
+    rows: int = Field(description="number of predictions that the estimate is for")
+    labelled: int = Field(description="number of labelled rows, which the realised figures are from")
+    threshold: float = Field(description="predictions from this value on are decided positive")
+    level: float = Field(description="level of the intervals")
+    figures: dict[str, EstimatedReading] = Field(
+        {}, description="accuracy, auroc, brier, log-loss, precision, recall and f1"
+    )
+    confusion: list[list[float]] | None = Field(None, description="expected numbers of rows")
+    confusion_low: list[list[float]] | None = None
+    confusion_high: list[list[float]] | None = None
+    confusion_realised: list[list[float]] | None = None
+    not_applicable: dict[str, str] = Field({}, description="figures that this monitor cannot have, with the reason")
+
+
+class DriftReading(Document):
+    """Evidence that a window's predictions, labelled or not, are distributed differently than in the reference."""
+
+    reason: str | None = Field(None, description="why there is no evidence")
+    rows: int = 0
+    log_e: float | None = Field(None, description="logarithm of the e-value")
+    level: float | None = Field(None, description="the smallest alpha at which drift is found, min(1, 1 / e)")
+    low: float | None = Field(None, description="predictions from here to ``high`` changed most clearly")
+    high: float | None = None
+    reference_share: float | None = Field(None, description="share of the predictions in this range")
+    window_share: float | None = None
+
+
 class ReferenceReading(Document):
     """A window compared with the reference; ``problem`` explains why the comparison is missing."""
 
@@ -139,6 +184,8 @@ class WindowReading(RowsReading):
     diagram: ReliabilityReading | None
     groups: dict[str, RowsReading] = Field(description="measures of each group by name; without intervals")
     reference: ReferenceReading | None
+    estimates: EstimatesReading | None = None
+    drift: DriftReading | None = None
 
 
 class MonitorReading(Document):
@@ -160,6 +207,7 @@ class ReadingQuery(Document):
     groups: int = Field(
         20, ge=0, le=1000, description="number of groups in the response, those with the most labelled rows first"
     )
+    threshold: float = Field(0.5, gt=0, lt=1, description="estimates decide predictions from this value on positive")
 
 
 class SeriesQuery(Document):

@@ -137,6 +137,18 @@ def _windows(named: list[tuple[str, Mapping[str, Any]]]) -> Iterable[Metric]:
         "Fraction of the predictions of a window that have a label.",
         labels=[*_OF, "window"],
     )
+    by_figure = [*_OF, "figure", "window"]
+    estimated = GaugeMetricFamily(
+        "calibrant_monitor_estimate", "Figure of a window, estimated without labels.", labels=by_figure
+    )
+    realised = GaugeMetricFamily(
+        "calibrant_monitor_realised", "Figure of the labelled rows of a window.", labels=by_figure
+    )
+    drift = GaugeMetricFamily(
+        "calibrant_monitor_drift_evidence",
+        "Logarithm of the e-value that a window's predictions are distributed differently than in the reference.",
+        labels=[*_OF, "window"],
+    )
     for tenant, values in named:
         name, of_errors = values["name"], frozenset(values.get("errors", ()))
         for window, read in values["windows"].items():
@@ -145,7 +157,12 @@ def _windows(named: list[tuple[str, Mapping[str, Any]]]) -> Iterable[Metric]:
             for measure, value in read["measures"].items():
                 if value is not None:
                     (errors if measure in of_errors else others).add_metric([tenant, name, measure, window], value)
-    return errors, others, covered
+            for family, figures in ((estimated, "estimated"), (realised, "realised")):
+                for figure, value in read.get(figures, {}).items():
+                    family.add_metric([tenant, name, figure, window], value)
+            if read.get("drift") is not None:
+                drift.add_metric([tenant, name, window], read["drift"])
+    return errors, others, covered, estimated, realised, drift
 
 
 # --- Metrics of the whole store, equal in every process; read from the store at each scrape

@@ -12,6 +12,8 @@ import numpy as np
 from redis import Redis
 from scipy.special import kolmogorov, ndtri
 
+from backend.monitors.estimates import Estimated, read_drift, read_estimates
+from backend.monitors.evidence import first_bucket
 from backend.monitors.online_maps import read_online
 from backend.monitors.readings import (
     RESAMPLES,
@@ -32,9 +34,11 @@ from backend.monitors.windows import (
     Leaves,
     Span,
     buckets_left,
+    in_parts,
     kept_span,
     pooled,
     reference_span,
+    tally_of_cells,
     time_span,
     window_named,
     window_span,
@@ -57,6 +61,8 @@ from schemas.monitor_alarms import MonitorEvent, RuleState
 from schemas.monitor_answers import (
     DelayReading,
     Difference,
+    DriftReading,
+    EstimatesReading,
     MeasureReading,
     MonitorReading,
     ReadingQuery,
@@ -167,6 +173,10 @@ def _mean_prediction(tally: Tally, level: float | None) -> tuple[float | None, I
 
 #: Default number of groups that are reported, the largest first.
 LARGEST = 20
+#: Predictions from this value on are decided positive by default.
+THRESHOLD = 0.5
+#: From this number of labelled rows on, a window's own labels test its estimates.
+MANY_LATE = 1000
 #: Number of events that are searched for alarms.
 MOST_EVENTS = 1000
 _SHARES = (0.5, 0.9, 0.99)
@@ -224,13 +234,23 @@ class Reader:
         return self.gatherer.window(self.record, window, now)
 
     def window(
-        self, window: WindowSpec, now: float, *, reference: ReferenceTally | None = None, groups: int = LARGEST
+        self,
+        window: WindowSpec,
+        now: float,
+        *,
+        reference: ReferenceTally | None = None,
+        groups: int = LARGEST,
+        threshold: float = THRESHOLD,
     ) -> WindowReading:
-        """A window as it is now, beside the reference if there is one, with the largest of its groups."""
+        """A window as it is now, beside the reference if there is one, with the largest of its groups.
+
+        Predictions from ``threshold`` on are decided positive.
+        """
         record, memory = self.record, self.kept.memory
         found = self.gathered(window, now)
         whole = read_rows(found.tally, record, memory, intervals=True)
         timed = window.seconds is not None
+        given = self._estimated(found, window, now, reference)
         return WindowReading(
             **dict(whole),
             name=window.name,
@@ -244,7 +264,36 @@ class Reader:
             diagram=read_diagram(found.tally, record, memory),
             groups=self.groups(found, groups),
             reference=None if reference is None else self._beside(whole, found.tally, reference),
+            estimates=read_estimates(given, record, memory, threshold),
+            drift=read_drift(given, record),
         )
+
+    def _estimated(
+        self, found: Gathered, window: WindowSpec, now: float, reference: ReferenceTally | None
+    ) -> Estimated:
+        """What the estimates of a window use.
+
+        Late labels are those of the window, or if it has few all stored ones since the reference.
+        """
+        record = self.record
+        parts = merged([]) if reference is None or reference.parts is None else reference.parts
+        if window.seconds is None:
+            return Estimated(found.tally, merged([]), None, None if reference is None else parts, found.tally)
+        span = window_span(record, window.seconds, now)
+        left, late = self.gatherer.unlabelled(span.first, span.last), found.tally
+        if len(late) < MANY_LATE and reference is not None:
+            past = reference_span(record)
+            first = kept_span(record, now).first if past is None else past.last + 1
+            first = max(first, first_bucket(record))
+            late = self.gatherer.span(first, span.last).tally if first <= span.last else merged([])
+        return Estimated(found.tally, left, found.predictions, None if reference is None else parts, late)
+
+    def estimates(
+        self, window: WindowSpec, now: float, reference: ReferenceTally | None
+    ) -> tuple[EstimatesReading, DriftReading]:
+        """The estimated figures of a window, and the drift of its predictions."""
+        given = self._estimated(self.gathered(window, now), window, now, reference)
+        return read_estimates(given, self.record, self.kept.memory, THRESHOLD), read_drift(given, self.record)
 
     def rows_of(self, found: Gathered, group: int | None) -> Tally:
         """The rows of the group with this index, or all rows for None."""
@@ -271,7 +320,7 @@ class Reader:
         if span is None:
             return ReferenceTally(kept.tally)
         first, last = buckets_left(span, kept)
-        left = self.gatherer.span(first, last).tally if first <= last else merged([])
+        left = in_parts(span, first, last, lambda begin, end: self.gatherer.span(begin, end).tally)
         return ReferenceTally(left if kept.tally is None else merged([kept.tally, left]))
 
     def _beside(self, whole: RowsReading, tally: Tally, reference: ReferenceTally) -> ReferenceReading:
@@ -293,9 +342,14 @@ class Reader:
 
 @dataclass(frozen=True)
 class ReferenceTally:
-    """The rows that windows are compared with; None if those of a batch are missing."""
+    """The rows that windows are compared with, with consecutive ``parts`` as folds; None if a batch's are missing."""
 
-    tally: Tally | None
+    parts: Tally | None
+
+    @property
+    def tally(self) -> Tally | None:
+        """The rows of all parts."""
+        return None if self.parts is None else tally_of_cells(pooled([self.parts]))
 
 
 def largest_groups(groups: Tally, most: int) -> list[int]:
@@ -421,7 +475,8 @@ def read_monitor(requester: Requester, kept: Kept, name: str, query: ReadingQuer
     read = []
     for window in windows:
         requester.go_on()
-        read.append(reader.window(window, moment, reference=reference, groups=query.groups))
+        shown = reader.window(window, moment, reference=reference, groups=query.groups, threshold=query.threshold)
+        read.append(shown)
     return MonitorReading(
         monitor=answer_of(reader.record),
         counts=reader.counts(),

@@ -67,6 +67,7 @@ def change_of(decided: Decided, ids: Ids | None, read: Entries, now: float) -> C
         tallies=decided.predicted.tallies(decided.counts, decided.labels),
         counts=_counts(decided),
         totals=_totals(decided),
+        waiting=decided.predicted.waiting(decided.arrives & ~decided.counts, decided.counts & ~decided.arrives),
     )
 
 

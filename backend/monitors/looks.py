@@ -21,6 +21,7 @@ from backend.monitors.alarms import (
     happened,
     is_raised,
 )
+from backend.monitors.answers import Kept, Reader, ReferenceTally
 from backend.monitors.change_times import estimate_change
 from backend.monitors.decisions import WAITING_LABEL, WAITING_PREDICTION, Entries, came_after, known, nothing
 from backend.monitors.evidence import (
@@ -145,17 +146,17 @@ _ERRORS = (
 )
 
 
-def latest_values(
-    record: MonitorRecord, ledger: Ledger, meter: Meter, standing: Standing, now: float
-) -> dict[str, Any]:
-    """The name, the counts, the rows, coverage and measures of each window, the alarm of each rule, and the online map.
+def latest_values(reader: Reader, ledger: Ledger, meter: Meter, standing: Standing, now: float) -> dict[str, Any]:
+    """The name, the counts, the readings of each window, the state of each rule, and the online map.
 
     All as of ``now``. ``errors`` lists the measures that are calibration errors in units of probability.
     """
-    windows = {}
+    windows, record = {}, reader.record
+    reference = reader.reference()
     for window in record.windows:
         rows, measures = meter.values(window.name)
-        windows[window.name] = {"rows": rows, "coverage": meter.coverage(window.name), "measures": measures}
+        values = {"rows": rows, "coverage": meter.coverage(window.name), "measures": measures}
+        windows[window.name] = values | (_estimated(reader, window, now, reference) if reference is not None else {})
     requests = read_measures(record.measures, record.reduction or "binary")
     online = standing.online if record.recalibration.policy == "online" else None
     return {
@@ -171,6 +172,17 @@ def latest_values(
             if state.status == "alarm" and state.evidence is not None and state.evidence.change is not None
         },
         "online": None if online is None else online.model_dump(include={"log_e", "written_at", "weights"}),
+    }
+
+
+def _estimated(reader: Reader, window: WindowSpec, now: float, reference: ReferenceTally) -> dict[str, Any]:
+    """The estimated and realised figures of a window, and the evidence of drift; without undefined ones."""
+    found, drift = reader.estimates(window, now, reference)
+    figures = found.figures.items()
+    return {
+        "estimated": {name: one.estimated for name, one in figures if one.estimated is not None},
+        "realised": {name: one.realised for name, one in figures if one.realised is not None},
+        "drift": drift.log_e,
     }
 
 
@@ -292,6 +304,7 @@ EXPIRING_SECONDS = 10.0
 
 _REMEMBERED = Remembered()
 _LEAVES = Leaves()
+_KEPT = Kept(_LEAVES)
 
 
 @dataclass(frozen=True)
@@ -338,7 +351,8 @@ def look_at(store: Store, record: MonitorRecord, now: float) -> float:
     observed = observe(store, ledger, record, meter, standings.read(), now)
     standings.change(lambda record, standing: conclude(record, standing, observed, store.keys.tenant))
     queue_events(store, record, standings)
-    put_latest(store.redis, store.keys, record.uid, latest_values(record, ledger, meter, standings.read(), now))
+    reader = Reader(store.redis, store.keys, record, _KEPT)
+    put_latest(store.redis, store.keys, record.uid, latest_values(reader, ledger, meter, standings.read(), now))
     return LOOK_SECONDS if expired else 0.0
 
 

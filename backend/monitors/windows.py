@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, OrderedDict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from threading import Lock
 
@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from backend.monitors.readings import BINS, FIELDS
-from backend.store.monitors.buckets import MEASURED, ROWS_OF, Buckets, Version, by_span
+from backend.store.monitors.buckets import MEASURED, ROWS_OF, WAITING, Buckets, Version, by_span
 from backend.store.monitors.reference import Reference, add_to_reference, read_reference
 from backend.store.store import Store
 from calibrant.batch import Batch
@@ -20,7 +20,7 @@ from calibrant.cells import Floats
 from calibrant.errors import InvalidOption, ScaleMismatch, WrongShape
 from calibrant.evaluation import calibrated
 from calibrant.maps.calibration_map import CalibrationMap
-from calibrant.monitoring.tally import CELLS, FOLDS, Tally, merged, tally_of
+from calibrant.monitoring.tally import CELLS, FOLDS, Tally, borders, merged, tally_of
 from calibrant.reductions import Event, reduce
 from schemas.monitors import MINUTE, MonitorBody, MonitorRecord, WindowSpec
 
@@ -89,6 +89,8 @@ def _floor(moment: float, bucket: int) -> int:
 WIDTH = 2 * CELLS
 #: Number of keys per group.
 GROUP_KEYS = np.uint32(WIDTH * FOLDS)
+
+_BORDERS = borders()
 
 Delays = npt.NDArray[np.int64]
 
@@ -163,6 +165,19 @@ def tally_of_cells(cells: Floats) -> Tally:
     return Tally(keys.astype(np.uint32), cells[0, keys].astype(np.int64), cells[1, keys])
 
 
+def without_label(waiting: Tally) -> Tally:
+    """The predictions that still wait for a label: those that arrived without one, less those that got it later.
+
+    A prediction that arrived before such tallies were kept is only subtracted; counts below 0 are set to 0.
+    """
+    arrived, later = np.moveaxis(pooled([waiting]).reshape(2, CELLS, 2), 2, 0)
+    rows, p_sum = arrived - later
+    cells = np.flatnonzero(rows > 0.0)
+    left = rows[cells]
+    means = np.clip(p_sum[cells] / left, _BORDERS[cells], _BORDERS[cells + 1])
+    return Tally((2 * cells).astype(np.uint32), left.astype(np.int64), means * left)
+
+
 # --- The sums of many buckets, with a cache: unchanged data is not read again
 #
 # A list of tallies only grows within one generation, so cached data stays valid and only new tallies are read.
@@ -174,6 +189,7 @@ _MOST_KEPT = 900
 
 #: The series of spans of time buckets, and the series with label delays.
 SPANS = by_span("measured")
+_WAITING_SPANS = by_span("waiting")
 TIMED = (MEASURED, SPANS)
 
 Key = tuple[str, str, int]
@@ -246,6 +262,11 @@ class Gatherer:
             span = window_span(record, window.seconds, now)
             return self.span(span.first, span.last)
         return self.of(self._buckets.latest_row_buckets(window.rows or 0)[::-1], ROWS_OF["measured"])
+
+    def unlabelled(self, first: int, last: int) -> Tally:
+        """The predictions without a label in the time buckets from ``first`` to ``last``, all with outcome 0."""
+        spans, buckets = self._buckets.cover(first, last)
+        return without_label(joined(self.of(spans, _WAITING_SPANS), self.of(buckets, WAITING)).tally)
 
     def of(self, numbers: Sequence[int], series: str = MEASURED) -> Gathered:
         """The rows of buckets of a series."""
@@ -376,6 +397,8 @@ _WHERE = "/reference/batch"
 def tally_of_batch(batch: Batch, body: MonitorBody, fitted: CalibrationMap | None) -> Tally:
     """Count the rows of a batch like the monitor would; ``body`` is a complete definition. O(n log n).
 
+    Consecutive fifths of the rows are folds, as parts of the reference.
+
     Raises ``WrongShape``, ``ScaleMismatch`` or ``InvalidOption`` if the batch does not fit the monitor.
     """
     given = batch.predictions
@@ -387,7 +410,8 @@ def tally_of_batch(batch: Batch, body: MonitorBody, fitted: CalibrationMap | Non
     if batch.weights is not None:
         raise InvalidOption.at(_WHERE, "has weights, which monitors do not support")
     event = _event(batch, body.reduction or "binary", fitted)
-    return tally_of(event.p, event.y)
+    n = len(event.p)
+    return tally_of(event.p, event.y, None, np.arange(n) * FOLDS // max(n, 1))
 
 
 def reference_span(record: MonitorRecord) -> Span | None:
@@ -396,6 +420,24 @@ def reference_span(record: MonitorRecord) -> Span | None:
     if reference is None or reference.start is None or reference.end is None:
         return None
     return time_span(record, reference.start, reference.end)
+
+
+def parts_of_span(span: Span) -> list[tuple[int, int]]:
+    """The first and last bucket of each of the consecutive parts of a reference; first > last for an empty part."""
+    n = span.last + 1 - span.first
+    cuts = [span.first + n * part // FOLDS for part in range(FOLDS + 1)]
+    return [(cuts[part], cuts[part + 1] - 1) for part in range(FOLDS)]
+
+
+def in_parts(span: Span, first: int, last: int, read: Callable[[int, int], Tally]) -> Tally:
+    """The rows of the buckets from ``first`` to ``last`` of a reference, with the parts of the span as folds."""
+    found = []
+    for part, (begin, end) in enumerate(parts_of_span(span)):
+        begin, end = max(begin, first), min(end, last)
+        if begin <= end:
+            rows = tally_of_cells(pooled([read(begin, end)]))
+            found.append(replace(rows, keys=rows.keys + np.uint32(part * WIDTH)))
+    return merged(found)
 
 
 def buckets_left(span: Span, kept: Reference) -> tuple[int, int]:
@@ -415,7 +457,7 @@ def keep_reference(store: Store, record: MonitorRecord, buckets: Buckets, before
     first, last = buckets_left(span, kept)
     last = min(last, before - 1)
     if first <= last:
-        rows = tally_of_cells(pooled([buckets.tally(first, last)]))
+        rows = in_parts(span, first, last, buckets.tally)
         add_to_reference(store.redis, store.keys, record, kept, rows, last + 1)
 
 

@@ -139,7 +139,8 @@ def sample_prediction(record: MonitorRecord) -> str:
 
 def read_figures(reader: Reader, shown: Shown) -> Figures:
     """The current numbers of a monitor."""
-    window = reader.window(window_of(reader.record, shown.window), now().timestamp(), groups=_GROUPS)
+    chosen, reference = window_of(reader.record, shown.window), reader.reference()
+    window = reader.window(chosen, now().timestamp(), reference=reference, groups=_GROUPS)
     return Figures(reader.counts(), window)
 
 

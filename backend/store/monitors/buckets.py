@@ -141,12 +141,13 @@ def read_field(field: bytes) -> tuple[str, int]:
 
 # --- The series of lists with a monitor's tallies
 #
-# Each kind, measured and raw, has three series: by time bucket, by span (a fixed number of time buckets), and by row
+# The kinds measured and raw have three series: by time bucket, by span (a fixed number of time buckets), and by row
 # bucket, which holds rows in the order in which they were counted. Rows of a bucket are also counted in its span, so
-# that a long window needs few lists, even while labels of old rows still arrive.
+# that a long window needs few lists, even while labels of old rows still arrive. The kind waiting has the first two: it
+# counts predictions that arrived without a label (outcome 0), and again when their label has arrived (outcome 1).
 
-TallyKind = Literal["measured", "raw"]
-KINDS: tuple[TallyKind, ...] = ("measured", "raw")
+TallyKind = Literal["measured", "raw", "waiting"]
+KINDS: tuple[TallyKind, ...] = ("measured", "raw", "waiting")
 
 #: Number of time buckets per span.
 SPAN = 64
@@ -172,10 +173,12 @@ def rows_of_bucket(record: MonitorRecord) -> int:
 
 # --- Reading, merging and expiring buckets
 
-__all__ = ["MEASURED", "ROWS_OF", "Buckets", "Tail", "TallyKind", "Version"]
+__all__ = ["MEASURED", "ROWS_OF", "WAITING", "Buckets", "Tail", "TallyKind", "Version"]
 
 #: The series by time bucket of the measured tallies, and the series by row bucket of each kind.
 MEASURED: Final = "measured"
+#: The series by time bucket of the predictions without a label.
+WAITING: Final = "waiting"
 ROWS_OF: Mapping[str, str] = {kind: by_rows(kind) for kind in KINDS}
 
 #: Number of lists compacted per check.

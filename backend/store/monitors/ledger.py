@@ -17,7 +17,7 @@ from redis import Redis
 from backend.store.errors import MonitorFull, UnknownMonitor
 from backend.store.keyspace import Keyspace
 from backend.store.monitor_keys import MonitorKeys
-from backend.store.monitors.buckets import KINDS, LONG, SPAN, Buckets, TallyKind, by_rows, by_span, rows_of_bucket
+from backend.store.monitors.buckets import LONG, SPAN, Buckets, TallyKind, by_rows, by_span, rows_of_bucket
 from backend.store.monitors.definitions import unknown_monitor
 from backend.store.monitors.scripts import COMMIT, GROUPS
 from calibrant.monitoring.tally import Tally, merged
@@ -26,7 +26,10 @@ from schemas.monitors import MonitorRecord
 # --- The additions of a change to lists and counts, as arguments of the commit script
 
 Tallies = Mapping[int, tuple[Tally, Tally | None]]
+Waiting = Mapping[int, Tally]
 Counts = Mapping[int, Mapping[str, int]]
+#: The kinds of the two tallies of counted rows.
+_COUNTED: tuple[TallyKind, ...] = ("measured", "raw")
 
 
 @dataclass
@@ -41,24 +44,25 @@ class Additions:
     plan: dict[str, Any] = field(default_factory=dict)
 
 
-def additions(keys: MonitorKeys, tallies: Tallies, counts: Counts, close: int) -> Additions:
+def additions(keys: MonitorKeys, tallies: Tallies, waiting: Waiting, counts: Counts, close: int) -> Additions:
     """The additions to time buckets, to their spans and, if ``close`` is not 0, to the open row bucket."""
     added = Additions()
     lists: list[tuple[str, int, int]] = []
     rows: list[tuple[str, str, int]] = []
-    for kind in KINDS:
-        own = {bucket: tally for bucket, both in tallies.items() if (tally := both[KINDS.index(kind)]) is not None}
+    for i, kind in enumerate(_COUNTED):
+        own = {bucket: tally for bucket, both in tallies.items() if (tally := both[i]) is not None}
         if own:
             lists += _of_kind(added, kind, own)
             if close:
                 whole = _joined(added, [(at, own[bucket]) for series, bucket, at in lists if series == kind])
                 rows.append((by_rows(kind), keys.stem(by_rows(kind)), whole))
+    lists += _of_kind(added, "waiting", waiting)
     added.keys = [keys.tallies(series, number) for series, number, _ in lists]
     added.keys += [keys.counts(bucket) for bucket in counts]
     spans = _by_span(counts)
     added.keys += [keys.span_counts(span) for span in spans]
     added.plan = {"lists": lists, "counts": [*counts.values(), *spans.values()], "long": LONG}
-    added.plan["buckets"] = sorted({*tallies, *counts})
+    added.plan["buckets"] = sorted({*tallies, *waiting, *counts})
     if rows:
         added.plan["rows"] = (sum(len(measured) for measured, _ in tallies.values()), close, rows)
     return added
@@ -217,8 +221,9 @@ class Change:
     ``ids`` is None for rows without ids. ``expected (n,)`` are the entries as read, zeros for missing ones; None if all
     were missing. ``entries (n,)`` are the new entries, zeros for none; None deletes all. Both may be records of any
     size, because trailing zeros are not stored. If a change ``forgets`` chunks, those of its ids that keep an entry are
-    stored as if they had arrived now. ``tallies`` are added to each time bucket, measured and raw, as are ``counts``
-    and ``totals``. A change with ``once`` is not repeated; with None only retries of this call are recognized.
+    stored as if they had arrived now. ``tallies`` are added to each time bucket, measured and raw, as are ``waiting``,
+    ``counts`` and ``totals``. A change with ``once`` is not repeated; with None only retries of this call are
+    recognized.
     """
 
     ids: Ids | None
@@ -230,6 +235,7 @@ class Change:
     totals: Mapping[str, int] = field(default_factory=dict)
     forgets: Pieces | None = None
     once: Once | None = None
+    waiting: Waiting = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -322,7 +328,7 @@ class Ledger:
         k, slot, forgets = self._keys, int(change.now // self._slot_seconds), change.forgets
         once = change.once or Once(uuid4().hex, _KNOWN_FOR)
         strings, piece, fresh = _strings(change)
-        added = additions(k, change.tallies, change.counts, rows_of_bucket(self._record))
+        added = additions(k, change.tallies, change.waiting, change.counts, rows_of_bucket(self._record))
         plan = {"once": (once.name, once.seconds), "max_ids": self._record.max_ids, "fresh": fresh, "slot": slot}
         plan |= {"totals": change.totals} | added.plan
         if forgets is not None:

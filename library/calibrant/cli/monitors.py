@@ -18,7 +18,13 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from calibrant.cli.monitor_rows import What
-    from calibrant.client.answers import MonitorEvent, OnlineReading, WindowReading
+    from calibrant.client.answers import (
+        DriftReading,
+        EstimatesReading,
+        MonitorEvent,
+        OnlineReading,
+        WindowReading,
+    )
 
 monitors = typer.Typer(
     help="Create, list, show and delete monitors on a server, send rows to them and watch their alarms.",
@@ -109,10 +115,17 @@ def list_monitors(as_json: Json = False, server: NeededServer = None) -> None:
 
 
 @monitors.command()
-def show(name: Name, as_json: Json = False, server: NeededServer = None) -> None:
-    """Show the counts of a monitor, the label coverage and measures of each window, and its online map."""
+def show(
+    name: Name,
+    threshold: Annotated[
+        float, typer.Option("--threshold", help="Estimates decide predictions from this value on positive.")
+    ] = 0.5,
+    as_json: Json = False,
+    server: NeededServer = None,
+) -> None:
+    """Show the counts of a monitor, the coverage, measures and estimates of each window, and its online map."""
     with client_of(server, _WHOSE) as client:
-        reading = client.monitor(name)
+        reading = client.monitor(name, threshold=threshold)
     if as_json:
         write_json(reading.to_dict())
         return
@@ -123,7 +136,12 @@ def show(name: Name, as_json: Json = False, server: NeededServer = None) -> None
     windows = table("window", "labelled", "coverage", *keys, left=1)
     for window in reading.windows:
         windows.add_row(window.name, f"{window.rows:,}", _share(window.coverage), *_cells(window, keys))
-    write_lines(counts, windows, *([] if reading.online is None else [_online(reading.online)]))
+    write_lines(counts, windows)
+    for window in reading.windows:
+        if window.estimates is not None and reading.monitor.reference is not None:
+            write_lines(*_estimates(window.name, window.estimates, window.drift))
+    if reading.online is not None:
+        write_lines(_online(reading.online))
 
 
 def _online(reading: OnlineReading) -> Table:
@@ -281,6 +299,22 @@ def _window(text: str) -> dict[str, Any]:
 
 def _counts(outcome: dict[str, Any]) -> list[tuple[str, int]]:
     return [(field, count) for field, count in outcome.items() if isinstance(count, int)]
+
+
+def _estimates(window: str, found: EstimatesReading, drift: DriftReading | None) -> list[Any]:
+    """The table of estimated figures, why there are none, and the drift of the predictions."""
+    shown = table(f"estimates of {window}", "estimated", "interval", "realised", left=1)
+    for name, one in found.figures.items():
+        ends = "-" if one.interval is None else f"{one.interval[0]:.4f} to {one.interval[1]:.4f}"
+        values = ("-" if value is None else f"{value:.4f}" for value in (one.estimated, one.realised))
+        estimated, realised = values
+        shown.add_row(name, estimated, ends, realised)
+    lines: list[Any] = [shown] if found.figures else []
+    if found.reason is not None:
+        lines.append(f"{window}: {found.status}: {found.reason}")
+    if drift is not None and drift.level is not None:
+        lines.append(f"{window}: prediction drift at level {drift.level:.3g}")
+    return lines
 
 
 def _share(part: float | None) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 from calibrant.client.answers.alarms import OnlineReason, RuleState
 from calibrant.client.answers.document import Document
@@ -109,6 +109,47 @@ class ReferenceReading(Document):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class EstimatedReading(Document):
+    """A figure of a window: estimated without labels, with an interval for the realised one; unknown ones are None."""
+
+    estimated: float | None = None
+    interval: tuple[float, float] | None = None  # prediction interval for the realised figure
+    realised: float | None = None  # from the rows that have a label
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EstimatesReading(Document):
+    """Performance of a window, estimated without labels; rows of a confusion matrix are classes, columns decisions."""
+
+    status: Literal["estimated", "withheld", "not-applicable"]
+    reason: str | None = None  # why there is no estimate
+    rows: int  # predictions
+    labelled: int  # rows of the realised figures
+    threshold: float  # predictions from this value on are decided positive
+    level: float  # of the intervals
+    figures: dict[str, EstimatedReading] = field(default_factory=dict)
+    confusion: list[list[float]] | None = None  # expected numbers of rows
+    confusion_low: list[list[float]] | None = None
+    confusion_high: list[list[float]] | None = None
+    confusion_realised: list[list[float]] | None = None
+    not_applicable: dict[str, str] = field(default_factory=dict)  # figures that this monitor cannot have
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DriftReading(Document):
+    """Evidence that a window's predictions are distributed differently than in the reference."""
+
+    reason: str | None = None  # why there is no evidence
+    rows: int = 0
+    log_e: float | None = None
+    level: float | None = None  # the smallest alpha at which drift is found
+    low: float | None = None  # range of the clearest change
+    high: float | None = None
+    reference_share: float | None = None  # of the predictions in this range
+    window_share: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WindowReading(RowsReading):
     """The present state of a window."""
 
@@ -123,6 +164,8 @@ class WindowReading(RowsReading):
     diagram: ReliabilityReading | None
     groups: dict[str, RowsReading]  # without intervals
     reference: ReferenceReading | None
+    estimates: EstimatesReading | None = None
+    drift: DriftReading | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -108,7 +108,9 @@ def create_monitor(
     return read(MonitorAnswer, answer)
 
 
-def monitor(patience: Patience, name: str, *, windows: Sequence[str] = ()) -> Steps[MonitorReading]:
+def monitor(
+    patience: Patience, name: str, *, windows: Sequence[str] = (), threshold: float | None = None
+) -> Steps[MonitorReading]:
     """Return the current state of a monitor: counts, and for each window measures, diagram and label coverage.
 
     Parameters
@@ -117,6 +119,8 @@ def monitor(patience: Patience, name: str, *, windows: Sequence[str] = ()) -> St
         Name of the monitor.
     windows : sequence of str
         Names of windows; by default all.
+    threshold : float, optional
+        Estimates decide predictions from this value on positive; by default 0.5.
 
     Returns
     -------
@@ -128,7 +132,7 @@ def monitor(patience: Patience, name: str, *, windows: Sequence[str] = ()) -> St
     >>> client.monitor("inbox", windows=["day"]).counts.predictions
     0
     """
-    query = {"windows": ",".join(windows) or None}
+    query = {"windows": ",".join(windows) or None, "threshold": threshold}
     answer = yield from send(patience, get(path_of("monitors", name), query))
     return read(MonitorReading, answer)
 

@@ -1,0 +1,216 @@
+"""Estimates of a window's performance from its predictions and the reference, beside the figures from labels."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from backend.monitors.readings import Memory
+from calibrant.monitoring.drift import prediction_drift
+from calibrant.monitoring.estimates import PerformanceEstimate, PerformanceEstimator, fit_performance_estimator
+from calibrant.monitoring.event_tally import EventTally
+from calibrant.monitoring.figures import binary_figures
+from calibrant.monitoring.tally import CELLS, FOLDS, Tally, merged
+from schemas.monitor_answers import DriftReading, EstimatedReading, EstimatesReading
+from schemas.monitors import MonitorRecord
+
+Counts = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+
+#: Level of the intervals of a monitor without a level of its own.
+_LEVEL = 0.95
+#: Fewest rows of each part of the reference.
+_FEWEST = 20
+#: Largest share of a window's predictions of which there is no tally, because an older version counted them.
+_MISSING = 0.01
+#: Level of the test that late labels agree with the calibration of the reference.
+_ALPHA = 0.01
+_PER_FOLD = np.uint32(2 * CELLS)
+#: Figures of a decision between two classes.
+_OF_TWO_CLASSES = ("precision", "recall", "f1", "confusion")
+
+
+@dataclass(frozen=True)
+class Estimated:
+    """What an estimate uses: tallies of labelled and unlabelled rows of the window, of the reference, and late rows.
+
+    ``predictions`` is the number of predictions in the window, None for a window of rows. ``reference`` has its
+    consecutive parts as folds; None without a reference.
+    """
+
+    labelled: Tally
+    unlabelled: Tally
+    predictions: int | None
+    reference: Tally | None
+    late: Tally
+
+
+def read_estimates(given: Estimated, record: MonitorRecord, memory: Memory, threshold: float) -> EstimatesReading:
+    """The estimated figures of a window with the realised ones, or why there are none. O(cells)."""
+    level = record.interval or _LEVEL
+    event = event_of(record)
+    rows, labelled = len(given.labelled) + len(given.unlabelled), len(given.labelled)
+    if event is None:
+        reason = f"{record.reduction} is the event that a class of lower rank is right, which is not a decision"
+        return EstimatesReading(
+            status="not-applicable", reason=reason, rows=rows, labelled=labelled, threshold=threshold, level=level
+        )
+    found, missing = None, _withheld(given, rows)
+    if missing is None and given.reference is not None:
+        fitted = _estimator(given.reference, event, threshold, memory)
+        late = None if not len(given.late) else EventTally(given.late, event)
+        found = fitted.estimate(EventTally(_all(given), event), level=level, late=late, alpha=_ALPHA)
+        missing = found.withheld
+    realised = _realised(given.labelled, event, threshold)
+    names = list({} if found is None else found.figures) or list(realised)
+    matrix = None if found is None or event == "confidence" else found.confusion
+    return EstimatesReading(
+        status="estimated" if missing is None else "withheld",
+        reason=missing,
+        rows=rows,
+        labelled=labelled,
+        threshold=threshold,
+        level=level,
+        figures={name: _figure(found, name, realised.get(name)) for name in names},
+        confusion=None if matrix is None else matrix.tolist(),
+        confusion_low=None if matrix is None else _listed(found, "confusion_low"),
+        confusion_high=None if matrix is None else _listed(found, "confusion_high"),
+        confusion_realised=_confusion(given.labelled, threshold) if labelled and event != "confidence" else None,
+        not_applicable={}
+        if event != "confidence"
+        else dict.fromkeys(_OF_TWO_CLASSES, "a monitor of confidences does not store the classes of its rows"),
+    )
+
+
+def read_drift(given: Estimated, record: MonitorRecord) -> DriftReading:
+    """Evidence that the predictions of a window are distributed differently than in the reference. O(cells)."""
+    event = record.reduction or "binary"
+    if given.reference is None:
+        return DriftReading(reason="the monitor has no reference")
+    rows = len(given.labelled) + len(given.unlabelled)
+    if not len(given.reference) or not rows:
+        return DriftReading(reason="the window or the reference has no rows")
+    found = prediction_drift(EventTally(given.reference, event), [EventTally(_all(given), event)])
+    return DriftReading(
+        rows=rows,
+        log_e=found.log_e,
+        level=found.level,
+        low=found.low,
+        high=found.high,
+        reference_share=found.before,
+        window_share=found.since,
+    )
+
+
+def event_of(record: MonitorRecord) -> str | None:
+    """The event as estimates name it; None if it is not a decision."""
+    reduction = record.reduction or "binary"
+    if reduction in ("confidence", "top:1"):
+        return "confidence"
+    return None if reduction.startswith("top:") else reduction
+
+
+def _withheld(given: Estimated, rows: int) -> str | None:
+    if given.reference is None:
+        return "the monitor has no reference"
+    least = FOLDS * _FEWEST
+    if len(given.reference) < least:
+        return f"the reference has {len(given.reference)} labelled rows; at least {least} are needed"
+    if not rows:
+        return "the window has no predictions"
+    missing = (given.predictions or rows) - rows
+    if missing > _MISSING * rows:
+        return f"{missing} predictions of the window were counted by a version that stored no tally of them"
+    return None
+
+
+def _estimator(reference: Tally, event: str, threshold: float, memory: Memory) -> PerformanceEstimator:
+    """The estimator of a reference; fitted once for each state of it."""
+
+    def fit() -> PerformanceEstimator:
+        parts = [EventTally(part, event) for part in _parts(reference)]
+        return fit_performance_estimator(parts, threshold=threshold)
+
+    return memory.of(reference, ["estimator", event, threshold], fit)
+
+
+def _parts(reference: Tally) -> list[Tally]:
+    """The parts of a reference; if some have too few rows, or older versions did not store parts, a random split."""
+    fold = reference.keys // _PER_FOLD % np.uint32(FOLDS)
+    found = [_of(reference, fold == part) for part in range(FOLDS)]
+    if min(map(len, found)) >= _FEWEST:
+        return found
+    whole = reference.pooled()
+    random = np.random.default_rng(0)
+    # Rows in random order, of which every fifth is in a part: parts of equal size.
+    left, drawn = whole.rows.copy(), []
+    for part in range(FOLDS - 1):
+        n = int(left.sum()) // (FOLDS - part)
+        drawn.append(_drawn(random, left, n))
+        left = left - drawn[-1]
+    return [_with_rows(whole, rows) for rows in (*drawn, left)]
+
+
+def _drawn(random: np.random.Generator, rows: Counts, n: int) -> Counts:
+    """Draw ``n`` of the rows of several cells without replacement: exactly for few rows, else in proportion."""
+    total = int(rows.sum())
+    if total < 10**9:  # the limit of numpy's sampler
+        drawn: Counts = random.multivariate_hypergeometric(rows, n, method="marginals")
+        return drawn
+    return np.asarray(np.floor(rows * (n / total)), dtype=np.int64)
+
+
+def _with_rows(whole: Tally, rows: Counts) -> Tally:
+    kept = rows > 0
+    means = whole.p_sum[kept] / whole.rows[kept]
+    return Tally(whole.keys[kept], rows[kept], means * rows[kept])
+
+
+def _of(tally: Tally, kept: Mask) -> Tally:
+    return Tally(tally.keys[kept] % _PER_FOLD, tally.rows[kept], tally.p_sum[kept])
+
+
+def _all(given: Estimated) -> Tally:
+    """All rows of the window, with outcome 0: their labels take no part."""
+    one = given.labelled.pooled()
+    outcomes = [one.keys & np.uint32(1) == outcome for outcome in (0, 1)]
+    halves = [Tally(one.keys[at] & ~np.uint32(1), one.rows[at], one.p_sum[at]) for at in outcomes]
+    return merged([given.unlabelled, *halves])
+
+
+def _realised(labelled: Tally, event: str, threshold: float) -> dict[str, float | None]:
+    """The figures of labelled rows."""
+    if not len(labelled):
+        return {}
+    rows = labelled.event()
+    w = np.ones(len(rows)) if rows.w is None else rows.w
+    confident = event == "confidence"
+    decided = np.full(len(rows), True) if confident else rows.p >= threshold
+    found = binary_figures(rows.y.astype(np.float64), rows.p, decided, w, w, of_confidence=confident)
+    return {
+        name: value if math.isfinite(value) else None
+        for name, value in zip(found.names, found.values.tolist(), strict=True)
+    }
+
+
+def _confusion(labelled: Tally, threshold: float) -> list[list[float]]:
+    rows = labelled.event()
+    w = np.ones(len(rows)) if rows.w is None else rows.w
+    found = np.zeros((2, 2))
+    np.add.at(found, (rows.y, (rows.p >= threshold).astype(np.int64)), w)
+    return [[float(n) for n in row] for row in found]
+
+
+def _figure(found: PerformanceEstimate | None, name: str, realised: float | None) -> EstimatedReading:
+    estimated = None if found is None else found.figures.get(name)
+    if estimated is None:
+        return EstimatedReading(realised=realised)
+    return EstimatedReading(estimated=estimated.value, interval=(estimated.low, estimated.high), realised=realised)
+
+
+def _listed(found: PerformanceEstimate | None, name: str) -> list[list[float]] | None:
+    array = getattr(found, name)
+    return None if array is None else [[float(n) for n in row] for row in array]

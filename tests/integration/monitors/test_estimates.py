@@ -1,0 +1,245 @@
+"""Estimates of a window's performance without labels, beside the figures that labels show later."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+from redis import Redis
+
+from backend.monitors.looks import look_at
+from backend.store.keyspace import Keyspace
+from backend.store.monitors.buckets import Buckets, by_span
+from backend.store.monitors.definitions import Definitions
+from backend.store.store import Store
+from tests.integration.monitors.writing import Writer
+
+HOUR, DAY = 3600, 86_400
+FIGURES = {"accuracy", "auroc", "brier", "log-loss", "precision", "recall", "f1"}
+
+
+def _drawn(n: int, seed: int, event: float = 1.0) -> tuple[list[float], list[int]]:
+    """Predictions, and labels that are positive with probability ``p ** event``."""
+    random = np.random.default_rng(seed)
+    p = random.beta(1.0, 1.5, n)
+    return p.tolist(), (random.random(n) < p**event).astype(int).tolist()
+
+
+def _send(api: httpx.Client, path: str, **columns: list[Any]) -> dict[str, Any]:
+    fields = [{"ids": "id", "predictions": "prediction", "labels": "label"}[name] for name in columns]
+    rows = [dict(zip(fields, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    answer = api.post(f"/monitors/inbox/{path}", json={"rows": rows})
+    assert answer.status_code == 200, answer.text
+    told: dict[str, Any] = answer.json()
+    return told
+
+
+def _create(api: httpx.Client, *, event: float = 1.0, reference: bool = True, **fields: Any) -> None:
+    """A monitor with a reference batch, calibrated for ``event`` of 1."""
+    if reference:
+        p, y = _drawn(20_000, 1, event)
+        stored = api.post("/batches", json={"predictions": p, "labels": y}).raise_for_status().json()
+        fields["reference"] = {"batch": stored["id"]}
+    body = {"name": "inbox", "measures": ["ece"], "rules": [], "horizon": DAY, **fields}
+    answer = api.post("/monitors", json=body)
+    assert answer.status_code == 201, answer.text
+
+
+def _window(api: httpx.Client, **query: Any) -> dict[str, Any]:
+    answer = api.get("/monitors/inbox", params=query)
+    assert answer.status_code == 200, answer.text
+    found: dict[str, Any] = answer.json()["windows"][0]
+    return found
+
+
+def _waiting(api: httpx.Client, p: list[float]) -> list[str]:
+    """Send predictions without labels; returns their ids."""
+    ids = [f"row-{i}" for i in range(len(p))]
+    assert _send(api, "predictions", ids=ids, predictions=p)["accepted"] == len(p)
+    return ids
+
+
+def test_figures_are_estimated_before_the_first_label_and_compared_with_labels_later(api: httpx.Client) -> None:
+    _create(api)
+    p, y = _drawn(4000, 2)
+    ids = _waiting(api, p)
+    before = _window(api)["estimates"]
+    assert (before["status"], before["rows"], before["labelled"]) == ("estimated", 4000, 0)
+    assert set(before["figures"]) == FIGURES
+    assert all(one["realised"] is None for one in before["figures"].values())
+    _send(api, "labels", ids=ids, labels=y)
+    after = _window(api)["estimates"]
+    assert (after["status"], after["rows"], after["labelled"]) == ("estimated", 4000, 4000)
+    accuracy = float(np.mean((np.array(p) >= 0.5) == np.array(y)))
+    assert after["figures"]["accuracy"]["realised"] == pytest.approx(accuracy, abs=1e-12)
+    for name, one in after["figures"].items():
+        assert one["estimated"] == pytest.approx(before["figures"][name]["estimated"], abs=1e-9)
+        assert one["interval"][0] < one["realised"] < one["interval"][1]
+    assert np.sum(after["confusion"]) == pytest.approx(4000.0)
+    assert np.sum(after["confusion_realised"]) == 4000
+    low, high, seen = (np.array(after[f"confusion_{end}"]) for end in ("low", "high", "realised"))
+    assert (low <= seen).all()
+    assert (seen <= high).all()
+
+
+def test_labels_of_some_rows_leave_the_estimate_of_all(api: httpx.Client) -> None:
+    _create(api)
+    p, y = _drawn(2000, 3)
+    ids = _waiting(api, p)
+    _send(api, "labels", ids=ids[:500], labels=y[:500])
+    found = _window(api)["estimates"]
+    assert (found["rows"], found["labelled"]) == (2000, 500)
+
+
+def test_late_labels_that_reject_the_calibration_withhold_the_estimates(api: httpx.Client) -> None:
+    _create(api)
+    p, y = _drawn(4000, 4, event=3.0)
+    ids = _waiting(api, p)
+    assert _window(api)["estimates"]["status"] == "estimated"
+    _send(api, "labels", ids=ids, labels=y)
+    found = _window(api)["estimates"]
+    assert found["status"] == "withheld"
+    assert found["reason"] == "labels that arrived later reject the calibration of the reference at alpha = 0.01"
+    assert found["figures"]["accuracy"]["estimated"] is None
+    assert found["figures"]["accuracy"]["realised"] is not None
+    assert found["confusion"] is None
+
+
+def test_without_a_reference_or_with_a_small_one_estimates_are_withheld(api: httpx.Client) -> None:
+    _create(api, reference=False)
+    p, _ = _drawn(100, 5)
+    _waiting(api, p)
+    found = _window(api)
+    assert found["estimates"]["reason"] == "the monitor has no reference"
+    assert found["drift"]["reason"] == "the monitor has no reference"
+    small = api.post("/batches", json={"predictions": [0.2, 0.7] * 20, "labels": [0, 1] * 20}).json()["id"]
+    api.patch("/monitors/inbox", json={"reference": {"batch": small}}).raise_for_status()
+    reason = _window(api)["estimates"]["reason"]
+    assert reason == "the reference has 40 labelled rows; at least 100 are needed"
+
+
+def test_the_threshold_decides_and_must_be_a_fraction(api: httpx.Client) -> None:
+    _create(api)
+    p, y = _drawn(1000, 6)
+    _send(api, "rows", predictions=p, labels=y)
+    found = _window(api, threshold=0.2)["estimates"]
+    decided = np.array(p) >= 0.2
+    recall = float(np.mean(decided[np.array(y) == 1]))
+    assert found["threshold"] == 0.2
+    assert found["figures"]["recall"]["realised"] == pytest.approx(recall, abs=0.01)  # rows of a cell are together
+    for wrong in ("0", "1", "nan", "-1", "x"):
+        assert api.get("/monitors/inbox", params={"threshold": wrong}).status_code == 422
+
+
+def test_a_monitor_of_confidences_has_figures_of_the_decision_and_says_which_it_cannot_have(api: httpx.Client) -> None:
+    random = np.random.default_rng(7)
+    probs = random.dirichlet([1.0, 1.0, 1.0], 3000)
+    labels = np.array([random.choice(3, p=row) for row in probs])
+    stored = api.post("/batches", json={"predictions": probs[:2000].tolist(), "labels": labels[:2000].tolist()}).json()
+    _create(api, reference=False, n_classes=3)
+    api.patch("/monitors/inbox", json={"reference": {"batch": stored["id"]}}).raise_for_status()
+    _send(api, "rows", predictions=probs[2000:].tolist(), labels=labels[2000:].tolist())
+    found = _window(api)["estimates"]
+    assert found["status"] == "estimated"
+    assert set(found["figures"]) == {"accuracy", "auroc", "brier", "log-loss"}
+    accuracy = float(np.mean(probs[2000:].argmax(axis=1) == labels[2000:]))
+    assert found["figures"]["accuracy"]["realised"] == pytest.approx(accuracy)
+    assert set(found["not_applicable"]) == {"precision", "recall", "f1", "confusion"}
+    assert found["confusion"] is None
+
+
+def test_the_class_of_a_lower_rank_is_not_a_decision(api: httpx.Client) -> None:
+    _create(api, reference=False, n_classes=3, reduction="top:2")
+    found = _window(api)["estimates"]
+    assert found["status"] == "not-applicable"
+    assert found["figures"] == {}
+
+
+def test_a_window_of_rows_estimates_the_labelled_rows(api: httpx.Client) -> None:
+    _create(api, windows=[{"name": "last", "rows": 1000}])
+    p, y = _drawn(3000, 8)
+    _send(api, "rows", predictions=p, labels=y)
+    found = _window(api)["estimates"]
+    assert found["status"] == "estimated"
+    assert found["rows"] == found["labelled"] >= 1000
+
+
+def test_a_span_of_buckets_is_a_reference_also_after_it_expired(api: httpx.Client, redis: Redis) -> None:
+    now = time.time()
+    start = (now // HOUR - 20) * HOUR
+    reference = {"start": start, "end": start + 10 * HOUR}
+    _create(
+        api,
+        reference=False,
+        bucket=HOUR,
+        horizon=HOUR,
+        windows=[{"name": "now", "seconds": HOUR}],
+        retention=2 * DAY,
+    )
+    api.patch("/monitors/inbox", json={"reference": reference}).raise_for_status()
+    writer = Writer(redis, "inbox")
+    for hour in range(10):
+        p, y = _drawn(500, 10 + hour)
+        writer.labelled(np.array(p), np.array(y, dtype=np.int8), start + hour * HOUR)
+    p, _ = _drawn(1000, 9)
+    _waiting(api, p)
+    before = _window(api)["estimates"]
+    assert before["status"] == "estimated"
+    look_at(Store.of(redis, Keyspace().tenant), writer.record, start + 2 * DAY + 5 * HOUR)  # half of it has expired
+    assert writer.ledger.buckets.numbers(0, int(start // HOUR) + 4) == []
+    assert _window(api)["estimates"]["figures"] == before["figures"]
+
+
+def test_predictions_of_an_older_version_have_no_tally_and_the_estimate_says_so(
+    api: httpx.Client, redis: Redis
+) -> None:
+    _create(api)
+    Writer(redis, "inbox").predicted(50, time.time())
+    p, _ = _drawn(200, 11)
+    _waiting(api, p)
+    found = _window(api)["estimates"]
+    assert found["status"] == "withheld"
+    assert found["reason"] == "50 predictions of the window were counted by a version that stored no tally of them"
+
+
+def test_a_prediction_that_is_sent_or_labelled_again_is_estimated_once(api: httpx.Client) -> None:
+    _create(api)
+    p, y = _drawn(500, 12)
+    ids = _waiting(api, p)
+    _send(api, "predictions", ids=ids, predictions=p)
+    _send(api, "rows", ids=ids[:100], predictions=p[:100], labels=y[:100])
+    _send(api, "labels", ids=ids[:200], labels=y[:200])
+    _send(api, "labels", ids=["early"], labels=[1])
+    _send(api, "predictions", ids=["early"], predictions=[0.9])
+    found = _window(api)["estimates"]
+    assert (found["rows"], found["labelled"]) == (501, 201)
+
+
+def test_drift_of_the_predictions_is_found_without_labels(api: httpx.Client) -> None:
+    _create(api)
+    p, _ = _drawn(2000, 13)
+    _waiting(api, p)
+    calm = _window(api)["drift"]
+    assert calm["rows"] == 2000
+    assert calm["level"] > 0.05
+    moved = (np.array(p) ** 2).tolist()
+    _send(api, "predictions", ids=[f"moved-{i}" for i in range(2000)], predictions=moved)
+    found = _window(api)["drift"]
+    assert found["level"] < 1e-6
+    assert found["window_share"] != found["reference_share"]
+
+
+def test_a_deleted_monitor_leaves_no_tallies_of_predictions(api: httpx.Client, redis: Redis) -> None:
+    _create(api, bucket=HOUR)
+    p, _ = _drawn(100, 14)
+    _waiting(api, p)
+    record = Definitions(redis, Keyspace()).get("inbox")
+    keys = Keyspace().monitor(record.uid)
+    bucket = Buckets(redis, Keyspace(), record).numbers(0, 2**31)[0]
+    lists = [keys.tallies("waiting", bucket), keys.tallies(by_span("waiting"), bucket // 64)]
+    assert redis.exists(*lists) == 2
+    Buckets(redis, Keyspace(), record).drop(2**31)
+    assert redis.exists(*lists) == 0
