@@ -24,7 +24,10 @@ OF_A_LOOK = (
     "calibrant_measure",
     "calibrant_monitor_alarm",
     "calibrant_monitor_changed_timestamp_seconds",
+    "calibrant_monitor_drift_evidence",
+    "calibrant_monitor_estimate",
     "calibrant_monitor_online_weight_ratio",
+    "calibrant_monitor_realised",
 )
 #: Seconds until a worker has looked.
 PATIENCE = 30.0
@@ -50,11 +53,14 @@ def exposed(service: Stack) -> Iterator[dict[str, set[str]]]:
         earlier = time.time() - 3600.0 + np.arange(300)
         client.send_rows("exposed", P, Y, ids=np.arange(300), timestamps=earlier)  # for the online map
         client.send_rows("exposed", P, 1 - Y)  # for an alarm
+        client.create_monitor("estimated", bucket=60, reference={"batch": client.upload(P, Y).id})
+        client.send_rows("estimated", P, Y)
         until = time.monotonic() + PATIENCE
         while not set(OF_A_LOOK) <= (labels := _labels(http)).keys() and time.monotonic() < until:
             client.live()
         yield labels
         client.delete_monitor("exposed")
+        client.delete_monitor("estimated")
 
 
 def test_every_metric_and_label_that_is_asked_for_is_exposed(exposed: dict[str, set[str]]) -> None:
