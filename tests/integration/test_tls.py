@@ -15,7 +15,7 @@ import pytest
 from calibrant.client import Calibrant
 from service.settings import Settings
 from tests.integration.conftest import serving
-from tests.integration.redis_server import assert_away, ready, redis_server
+from tests.integration.redis_server import assert_away, ready, redis_server, until
 from tests.integration.test_workers import supervisor
 
 BATCH = {"predictions": [0.1, 0.9], "labels": [0, 1]}
@@ -106,13 +106,13 @@ def test_the_service_works_over_tls_with_certificates_of_both_sides(port: int, c
         away = serving(Settings(f"rediss://{host}:{port}/0?{options}"))
         with away as url, httpx.Client(base_url=url, timeout=120) as api:
             if host == "127.0.0.1":
-                assert ready(api)
+                until(lambda: ready(api))
                 assert api.post("/batches", json=BATCH).status_code == 201
             else:  # the certificate is another host's
                 assert_away(api.get("/health/ready"))
     unchecked = f"rediss://localhost:{port}/0?{options}&ssl_check_hostname=false"
     with serving(Settings(unchecked)) as url, httpx.Client(base_url=url, timeout=120) as api:
-        assert ready(api)
+        until(lambda: ready(api))
 
 
 def test_workers_work_over_tls(port: int, certificates: Path, tmp_path: Path) -> None:
@@ -124,7 +124,7 @@ def test_workers_work_over_tls(port: int, certificates: Path, tmp_path: Path) ->
         httpx.Client(base_url=url, timeout=60) as api,
         supervisor(store, tmp_path / "worker.log"),
     ):
-        assert ready(api)
+        until(lambda: ready(api))
         job = api.post("/maps", json=fit, headers={"Prefer": "respond-async"}).raise_for_status().headers["location"]
         with Calibrant(url) as client:
             assert client.wait(job.rpartition("/")[2]).status == "succeeded"
