@@ -220,7 +220,7 @@ def report_distribution(
 
     Parameters
     ----------
-    observed, mean, variance, quantiles, levels, samples, lower, upper, level
+    observed, mean, variance, quantiles, levels, samples, lower, upper, level : array_like or float
         As for ``evaluate_distribution``.
     name : str, default "forecasts"
         Name of the model or data, for the title.

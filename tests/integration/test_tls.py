@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import ssl
 import subprocess
 import threading
@@ -19,7 +20,19 @@ from tests.integration.redis_server import assert_away, ready, redis_server, unt
 from tests.integration.test_workers import supervisor
 
 BATCH = {"predictions": [0.1, 0.9], "labels": [0, 1]}
+# On a busy machine a TLS connection may be cut while the event loop of the test's own server closes, and uvloop warns.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning"),
+]
 FILES = {"ca_certs": "ca.pem", "certfile": "client.pem", "keyfile": "client.key"}
+
+
+@pytest.fixture(autouse=True)
+def _collected() -> Iterator[None]:
+    """Garbage is collected, so that the warning does not come in another test."""
+    yield
+    gc.collect()
 
 
 class TlsProxy:
