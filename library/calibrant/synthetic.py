@@ -145,8 +145,8 @@ def hidden_error(n: int, *, n_classes: int = 3, epsilon: float = 0.01, seed: int
     -----
     The construction of Gruber & Buettner (2022), Proposition 3.2. Each vector p has one label, drawn once with the
     probabilities p. Given one component p_k, class k has the frequency p_k, so that class-wise errors, KS, ECE and TCE
-    are 0 except for sampling noise; yet sqrt(mean |probs - p|^2), CE_2, is nearly sqrt(1 - 1 / K). The root Brier score
-    is an upper bound of CE_2 and shows it. Kernel estimates of CE_2 and SKCE do not: they need several rows near each
+    are 0 except for sampling noise; yet ``sqrt(mean |probs - p|^2)``, CE_2, is nearly sqrt(1 - 1 / K). The root Brier
+    score is an upper bound of CE_2 and shows it. Kernel estimates of CE_2 and SKCE do not: they need several rows near each
     vector. O(n K).
 
     Examples
@@ -226,7 +226,7 @@ def shaped_predictions(
         The predictions are too low (square), too high (sqrt), underconfident (beta1), overconfident (beta2), or both
         by turns (stairs).
     error : float, default 0.05
-        Expected calibration error E |p - c|, from 0 to that of the full shape: 1/6, 1/6, 0.120, 0.103 and 0.114.
+        Expected calibration error ``E |p - c|``, from 0 to that of the full shape: 1/6, 1/6, 0.120, 0.103 and 0.114.
     seed : int
         Seed of the generator, at least 0.
 
