@@ -146,8 +146,8 @@ def hidden_error(n: int, *, n_classes: int = 3, epsilon: float = 0.01, seed: int
     The construction of Gruber & Buettner (2022), Proposition 3.2. Each vector p has one label, drawn once with the
     probabilities p. Given one component p_k, class k has the frequency p_k, so that class-wise errors, KS, ECE and TCE
     are 0 except for sampling noise; yet ``sqrt(mean |probs - p|^2)``, CE_2, is nearly sqrt(1 - 1 / K). The root Brier
-    score is an upper bound of CE_2 and shows it. Kernel estimates of CE_2 and SKCE do not: they need several rows near each
-    vector. O(n K).
+    score is an upper bound of CE_2 and shows it. Kernel estimates of CE_2 and SKCE do not: they need several rows near
+    each vector. O(n K).
 
     Examples
     --------
