@@ -81,8 +81,7 @@ def page_text(found: Sequence[Timed], front: float, browser: str) -> str:
             "every bucket.",
             "The goals with 10,000 buckets are 300 ms for the first paint and 100 ms for a live update. In the same "
             "run, the first paint",
-            f"of the front page `/`, which reads nothing, took {front:,.0f} ms in the median: other "
-            "processes used the machine's cores, too.",
+            f"of the front page `/`, which reads nothing, took {front:,.0f} ms in the median.",
             "",
             "| buckets | first paint, median | slowest | first | update, median | slowest | first | layout shift |",
             "|---|---|---|---|---|---|---|---|",
