@@ -24,10 +24,9 @@ Y = (RANDOM.random(400) < P**1.5).astype(int)
 
 
 @pytest.fixture(autouse=True)
-def _figures() -> Iterator[None]:
+def _backend() -> Iterator[None]:
     with mpl.rc_context({"backend": "agg"}):
         yield
-        pyplot.close("all")
 
 
 @pytest.mark.parametrize("name", calibrant.DIAGRAMS)
