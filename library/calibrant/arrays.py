@@ -27,7 +27,8 @@ def array_of(value: Any, field: str) -> Array:
     pandas, polars = sys.modules.get("pandas"), sys.modules.get("polars")
     if pandas is not None and isinstance(value, _kinds_of(pandas)):
         refuse_missing(value.isna().to_numpy(), field)
-        return _columns_of(value, (value.iloc[:, k] for k in range(value.shape[1])) if value.ndim == 2 else None)
+        parts = (value.iloc[:, k] for k in range(value.shape[1])) if value.ndim == 2 else None
+        return _columns_of(value, field, parts)
     if polars is not None and isinstance(value, polars.LazyFrame):
         raise UnusableRows(f"{field}: is a lazy frame; call collect() first")
     if polars is not None and isinstance(value, _kinds_of(polars)):
@@ -35,7 +36,7 @@ def array_of(value: Any, field: str) -> Array:
         for each in series:
             if each.null_count():
                 refuse_missing(each.is_null().to_numpy(), field)
-        return _columns_of(value, iter(series) if isinstance(value, polars.DataFrame) else None)
+        return _columns_of(value, field, iter(series) if isinstance(value, polars.DataFrame) else None)
     if isinstance(value, np.ma.MaskedArray):
         refuse_missing(np.ma.getmaskarray(value), field)
         return np.asarray(value.data)
@@ -43,7 +44,11 @@ def array_of(value: Any, field: str) -> Array:
     for column in columns if isinstance(columns, list) else [value]:  # tables and arrays of Arrow
         if isinstance(count := getattr(column, "null_count", 0), int) and count:
             raise UnusableRows(f"{field}: {_values_are(count)} missing")
+    if hasattr(value, "toarray"):
+        raise UnusableRows(f"{field}: is a sparse matrix; pass {field}.toarray()")
     array = _converted(value, field)
+    if not array.ndim:
+        raise WrongShape.at(f"/{field}", f"must be an array, a list or a column; this is a {type(value).__name__}")
     if array.dtype.kind == "O":
         refuse_missing(np.frompyfunc(lambda each: each is None, 1, 1)(array).astype(np.bool_), field)
     return array
@@ -53,20 +58,32 @@ def _converted(value: Any, field: str) -> Array:
     if hasattr(value, "detach"):  # a tensor of torch, which may be part of a computation
         value = value.detach()
         value = value.float() if str(value.dtype) == "torch.bfloat16" else value  # which numpy does not have
+    if isinstance(value, list | tuple) and len({np.shape(each) for each in value if hasattr(each, "shape")}) > 1:
+        raise WrongShape.at(f"/{field}", "must be one array, and this has arrays of several shapes; pass one of them")
     try:
-        return np.asarray(value)
+        array = np.asarray(value)
+        return array.astype(np.float32) if array.dtype.name == "bfloat16" else array
     except (TypeError, RuntimeError) as error:  # a tensor on a GPU
         raise UnusableRows(f"{field}: numpy cannot convert it; pass float64 or float32 values on the CPU") from error
     except ValueError as error:  # rows of different lengths
         raise WrongShape.at(f"/{field}", "must have rows of the same length") from error
 
 
-def _columns_of(value: Any, columns: Iterable[Any] | None) -> Array:
+def _columns_of(value: Any, field: str, columns: Iterable[Any] | None) -> Array:
     """Convert a frame to an array, column by column if its library would return an array of objects."""
     array: Array = np.asarray(value.to_numpy())
     if array.dtype.kind == "O" and columns is not None:
         return np.column_stack([np.asarray(column.to_numpy()) for column in columns])
-    return array
+    return _stacked(array, field) if array.dtype.kind == "O" and array.ndim == 1 else array
+
+
+def _stacked(array: Array, field: str) -> Array:
+    """Return a column of vectors as a matrix (n, K); other columns as they are."""
+    if not len(array) or not all(isinstance(each, list | tuple | np.ndarray) for each in array):
+        return array
+    if len({len(each) for each in array}) > 1:
+        raise WrongShape.at(f"/{field}", "must have rows of the same length")
+    return np.stack([np.asarray(each) for each in array])
 
 
 def kind_of(array: Array) -> str:

