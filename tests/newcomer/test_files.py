@@ -171,3 +171,45 @@ def test_a_map_on_its_own_rows_is_called_in_sample(typed: Typed, scores: Any) ->
     split = typed("calibrant fit scores.csv --method isotonic --holdout 0.3 --out split.json")
     assert split.exit_code == 0, split.stderr
     assert "held-out" in split.output
+
+
+@pytest.mark.parametrize(
+    ("text", "flags", "remedy"),
+    [
+        ("Kunde;Wahrscheinlichkeit;label\nK1;0,25;0\nK2;0,75;1\n", "", "--decimal ,"),
+        ("p;label\n12,5 %;0\n75,0 %;1\n", "--decimal ,", "divide by 100"),
+        ("Model,,Truth\nid,p,label\n7,0.25,0\n8,0.75,1\n", "", "in the second line"),
+        ('logit,label\n"1,234.5",1\n"-1,234.5",0\n', "--scale logit", "separators of thousands"),
+        ("margin,label\n1.5,1\n-1.25,0\n", "--scale logit", "--prediction margin"),
+        ("margin,label\n1.5,1\n-1.25,0\n", "", "set the scale to logit"),
+    ],
+)
+def test_what_a_spreadsheet_did_to_the_numbers_is_named(typed: Typed, text: str, flags: str, remedy: str) -> None:
+    """Evaluate files with numbers as people write them, and read how to mend each."""
+    Path("excel.csv").write_text(text, "utf-8-sig")
+    refused = typed(f"calibrant evaluate excel.csv {flags}")
+    assert refused.exit_code == 1
+    assert remedy in refused.stderr
+
+
+def test_a_pipeline_of_hugging_face_predicts_the_label(typed: Typed, scores: Any) -> None:
+    """Evaluate the rows of a pipeline beside the true label: ``label`` is what the model predicts."""
+    predicted, p = scores["p"] > 0.5, np.maximum(scores["p"], 1 - scores["p"])
+    frame = pd.DataFrame({"label": np.where(predicted, "POSITIVE", "NEGATIVE"), "score": p})
+    frame["true"] = np.where(scores["y"] == 1, "POSITIVE", "NEGATIVE")
+    frame.to_json("pipeline.jsonl", orient="records", lines=True)
+    correct = (predicted == (scores["y"] == 1)).to_numpy()
+    expected = calibrant.evaluate(p.to_numpy(), correct)["ece"].value
+    assert _ece(typed, "calibrant evaluate pipeline.jsonl") == pytest.approx(expected)
+    refused = typed("calibrant evaluate pipeline.jsonl --pos-label POSITIVE")
+    assert refused.exit_code != 0
+    assert "the confidence in 'label'" in refused.stderr
+
+
+def test_an_option_given_twice_is_refused(typed: Typed, scores: Any) -> None:
+    """Ask for two groups, of which the last would win without a word."""
+    scores.to_csv("scores.csv", index=False)
+    refused = typed("calibrant evaluate scores.csv --prediction p --group site --group=sex")
+    assert refused.exit_code == 2
+    assert "--group takes one value" in refused.stderr
+    assert typed("calibrant evaluate scores.csv --measure ece --measure ks").exit_code == 0

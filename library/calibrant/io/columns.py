@@ -22,7 +22,7 @@ from calibrant.io.errors import (
     UnknownColumn,
 )
 from calibrant.io.table import Column, Floats, Places, Scale, SheetOptions
-from calibrant.io.texts import is_missing, is_number, is_numeric, listed, quoted, row_of, span
+from calibrant.io.texts import is_missing, is_number, is_numeric, listed, quoted, refusal, row_of, span
 
 # --- Column names
 
@@ -175,6 +175,7 @@ class _Chooser:
         self._chosen: dict[int, Field] = {}
         self._notes: list[str] = []
         self._labelled = True
+        self._pipeline: int | None = None  # the column of the labels that a pipeline predicted
         self._distinct: dict[int | None, set[float]] = {}
 
     def choose(self, *, labelled: bool) -> Chosen:
@@ -345,6 +346,9 @@ class _Chooser:
         found = self._numbers(at)
         return len(found) > 1 and (found == {0.0, 1.0} or (_are_integers(found) and found <= self._numbers(labels)))
 
+    def _has_fractions(self, at: int) -> bool:
+        return not _is_id(self._names[at]) and not _are_integers(self._numbers(at))
+
     def _is_probability(self, at: int) -> bool:
         """Whether a column has numbers in [0, 1] that are not all whole."""
         found = self._numbers(at)
@@ -389,6 +393,10 @@ class _Chooser:
         confident = any(word(name) in _CONFIDENCE for name in self._names)
         if confident and any(word(name) in _CORRECT for name in self._names):
             return self._one(None, _CORRECT, "labels")
+        true = self._beside_pipeline()
+        if true is not None:
+            self._notes.append(f"labels: column {quoted(self._names[true])} (the only column with values of 'label')")
+            return self._choose(true, "labels")
         found = self._one(None, LABELS, "labels")
         if found is not None:
             return found
@@ -402,6 +410,23 @@ class _Chooser:
             self._notes.append(f"labels: column {quoted(self._names[at])} (its values are names of columns)")
             return self._choose(at, "labels")
         return None
+
+    def _beside_pipeline(self) -> int | None:
+        """Return the labels beside the output of a Hugging Face pipeline, the predicted ``label`` and its ``score``."""
+        words = [word(name) for name in self._names]
+        if words.count("label") != 1 or words.count("score") != 1:
+            return None
+        label, score = words.index("label"), words.index("score")
+        texts = self._texts(label)
+        low = min(self._numbers(score), default=0.0)
+        if label in self._chosen or all(map(is_number, texts)) or low < 1 / max(2, len(texts)) - TOLERANCE:
+            return None
+        others = [at for at in range(len(words)) if at not in (label, score) and at not in self._chosen]
+        found = [at for at in others if self._texts(at) & texts and not _is_predicted_class(self._names[at])]
+        if len(found) != 1:
+            return None
+        self._pipeline = label
+        return found[0]
 
     def _is_naming(self, at: int, classes: set[str]) -> bool:
         """Whether a column of strings, but not of predicted classes, has only names of other columns."""
@@ -446,13 +471,21 @@ class _Chooser:
         options = self._options
         if labels is None or len(family.places) > 1 or self._columns[family.places[0]].width > 1:
             return None
+        if self._pipeline is not None and options.pos_label:
+            score, label = quoted(self._names[family.places[0]]), quoted(self._names[self._pipeline])
+            raise UnclearColumns(
+                f"column {score} is the confidence in {label}, not P(Y=1); do not name a positive label",
+                field="predictions",
+            )
         if any((options.mapping, options.pos_label, options.class_names)) or word(self._names[labels]) in _CORRECT:
             return None
         texts, name = self._texts(labels), self._names[family.places[0]]
         found = [
             at
             for at, other in enumerate(self._names)
-            if at not in self._chosen and _is_predicted_class(other) and len(self._texts(at) & texts) > 0
+            if at not in self._chosen
+            and (at == self._pipeline or _is_predicted_class(other))
+            and len(self._texts(at) & texts) > 0
         ]
         is_top = word(name) in _CONFIDENCE or len(texts) > 2 or not all(map(is_number, texts))
         is_event = (end := suffix(name)) is not None and end in texts
@@ -476,7 +509,16 @@ class _Chooser:
                 field="scale",
                 offer=("logit",),
             )
+        first = {word(column.sample[0]) for column in self._columns if column.sample}
+        if first & (PREDICTIONS | LOGITS) and first & LABELS:
+            return NoPredictions(
+                "the names of the columns are in the second line; remove the first", field="predictions"
+            )
         free = [at for at in range(len(self._names)) if self._names[at] and self._is_free_number(at)]
+        for at in free:
+            cells = [(row, text) for row, text in enumerate(self._columns[at].sample) if not is_missing(text)]
+            if cells and not any(is_number(text) for _, text in cells) and all(is_numeric(text) for _, text in cells):
+                return refusal(cells[0][1], self._names[at], "predictions", cells[0][0])
         classes = [self._names[at] for at in free if self._is_class(at, labels)]
         predicted = [name for name in classes if word(name) in PREDICTIONS or _is_predicted_class(name)]
         if predicted:
@@ -506,7 +548,11 @@ class _Chooser:
             detail = f"the file has only one column, {quoted(self._names[0])}; are its columns separated by commas?"
         else:
             detail = "no column of predictions found; name it 'p', or 'prob_0', 'prob_1' and so on for several classes"
-            none = " (no other column has numbers in [0, 1])"
+            logits = [self._names[at] for at in free if not self._is_class(at, labels) and self._has_fractions(at)]
+            if logits and self._options.scale == "logit":
+                offer = logits
+            hint = "; for logits, set the scale to logit" if logits else ""
+            none = f" (no other column has numbers in [0, 1]{hint})"
             detail += f", or choose one of {self._listed(offer)}" if offer else none
         known = tuple(name for name in self._names[:_MAX_OFFERED] if name)
         return NoPredictions(detail, field="predictions", offer=tuple(offer[:_MAX_OFFERED]), columns=known)

@@ -62,6 +62,8 @@ def row_of(row: int, line: int | None = None) -> str:
 #: Markers of missing values, in lower case.
 MISSING = frozenset(("", "na", "n/a", "#n/a", "<na>", "nan", "-nan", "null", "none", "nil", "?"))
 _COMMA = re.compile(r"[+-]?\d+,\d+(?:[eE][+-]?\d+)?")
+#: Numbers with both marks, or with the same mark twice: 1,234.5 and 1.234,5 and 1,234,567.
+_THOUSANDS = re.compile(r"[+-]?\d{1,3}(?:(?:,\d{3})+\.\d+|(?:\.\d{3})+,\d+|(?:,\d{3}){2,}|(?:\.\d{3}){2,})")
 _INFINITE = re.compile(r"[+-]?inf(?:inity)?", re.IGNORECASE)
 
 
@@ -93,9 +95,14 @@ def is_number(text: str) -> bool:
 
 
 def is_numeric(text: str) -> bool:
-    """Whether a cell is a number, also one with a decimal comma or a percent sign."""
+    """Whether a cell is a number, also one with a decimal comma, separators of thousands or a percent sign."""
     clean = text.strip()
-    return is_number(clean.removesuffix("%")) or _COMMA.fullmatch(clean) is not None
+    return is_number(clean) or any(kind.fullmatch(clean) for kind in (_COMMA, _THOUSANDS)) or _is_percentage(clean)
+
+
+def _is_percentage(text: str) -> bool:
+    """Whether a stripped cell is a percentage, such as ``12.5%`` or ``12,5 %``."""
+    return text.endswith("%") and is_number(with_point(text[:-1]))
 
 
 def refusal(text: str, name: str, field: Field, row: int, line: int | None = None) -> TabularError:
@@ -108,10 +115,14 @@ def refusal(text: str, name: str, field: Field, row: int, line: int | None = Non
         return DecimalComma(
             f"column {quoted(name)} has decimal commas, first in {row_of(row, line)}; write 0.5, not 0,5", field=field
         )
-    if clean.endswith("%") and is_number(clean[:-1]):
+    if _is_percentage(clean):
         remedy = "divide by 100, so that each value is in [0, 1]" if field == "predictions" else "remove them"
         return LooksLikePercent(
             f"column {quoted(name)} has percent signs, first in {row_of(row, line)}; {remedy}", field=field
+        )
+    if _THOUSANDS.fullmatch(clean):
+        return NotANumber(
+            f"column {quoted(name)} has separators of thousands, first in {row_of(row, line)}; remove them", field=field
         )
     if _INFINITE.fullmatch(clean):
         return NotFinite(f"{where} is infinite; numbers must be finite", field=field)
