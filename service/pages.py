@@ -20,8 +20,8 @@ LINKS: Mapping[str, str] = {
     "docs": "API reference with all endpoints, to read and to try",
     "openapi.json": "the API as an OpenAPI 3.1 document",
     "problems": "all problems with cause and remedy",
-    "measures": "all measures with definition, options and source",
-    "diagrams": "all diagrams",
+    "ui/measures": "all measures with definition, options and source",
+    "ui/diagrams": "all diagrams",
     "ui/methods": "all calibration methods, explained",
     "health/ready": "whether the service and its store respond",
 }

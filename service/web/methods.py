@@ -1,4 +1,4 @@
-"""The page of all methods, and the explanation of a fitted map: its formula, parameters, options and diagnostics."""
+"""The pages of all measures, diagrams and methods, and the explanation of a fitted map: its formula and parameters."""
 
 from __future__ import annotations
 
@@ -9,6 +9,10 @@ from typing import Any, NamedTuple
 from fastapi import Response
 
 from calibrant.calibrators import METHODS, Method
+from calibrant.diagrams.catalogue import DIAGRAMS
+from calibrant.measures.catalogue import MEASURES
+from calibrant.measures.measure import Measure
+from calibrant.options import Option
 from calibrant.reports.tables import describe_reduction
 from schemas.maps import MapRecord
 from service.web.forms import page_router
@@ -380,7 +384,7 @@ def _values(values: Sequence[Any]) -> str:
 #: The most numbers that are shown one by one.
 _FEW = 6
 
-# --- The page of all methods
+# --- The pages of all measures, diagrams and methods
 
 router = page_router()
 
@@ -396,3 +400,85 @@ async def methods(visit: Visiting) -> Response:
         for name, method in METHODS.items()
     }
     return visit.page("methods.html", methods=METHODS, options=options)
+
+
+class Entry(NamedTuple):
+    """A measure or a diagram on its page; ``cell`` stands beside its name in the table of all."""
+
+    name: str
+    title: str
+    cell: str
+    definition: str
+    facts: Mapping[str, str]
+    options: list[Fact]
+
+
+class Catalogue(NamedTuple):
+    """The page of all measures or diagrams; ``path`` is that of the same as JSON."""
+
+    title: str
+    lead: str
+    path: str
+    column: str
+    entries: list[Entry]
+
+
+@router.get("/measures")
+async def measures(visit: Visiting) -> Response:
+    """All measures, with definition, range, options and source."""
+    entries = [
+        Entry(
+            measure.name,
+            measure.title,
+            measure.family,
+            measure.definition,
+            {
+                "Range": f"{_end(measure.lowest, '-')} to {_end(measure.highest, '')}",
+                "Better": measure.better,
+                "Defined for": _subjects(measure),
+                "Needs": measure.needs,
+                "Cost": measure.cost,
+                "Source": _paper(measure.source),
+            },
+            _options(measure.options),
+        )
+        for measure in MEASURES.values()
+    ]
+    lead = "What can be measured: how far predictions are from calibrated, and how good they are."
+    return visit.page("catalogue.html", catalogue=Catalogue("Measures", lead, "measures", "Family", entries))
+
+
+@router.get("/diagrams")
+async def diagrams(visit: Visiting) -> Response:
+    """All diagrams, with definition, options and source."""
+    entries = [
+        Entry(
+            diagram.name,
+            diagram.title,
+            diagram.cost,
+            diagram.definition,
+            {"Source": _paper(diagram.source)},
+            _options(diagram.options),
+        )
+        for diagram in DIAGRAMS.values()
+    ]
+    lead = "What can be drawn of predictions with labels."
+    return visit.page("catalogue.html", catalogue=Catalogue("Diagrams", lead, "diagrams", "Cost", entries))
+
+
+def _options(options: Mapping[str, Option]) -> list[Fact]:
+    return [Fact(name, option.allowed or "", _value(option.default), "") for name, option in options.items()]
+
+
+def _end(end: float | None, sign: str) -> str:
+    return f"{sign}infinity" if end is None else number(end, 4)
+
+
+def _subjects(measure: Measure) -> str:
+    if measure.event is not None and measure.vector is not None:
+        return "an event, or the whole vector of probabilities"
+    return "an event" if measure.vector is None else "the whole vector of probabilities"
+
+
+def _paper(source: str) -> str:
+    return "" if source.startswith("docs/") else source

@@ -24,6 +24,8 @@ PATHS = {
     "map": "/ui/maps/{map}",
     "map of classes": "/ui/maps/{classes}",
     "methods": "/ui/methods",
+    "measures": "/ui/measures",
+    "diagrams": "/ui/diagrams",
     "jobs": "/ui/jobs",
     "report": "/ui/reports/{batch}",
     "before and after": "/ui/reports/{batch}?map={map}",

@@ -9,6 +9,9 @@ from pathlib import Path
 import httpx
 import pytest
 
+from calibrant.calibrators import METHODS
+from calibrant.diagrams.catalogue import DIAGRAMS
+from calibrant.measures.catalogue import MEASURES
 from schemas.problem_table import TABLE
 from service.assets import Assets
 
@@ -45,6 +48,18 @@ def test_a_page_may_run_no_script_but_the_services_own(http: httpx.Client, path:
 def test_the_page_of_the_calls_reads_this_services_document(http: httpx.Client) -> None:
     assert 'url: "openapi.json"' in http.get("/assets/docs.js").text
     assert http.get("/openapi.json").json()["info"]["title"] == "Calibrant"
+
+
+@pytest.mark.parametrize(("name", "entries"), [("measures", MEASURES), ("diagrams", DIAGRAMS), ("methods", METHODS)])
+def test_the_front_page_leads_to_catalogues_for_people(
+    http: httpx.Client, name: str, entries: dict[str, object]
+) -> None:
+    assert f'href="/ui/{name}"' in http.get("/", headers={"Accept": "text/html"}).text
+    answer = http.get(f"/ui/{name}", headers={"Accept": "text/html"})
+    assert (answer.status_code, answer.headers["content-type"]) == (200, "text/html; charset=utf-8")
+    assert re.findall(r'<h2 id="([^"]+)">', answer.text) == list(entries)
+    assert all(f'href="#{entry}"' in answer.text for entry in entries)
+    assert f'href="/{name}">The catalogue as JSON' in answer.text
 
 
 def test_every_type_of_a_problem_leads_to_its_cause_and_its_remedy(http: httpx.Client) -> None:
