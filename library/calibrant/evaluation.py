@@ -84,9 +84,9 @@ class Report(Shown, ByMeasure[MeasureResult]):
     improvement : mapping of str to MeasureResult or None
         ``brier`` and ``log-loss`` before the map minus after it; above 0 the map improves the score.
     in_sample : bool or None
-        Whether the map was fitted to these rows; None if unknown or without a map. If True, results after the map have
-        no p-value, their parts have ``cross_fitted`` and ``cross_fitted_debiased`` values from maps fitted without the
-        fold of each row, and so does ``improvement``.
+        Whether the map was fitted to exactly these rows; False for some of them; None if unknown or without a map. If
+        True, results after the map have no p-value, their parts have ``cross_fitted`` and ``cross_fitted_debiased``
+        values from maps fitted without the fold of each row, and so does ``improvement``.
     class_names : tuple of str or None
         Names of the classes, if they are known.
     source : Source or None
@@ -547,7 +547,7 @@ def evaluate(
     diagrams: str | Sequence[str | Mapping[str, Any]] | None = None,
     reduction: str | None = None,
     classes: Sequence[int | str] | None = None,
-    class_names: Sequence[Any] | None = None,
+    class_names: Sequence[Any] | Mapping[Any, Any] | None = None,
     pos_label: Any = None,
     weights: Any = None,
     sample_weight: Any = None,
@@ -564,7 +564,7 @@ def evaluate(
     Parameters
     ----------
     predictions : array_like, shape (n,) or (n, K)
-        P(Y = 1), or one column per class: an array, list, tensor, Series or frame.
+        P(Y = 1), or one column per class: an array, list, tensor, Series, frame or dictionaries.
     labels : array_like, shape (n,)
         0 or 1, or 0 to K - 1; or others, with ``class_names``, ``pos_label`` or a frame with columns of these names.
     measures : str, or sequence of str or mapping, optional

@@ -96,7 +96,7 @@ def report(
     *,
     name: str = "predictions",
     reduction: str | None = None,
-    class_names: Sequence[Any] | None = None,
+    class_names: Sequence[Any] | Mapping[Any, Any] | None = None,
     pos_label: Any = None,
     weights: Any = None,
     sample_weight: Any = None,

@@ -249,7 +249,7 @@ def fit(
     labels: Any = None,
     *,
     reduction: str | None = None,
-    class_names: Sequence[Any] | None = None,
+    class_names: Sequence[Any] | Mapping[Any, Any] | None = None,
     pos_label: Any = None,
     weights: Any = None,
     sample_weight: Any = None,
@@ -268,7 +268,7 @@ def fit(
     method : str
         Name in ``calibrant.METHODS``.
     predictions : array_like, shape (n,) or (n, K)
-        P(Y = 1), or one column per class: an array, list, tensor, Series or frame.
+        P(Y = 1), or one column per class: an array, list, tensor, Series, frame or dictionaries.
     labels : array_like, shape (n,)
         0 or 1, or 0 to K - 1; booleans; or other values with ``class_names``, ``pos_label`` or a frame of predictions
         whose columns are named after them.

@@ -140,7 +140,7 @@ class Rows(TypedDict, total=False):
 
     predictions: ArrayLike
     labels: ArrayLike | None
-    class_names: Sequence[Any] | None
+    class_names: Sequence[Any] | Mapping[Any, Any] | None
     pos_label: Any
     weights: ArrayLike | None
     sample_weight: ArrayLike | None

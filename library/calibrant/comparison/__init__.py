@@ -59,7 +59,7 @@ def compare(
     *,
     measures: str | Sequence[str | Mapping[str, Any]] | None = None,
     reduction: str | None = None,
-    class_names: Sequence[Any] | None = None,
+    class_names: Sequence[Any] | Mapping[Any, Any] | None = None,
     pos_label: Any = None,
     weights: Any = None,
     sample_weight: Any = None,

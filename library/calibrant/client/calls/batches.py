@@ -18,7 +18,7 @@ def upload(
     predictions: ArrayLike,
     labels: ArrayLike | None = None,
     *,
-    class_names: Sequence[Any] | None = None,
+    class_names: Sequence[Any] | Mapping[Any, Any] | None = None,
     pos_label: Any = None,
     weights: ArrayLike | None = None,
     groups: Any = None,
