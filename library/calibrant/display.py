@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Self
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -86,7 +87,7 @@ class CalibrationDisplay:
         name : str, optional
             Title.
         ax : Axes, optional
-            Axes to draw on; by default those of a new figure.
+            Axes to draw on, also those of another display; by default those of a new figure.
 
         Returns
         -------
@@ -156,7 +157,7 @@ class CalibrationDisplay:
         name : str, optional
             Title; by default the class of the estimator.
         ax : Axes, optional
-            Axes to draw on; by default those of a new figure.
+            Axes to draw on, also those of another display; by default those of a new figure.
 
         Returns
         -------
@@ -210,12 +211,12 @@ class CalibrationDisplay:
         )
 
     def plot(self, ax: Axes | None = None) -> Self:
-        """Draw the diagram again.
+        """Draw the diagram again; on the axes of another display, it is drawn over it in another color.
 
         Parameters
         ----------
         ax : Axes, optional
-            Axes to draw on; by default those of a new figure.
+            Axes to draw on, also those of another display; by default those of a new figure.
 
         Returns
         -------
@@ -234,8 +235,18 @@ class CalibrationDisplay:
         True
         """
         with requires("plots", "a diagram"):
+            import calibrant.plots.axes as plots
+        if ax is not None and ax in _DRAWN and ax.has_data():
+            self.ax_ = plots.overlay(ax, self.report, self.options, _DRAWN[ax], self.name)
+        else:
             self.ax_ = self.report.plot.reliability(ax, **self.options)
+            _DRAWN[self.ax_] = []
+            if self.name is not None:
+                self.ax_.set_title(self.name)
+        _DRAWN[self.ax_].append(self.name)
         self.figure_ = self.ax_.figure
-        if self.name is not None:
-            self.ax_.set_title(self.name)
         return self
+
+
+#: Axes with displays -> the names of the displays on them; a second model is drawn over the first.
+_DRAWN: WeakKeyDictionary[Axes, list[str | None]] = WeakKeyDictionary()

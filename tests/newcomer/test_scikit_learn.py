@@ -43,6 +43,25 @@ def test_the_calibration_display_has_the_arguments_of_scikit_learn() -> None:
     assert isinstance(calibrant.CalibrationDisplay.from_predictions(y_test, y_prob).ax_, Axes)
 
 
+def test_several_models_share_the_axes_as_in_scikit_learn() -> None:
+    """Pass the axes of one display to the next; the legend names the models."""
+    p = np.linspace(0.05, 0.95, 60)
+    y = np.tile([0, 1, 1], 20)
+    _, ax = plt.subplots()
+    for name, predicted in {"bayes": p, "forest": p**2, "boosting": np.sqrt(p)}.items():
+        display = calibrant.CalibrationDisplay.from_predictions(y, predicted, n_bins=5, name=name, ax=ax)
+        assert display.ax_ is ax
+    legend = ax.get_legend()
+    assert legend is not None
+    assert [text.get_text() for text in legend.get_texts()] == ["bayes", "forest", "boosting"]
+    np.testing.assert_allclose(np.asarray(ax.lines[-1].get_ydata()), y.reshape(5, 12).mean(axis=1))
+    ax.clear()
+    assert calibrant.CalibrationDisplay.from_predictions(y, p, name="alone", ax=ax).ax_.get_title() == "alone"
+    assert calibrant.evaluate(p, y).plot(ax) is ax
+    with pytest.raises(calibrant.CalibrationError, match=r"axes\[0\]"):
+        calibrant.evaluate(p, y).plot(ax=np.array([ax]))
+
+
 def test_the_classifier_replaces_calibrated_classifier_cv_for_texts() -> None:
     """Calibrate a pipeline of texts, with the parameters of CalibratedClassifierCV."""
     texts = ["win a free prize now", "free money", "lunch at noon?", "see you at the meeting"] * 30

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -56,6 +56,8 @@ class Plotter:
 
     def __call__(self, diagram: str = "reliability", ax: Axes | None = None, **options: Any) -> Axes:
         """Draw a diagram; ``ax`` is a new figure by default, and ``options`` are those of ``calibrant.DIAGRAMS``."""
+        if ax is None and hasattr(diagram, "plot"):  # the axes alone, as in pandas
+            diagram, ax = "reliability", cast("Axes", diagram)
         (request,) = read_diagrams([{"name": diagram, **options}])
         report = self._report
         kept = [each[diagram] for each in (report.diagrams, report.after_diagrams) if each and diagram in each]
@@ -479,6 +481,8 @@ def _draw(name: str, entries: Sequence[Mapping[str, Any]], ax: Axes | None) -> A
     plot = plot_of(name, every[0])
     if ax is None:
         ax = _figure()[0]
+    if not hasattr(ax, "plot"):
+        raise InvalidOption.at("/ax", "must be matplotlib axes; of several, pass one, such as axes[0]")
     x, y = plot.window(every)
     panel: Any = AxesPanel(ax, x, y)
     if plot.diagonal:
@@ -496,6 +500,31 @@ def _draw(name: str, entries: Sequence[Mapping[str, Any]], ax: Axes | None) -> A
     ax.set(xlim=x, ylim=y)
     ax.set_title(_title(plot, every))
     handles = [handle for i, data in enumerate(every) for handle in _handles(plot, data, entries[i], looks, i)]
+    ax.legend(handles=handles, loc="best", fontsize="small", framealpha=0.7)
+    return ax
+
+
+def overlay(
+    ax: Axes, report: Report, options: Mapping[str, Any], names: Sequence[str | None], name: str | None
+) -> Axes:
+    """Draw the bins of another model, with their intervals, over the diagrams of ``names``, and name all models."""
+    if report.source is None:
+        raise InvalidOption.at("/diagrams", "need reliability, because this report does not have its rows")
+    from matplotlib import rcParams
+    from matplotlib.lines import Line2D
+
+    (request,) = read_diagrams([{"name": "reliability", **options}])
+    data = data_of(report.source.diagram(request)[-1])
+    x, y, low, high = (values(data[key]) for key in ("mean_prediction", "observed_frequency", "low", "high"))
+    shades = [each for each in rcParams["axes.prop_cycle"].by_key()["color"] if each != colour(BEFORE.colour)]
+    every = [colour(BEFORE.colour), *(shades[i % len(shades)] for i in range(1, len(names) + 1))]
+    ax.errorbar(x, y, [np.maximum(y - low, 0), np.maximum(high - y, 0)], color=every[-1], marker="o", zorder=3)
+    given = [*names, name]
+    handles = [
+        Line2D([], [], color=shade, marker="o", label=f"model {i + 1}" if each is None else each)
+        for i, (shade, each) in enumerate(zip(every, given, strict=True))
+    ]
+    ax.set_title("")
     ax.legend(handles=handles, loc="best", fontsize="small", framealpha=0.7)
     return ax
 
