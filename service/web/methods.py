@@ -403,7 +403,7 @@ async def methods(visit: Visiting) -> Response:
 
 
 class Entry(NamedTuple):
-    """A measure or a diagram on its page; ``cell`` stands beside its name in the table of all."""
+    """A measure or a diagram on its page; ``cell`` is its cell in the table of all."""
 
     name: str
     title: str
