@@ -67,6 +67,7 @@ def read_rows(
 
 def prediction_array(predictions: Any, known: tuple[str, ...] | None = None) -> tuple[Array, list[str] | None]:
     """Convert predictions to an array; with the names of the columns of a frame, in the order of ``known`` classes."""
+    columns: list[str] | None
     if is_records(predictions):
         values, columns, _ = read_records(predictions, known)
     else:

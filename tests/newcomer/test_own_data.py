@@ -27,7 +27,9 @@ def matrix() -> tuple[Any, Any]:
 
 def _log_loss(predictions: Any, labels: Any, **given: Any) -> float:
     report = calibrant.evaluate(predictions, labels, measures=["log-loss"], reduction="canonical", **given)
-    return float(report["log-loss"].value)
+    value = report["log-loss"].value
+    assert value is not None
+    return value
 
 
 def test_columns_with_numbers_may_have_any_order(matrix: tuple[Any, Any]) -> None:

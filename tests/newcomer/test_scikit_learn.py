@@ -59,7 +59,7 @@ def test_several_models_share_the_axes_as_in_scikit_learn() -> None:
     assert calibrant.CalibrationDisplay.from_predictions(y, p, name="alone", ax=ax).ax_.get_title() == "alone"
     assert calibrant.evaluate(p, y).plot(ax) is ax
     with pytest.raises(calibrant.CalibrationError, match=r"axes\[0\]"):
-        calibrant.evaluate(p, y).plot(ax=np.array([ax]))
+        calibrant.evaluate(p, y).plot(ax=np.array([ax]))  # type: ignore[arg-type]
 
 
 def test_the_classifier_replaces_calibrated_classifier_cv_for_texts() -> None:

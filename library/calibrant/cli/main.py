@@ -81,10 +81,10 @@ class Command(TyperCommand):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the arguments; an option that takes one value may be given once, since the last would win."""
         given = [arg.split("=")[0] for arg in args[: args.index("--") if "--" in args else None]]
-        for option in self.params:
-            times = sum(given.count(name) for name in option.opts)
-            if times > 1 and not (getattr(option, "multiple", True) or getattr(option, "is_flag", False)):
-                ctx.fail(f"{option.opts[0]} takes one value, and was given {times} times")
+        for each in self.params:
+            times = sum(given.count(name) for name in each.opts)
+            if times > 1 and not (getattr(each, "multiple", True) or getattr(each, "is_flag", False)):
+                ctx.fail(f"{each.opts[0]} takes one value, and was given {times} times")
         try:
             return super().parse_args(ctx, args)
         except Exception as error:  # a usage error, whose class differs between versions of typer

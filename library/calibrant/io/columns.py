@@ -548,10 +548,10 @@ class _Chooser:
             detail = f"the file has only one column, {quoted(self._names[0])}; are its columns separated by commas?"
         else:
             detail = "no column of predictions found; name it 'p', or 'prob_0', 'prob_1' and so on for several classes"
-            logits = [self._names[at] for at in free if not self._is_class(at, labels) and self._has_fractions(at)]
-            if logits and self._options.scale == "logit":
-                offer = logits
-            hint = "; for logits, set the scale to logit" if logits else ""
+            real = [self._names[at] for at in free if not self._is_class(at, labels) and self._has_fractions(at)]
+            if real and self._options.scale == "logit":
+                offer = real
+            hint = "; for logits, set the scale to logit" if real else ""
             none = f" (no other column has numbers in [0, 1]{hint})"
             detail += f", or choose one of {self._listed(offer)}" if offer else none
         known = tuple(name for name in self._names[:_MAX_OFFERED] if name)

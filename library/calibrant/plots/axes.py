@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -54,10 +54,10 @@ class Plotter:
     def __init__(self, report: Report) -> None:
         self._report = report
 
-    def __call__(self, diagram: str = "reliability", ax: Axes | None = None, **options: Any) -> Axes:
+    def __call__(self, diagram: str | Axes = "reliability", ax: Axes | None = None, **options: Any) -> Axes:
         """Draw a diagram; ``ax`` is a new figure by default, and ``options`` are those of ``calibrant.DIAGRAMS``."""
-        if ax is None and hasattr(diagram, "plot"):  # the axes alone, as in pandas
-            diagram, ax = "reliability", cast("Axes", diagram)
+        if not isinstance(diagram, str):  # the axes alone, as in pandas
+            ax, diagram = diagram, "reliability"
         (request,) = read_diagrams([{"name": diagram, **options}])
         report = self._report
         kept = [each[diagram] for each in (report.diagrams, report.after_diagrams) if each and diagram in each]
