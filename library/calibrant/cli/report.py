@@ -197,7 +197,7 @@ def _forecast_page(
         version=__version__,
         when=datetime.now(UTC),
         inferred=rows.notes,
-        options=report_options(rows.forecasts, used, seed),
+        options=report_options(rows.forecasts.kind, used, seed),
         weights=None if rows.weights is None else "frequency",
         map=map_of,
         command=command_line(context),
