@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from calibrant.client import Calibrant
-    from calibrant.client.frames import DistributionRows
+    from calibrant.client.frames import DistributionRows, ForecastArguments
     from calibrant.distributions.evaluation import Rows
     from calibrant.distributions.forecasts import Forecasts
     from calibrant.distributions.maps.distribution_map import DistributionMap, Support
@@ -118,7 +118,7 @@ class RemoteForecasts:
 
     def calibrate(self, rows: ForecastSheet, map_of: str) -> Forecasts:
         """Apply a stored map to the forecasts."""
-        given: dict[str, Any] = _sent(rows, "weights", "groups", "clusters", "times")
+        given = cast("ForecastArguments", _sent(rows, "weights", "groups", "clusters", "times"))
         return self._client.calibrate_distribution(map_of, **given)
 
     def draw(
