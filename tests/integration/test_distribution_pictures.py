@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import calibrant
+from calibrant.client.calls.pictures import Form
 from calibrant.plots.canvas import About
 from calibrant.plots.diagram import draw
 from service.stack import Stack
@@ -115,7 +116,7 @@ def test_times_that_cannot_be_drawn_are_never_echoed(api: httpx.Client, times: l
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_report_has_the_verdict_and_the_recommendation_of_the_library(api: httpx.Client, kind: str) -> None:
     rows = _rows(kind, 300)
-    extra = {"groups": ["a", "b"] * 150, "clusters": [str(i // 3) for i in range(300)]}
+    extra: dict[str, Any] = {"groups": ["a", "b"] * 150, "clusters": [str(i // 3) for i in range(300)]}
     page = api.post("/evaluate", json=_json(rows) | extra, headers={"Accept": HTML})
     assert page.status_code == 200, page.text
     assert page.headers["Content-Type"].startswith(HTML)
@@ -175,7 +176,8 @@ def test_a_client_draws_and_reports(service: Stack, client_kind: Kind) -> None:
     rows = _rows("samples")
     with connected(client_kind, service.url) as client:
         assert [entry.name for entry in client.distribution_diagrams()] == list(calibrant.DISTRIBUTION_DIAGRAMS)
-        for form, start in (("svg", b"<svg"), ("png", b"\x89PNG")):
+        forms: dict[Form, bytes] = {"svg": b"<svg", "png": b"\x89PNG"}
+        for form, start in forms.items():
             fan = client.distribution_diagram("fan", **rows, times=np.arange(90), form=form)
             assert fan.startswith(start)
         page = client.distribution_report_html(**rows, groups=["a", "b"] * 45)
