@@ -17,8 +17,20 @@ from backend.store.jobs.runs import Run
 from backend.store.server.connection import patiently
 from backend.store.store import Store, distribution_record
 from backend.telemetry.observed import span, traced
+from calibrant.cells import WeightsKind
+from calibrant.diagrams.forecasts import (
+    DISTRIBUTION_DIAGRAMS,
+    drawn,
+    read_distribution_diagrams,
+    times_with_weight,
+)
 from calibrant.distributions.calibrators import DISTRIBUTION_METHODS, fit_distribution
-from calibrant.distributions.evaluation import DISTRIBUTION_MEASURES, DistributionReport, evaluate_distribution
+from calibrant.distributions.evaluation import (
+    DISTRIBUTION_MEASURES,
+    DistributionReport,
+    evaluate_distribution,
+    read_rows,
+)
 from calibrant.distributions.forecasts import Forecasts
 from calibrant.distributions.maps.distribution_map import DistributionMap
 from calibrant.distributions.rows import digest_of
@@ -27,6 +39,8 @@ from calibrant.errors import InvalidOption, UnknownMeasure, UnknownMethod, one_o
 from calibrant.io.errors import InvalidField
 from calibrant.options import read_entries, read_values
 from calibrant.progress import Progress, reporting
+from calibrant.reports.forecasts import COMPARED, MEASURES, MOST_ROWS, forecast_document
+from schemas.distributions import ForecastKind
 from schemas.evaluate import EvaluateDistributionOptions, EvaluateDistributionSpec
 from schemas.jobs import JobRecord
 from schemas.maps import CalibrateDistributionOptions, FitDistributionOptions, FitDistributionSpec, MapRecord
@@ -41,6 +55,8 @@ _ONCE, _ROW, _NUMBER = 2e-3, 3e-7, 1.5e-7
 _PIT_ROW = {"quantile-calibration-error": 3e-6, "pit-ks": 1.5e-5, "pit-kuiper": 1.5e-5, "pit-anderson-darling": 1.7e-5}
 #: Estimated seconds of the bootstrap of ``skce`` with ``KERNEL_ROWS`` rows.
 _KERNEL_SECONDS = 4.0
+#: Estimated seconds of a diagram, most of it for its bands.
+_DRAWN = 0.02
 #: Measures that an evaluation computes by default, for the estimate.
 _USUAL = ("crps", "coverage", "quantile-calibration-error", "pit-ks", "mae", "rmse")
 
@@ -54,6 +70,8 @@ class _Evaluation:
     seed: int
     map: DistributionMap | None = None
     map_id: str | None = None
+    diagrams: Sequence[str | Mapping[str, Any]] | None = None
+    report: bool = False
 
     def seconds(self, rows: ForecastRows) -> float:
         """The estimated seconds; raises ``UnknownMeasure`` and ``InvalidOption``."""
@@ -63,22 +81,64 @@ class _Evaluation:
                 list(self.measures), DISTRIBUTION_MEASURES, "measure", most=_MOST_MEASURES, unknown=UnknownMeasure
             )
             names = [measure.name for _, measure, _ in entries]
-        n, total = len(rows), 0.0
+        n, pictures = len(rows), len(read_distribution_diagrams(self.diagrams or []))
+        if self.report:
+            names, pictures = MEASURES[rows.forecasts.kind], len(DISTRIBUTION_DIAGRAMS)
+        total = pictures * (_DRAWN + n * (_ROW + _NUMBER * rows.width)) / (1 + ("groups" in rows.names))
         for name in names:
             total += _ONCE + n * (_PIT_ROW.get(name, _ROW) + _NUMBER * rows.width)
             total += _KERNEL_SECONDS * min(n / KERNEL_ROWS, 1.0) ** 2 if name == "skce" else 0.0
-        return total * (1 + (self.map is not None)) * (1 + ("groups" in rows.names))
+        total *= (1 + (self.map is not None)) * (1 + ("groups" in rows.names))
+        compared = COMPARED[rows.forecasts.kind] if self.report and self.map is None else ()
+        return total + sum(_fit_seconds(name, rows, MOST_ROWS) for name in compared)
 
     def run(self, rows: ForecastRows) -> dict[str, Any]:
         """The report as plain JSON."""
-        found = _document(self._report(rows, rows.forecasts)) | {"n_repaired": rows.forecasts.n_repaired}
+        if self.report:
+            return self._whole(rows)
+        found = self._side(rows, rows.forecasts)
         after, in_sample = None, None
         if self.map is not None:
-            after = _document(self._report(rows, _finite(_apply(self.map, rows, self.seed))))
-            after = {name: after[name] for name in ("kind", "measures", "groups")}
+            after = self._side(rows, _finite(_apply(self.map, rows, self.seed)))
+            after = {name: after[name] for name in ("kind", "measures", "groups", "diagrams") if name in after}
             if self.map.training_digest is not None:
                 in_sample = self.map.training_digest == digest_of(rows.forecasts, rows.required())
         return found | {"map": self.map_id, "after": after, "in_sample": in_sample}
+
+    def _side(self, rows: ForecastRows, forecasts: Forecasts) -> dict[str, Any]:
+        """The measures and diagrams of the forecasts before or after the map."""
+        document = _document(self._report(rows, forecasts)) | {"n_repaired": rows.forecasts.n_repaired}
+        if self.diagrams is not None:
+            weighted, _ = read_rows(
+                forecasts,
+                rows.required(),
+                weights=rows.weights,
+                weights_kind=rows.weights_kind,
+                clusters=rows.names.get("clusters"),
+                seed=self.seed,
+            )
+            times = times_with_weight(_names(rows, "times"), rows.weights)
+            requests = read_distribution_diagrams(self.diagrams)
+            document["diagrams"] = {request.key: drawn(request, weighted, times) for request in requests}
+        return document
+
+    def _whole(self, rows: ForecastRows) -> dict[str, Any]:
+        """The full report: all diagrams, and the map or a recommendation of one."""
+        if self.map is not None:
+            _finite(_apply(self.map, rows, self.seed))
+        found = forecast_document(
+            rows.forecasts,
+            rows.required(),
+            weights=rows.weights,
+            weights_kind=rows.weights_kind,
+            groups=rows.names.get("groups"),
+            clusters=rows.names.get("clusters"),
+            by=_names(rows, "by"),
+            times=_names(rows, "times"),
+            map=self.map,
+            seed=self.seed,
+        )
+        return {"in_sample": None, **found, "map": self.map_id, "n_repaired": rows.forecasts.n_repaired}
 
     def _report(self, rows: ForecastRows, forecasts: Forecasts) -> DistributionReport:
         return evaluate_distribution(
@@ -101,6 +161,10 @@ def _document(report: DistributionReport) -> dict[str, Any]:
     return found
 
 
+def _names(rows: ForecastRows, name: str) -> list[str] | None:
+    return rows.names[name].tolist() if name in rows.names else None
+
+
 def _finite(forecasts: Forecasts) -> Forecasts:
     if not all(np.isfinite(value).all() for value in fields_of(forecasts).values()):
         raise InvalidOption.at("/map", "returns infinite bounds, which have no measures: fit it to more rows")
@@ -108,29 +172,58 @@ def _finite(forecasts: Forecasts) -> Forecasts:
 
 
 def _apply(fitted: DistributionMap, rows: ForecastRows, seed: int) -> Forecasts:
-    by = rows.names.get("by")
-    return fitted.apply_checked(rows.forecasts, by=None if by is None else by.tolist(), seed=seed)
+    return fitted.apply_checked(rows.forecasts, by=_names(rows, "by"), seed=seed)
 
 
 def evaluate_or_queue(
     requester: Requester, arrays: Arrays, options: EvaluateDistributionOptions
 ) -> dict[str, Any] | JobRecord:
     """Evaluate forecasts directly, or queue a job if that takes more than an estimated 2 s."""
+    made = _evaluate(requester, arrays, options)
+    return made if isinstance(made, JobRecord) else made.report
+
+
+class WholeForecastReport(NamedTuple):
+    """A full report and what it was made from; ``columns`` are the names of the arrays."""
+
+    report: dict[str, Any]
+    kind: ForecastKind
+    columns: Sequence[str]
+    weights_kind: WeightsKind
+
+
+def report_or_queue(
+    requester: Requester, arrays: Arrays, options: EvaluateDistributionOptions
+) -> WholeForecastReport | JobRecord:
+    """Create a full report of forecasts directly, or queue a job."""
+    for name in ("measures", "diagrams", "interval"):
+        if getattr(options, name) is not None:
+            raise InvalidField.at(f"/{name}", "cannot be chosen for an HTML report of regression; omit it")
+    return _evaluate(requester, arrays, options, report=True)
+
+
+def _evaluate(
+    requester: Requester, arrays: Arrays, options: EvaluateDistributionOptions, *, report: bool = False
+) -> WholeForecastReport | JobRecord:
     held = None if options.map is None else requester.find_map(options.map)
     applied = None if held is None else held.distribution
     rows = find_forecasts(requester, arrays, options)
     rows.required()
     map_id = None if held is None else held.id
-    evaluation = _Evaluation(options.measures, options.interval, options.seed, applied, map_id)
+    evaluation = _Evaluation(
+        options.measures, options.interval, options.seed, applied, map_id, options.diagrams, report
+    )
     if runs_inline(requester, evaluation.seconds(rows)):
-        return evaluation.run(rows)
+        return WholeForecastReport(evaluation.run(rows), rows.forecasts.kind, list(rows.kept()), rows.weights_kind)
     with place_for_job(requester) as job_id:
         spec = EvaluateDistributionSpec(
             batch=options.batch or store_forecasts(requester, rows).id,
             measures=options.measures,
+            diagrams=options.diagrams,
             map=map_id,
             interval=options.interval,
             seed=options.seed,
+            report=report,
         )
         return queue(requester, "evaluate", job_id, spec.model_dump())
 
@@ -141,7 +234,9 @@ def run_evaluation(store: Store, run: Run, progress: Progress) -> None:
     fitted = None if spec.map is None else distribution_of(patiently(lambda: store.maps.get(spec.map or "")))
     rows = _stored(store, spec.batch, spec.parts)
     with span("compute"), reporting(progress):
-        report = _Evaluation(spec.measures, spec.interval, spec.seed, fitted, spec.map).run(rows)
+        report = _Evaluation(spec.measures, spec.interval, spec.seed, fitted, spec.map, spec.diagrams, spec.report).run(
+            rows
+        )
     patiently(lambda: run.succeed({"report": report}))
 
 
@@ -162,6 +257,13 @@ _FIT: Mapping[str, tuple[float, float]] = {
 _FIT_ROW, _FIT_NUMBER, _NORMAL_WIDTH = 5e-6, 1e-6, 10
 
 
+def _fit_seconds(method: str, rows: ForecastRows, most: int | None = None) -> float:
+    """Estimated seconds of a fit to the rows, or to at most ``most`` of them."""
+    row, number = _FIT.get(method, (_FIT_ROW, _FIT_NUMBER))
+    n = len(rows) if most is None else min(len(rows), most)
+    return n * (row + number * (_NORMAL_WIDTH if rows.forecasts.kind == "normal" else rows.width))
+
+
 def fit_or_queue(requester: Requester, arrays: Arrays, options: FitDistributionOptions) -> MapRecord | JobRecord:
     """Fit and store a map directly, or queue a job if the fit takes more than an estimated 2 s."""
     entry = DISTRIBUTION_METHODS.get(options.method)
@@ -171,9 +273,7 @@ def fit_or_queue(requester: Requester, arrays: Arrays, options: FitDistributionO
     rows = find_forecasts(requester, arrays, options)
     rows.required()
     requester.store.charges.check_maps()
-    row, number = _FIT.get(entry.name, (_FIT_ROW, _FIT_NUMBER))
-    seconds = len(rows) * (row + number * (_NORMAL_WIDTH if rows.forecasts.kind == "normal" else rows.width))
-    if runs_inline(requester, seconds):
+    if runs_inline(requester, _fit_seconds(entry.name, rows)):
         spec = _spec(options, batch_id="", who=requester.who)
         draft = _fitted(requester.new_id("map"), spec, rows, values)
         return requester.store.maps.put(draft, allow_shape_change=options.allow_shape_change)
@@ -230,7 +330,7 @@ def calibrate(requester: Requester, arrays: Arrays, options: CalibrateDistributi
     """Apply the map of a request to its forecasts or its batch."""
     held = requester.find_map(options.map)
     fitted = held.distribution
-    for name in ("observed", "weights", "groups", "clusters"):
+    for name in ("observed", "weights", "groups", "clusters", "times"):
         if name in arrays:
             raise InvalidField.at(f"/{name}", "is not a field of this request")
     rows = find_forecasts(requester, arrays, options)

@@ -23,7 +23,7 @@ Array = npt.NDArray[Any]
 Arrays = Mapping[str, Array]
 
 #: Arrays with the name of each row.
-NAMES = ("groups", "clusters", "by")
+NAMES = ("groups", "clusters", "by", "times")
 #: Parts of forecasts that all rows share; stored with the record of a batch.
 _SHARED = ("levels", "level")
 
@@ -32,7 +32,7 @@ _SHARED = ("levels", "level")
 class ForecastRows:
     """Checked forecasts ``(n,)``, and what came with them; None for what did not.
 
-    ``names`` has the groups, clusters and ``by`` of the rows. ``given`` has the numbers before repair.
+    ``names`` has the groups, clusters, ``by`` and times of the rows. ``given`` has the numbers before repair.
     """
 
     forecasts: Forecasts

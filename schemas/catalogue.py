@@ -72,6 +72,7 @@ class DistributionMeasureEntry(Document):
 class DiagramEntry(Document):
     """One diagram in the catalogue."""
 
+    prediction_kind: PredictionKind = "classification"
     name: str
     title: str
     definition: str

@@ -8,6 +8,7 @@ from pydantic import Field
 
 from schemas.base import Document, Reference, Seed
 from schemas.batches import Arrays, ClassNames, Scale, WeightsKind
+from schemas.distributions import DistributionArrays, Level
 from schemas.evaluate import DiagramAnswer, EvaluateOptions, Pictured
 
 Theme = Literal["auto", "light", "dark"]
@@ -60,6 +61,26 @@ class DiagramBody(DiagramOptions, Arrays):
     """The body of ``POST /diagrams``."""
 
     predictions: list[float] | list[list[float]] | None = None  # type: ignore[assignment]
+
+
+class DistributionDiagramOptions(PictureQuery):
+    """All options of a picture of forecasts except their arrays; ``batch`` may replace the arrays."""
+
+    prediction_kind: Literal["regression"]
+    diagram: str | dict[str, Any] = Field(
+        "coverage",
+        description="name of a diagram, or an object with name and options",
+        examples=["pit", {"name": "mean-variance", "n_bins": 20}],
+    )
+    batch: str | None = Field(None, description="id of a stored batch, instead of the arrays")
+    level: Level | None = Field(None, description="of intervals")
+    weights_kind: WeightsKind | None = None
+    map: Reference | None = Field(None, description="draw the diagram before and after this map, overlaid")
+    seed: Seed = 0
+
+
+class DistributionDiagramBody(DistributionDiagramOptions, DistributionArrays):
+    """The body of ``POST /diagrams`` for predictive distributions of a number."""
 
 
 class OneEvaluated(EvaluateOptions):

@@ -40,6 +40,9 @@ class DistributionArrays(ForecastFields):
     clusters: list[str] | None = Field(
         None, description="rows of a cluster may depend on each other: intervals use the variance between clusters"
     )
+    times: list[str] | None = Field(
+        None, description="distinct times for a fan chart: numbers, or dates in ISO 8601, as text"
+    )
 
 
 class ForecastShape(Document):

@@ -320,6 +320,9 @@ class EvaluateDistributionOptions(Document):
         examples=[["crps", {"name": "coverage", "level": 0.5, "as": "half"}]],
         description="default: some that suit the kind of forecasts",
     )
+    diagrams: list[str | dict[str, Any]] | None = Field(
+        None, description="names, or objects with name, options and ``as``", examples=[["coverage", "pit"]]
+    )
     map: Reference | None = Field(None, description="id, name or name:version of a map to apply first")
     interval: float | None = Field(None, gt=0, lt=1, description="confidence level; default: none", examples=[0.95])
     seed: Seed = 0
@@ -336,9 +339,11 @@ class EvaluateDistributionSpec(Document):
     batch: str
     parts: int | None = Field(None, description="only the first parts of the batch; None: all")
     measures: list[str | dict[str, Any]] | None
+    diagrams: list[str | dict[str, Any]] | None = None
     map: str | None
     interval: float | None
     seed: int
+    report: bool = Field(False, description="a full report with diagrams and a recommendation")
 
 
 class DistributionGroupAnswer(Document):
@@ -354,6 +359,7 @@ class DistributionAfter(Document):
     kind: ForecastKind
     measures: Measures
     groups: dict[str, DistributionGroupAnswer] | None = None
+    diagrams: dict[str, DiagramAnswer] | None = None
 
 
 class DistributionReportAnswer(Document):
@@ -368,3 +374,4 @@ class DistributionReportAnswer(Document):
     map: str | None = None
     after: DistributionAfter | None = None
     in_sample: bool | None = Field(None, description="whether the map was fitted to these rows; null: unknown")
+    diagrams: dict[str, DiagramAnswer] | None = Field(None, description="if diagrams were requested")

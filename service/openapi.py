@@ -17,6 +17,7 @@ from pydantic import BaseModel
 
 from calibrant.calibrators import METHODS
 from calibrant.diagrams.catalogue import DIAGRAMS
+from calibrant.diagrams.forecasts import DISTRIBUTION_DIAGRAMS
 from calibrant.distributions.calibrators import DISTRIBUTION_METHODS
 from calibrant.distributions.evaluation import DISTRIBUTION_MEASURES
 from calibrant.io.strict import CLASSIFICATION, REGRESSION
@@ -339,9 +340,14 @@ def ref(name: str) -> Schema:
 
 def add_choices(schemas: Schema) -> None:
     """Add the names in the catalogues, and the objects with a name and options that may replace a name."""
-    known = (("Measure", [*MEASURES]), ("Diagram", [*DIAGRAMS]), ("DistributionMeasure", [*DISTRIBUTION_MEASURES]))
-    for what, names in known:
-        schemas[f"{what}Name"] = {"type": "string", "enum": names}
+    known = {
+        "Measure": MEASURES,
+        "Diagram": DIAGRAMS,
+        "DistributionMeasure": DISTRIBUTION_MEASURES,
+        "DistributionDiagram": DISTRIBUTION_DIAGRAMS,
+    }
+    for what, names in known.items():
+        schemas[f"{what}Name"] = {"type": "string", "enum": [*names]}
         schemas[f"{what}Spec"] = {
             "type": "object",
             "description": f"The name of a {_noun(what)}, and its options as further fields",
@@ -448,11 +454,12 @@ def _name_choices(fields: Schema) -> None:
     if "method" in fields:
         del fields["method"]["type"]
         fields["method"] |= ref(f"{prefix}MethodName")
-    for field, what in (("measures", f"{prefix}Measure"), ("diagrams", "Diagram")):
+    for field, what in (("measures", f"{prefix}Measure"), ("diagrams", f"{prefix}Diagram")):
         if field in fields:
             _array_in(fields[field])["items"] = {"anyOf": [ref(f"{what}Name"), ref(f"{what}Spec")]}
     if "diagram" in fields:
-        names = ("PictureName", "BySizePicture", "CostPlanePicture", "DiagramSpec")
+        of_forecasts = ("DistributionDiagramName", "DistributionDiagramSpec")
+        names = of_forecasts if prefix else ("PictureName", "BySizePicture", "CostPlanePicture", "DiagramSpec")
         fields["diagram"]["anyOf"] = [ref(name) for name in names]
     if "reduction" in fields:
         fields["reduction"]["anyOf"] = [{"type": "string", "pattern": _REDUCTION}, _NULL]

@@ -23,13 +23,15 @@ from backend.monitors.answers import (
 from backend.monitors.readings import diagram_of, read_measures
 from backend.store.clock import now, seconds
 from calibrant.diagrams.diagram import DiagramRequest
+from calibrant.diagrams.forecasts import read_distribution_diagrams
+from calibrant.errors import CalibrationError
 from calibrant.plots.canvas import About, Drawn, Format, NothingToDraw, PictureError
 from calibrant.plots.diagram import draw
 from calibrant.plots.fit_bins import draw_fit_bins
 from calibrant.plots.over_time import draw_over_time
 from calibrant.reports.pictures import BY_SIZE, COST_PLANE, draw_report, each_of, shown_error, shown_of
-from schemas.diagrams import DiagramOptions, OneEvaluated, PictureQuery
-from schemas.evaluate import BySizePicture, CostPlanePicture
+from schemas.diagrams import DiagramOptions, DistributionDiagramOptions, OneEvaluated, PictureQuery
+from schemas.evaluate import BySizePicture, CostPlanePicture, EvaluateDistributionOptions
 from schemas.maps import FitBins, MapRecord
 from schemas.monitor_alarms import AlarmData
 from schemas.monitor_answers import SeriesPictureQuery, WindowPictureQuery
@@ -81,7 +83,7 @@ async def report_picture(here: Context, report: Mapping[str, Any], key: str, kin
 def _numbers(report: Mapping[str, Any], key: str) -> dict[str, Any]:
     if "batches" in report:
         return {"batches": [{"batch": each["batch"], **shown_of(each["report"], key)} for each in each_of(report)]}
-    after = shown_of(report["after"], key) if "after" in report else None
+    after = shown_of(report["after"], key) if report.get("after") is not None else None
     return {**shown_of(report, key), "after": after}
 
 
@@ -103,6 +105,17 @@ def evaluation_of(options: DiagramOptions, diagram: DiagramRequest) -> OneEvalua
     measure = shown_error({"name": diagram.diagram.name, **diagram.options}) | {"as": _ERROR}
     given = options.model_dump(include=set(OneEvaluated.model_fields))
     return OneEvaluated(**given, diagrams=[options.diagram], measures=[measure])
+
+
+def evaluation_of_forecasts(options: DistributionDiagramOptions) -> tuple[EvaluateDistributionOptions, str]:
+    """The evaluation that computes the diagram of the picture of forecasts, and the key of the diagram."""
+    try:
+        (request,) = read_distribution_diagrams([options.diagram])
+    except CalibrationError as error:
+        place = error.offences[0]
+        raise type(error).at(place.pointer.replace("/diagrams/0", "/diagram", 1), place.detail) from None
+    given = options.model_dump(include=set(EvaluateDistributionOptions.model_fields))
+    return EvaluateDistributionOptions(**given, diagrams=[options.diagram], measures=["mae"]), request.key
 
 
 def read_pictured(options: DiagramOptions) -> BySizePicture | CostPlanePicture | None:

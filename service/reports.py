@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from datetime import UTC, datetime
-from functools import partial
 from typing import Any, NamedTuple
 
 from fastapi import Response
 from starlette.concurrency import run_in_threadpool
 
 import calibrant
+from backend import distributions
 from backend.batches import Arrays
 from backend.evaluations import report_or_queue
 from backend.store.errors import UnknownBatch
 from calibrant.batch import Scale
+from calibrant.reports import forecasts
 from calibrant.reports.html import standalone
 from calibrant.reports.panel import ReportSubject
-from schemas.evaluate import EvaluateOptions, EvaluateSpec
+from schemas.evaluate import EvaluateDistributionOptions, EvaluateDistributionSpec, EvaluateOptions, EvaluateSpec
 from schemas.jobs import JobRecord
 from service.context import Context
 from service.formats.media import HTML
@@ -33,9 +35,24 @@ class Whole(NamedTuple):
     report: dict[str, Any]
     subject: ReportSubject
 
+    def html(self) -> str:
+        """The report as one HTML file."""
+        is_regression = self.report.get("prediction_kind") == "regression"
+        return (forecasts.standalone if is_regression else standalone)(self.report, self.subject)
 
-def report_at_once(here: Context, arrays: Arrays, options: EvaluateOptions) -> Whole | JobRecord:
+
+def report_at_once(
+    here: Context, arrays: Arrays, options: EvaluateOptions | EvaluateDistributionOptions
+) -> Whole | JobRecord:
     """Evaluate the full report of one batch, or create a job for it."""
+    if isinstance(options, EvaluateDistributionOptions):
+        found = distributions.report_or_queue(here, arrays, options)
+        if isinstance(found, JobRecord):
+            return found
+        weights = found.weights_kind if "weights" in found.columns else None
+        return Whole(
+            found.report, _subject_of_forecasts(found.report, options, found.kind, found.columns, weights=weights)
+        )
     made = report_or_queue(here, arrays, options)
     if isinstance(made, JobRecord):
         return made
@@ -43,7 +60,9 @@ def report_at_once(here: Context, arrays: Arrays, options: EvaluateOptions) -> W
     return Whole(made.report, subject)
 
 
-async def report_response(here: Context, arrays: Arrays, options: EvaluateOptions) -> Response:
+async def report_response(
+    here: Context, arrays: Arrays, options: EvaluateOptions | EvaluateDistributionOptions
+) -> Response:
     """The full report of one batch as HTML, or the response of its job."""
     made = await run_in_threadpool(report_at_once, here, arrays, options)
     if isinstance(made, Whole):
@@ -81,24 +100,60 @@ def subject_of(
     )
 
 
+def _subject_of_forecasts(
+    report: dict[str, Any],
+    spec: EvaluateDistributionOptions | EvaluateDistributionSpec,
+    kind: str,
+    columns: Collection[str],
+    *,
+    weights: str | None,
+    when: datetime | None = None,
+) -> ReportSubject:
+    used = [name for name in ("weights", "groups", "clusters", "by") if name in columns]
+    return ReportSubject(
+        name="the submitted rows" if spec.batch is None else spec.batch,
+        version=calibrant.__version__,
+        when=when or datetime.now(UTC),
+        options=forecasts.report_options(kind, used, spec.seed),
+        weights=weights,
+        map=report["map"],
+        origin="submitted with the request" if spec.batch is None else f"those of the batch {spec.batch}",
+    )
+
+
 def has_report(record: JobRecord) -> bool:
-    """Whether the result of a job is the report of one batch of a classifier."""
+    """Whether the result of a job is the report of one batch; of forecasts, if a report was requested."""
     report = (record.result or {}).get("report", {})
-    return "measures" in report and report.get("prediction_kind") != "regression"
+    return "measures" in report and (report.get("prediction_kind") != "regression" or bool(record.spec.get("report")))
 
 
 def whole_of(here: Context, record: JobRecord) -> Whole:
     """The report of a job that evaluated one batch."""
-    spec = EvaluateSpec.model_validate(record.spec)
     when = None if record.finished_at is None else datetime.fromisoformat(record.finished_at)
+    if record.spec.get("prediction_kind") == "regression":
+        return _whole_of_forecasts(here, record, when)
+    spec = EvaluateSpec.model_validate(record.spec)
     weights, scale, names = _reading(here, spec.batch)
     subject = subject_of(spec, weights=weights, scale=scale, classes=names, when=when)
     return Whole((record.result or {})["report"], subject)
 
 
+def _whole_of_forecasts(here: Context, record: JobRecord, when: datetime | None) -> Whole:
+    spec, report = EvaluateDistributionSpec.model_validate(record.spec), (record.result or {})["report"]
+    kind, columns, weights = report["kind"], list[str](), None
+    try:
+        batch = here.store.batches.record(spec.batch)
+    except UnknownBatch:
+        pass
+    else:
+        columns, weights = batch.arrays, batch.weights_kind if "weights" in batch.arrays else None
+        kind = kind if batch.forecasts is None else batch.forecasts.kind
+    return Whole(report, _subject_of_forecasts(report, spec, kind, columns, weights=weights, when=when))
+
+
 async def report_page(here: Context, made: Whole) -> Response:
     """The report as one HTML file; its diagrams are drawn when it is their turn."""
-    text = await here.draw(partial(standalone, *made))
+    text = await here.draw(made.html)
     return Response(text, headers={**SEALED, "Vary": "Accept"}, media_type=HTML)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from calibrant.diagrams.catalogue import DIAGRAMS
 from calibrant.diagrams.diagram import Diagram
+from calibrant.diagrams.forecasts import DISTRIBUTION_DIAGRAMS
 
 _HEAD = """# Diagrams
 
@@ -18,9 +19,17 @@ event.
 """
 
 
+_FORECASTS = """## Diagrams of predictive distributions
+
+For `prediction_kind: "regression"`, from the catalogue behind `GET /diagrams?prediction_kind=regression`. `POST
+/diagrams` and `calibrant diagram --regression` draw them. Bands are simultaneous over all points of a diagram.
+"""
+
+
 def diagrams_page() -> str:
-    """The page, in the order of the catalogue."""
-    return "\n".join([_HEAD, *(_entry(diagram) for diagram in DIAGRAMS.values())])
+    """The page, in the order of the catalogues."""
+    of_forecasts = (_entry(diagram) for diagram in DISTRIBUTION_DIAGRAMS.values())
+    return "\n".join([_HEAD, *map(_entry, DIAGRAMS.values()), _FORECASTS, *of_forecasts])
 
 
 def _entry(diagram: Diagram) -> str:
@@ -32,7 +41,7 @@ def _entry(diagram: Diagram) -> str:
         "",
         f"- options: {options}",
         f"- cost {diagram.cost}",
-        f"- source: {diagram.source}",
+        *([f"- source: {diagram.source}"] if diagram.source else []),
         "",
         "| field | meaning |",
         "|---|---|",

@@ -281,7 +281,7 @@ def report_distribution(
     about = ReportSubject(
         name=name,
         version=__version__,
-        options=report_options(forecasts, [key for key, value in columns.items() if value is not None], seed),
+        options=report_options(forecasts.kind, [key for key, value in columns.items() if value is not None], seed),
         weights=None if weights is None else weights_kind,
         map=None if map is None else map.method,
         applying=None if map is None else 'calibrant.load_distribution("map.json")',

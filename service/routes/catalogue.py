@@ -10,6 +10,7 @@ from fastapi import APIRouter, Request, Response
 
 from calibrant.calibrators import METHODS
 from calibrant.diagrams.catalogue import DIAGRAMS
+from calibrant.diagrams.forecasts import DISTRIBUTION_DIAGRAMS
 from calibrant.distributions.calibrators import DISTRIBUTION_METHODS
 from calibrant.distributions.evaluation import DISTRIBUTION_MEASURES
 from calibrant.measures.catalogue import MEASURES
@@ -76,12 +77,22 @@ async def measures(request: Request) -> Response:
     )
 
 
-@router.get("/diagrams", response_model=list[DiagramEntry])
-async def diagrams() -> Response:
-    """List the diagrams with definition, data fields, options, cost and source, and whether each runs as a job."""
+@router.get(
+    "/diagrams",
+    response_model=list[DiagramEntry],
+    responses=raises("invalid-field"),
+    openapi_extra=query_of(CatalogueQuery),
+)
+async def diagrams(request: Request) -> Response:
+    """List the diagrams with definition, data fields, options, cost and source, and whether each runs as a job.
+
+    With ``prediction_kind=regression``, lists those of predictive distributions.
+    """
+    kind = read_query(request, CatalogueQuery).prediction_kind
     return answer(
         [
             {
+                "prediction_kind": kind,
                 "name": d.name,
                 "title": d.title,
                 "definition": d.definition,
@@ -91,7 +102,7 @@ async def diagrams() -> Response:
                 "runs": d.runs({n: o.default for n, o in d.options.items()}),
                 "options": _options(d.options),
             }
-            for d in DIAGRAMS.values()
+            for d in (DISTRIBUTION_DIAGRAMS if kind == "regression" else DIAGRAMS).values()
         ]
     )
 

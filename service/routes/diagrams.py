@@ -17,6 +17,8 @@ from calibrant.reports.pictures import below_diagram, draw_report, keys_of, read
 from schemas.diagrams import (
     DiagramBody,
     DiagramOptions,
+    DistributionDiagramBody,
+    DistributionDiagramOptions,
     OneEvaluated,
     PictureAnswer,
     PictureQuery,
@@ -30,15 +32,16 @@ from service.errors import InvalidField, JobNotFinal, NoBins, NotFound, RequestE
 from service.formats.answers import choose
 from service.formats.body import read_payload
 from service.formats.media import JSON, PNG, SVG
-from service.formats.options import read_options
+from service.formats.options import read_options_of_kind
 from service.headers import Conditions, read_header, tagged, weak_tag
 from service.jobs import applied, failure, located, settle, until_final
-from service.openapi import OF_ENDED_JOBS, OF_EVALUATIONS, Responses, queues, raises
+from service.openapi import OF_ENDED_JOBS, OF_EVALUATIONS, OF_FORECASTS, Responses, queues, raises
 from service.paging import query_of, read_query
 from service.pictures import (
     FORMS,
     draw_fit,
     evaluation_of,
+    evaluation_of_forecasts,
     picture,
     read_pictured,
     report_picture,
@@ -57,9 +60,9 @@ _TEXT = {"type": "string"}
     responses={
         200: {"content": {SVG: {"schema": _TEXT}, PNG: {"schema": _TEXT | {"format": "binary"}}}},
         **queues("A job, if the diagram needs a long fit; the picture is at its Location plus /diagram.svg or .png"),
-        **raises(*OF_EVALUATIONS, *OF_ENDED_JOBS),
+        **raises(*OF_EVALUATIONS, *OF_FORECASTS, *OF_ENDED_JOBS),
     },
-    openapi_extra=body_of(DiagramBody),
+    openapi_extra=body_of(DiagramBody, DistributionDiagramBody),
 )
 async def post_diagram(request: Request, here: Here) -> Response:
     """Draw a diagram of a batch; with ``map``, before and after the map; with ``batches``, one panel per batch.
@@ -69,12 +72,18 @@ async def post_diagram(request: Request, here: Here) -> Response:
 
     Besides the diagrams of ``GET /diagrams`` there are ``by-size``, measures on random subsamples of the rows, and
     ``cost-plane``, which compares the decision costs of two ``batches`` of the same rows.
+
+    With ``prediction_kind: "regression"``, the rows are predictive distributions, as for ``POST /evaluate``. A ``fan``
+    has one row for each time, in the order of ``times``.
     """
     kind = choose(read_header(request, b"accept"), (*FORMS, JSON))
     payload = await read_payload(request, here.settings)
-    options = read_options(payload, DiagramOptions)
-    pictured = read_pictured(options)
-    if pictured is None:
+    options = read_options_of_kind(payload, DiagramOptions, DistributionDiagramOptions)
+    made: dict[str, Any] | JobRecord
+    if isinstance(options, DistributionDiagramOptions):
+        of_forecasts, key = evaluation_of_forecasts(options)
+        made = await run_in_threadpool(evaluate_or_queue, here, payload.arrays, of_forecasts)
+    elif (pictured := read_pictured(options)) is None:
         diagram = read_diagram(options.diagram)
         evaluated = evaluation_of(options, diagram)
         key, made = diagram.key, await run_in_threadpool(evaluate_or_queue, here, payload.arrays, evaluated)

@@ -17,7 +17,6 @@ from schemas.evaluate import (
 )
 from schemas.jobs import JobRecord
 from service.context import Here, answer, body_of
-from service.errors import NotAcceptable
 from service.formats.answers import choose
 from service.formats.body import read_payload
 from service.formats.media import HTML, JSON
@@ -58,8 +57,6 @@ async def evaluate(request: Request, here: Here) -> Response:
     payload = await read_payload(request, here.settings)
     options = read_options_of_kind(payload, EvaluateOptions, EvaluateDistributionOptions)
     if kind == HTML:
-        if isinstance(options, EvaluateDistributionOptions):
-            raise NotAcceptable("reports of predictive distributions are JSON")
         return await report_response(here, payload.arrays, options)
     made = await run_in_threadpool(evaluate_or_queue, here, payload.arrays, options)
     response = await settle(here, made) if isinstance(made, JobRecord) else answer(made)

@@ -21,7 +21,7 @@ _CLASSES = 3
 #: The arrays of a body with forecasts, and their level.
 _OF_FORECASTS = (
     *("observed", "mean", "variance", "std", "quantiles", "levels", "samples", "lower", "upper", "level"),
-    *("weights", "groups", "clusters", "by"),
+    *("weights", "groups", "clusters", "by", "times"),
 )
 
 _numbers = st.one_of(st.floats(0, 1), st.floats(), st.sampled_from([0.0, 1.0, 0.5, -0.0, 5e-324, 1 - 2**-53, 1.00005]))
@@ -53,8 +53,7 @@ def _forecasts(body: dict[str, Any], random: np.random.Generator) -> dict[str, A
     """A body of regression with forecasts of one kind; with a batch, its options are made to fit alone."""
     replaced = (*_OF_FORECASTS, "options")
     kept = {name: value for name, value in body.items() if name not in replaced}
-    if isinstance(kept.get("measures"), list):
-        kept["measures"] = _names(kept["measures"])
+    kept |= {name: _names(kept[name]) for name in ("measures", "diagrams") if isinstance(kept.get(name), list)}
     if isinstance(kept.get("map"), str):
         kept["map"] = KNOWN_DISTRIBUTION_MAP
     if "batch" in body:
@@ -75,6 +74,7 @@ def _forecasts(body: dict[str, Any], random: np.random.Generator) -> dict[str, A
         "groups": random.choice(["a", "b"], n).tolist(),
         "clusters": random.choice(["a", "b", "c"], n).tolist(),
         "by": random.choice(["1", "2"], n).tolist(),
+        "times": [str(time) for time in random.permutation(n)],
     }
     own = {name: rows[name] for name in rows if isinstance(body.get(name), list)}
     return kept | own | kinds[int(random.integers(len(kinds)))]

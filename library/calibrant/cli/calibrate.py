@@ -11,7 +11,7 @@ import typer
 from calibrant.cli.engine import engine_of, read_map
 from calibrant.cli.exits import Refused
 from calibrant.cli.output import STANDARD, Out, bar, opened
-from calibrant.cli.regression import check_alone, columns_of, is_regression, read_distribution_map
+from calibrant.cli.regression import RemoteForecasts, check_alone, columns_of, is_regression, read_distribution_map
 from calibrant.cli.rows import (
     By,
     Columns,
@@ -27,7 +27,7 @@ from calibrant.cli.rows import (
     read_rows,
     source_of,
 )
-from calibrant.cli.server_url import Server
+from calibrant.cli.server_url import Server, client_of
 
 if TYPE_CHECKING:
     from calibrant.cells import Floats
@@ -126,11 +126,15 @@ def calibrate(
         applied = read_map(map_of, server)
         document = engine.document(applied)
         columns = Columns(prediction=prediction, scale=scale, decimal=decimal, by=by, level=level, levels=levels)
-        check_alone(regression=is_regression(document), server=server, columns=columns)
+        check_alone(regression=is_regression(document), columns=columns)
         with source_of(file) as source:
             if is_regression(document):
                 sheet = read_forecast_rows(file, columns, labelled=False, source=source)
-                forecasts = read_distribution_map(document).apply_checked(sheet.forecasts, by=sheet.by)
+                if server:
+                    with client_of(server, "maps") as client:
+                        forecasts = RemoteForecasts(client).calibrate(sheet, map_of)
+                else:
+                    forecasts = read_distribution_map(document).apply_checked(sheet.forecasts, by=sheet.by)
                 if out.suffix.lower() == ".npz":
                     _write_arrays(forecasts, out)
                     return

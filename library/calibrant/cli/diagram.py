@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import typer
 
@@ -12,7 +12,7 @@ from calibrant.cli.engine import engine_of, read_map
 from calibrant.cli.exits import errors_in_a_line
 from calibrant.cli.options import SEED, Picture, Reduction, Seed, parse_diagram
 from calibrant.cli.output import STANDARD, in_a_folder, opened, say
-from calibrant.cli.regression import FanTime, check_alone, read_distribution_map, rows_of
+from calibrant.cli.regression import FanTime, RemoteForecasts, check_alone, read_distribution_map, rows_of
 from calibrant.cli.rows import (
     By,
     ClassNames,
@@ -33,7 +33,7 @@ from calibrant.cli.rows import (
     read_forecast_rows,
     read_rows,
 )
-from calibrant.cli.server_url import Server
+from calibrant.cli.server_url import Server, client_of
 
 Diagram = Annotated[
     str | None,
@@ -120,7 +120,7 @@ def diagram(
         level,
         levels,
     )
-    check_alone(regression=regression, server=server, columns=columns, others={"--reduction": reduction})
+    check_alone(regression=regression, columns=columns, others={"--reduction": reduction})
     if time is not None and not regression:
         raise typer.BadParameter("needs --regression", param_hint="--time")
     requested = parse_diagram(diagram or ("coverage" if regression else "reliability"))
@@ -129,7 +129,13 @@ def diagram(
     if regression:
         with errors_in_a_line():
             style = {"form": "png" if target.suffix == ".png" else "svg", "theme": theme, "width": width}
-            content = _drawn_forecasts(file, columns, requested, seed, map_of, style)
+            if server:
+                named = None if map_of is None else cast("str", read_map(map_of, server))
+                rows = read_forecast_rows(file, columns)
+                with client_of(server, "maps") as client:
+                    content = RemoteForecasts(client).draw(rows, requested, named, seed, style)
+            else:
+                content = _drawn_forecasts(file, columns, requested, seed, map_of, style)
             with opened(target) as written:
                 written.write(content)
         if out is None:
@@ -140,8 +146,7 @@ def diagram(
         png = target.suffix == ".png"
         picture = Picture(requested, reduction, applied, interval, seed, theme, width, png)
         picture.check()
-        rows = read_rows(file, columns_for(columns, applied))
-        drawn = engine.draw(rows, picture)
+        drawn = engine.draw(read_rows(file, columns_for(columns, applied)), picture)
     with errors_in_a_line(), opened(target) as written:
         written.write(drawn)
     if out is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, cast
 
 import typer
 
@@ -24,7 +24,13 @@ from calibrant.cli.options import (
 )
 from calibrant.cli.output import Json, write_json, write_lines
 from calibrant.cli.periods import Time, periods
-from calibrant.cli.regression import EvaluateForecasts, check_alone, evaluate_forecasts, read_distribution_map
+from calibrant.cli.regression import (
+    EvaluateForecasts,
+    RemoteForecasts,
+    check_alone,
+    evaluate_forecasts,
+    read_distribution_map,
+)
 from calibrant.cli.rows import (
     By,
     ClassNames,
@@ -48,7 +54,7 @@ from calibrant.cli.rows import (
     read_forecast_rows,
     read_rows,
 )
-from calibrant.cli.server_url import Server
+from calibrant.cli.server_url import Server, client_of
 
 MapOf = Annotated[
     str | None,
@@ -110,10 +116,12 @@ def evaluate(
         level,
         levels,
     )
-    check_alone(regression=regression, server=server, columns=columns, others={"--reduction": reduction})
+    check_alone(regression=regression, columns=columns, others={"--reduction": reduction})
     grouped_by = "group" if time is None else "period"
     if regression:
-        _evaluate_forecasts(file, columns, measure, interval, seed, map_of, fail_above, fail_by, as_json, grouped_by)
+        _evaluate_forecasts(
+            file, columns, measure, interval, seed, map_of, fail_above, fail_by, as_json, grouped_by, server
+        )
         return
     with engine_of(server) as engine:
         from calibrant.measures.catalogue import read_requests
@@ -150,6 +158,7 @@ def _evaluate_forecasts(
     fail_by: str,
     as_json: bool,
     grouped_by: str,
+    server: str | None,
 ) -> None:
     """Evaluate predictive distributions."""
     with errors_in_a_line():
@@ -158,11 +167,17 @@ def _evaluate_forecasts(
         measures = read_measures(measure)
         if measures is not None:
             read_measure_requests(measures)  # before a long file is read
-        fitted = None if map_of is None else read_distribution_map(read_map(map_of, None))
+        applied = None if map_of is None else read_map(map_of, server)
+        fitted = None if applied is None or server else read_distribution_map(applied)
         rows = read_forecast_rows(file, columns)
         if rows.times is not None:
             rows = replace(rows, groups=periods(rows.times, f"{name_of(file)}: column '{columns.time}'"))
-        report = evaluate_forecasts(rows, EvaluateForecasts(measures, fitted, interval, seed))
+        request = EvaluateForecasts(measures, fitted, interval, seed)
+        if server:
+            with client_of(server, "maps") as client:
+                report = RemoteForecasts(client).evaluate(rows, request, cast("str | None", applied))
+        else:
+            report = evaluate_forecasts(rows, request)
         gate = Gate.read(fail_above, fail_by, keys=list(report["measures"]), interval=interval)
         if as_json:
             write_json(report)

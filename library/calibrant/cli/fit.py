@@ -16,10 +16,12 @@ from calibrant.cli.output import STANDARD, counted, in_a_folder, say, write_json
 from calibrant.cli.regression import (
     EvaluateForecasts,
     FitForecasts,
+    RemoteForecasts,
     SupportOf,
     check_alone,
     evaluate_forecasts,
     fit_forecasts,
+    read_distribution_map,
     read_support,
     split,
     summarize,
@@ -42,7 +44,7 @@ from calibrant.cli.rows import (
     read_forecast_rows,
     read_rows,
 )
-from calibrant.cli.server_url import Server
+from calibrant.cli.server_url import Server, client_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -144,12 +146,13 @@ def fit(
         level=level,
         levels=levels,
     )
-    check_alone(regression=regression, server=server, columns=columns, others={"--reduction": reduction})
+    check_alone(regression=regression, columns=columns, others={"--reduction": reduction})
     if support is not None and not regression:
         raise typer.BadParameter("needs --regression", param_hint="--support")
     if regression:
         with errors_in_a_line():
-            _fit_forecasts(file, columns, method, read_options(option), support, seed, holdout, out, as_json)
+            of_server = (server, name, allow_shape_change)
+            _fit_forecasts(file, columns, method, read_options(option), support, seed, holdout, out, as_json, of_server)
         return
     with engine_of(server) as engine:
         from calibrant.calibrators import Fitting
@@ -192,6 +195,7 @@ def _fit_forecasts(
     holdout: float | None,
     out: Path | None,
     as_json: bool,
+    of_server: tuple[str | None, str | None, bool],
 ) -> None:
     """Fit a map of predictive distributions."""
     from calibrant.cli.engine import Fitted
@@ -202,18 +206,30 @@ def _fit_forecasts(
     held = None
     if holdout is not None:
         rows, held = split(rows, holdout, seed)
-    fitted = fit_forecasts(rows, request)
-    summarize(fitted, len(rows))
+    server, name, allow_shape_change = of_server
+    scored = "interval-score" if rows.forecasts.kind == "interval" else "crps"
+    found: dict[str, Any] = {}
+    if server:
+        with client_of(server, "maps") as client:
+            remote = RemoteForecasts(client)
+            made = remote.fit(rows, request, name, allow_shape_change=allow_shape_change)
+            summarize(read_distribution_map(made.document), len(rows))
+            if held is not None:
+                found = remote.evaluate(held, EvaluateForecasts([scored, "coverage"], seed=seed), made.ref)
+    else:
+        fitted = fit_forecasts(rows, request)
+        made = Fitted(fitted.to_document(), None)
+        summarize(fitted, len(rows))
+        if held is not None:
+            found = evaluate_forecasts(held, EvaluateForecasts([scored, "coverage"], fitted, seed=seed))
     if held is not None:
-        scored = "interval-score" if rows.forecasts.kind == "interval" else "crps"
-        found = evaluate_forecasts(held, EvaluateForecasts([scored, "coverage"], fitted, seed=seed))
         changes = [
             f"{name} {was['value']:.4g} -> {found['after']['measures'][name]['value']:.4g}"
             for name, was in found["measures"].items()
             if was["value"] is not None and found["after"]["measures"][name]["value"] is not None
         ]
         say(f"held-out ({counted(len(held))}): {', '.join(changes)}")
-    _write(Fitted(fitted.to_document(), None), file, out, as_json=as_json)
+    _write(made, file, out, as_json=as_json)
 
 
 def _split(rows: Sheet, holdout: float | None, seed: int, *, by_group: bool) -> tuple[Sheet, Sheet | None]:

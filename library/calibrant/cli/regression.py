@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
+from calibrant.cli.engine import Fitted
 from calibrant.cli.exits import Refused
 from calibrant.cli.output import bar, counted, say
 from calibrant.cli.rows import Columns
@@ -15,6 +16,8 @@ from calibrant.cli.rows import Columns
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+    from calibrant.client import Calibrant
+    from calibrant.client.frames import DistributionRows, ForecastArguments
     from calibrant.distributions.evaluation import Rows
     from calibrant.distributions.forecasts import Forecasts
     from calibrant.distributions.maps.distribution_map import DistributionMap, Support
@@ -38,13 +41,10 @@ def is_regression(document: object) -> bool:
     return isinstance(document, Mapping) and document.get("prediction_kind") == "regression"
 
 
-def check_alone(
-    *, regression: bool, server: str | None, columns: Columns, others: Mapping[str, object] | None = None
-) -> None:
+def check_alone(*, regression: bool, columns: Columns, others: Mapping[str, object] | None = None) -> None:
     """Raise ``BadParameter`` for options that do not fit the kind of prediction; ``others`` are options by flag."""
     if regression:
         refused = {
-            "--server": server,
             "--map-label": columns.map_label,
             "--class-names": columns.class_names,
             "--pos-label": columns.pos_label,
@@ -71,6 +71,85 @@ def read_distribution_map(document: Mapping[str, Any] | str) -> DistributionMap:
     if not is_regression(document):
         raise Refused("the map is one of class probabilities; omit --regression")
     return load_distribution(document)
+
+
+# --- On a server
+
+
+class RemoteForecasts:
+    """The commands on a server; rows are sent with each request, so the server stores only maps."""
+
+    def __init__(self, client: Calibrant) -> None:
+        self._client = client
+
+    def evaluate(self, rows: ForecastSheet, request: EvaluateForecasts, map_of: str | None) -> dict[str, Any]:
+        """Evaluate the rows; with a map, also after it."""
+        with bar() as shown:
+            report = self._client.evaluate_distribution(
+                rows.observed,
+                map=map_of,
+                measures=request.measures,
+                interval=request.interval,
+                seed=request.seed,
+                progress=shown.of_job,
+                **_sent(rows),
+            )
+        found = {name: value for name, value in report.to_dict().items() if value is not None or name == "groups"}
+        for name, group in ((found.get("after") or {}).pop("groups", None) or {}).items():
+            found["groups"][name]["after"] = {"measures": group["measures"]}
+        return found
+
+    def fit(self, rows: ForecastSheet, request: FitForecasts, name: str | None, *, allow_shape_change: bool) -> Fitted:
+        """Fit a map to the rows; the server stores the map."""
+        with bar() as shown:
+            record = self._client.fit_distribution(
+                request.method,
+                rows.observed,
+                name=name,
+                options=request.options,
+                scale=request.scale,
+                support=request.support,
+                seed=request.seed,
+                allow_shape_change=allow_shape_change,
+                progress=shown.of_job,
+                **_sent(rows, "clusters"),
+            )
+        return Fitted(record.document, None, record.id if record.name is None else f"{record.name}:{record.version}")
+
+    def calibrate(self, rows: ForecastSheet, map_of: str) -> Forecasts:
+        """Apply a stored map to the forecasts."""
+        given = cast("ForecastArguments", _sent(rows, "weights", "groups", "clusters", "times"))
+        return self._client.calibrate_distribution(map_of, **given)
+
+    def draw(
+        self,
+        rows: ForecastSheet,
+        diagram: str | dict[str, Any],
+        map_of: str | None,
+        seed: int,
+        style: Mapping[str, Any],
+    ) -> bytes:
+        """Draw a diagram of the rows."""
+        with bar() as shown:
+            return self._client.distribution_diagram(
+                diagram, rows.observed, map=map_of, seed=seed, progress=shown.of_job, **style, **_sent(rows)
+            )
+
+    def report(self, rows: ForecastSheet, map_of: str | None, seed: int) -> str:
+        """Return the report of the rows as HTML."""
+        with bar() as shown:
+            return self._client.distribution_report_html(
+                rows.observed, map=map_of, seed=seed, progress=shown.of_job, **_sent(rows)
+            )
+
+
+def _sent(rows: ForecastSheet, *without: str) -> DistributionRows:
+    """Return the rows as arguments of a client, without the outcomes and the columns named."""
+    from calibrant.distributions.forecasts import FIELDS
+
+    given: dict[str, Any] = {name: getattr(rows.forecasts, name) for name in FIELDS[rows.forecasts.kind]}
+    given |= {name: getattr(rows, name) for name in ("weights", "groups", "clusters", "by", "times")}
+    return cast("DistributionRows", {name: value for name, value in given.items() if name not in without})
 
 
 # --- Evaluation

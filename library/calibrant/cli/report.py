@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
@@ -12,7 +12,14 @@ from calibrant.cli.engine import engine_of, read_map
 from calibrant.cli.exits import errors_in_a_line
 from calibrant.cli.options import SEED, Evaluate, Reduction, Seed
 from calibrant.cli.output import STANDARD, Out, opened, say, working
-from calibrant.cli.regression import FanTime, SupportOf, check_alone, read_distribution_map, read_support
+from calibrant.cli.regression import (
+    FanTime,
+    RemoteForecasts,
+    SupportOf,
+    check_alone,
+    read_distribution_map,
+    read_support,
+)
 from calibrant.cli.rows import (
     By,
     ClassNames,
@@ -39,7 +46,7 @@ from calibrant.cli.rows import (
     read_rows,
     sheet_options,
 )
-from calibrant.cli.server_url import Server
+from calibrant.cli.server_url import Server, client_of
 
 if TYPE_CHECKING:
     from calibrant.cli.engine import Engine
@@ -133,12 +140,15 @@ def report(
         level,
         levels,
     )
-    check_alone(regression=regression, server=server, columns=columns, others={"--reduction": reduction})
+    check_alone(regression=regression, columns=columns, others={"--reduction": reduction})
     if not regression and (time is not None or support is not None):
         raise typer.BadParameter("needs --regression", param_hint="--time" if support is None else "--support")
     if regression:
         with errors_in_a_line():
-            page = _forecast_page(context, file, columns, seed, map_of, read_support(support))
+            if server:
+                page = _forecast_page_of(server, file, columns, seed, map_of, support)
+            else:
+                page = _forecast_page(context, file, columns, seed, map_of, read_support(support))
             with opened(out) as written:
                 written.write(page)
             if out != STANDARD:
@@ -163,6 +173,19 @@ def report(
             written.write(page)
         if out != STANDARD:
             say(f"wrote {out}")
+
+
+def _forecast_page_of(
+    server: str, file: Path, columns: Columns, seed: int, map_of: str | None, support: str | None
+) -> bytes:
+    """Return the report of predictive distributions that a server makes."""
+    if support is not None or columns.scale != "probability":
+        flag = "--scale" if support is None else "--support"
+        raise typer.BadParameter("cannot be combined with --regression and --server", param_hint=flag)
+    applied = None if map_of is None else cast("str", read_map(map_of, server))
+    rows = read_forecast_rows(file, columns)
+    with client_of(server, "maps") as client:
+        return RemoteForecasts(client).report(rows, applied, seed).encode()
 
 
 def _forecast_page(
@@ -197,7 +220,7 @@ def _forecast_page(
         version=__version__,
         when=datetime.now(UTC),
         inferred=rows.notes,
-        options=report_options(rows.forecasts, used, seed),
+        options=report_options(rows.forecasts.kind, used, seed),
         weights=None if rows.weights is None else "frequency",
         map=map_of,
         command=command_line(context),

@@ -225,6 +225,9 @@ class Calibrant:
     upload_distribution = _call(calls.distributions.upload_distribution)
     append_distribution = _call(calls.distributions.append_distribution)
     distribution_measures = _call(calls.distributions.distribution_measures)
+    distribution_diagram = _call(calls.distributions.distribution_diagram)
+    distribution_diagrams = _call(calls.distributions.distribution_diagrams)
+    distribution_report_html = _call(calls.distributions.distribution_report_html)
     distribution_methods = _call(calls.distributions.distribution_methods)
 
     alias = _call(calls.aliases.alias)

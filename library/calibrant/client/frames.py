@@ -193,15 +193,18 @@ class DistributionRows(ForecastArguments, total=False):
         Group of each row, or several columns.
     clusters : array_like
         Rows of a cluster may depend on each other.
+    times : array_like
+        Distinct times, for a fan chart.
     """
 
     weights: ArrayLike | None
     weights_kind: str | None
     groups: Any
     clusters: Any
+    times: Any
 
 
-_NAMES = ("groups", "clusters", "by")
+_NAMES = ("groups", "clusters", "by", "times")
 
 
 def split_forecasts(rows: Mapping[str, Any]) -> tuple[dict[str, Array], dict[str, Any]]:

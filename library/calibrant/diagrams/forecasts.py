@@ -175,9 +175,13 @@ def fan(rows: Rows, times: Sequence[str] | None, *, most: int) -> Fan:
 def _times(times: Sequence[str]) -> tuple[Floats, bool]:
     """Return times as numbers, and whether they are seconds since 1970."""
     try:
-        return np.array([float(text) for text in times]), False
+        found = np.array([float(text) for text in times])
     except ValueError:
         pass
+    else:
+        if not np.isfinite(found).all():
+            raise InvalidOption.at("/times", "must be finite")
+        return found, False
     try:
         read = [datetime.fromisoformat(str(text)) for text in times]
     except ValueError:
@@ -304,6 +308,13 @@ def read_distribution_diagrams(given: str | Sequence[str | Mapping[str, Any]]) -
     """Read names of diagrams, or objects with options; raises ``UnknownDiagram`` or ``InvalidOption``."""
     entries = read_entries(given, DISTRIBUTION_DIAGRAMS, "diagram", most=_MOST, unknown=UnknownDiagram)
     return [DiagramRequest(key, diagram, options) for key, diagram, options in entries]
+
+
+def times_with_weight(times: Sequence[str] | None, weights: Any) -> Sequence[str] | None:
+    """Return the times of the rows with a positive weight, which are the rows of an evaluation."""
+    if times is None or weights is None:
+        return times
+    return [time for time, weight in zip(times, np.asarray(weights), strict=True) if weight]
 
 
 def drawn(request: DiagramRequest, rows: Rows, times: Sequence[str] | None = None) -> dict[str, Any]:

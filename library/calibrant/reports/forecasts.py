@@ -11,7 +11,7 @@ import numpy as np
 from scipy.stats import norm
 
 from calibrant.cells import WeightsKind
-from calibrant.diagrams.forecasts import DISTRIBUTION_DIAGRAMS, drawn, read_distribution_diagrams
+from calibrant.diagrams.forecasts import DISTRIBUTION_DIAGRAMS, drawn, read_distribution_diagrams, times_with_weight
 from calibrant.distributions import scores
 from calibrant.distributions.calibrators import fit_distribution
 from calibrant.distributions.evaluation import DISTRIBUTION_MEASURES, Rows, evaluate_distribution, read_rows
@@ -121,10 +121,10 @@ def _side(
         observed, measures=list(MEASURES[forecasts.kind]), groups=groups, interval=LEVEL, **given, **fields
     )
     rows, _ = read_rows(forecasts, observed, **given)
-    shown = times if times is not None and len(times) == len(rows) else None
     requests = read_distribution_diagrams(
-        [name for name in DISTRIBUTION_DIAGRAMS if name != "fan" or shown is not None]
+        [name for name in DISTRIBUTION_DIAGRAMS if name != "fan" or times is not None]
     )
+    shown = times_with_weight(times, given["weights"])
     diagrams = {request.key: drawn(request, rows, shown) for request in requests}
     return report.to_dict() | {"diagrams": diagrams, "intervals": widening(rows)}
 
@@ -157,7 +157,7 @@ def widening(rows: Rows) -> dict[str, Any] | None:
 # --- The recommended map
 
 #: The compared methods by kind, the simplest first.
-_COMPARED: Mapping[str, tuple[str, ...]] = {
+COMPARED: Mapping[str, tuple[str, ...]] = {
     "normal": ("location-scale", "std-isotonic", "averaged"),
     "quantiles": ("location-scale", "quantile-recalibration", "averaged"),
     "samples": ("location-scale", "quantile-recalibration", "averaged"),
@@ -191,7 +191,7 @@ def recommendation(
     columns = {"weights": weights, "groups": clusters, "by": by}
     chosen: dict[str, Any] = {name: None if of is None else np.asarray(of)[rows] for name, of in columns.items()}
     candidates: list[dict[str, Any]] = []
-    for method in _COMPARED[own.kind]:
+    for method in COMPARED[own.kind]:
         bounded: dict[str, Any] = {} if own.kind == "normal" else {"support": support, "scale": scale}
         try:
             fitted = fit_distribution(
@@ -399,13 +399,13 @@ def _signed_percent(share: float) -> str:
 # --- Code that reproduces the report
 
 
-def report_options(forecasts: Forecasts, columns: Sequence[str], seed: int) -> dict[str, Any]:
+def report_options(kind: str, columns: Sequence[str], seed: int) -> dict[str, Any]:
     """Return the options of a ``ReportSubject``; ``columns`` are those used of weights, groups, clusters and by."""
     return {
         "prediction_kind": "regression",
-        "kind": forecasts.kind,
+        "kind": kind,
         "columns": list(columns),
-        "measures": list(MEASURES[forecasts.kind]),
+        "measures": list(MEASURES[kind]),
         "interval": LEVEL,
         "seed": seed,
     }

@@ -235,6 +235,8 @@ def draw_report(
         return draw_several(several[0][0]["definition"]["name"], several, each="batches", **style)
     shown = shown_of(report, key)
     name = shown["definition"]["name"]
+    if report.get("prediction_kind") == "regression":
+        return _draw_forecasts(name, report, key, **style)
     about = About(report["n"], report["reduction"])
     if name == BY_SIZE:
         return draw_by_size(shown["data"], about, improvement=bool(shown["definition"].get("improvement")), **style)
@@ -246,6 +248,16 @@ def draw_report(
     title = "in-sample (the map was fitted to these rows)" if report.get("in_sample") else None
     after = report["after"]["diagrams"][key], caption(report, key, title, after=True)
     return draw(name, shown, caption(report, key, title), after=after, **style)
+
+
+def _draw_forecasts(name: str, report: Mapping[str, Any], key: str, **style: Any) -> Drawn:
+    """Draw a diagram of a report of predictive distributions."""
+    title = "in-sample (the map was fitted to these rows)" if report.get("in_sample") else None
+    before, after = shown_of(report, key), report.get("after")
+    about = About(report["n"], report["kind"], title)
+    if after is None:
+        return draw(name, before, about, **style)
+    return draw(name, before, about, after=(shown_of(after, key), About(report["n"], after["kind"], title)), **style)
 
 
 def keys_of(report: Mapping[str, Any]) -> list[str]:

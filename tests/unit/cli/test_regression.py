@@ -167,7 +167,7 @@ def test_periods_are_groups(run: Run, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (["evaluate", "normal.csv", "--regression", "--server", "http://127.0.0.1:1"], 2, "--server"),
+        (["report", "normal.csv", "--regression", "--server", "http://127.0.0.1:1", "--support", "0,"], 2, "--support"),
         (["evaluate", "normal.csv", "--regression", "--reduction", "binary"], 2, "--reduction"),
         (["evaluate", "normal.csv", "--by", "day"], 2, "needs --regression"),
         (["fit", "normal.csv", "--support", "0,"], 2, "needs --regression"),

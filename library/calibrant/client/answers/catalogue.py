@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from calibrant.client.answers.document import Document
-from calibrant.client.answers.maps import ForecastKind
+from calibrant.client.answers.maps import ForecastKind, PredictionKind
 
 Runs = Literal["inline", "job"]
 AppliesTo = list[Literal["event", "vector"]]
@@ -51,6 +51,7 @@ class MeasureEntry(Document):
 class DiagramEntry(Document):
     """A diagram of the catalogue."""
 
+    prediction_kind: PredictionKind = "classification"
     name: str
     title: str
     definition: str

@@ -198,6 +198,7 @@ class DistributionAfter(Document):
     kind: ForecastKind  # of the calibrated forecasts
     measures: Measures
     groups: dict[str, DistributionGroupAnswer] | None = None
+    diagrams: dict[str, DiagramAnswer] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -213,3 +214,4 @@ class DistributionReportAnswer(Document):
     map: str | None = None
     after: DistributionAfter | None = None
     in_sample: bool | None = None  # whether the map was fitted to these rows; None: not known
+    diagrams: dict[str, DiagramAnswer] | None = None

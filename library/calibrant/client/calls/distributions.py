@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Unpack
 
 from calibrant.client.answers import (
     BatchRecord,
+    DiagramEntry,
     DistributionMeasureEntry,
     DistributionMethodEntry,
     DistributionReportAnswer,
     MapRecord,
 )
-from calibrant.client.calls.evaluate import Requested, read_report
+from calibrant.client.calls.evaluate import HTML, Requested, read_html, read_report
 from calibrant.client.calls.jobs import Progress
 from calibrant.client.calls.maps import read_fit
+from calibrant.client.calls.pictures import MEDIA, Form, Theme, read_picture
 from calibrant.client.errors import unreadable
 from calibrant.client.frames import ArrayLike, DistributionRows, ForecastArguments, split_forecasts
 from calibrant.client.packing import NPZ, unpack
@@ -35,6 +38,7 @@ def evaluate_distribution(
     batch: str | None = None,
     map: str | None = None,
     measures: Requested | None = None,
+    diagrams: Requested | None = None,
     interval: float | None = None,
     seed: int = 0,
     timeout: float | None = None,
@@ -53,6 +57,8 @@ def evaluate_distribution(
         Map that is applied: id, name, ``name:version`` or ``name@alias``.
     measures : sequence of str or mapping, optional
         Names of measures, or mappings with ``name``, options and ``as``; see ``distribution_measures()``.
+    diagrams : sequence of str or mapping, optional
+        Diagrams whose data is returned; see ``distribution_diagrams()``.
     interval : float, optional
         Level of the confidence intervals, in (0, 1); by default there are none.
     seed : int
@@ -63,7 +69,7 @@ def evaluate_distribution(
         Called with the job on every change.
     **rows
         The forecasts: ``mean`` with ``variance`` or ``std``; ``quantiles`` with ``levels``; ``samples``; or ``lower``,
-        ``upper`` and ``level``. Also ``weights``, ``weights_kind``, ``groups``, ``clusters`` and ``by``.
+        ``upper`` and ``level``. Also ``weights``, ``weights_kind``, ``groups``, ``clusters``, ``by`` and ``times``.
 
     Returns
     -------
@@ -82,8 +88,101 @@ def evaluate_distribution(
     0.5
     """
     fields: dict[str, Any] = {"batch": batch, "map": map, "measures": measures, "interval": interval, "seed": seed}
+    fields["diagrams"] = diagrams
     answer = yield from send(patience, _request("/evaluate", observed, rows, fields))
     return (yield from read_report(patience, answer, DistributionReportAnswer, timeout, progress))
+
+
+def distribution_report_html(
+    patience: Patience,
+    observed: ArrayLike | None = None,
+    *,
+    batch: str | None = None,
+    map: str | None = None,
+    seed: int = 0,
+    timeout: float | None = None,
+    progress: Progress | None = None,
+    **rows: Unpack[DistributionRows],
+) -> Steps[str]:
+    """Return the report of predictive distributions as one HTML file.
+
+    It has the verdict, diagrams, measures, and either the results after ``map`` or a recommended map.
+
+    Parameters
+    ----------
+    observed, batch, map, seed, timeout, progress
+        As for ``evaluate_distribution``.
+    **rows
+        The forecasts as for ``evaluate_distribution``; with ``times``, the report has a fan chart.
+
+    Returns
+    -------
+    str
+        The HTML, which has no scripts and no external resources.
+
+    Raises
+    ------
+    JobFailed, JobTimeout
+        As for ``evaluate``.
+
+    Examples
+    --------
+    >>> client.distribution_report_html([0.0, 1.0, 3.0], mean=[0.0, 0.0, 2.0], variance=[1.0, 1.0, 4.0])[:15]
+    '<!doctype html>'
+    """
+    request = _request("/evaluate", observed, rows, {"batch": batch, "map": map, "seed": seed})
+    request = replace(request, headers={**request.headers, "Accept": HTML})
+    return (yield from read_html(patience, (yield from send(patience, request)), timeout, progress))
+
+
+def distribution_diagram(
+    patience: Patience,
+    diagram: str | Mapping[str, Any] = "coverage",
+    observed: ArrayLike | None = None,
+    *,
+    batch: str | None = None,
+    map: str | None = None,
+    form: Form = "svg",
+    theme: Theme | None = None,
+    width: int | None = None,
+    seed: int = 0,
+    timeout: float | None = None,
+    progress: Progress | None = None,
+    **rows: Unpack[DistributionRows],
+) -> Steps[bytes]:
+    r"""Draw a diagram of predictive distributions.
+
+    Parameters
+    ----------
+    diagram : str or mapping
+        Name of a diagram, or a mapping with ``name`` and options; see ``distribution_diagrams()``.
+    observed, batch, map, seed, timeout, progress
+        As for ``evaluate_distribution``; with ``map``, the diagram shows the forecasts before and after it.
+    form, theme, width
+        As for ``diagram``.
+    **rows
+        The forecasts as for ``evaluate_distribution``; a ``fan`` is in the order of ``times``.
+
+    Returns
+    -------
+    bytes
+        The picture.
+
+    Raises
+    ------
+    JobFailed, JobTimeout
+        As for ``evaluate``.
+
+    Examples
+    --------
+    >>> client.distribution_diagram("pit", [0.0, 3.0], mean=[0.0, 2.0], variance=[1.0, 4.0], form="png")[:4]
+    b'\x89PNG'
+    """
+    look = {"theme": theme, "width": width}
+    fields: dict[str, Any] = {"diagram": diagram, "batch": batch, "map": map, "seed": seed, **look}
+    request = _request("/diagrams", observed, rows, fields)
+    request = replace(request, headers={**request.headers, "Accept": MEDIA[form]})
+    return (yield from read_picture(patience, (yield from send(patience, request)), form, look, timeout, progress))
 
 
 def fit_distribution(
@@ -273,6 +372,18 @@ def distribution_measures(patience: Patience) -> Steps[list[DistributionMeasureE
     """
     answer = yield from send(patience, get("/measures", _REGRESSION))
     return read(list[DistributionMeasureEntry], answer)
+
+
+def distribution_diagrams(patience: Patience) -> Steps[list[DiagramEntry]]:
+    """Return all diagrams of predictive distributions with their data fields, options, cost and source.
+
+    Examples
+    --------
+    >>> "pit" in [diagram.name for diagram in client.distribution_diagrams()]
+    True
+    """
+    answer = yield from send(patience, get("/diagrams", _REGRESSION))
+    return read(list[DiagramEntry], answer)
 
 
 def distribution_methods(patience: Patience) -> Steps[list[DistributionMethodEntry]]:

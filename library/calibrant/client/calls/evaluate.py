@@ -16,7 +16,7 @@ from calibrant.client.steps import Answer, Request, Steps
 #: A name of a catalogue; or names, or mappings with ``name``, options and ``as``.
 Requested: TypeAlias = str | Sequence[str | Mapping[str, Any]]
 
-_HTML = "text/html"
+HTML = "text/html"
 
 
 def evaluate(
@@ -244,12 +244,17 @@ def report_html(
     """
     fields: dict[str, Any] = {"batch": batch, "measures": measures, "diagrams": diagrams, "reduction": reduction}
     fields |= {"classes": classes, "map": map, "interval": interval, "resamples": resamples, "seed": seed}
-    answer = yield from send(patience, _with_rows("/evaluate", fields, rows, headers={"Accept": _HTML}))
+    answer = yield from send(patience, _with_rows("/evaluate", fields, rows, headers={"Accept": HTML}))
+    return (yield from read_html(patience, answer, timeout, progress))
+
+
+def read_html(patience: Patience, answer: Answer, timeout: float | None, progress: Progress | None) -> Steps[str]:
+    """Return the HTML report of an answer, or wait for its job and return that of the job."""
     if answer.status == 202:
         job = read(JobAnswer, answer)
         yield from wait(patience, job.id, timeout=timeout, progress=progress)
-        answer = yield from send(patience, get(path_of("jobs", job.id), accept=_HTML))
-    if not answer.headers.get("Content-Type", "").startswith(_HTML):
+        answer = yield from send(patience, get(path_of("jobs", job.id), accept=HTML))
+    if not answer.headers.get("Content-Type", "").startswith(HTML):
         raise unreadable(answer)
     return answer.content.decode()
 

@@ -10,12 +10,12 @@ from calibrant.client.calls.jobs import Progress, wait
 from calibrant.client.frames import Rows, split_rows
 from calibrant.client.requests import get, path_of, read, with_rows
 from calibrant.client.retries import Patience, send
-from calibrant.client.steps import Steps
+from calibrant.client.steps import Answer, Steps
 
 Form: TypeAlias = Literal["svg", "png"]
 Theme: TypeAlias = Literal["auto", "light", "dark"]
 
-_MEDIA: Mapping[Form, str] = {"svg": "image/svg+xml", "png": "image/png"}
+MEDIA: Mapping[Form, str] = {"svg": "image/svg+xml", "png": "image/png"}
 
 
 def diagram(
@@ -82,8 +82,19 @@ def diagram(
     fields: dict[str, Any] = {"diagram": diagram, "batch": batch, "batches": batches, "map": map, **look}
     fields |= {"reduction": reduction, "classes": classes, "interval": interval, "resamples": resamples, "seed": seed}
     arrays, options = split_rows(rows)
-    request = with_rows("/diagrams", arrays, fields | options, headers={"Accept": _MEDIA[form]})
-    answer = yield from send(patience, request)
+    request = with_rows("/diagrams", arrays, fields | options, headers={"Accept": MEDIA[form]})
+    return (yield from read_picture(patience, (yield from send(patience, request)), form, look, timeout, progress))
+
+
+def read_picture(
+    patience: Patience,
+    answer: Answer,
+    form: Form,
+    look: Mapping[str, Any],
+    timeout: float | None,
+    progress: Progress | None,
+) -> Steps[bytes]:
+    """Return the picture of an answer, or wait for its job and return that of the job."""
     if answer.status != 202:
         return answer.content
     job = yield from wait(patience, read(JobAnswer, answer).id, timeout=timeout, progress=progress)
@@ -223,5 +234,5 @@ def series_diagram(
 
 
 def _picture(patience: Patience, path: str, form: Form, look: Mapping[str, Any]) -> Steps[bytes]:
-    answer = yield from send(patience, get(path, look, accept=_MEDIA[form]))
+    answer = yield from send(patience, get(path, look, accept=MEDIA[form]))
     return answer.content

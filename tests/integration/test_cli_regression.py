@@ -1,0 +1,71 @@
+"""The commands for predictive distributions with a server."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner, Result
+
+from calibrant.cli.main import app
+from service.stack import Stack
+
+N = 240
+
+
+@pytest.fixture
+def csv(tmp_path: Path) -> Path:
+    random = np.random.default_rng(3)
+    mean, std = random.normal(size=N).round(3), random.uniform(0.5, 1.5, N).round(3)
+    observed = (mean + 1.6 * std * random.standard_normal(N)).round(3)
+    rows = zip(observed, mean, std, ["a", "b"] * (N // 2), range(N), strict=True)
+    path = tmp_path / "forecasts.csv"
+    path.write_text("\n".join(["observed,mean,std,site,day", *(",".join(map(str, row)) for row in rows)]) + "\n")
+    return path
+
+
+def _run(server: str | None, *arguments: str | Path) -> Result:
+    found = CliRunner().invoke(app, [str(argument) for argument in arguments], env={"CALIBRANT_SERVER": server})
+    assert found.exit_code == 0, found.stderr
+    return found
+
+
+def test_an_evaluation_is_the_same_with_a_server(service: Stack, csv: Path) -> None:
+    asked = ("evaluate", csv, "--regression", "--group", "site", "--interval", "0.9", "--seed", "3")
+    assert _run(service.url, *asked).stdout == _run(None, *asked).stdout != ""
+
+
+def test_a_map_of_a_server_is_fitted_applied_and_evaluated(service: Stack, csv: Path, tmp_path: Path) -> None:
+    local = tmp_path / "map.json"
+    _run(None, "fit", csv, "--regression", "--method", "variance-scaling", "--out", local)
+    fit = ("fit", csv, "--regression", "--method", "variance-scaling", "--name", "narrow-forecasts", "--holdout", "0.5")
+    made = _run(service.url, *fit)
+    assert made.stdout.startswith("narrow-forecasts:")
+    assert "held-out" in made.stderr
+    whole = _run(service.url, "fit", csv, "--regression", "--method", "variance-scaling").stdout.strip()
+    here = _run(None, "calibrate", csv, "--map", local)
+    assert _run(service.url, "calibrate", csv, "--map", whole).stdout == here.stdout
+    asked = ("evaluate", csv, "--regression", "--group", "site", "--measure", "crps", "--json", "--map")
+    by_server, by_file = (
+        json.loads(_run(url, *asked, ref).stdout) for url, ref in ((service.url, whole), (None, str(local)))
+    )
+    assert by_server["after"]["measures"] == by_file["after"]["measures"]
+    for name, group in by_file["groups"].items():
+        assert by_server["groups"][name]["after"] == group["after"]
+        assert by_server["groups"][name]["measures"] == group["measures"]
+    assert by_server["in_sample"] is True
+
+
+def test_a_diagram_and_a_report_come_from_the_server(service: Stack, csv: Path, tmp_path: Path) -> None:
+    for name in ("pit", "fan"):
+        out = tmp_path / f"{name}.svg"
+        _run(service.url, "diagram", csv, "--regression", "--diagram", name, "--time", "day", "--out", out)
+        assert out.read_bytes().startswith(b"<svg")
+    out = tmp_path / "report.html"
+    _run(service.url, "report", csv, "--regression", "--out", out)
+    page = out.read_text("utf-8")
+    assert page.startswith("<!doctype html>")
+    assert re.search("intervals contain", page)
