@@ -412,18 +412,19 @@ def evaluate_pit(
 
 @dataclass(frozen=True)
 class PitHistogram:
-    """Shares of outcomes between levels ``edges (B + 1,)``: ``count``, ``share``, ``expected`` and a band ``(B,)``.
+    """Outcomes between levels ``edges (B + 1,)``: ``count``, ``density`` and a band ``(B,)``.
 
-    Of calibrated forecasts, all shares lie between ``low`` and ``high`` with a probability of 95 %. ``intervals`` has
-    the level, the share of outcomes and its 95 % interval (Wilson 1927) of central intervals.
+    Of calibrated forecasts, all densities lie between ``low`` and ``high`` with a probability of 95 %. ``distance`` is
+    the largest difference of the share of outcomes at most a level from the level. ``intervals`` has the level, the
+    share of outcomes and its 95 % interval (Wilson 1927) of central intervals.
     """
 
     edges: Floats
     count: Counts
-    share: Floats
-    expected: Floats
+    density: Floats
     low: Floats
     high: Floats
+    distance: float
     intervals: list[tuple[float, float, float, float]]
 
 
@@ -440,10 +441,10 @@ def histogram(tally: PitTally) -> PitHistogram:
     if len(counts) > _MOST_BINS:
         counts, levels = regrouped(counts, levels, _COARSE)
     edges = np.concatenate([[0.0], levels, [1.0]])
-    expected = np.diff(edges)
-    half = pit.bin_bands(_coverage(counts, levels), 0.95)
-    low_band, high_band = np.maximum(expected - half, 0.0), np.minimum(expected + half, 1.0)
-    return PitHistogram(edges, counts, counts / n, expected, low_band, high_band, intervals)
+    width, found = np.diff(edges), _coverage(counts, levels)
+    half = pit.bin_bands(found, 0.95) / width
+    distance = float(np.abs(found.gap).max())
+    return PitHistogram(edges, counts, counts / n / width, np.maximum(1.0 - half, 0.0), 1.0 + half, distance, intervals)
 
 
 # --- Evidence against calibration: an e-process of the counts
@@ -527,6 +528,11 @@ def _alternatives(levels: tuple[float, ...]) -> tuple[tuple[PitShift, ...], Floa
 def log_pit_factors(tally: Tally, levels: Floats) -> Floats:
     """Return the logarithm of the bet of each alternative on the rows of one time bucket ``(J,)``. O(m + J L)."""
     return np.asarray(_alternatives(tuple(levels.tolist()))[2] @ counts_of(tally, len(levels)))
+
+
+def log_pit_weights(levels: Floats) -> Floats:
+    """Return the logarithms of the weights of the alternatives ``(J,)``, which sum to 1."""
+    return _alternatives(tuple(levels.tolist()))[1]
 
 
 def pit_evidence_of(factors: Floats, levels: Floats, first: int = 0) -> Evidence:
