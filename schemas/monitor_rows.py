@@ -48,10 +48,9 @@ class LabelRow(Document):
     timestamp: Moment | None = Field(None, description="time when the label became known; default: now")
 
 
-class ForecastRow(Document):
-    """A forecast of a monitor of regression, in the fields of its kind, that will be joined with its outcome later."""
+class _Forecast(Document):
+    """The fields of a forecast, of which a row has those of its kind."""
 
-    id: str | int = _ID
     mean: float | None = Field(None, description="mean of a normal distribution, with `variance` or `std`")
     variance: float | None = None
     std: float | None = None
@@ -63,7 +62,13 @@ class ForecastRow(Document):
     group: str | None = None
 
 
-class ObservedForecastRow(ForecastRow):
+class ForecastRow(_Forecast):
+    """A forecast of a monitor of regression, in the fields of its kind, that will be joined with its outcome later."""
+
+    id: str | int = _ID
+
+
+class ObservedForecastRow(_Forecast):
     """A forecast of a monitor of regression, and its outcome."""
 
     id: str | int | None = _OPTIONAL_ID

@@ -71,7 +71,7 @@ def labels_of(entries: Entries) -> Entries:
     return _table(entries)[:, : layout.itemsize].copy().view(layout)[:, 0]
 
 
-def padded(entries: Entries, layout: np.dtype[Any]) -> Entries:
+def padded(entries: Entries, layout: np.dtype[Any] = PREDICTION) -> Entries:
     """Shorter entries in the layout of the longest."""
     found = np.zeros((len(entries), layout.itemsize), np.uint8)
     found[:, : entries.dtype.itemsize] = _table(entries)
@@ -99,7 +99,7 @@ def _layout(labels: Labels) -> np.dtype[Any]:
 def _stored(entries: Entries) -> Labels:
     """The labels in entries, as integers or doubles."""
     found = labels_of(entries)["label"]
-    return found.astype(np.float64 if found.dtype.kind == "f" else np.int64)
+    return found.astype(np.float64) if found.dtype.kind == "f" else found.astype(np.int64)
 
 
 def _table(entries: Entries) -> npt.NDArray[np.uint8]:

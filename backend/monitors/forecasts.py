@@ -113,7 +113,7 @@ def check_forecasts(values: Floats, forecast: MonitorForecast) -> tuple[Whys, Fl
     why = np.zeros(len(values), np.uint8)
     if not values.size:
         return why, values
-    finite = np.isfinite(values).all(axis=1)
+    finite = np.asarray(np.isfinite(values).all(axis=1))
     why[~finite] = Why.NOT_FINITE
     values = np.where(finite[:, None], values, 1.0)
     if forecast.kind == "normal":

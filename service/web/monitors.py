@@ -124,9 +124,10 @@ def read_shown(reader: Reader, query: Mapping[str, str]) -> Shown:
 
 def sample_prediction(record: MonitorRecord) -> str:
     """A prediction for the commands on the page: a number, or as many as there are classes."""
-    k = record.n_classes if record.forecast is None else record.forecast.width
-    if record.forecast is not None and k <= _SHOWN_CLASSES:
-        return f"[{', '.join(f'{value}.0' for value in range(1, k + 1))}]"
+    if record.forecast is not None:
+        values = [f"{value}.0" for value in range(1, record.forecast.width + 1)]
+        return f"[{', '.join(values)}]" if len(values) <= _SHOWN_CLASSES else f"[x_1, ..., x_{len(values)}]"
+    k = record.n_classes
     if k is None:
         return "0.35"
     if k > _SHOWN_CLASSES:

@@ -88,7 +88,7 @@ def test_entries_of_any_kind_are_read_back() -> None:
     labels = labels_of(read)
     assert (labels["label"][[0, 2]].tolist(), float(labels["time"][0])) == ([3, 70_000], 12.5)
     assert (float(read["p"][3]), float(read["time"][3])) == (0.25, 7.0)
-    assert padded(joined, PREDICTION).tobytes() == read[2:3].tobytes()
+    assert padded(joined).tobytes() == read[2:3].tobytes()
     assert counted(np.array([1]), True, 9.0)["time"].tolist() == [9.0]
     assert len(label.tobytes()) < PREDICTION.itemsize
 
