@@ -11,6 +11,7 @@ import httpx
 import numpy as np
 import pytest
 from scipy.special import ndtri
+from typer.testing import CliRunner
 
 from backend.monitors.forecasts import layout_of
 from backend.monitors.ingestion import Account, Ingestion
@@ -22,10 +23,13 @@ from backend.store.monitors.ledger import Groups, Ids, Ledger
 from backend.store.monitors.standings import Standings
 from backend.store.pages import PageRequest
 from backend.store.store import Store
+from calibrant.cli.main import app
+from calibrant.client import Calibrant
 from calibrant.monitoring.pit_tally import counts_of
 from schemas.monitor_alarms import AlarmData
 from schemas.monitors import DAY, HOUR, MonitorBody, MonitorRecord
 from service.formats.media import ARROW, NDJSON, NPZ
+from service.stack import Stack
 from tests.integration.monitors.monitored import answered
 from tests.integration.monitors.test_ingestion_formats import arrow_of
 
@@ -324,3 +328,30 @@ def test_forecasts_without_outcomes_expire(store: Store) -> None:
     assert expire(ledger, later, 60, layout_of(record))
     assert (ledger.known(), ledger.totals()["expired"]) == (0, 50)
     assert counts_of(ledger.buckets.tally(0, 2**31), 5).sum() == 0
+
+
+def test_the_client_creates_sends_and_reads(client: Calibrant) -> None:
+    name = new_id("monitor").replace("_", "-").lower()
+    made = client.create_monitor(name, prediction_kind="regression", forecast={"kind": "interval", "level": 0.9})
+    assert made.forecast is not None
+    assert (made.prediction_kind, made.forecast.level) == ("regression", 0.9)
+    ids, forecasts = ["a", "b", "c"], np.array([[-1.0, 1.0]] * 3)
+    assert client.send_predictions(name, ids, forecasts).accepted == 3
+    assert client.send_labels(name, ids, np.array([0.25, 1.5, -0.5])).joined == 3
+    assert client.send_rows(name, forecasts, np.array([0.1, 0.2, 7.5])).joined == 3
+    pit = client.monitor(name).windows[0].pit
+    assert pit is not None
+    assert pit.count == [0, 4, 2]
+    assert pit.intervals[0].share == pytest.approx(4 / 6)
+
+
+def test_the_command_line_shows_the_coverage(client: Calibrant, service: Stack) -> None:
+    name = new_id("monitor").replace("_", "-").lower()
+    client.create_monitor(name, prediction_kind="regression", forecast={"kind": "normal"})
+    client.send_rows(name, np.array([[0.0, 1.0]] * 30), np.linspace(-1.5, 1.5, 30))
+    for words in (["show", name], ["list"]):
+        found = CliRunner().invoke(app, ["monitors", *words, "--server", service.url])
+        assert found.exit_code == 0, found.output
+    shown = CliRunner().invoke(app, ["monitors", "show", name, "--server", service.url]).output
+    assert "quantile-calibration-error" in shown
+    assert "outcomes inside" in shown

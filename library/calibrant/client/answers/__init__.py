@@ -88,6 +88,7 @@ from calibrant.client.answers.monitors import (
     WindowSpec,
 )
 from calibrant.client.answers.readings import (
+    CoverageReading,
     DelayReading,
     Difference,
     DriftReading,
@@ -98,6 +99,7 @@ from calibrant.client.answers.readings import (
     MonitorReading,
     OnlineReading,
     OnlineVersion,
+    PitReading,
     ReferenceReading,
     ReliabilityReading,
     RowsReading,
@@ -126,6 +128,7 @@ __all__ = [
     "ContestantAnswer",
     "Correction",
     "Counts",
+    "CoverageReading",
     "DelayReading",
     "DeliveriesAnswer",
     "DeliveryRecord",
@@ -182,6 +185,7 @@ __all__ = [
     "OnlineVersion",
     "OptionEntry",
     "PairAnswer",
+    "PitReading",
     "PowerLawAnswer",
     "PowerLawNumbers",
     "Problem",
