@@ -56,6 +56,7 @@ class AlarmData(Document):
     rows: int | None = Field(None, description="number of labelled rows in the computation")
     since: str | None = Field(None, description="when the alarm was raised")
     change: ChangeReading | None = Field(None, description="for an evidence rule: when calibration changed, and how")
+    description: str | None = Field(None, description="for an evidence rule: the error in words")
 
 
 class RecalibrationData(Document):

@@ -170,6 +170,28 @@ class ReferenceReading(Document):
     problem: str | None = None
 
 
+class CoverageReading(Document):
+    """The share of outcomes in central intervals of a level, with its 95 % interval."""
+
+    level: float
+    share: float
+    interval: tuple[float, float]
+
+
+class PitReading(Document):
+    """The outcomes of forecasts between levels, as in the diagram ``pit``; every list but ``edges`` has one value per
+    bin. Of calibrated forecasts, all densities lie between ``low`` and ``high`` with a probability of 95 %.
+    """
+
+    edges: list[float]
+    count: list[int]
+    density: list[float]
+    low: list[float]
+    high: list[float]
+    distance: float = Field(description="largest difference of the share of outcomes at most a level from the level")
+    intervals: list[CoverageReading] = Field(description="coverage of central intervals")
+
+
 class WindowReading(RowsReading):
     """The current state of a window."""
 
@@ -186,6 +208,7 @@ class WindowReading(RowsReading):
     reference: ReferenceReading | None
     estimates: EstimatesReading | None = None
     drift: DriftReading | None = None
+    pit: PitReading | None = Field(None, description="for regression: the PIT histogram; null without outcomes")
 
 
 class MonitorReading(Document):

@@ -48,22 +48,57 @@ class LabelRow(Document):
     timestamp: Moment | None = Field(None, description="time when the label became known; default: now")
 
 
+class _Forecast(Document):
+    """The fields of a forecast, of which a row has those of its kind."""
+
+    mean: float | None = Field(None, description="mean of a normal distribution, with `variance` or `std`")
+    variance: float | None = None
+    std: float | None = None
+    quantiles: list[float] | None = Field(None, description="at the levels of the monitor")
+    samples: list[float] | None = Field(None, description="as many as the monitor declares")
+    lower: float | None = Field(None, description="lower end of an interval, with `upper`")
+    upper: float | None = None
+    timestamp: Moment | None = _TIME
+    group: str | None = None
+
+
+class ForecastRow(_Forecast):
+    """A forecast of a monitor of regression, in the fields of its kind, that will be joined with its outcome later."""
+
+    id: str | int = _ID
+
+
+class ObservedForecastRow(_Forecast):
+    """A forecast of a monitor of regression, and its outcome."""
+
+    id: str | int | None = _OPTIONAL_ID
+    observed: float = Field(description="the outcome")
+
+
+class OutcomeRow(Document):
+    """The outcome of a forecast, identified by its id."""
+
+    id: str | int = _ID
+    observed: float = Field(description="the outcome")
+    timestamp: Moment | None = Field(None, description="time when the outcome became known; default: now")
+
+
 class LabelledBody(Document):
     """The body of ``POST /monitors/{name}/rows``."""
 
-    rows: list[LabelledRow]
+    rows: list[LabelledRow | ObservedForecastRow]
 
 
 class PredictionsBody(Document):
     """The body of ``POST /monitors/{name}/predictions``."""
 
-    rows: list[PredictionRow]
+    rows: list[PredictionRow | ForecastRow]
 
 
 class LabelsBody(Document):
     """The body of ``POST /monitors/{name}/labels``."""
 
-    rows: list[LabelRow]
+    rows: list[LabelRow | OutcomeRow]
 
 
 class EventBody(Document):

@@ -8,6 +8,7 @@ from pydantic import Field
 
 from schemas.base import Document, Name, Reference
 from schemas.batches import Scale
+from schemas.distributions import ForecastKind, Level, PredictionKind
 
 #: In seconds.
 MINUTE, HOUR, DAY = 60, 3600, 86_400
@@ -186,10 +187,32 @@ class MonitorFields(Document):
     )
 
 
+#: The most levels, or samples of a row, of a monitor of regression: more are not stored until the outcome is known.
+MAX_LEVELS = 200
+
+
+class MonitorForecast(Document):
+    """What the forecasts of a monitor of regression are given as."""
+
+    kind: ForecastKind
+    levels: list[Level] | None = Field(None, min_length=1, max_length=MAX_LEVELS, description="of quantiles, ascending")
+    level: Level | None = Field(None, description="of intervals")
+    n_samples: int | None = Field(None, ge=1, le=MAX_LEVELS, description="number of samples of each row")
+
+    @property
+    def width(self) -> int:
+        """The number of values of each forecast."""
+        return len(self.levels or ()) or self.n_samples or 2
+
+
 class MonitorBody(MonitorFields):
     """The body of ``POST /monitors``."""
 
     name: Name
+    prediction_kind: PredictionKind = Field(
+        "classification", description="``regression``: rows have forecasts of a number, and observed outcomes"
+    )
+    forecast: MonitorForecast | None = Field(None, description="for ``regression``: what the forecasts are given as")
     reduction: str | None = Field(
         None, description="binary (default for one column), confidence (default for several), class:k or top:r"
     )

@@ -48,6 +48,8 @@ def chart_titles(record: MonitorRecord, measure: str) -> dict[str, str]:
     titles = {"error": f"Calibration error: {measure}"}
     if _evidence_rules(record):
         titles["evidence"] = "Evidence against calibration"
+    if record.forecast is not None:  # outcomes are numbers: there is no frequency of an event
+        return titles | {"volume": "Rows", "delay": "Delay of outcomes"}
     titles |= {"frequency": "Observed and predicted frequency", "volume": "Rows", "delay": "Label delay"}
     return titles | ({"groups": "Groups"} if record.max_groups else {})
 

@@ -20,7 +20,7 @@ from backend.monitors.answers import (
     series_points,
     window_of,
 )
-from backend.monitors.readings import diagram_of, read_measures
+from backend.monitors.readings import diagram_of, measure_keys
 from backend.store.clock import now, seconds
 from calibrant.diagrams.diagram import DiagramRequest
 from calibrant.diagrams.forecasts import read_distribution_diagrams
@@ -35,6 +35,7 @@ from schemas.evaluate import BySizePicture, CostPlanePicture, EvaluateDistributi
 from schemas.maps import FitBins, MapRecord
 from schemas.monitor_alarms import AlarmData
 from schemas.monitor_answers import SeriesPictureQuery, WindowPictureQuery
+from schemas.monitors import MonitorRecord
 from service.context import Context, answer
 from service.errors import InvalidField
 from service.formats.media import JSON, PNG, SVG
@@ -148,7 +149,7 @@ def read_pictured(options: DiagramOptions) -> BySizePicture | CostPlanePicture |
 def series_drawing(here: Context, name: str, query: SeriesPictureQuery) -> Callable[[], Drawn]:
     """Read one measure over time, which may take long, and return its drawing function."""
     whole = reader_of(here, here.process.monitors, name)
-    key = query.measure or read_measures(whole.record.measures, whole.record.reduction or "binary")[0].key
+    key = query.measure or measure_keys(whole.record)[0]
     reader = narrowed(whole, key)
     points = series_points(here, reader, series_options(whole, query, now().timestamp()))
     drawn = [
@@ -156,13 +157,16 @@ def series_drawing(here: Context, name: str, query: SeriesPictureQuery) -> Calla
         for point in points
         for one in (point.measures[key],)
     ]
-    about = About(sum(point.rows for point in points), reader.record.reduction or "binary", _called(name, query.group))
+    about = About(sum(point.rows for point in points), counted_as(reader.record), _called(name, query.group))
     shown = {"measure": key, "points": drawn, "alarms": _alarms(whole, key)}
     return partial(draw_over_time, shown, about, **_look(query))
 
 
 def window_drawing(here: Context, name: str, query: WindowPictureQuery, form: Format) -> Callable[[], Drawn]:
-    """Read the rows of a window and return the drawing function; raises ``NothingToDraw`` if there are none."""
+    """Read the rows of a window and return the drawing function; raises ``NothingToDraw`` if there are none.
+
+    Of forecasts, the diagram is the PIT histogram.
+    """
     reader = reader_of(here, here.process.monitors, name)
     window = window_of(reader.record, query.window)
     group = group_index(reader, query.group)
@@ -171,8 +175,14 @@ def window_drawing(here: Context, name: str, query: WindowPictureQuery, form: Fo
     shown = diagram_of(tally, reader.record, reader.kept.memory)
     if shown is None:
         raise NothingToDraw("the window has no labelled rows")
-    about = About(len(tally), reader.record.reduction or "binary", _called(f"{name}, {window.name}", query.group))
-    return partial(draw, "reliability", shown, about, **{**_look(query), "form": form})
+    about = About(len(tally), counted_as(reader.record), _called(f"{name}, {window.name}", query.group))
+    kind = "reliability" if reader.record.forecast is None else "pit"
+    return partial(draw, kind, shown, about, **{**_look(query), "form": form})
+
+
+def counted_as(record: MonitorRecord) -> str:
+    """What the rows of a monitor are, for the title of a picture."""
+    return (record.reduction or "binary") if record.forecast is None else record.forecast.kind
 
 
 def _alarms(reader: Reader, key: str) -> list[dict[str, Any]]:

@@ -84,7 +84,7 @@ def check_evidence(
             spread=shift.spread,
             low=shift.low,
             high=shift.high,
-            description=shift.message(),
+            description=seen.message(),
         )
     raised = largest.largest >= bound
     if state.status == "alarm" and state.evidence is not None:
@@ -170,6 +170,7 @@ def happened(record: MonitorRecord, state: RuleState, turn: Turn, moment: float)
         rows=state.rows,
         since=state.since,
         change=None if state.evidence is None else state.evidence.change,
+        description=None if state.evidence is None else _description(state.evidence),
     )
     return event_of(record, f"{state.rule}:{state.alarms}", _TYPES[turn], data, moment=moment)
 

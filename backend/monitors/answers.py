@@ -21,10 +21,12 @@ from backend.monitors.readings import (
     counts_of,
     definitions,
     has_interval,
+    measure_keys,
     quantiles,
     read_diagram,
     read_measures,
     read_rows,
+    read_window_pit,
 )
 from backend.monitors.windows import (
     GROUP_KEYS,
@@ -266,6 +268,7 @@ class Reader:
             reference=None if reference is None else self._beside(whole, found.tally, reference),
             estimates=read_estimates(given, record, memory, threshold),
             drift=read_drift(given, record),
+            pit=read_window_pit(found.tally, record, memory),
         )
 
     def _estimated(
@@ -379,12 +382,16 @@ LIGHT_SECONDS = 1.0
 _EXTENT = Extent(2 * CELLS)
 #: Fit estimates apply to separate requests; within a warm process they take a quarter or less.
 _WARM = 0.25
+#: Seconds of a measure of forecasts, most of which simulates the distribution of a statistic.
+_FORECAST_SECONDS = 0.1
 #: Minimum seconds of a measure.
 _LEAST = 0.001
 
 
 def seconds_of(record: MonitorRecord, *, intervals: bool) -> float:
     """Estimated seconds of a monitor's measures for a tally with all cells."""
+    if record.forecast is not None:
+        return _FORECAST_SECONDS * len(record.measures)
     level = record.interval if intervals else None
     return sum(_seconds(request, level) for request in read_measures(record.measures, record.reduction or "binary"))
 
@@ -554,7 +561,7 @@ def narrowed(reader: Reader, measure: str | None) -> Reader:
     if measure is None:
         return reader
     record = reader.record
-    keys = [request.key for request in read_measures(record.measures, record.reduction or "binary")]
+    keys = measure_keys(record)
     if measure not in keys:
         raise InvalidField.at("/measure", f"must be a measure of the monitor: {', '.join(keys)}")
     return reader.of(record.model_copy(update={"measures": [record.measures[keys.index(measure)]]}))

@@ -29,6 +29,8 @@ def estimate_change(buckets: Buckets, record: MonitorRecord, now: float, after: 
 
     It uses the buckets that count as evidence at time ``now``. At most about a second.
     """
+    if record.forecast is not None:  # the change is estimated from predictions of an event
+        return None
     first = max(first_bucket(record), oldest_kept(record, now), buckets.dropped())
     numbers = buckets.numbers(first, last_counted(record, now, after))
     if not numbers:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -39,39 +39,48 @@ PREDICTION = np.dtype(
     ]
 )
 LABEL = np.dtype([("kind", "u1"), ("label", "<u4"), ("time", "<f8")])
+#: The label of a forecast, which is a number.
+OUTCOME = np.dtype([("kind", "u1"), ("label", "<f8"), ("time", "<f8")])
 
-#: Bytes of the longest entry, which is the width of all arrays of entries.
-WIDTH = PREDICTION.itemsize
+
+def forecast_type(width: int) -> np.dtype[Any]:
+    """The layout of a waiting forecast with this number of values; ``base`` is group * ``FOLDS`` + fold."""
+    fields = [("kind", "u1"), ("bucket", "<u4"), ("time", "<f8"), ("base", "<u4"), ("values", "<f8", (width,))]
+    return np.dtype(fields)
+
 
 #: ``(n,)`` of a structured type.
 Entries = npt.NDArray[Any]
+#: Classes as integers, or outcomes of forecasts as doubles.
+Labels = Integers | Floats
 
 
-def known(read: Sequence[bytes | None]) -> Entries:
-    """Entries as read, ``(n,)`` of ``PREDICTION``: shorter ones are padded, absent ones are zeros."""
-    return padded_strings(read, WIDTH).view(PREDICTION).copy()
+def known(read: Sequence[bytes | None], layout: np.dtype[Any] = PREDICTION) -> Entries:
+    """Entries as read, ``(n,)`` of a waiting prediction: shorter ones are padded, absent ones are zeros."""
+    return padded_strings(read, layout.itemsize).view(layout).copy()
 
 
-def nothing(n: int) -> Entries:
+def nothing(n: int, layout: np.dtype[Any] = PREDICTION) -> Entries:
     """Entries of unknown ids."""
-    return np.zeros(n, PREDICTION)
+    return np.zeros(n, layout)
 
 
 def labels_of(entries: Entries) -> Entries:
     """The same bytes as labels: ``(n,)`` with ``label`` and ``time``, valid if the kind is that of a label."""
-    return _table(entries)[:, : LABEL.itemsize].copy().view(LABEL)[:, 0]
+    layout = LABEL if entries.dtype == PREDICTION else OUTCOME
+    return _table(entries)[:, : layout.itemsize].copy().view(layout)[:, 0]
 
 
-def padded(entries: Entries) -> Entries:
+def padded(entries: Entries, layout: np.dtype[Any] = PREDICTION) -> Entries:
     """Shorter entries in the layout of the longest."""
-    found = np.zeros((len(entries), WIDTH), np.uint8)
+    found = np.zeros((len(entries), layout.itemsize), np.uint8)
     found[:, : entries.dtype.itemsize] = _table(entries)
-    return found.view(PREDICTION)[:, 0]
+    return found.view(layout)[:, 0]
 
 
-def counted(labels: npt.NDArray[np.int64], met: npt.NDArray[np.bool_] | bool, now: float) -> Entries:
+def counted(labels: Labels, met: npt.NDArray[np.bool_] | bool, now: float) -> Entries:
     """The entries of rows that are counted with these labels; ``met`` marks ids that were known before."""
-    entries = np.zeros(len(labels), LABEL)
+    entries = np.zeros(len(labels), _layout(labels))
     entries["kind"], entries["label"], entries["time"] = JOINED, labels, np.where(met, now, 0.0)
     return entries
 
@@ -80,6 +89,17 @@ def came_after(entries: Entries, moment: float) -> npt.NDArray[np.bool_]:
     """Whether rows are counted whose predictions arrived at ``moment`` or later for ids that were already known."""
     found: npt.NDArray[np.bool_] = (entries["kind"] == JOINED) & (labels_of(entries)["time"] >= moment)
     return found
+
+
+def _layout(labels: Labels) -> np.dtype[Any]:
+    """The layout of the entries of labels: classes are integers, outcomes of forecasts doubles."""
+    return OUTCOME if labels.dtype.kind == "f" else LABEL
+
+
+def _stored(entries: Entries) -> Labels:
+    """The labels in entries, as integers or doubles."""
+    found = labels_of(entries)["label"]
+    return found.astype(np.float64) if found.dtype.kind == "f" else found.astype(np.int64)
 
 
 def _table(entries: Entries) -> npt.NDArray[np.uint8]:
@@ -157,7 +177,9 @@ class Predicted:
     mapped: bool
 
     @classmethod
-    def of(cls, reduced: Reduced, times: Floats, bucket: int, groups: Integers | None, folds: Integers) -> Predicted:
+    def reduced(
+        cls, reduced: Reduced, times: Floats, bucket: int, groups: Integers | None, folds: Integers
+    ) -> Predicted:
         """Create from reduced predictions with ``times``, ``groups`` and ``folds (n,)``; ``bucket`` is in seconds."""
         entries = np.zeros(len(times), PREDICTION)
         entries["kind"], entries["time"] = WAITING_PREDICTION, times
@@ -170,12 +192,16 @@ class Predicted:
         entries["raw_key"] = _keys(base, reduced.raw_p)
         return cls(entries, mapped=True)
 
+    def of(self, entries: Entries) -> Predicted:
+        """Predictions of the same monitor with these entries."""
+        return replace(self, entries=entries)
+
     def tallies(self, chosen: Mask, labels: Integers) -> Tallies:
         """The tallies of the chosen rows with their ``labels (n,)``, by time bucket. O(n log n)."""
         rows, labels = (self.entries, labels) if chosen.all() else (self.entries[chosen], labels[chosen])
         if not len(rows):
             return {}
-        return {bucket: self._both(rows[at], labels[at]) for bucket, at in _by_bucket(rows["bucket"])}
+        return {bucket: self._both(rows[at], labels[at]) for bucket, at in by_bucket(rows["bucket"])}
 
     def waiting(self, begin: Mask, end: Mask) -> dict[int, Tally]:
         """The tallies of the rows that ``begin`` to wait for a label (outcome 0) or ``end`` to wait (outcome 1).
@@ -187,7 +213,7 @@ class Predicted:
             return {}
         rows = self.entries[chosen]
         keys = rows["key"] % np.uint32(2 * CELLS) + end[chosen].astype(np.uint32)
-        return {bucket: tally_of_keys(keys[at], rows["p"][at]) for bucket, at in _by_bucket(rows["bucket"])}
+        return {bucket: tally_of_keys(keys[at], rows["p"][at]) for bucket, at in by_bucket(rows["bucket"])}
 
     def _both(self, rows: Entries, labels: Integers) -> tuple[Tally, Tally | None]:
         measured = tally_of_keys(rows["key"] + (rows["event"] == labels), rows["p"])
@@ -195,7 +221,7 @@ class Predicted:
         return measured, raw
 
 
-def _by_bucket(buckets: npt.NDArray[np.uint32]) -> Iterator[tuple[int, slice | Integers]]:
+def by_bucket(buckets: npt.NDArray[np.uint32]) -> Iterator[tuple[int, slice | Integers]]:
     """Yield each bucket with the positions of its rows."""
     if buckets.min() == buckets.max():
         yield int(buckets[0]), slice(None)
@@ -214,6 +240,23 @@ def _keys(base: Integers, p: Floats) -> npt.NDArray[np.uint32]:
 # --- The outcome of rows; pure functions of the stored entries
 #
 # For each id the first prediction and the first label count. A row with both counts as both at once.
+
+
+class Countable(Protocol):
+    """Predictions ready to be counted: ``Predicted``, or the forecasts of a monitor of regression."""
+
+    @property
+    def entries(self) -> Entries:
+        """Waiting predictions ``(n,)``, whether they wait or not."""
+
+    def of(self, entries: Entries) -> Countable:
+        """Predictions of the same monitor with these entries."""
+
+    def tallies(self, chosen: Mask, labels: Any) -> Tallies:
+        """The tallies of the chosen rows with their labels, by time bucket."""
+
+    def waiting(self, begin: Mask, end: Mask) -> dict[int, Tally]:
+        """The tallies of the rows that begin or end to wait for a label, by time bucket."""
 
 
 class Outcome(IntEnum):
@@ -241,16 +284,16 @@ class Decided:
     counts: Mask
     arrives: Mask
     labelled: Mask
-    predicted: Predicted
-    labels: Integers
+    predicted: Countable
+    labels: Labels
     delays: Floats
 
 
-def decide_rows(known: Entries, first: Integers | None, own: Predicted, labels: Integers, now: float) -> Decided:
+def decide_rows(known: Entries, first: Integers | None, own: Countable, labels: Labels, now: float) -> Decided:
     """Decide rows with prediction and label; ``first (n,)`` is the first row with the same id, None if all differ."""
     kind = known["kind"]
     waits, has_label = kind == WAITING_PREDICTION, _has_label(kind)
-    kept = np.where(has_label, labels_of(known)["label"], labels).astype(np.int64)
+    kept = np.where(has_label, _stored(known), labels)
     fresh = _fresh(first, len(kind))
     counts = (kind != JOINED) & fresh
     outcome = np.where(counts, np.uint8(Outcome.JOINED), np.uint8(Outcome.DUPLICATE))
@@ -269,7 +312,7 @@ def decide_rows(known: Entries, first: Integers | None, own: Predicted, labels: 
     )
 
 
-def decide_predictions(known: Entries, first: Integers | None, own: Predicted, now: float) -> Decided:
+def decide_predictions(known: Entries, first: Integers | None, own: Countable, now: float) -> Decided:
     """Decide rows with only a prediction."""
     kind = known["kind"]
     meets = kind == WAITING_LABEL
@@ -278,29 +321,34 @@ def decide_predictions(known: Entries, first: Integers | None, own: Predicted, n
     counts = meets & changes
     outcome = np.where(changes, np.uint8(Outcome.STORED), np.uint8(Outcome.DUPLICATE))
     outcome[counts] = Outcome.JOINED
-    kept = label["label"].astype(np.int64)
+    kept = _stored(known)
     entries = own.entries.copy()
-    entries[meets] = padded(counted(kept[meets], True, now))
+    entries[meets] = padded(counted(kept[meets], True, now), entries.dtype)
     none = np.zeros(len(kind), np.bool_)
     delays = np.where(meets, label["time"], 0.0) - own.entries["time"]
     return Decided(outcome, changes, entries, counts, changes, none, own, kept, delays)
 
 
-def decide_labels(known: Entries, first: Integers | None, labels: Integers, times: Floats, *, mapped: bool) -> Decided:
-    """Decide rows with only a label; ``times (n,)`` are those of the labels."""
+def decide_labels(
+    known: Entries, first: Integers | None, labels: Labels, times: Floats, of: Callable[[Entries], Countable]
+) -> Decided:
+    """Decide rows with only a label; ``times (n,)`` are those of the labels.
+
+    ``of`` makes predictions of the entries of those that waited.
+    """
     kind = known["kind"]
     meets = kind == WAITING_PREDICTION
-    kept = np.where(_has_label(kind), labels_of(known)["label"], labels).astype(np.int64)
+    kept = np.where(_has_label(kind), _stored(known), labels)
     changes = ((kind == ABSENT) | meets) & _fresh(first, len(kind))
     counts = meets & changes
     outcome = np.where(changes, np.uint8(Outcome.WAITING), np.uint8(Outcome.DUPLICATE))
     outcome[counts] = Outcome.JOINED
     outcome[labels != _of_first(kept, first)] = Outcome.CONTRADICTED
-    entries = np.zeros(len(kind), LABEL)
+    entries = np.zeros(len(kind), _layout(labels))
     entries["kind"], entries["label"], entries["time"] = WAITING_LABEL, kept, times
     entries["kind"][meets], entries["time"][meets] = JOINED, 0.0
     none = np.zeros(len(kind), np.bool_)
-    predicted = Predicted(known, mapped)
+    predicted = of(known)
     return Decided(outcome, changes, entries, counts, none, changes, predicted, kept, times - known["time"])
 
 
@@ -314,14 +362,14 @@ def _fresh(first: Integers | None, n: int) -> Mask:
     return np.ones(n, np.bool_) if first is None else first == np.arange(n)
 
 
-def _of_first(values: Integers, first: Integers | None) -> Integers:
+def _of_first(values: Labels, first: Integers | None) -> Labels:
     return values if first is None else values[first]
 
 
-def _instead(own: Predicted, known: Entries, waits: Mask) -> Predicted:
+def _instead(own: Countable, known: Entries, waits: Mask) -> Countable:
     """The rows' own predictions, replaced by waiting predictions if there are any."""
     if not waits.any():
         return own
     entries = own.entries.copy()
     entries[waits] = known[waits]
-    return Predicted(entries, own.mapped)
+    return own.of(entries)

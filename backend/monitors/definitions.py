@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from backend.batches import take_slot_for
 from backend.monitors.evidence import settling
+from backend.monitors.forecasts import check_forecast, default_measures
 from backend.monitors.online_maps import started
-from backend.monitors.readings import numbers_of, read_measures
+from backend.monitors.readings import numbers_by_measure
 from backend.monitors.webhook_requests import check_secret, made_secret
 from backend.monitors.webhook_targets import Targets
 from backend.monitors.webhooks import prepare
@@ -24,7 +26,6 @@ from calibrant.calibrators import Fitting
 from calibrant.errors import CalibrationError, InvalidOption, ScaleMismatch, UnknownReduction, WrongShape
 from calibrant.io.errors import InvalidField
 from calibrant.maps.calibration_map import CalibrationMap
-from calibrant.measures.measure import MeasureRequest
 from calibrant.monitoring.tally import Tally
 from calibrant.reductions import resolve
 from schemas.base import Document
@@ -80,8 +81,13 @@ def settled(body: MonitorBody, fitted: CalibrationMap | None) -> MonitorBody:
     said = body.model_fields_set
     retention = body.retention if "retention" in said else min(body.retention, bucket * MAX_BUCKETS)
     horizon = body.horizon if "horizon" in said else min(body.horizon, retention)
-    filled = {"bucket": bucket, "retention": retention, "horizon": horizon}
-    whole = body.model_copy(update=filled | {"reduction": _reduction(body, fitted)})
+    filled: dict[str, Any] = {"bucket": bucket, "retention": retention, "horizon": horizon}
+    check_forecast(body)
+    if body.forecast is None:
+        filled["reduction"] = _reduction(body, fitted)
+    elif "measures" not in said:
+        filled["measures"] = default_measures(body.forecast)
+    whole = body.model_copy(update=filled)
     check(whole)
     return whole
 
@@ -90,8 +96,8 @@ def check(body: MonitorBody) -> None:
     """Raise the first error of a complete definition, except for its map."""
     _check_windows(body)
     _check_reference(body.reference)
-    requests = read_measures(body.measures, body.reduction or "binary")
-    _check_rules(body, {request.key: request for request in requests})
+    check_forecast(body)
+    _check_rules(body)
     _check_distinct([hook.name for hook in body.hooks], "hooks")
     for i, hook in enumerate(body.hooks):
         check_secret(hook.secret, f"/hooks/{i}/secret")
@@ -162,7 +168,8 @@ def _check_reference(reference: ReferenceSpec | None) -> None:
         raise InvalidOption.at("/reference/end", "must be after the start")
 
 
-def _check_rules(body: MonitorBody, measures: Mapping[str, MeasureRequest]) -> None:
+def _check_rules(body: MonitorBody) -> None:
+    measures = numbers_by_measure(body)
     _check_distinct([rule.name for rule in body.rules], "rules")
     for i, rule in enumerate(body.rules):
         if isinstance(rule, ThresholdRule):
@@ -172,7 +179,7 @@ def _check_rules(body: MonitorBody, measures: Mapping[str, MeasureRequest]) -> N
 
 
 def _check_threshold(
-    body: MonitorBody, rule: ThresholdRule, measures: Mapping[str, MeasureRequest], where: str
+    body: MonitorBody, rule: ThresholdRule, measures: Mapping[str, Callable[[], Sequence[str]]], where: str
 ) -> None:
     if rule.measure not in measures:
         raise InvalidOption.at(f"{where}/measure", f"must be the key of one of the measures: {_listed(set(measures))}")
@@ -182,7 +189,7 @@ def _check_threshold(
     if rule.by == "lower" and body.interval is None:
         raise InvalidOption.at(f"{where}/by", "lower needs an interval, and the monitor has none")
     if rule.by != "value":
-        numbers = numbers_of(measures[rule.measure], body.reduction or "binary", body.interval)
+        numbers = measures[rule.measure]()
         if rule.by not in numbers:
             message = f"{rule.by} is not available for {rule.measure}, which has {', '.join(numbers)}"
             raise InvalidOption.at(f"{where}/by", message)

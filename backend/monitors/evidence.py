@@ -8,11 +8,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from backend.monitors.forecasts import describe, levels_of
 from backend.monitors.windows import bucket_seconds
 from backend.store.monitors.buckets import MEASURED, Buckets
+from calibrant.batch import Integers
 from calibrant.cells import Floats
 from calibrant.monitoring.evidence import Evidence, evidence, log_factors, log_weights
-from calibrant.monitoring.tally import merged
+from calibrant.monitoring.pit_tally import counts_of, log_pit_factors, log_pit_weights, pit_evidence_of
+from calibrant.monitoring.tally import Tally, merged
 from schemas.monitors import EvidenceRule, MonitorBody, MonitorRecord
 
 #: Bytes of bets that a process caches for all monitors: at 3.4 kB per bucket, 14,800 buckets.
@@ -21,21 +24,30 @@ _MOST_BYTES = 48 * 2**20
 
 @dataclass(frozen=True)
 class CheckedEvidence:
-    """The evidence at a check, with its number of rows and first bucket; ``started_at`` was that of the monitor."""
+    """The evidence at a check, with its number of rows and first bucket; ``started_at`` was that of the monitor.
+
+    ``description`` is None for that of the evidence.
+    """
 
     evidence: Evidence
     rows: int
     first: int
     started_at: float
+    description: str | None = None
+
+    def message(self) -> str:
+        """The error with the strongest evidence in words."""
+        return self.description or self.evidence.shift.message()
 
 
 @dataclass(frozen=True)
 class Bets:
-    """The bets on one bucket, at this version of the bucket, and its number of rows."""
+    """The bets on one bucket, at this version of the bucket, and its number of rows; of forecasts also by bin."""
 
     version: tuple[int, int]
     rows: int
     factors: Floats
+    counts: Integers | None = None
 
 
 class Remembered:
@@ -45,15 +57,19 @@ class Remembered:
         self._most = most_bytes // log_weights().nbytes
         self._kept: OrderedDict[tuple[str, int], Bets] = OrderedDict()
 
-    def of(self, buckets: Buckets, uid: str, numbers: list[int]) -> dict[int, Bets]:
+    def of(self, buckets: Buckets, record: MonitorRecord, numbers: list[int]) -> dict[int, Bets]:
         """The bets on some buckets of a monitor."""
+        uid = record.uid
         versions = [(now.generation, now.length) for now in buckets.versions(MEASURED, numbers)]
         kept = [(n, self._kept.get((uid, n)), version) for n, version in zip(numbers, versions, strict=True)]
         found = {n: bets for n, bets, version in kept if bets is not None and bets.version == version}
         stale = [n for n in numbers if n not in found]
         for number, tail in zip(stale, buckets.tails(MEASURED, [(n, 0) for n in stale]), strict=True):
             tally = merged(tail.parts)
-            found[number] = Bets((tail.generation, len(tail.parts)), len(tally), log_factors(tally))
+            factors, counts = factors_of(tally, record), None
+            if record.forecast is not None:
+                counts = counts_of(tally, len(levels_of(record.forecast)))
+            found[number] = Bets((tail.generation, len(tail.parts)), len(tally), factors, counts)
         for number, bets in found.items():
             self._kept[uid, number] = bets
             self._kept.move_to_end((uid, number))
@@ -87,14 +103,34 @@ def look_at_evidence(
     start = first_bucket(record)
     first = max(start, oldest_kept(record, now), buckets.dropped())
     numbers = buckets.numbers(first, last_counted(record, now, after))
-    bets = remembered.of(buckets, record.uid, numbers)
+    bets = remembered.of(buckets, record, numbers)
     last = max(numbers, default=first - 1)
     width = len(next(iter(bets.values())).factors) if bets else 0
     factors = np.zeros((last + 1 - first, width))
     for number, one in bets.items():
         factors[number - first] = one.factors
-    found = evidence(factors, first - start)
-    return CheckedEvidence(found, sum(one.rows for one in bets.values()), start + found.start, record.started_at)
+    rows = sum(one.rows for one in bets.values())
+    if record.forecast is None:
+        found = evidence(factors, first - start)
+        return CheckedEvidence(found, rows, start + found.start, record.started_at)
+    levels = levels_of(record.forecast)
+    found = pit_evidence_of(factors, levels, first - start)
+    since = [one.counts for number, one in bets.items() if number >= start + found.start and one.counts is not None]
+    counts = np.sum([np.zeros(len(levels) + 1, np.int64), *since], axis=0)
+    description = describe(found, counts, record.forecast)
+    return CheckedEvidence(found, rows, start + found.start, record.started_at, description)
+
+
+def factors_of(tally: Tally, record: MonitorRecord) -> Floats:
+    """The logarithms of the bets on the rows of one time bucket."""
+    if record.forecast is None:
+        return log_factors(tally)
+    return log_pit_factors(tally, levels_of(record.forecast))
+
+
+def log_prior_of(record: MonitorRecord) -> Floats:
+    """The logarithms of the weights of the alternatives that are bet on."""
+    return log_weights() if record.forecast is None else log_pit_weights(levels_of(record.forecast))
 
 
 def settling(body: MonitorBody) -> int:

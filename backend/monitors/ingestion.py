@@ -14,9 +14,12 @@ import numpy.typing as npt
 
 from backend.monitors.decisions import (
     ABSENT,
+    PREDICTION,
     Apply,
+    Countable,
     Decided,
     Entries,
+    Labels,
     Outcome,
     Predicted,
     decide_labels,
@@ -26,6 +29,7 @@ from backend.monitors.decisions import (
     nothing,
     reduce_rows,
 )
+from backend.monitors.forecasts import Forecasted, check_forecasts, layout_of
 from backend.monitors.readings import BINS, FIELDS
 from backend.monitors.readings import place as delay_place
 from backend.monitors.rows import (
@@ -225,6 +229,7 @@ class Ingestion:
         self._apply = apply
         self._seed = seed
         self._rng = np.random.default_rng()
+        self._layout = layout_of(record)
 
     def add(self, what: What, rows: MonitorRows, now: float, account: Account) -> None:
         """Count rows, and add their outcomes to the account.
@@ -246,12 +251,12 @@ class Ingestion:
     def _add_labels(self, rows: MonitorRows, now: float, account: Account) -> None:
         if rows.ids is None or rows.labels is None:  # a row without either was refused
             return
-        ids, labels, times, mapped = rows.ids, rows.labels.astype(np.int64), rows.moments(now), self._apply is not None
+        ids, labels, times = rows.ids, self._labels(rows.labels), rows.moments(now)
 
         def decide(read: Entries, first: Integers | None) -> Decided:
-            return decide_labels(read, first, labels, times, mapped=mapped)
+            return decide_labels(read, first, labels, times, self._waited)
 
-        read = known(self._ledger.entries(ids))
+        read = known(self._ledger.entries(ids), self._layout)
         try:
             decided = self._settle(decide, ids, read, now)
         except MonitorFull:
@@ -269,7 +274,7 @@ class Ingestion:
         if not len(rows):
             return
         own = self._predicted(rows, values, now)
-        labels = None if rows.labels is None else rows.labels.astype(np.int64)
+        labels = None if rows.labels is None else self._labels(rows.labels)
 
         def decide(read: Entries, first: Integers | None) -> Decided:
             if labels is None or not with_labels:
@@ -278,9 +283,9 @@ class Ingestion:
 
         if rows.ids is None:
             piece = int(rows.numbers[0]) // _MOST_WITHOUT
-            decided = self._count(decide(nothing(len(rows)), None), piece, now)
+            decided = self._count(decide(nothing(len(rows), self._layout), None), piece, now)
         else:
-            decided = self._settle(decide, rows.ids, nothing(len(rows)), now)
+            decided = self._settle(decide, rows.ids, nothing(len(rows), self._layout), now)
         other = 0
         if rows.groups is not None:
             is_new = (decided.outcome == Outcome.STORED) | (decided.outcome == Outcome.JOINED)
@@ -290,15 +295,30 @@ class Ingestion:
     def _checked(self, rows: MonitorRows, account: Account) -> tuple[MonitorRows, Floats]:
         """The rows with valid predictions, and those predictions."""
         given = np.zeros(0) if rows.predictions is None else rows.predictions.astype(np.float64, copy=False)
-        why, values = check_predictions(given, self._record.scale)
+        if self._record.forecast is not None:
+            why, values = check_forecasts(given, self._record.forecast)
+        else:
+            why, values = check_predictions(given, self._record.scale)
         return (_fine(rows, why, account), values[why == 0]) if why.any() else (rows, values)
 
-    def _predicted(self, rows: MonitorRows, values: Floats, now: float) -> Predicted:
-        """The predictions reduced to one event each, with their cells."""
-        record = self._record
-        reduced = reduce_rows(values, record.scale, record.reduction or "binary", self._apply)
+    def _predicted(self, rows: MonitorRows, values: Floats, now: float) -> Countable:
+        """The predictions reduced to one event each, with their cells; or the forecasts."""
+        record, bucket, times = self._record, self._record.bucket or MINUTE, rows.moments(now)
         folds = self._rng.integers(0, FOLDS, len(rows))
-        return Predicted.of(reduced, rows.moments(now), record.bucket or MINUTE, rows.groups, folds)
+        if record.forecast is not None:
+            return Forecasted.given(record.forecast, self._rng, values, times, bucket, rows.groups, folds)
+        reduced = reduce_rows(values, record.scale, record.reduction or "binary", self._apply)
+        return Predicted.reduced(reduced, times, bucket, rows.groups, folds)
+
+    def _waited(self, entries: Entries) -> Countable:
+        """The predictions of entries, of which some waited for a label."""
+        if self._record.forecast is not None:
+            return Forecasted(entries, self._record.forecast, self._rng)
+        return Predicted(entries, self._apply is not None)
+
+    def _labels(self, labels: Floats) -> Labels:
+        """Labels as integers, or outcomes of forecasts."""
+        return labels.astype(np.int64) if self._layout == PREDICTION else labels.astype(np.float64)
 
     def _settle(
         self, decide: Callable[[Entries, Integers | None], Decided], ids: Ids, read: Entries, now: float
@@ -311,7 +331,7 @@ class Ingestion:
             if conflict is None:
                 return decided
             rows = np.flatnonzero(decided.changes)[conflict.indices]
-            entries = known(conflict.entries)
+            entries = known(conflict.entries, self._layout)
             if first is None and (entries == read[rows]).any():  # an id that occurs twice in these rows
                 first = first_places(ids)
             read[rows] = entries

@@ -23,7 +23,15 @@ from backend.monitors.alarms import (
 )
 from backend.monitors.answers import Kept, Reader, ReferenceTally
 from backend.monitors.change_times import estimate_change
-from backend.monitors.decisions import WAITING_LABEL, WAITING_PREDICTION, Entries, came_after, known, nothing
+from backend.monitors.decisions import (
+    PREDICTION,
+    WAITING_LABEL,
+    WAITING_PREDICTION,
+    Entries,
+    came_after,
+    known,
+    nothing,
+)
 from backend.monitors.evidence import (
     CheckedEvidence,
     Remembered,
@@ -33,7 +41,8 @@ from backend.monitors.evidence import (
     next_start,
     oldest_kept,
 )
-from backend.monitors.readings import counts_of, event_of, measured, read_measures
+from backend.monitors.forecasts import layout_of, measure_pit, read_forecast_measures
+from backend.monitors.readings import Memory, counts_of, event_of, measured, read_measures, read_rows
 from backend.monitors.webhooks import queue_deliveries
 from backend.monitors.windows import Gathered, Gatherer, Leaves, keep_reference, window_span
 from backend.store.chores import Chore
@@ -67,8 +76,10 @@ class Meter:
         self._record = record
         self._now = now
         self._gatherer = Gatherer(leaves, Buckets(store.redis, store.keys, record), record.uid)
+        self._memory = Memory()
         self._windows: dict[str, Gathered] = {}
-        self._requests = {request.key: request for request in read_requests(list(record.measures))}
+        forecast = record.forecast is not None
+        self._requests = {} if forecast else {request.key: request for request in read_requests(list(record.measures))}
 
     def compared(self, rule: ThresholdRule) -> Measured:
         """The value that a rule compares; None without its window, measure or group, or with too few rows."""
@@ -91,6 +102,9 @@ class Meter:
         found = self._window(window)
         if found is None or not len(found.tally):
             return 0, {}
+        if self._record.forecast is not None:
+            results = measure_pit(found.tally, self._record, None)
+            return len(found.tally), {key: result.value for key, result in results.items()}
         found_values = answers(self._requests.values(), self._event(found.tally), PLAIN)
         return len(found.tally), {key: result.value for key, result in found_values.items()}
 
@@ -100,6 +114,9 @@ class Meter:
         return None if found is None else found.coverage
 
     def _measured(self, tally: Tally, key: str, level: float | None) -> MeasureReading | None:
+        if self._record.forecast is not None:
+            only = self._record.model_copy(update={"interval": level})
+            return read_rows(tally, only, self._memory, intervals=True).measures.get(key)
         request = self._requests.get(key)
         if request is None:
             return None
@@ -157,14 +174,13 @@ def latest_values(reader: Reader, ledger: Ledger, meter: Meter, standing: Standi
         rows, measures = meter.values(window.name)
         values = {"rows": rows, "coverage": meter.coverage(window.name), "measures": measures}
         windows[window.name] = values | (_estimated(reader, window, now, reference) if reference is not None else {})
-    requests = read_measures(record.measures, record.reduction or "binary")
     online = standing.online if record.recalibration.policy == "online" else None
     return {
         "name": record.name,
         "looked_at": now,
         "counts": counts_of(ledger.totals()).model_dump(),
         "windows": windows,
-        "errors": [request.key for request in requests if is_error(request)],
+        "errors": _errors_of(record),
         "alarms": {rule: state.status == "alarm" for rule, state in standing.rules.items()},
         "changed": {
             rule: seconds(state.evidence.change.time)
@@ -186,6 +202,15 @@ def _estimated(reader: Reader, window: WindowSpec, now: float, reference: Refere
     }
 
 
+def _errors_of(record: MonitorRecord) -> list[str]:
+    """The keys of the measures that are calibration errors in units of probability."""
+    if record.forecast is not None:
+        found = read_forecast_measures(record)
+        return [key for key, measure, _ in found if measure.name == "quantile-calibration-error"]
+    requests = read_measures(record.measures, record.reduction or "binary")
+    return [request.key for request in requests if is_error(request)]
+
+
 def is_error(request: MeasureRequest) -> bool:
     """Whether a measure is a calibration error in units of probability; mean squares are not."""
     measure = request.measure
@@ -196,21 +221,24 @@ def is_error(request: MeasureRequest) -> bool:
 # --- Expiry of the ids whose horizon has passed
 
 
-def expire(ledger: Ledger, now: float, seconds: float) -> bool:
-    """Delete the ids of expired slots, for at most ``seconds``; returns False if some are left."""
+def expire(ledger: Ledger, now: float, seconds: float, layout: np.dtype[Any] = PREDICTION) -> bool:
+    """Delete the ids of expired slots, for at most ``seconds``; returns False if some are left.
+
+    ``layout`` is that of the monitor's entries.
+    """
     deadline = time.monotonic() + seconds
     for slot in ledger.due_slots(now):
         while (pieces := ledger.oldest(slot)) is not None:
             if time.monotonic() > deadline:
                 return False
-            _forget(ledger, pieces, now)
+            _forget(ledger, pieces, now, layout)
     return True
 
 
-def _forget(ledger: Ledger, pieces: Pieces, now: float) -> None:
+def _forget(ledger: Ledger, pieces: Pieces, now: float, layout: np.dtype[Any]) -> None:
     """Delete the ids of some chunks, unless another process does; entries that change meanwhile are read again."""
     while True:
-        entries = known(ledger.entries(pieces.ids))
+        entries = known(ledger.entries(pieces.ids), layout)
         conflict = ledger.commit(_change(entries, pieces, now))
         if conflict is None or not len(conflict.indices):
             return
@@ -227,7 +255,7 @@ def _change(entries: Entries, pieces: Pieces, now: float) -> LedgerChange:
     return LedgerChange(
         pieces.ids,
         entries,
-        np.where(stays, entries, nothing(len(entries))) if stays.any() else None,
+        np.where(stays, entries, nothing(len(entries), entries.dtype)) if stays.any() else None,
         now,
         counts=counts,
         totals={field: n for field, n in totals.items() if n},
@@ -340,7 +368,7 @@ def look(redis: Redis, chore: Chore) -> float | None:
 def look_at(store: Store, record: MonitorRecord, now: float) -> float:
     """Check a monitor; raises ``UnknownMonitor`` if it is deleted in the meantime."""
     ledger = Ledger(store.redis, store.keys, record)
-    expired = expire(ledger, now, EXPIRING_SECONDS)
+    expired = expire(ledger, now, EXPIRING_SECONDS, layout_of(record))
     oldest = oldest_kept(record, now)
     keep_reference(store, record, ledger.buckets, oldest)
     ledger.buckets.drop(oldest)

@@ -7,7 +7,7 @@ import math
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from threading import Lock
 from typing import Any, TypeVar
 
@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
+from backend.monitors.forecasts import measure_pit, read_forecast_measures, read_pit
 from calibrant.cells import Floats
 from calibrant.diagrams.catalogue import read_diagrams
 from calibrant.errors import InvalidOption
@@ -23,8 +24,15 @@ from calibrant.measures.intervals import PLAIN, Resampling
 from calibrant.measures.measure import Extent, Measure, MeasureRequest, MeasureResult, answers
 from calibrant.monitoring.tally import CELLS, Tally, tally_of
 from calibrant.reductions import Event
-from schemas.monitor_answers import MeasureReading, PlainFields, Readings, ReliabilityReading, RowsReading
-from schemas.monitors import Counts, MonitorRecord
+from schemas.monitor_answers import (
+    MeasureReading,
+    PitReading,
+    PlainFields,
+    Readings,
+    ReliabilityReading,
+    RowsReading,
+)
+from schemas.monitors import Counts, MonitorBody, MonitorRecord
 
 # --- The measures that a tally supports: of one event, quick, and equal for cells and rows
 
@@ -44,6 +52,30 @@ def read_measures(measures: Sequence[str | Mapping[str, Any]], reduction: str) -
         if reason is not None:
             raise InvalidOption.at(f"/measures/{i}", f"is not supported by monitors: {reason}")
     return requests
+
+
+def measure_keys(body: MonitorBody) -> list[str]:
+    """The keys of a monitor's measures, in order."""
+    return list(numbers_by_measure(body))
+
+
+def numbers_by_measure(body: MonitorBody) -> dict[str, Callable[[], Sequence[str]]]:
+    """For the key of each measure the function that returns which of its numbers a rule may compare.
+
+    Raises ``UnknownMeasure`` or ``InvalidOption`` at ``/measures/i``.
+    """
+    if body.forecast is not None:
+        requests = read_forecast_measures(body)
+        return {key: partial(_of_forecast, measure.name, body.interval) for key, measure, _ in requests}
+    reduction = body.reduction or "binary"
+    found = read_measures(body.measures, reduction)
+    return {request.key: partial(numbers_of, request, reduction, body.interval) for request in found}
+
+
+def _of_forecast(name: str, level: float | None) -> list[str]:
+    """Which of ``value``, ``lower`` and ``debiased`` a measure of forecasts provides."""
+    lower = ["lower"] if level is not None and name in ("quantile-calibration-error", "coverage") else []
+    return ["value", *lower]
 
 
 def has_interval(measure: Measure) -> bool:
@@ -148,21 +180,34 @@ def event_of(tally: Tally, reduction: str) -> Event:
 
 def read_rows(tally: Tally, record: MonitorRecord, memory: Memory, *, intervals: bool) -> RowsReading:
     """The measures of some rows, their mean prediction and event rate; without rows every measure has a problem."""
-    question = [record.measures, record.reduction, record.interval if intervals else None]
+    question: list[object] = [record.measures, record.reduction, record.interval if intervals else None]
+    if record.forecast is not None:
+        question.append(record.forecast.model_dump())
     return memory.of(tally, ["rows", *question], lambda: _rows(tally, record, intervals=intervals))
 
 
 def read_diagram(tally: Tally, record: MonitorRecord, memory: Memory) -> ReliabilityReading | None:
     """The reliability diagram of some rows, as in ``POST /diagrams``; None without rows."""
-    shown = diagram_of(tally, record, memory)
+    shown = None if record.forecast is not None else diagram_of(tally, record, memory)
     return None if shown is None or shown["data"] is None else ReliabilityReading.model_validate(shown["data"])
 
 
+def read_window_pit(tally: Tally, record: MonitorRecord, memory: Memory) -> PitReading | None:
+    """The PIT histogram of some rows of a monitor of regression; None for other monitors and without rows."""
+    if record.forecast is None:
+        return None
+    return memory.of(tally, ["pit", record.forecast.model_dump()], lambda: read_pit(tally, record))
+
+
 def diagram_of(tally: Tally, record: MonitorRecord, memory: Memory) -> Mapping[str, Any] | None:
-    """The reliability diagram with its definition, as in reports."""
+    """The reliability diagram, or the PIT histogram of regression, with its definition as in reports."""
     reduction = record.reduction or "binary"
     if not len(tally.rows):
         return None
+    if record.forecast is not None:
+        found = read_window_pit(tally, record, memory)
+        data = None if found is None else found.model_dump(exclude={"count", "intervals"})
+        return {"data": data, "definition": {"name": "pit", "level": 0.95}, "problem": None}
     return memory.of(tally, ["diagram", reduction], lambda: _drawn(tally, reduction))
 
 
@@ -186,11 +231,17 @@ def rates(tally: Tally) -> tuple[int, float | None, float | None]:
 
 def definitions(record: MonitorRecord) -> dict[str, PlainFields]:
     """The full definition of each measure."""
+    if record.forecast is not None:
+        return {key: {"name": measure.name, **options} for key, measure, options in read_forecast_measures(record)}
     requests = read_measures(record.measures, record.reduction or "binary")
     return {request.key: {"name": request.measure.name, **request.options} for request in requests}
 
 
 def _rows(tally: Tally, record: MonitorRecord, *, intervals: bool) -> RowsReading:
+    if record.forecast is not None:
+        results = measure_pit(tally, record, record.interval if intervals else None)
+        measures = {key: _reading(result, None) for key, result in results.items()}
+        return RowsReading(rows=len(tally), mean_prediction=None, label_rate=None, measures=measures)
     n, mean_prediction, label_rate = rates(tally)
     requests = read_measures(record.measures, record.reduction or "binary")
     if n:

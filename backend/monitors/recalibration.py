@@ -22,6 +22,7 @@ from backend.store.monitors.definitions import Definitions
 from backend.store.monitors.ledger import Ledger
 from backend.store.monitors.standings import Change, Standings
 from backend.store.store import Store
+from calibrant.errors import PredictionKindMismatch
 from schemas.monitor_alarms import (
     AuditAction,
     AuditEntry,
@@ -174,10 +175,12 @@ def _data_of(record: MonitorRecord, occasion: Occasion, found: Challenge) -> Rec
 
 
 def request_challenger(store: Store, record: MonitorRecord, who: str | None, now: float) -> RecalibrationRequested:
-    """Request a challenger, regardless of the pause; raises ``UnknownMonitor``.
+    """Request a challenger, regardless of the pause; raises ``UnknownMonitor`` and ``PredictionKindMismatch``.
 
     Concurrent requests create one challenger, and each has an audit entry.
     """
+    if record.forecast is not None:
+        raise PredictionKindMismatch("challengers are not applicable to a monitor of regression")
     requested = record
 
     def change(record: MonitorRecord, standing: Standing) -> Change:

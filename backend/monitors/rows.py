@@ -180,6 +180,11 @@ class Why(IntEnum):
     MILLISECONDS = 21
     EMPTY_ID = 22
     FULL = 23
+    NO_OUTCOME = 24
+    INVALID_OUTCOME = 25
+    WRONG_FORECAST = 26
+    CROSSING = 27
+    INVALID_VARIANCE = 28
 
 
 REASONS: dict[Why, Reason] = {
@@ -224,6 +229,13 @@ REASONS: dict[Why, Reason] = {
         "monitor-full",
         "has an unknown id, and the monitor may store no more ids; send it again once its prediction is counted",
     ),
+    Why.NO_OUTCOME: Reason("missing-label", "has no observed outcome"),
+    Why.INVALID_OUTCOME: Reason("invalid-label", "has an observed outcome that is not a finite number"),
+    Why.WRONG_FORECAST: Reason(
+        "wrong-shape", "has a forecast with another number of values than the forecasts of the monitor"
+    ),
+    Why.CROSSING: Reason("crossing-quantiles", "has quantiles, or bounds of an interval, that are not ascending"),
+    Why.INVALID_VARIANCE: Reason("invalid-variance", "has a variance that is not above 0"),
 }
 
 
@@ -333,13 +345,39 @@ def reserved(codes: Integers, names: Sequence[str]) -> Mask:
 What = Literal["rows", "predictions", "labels"]
 
 
+#: The reasons for refusing forecasts and outcomes, in the place of those of predictions and labels.
+_OF_FORECASTS = {
+    Why.NO_LABEL: Why.NO_OUTCOME,
+    Why.INVALID_LABEL: Why.INVALID_OUTCOME,
+    Why.WRONG_SHAPE: Why.WRONG_FORECAST,
+}
+
+
 def screen(rows: MonitorRows, what: What, record: MonitorRecord, now: float) -> npt.NDArray[np.uint8]:
     """The reason for refusing each row, 0 for none; does not check the predictions. O(n)."""
+    why = _screened(rows, what, record, now)
+    if record.forecast is not None:
+        for reason, instead in _OF_FORECASTS.items():
+            why[why == reason] = instead
+    return why
+
+
+def check_outcomes(outcomes: Floats) -> Whys:
+    """The reason for refusing each observed outcome; finite numbers are valid."""
+    return np.where(np.isfinite(outcomes), np.uint8(0), np.uint8(Why.INVALID_OUTCOME))
+
+
+def _screened(rows: MonitorRows, what: What, record: MonitorRecord, now: float) -> npt.NDArray[np.uint8]:
     why = rows.refused.copy()
     if what != "labels" and rows.predictions is None:
         _refuse(why, Why.NO_PREDICTION)
     if what != "predictions":
-        _refuse(why, Why.NO_LABEL if rows.labels is None else check_labels(rows.labels, record.n_classes or 2))
+        if rows.labels is None:
+            _refuse(why, Why.NO_LABEL)
+        elif record.forecast is not None:
+            _refuse(why, check_outcomes(rows.labels))
+        else:
+            _refuse(why, check_labels(rows.labels, record.n_classes or 2))
     if rows.ids is not None:
         lengths = lengths_of(rows.ids)
         _refuse(why, np.where(lengths > MAX_ID_BYTES, np.uint8(Why.LONG_ID), np.uint8(0)))

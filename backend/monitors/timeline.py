@@ -18,7 +18,7 @@ from backend.monitors.answers import (
     seconds_of,
     series_options,
 )
-from backend.monitors.evidence import first_bucket
+from backend.monitors.evidence import factors_of, first_bucket, log_prior_of
 from backend.monitors.readings import quantiles, read_rows
 from backend.monitors.windows import SPANS, Gathered, Span, added, joined
 from backend.requester import Requester
@@ -29,7 +29,7 @@ from backend.store.monitors.standings import Standings
 from backend.store.pages import PageRequest
 from backend.store.store import Store
 from calibrant.diagrams.reliability import wilson
-from calibrant.monitoring.evidence import log_factors, log_weights, weight_from
+from calibrant.monitoring.evidence import weight_from
 from schemas.monitor_alarms import DeliveryRecord
 from schemas.monitor_answers import SeriesQuery
 from schemas.monitors import MonitorRecord
@@ -148,7 +148,8 @@ def evidence_path(record: MonitorRecord, spans: Sequence[tuple[Span, Gathered]])
     """
     start = first_bucket(record)
     found: list[float | None] = []
-    bets, numbered = np.full(len(log_weights()), -np.inf), 0
+    prior = log_prior_of(record)
+    bets, numbered = np.full(len(prior), -np.inf), 0
     for span, gathered in spans:
         if span.first < start:
             found.append(None)
@@ -156,7 +157,7 @@ def evidence_path(record: MonitorRecord, spans: Sequence[tuple[Span, Gathered]])
         end = span.last + 1 - start
         weight = _weight_from(numbered) - _weight_from(end)  # of all starts since the previous span
         numbered = end
-        bets = np.logaddexp(bets, math.log(weight) + log_weights()) + log_factors(gathered.tally)
+        bets = np.logaddexp(bets, math.log(weight) + prior) + factors_of(gathered.tally, record)
         found.append(float(np.logaddexp(np.logaddexp.reduce(bets), math.log(_weight_from(end)))))
     return found
 

@@ -17,7 +17,7 @@ from calibrant.io.strict import NUMBERS, STRINGS, place_columns, read_npz, read_
 from service.errors import InvalidField
 from service.formats.extra import pyarrow
 from service.formats.payload import Array, Body, BodyLimits
-from service.monitor_bodies.documents import FIELDS, NEEDED, Whys, plural, refuse_long
+from service.monitor_bodies.documents import FIELDS, NEEDED, Columns, Whys, plural, refuse_long, width_of
 
 # --- Rows as the arrays of an NPZ archive
 
@@ -26,11 +26,12 @@ _KINDS = {"id": "USiu", "prediction": NUMBERS, "label": NUMBERS, "timestamp": NU
 _CHARACTER_BYTES = 4
 
 
-def read_npz_rows(body: Body, limits: BodyLimits, what: What, n_classes: int | None) -> MonitorRows:
+def read_npz_rows(body: Body, limits: BodyLimits, what: What, columns: Columns) -> MonitorRows:
     """Read the arrays ``ids``, ``predictions``, ``labels``, ``timestamps`` and ``groups``, as the call needs them.
 
     Raises ``MalformedNpz``, ``TooLarge``, or an error about the shape of an array.
     """
+    n_classes = width_of(columns)
     fields = {plural(field): _KINDS[field] for field in FIELDS[what]}
     arrays = read_npz(body, limits, fields)
     for field in NEEDED[what]:
@@ -120,13 +121,14 @@ _TYPES = {"id": "strings, binary values or integers", "group": "strings", "times
 _UNITS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
 
-def read_arrow_rows(body: Body, limits: BodyLimits, what: What, n_classes: int | None) -> MonitorRows:
+def read_arrow_rows(body: Body, limits: BodyLimits, what: What, columns: Columns) -> MonitorRows:
     """Read the columns ``id``, ``prediction``, ``label``, ``timestamp`` and ``group``, or their plurals.
 
     ``prediction`` is a column of numbers or of lists of K, or K columns named ``prediction.0`` and so on. Null means
     missing. Raises ``MalformedArrow``, ``TooLarge``, or an error about a whole column.
     """
     pyarrow()
+    n_classes = width_of(columns)
 
     def check(schema: Any) -> None:
         for field, places in find_columns(schema.names, what, n_classes).items():
@@ -134,8 +136,8 @@ def read_arrow_rows(body: Body, limits: BodyLimits, what: What, n_classes: int |
                 _check_type(schema.types[at], field, n_classes if len(places) == 1 else None)
 
     def read(table: Any) -> MonitorRows:
-        columns = find_columns(table.schema.names, what, n_classes)
-        found = {field: [table.column(at) for at in places] for field, places in columns.items()}
+        places = find_columns(table.schema.names, what, n_classes)
+        found = {field: [table.column(at) for at in own] for field, own in places.items()}
         return _rows(found, n_classes, table.num_rows)
 
     return read_stream(body, limits, check, read)

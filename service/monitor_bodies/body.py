@@ -19,12 +19,12 @@ from service.formats.payload import Body, BodyLimits
 from service.guard import Slots
 from service.headers import read_header
 from service.monitor_bodies.arrays import read_arrow_rows, read_npz_rows
-from service.monitor_bodies.documents import check_text, of_text, read_json_rows, read_lines
+from service.monitor_bodies.documents import Columns, check_text, of_text, read_json_rows, read_lines
 from service.monitor_bodies.events import Event, is_binary, read_binary, read_structured
 from service.settings import Settings
 
 #: The readers of rows.
-READERS: Mapping[str, Callable[[Body, BodyLimits, What, int | None], MonitorRows]] = MappingProxyType(
+READERS: Mapping[str, Callable[[Body, BodyLimits, What, Columns], MonitorRows]] = MappingProxyType(
     {JSON: read_json_rows, NDJSON: read_lines, JSONL: read_lines, NPZ: read_npz_rows, ARROW: read_arrow_rows}
 )
 
@@ -56,9 +56,9 @@ class Sent:
             return [read_binary(self.plain(), headers, self.limits)]
         return read_structured(self.plain(), self.kind, self.limits)
 
-    def rows(self, what: What, n_classes: int | None) -> MonitorRows:
+    def rows(self, what: What, columns: Columns) -> MonitorRows:
         """The rows of the body; raises an error about the body as a whole."""
-        return READERS[self.kind](self.plain(), self.limits, what, n_classes)
+        return READERS[self.kind](self.plain(), self.limits, what, columns)
 
 
 async def receive_rows(request: Request, settings: Settings) -> Sent:

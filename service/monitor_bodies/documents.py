@@ -17,6 +17,7 @@ from backend.monitors.ingestion import MOST_NAMED
 from backend.monitors.rows import MAX_GROUP_BYTES, MonitorRows, What, Why, together
 from backend.store.monitors.ledger import Ids
 from calibrant.cells import Floats
+from schemas.monitors import MonitorForecast, MonitorRecord
 from service.errors import InvalidField, MalformedJson, TooLarge
 from service.formats.json_pieces import NOT_FINITE, PIECE, LongArray, check_values, finite, plain, read_document
 from service.formats.json_structure import check_keys, has_keys, skeleton
@@ -36,6 +37,20 @@ FIELDS: Mapping[What, tuple[str, ...]] = MappingProxyType(
 NEEDED: Mapping[What, tuple[str, ...]] = MappingProxyType(
     {"rows": ("prediction", "label"), "predictions": ("id", "prediction"), "labels": ("id", "label")}
 )
+
+
+#: K for vectors of classes, None for numbers, or what the forecasts of a monitor of regression are given as.
+Columns = int | MonitorForecast | None
+
+
+def columns_of(record: MonitorRecord) -> Columns:
+    """What the predictions of a monitor consist of."""
+    return record.n_classes if record.forecast is None else record.forecast
+
+
+def width_of(columns: Columns) -> int | None:
+    """The number of values of each prediction; None for numbers."""
+    return columns.width if isinstance(columns, MonitorForecast) else columns
 
 
 def plural(field: str) -> str:
@@ -90,10 +105,10 @@ def _lines(body: Body, enough: int) -> int:
 # --- Rows as JSON: an object with the list ``rows``, or one object per line
 
 
-def read_json_rows(body: Body, limits: BodyLimits, what: What, n_classes: int | None) -> MonitorRows:
+def read_json_rows(body: Body, limits: BodyLimits, what: What, columns: Columns) -> MonitorRows:
     """Read ``{"rows": [...]}``; raises ``MalformedJson`` with the byte offset, ``InvalidField`` or ``TooLarge``."""
     document = read_document(finite(body), limits)
-    return together([rows_of(piece, what, n_classes) for piece in pieces_of(rows_in(document), limits)])
+    return together([rows_of(piece, what, columns) for piece in pieces_of(rows_in(document), limits)])
 
 
 def rows_in(document: Any, where: str = "") -> list[Any] | LongArray:
@@ -124,13 +139,13 @@ def pieces_of(rows: list[Any] | InPieces, limits: BodyLimits, where: str = "/row
         yield piece
 
 
-def read_lines(body: Body, limits: BodyLimits, what: What, n_classes: int | None) -> MonitorRows:
+def read_lines(body: Body, limits: BodyLimits, what: What, columns: Columns) -> MonitorRows:
     """Read one JSON object per line; a line that is not an object is a refused row. Blank lines are ignored.
 
     Raises ``TooLarge``, and ``InvalidField`` for a duplicate key in an object.
     """
-    parts = [rows_of(_documents(lines, limits), what, n_classes) for lines in lines_of(body, limits)]
-    return together(parts) if parts else rows_of([], what, n_classes)
+    parts = [rows_of(_documents(lines, limits), what, columns) for lines in lines_of(body, limits)]
+    return together(parts) if parts else rows_of([], what, columns)
 
 
 def _documents(lines: list[bytes], limits: BodyLimits) -> list[Any]:
@@ -164,8 +179,11 @@ _NUMBERS = {int, float}
 _NONE = type(None)
 
 
-def rows_of(documents: Sequence[Any], what: What, n_classes: int | None) -> MonitorRows:
+def rows_of(documents: Sequence[Any], what: What, columns: Columns) -> MonitorRows:
     """Convert parsed JSON to rows; a row with an invalid value is refused. O(n K)."""
+    n_classes = width_of(columns)
+    if isinstance(columns, MonitorForecast):
+        documents = [renamed(one, what, columns) if isinstance(one, dict) else one for one in documents]
     why = np.zeros(len(documents), np.uint8)
     if set(map(type, documents)) - {dict}:
         _mark(why, documents, lambda one: not isinstance(one, dict), Why.UNREADABLE)
@@ -191,6 +209,38 @@ def rows_of(documents: Sequence[Any], what: What, n_classes: int | None) -> Moni
         names,
         unknown,
     )
+
+
+#: The fields of a forecast, which a row may have instead of ``prediction``.
+_OF_FORECAST: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "normal": ("mean", "variance", "std"),
+        "quantiles": ("quantiles",),
+        "samples": ("samples",),
+        "interval": ("lower", "upper"),
+    }
+)
+
+
+def renamed(row: Mapping[str, Any], what: What, forecast: MonitorForecast) -> dict[str, Any]:
+    """A row with the fields of a forecast and ``observed`` as ``prediction`` and ``label``, if the call has these."""
+    found = {name: value for name, value in row.items() if value is not None}
+    if "label" in FIELDS[what] and "observed" in found and "label" not in found:
+        found["label"] = found.pop("observed")
+    names = _OF_FORECAST[forecast.kind]
+    if "prediction" not in FIELDS[what]:
+        return found
+    if "prediction" not in found and not found.keys().isdisjoint(names):
+        given = [_squared(found.pop(name)) if name == "std" else found.pop(name) for name in names if name in found]
+        found["prediction"] = given[0] if forecast.kind in ("quantiles", "samples") else given
+    if forecast.width == 1 and type(found.get("prediction")) in _NUMBERS:
+        found["prediction"] = [found["prediction"]]
+    return found
+
+
+def _squared(std: Any) -> Any:
+    """A variance with the sign of the standard deviation."""
+    return std * abs(float(std)) if type(std) in _NUMBERS else std
 
 
 def _other_field(row: dict[str, Any], fields: Sequence[str]) -> str | None:

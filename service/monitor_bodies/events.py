@@ -20,7 +20,7 @@ from service.errors import InvalidField, MalformedJson
 from service.formats.json_pieces import LongArray, check_tree, check_values, finite, plain, read_document
 from service.formats.media import EVENTS
 from service.formats.payload import Body, BodyLimits
-from service.monitor_bodies.documents import pieces_of, rows_in, rows_of
+from service.monitor_bodies.documents import Columns, pieces_of, rows_in, rows_of
 
 # --- CloudEvents 1.0 over HTTP: structured, batched and binary mode
 #
@@ -180,7 +180,7 @@ RESPONSES = ("org.kubeflow.serving.inference.response", "io.seldon.serving.infer
 
 
 def rows_of_events(
-    events: Iterable[Event | None], limits: BodyLimits, n_classes: int | None, output: str | None, by: By = "id"
+    events: Iterable[Event | None], limits: BodyLimits, columns: Columns, output: str | None, by: By = "id"
 ) -> tuple[list[tuple[What, MonitorRows]], int]:
     """Return the rows of events in order, and the number of events of other types; raises as ``documents_of``."""
     found: list[tuple[What, list[MonitorRows]]] = []
@@ -189,7 +189,7 @@ def rows_of_events(
 
     def flush() -> None:
         if waiting:
-            found[-1][1].append(rows_of(waiting, found[-1][0], n_classes))
+            found[-1][1].append(rows_of(waiting, found[-1][0], columns))
             waiting.clear()
 
     for event in events:

@@ -63,7 +63,7 @@ async def get_audit(name: str, request: Request, here: Here) -> Response:
     "/recalibrate",
     response_model=RecalibrationRequested,
     status_code=202,
-    responses=raises("unknown-monitor"),
+    responses=raises("unknown-monitor", "prediction-kind-mismatch"),
 )
 async def post_recalibration(name: str, here: Here) -> Response:
     """Request a challenger now, whether or not an alarm is raised; see `GET .../audit` and `.../proposal`."""

@@ -16,6 +16,7 @@ from schemas.monitors import IngestionResult
 from service.context import Context, Here, answer
 from service.formats.media import EVENT, EVENTS, JSON
 from service.monitor_bodies.body import READERS, Sent, receive_events, receive_rows
+from service.monitor_bodies.documents import columns_of
 from service.monitor_bodies.events import By, rows_of_events
 from service.openapi import raises
 from service.routing import Idempotent
@@ -108,7 +109,7 @@ async def _receive(request: Request, here: Context, name: str, what: What) -> Re
 @traced("work")
 def _ingest_rows(here: Context, name: str, what: What, sent: Sent) -> IngestionResult:
     record = here.store.monitors.get(name)
-    return ingest(here, record, [(what, sent.rows(what, record.n_classes))])
+    return ingest(here, record, [(what, sent.rows(what, columns_of(record)))])
 
 
 @traced("work")
@@ -116,5 +117,5 @@ def _ingest_events(
     here: Context, name: str, headers: Headers, sent: Sent, output: str | None, by: By
 ) -> IngestionResult:
     record = here.store.monitors.get(name)
-    parts, ignored = rows_of_events(sent.events(headers), sent.limits, record.n_classes, output, by)
+    parts, ignored = rows_of_events(sent.events(headers), sent.limits, columns_of(record), output, by)
     return ingest(here, record, parts, ignored=ignored)

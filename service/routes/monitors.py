@@ -43,6 +43,8 @@ OF_DEFINITIONS = (
     "unknown-method",
     "unknown-reduction",
     "scale-mismatch",
+    "out-of-range",
+    "prediction-kind-mismatch",
     "wrong-shape",
     "no-labels",
 )

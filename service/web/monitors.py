@@ -16,7 +16,7 @@ from backend.monitors.alarms import acknowledge
 from backend.monitors.answers import Reader, reader_of, window_of
 from backend.monitors.challengers import accept, reject, waiting
 from backend.monitors.online_maps import read_online
-from backend.monitors.readings import read_measures
+from backend.monitors.readings import measure_keys
 from backend.monitors.timeline import latest_deliveries, read_timeline, state_of
 from backend.store.clock import now
 from backend.store.errors import NoAlarm, StorageError, UnknownProposal, problem_of
@@ -122,13 +122,11 @@ def read_shown(reader: Reader, query: Mapping[str, str]) -> Shown:
     return Shown(window_of(record, query.get("window") or None).name, measure)
 
 
-def measure_keys(record: MonitorRecord) -> list[str]:
-    """The keys of a monitor's measures."""
-    return [request.key for request in read_measures(record.measures, record.reduction or "binary")]
-
-
 def sample_prediction(record: MonitorRecord) -> str:
     """A prediction for the commands on the page: a number, or as many as there are classes."""
+    if record.forecast is not None:
+        values = [f"{value}.0" for value in range(1, record.forecast.width + 1)]
+        return f"[{', '.join(values)}]" if len(values) <= _SHOWN_CLASSES else f"[x_1, ..., x_{len(values)}]"
     k = record.n_classes
     if k is None:
         return "0.35"

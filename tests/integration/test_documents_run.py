@@ -30,7 +30,7 @@ PAGES = {
     "docs/how-to/which-measure.md": (0, 1),
     "docs/how-to/which-map.md": (0, 2),
     "docs/how-to/monitoring.md": (1, 0),
-    "docs/how-to/monitors.md": (0, 4),
+    "docs/how-to/monitors.md": (0, 5),
     "docs/how-to/monitor-alarms.md": (1, 0),
     "docs/how-to/monitor-recalibration.md": (2, 0),
     "docs/how-to/monitor-rows.md": (5, 0),

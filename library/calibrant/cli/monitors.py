@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         EstimatesReading,
         MonitorEvent,
         OnlineReading,
+        PitReading,
         WindowReading,
     )
 
@@ -133,15 +134,28 @@ def show(
     for field, count in reading.counts.to_dict().items():
         counts.add_row(field, f"{count:,}")
     keys = list(reading.windows[0].measures) if reading.windows else []
-    windows = table("window", "labelled", "coverage", *keys, left=1)
+    # Forecasts have a measure that is called coverage.
+    labelled = "coverage" if reading.monitor.forecast is None else "with outcome"
+    windows = table("window", "labelled", labelled, *keys, left=1)
     for window in reading.windows:
         windows.add_row(window.name, f"{window.rows:,}", _share(window.coverage), *_cells(window, keys))
     write_lines(counts, windows)
     for window in reading.windows:
         if window.estimates is not None and reading.monitor.reference is not None:
             write_lines(*_estimates(window.name, window.estimates, window.drift))
+        if window.pit is not None:
+            write_lines(_coverage(window.name, window.pit))
     if reading.online is not None:
         write_lines(_online(reading.online))
+
+
+def _coverage(window: str, pit: PitReading) -> Table:
+    """The share of outcomes in central intervals."""
+    shown = table(f"intervals of {window}", "outcomes inside", "95 % interval", left=1)
+    for each in pit.intervals:
+        low, high = each.interval
+        shown.add_row(f"{100 * each.level:.4g} %", _share(each.share), f"{_share(low)} to {_share(high)}")
+    return shown
 
 
 def _online(reading: OnlineReading) -> Table:

@@ -292,7 +292,7 @@ def merge(tallies: Iterable[EventTally]) -> EventTally:
     check_groups(names)
     return replace(
         first,
-        tally=merged([_renumbered(part, names) for part in parts]),
+        tally=merged([renumbered(part.tally, part.groups, names) for part in parts]),
         groups=tuple(names),
         clipped=sum(part.clipped for part in parts),
         renormalised=sum(part.renormalised for part in parts),
@@ -307,15 +307,15 @@ def check_groups(names: list[str]) -> None:
         raise InvalidOption.at("/groups", f"must be names of at most {MAX_NAME} characters")
 
 
-def _renumbered(part: EventTally, names: list[str]) -> Tally:
-    """Return the tally with its groups numbered by their position in ``names``."""
-    if part.groups == tuple(names):
-        return part.tally
+def renumbered(tally: Tally, groups: Sequence[str], names: list[str]) -> Tally:
+    """Return the tally with its ``groups`` numbered by their position in ``names``."""
+    if list(groups) == names:
+        return tally
     place = {name: 1 + i for i, name in enumerate(names)}
-    number = np.array([0, *(place[name] for name in part.groups)], dtype=np.uint32)
-    keys = number[part.tally.keys // _PER_GROUP] * np.uint32(_PER_GROUP) + part.tally.keys % np.uint32(_PER_GROUP)
+    number = np.array([0, *(place[name] for name in groups)], dtype=np.uint32)
+    keys = number[tally.keys // _PER_GROUP] * np.uint32(_PER_GROUP) + tally.keys % np.uint32(_PER_GROUP)
     order = np.argsort(keys)
-    return Tally(keys[order], part.tally.rows[order], part.tally.p_sum[order])
+    return Tally(keys[order], tally.rows[order], tally.p_sum[order])
 
 
 # --- Counting rows
@@ -380,7 +380,7 @@ def tally(
     0.25
     """
     batch = read_batch(predictions, labels, weights, scale=scale)
-    names, members = _numbered(groups, len(batch))
+    names, members = numbered(groups, len(batch))
     return count(batch, reduction, names=names, members=members, folds=read_folds(folds, len(batch)))
 
 
@@ -428,7 +428,7 @@ def _whole(weights: npt.NDArray[np.float64]) -> Integers:
     return counts
 
 
-def _numbered(groups: Sequence[str | None] | None, n: int) -> tuple[list[str], Integers | None]:
+def numbered(groups: Sequence[str | None] | None, n: int) -> tuple[list[str], Integers | None]:
     """Return the sorted group names, and the number of the group of each row."""
     if groups is None:
         return [], None

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
-from typing import Literal
+from typing import Literal, Protocol
 
 import numpy as np
 from scipy.special import expit
@@ -198,6 +199,22 @@ _FIRST, _FLAT = 0.5, 8
 _WHOLE = 2.1097428012368919745 - sum(1.0 / (k * math.log(k) ** 2) for k in range(2, _FLAT))
 
 
+class Alternative(Protocol):
+    """An error that the test bets on, with its description."""
+
+    @property
+    def shape(self) -> Literal["line", "curve", "part"]: ...  # noqa: D102
+    @property
+    def delta(self) -> float: ...  # noqa: D102
+    @property
+    def spread(self) -> float: ...  # noqa: D102
+    @property
+    def low(self) -> float: ...  # noqa: D102
+    @property
+    def high(self) -> float: ...  # noqa: D102
+    def message(self) -> str: ...  # noqa: D102
+
+
 @dataclass(frozen=True)
 class Evidence:
     """Evidence against calibration.
@@ -209,7 +226,7 @@ class Evidence:
 
     log_e: float
     start: int
-    shift: Shift
+    shift: Alternative
 
     @property
     def level(self) -> float:
@@ -241,8 +258,16 @@ def log_bets(n: Floats, y_sum: Floats, p_sum: Floats) -> Floats:
     return found
 
 
-def evidence(factors: Floats, first: int = 0) -> Evidence:
+def evidence(
+    factors: Floats,
+    first: int = 0,
+    *,
+    alternatives: Sequence[Alternative] | None = None,
+    log_prior: Floats | None = None,
+) -> Evidence:
     """Return the evidence of consecutive time buckets from ``factors (B, J)``, rows of ``log_factors``. O(B J).
+
+    The J alternatives are by default those of this module; other ones come with their weights, of sum 1.
 
     ``first`` is the number of the first bucket, counted from the start of the monitor, like ``Evidence.start``. It must
     be the true number: if the oldest kept bucket were always number 0, its weight would be used repeatedly. A bucket
@@ -253,18 +278,20 @@ def evidence(factors: Floats, first: int = 0) -> Evidence:
     >>> evidence(np.full((3, len(shifts())), 5.0)).level < 0.01
     True
     """
+    known = shifts() if alternatives is None else alternatives
+    prior = log_weights() if log_prior is None else log_prior
     last = first + len(factors)
     future = math.log(weight_from(last))
     if not len(factors):
-        return Evidence(future, first, shifts()[0])
+        return Evidence(future, first, known[0])
     since = np.cumsum(factors[::-1], axis=0)[::-1]  # for each start, the bets on its rows
     since += _log_start_weights(first, last)[:, None]
-    since += log_weights()
+    since += prior
     start, shift = divmod(int(since.argmax()), since.shape[1])
     highest = max(float(since[start, shift]), future)
     since -= highest
     total = float(np.exp(since, out=since).sum()) + math.exp(future - highest)
-    return Evidence(highest + math.log(total), first + start, shifts()[shift])
+    return Evidence(highest + math.log(total), first + start, known[shift])
 
 
 def weight_from(start: int) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from backend.monitors.decisions import LABEL, PREDICTION, WIDTH, counted, known, labels_of, padded, reduce_rows
+from backend.monitors.decisions import LABEL, PREDICTION, counted, known, labels_of, padded, reduce_rows
 from backend.monitors.rows import REASONS, Why, check_labels, check_predictions, check_times
 from calibrant.batch import Batch, Predictions, read_predictions
 from calibrant.reductions import event_probability, reduce
@@ -90,7 +90,7 @@ def test_entries_of_any_kind_are_read_back() -> None:
     assert (float(read["p"][3]), float(read["time"][3])) == (0.25, 7.0)
     assert padded(joined).tobytes() == read[2:3].tobytes()
     assert counted(np.array([1]), True, 9.0)["time"].tolist() == [9.0]
-    assert len(label.tobytes()) < WIDTH
+    assert len(label.tobytes()) < PREDICTION.itemsize
 
 
 def test_every_reason_is_told_in_words_without_a_value() -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from calibrant.client.answers.document import Document
-from calibrant.client.answers.maps import Scale
+from calibrant.client.answers.maps import ForecastKind, PredictionKind, Scale
 
 _MINUTE, _HOUR, _DAY = 60, 3600, 86_400
 
@@ -92,6 +92,16 @@ class RecalibrationSpec(Document):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MonitorForecast(Document):
+    """What the forecasts of a monitor of regression are given as."""
+
+    kind: ForecastKind
+    levels: list[float] | None = None  # of quantiles
+    level: float | None = None  # of intervals
+    n_samples: int | None = None  # of each row
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MonitorAnswer(Document):
     """A monitor's definition, without the secrets of its webhooks."""
 
@@ -105,6 +115,8 @@ class MonitorAnswer(Document):
     recalibration: RecalibrationSpec = field(default_factory=RecalibrationSpec)
     retention: int = 90 * _DAY  # seconds that counts are kept
     name: str
+    prediction_kind: PredictionKind = "classification"
+    forecast: MonitorForecast | None = None  # of regression
     reduction: str | None = None
     n_classes: int | None = None
     scale: Scale = "probability"

@@ -150,6 +150,28 @@ class DriftReading(Document):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CoverageReading(Document):
+    """The share of outcomes in central intervals of a level, with its 95 % interval."""
+
+    level: float
+    share: float
+    interval: tuple[float, float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PitReading(Document):
+    """The outcomes of forecasts between levels: the density and its band in each bin."""
+
+    edges: list[float]
+    count: list[int]
+    density: list[float]
+    low: list[float]  # of calibrated forecasts, all densities lie in the band with a probability of 95 %
+    high: list[float]
+    distance: float  # largest difference of the share of outcomes at most a level from the level
+    intervals: list[CoverageReading]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WindowReading(RowsReading):
     """The present state of a window."""
 
@@ -166,6 +188,7 @@ class WindowReading(RowsReading):
     reference: ReferenceReading | None
     estimates: EstimatesReading | None = None
     drift: DriftReading | None = None
+    pit: PitReading | None = None  # of regression
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -54,6 +54,8 @@ def create_monitor(
     patience: Patience,
     name: str,
     *,
+    prediction_kind: str | None = None,
+    forecast: Mapping[str, Any] | None = None,
     reduction: str | None = None,
     n_classes: int | None = None,
     scale: str | None = None,
@@ -71,6 +73,10 @@ def create_monitor(
     ----------
     name : str
         Name of the monitor.
+    prediction_kind : {"classification", "regression"}, optional
+        What is predicted.
+    forecast : mapping, optional
+        For regression: ``kind``, and ``levels``, ``level`` or ``n_samples``.
     reduction : str, optional
         What is measured, such as ``binary`` or ``confidence``.
     n_classes : int, optional
@@ -103,6 +109,7 @@ def create_monitor(
     ['day']
     """
     fields: dict[str, Any] = {"name": name, "reduction": reduction, "n_classes": n_classes, "scale": scale, "map": map}
+    fields |= {"prediction_kind": prediction_kind, "forecast": forecast}
     fields |= {"bucket": bucket, "horizon": horizon, "skew": skew, "max_groups": max_groups, "max_ids": max_ids}
     answer = yield from send(patience, with_fields("POST", "/monitors", fields | {**watched}))
     return read(MonitorAnswer, answer)

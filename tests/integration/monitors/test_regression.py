@@ -1,0 +1,357 @@
+"""Monitors of regression: forecasts and outcomes, at once or late, and what they answer."""
+
+from __future__ import annotations
+
+import io
+import json
+import time
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+from scipy.special import ndtri
+from typer.testing import CliRunner
+
+from backend.monitors.forecasts import layout_of
+from backend.monitors.ingestion import Account, Ingestion
+from backend.monitors.looks import expire, look_at
+from backend.monitors.rows import MonitorRows, What
+from backend.store.clock import stamp
+from backend.store.keyspace import new_id
+from backend.store.monitors.ledger import Groups, Ids, Ledger
+from backend.store.monitors.standings import Standings
+from backend.store.pages import PageRequest
+from backend.store.store import Store
+from calibrant.cli.main import app
+from calibrant.client import Calibrant
+from calibrant.monitoring.pit_tally import counts_of
+from schemas.monitor_alarms import AlarmData
+from schemas.monitors import DAY, HOUR, MonitorBody, MonitorRecord
+from service.formats.media import ARROW, NDJSON, NPZ
+from service.stack import Stack
+from tests.integration.monitors.monitored import answered
+from tests.integration.monitors.test_ingestion_formats import arrow_of
+
+LEVELS = [0.05, 0.25, 0.5, 0.75, 0.95]
+KINDS: dict[str, dict[str, Any]] = {
+    "normal": {"kind": "normal"},
+    "quantiles": {"kind": "quantiles", "levels": LEVELS},
+    "samples": {"kind": "samples", "n_samples": 3},
+    "interval": {"kind": "interval", "level": 0.9},
+}
+#: A forecast of each kind in its own fields.
+FORECASTS: dict[str, dict[str, Any]] = {
+    "normal": {"mean": 0.0, "std": 1.0},
+    "quantiles": {"quantiles": ndtri(LEVELS).tolist()},
+    "samples": {"samples": [1.0, -1.0, 0.0]},
+    "interval": {"lower": -1.645, "upper": 1.645},
+}
+
+
+def npz(**arrays: Any) -> bytes:
+    out = io.BytesIO()
+    np.savez(out, **arrays)
+    return out.getvalue()
+
+
+def made(http: httpx.Client, kind: str, **changes: Any) -> str:
+    name = new_id("monitor").replace("_", "-").lower()
+    body = {"name": name, "prediction_kind": "regression", "forecast": KINDS[kind]} | changes
+    answer = http.post("/monitors", json=body)
+    assert answer.status_code == 201, answer.text
+    return f"/monitors/{name}"
+
+
+def window(http: httpx.Client, monitor: str) -> dict[str, Any]:
+    found = http.get(monitor)
+    assert found.status_code == 200, found.text
+    (one,) = found.json()["windows"]
+    return dict(one)
+
+
+def send(http: httpx.Client, monitor: str, what: str, rows: list[dict[str, Any]]) -> dict[str, Any]:
+    return answered(http.post(f"{monitor}/{what}", json={"rows": rows}))
+
+
+@pytest.fixture(params=list(KINDS))
+def kind(request: pytest.FixtureRequest) -> str:
+    """Each kind of forecasts."""
+    return str(request.param)
+
+
+def test_a_forecast_counts_the_same_at_once_and_late_in_either_order(http: httpx.Client, kind: str) -> None:
+    monitor = made(http, kind)
+    forecast = FORECASTS[kind]
+    assert send(http, monitor, "rows", [{**forecast, "observed": 0.3, "group": "a"}]) == {"accepted": 1, "joined": 1}
+    late = [{"id": "p", **forecast, "group": "a"}]
+    assert send(http, monitor, "predictions", late) == {"accepted": 1}
+    assert send(http, monitor, "labels", [{"id": "p", "observed": 0.3}]) == {"accepted": 1, "joined": 1}
+    assert send(http, monitor, "labels", [{"id": "o", "observed": 0.3}]) == {"accepted": 1, "waiting": 1}
+    assert send(http, monitor, "predictions", [{"id": "o", **forecast}]) == {"accepted": 1, "joined": 1}
+    shown = window(http, monitor)
+    assert (shown["rows"], shown["predictions"], shown["groups"]["a"]["rows"]) == (3, 3, 2)
+    assert sum(count > 0 for count in shown["pit"]["count"]) == 1
+    edges, bins = shown["pit"]["edges"], shown["pit"]["count"]
+    at = bins.index(3)
+    assert edges[at] < 0.62 < edges[at + 1] or kind == "samples"
+    assert shown["estimates"]["status"] == "not-applicable"
+    assert (shown["mean_prediction"], shown["diagram"]) == (None, None)
+
+
+def test_rows_are_counted_in_the_bin_of_their_outcome(http: httpx.Client, kind: str) -> None:
+    monitor = made(http, kind)
+    send(http, monitor, "rows", [{"id": str(i), **FORECASTS[kind], "observed": 0.3} for i in range(20)])
+    reading = http.get(monitor).json()
+    one = reading["windows"][0]
+    assert one["rows"] == 20
+    assert reading["monitor"]["measures"] == list(one["measures"])
+    assert all(measure["value"] is not None for measure in one["measures"].values()), one["measures"]
+
+
+def test_an_id_counts_once_and_a_second_outcome_contradicts(http: httpx.Client) -> None:
+    monitor = made(http, "quantiles")
+    row = {"id": "a", **FORECASTS["quantiles"], "observed": 0.25}
+    assert send(http, monitor, "rows", [row, row]) == {"accepted": 1, "joined": 1, "duplicates": 1}
+    assert send(http, monitor, "rows", [row])["duplicates"] == 1
+    other = send(http, monitor, "labels", [{"id": "a", "observed": 0.75}])
+    assert other["contradicted"] == 1
+    assert window(http, monitor)["rows"] == 1
+
+
+REFUSED: list[tuple[str, dict[str, Any], str]] = [
+    ("normal", {"mean": 0.0, "variance": 0.0, "observed": 1.0}, "invalid-variance"),
+    ("normal", {"mean": 0.0, "std": -2.0, "observed": 1.0}, "invalid-variance"),
+    ("normal", {"mean": 0.0, "std": 1e200, "observed": 1.0}, "not-finite"),
+    ("normal", {"mean": 0.0, "observed": 1.0}, "wrong-shape"),
+    ("normal", {"mean": 0.0, "variance": 1.0, "std": 1.0, "observed": 1.0}, "wrong-shape"),
+    ("normal", {"mean": "0", "variance": 1.0, "observed": 1.0}, "not-a-number"),
+    ("normal", {"mean": True, "variance": 1.0, "observed": 1.0}, "not-a-number"),
+    ("normal", {"mean": 0.0, "variance": 1.0}, "missing-label"),
+    ("normal", {"mean": 0.0, "variance": 1.0, "observed": "1"}, "invalid-label"),
+    ("normal", {"mean": 0.0, "variance": 1.0, "observed": 1.0, "label": 1.0}, "invalid-field"),
+    ("normal", {"mean": 0.0, "variance": 1.0, "prediction": [0.0, 1.0], "observed": 1.0}, "invalid-field"),
+    ("normal", {"quantiles": [0.0], "observed": 1.0}, "invalid-field"),
+    ("normal", {"observed": 1.0}, "missing-prediction"),
+    ("quantiles", {"quantiles": [0.0, 1.0, 0.5, 2.0, 3.0], "observed": 1.0}, "crossing-quantiles"),
+    ("quantiles", {"quantiles": [0.0, 1.0, 2.0, 3.0], "observed": 1.0}, "wrong-shape"),
+    ("quantiles", {"quantiles": 1.0, "observed": 1.0}, "wrong-shape"),
+    ("quantiles", {"quantiles": [0.0, 1.0, None, 2.0, 3.0], "observed": 1.0}, "not-a-number"),
+    ("quantiles", {"quantiles": list(range(5000)), "observed": 1.0}, "wrong-shape"),
+    ("samples", {"samples": [0.0, 1.0], "observed": 1.0}, "wrong-shape"),
+    ("interval", {"lower": 1.0, "upper": 0.0, "observed": 1.0}, "crossing-quantiles"),
+    ("interval", {"lower": 1.0, "observed": 1.0}, "wrong-shape"),
+]
+
+
+@pytest.mark.parametrize(("kind", "row", "code"), REFUSED)
+def test_an_invalid_row_is_refused_alone(http: httpx.Client, kind: str, row: dict[str, Any], code: str) -> None:
+    monitor = made(http, kind)
+    good = {**FORECASTS[kind], "observed": 0.0}
+    found = send(http, monitor, "rows", [good, row, good])
+    assert (found["accepted"], found["refused"]) == (2, 1)
+    (refusal,) = found["refusals"]
+    assert (refusal["row"], refusal["code"]) == (1, code)
+
+
+def test_nan_and_infinity_refuse_their_row(http: httpx.Client) -> None:
+    monitor = made(http, "quantiles")
+    body = '{"rows": [{"quantiles": [0, 1, NaN, 3, 4], "observed": 1}, {"quantiles": [0, 1, 2, 3, 4], "observed": NaN},'
+    body += '{"quantiles": [0, 1, 2, 3, Infinity], "observed": 1}, {"quantiles": [0, 1, 2, 3, 4], "observed": 1}]}'
+    found = answered(http.post(f"{monitor}/rows", content=body, headers={"Content-Type": "application/json"}))
+    assert (found["accepted"], found["refused"]) == (1, 3)
+    assert [one["code"] for one in found["refusals"]] == ["not-finite", "invalid-label", "not-finite"]
+
+
+def test_quantiles_that_cross_by_rounding_are_counted(http: httpx.Client) -> None:
+    monitor = made(http, "quantiles")
+    rows = [{"quantiles": [0.0, 1.0, 1.0 - 1e-9, 2.0, 3.0], "observed": 1.5}]
+    assert send(http, monitor, "rows", rows)["joined"] == 1
+
+
+@pytest.mark.parametrize("form", [NDJSON, NPZ, ARROW])
+def test_every_format_comes_to_the_same_counts(http: httpx.Client, kind: str, form: str) -> None:
+    rng, n = np.random.default_rng(8), 60
+    width = {"normal": 2, "quantiles": 5, "samples": 3, "interval": 2}[kind]
+    values = np.sort(rng.normal(size=(n, width)), axis=1)
+    values[:, 1] = np.maximum(values[:, 1], 0.1) if kind == "normal" else values[:, 1]
+    y, ids = rng.normal(size=n), [f"r{i}" for i in range(n)]
+    values[7], y[9] = np.nan, np.inf
+    rows = [{"id": i, "prediction": v.tolist(), "label": o} for i, v, o in zip(ids, values, y.tolist(), strict=True)]
+    bodies = {
+        NDJSON: "\n".join(json.dumps(row) for row in rows).encode(),
+        NPZ: npz(ids=np.array(ids), predictions=values, labels=y),
+        ARROW: arrow_of({"id": ids, "prediction": values.tolist(), "label": y}),
+    }
+    monitor, other = made(http, kind), made(http, kind)
+    found = answered(http.post(f"{monitor}/rows", content=bodies[form], headers={"Content-Type": form}))
+    assert (found["accepted"], found["refused"]) == (58, 2)
+    body = json.dumps({"rows": rows}).encode()
+    answered(http.post(f"{other}/rows", content=body, headers={"Content-Type": "application/json"}))
+    one, two = (window(http, each) for each in (monitor, other))
+    assert one["pit"] == two["pit"]
+    for key, reading in one["measures"].items():  # folds are random, and so is the order of sums
+        assert reading["value"] == pytest.approx(two["measures"][key]["value"], rel=1e-12)
+
+
+MANY = [i / 300 for i in range(1, 300)]
+INVALID: list[tuple[dict[str, Any], str, str]] = [
+    ({"forecast": None}, "invalid-option", "/forecast"),
+    ({"forecast": {"kind": "quantiles"}}, "invalid-option", "/forecast/levels"),
+    ({"forecast": {"kind": "quantiles", "levels": [0.5, 0.5]}}, "out-of-range", "/forecast/levels"),
+    ({"forecast": {"kind": "quantiles", "levels": [0.5, 1.5]}}, "invalid-field", "/forecast/levels/1"),
+    (
+        {"forecast": {"kind": "quantiles", "levels": [i / 300 for i in range(1, 300)]}},
+        "invalid-field",
+        "/forecast/levels",
+    ),
+    ({"forecast": {"kind": "normal", "level": 0.9}}, "invalid-option", "/forecast/level"),
+    ({"forecast": {"kind": "samples", "n_samples": 10_000}}, "invalid-field", "/forecast/n_samples"),
+    ({"reduction": "confidence"}, "prediction-kind-mismatch", "/reduction"),
+    ({"n_classes": 3}, "prediction-kind-mismatch", "/n_classes"),
+    ({"scale": "logit"}, "prediction-kind-mismatch", "/scale"),
+    ({"reference": {"start": 1.0, "end": 2.0}}, "prediction-kind-mismatch", "/reference"),
+    ({"recalibration": {"policy": "online"}}, "prediction-kind-mismatch", "/recalibration/policy"),
+    ({"prediction_kind": "classification"}, "prediction-kind-mismatch", "/forecast"),
+    ({"measures": ["ece"]}, "unknown-measure", "/measures/0"),
+    ({"measures": ["sharpness"]}, "invalid-option", "/measures/0"),
+    ({"measures": [{"name": "coverage", "level": 0.33333}]}, "invalid-option", "/measures/0/level"),
+    ({"rules": [{"kind": "threshold", "window": "day", "above": 0.1}]}, "invalid-option", "/rules/0/measure"),
+    (
+        {"rules": [{"kind": "threshold", "measure": "crps", "window": "day", "above": 0.1, "by": "lower"}]},
+        "invalid-option",
+        "/rules/0/by",
+    ),
+]
+
+
+@pytest.mark.parametrize(("changes", "code", "pointer"), INVALID)
+def test_an_invalid_definition_names_its_field(
+    http: httpx.Client, changes: dict[str, Any], code: str, pointer: str
+) -> None:
+    body = {"name": "r", "prediction_kind": "regression", "forecast": KINDS["normal"]} | changes
+    answer = http.post("/monitors", json=body)
+    assert answer.status_code == 422, answer.text
+    problem = answer.json()
+    assert problem["type"].endswith(code), problem
+    assert pointer in [one["pointer"].removeprefix("#") for one in problem["errors"]], problem
+
+
+def test_challengers_and_patches_of_classification_are_refused(http: httpx.Client) -> None:
+    monitor = made(http, "normal")
+    assert http.post(f"{monitor}/recalibrate").json()["type"].endswith("prediction-kind-mismatch")
+    for changes in ({"recalibration": {"policy": "auto"}}, {"reference": {"start": 1.0, "end": 2.0}}):
+        assert http.patch(monitor, json=changes).json()["type"].endswith("prediction-kind-mismatch")
+    assert http.patch(monitor, json={"measures": ["pit-ks"]}).json()["measures"] == ["pit-ks"]
+
+
+def test_the_page_the_pictures_and_the_series_show_forecasts(http: httpx.Client, kind: str) -> None:
+    monitor = made(http, kind)
+    page = f"/ui{monitor}"
+    assert http.get(page).status_code == 200
+    rng = np.random.default_rng(3)
+    rows = [{**FORECASTS[kind], "observed": float(y), "group": f"g{i % 3}"} for i, y in enumerate(rng.normal(size=300))]
+    send(http, monitor, "rows", rows)
+    text = http.get(page).text
+    assert "PIT histogram of the 300 outcomes" in text
+    assert "Observed frequency" not in text
+    for path in (f"{monitor}/diagram.svg", f"{monitor}/diagram.png", f"{monitor}/series.svg"):
+        assert http.get(path).status_code == 200, path
+    for key in ("error", "evidence", "volume", "delay", "diagram"):
+        assert http.get(f"{page}/charts/{key}.svg").status_code == 200, key
+    (point,) = http.get(f"{monitor}/series", params={"intervals": True}).json()["points"]
+    assert point["measures"]["quantile-calibration-error"]["interval"] is not None
+    assert (
+        http.get(f"{monitor}/series", params={"measure": "quantile-calibration-error", "group": "g1"}).json()["points"][
+            0
+        ]["rows"]
+        == 100
+    )
+
+
+def _stored(store: Store, **changes: Any) -> MonitorRecord:
+    body = {"name": "m", "prediction_kind": "regression", "bucket": HOUR, "horizon": DAY}
+    body |= {"forecast": KINDS["quantiles"], "measures": ["quantile-calibration-error", "coverage"]} | changes
+    own = {"uid": new_id("monitor"), "created_at": stamp(), "started_at": 0.0}
+    return store.monitors.put(MonitorRecord(**MonitorBody.model_validate(body).model_dump(), **own))
+
+
+def _ingest(store: Store, record: MonitorRecord, what: What, now: float, **columns: Any) -> None:
+    n = len(next(iter(columns.values())))
+    ledger = Ledger(store.redis, store.keys, record)
+    rows = MonitorRows(np.zeros(n, np.uint8), np.arange(n), **columns)
+    Ingestion(ledger, Groups(store.redis, store.keys, record), record).add(what, rows, now, Account())
+
+
+def test_an_alarm_says_what_is_wrong_in_words(store: Store) -> None:
+    rules = [
+        {"kind": "evidence"},
+        {"kind": "threshold", "measure": "quantile-calibration-error", "window": "day", "above": 0.03, "by": "lower"},
+    ]
+    record = _stored(store, rules=rules)
+    now = time.time()
+    y = np.random.default_rng(2).normal(size=3000)
+    _ingest(store, record, "rows", now, predictions=np.tile(0.6 * ndtri(LEVELS), (3000, 1)), labels=y)
+    look_at(store, record, now)
+    standings = Standings(store.redis, store.keys, record)
+    states = standings.read().rules
+    assert [states[name].status for name in ("evidence", "threshold")] == ["alarm", "alarm"]
+    share = 100 * np.mean(np.abs(y) <= 0.6 * ndtri(0.95))
+    words = states["evidence"].evidence
+    assert words is not None
+    assert words.description == f"forecasts are too narrow: 90 % intervals contain {share:.3g} % of outcomes"
+    raised = {
+        event.data.rule: event.data
+        for event in standings.events(PageRequest(10)).items
+        if isinstance(event.data, AlarmData)
+    }
+    assert raised["evidence"].description == words.description
+    assert raised["threshold"].description is None
+
+
+def test_calibrated_forecasts_raise_no_alarm(store: Store) -> None:
+    record = _stored(store)
+    now = time.time()
+    y = np.random.default_rng(3).normal(size=3000)
+    _ingest(store, record, "rows", now, predictions=np.tile(ndtri(LEVELS), (3000, 1)), labels=y)
+    look_at(store, record, now)
+    assert Standings(store.redis, store.keys, record).read().rules["evidence"].status == "ok"
+
+
+def test_forecasts_without_outcomes_expire(store: Store) -> None:
+    record, now = _stored(store), 1_700_000_000.0
+    ids = Ids.of([b"%d" % i for i in range(50)])
+    _ingest(store, record, "predictions", now, ids=ids, predictions=np.tile(ndtri(LEVELS), (50, 1)))
+    ledger = Ledger(store.redis, store.keys, record)
+    assert ledger.known() == 50
+    later = now + 3 * DAY
+    assert expire(ledger, later, 60, layout_of(record))
+    assert (ledger.known(), ledger.totals()["expired"]) == (0, 50)
+    assert counts_of(ledger.buckets.tally(0, 2**31), 5).sum() == 0
+
+
+def test_the_client_creates_sends_and_reads(client: Calibrant) -> None:
+    name = new_id("monitor").replace("_", "-").lower()
+    made = client.create_monitor(name, prediction_kind="regression", forecast={"kind": "interval", "level": 0.9})
+    assert made.forecast is not None
+    assert (made.prediction_kind, made.forecast.level) == ("regression", 0.9)
+    ids, forecasts = ["a", "b", "c"], np.array([[-1.0, 1.0]] * 3)
+    assert client.send_predictions(name, ids, forecasts).accepted == 3
+    assert client.send_labels(name, ids, np.array([0.25, 1.5, -0.5])).joined == 3
+    assert client.send_rows(name, forecasts, np.array([0.1, 0.2, 7.5])).joined == 3
+    pit = client.monitor(name).windows[0].pit
+    assert pit is not None
+    assert pit.count == [0, 4, 2]
+    assert pit.intervals[0].share == pytest.approx(4 / 6)
+
+
+def test_the_command_line_shows_the_coverage(client: Calibrant, service: Stack) -> None:
+    name = new_id("monitor").replace("_", "-").lower()
+    client.create_monitor(name, prediction_kind="regression", forecast={"kind": "normal"})
+    client.send_rows(name, np.array([[0.0, 1.0]] * 30), np.linspace(-1.5, 1.5, 30))
+    for words in (["show", name], ["list"]):
+        found = CliRunner().invoke(app, ["monitors", *words, "--server", service.url])
+        assert found.exit_code == 0, found.output
+    shown = CliRunner().invoke(app, ["monitors", "show", name, "--server", service.url]).output
+    assert "quantile-calibration-error" in shown
+    assert "outcomes inside" in shown
