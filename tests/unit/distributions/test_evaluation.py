@@ -26,7 +26,8 @@ KINDS: dict[str, dict[str, Any]] = {
     "samples": {"samples": SAMPLES},
     "interval": {"lower": MEAN - 1.645 * STD, "upper": MEAN + 1.645 * STD, "level": 0.9},
 }
-ALL = list(calibrant.DISTRIBUTION_MEASURES)
+ALL: list[Any] = [name for name in calibrant.DISTRIBUTION_MEASURES if name != "upper-bound"]
+ALL.append({"name": "upper-bound", "least_variance": 0.1})
 #: P-values of the tests, and their names.
 TESTS = ("quantile-calibration-error", "pit-ks", "pit-kuiper", "pit-anderson-darling")
 
@@ -124,6 +125,10 @@ def test_a_repaired_crossing_is_counted() -> None:
     report = calibrant.evaluate_distribution([0.5, 0.5], quantiles=[[1.0, 1.0 - 1e-9], [0.0, 1.0]], levels=[0.2, 0.8])
     assert report.n_repaired == 1
     assert "sorted" in repr(report)
+    weighted = calibrant.evaluate_distribution(
+        [0.5, 0.5], quantiles=[[1.0, 1.0 - 1e-9], [0.0, 1.0]], levels=[0.2, 0.8], weights=[1.0, 0.0]
+    )
+    assert weighted.n_repaired == 1
 
 
 @pytest.mark.parametrize(
