@@ -61,7 +61,7 @@ def stream(scenario: str, random: np.random.Generator) -> tuple[Array, Array]:
     """Variables and outcomes of one stream."""
     n = BEFORE + AFTER
     x = random.random((n, 10))
-    since = np.arange(n) - float(BEFORE)
+    since = np.arange(n, dtype=np.float64) - BEFORE
     new = {
         "none": np.zeros(n),
         "gra": (since >= 0).astype(float),
