@@ -18,7 +18,14 @@ from calibrant.cells import Floats, WeightsKind, take
 from calibrant.distributions import conditional, decompositions, pit, scores, spread
 from calibrant.distributions.calibrators import cross_fitted_rows
 from calibrant.distributions.forecasts import Forecasts, read_forecasts, read_observed, refuse
-from calibrant.errors import CalibrationError, InvalidOption, InvalidVariance, LengthMismatch, UnknownMeasure
+from calibrant.errors import (
+    CalibrationError,
+    InvalidOption,
+    InvalidVariance,
+    LengthMismatch,
+    UnknownMeasure,
+    WrongShape,
+)
 from calibrant.measures.measure import MeasureResult
 from calibrant.options import Option, read_entries, read_seed
 from calibrant.progress import step
@@ -854,9 +861,13 @@ def _report(rows: Rows, requests: Requests, names: list[str] | None) -> Distribu
 
 def _squared(std: Any) -> Floats:
     values = read_numbers(array_of(std, "std"), "/std")
+    if values.ndim != 1:
+        raise WrongShape.at("/std", "must have shape (n,)")
     refuse(~(values > 0.0), "/std", "must be above 0", InvalidVariance)
-    with np.errstate(over="ignore"):
-        return np.asarray(values * values)
+    with np.errstate(over="ignore", under="ignore"):
+        squares = np.asarray(values * values)
+    refuse(~((squares > 0.0) & np.isfinite(squares)), "/std", "must have a finite square above 0", InvalidVariance)
+    return squares
 
 
 def _chosen(names: list[str], rows: npt.NDArray[np.int64]) -> list[str]:
