@@ -183,6 +183,9 @@ distribution-validity: $(STAMP) ## simulate tests and intervals of predictive di
 conformal: $(STAMP) ## simulate the coverage of conformal intervals; writes docs/benchmarks/conformal-coverage.md
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.distributions.conformal_coverage
 
+exchangeability: $(STAMP) ## simulate alarms of changed calibration; writes docs/benchmarks/exchangeability.md
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.distributions.exchangeability
+
 variance-regression: $(STAMP) ## recalibrate the variances of a network in training; writes docs/benchmarks/variance-regression.md
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.distributions.friedman
 

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from calibrant.arrays import group_names
-from calibrant.batch import check_weights
+from calibrant.batch import Integers, check_weights
 from calibrant.cells import Floats, WeightsKind
 from calibrant.distributions.cross_fitting import (
     FOLDS,
@@ -427,6 +427,21 @@ def _read_method(method: object) -> DistributionMethod:
 
 def _of(kind: ForecastKind) -> str:
     return ", ".join(entry.name for entry in DISTRIBUTION_METHODS.values() if kind in entry.kinds)
+
+
+def cross_fitted_rows(
+    method: str, forecasts: Forecasts, y: Floats, w: Floats, groups: Integers | None, *, seed: int
+) -> Forecasts:
+    """Return normal forecasts recalibrated by maps of this method fitted to the other folds, in the given order.
+
+    Rows with the same number in ``groups (n,)`` are in one fold. Raises ``TooFewRows`` if no map can be fitted.
+    """
+    rows = Rows(forecasts, y, w, None, groups, np.empty(0), "identity", (None, None))
+    order = rows.order()
+    found = cross_fitted(rows.take(order), _member(method, by_group=False), seed)
+    if found is None:
+        raise TooFewRows.at("/observed", f"has too few different rows to fit {method} to {FOLDS - 1} of {FOLDS} folds")
+    return found.take(np.argsort(order))
 
 
 def _names(values: Any, field: str, n: int) -> tuple[str, ...] | None:

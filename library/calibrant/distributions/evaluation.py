@@ -15,9 +15,17 @@ from scipy.stats import t as student
 from calibrant.arrays import array_of, check_aligned, group_names
 from calibrant.batch import read_numbers, read_weights
 from calibrant.cells import Floats, WeightsKind, take
-from calibrant.distributions import pit, scores, spread
+from calibrant.distributions import conditional, decompositions, pit, scores, spread
+from calibrant.distributions.calibrators import cross_fitted_rows
 from calibrant.distributions.forecasts import Forecasts, read_forecasts, read_observed, refuse
-from calibrant.errors import CalibrationError, InvalidOption, InvalidVariance, LengthMismatch, UnknownMeasure
+from calibrant.errors import (
+    CalibrationError,
+    InvalidOption,
+    InvalidVariance,
+    LengthMismatch,
+    UnknownMeasure,
+    WrongShape,
+)
 from calibrant.measures.measure import MeasureResult
 from calibrant.options import Option, read_entries, read_seed
 from calibrant.progress import step
@@ -178,12 +186,12 @@ def _weighted_interval(rows: Rows) -> MeasureResult:
     return replace(found, parts={name: rows.mean(part).value for name, part in each.items()})
 
 
-def _of_level(values: Callable[[Rows, float], MeasureResult]) -> Compute:
+def _of_level(values: Callable[..., MeasureResult]) -> Compute:
     """Return the measure of a central interval, with its level in the definition."""
 
-    def compute(rows: Rows, *, level: float | None) -> MeasureResult:
+    def compute(rows: Rows, *, level: float | None, **options: Any) -> MeasureResult:
         used = scores.level_of(rows.forecasts) if level is None else level
-        return replace(values(rows, used), definition={"level": used})
+        return replace(values(rows, used, **options), definition={"level": used})
 
     return compute
 
@@ -263,6 +271,44 @@ def _skce(rows: Rows) -> MeasureResult:
         raise InvalidOption.at("/weights", "are not supported by skce")
     value, p_value = spread.skce(rows.forecasts, rows.y, seed=rows.seed)
     return MeasureResult(value, p_value=p_value, parts={"rows": min(len(rows), spread.KERNEL_ROWS)})
+
+
+def _decomposition(rows: Rows, *, score: str) -> MeasureResult:
+    w = np.ones(len(rows)) if rows.w is None else rows.w
+    found, more = decompositions.decomposed(rows.forecasts, rows.y, w, score)
+    if not np.isfinite(found.score):
+        return MeasureResult(None, problem="no value: the score of a row is infinite")
+    return MeasureResult(found.miscalibration, parts={**vars(found), **more})
+
+
+def _bound(rows: Rows, *, least_variance: float | None) -> MeasureResult:
+    if least_variance is None:
+        raise InvalidOption.at(
+            "/measures/least_variance", "must be given: without a lower bound of the variance no upper bound exists"
+        )
+    return rows.mean(scores.dawid_sebastiani(rows.forecasts, rows.y) - 1.0 - float(np.log(least_variance)))
+
+
+_SCORES: Mapping[str, Callable[[Forecasts, Floats], Floats]] = MappingProxyType(
+    {"dawid-sebastiani": scores.dawid_sebastiani, "log-score": scores.log_score, "crps": scores.crps}
+)
+
+
+def _improvement(rows: Rows, *, score: str, method: str) -> MeasureResult:
+    w = np.ones(len(rows)) if rows.w is None else rows.w
+    after = cross_fitted_rows(method, rows.forecasts, rows.y, w, rows.clusters, seed=rows.seed)
+    both = [_SCORES[score](each, rows.y) for each in (rows.forecasts, after)]
+    parts = dict(zip(("before", "after"), (rows.mean(each).value for each in both), strict=True))
+    return replace(rows.mean(both[0] - both[1]), parts=parts)
+
+
+def _conditional(rows: Rows, level: float, *, by: str, n_bins: int) -> MeasureResult:
+    low, high = scores.central(rows.forecasts, level)
+    covariate = high - low if by == "width" else 0.5 * (low + high)
+    member, names = conditional.equal_bins(covariate, rows.w, n_bins)
+    return conditional.coverage_in_bins(
+        rows.forecasts, rows.y, member, names, level=level, w=rows.w, clusters=rows.clusters, seed=rows.seed
+    )
 
 
 _MOMENTS, _QUANTILES = ("normal", "samples"), ("quantiles",)
@@ -424,6 +470,59 @@ DISTRIBUTION_MEASURES: Mapping[str, DistributionMeasure] = MappingProxyType(
                 "Widmann, Lindsten & Zachariah 2021",
                 _skce,
                 ("normal",),
+            ),
+            DistributionMeasure(
+                "decomposition",
+                "Score = miscalibration - discrimination + uncertainty; the value is the miscalibration. crps of "
+                "normal distributions and samples: isotonic regression of the outcome on P(Y <= z) at 256 thresholds "
+                "z. crps of quantiles and quantile-score: isotonic quantile regression at each level. log-score and "
+                "dawid-sebastiani: the best mean a + b m and variance w v + c with b, w, c >= 0.",
+                "at least 0, up to the error of the sum over thresholds",
+                "Arnold, Walz, Ziegel & Gneiting 2024; Gneiting et al. 2023",
+                _decomposition,
+                ("normal", "quantiles", "samples"),
+                {"score": Option("crps", choices=("crps", "quantile-score", "log-score", "dawid-sebastiani"))},
+            ),
+            DistributionMeasure(
+                "upper-bound",
+                "Upper bound of the calibration error of the Dawid-Sebastiani score: the score minus its infimum 1 + "
+                "ln(least_variance) for outcomes whose variance given the forecast is at least least_variance.",
+                "at least 0 if the bound of the variance holds",
+                "Gruber & Buettner 2022, theorem 4.3",
+                _bound,
+                _MOMENTS,
+                {"least_variance": Option(None, choices=(None,), low=1e-300, high=1e300, real=True)},
+            ),
+            DistributionMeasure(
+                "recalibration-improvement",
+                "Mean score before minus after a map that the method fits to the other of 3 folds: above 0 "
+                "recalibration improves the score. It equals the change of the calibration error of the score if the "
+                "map is injective (isotonic ones are not).",
+                "any number",
+                "Gruber & Buettner 2022, proposition 4.5",
+                _improvement,
+                ("normal",),
+                {
+                    "score": Option("dawid-sebastiani", choices=tuple(_SCORES)),
+                    "method": Option(
+                        "variance-platt",
+                        choices=("variance-platt", "variance-scaling", "variance-isotonic", "location-scale"),
+                    ),
+                },
+            ),
+            DistributionMeasure(
+                "conditional-coverage",
+                "Largest standardised difference between the coverage of the central interval and its level over bins "
+                "of about equal mass of its width or centre, with its p-value. The parts are the bins, with "
+                "simultaneous 95 % bands.",
+                "at least 0",
+                "Feldman, Bates & Romano 2021, for the bins of width",
+                _of_level(_conditional),
+                options={
+                    "level": _LEVEL,
+                    "by": Option("width", choices=("width", "centre")),
+                    "n_bins": Option(5, low=2, high=100),
+                },
             ),
         )
     }
@@ -762,9 +861,13 @@ def _report(rows: Rows, requests: Requests, names: list[str] | None) -> Distribu
 
 def _squared(std: Any) -> Floats:
     values = read_numbers(array_of(std, "std"), "/std")
+    if values.ndim != 1:
+        raise WrongShape.at("/std", "must have shape (n,)")
     refuse(~(values > 0.0), "/std", "must be above 0", InvalidVariance)
-    with np.errstate(over="ignore"):
-        return np.asarray(values * values)
+    with np.errstate(over="ignore", under="ignore"):
+        squares = np.asarray(values * values)
+    refuse(~((squares > 0.0) & np.isfinite(squares)), "/std", "must have a finite square above 0", InvalidVariance)
+    return squares
 
 
 def _chosen(names: list[str], rows: npt.NDArray[np.int64]) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Literal, get_args
 
@@ -85,10 +85,9 @@ class Forecasts:
         return len(getattr(self, FIELDS[self.kind][0]))
 
     def take(self, rows: Integers) -> Forecasts:
-        """Return the chosen rows."""
-        fields = {name: getattr(self, name) for name in FIELDS[self.kind]}
-        shared = ("levels", "level")
-        return Forecasts(self.kind, **{name: each if name in shared else each[rows] for name, each in fields.items()})
+        """Return the chosen rows; ``n_repaired`` stays that of all rows."""
+        given = {name: getattr(self, name)[rows] for name in FIELDS[self.kind] if name not in ("levels", "level")}
+        return replace(self, **given)
 
     def quantile(self, levels: Floats) -> Floats:
         """Return the quantiles ``(n, len(levels))``; those of samples as in numpy's ``quantile``. O(n Q).

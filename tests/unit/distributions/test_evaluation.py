@@ -10,7 +10,7 @@ from scipy.stats import norm
 import calibrant
 from calibrant.distributions import pit
 from calibrant.distributions.forecasts import read_forecasts
-from calibrant.distributions.streams import calibration_evidence, diebold_mariano
+from calibrant.distributions.streams import calibration_evidence, diebold_mariano, exchangeability_evidence
 from calibrant.errors import CalibrationError
 
 RANDOM = np.random.default_rng(0)
@@ -26,7 +26,8 @@ KINDS: dict[str, dict[str, Any]] = {
     "samples": {"samples": SAMPLES},
     "interval": {"lower": MEAN - 1.645 * STD, "upper": MEAN + 1.645 * STD, "level": 0.9},
 }
-ALL = list(calibrant.DISTRIBUTION_MEASURES)
+ALL: list[Any] = [name for name in calibrant.DISTRIBUTION_MEASURES if name != "upper-bound"]
+ALL.append({"name": "upper-bound", "least_variance": 0.1})
 #: P-values of the tests, and their names.
 TESTS = ("quantile-calibration-error", "pit-ks", "pit-kuiper", "pit-anderson-darling")
 
@@ -124,6 +125,10 @@ def test_a_repaired_crossing_is_counted() -> None:
     report = calibrant.evaluate_distribution([0.5, 0.5], quantiles=[[1.0, 1.0 - 1e-9], [0.0, 1.0]], levels=[0.2, 0.8])
     assert report.n_repaired == 1
     assert "sorted" in repr(report)
+    weighted = calibrant.evaluate_distribution(
+        [0.5, 0.5], quantiles=[[1.0, 1.0 - 1e-9], [0.0, 1.0]], levels=[0.2, 0.8], weights=[1.0, 0.0]
+    )
+    assert weighted.n_repaired == 1
 
 
 @pytest.mark.parametrize(
@@ -134,6 +139,9 @@ def test_a_repaired_crossing_is_counted() -> None:
         ({"observed": [1.0], "mean": [np.inf], "variance": [1.0]}, "/mean"),
         ({"observed": [1.0], "mean": [1.0], "variance": [-1.0]}, "/variance"),
         ({"observed": [1.0], "mean": [1.0], "std": [0.0]}, "/std"),
+        ({"observed": [1.0], "mean": [1.0], "std": [np.inf]}, "/std"),
+        ({"observed": [1.0], "mean": [1.0], "std": [1e-200]}, "/std"),
+        ({"observed": [1.0], "mean": [1.0], "std": [[1.0]]}, "/std"),
         ({"observed": [1.0], "mean": [1.0], "std": [1.0], "variance": [1.0]}, "/std"),
         ({"observed": [1.0], "mean": [1.0]}, ""),
         ({"observed": [], "mean": [], "variance": []}, "/mean"),
@@ -191,6 +199,26 @@ def test_evidence_rarely_grows_for_calibrated_forecasts_and_soon_for_others(hori
             drifted = calibration_evidence(np.concatenate([y[:200], y[200:] + 1.0]), **given)
             assert drifted[-1] > np.log(1e3)
     assert alarms <= 18
+
+
+def test_evidence_of_change_accepts_wrong_but_constant_calibration() -> None:
+    random = np.random.default_rng(6)
+    alarms = 0
+    for seed in range(100):
+        y = np.round(random.normal(size=300) + 1.0, 1)
+        given: dict[str, Any] = {"mean": np.zeros(300), "variance": np.full(300, 4.0)}
+        alarms += bool((exchangeability_evidence(y, **given, seed=seed) >= np.log(20)).any())
+    assert alarms <= 10
+
+
+@pytest.mark.parametrize("before", [200, 1500])
+def test_evidence_of_change_grows_soon_after_a_change(before: int) -> None:
+    y = np.random.default_rng(8).normal(size=before + 300)
+    y[before:] *= 3.0
+    found = exchangeability_evidence(y, mean=np.zeros(len(y)), variance=np.ones(len(y)))
+    alarm = int(np.flatnonzero(found >= np.log(20))[0])
+    assert before < alarm < before + 150
+    np.testing.assert_array_equal(found[:50], exchangeability_evidence(y[:50], mean=np.zeros(50), variance=np.ones(50)))
 
 
 def test_extreme_numbers_have_no_score_instead_of_a_warning() -> None:

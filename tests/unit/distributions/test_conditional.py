@@ -1,0 +1,84 @@
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import calibrant
+from calibrant.distributions.conditional import conditional_coverage
+from calibrant.errors import CalibrationError
+
+RANDOM = np.random.default_rng(7)
+
+
+def test_coverage_that_is_right_on_average_is_wrong_in_bins() -> None:
+    x = RANDOM.random(1000)
+    y = (0.2 + 1.6 * x) * RANDOM.normal(size=1000)
+    variance = np.full(1000, float(np.quantile(np.abs(y), 0.9) / 1.645) ** 2)
+    found = conditional_coverage(y, x, mean=np.zeros(1000), variance=variance)
+    shares = found.parts["coverage"]
+    assert np.mean(shares) == pytest.approx(0.9, abs=0.01)
+    assert shares[0] > 0.97 > 0.85 > shares[-1]
+    assert (found.p_value or 1.0) < 0.01
+    assert sum(found.parts["rows"]) == 1000
+    right = conditional_coverage(y, x, mean=np.zeros(1000), variance=(0.2 + 1.6 * x) ** 2)
+    assert (right.p_value or 0.0) > 0.01
+
+
+def test_names_are_groups_and_numbers_are_ranges() -> None:
+    y = RANDOM.normal(size=60)
+    given: dict[str, Any] = {"lower": np.full(60, -1.645), "upper": np.full(60, 1.645), "level": 0.9}
+    assert conditional_coverage(y, ["b", "a"] * 30, **given).parts["name"] == ["a", "b"]
+    assert conditional_coverage(y, [3, 1] * 30, **given).parts["name"] == ["1 to 1", "3 to 3"]
+    ties = conditional_coverage(y, [0.0] * 50 + list(range(1, 11)), n_bins=3, **given)
+    assert ties.parts["rows"] == [50.0, 10.0]
+
+
+@pytest.mark.parametrize("kind", ["rows", "samples", "clusters"])
+def test_the_size_of_the_test_is_the_level(kind: str) -> None:
+    random, runs, n = np.random.default_rng(11), 400, 300
+    rejected = 0
+    for seed in range(runs):
+        cluster = np.arange(n) // 3
+        y = random.normal(size=n)
+        given: dict[str, Any] = {"mean": np.zeros(n), "variance": np.ones(n)}
+        if kind == "samples":
+            given = {"samples": random.normal(size=(n, 19))}
+        if kind == "clusters":
+            y = np.repeat(y[::3], 3)
+            given["clusters"] = cluster
+        found = conditional_coverage(y, random.normal(size=n), n_bins=4, seed=seed, **given)
+        rejected += (found.p_value or 1.0) < 0.05
+    assert 10 <= rejected <= 32, rejected
+
+
+def test_the_measure_has_bins_of_the_forecasts() -> None:
+    std = np.exp(RANDOM.normal(size=500))
+    y = std**0.5 * RANDOM.normal(size=500)
+    request = {"name": "conditional-coverage", "n_bins": 4, "level": 0.8}
+    report = calibrant.evaluate_distribution(y, mean=np.zeros(500), std=std, measures=[request])
+    found = report["conditional-coverage"]
+    by_width = conditional_coverage(y, std, mean=np.zeros(500), variance=std**2, n_bins=4, level=0.8)
+    assert found.parts["coverage"] == by_width.parts["coverage"]
+    assert (found.p_value or 1.0) < 0.01
+    assert found.definition["level"] == 0.8
+
+
+@pytest.mark.parametrize(
+    ("arguments", "pointer"),
+    [
+        ({"by": [1.0] * 29}, "/by"),
+        ({"by": [np.nan] * 30}, "/by/0"),
+        ({"by": ["a"] * 29}, "/by"),
+        ({"by": ["a"] * 30, "level": 1.0}, "/level"),
+        ({"by": ["a"] * 30, "n_bins": 1}, "/n_bins"),
+        ({"by": ["a"] * 30, "clusters": ["c"] * 30}, "/observed"),
+        ({"by": ["a"] * 30, "clusters": ["c"] * 29}, "/clusters"),
+        ({"by": ["a"] * 30, "seed": -1}, "/seed"),
+    ],
+)
+def test_bad_input_names_the_argument(arguments: dict[str, Any], pointer: str) -> None:
+    with pytest.raises(CalibrationError) as error:
+        conditional_coverage(np.zeros(30), mean=np.zeros(30), variance=np.ones(30), **arguments)
+    assert error.value.offences[0].pointer == pointer
