@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from backend.monitors.readings import Memory
+from calibrant.errors import OneClass
 from calibrant.monitoring.drift import prediction_drift
 from calibrant.monitoring.estimates import PerformanceEstimate, PerformanceEstimator, fit_performance_estimator
 from calibrant.monitoring.event_tally import EventTally
@@ -60,10 +61,14 @@ def read_estimates(given: Estimated, record: MonitorRecord, memory: Memory, thre
         )
     found, missing = None, _withheld(given, rows)
     if missing is None and given.reference is not None:
-        fitted = _estimator(given.reference, event, threshold, memory)
-        late = None if not len(given.late) else EventTally(given.late, event)
-        found = fitted.estimate(EventTally(_all(given), event), level=level, late=late, alpha=_ALPHA)
-        missing = found.withheld
+        try:
+            fitted = _estimator(given.reference, event, threshold, memory)
+        except OneClass:
+            missing = "the labels of the reference, or of four of its five parts, are of one class"
+        else:
+            late = None if not len(given.late) else EventTally(given.late, event)
+            found = fitted.estimate(EventTally(_all(given), event), level=level, late=late, alpha=_ALPHA)
+            missing = found.withheld
     realised = _realised(given.labelled, event, threshold)
     names = list({} if found is None else found.figures) or list(realised)
     matrix = None if found is None or event == "confidence" else found.confusion

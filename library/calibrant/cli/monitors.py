@@ -229,6 +229,10 @@ def alarms(name: Name, as_json: Json = False, server: NeededServer = None) -> No
             shown.add_row(rule.rule, rule.kind, rule.status, rule.since or "-", str(rule.alarms), f"{rule.rows:,}")
         changed = {rule.rule: rule.evidence.change for rule in rules if rule.evidence is not None}
         lines = [f"{plain(rule)}: {plain(one.message)}" for rule, one in changed.items() if one is not None]
+        drifted = [rule for rule in rules if rule.kind == "drift" and (rule.status == "alarm" or rule.reason)]
+        lines += [
+            f"{plain(one.rule)}: {plain(one.reason or (one.drift.message if one.drift else ''))}" for one in drifted
+        ]
         write_lines(shown, *lines)
     if any(rule.status == "alarm" for rule in rules):
         raise typer.Exit(ABOVE)
@@ -272,6 +276,8 @@ def _print_event(event: MonitorEvent, as_json: bool) -> None:
     about = {field: value for field, value in event.data.to_dict().items() if field != "monitor" and value is not None}
     if "change" in about:
         about["change"] = about["change"]["message"]
+    if "drift" in about:
+        about["drift"] = about["drift"]["message"]
     facts = " ".join(f"{field}={plain(str(value))}" for field, value in about.items())
     write_lines(f"{event.timestamp} {event.type} {facts}")
 

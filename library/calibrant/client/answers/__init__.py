@@ -12,6 +12,7 @@ from calibrant.client.answers.alarms import (
     DeliveriesAnswer,
     DeliveryRecord,
     DeliverySummary,
+    DriftEvidence,
     EvidenceReading,
     HookTestData,
     MonitorEvent,
@@ -75,6 +76,7 @@ from calibrant.client.answers.maps import (
 )
 from calibrant.client.answers.monitors import (
     Counts,
+    DriftRule,
     EvidenceRule,
     HookSpec,
     IngestionResult,
@@ -138,7 +140,9 @@ __all__ = [
     "DistributionMethodEntry",
     "DistributionReportAnswer",
     "Document",
+    "DriftEvidence",
     "DriftReading",
+    "DriftRule",
     "EstimatedReading",
     "EstimatesReading",
     "EvidenceReading",
