@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from calibrant.client.answers import (
         DriftReading,
         EstimatesReading,
+        LabelShiftReading,
         MonitorEvent,
         OnlineReading,
         WindowReading,
@@ -140,6 +141,8 @@ def show(
     for window in reading.windows:
         if window.estimates is not None and reading.monitor.reference is not None:
             write_lines(*_estimates(window.name, window.estimates, window.drift))
+            if window.label_shift is not None:
+                write_lines(_label_shift(window.name, window.label_shift))
     if reading.online is not None:
         write_lines(_online(reading.online))
 
@@ -321,6 +324,15 @@ def _estimates(window: str, found: EstimatesReading, drift: DriftReading | None)
     if drift is not None and drift.level is not None:
         lines.append(f"{window}: prediction drift at level {drift.level:.3g}")
     return lines
+
+
+def _label_shift(window: str, found: LabelShiftReading) -> str:
+    """The estimated event rate, or why there is none."""
+    if found.estimated is None or found.low is None or found.high is None or found.reference is None:
+        return f"{window}: label shift {found.status}: {found.reason}"
+    ends = f"{_share(found.low[1])} to {_share(found.high[1])}"
+    rate, before = _share(found.estimated[1]), _share(found.reference[1])
+    return f"{window}: event rate without labels {rate} ({ends}), reference {before}"
 
 
 def _share(part: float | None) -> str:
