@@ -23,8 +23,8 @@ def read_label_shift(given: Estimated, record: MonitorRecord, memory: Memory) ->
     level, event = record.interval or LEVEL, event_of(record)
     rows = len(given.labelled) + len(given.unlabelled)
     if event in (None, "confidence"):
-        reason = "the monitor stores whether decisions are right, and not the classes of its rows"
-        return LabelShiftReading(status="not-applicable", reason=reason, rows=rows, level=level)
+        why = "the monitor stores whether decisions are right, and not the classes of its rows"
+        return LabelShiftReading(status="not-applicable", reason=why, rows=rows, level=level)
     reason = withheld(given, rows)
     if reason is None and rows < _LEAST:
         reason = f"the window has {rows} predictions; at least {_LEAST} are needed"

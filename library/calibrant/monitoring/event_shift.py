@@ -193,7 +193,7 @@ def _by_cell(one: EventTally) -> tuple[Floats, Floats]:
     rows, sums = (
         np.bincount(keys, values, 2 * CELLS).reshape(CELLS, 2) for values in (one.tally.rows, one.tally.p_sum)
     )
-    return rows, sums
+    return rows.astype(np.float64), sums.astype(np.float64)
 
 
 def _ratios(curve: Beta, mean: float, places: Floats) -> tuple[Floats, Floats]:
@@ -250,7 +250,7 @@ def _blocks(counts: Floats, rows: Floats) -> tuple[Floats, Floats]:
     by_block = np.zeros((_BLOCKS, 2))
     np.add.at(by_block, block, counts)
     used = by_block.sum(axis=1) > 0.0
-    window = np.bincount(block, rows, _BLOCKS)
+    window = np.bincount(block, rows, _BLOCKS).astype(np.float64)
     # Blocks without rows of the reference are joined to the one before.
     place = np.maximum(np.cumsum(used) - 1, 0)
-    return by_block[used], np.bincount(place, window, int(used.sum()))
+    return by_block[used], np.bincount(place, window, int(used.sum())).astype(np.float64)
