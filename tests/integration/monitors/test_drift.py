@@ -18,7 +18,7 @@ from backend.store.monitors.reference import put_reference
 from backend.store.monitors.standings import Standings
 from backend.store.pages import PageRequest
 from backend.store.store import Store
-from calibrant.monitoring.tally import Tally, tally_of
+from calibrant.monitoring.tally import Tally, merged, tally_of
 from schemas.monitor_alarms import AlarmData, RuleState, Standing
 from schemas.monitors import DAY, DriftRule, MonitorRecord, ReferenceSpec
 from tests.integration.monitors.stored import monitor
@@ -167,3 +167,14 @@ def test_standings_of_earlier_versions_load_unchanged() -> None:
     stored = '{"format":1,"rules":{"evidence":{"rule":"evidence","kind":"evidence","status":"ok"}},"asked":[]}'
     found = Standing.model_validate_json(stored)
     assert (found.reference, found.rules["evidence"].drift, found.rules["evidence"].reason) == (None, None, None)
+
+
+def test_the_page_describes_the_drift_and_the_label_shift(store: Store, api: httpx.Client) -> None:
+    record = made(store)
+    put_reference(store.redis, store.keys, record.uid, merged([drawn(5000, 98), drawn(5000, 99, label=1)]))
+    state = looked(store, record, 0, drawn(5000, 1, 1.6))
+    assert state.drift is not None
+    page = api.get(f"/ui/monitors/{record.name}").raise_for_status().text
+    assert state.drift.message.removeprefix("since ") in page
+    assert 'id="acknowledge-drift"' in page
+    assert "event rate without labels" in page
