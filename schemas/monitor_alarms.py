@@ -26,6 +26,7 @@ RecalibrationType = Literal[
 HookTestType = Literal["monitor.test"]
 EventType = Literal[AlarmType, RecalibrationType, HookTestType]
 
+RuleKind = Literal["evidence", "threshold", "drift"]
 EventId = Annotated[str, Field(pattern=r"^event_[0-9a-f]{30}$")]
 
 
@@ -40,23 +41,42 @@ class ChangeReading(Document):
     message: str = Field(examples=["since 14 March predictions of 0.2 to 0.4 are 8 points too low"])
 
 
+class DriftEvidence(Document):
+    """Evidence that predictions are distributed differently than in the reference, since the last start of the rule.
+
+    Without drift, the probability that ``log_e`` ever reaches ``bound`` is at most the rule's alpha.
+    """
+
+    log_e: float = Field(description="natural logarithm of the e-value at the last check")
+    largest: float = Field(description="largest value at any check since the start")
+    bound: float = Field(description="log(1 / alpha)")
+    level: float = Field(description="exp(-largest), at most 1: an anytime-valid p-value")
+    since: str = Field(description="start of the period with the strongest evidence, a time bucket")
+    low: float = Field(description="predictions from here to ``high`` changed most clearly")
+    high: float
+    reference_share: float = Field(description="share of the predictions in this range in the reference")
+    share: float = Field(description="share of the predictions in this range since then")
+    message: str = Field(examples=["since 14 March 31 % of the predictions are from 0.2 to 0.4, 12 % in the reference"])
+
+
 class AlarmData(Document):
     """An alarm, at the time when it was raised, cleared or acknowledged."""
 
     monitor: str
     rule: str = Field(description="name of the rule")
-    kind: Literal["evidence", "threshold"]
+    kind: RuleKind
     measure: str | None = Field(None, description="for a threshold: key of the measure")
     window: str | None = Field(None, description="for a threshold: name of the window")
     group: str | None = Field(None, description="for a threshold: the group; null for all rows")
     value: float | None = Field(
-        None, description="the compared value; for an evidence rule: the logarithm of the e-value"
+        None, description="the compared value; for evidence and drift: the logarithm of the e-value"
     )
     bound: float | None = Field(None, description="the bound that the value is compared with")
-    rows: int | None = Field(None, description="number of labelled rows in the computation")
+    rows: int | None = Field(None, description="number of labelled rows in the computation; for drift: of predictions")
     since: str | None = Field(None, description="when the alarm was raised")
     change: ChangeReading | None = Field(None, description="for an evidence rule: when calibration changed, and how")
     description: str | None = Field(None, description="for an evidence rule: the error in words")
+    drift: DriftEvidence | None = Field(None, description="for drift: how the predictions changed")
 
 
 class RecalibrationData(Document):
@@ -104,7 +124,6 @@ class MonitorEvent(Document):
 
 # --- ``/monitors/{name}/alarms``, ``/audit`` and ``/proposal``: the state of the rules, and the log of actions
 
-RuleKind = Literal["evidence", "threshold"]
 RuleStatus = Literal["unknown", "ok", "alarm"]
 #: Actions in the audit log; ``who`` of the entry gives the actor, null for the service itself.
 AuditAction = Literal[
@@ -170,15 +189,26 @@ class RuleState(Document):
     status: RuleStatus = Field("unknown", description="``unknown`` until there are enough rows")
     since: str | None = Field(None, description="when the status last changed")
     alarms: int = Field(0, description="number of times that the alarm was raised")
-    rows: int = Field(0, description="number of labelled rows in the last check")
+    rows: int = Field(0, description="number of labelled rows in the last check; for drift: of predictions")
     looked_at: str | None = None
     challengers: int = Field(0, description="number of challengers requested for the raised alarm")
     acknowledged_at: str | None = Field(None, description="for a threshold that is still raised")
     acknowledged_by: str | None = None
-    started_at: float = Field(0.0, description="for evidence: rows predicted earlier are excluded; seconds since 1970")
+    started_at: float = Field(
+        0.0, description="for evidence and drift: rows predicted earlier are excluded; seconds since 1970"
+    )
     definition: str = Field("", description="digest of the rule; a changed rule starts again")
     evidence: EvidenceReading | None = None
     threshold: ThresholdReading | None = None
+    drift: DriftEvidence | None = None
+    reason: str | None = Field(None, description="for drift: why the rule cannot be checked")
+
+
+class ReferenceState(Document):
+    """The reference of a monitor when it was set."""
+
+    definition: str = Field(description="digest of the reference's definition")
+    map: str | None = Field(description="id of the map that was applied to rows then")
 
 
 class Occasion(Document):
@@ -237,6 +267,7 @@ class Standing(Document):
     moving: Proposal | None = Field(None, description="accepted proposal whose alias is being moved")
     moved_by: str | None = None
     applied: str | None = Field(None, description="id of the map that was applied to rows at the last check")
+    reference: ReferenceState | None = None
     online: OnlineStanding | None = Field(None, description="the map that follows the stream")
     versions: int = Field(0, description="number of attempts to write a version of it, including failed ones")
 

@@ -156,6 +156,26 @@ class DriftReading(Document):
     window_share: float | None = None
 
 
+class LabelShiftReading(Document):
+    """Class frequencies of a window without labels, if only they differ from the reference; lists are by class."""
+
+    status: Literal["estimated", "withheld", "not-applicable"]
+    reason: str | None = Field(None, description="why there is no estimate")
+    rows: int = Field(0, description="number of predictions that the estimate is for")
+    level: float = Field(description="level of the intervals")
+    reference: list[float] | None = Field(None, description="class frequencies of the reference")
+    estimated: list[float] | None = Field(None, description="estimated class frequencies of the window")
+    low: list[float] | None = Field(None, description="lower ends of the intervals of the frequencies")
+    high: list[float] | None = None
+    weights: list[float] | None = Field(None, description="estimated frequencies divided by those of the reference")
+    weights_low: list[float] | None = None
+    weights_high: list[float] | None = None
+    bbse: list[float] | None = Field(None, description="frequencies from mean calibrated predictions, as a check")
+    p_value: float | None = Field(
+        None, description="of the test that the window is a mixture of the reference's classes; small: withheld"
+    )
+
+
 class ReferenceReading(Document):
     """A window compared with the reference; ``problem`` explains why the comparison is missing."""
 
@@ -209,6 +229,7 @@ class WindowReading(RowsReading):
     estimates: EstimatesReading | None = None
     drift: DriftReading | None = None
     pit: PitReading | None = Field(None, description="for regression: the PIT histogram; null without outcomes")
+    label_shift: LabelShiftReading | None = None
 
 
 class MonitorReading(Document):

@@ -80,7 +80,15 @@ class ThresholdRule(Document):
     least_rows: int = Field(100, ge=1, description="minimum number of labelled rows in the window")
 
 
-Rule = Annotated[EvidenceRule | ThresholdRule, Field(discriminator="kind")]
+class DriftRule(Document):
+    """An alarm when predictions are distributed differently than in the reference, based on an anytime-valid test."""
+
+    kind: Literal["drift"]
+    name: Label = Field("drift")
+    alpha: float = Field(0.01, gt=0, lt=0.5, description="probability of any false alarm since the last start")
+
+
+Rule = Annotated[EvidenceRule | ThresholdRule | DriftRule, Field(discriminator="kind")]
 
 
 class HookSpec(Document):

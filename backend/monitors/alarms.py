@@ -33,7 +33,7 @@ from schemas.monitor_alarms import (
     Standing,
     ThresholdReading,
 )
-from schemas.monitors import EvidenceRule, MonitorRecord, Rule, ThresholdRule
+from schemas.monitors import DriftRule, EvidenceRule, MonitorRecord, Rule, ThresholdRule
 
 # --- The state of a rule after a check; pure functions
 
@@ -54,6 +54,13 @@ def begun(rule: Rule, before: RuleState | None, started_at: float) -> RuleState:
         return before
     alarms = 0 if before is None else before.alarms
     return RuleState(rule=rule.name, kind=rule.kind, alarms=alarms, started_at=started, definition=definition)
+
+
+def restarted(state: RuleState, started_at: float) -> RuleState:
+    """The state of a rule of drift that starts again, with a time bucket that has no rows yet."""
+    return RuleState(
+        rule=state.rule, kind=state.kind, alarms=state.alarms, started_at=started_at, definition=state.definition
+    )
 
 
 def check_evidence(
@@ -93,7 +100,7 @@ def check_evidence(
         update={"log_e": found.log_e, "bound": bound, "change": change if raised else None},
     )
     after = state.model_copy(update={"rows": seen.rows, "looked_at": at(moment), "evidence": reading})
-    return _moved(after, "alarm" if raised else "ok", moment)
+    return moved(after, "alarm" if raised else "ok", moment)
 
 
 def is_raised(rule: EvidenceRule, state: RuleState, seen: CheckedEvidence) -> bool:
@@ -129,10 +136,10 @@ def check_threshold(rule: ThresholdRule, state: RuleState, seen: Measured, momen
         looks=looks,
     )
     after = state.model_copy(update={"rows": seen.rows, "looked_at": at(moment), "threshold": reading})
-    return _moved(after, status, moment)
+    return moved(after, status, moment)
 
 
-def _moved(state: RuleState, status: str, moment: float) -> RuleState:
+def moved(state: RuleState, status: str, moment: float) -> RuleState:
     """The state with a new status, which starts now if it has changed."""
     if status == state.status:
         return state
@@ -171,19 +178,24 @@ def happened(record: MonitorRecord, state: RuleState, turn: Turn, moment: float)
         since=state.since,
         change=None if state.evidence is None else state.evidence.change,
         description=None if state.evidence is None else _description(state.evidence),
+        drift=state.drift,
     )
     return event_of(record, f"{state.rule}:{state.alarms}", _TYPES[turn], data, moment=moment)
 
 
 def entry_of(state: RuleState, turn: Turn, moment: float, who: str | None = None) -> AuditEntry:
     """The audit entry of an alarm."""
-    detail = None if state.evidence is None or turn != "raised" else _description(state.evidence)
+    detail = _description(state) if turn == "raised" else None
     return AuditEntry(at=at(moment), action=_ACTIONS[turn], who=who, rule=state.rule, alarm=state.alarms, detail=detail)
 
 
-def _description(evidence: EvidenceReading) -> str:
-    """The error in words, with the time since when if it is known."""
-    return evidence.description if evidence.change is None else evidence.change.message
+def _description(state: RuleState) -> str | None:
+    """The error or the drift in words, with the time since when if it is known; None for a threshold."""
+    if state.drift is not None:
+        return state.drift.message
+    if state.evidence is None:
+        return None
+    return state.evidence.description if state.evidence.change is None else state.evidence.change.message
 
 
 def recalibrated(
@@ -209,14 +221,16 @@ def step_of(
 
 
 def _value(state: RuleState) -> float | None:
-    if state.evidence is not None:
-        return state.evidence.largest
+    test = state.evidence or state.drift
+    if test is not None:
+        return test.largest
     return None if state.threshold is None else state.threshold.value
 
 
 def _bound(state: RuleState) -> float | None:
-    if state.evidence is not None:
-        return state.evidence.bound
+    test = state.evidence or state.drift
+    if test is not None:
+        return test.bound
     return None if state.threshold is None else state.threshold.above
 
 
@@ -224,7 +238,7 @@ def _bound(state: RuleState) -> float | None:
 
 
 def acknowledge(store: Store, record: MonitorRecord, name: str, who: str | None, now: float) -> RuleState:
-    """Acknowledge an alarm; evidence restarts, and a threshold stays raised until it clears.
+    """Acknowledge an alarm; evidence and drift restart, and a threshold stays raised until it clears.
 
     Raises ``UnknownRule``, and ``NoAlarm`` if no alarm is raised or it was already acknowledged.
     """
@@ -243,6 +257,9 @@ def acknowledge(store: Store, record: MonitorRecord, name: str, who: str | None,
             started_at = next_start(record, now)
             after = begun(rule, state, started_at)
             entries.append(AuditEntry(at=at(now), action="evidence-restarted", who=who))
+        elif isinstance(rule, DriftRule):
+            after = restarted(state, next_start(record, now))
+            entries.append(AuditEntry(at=at(now), action="evidence-restarted", who=who, rule=name))
         else:
             after = state.model_copy(update={"acknowledged_at": at(now), "acknowledged_by": who})
         left = standing.model_copy(update={"rules": standing.rules | {name: after}})

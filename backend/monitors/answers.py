@@ -14,6 +14,7 @@ from scipy.special import kolmogorov, ndtri
 
 from backend.monitors.estimates import Estimated, read_drift, read_estimates
 from backend.monitors.evidence import first_bucket
+from backend.monitors.label_shift import read_label_shift
 from backend.monitors.online_maps import read_online
 from backend.monitors.readings import (
     RESAMPLES,
@@ -269,6 +270,7 @@ class Reader:
             estimates=read_estimates(given, record, memory, threshold),
             drift=read_drift(given, record),
             pit=read_window_pit(found.tally, record, memory),
+            label_shift=read_label_shift(given, record, memory),
         )
 
     def _estimated(

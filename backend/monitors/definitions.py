@@ -34,6 +34,7 @@ from schemas.monitors import (
     HOUR,
     MAX_BUCKETS,
     MINUTE,
+    DriftRule,
     HookSpec,
     MonitorBody,
     MonitorPatch,
@@ -174,8 +175,17 @@ def _check_rules(body: MonitorBody) -> None:
     for i, rule in enumerate(body.rules):
         if isinstance(rule, ThresholdRule):
             _check_threshold(body, rule, measures, f"/rules/{i}")
+        elif isinstance(rule, DriftRule):
+            _check_drift(body, f"/rules/{i}")
         elif rule.after + (body.bucket or MINUTE) > body.retention:
             raise InvalidOption.at(f"/rules/{i}/after", "is too long: buckets would be dropped before they count")
+
+
+def _check_drift(body: MonitorBody, where: str) -> None:
+    if body.reference is None:
+        raise InvalidOption.at(where, "needs a reference, which predictions are compared with; set reference")
+    if body.recalibration.policy == "online":
+        raise InvalidOption.at(where, "drift is not supported with online recalibration, which changes predictions")
 
 
 def _check_threshold(

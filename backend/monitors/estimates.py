@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from backend.monitors.readings import Memory
+from calibrant.errors import OneClass
 from calibrant.monitoring.drift import prediction_drift
 from calibrant.monitoring.estimates import PerformanceEstimate, PerformanceEstimator, fit_performance_estimator
 from calibrant.monitoring.event_tally import EventTally
@@ -21,7 +22,7 @@ Counts = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
 #: Level of the intervals of a monitor without a level of its own.
-_LEVEL = 0.95
+LEVEL = 0.95
 #: Fewest rows of each part of the reference.
 _FEWEST = 20
 #: Largest share of a window's predictions of which there is no tally, because an older version counted them.
@@ -51,7 +52,7 @@ class Estimated:
 
 def read_estimates(given: Estimated, record: MonitorRecord, memory: Memory, threshold: float) -> EstimatesReading:
     """The estimated figures of a window with the realised ones, or why there are none. O(cells)."""
-    level = record.interval or _LEVEL
+    level = record.interval or LEVEL
     if record.forecast is not None:
         return EstimatesReading(
             status="not-applicable",
@@ -68,12 +69,16 @@ def read_estimates(given: Estimated, record: MonitorRecord, memory: Memory, thre
         return EstimatesReading(
             status="not-applicable", reason=reason, rows=rows, labelled=labelled, threshold=threshold, level=level
         )
-    found, missing = None, _withheld(given, rows)
+    found, missing = None, withheld(given, rows)
     if missing is None and given.reference is not None:
-        fitted = _estimator(given.reference, event, threshold, memory)
-        late = None if not len(given.late) else EventTally(given.late, event)
-        found = fitted.estimate(EventTally(_all(given), event), level=level, late=late, alpha=_ALPHA)
-        missing = found.withheld
+        try:
+            fitted = _estimator(given.reference, event, threshold, memory)
+        except OneClass:
+            missing = "the labels of the reference, or of four of its five parts, are of one class"
+        else:
+            late = None if not len(given.late) else EventTally(given.late, event)
+            found = fitted.estimate(EventTally(all_rows(given), event), level=level, late=late, alpha=_ALPHA)
+            missing = found.withheld
     realised = _realised(given.labelled, event, threshold)
     names = list({} if found is None else found.figures) or list(realised)
     matrix = None if found is None or event == "confidence" else found.confusion
@@ -105,7 +110,7 @@ def read_drift(given: Estimated, record: MonitorRecord) -> DriftReading:
     rows = len(given.labelled) + len(given.unlabelled)
     if not len(given.reference) or not rows:
         return DriftReading(reason="the window or the reference has no rows")
-    found = prediction_drift(EventTally(given.reference, event), [EventTally(_all(given), event)])
+    found = prediction_drift(EventTally(given.reference, event), [EventTally(all_rows(given), event)])
     return DriftReading(
         rows=rows,
         log_e=found.log_e,
@@ -125,7 +130,8 @@ def event_of(record: MonitorRecord) -> str | None:
     return None if reduction.startswith("top:") else reduction
 
 
-def _withheld(given: Estimated, rows: int) -> str | None:
+def withheld(given: Estimated, rows: int) -> str | None:
+    """The reason why a window cannot be compared with the reference, if any."""
     if given.reference is None:
         return "the monitor has no reference"
     least = FOLDS * _FEWEST
@@ -185,7 +191,7 @@ def _of(tally: Tally, kept: Mask) -> Tally:
     return Tally(tally.keys[kept] % _PER_FOLD, tally.rows[kept], tally.p_sum[kept])
 
 
-def _all(given: Estimated) -> Tally:
+def all_rows(given: Estimated) -> Tally:
     """All rows of the window, with outcome 0: their labels take no part."""
     one = given.labelled.pooled()
     outcomes = [one.keys & np.uint32(1) == outcome for outcome in (0, 1)]

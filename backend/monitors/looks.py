@@ -32,6 +32,16 @@ from backend.monitors.decisions import (
     known,
     nothing,
 )
+from backend.monitors.drift import (
+    CheckedDrift,
+    RememberedCounts,
+    begun_drift,
+    check_drift,
+    drift_reason,
+    look_at_drift,
+    paused_drift,
+    reference_state,
+)
 from backend.monitors.evidence import (
     CheckedEvidence,
     Remembered,
@@ -61,9 +71,17 @@ from calibrant.measures.intervals import PLAIN
 from calibrant.measures.measure import MeasureRequest, answers
 from calibrant.monitoring.tally import Tally
 from calibrant.reductions import Event
-from schemas.monitor_alarms import AuditEntry, ChangeReading, MonitorEvent, Occasion, RuleState, Standing
+from schemas.monitor_alarms import (
+    AuditEntry,
+    ChangeReading,
+    MonitorEvent,
+    Occasion,
+    ReferenceState,
+    RuleState,
+    Standing,
+)
 from schemas.monitor_answers import MeasureReading
-from schemas.monitors import EvidenceRule, MonitorRecord, ThresholdRule, WindowSpec
+from schemas.monitors import DriftRule, EvidenceRule, MonitorRecord, ThresholdRule, WindowSpec
 
 # --- What a check measures: each window is read once, each measure computed once
 
@@ -294,7 +312,8 @@ def next_attempt(
         return None
     if joined < standing.rows_wanted or not rested(record, standing, now):
         return None
-    return next((rules[rule.name] for rule in record.rules if rules[rule.name].status == "alarm"), None)
+    raised = (rules[rule.name] for rule in record.rules if rules[rule.name].status == "alarm")
+    return next((state for state in raised if state.kind != "drift"), None)
 
 
 def follows(record: MonitorRecord, standing: Standing, now: float) -> bool:
@@ -331,6 +350,7 @@ LOOK_SECONDS = 60.0
 EXPIRING_SECONDS = 10.0
 
 _REMEMBERED = Remembered()
+_COUNTS = RememberedCounts()
 _LEAVES = Leaves()
 _KEPT = Kept(_LEAVES)
 
@@ -342,6 +362,7 @@ class Observations:
     ``evidence`` is keyed by ``after``, ``measured`` by threshold. ``applied`` is the id of the monitor's map, None if
     it has none or the map does not exist; ``started_at`` was that of the monitor. ``joined`` is the number of labelled
     rows since the monitor was created. ``changes`` are keyed by the name of a rule whose alarm is about to be raised.
+    ``drifts`` are keyed by the name of the rule, and ``referred`` is the number of rows of the reference.
     """
 
     moment: float
@@ -351,6 +372,8 @@ class Observations:
     started_at: float
     joined: int
     changes: Mapping[str, ChangeReading | None]
+    drifts: Mapping[str, CheckedDrift]
+    referred: int
 
 
 def look(redis: Redis, chore: Chore) -> float | None:
@@ -376,19 +399,17 @@ def look_at(store: Store, record: MonitorRecord, now: float) -> float:
     ledger.buckets.compact_closed(now)
     standings = Standings(store.redis, store.keys, record)
     meter = Meter(store, record, now, _LEAVES)
-    observed = observe(store, ledger, record, meter, standings.read(), now)
+    reader = Reader(store.redis, store.keys, record, _KEPT)
+    observed = observe(store, reader, ledger, meter, standings.read(), now)
     standings.change(lambda record, standing: conclude(record, standing, observed, store.keys.tenant))
     queue_events(store, record, standings)
-    reader = Reader(store.redis, store.keys, record, _KEPT)
     put_latest(store.redis, store.keys, record.uid, latest_values(reader, ledger, meter, standings.read(), now))
     return LOOK_SECONDS if expired else 0.0
 
 
-def observe(
-    store: Store, ledger: Ledger, record: MonitorRecord, meter: Meter, standing: Standing, now: float
-) -> Observations:
+def observe(store: Store, reader: Reader, ledger: Ledger, meter: Meter, standing: Standing, now: float) -> Observations:
     """Read everything that the rules need; ``standing`` is that before the check."""
-    applied = None
+    applied, record = None, reader.record
     if record.map is not None:
         with contextlib.suppress(UnknownMap):
             applied = store.maps.resolve(record.map)
@@ -403,7 +424,16 @@ def observe(
         for rule in tests
         if is_raised(rule, begun(rule, standing.rules.get(rule.name), record.started_at), evidence[rule.after])
     }
-    return Observations(now, evidence, measured, applied, record.started_at, joined, changes)
+    drifting = [rule for rule in record.rules if isinstance(rule, DriftRule)]
+    reference = reader.reference() if drifting else None
+    tally = None if reference is None else reference.tally
+    drifts = {}
+    if tally is not None and len(tally):
+        for rule in drifting:
+            state = begun_drift(rule, standing.rules.get(rule.name), record)
+            drifts[rule.name] = look_at_drift(ledger.buckets, record, tally, state, _COUNTS, now)
+    referred = 0 if tally is None else len(tally)
+    return Observations(now, evidence, measured, applied, record.started_at, joined, changes, drifts, referred)
 
 
 def conclude(record: MonitorRecord, standing: Standing, observed: Observations, tenant: str) -> Change:
@@ -416,14 +446,18 @@ def conclude(record: MonitorRecord, standing: Standing, observed: Observations, 
     if restarted is not None:
         detail = f"the monitor's map {record.map} has changed"
         entries.append(AuditEntry(at=at(observed.moment), action="evidence-restarted", detail=detail))
+    reference = reference_state(record, standing.reference, observed.applied)
     for rule in record.rules:
         before = standing.rules.get(rule.name)
-        after = begun(rule, before, record.started_at if restarted is None else restarted)
+        if isinstance(rule, DriftRule):
+            after = _drifted(rule, before, record, reference, observed)
+        else:
+            after = begun(rule, before, record.started_at if restarted is None else restarted)
         if isinstance(rule, EvidenceRule):
             seen = observed.evidence.get(rule.after)
             if seen is not None and seen.started_at == after.started_at:
                 after = check_evidence(rule, after, seen, record, observed.moment, observed.changes.get(rule.name))
-        elif rule.name in observed.measured:
+        elif isinstance(rule, ThresholdRule) and rule.name in observed.measured:
             after = check_threshold(rule, after, observed.measured[rule.name], observed.moment)
         states[rule.name] = after
         turn = _turn(before, after)
@@ -432,7 +466,7 @@ def conclude(record: MonitorRecord, standing: Standing, observed: Observations, 
         state = after if turn == "raised" or before is None else before
         events.append(happened(record, state, turn, observed.moment))
         entries.append(entry_of(state, turn, observed.moment))
-        if turn == "raised" and record.recalibration.policy != "off":
+        if turn == "raised" and rule.kind != "drift" and record.recalibration.policy != "off":
             states[rule.name], occasion = occasion_of(after)
             requests.append(occasion)
     for name, gone in standing.rules.items():
@@ -447,8 +481,26 @@ def conclude(record: MonitorRecord, standing: Standing, observed: Observations, 
     chores = [Chore("recalibrate", tenant, record.uid)] if recalibrates else []
     renewed = restarted is not None or standing.applied is None or record.recalibration.policy == "online"
     applied = observed.applied if renewed else standing.applied
-    after_all = standing.model_copy(update={"rules": states, "asked": requests, "applied": applied})
+    changes = {"rules": states, "asked": requests, "applied": applied, "reference": reference}
+    after_all = standing.model_copy(update=changes)
     return Change(after_all, events, entries, restarted, chores)
+
+
+def _drifted(
+    rule: DriftRule,
+    before: RuleState | None,
+    record: MonitorRecord,
+    reference: ReferenceState | None,
+    observed: Observations,
+) -> RuleState:
+    """The state of a rule of drift after a check."""
+    after, seen = begun_drift(rule, before, record), observed.drifts.get(rule.name)
+    reason = drift_reason(record, reference, observed.referred, observed.applied)
+    if reason is not None:
+        return paused_drift(after, reason, observed.moment)
+    if seen is None or seen.started_at != after.started_at:
+        return after
+    return check_drift(rule, after, seen, record, observed.moment)
 
 
 def _restarted(record: MonitorRecord, standing: Standing, observed: Observations) -> float | None:

@@ -55,6 +55,7 @@ if TYPE_CHECKING:
         fit_performance_estimator,
     )
     from calibrant.monitoring.evaluation import evaluate_tally, fit_tally
+    from calibrant.monitoring.event_shift import estimate_event_shift
     from calibrant.monitoring.event_tally import EventTally, merge, tally
     from calibrant.monitoring.label_shift import LabelShift, estimate_label_shift
     from calibrant.monitoring.online import OnlineMap, OnlinePredictions, follow_stream, start_online
@@ -98,6 +99,7 @@ _NAMES = {
         "PerformanceEstimator",
         "fit_performance_estimator",
     ),
+    "monitoring.event_shift": ("estimate_event_shift",),
     "monitoring.event_tally": ("EventTally", "merge", "tally"),
     "monitoring.evaluation": ("evaluate_tally", "fit_tally"),
     "monitoring.label_shift": ("LabelShift", "estimate_label_shift"),
@@ -149,6 +151,7 @@ __all__ = [
     "compare",
     "cost_plane",
     "density_ratios",
+    "estimate_event_shift",
     "estimate_label_shift",
     "evaluate",
     "evaluate_distribution",

@@ -28,7 +28,7 @@ from calibrant.plots.canvas import Drawn, NothingToDraw
 from schemas.monitor_alarms import DeliveryRecord, MonitorEvent, Proposal, RuleState
 from schemas.monitor_answers import MonitorAnswer, MonitorsQuery, WindowPictureQuery, WindowReading, answer_of
 from schemas.monitor_online import OnlineReading
-from schemas.monitors import Counts, EvidenceRule, MonitorRecord
+from schemas.monitors import Counts, DriftRule, EvidenceRule, MonitorRecord
 from schemas.problems import Problem
 from service.errors import Busy, InvalidField, NotFound
 from service.jobs import EventStream
@@ -94,7 +94,7 @@ class Figures:
 class Actions:
     """What a visitor can act on, and see of the rules: challenger, online map, latest deliveries and events."""
 
-    rules: Sequence[tuple[RuleState, EvidenceRule | None]]
+    rules: Sequence[tuple[RuleState, EvidenceRule | DriftRule | None]]
     proposal: Proposal | None
     online: OnlineReading | None
     deliveries: Sequence[DeliveryRecord]
@@ -149,7 +149,7 @@ def read_actions(visit: Visit, record: MonitorRecord) -> Actions:
     standing = standings.read()
     states = [(standing.rules.get(rule.name, RuleState(rule=rule.name, kind=rule.kind)), rule) for rule in record.rules]
     return Actions(
-        [(state, rule if isinstance(rule, EvidenceRule) else None) for state, rule in states],
+        [(state, rule if isinstance(rule, EvidenceRule | DriftRule) else None) for state, rule in states],
         standing.proposal,
         read_online(record, standing),
         latest_deliveries(store, record),

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from calibrant.client.answers import (
         DriftReading,
         EstimatesReading,
+        LabelShiftReading,
         MonitorEvent,
         OnlineReading,
         PitReading,
@@ -143,6 +144,8 @@ def show(
     for window in reading.windows:
         if window.estimates is not None and reading.monitor.reference is not None:
             write_lines(*_estimates(window.name, window.estimates, window.drift))
+            if window.label_shift is not None:
+                write_lines(_label_shift(window.name, window.label_shift))
         if window.pit is not None:
             write_lines(_coverage(window.name, window.pit))
     if reading.online is not None:
@@ -243,6 +246,10 @@ def alarms(name: Name, as_json: Json = False, server: NeededServer = None) -> No
             shown.add_row(rule.rule, rule.kind, rule.status, rule.since or "-", str(rule.alarms), f"{rule.rows:,}")
         changed = {rule.rule: rule.evidence.change for rule in rules if rule.evidence is not None}
         lines = [f"{plain(rule)}: {plain(one.message)}" for rule, one in changed.items() if one is not None]
+        drifted = [rule for rule in rules if rule.kind == "drift" and (rule.status == "alarm" or rule.reason)]
+        lines += [
+            f"{plain(one.rule)}: {plain(one.reason or (one.drift.message if one.drift else ''))}" for one in drifted
+        ]
         write_lines(shown, *lines)
     if any(rule.status == "alarm" for rule in rules):
         raise typer.Exit(ABOVE)
@@ -286,6 +293,8 @@ def _print_event(event: MonitorEvent, as_json: bool) -> None:
     about = {field: value for field, value in event.data.to_dict().items() if field != "monitor" and value is not None}
     if "change" in about:
         about["change"] = about["change"]["message"]
+    if "drift" in about:
+        about["drift"] = about["drift"]["message"]
     facts = " ".join(f"{field}={plain(str(value))}" for field, value in about.items())
     write_lines(f"{event.timestamp} {event.type} {facts}")
 
@@ -329,6 +338,15 @@ def _estimates(window: str, found: EstimatesReading, drift: DriftReading | None)
     if drift is not None and drift.level is not None:
         lines.append(f"{window}: prediction drift at level {drift.level:.3g}")
     return lines
+
+
+def _label_shift(window: str, found: LabelShiftReading) -> str:
+    """The estimated event rate, or why there is none."""
+    if found.estimated is None or found.low is None or found.high is None or found.reference is None:
+        return f"{window}: label shift {found.status}: {found.reason}"
+    ends = f"{_share(found.low[1])} to {_share(found.high[1])}"
+    rate, before = _share(found.estimated[1]), _share(found.reference[1])
+    return f"{window}: event rate without labels {rate} ({ends}), reference {before}"
 
 
 def _share(part: float | None) -> str:

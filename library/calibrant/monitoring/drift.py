@@ -20,16 +20,17 @@ from calibrant.monitoring.tally import CELLS, Integers, Tally, borders
 # unknown distribution (de Finetti). Whether a prediction is in a fixed set A is then Bernoulli(theta) with unknown
 # theta, the same in both.
 #
-# **The bet.** For a start s, q_s is the probability of the rows if theta is one number in the reference and in the
-# stream before s, and another one from s on, both drawn from Jeffreys' prior. Divided by the largest likelihood over
-# theta of all rows together,
+# **The bet.** For a start s, q_s is the probability of the rows of the reference and of those since s if theta is one
+# number in the reference and another one since s, both drawn from Jeffreys' prior. Divided by the largest likelihood
+# over theta of these rows together,
 #
-#     E = q_s(reference, stream) / max_theta theta^k (1 - theta)^(n - k),
+#     E = q_s(reference, since s) / max_theta theta^k (1 - theta)^(n - k),
 #
 # it is at most the likelihood ratio against the true theta, which is a martingale that starts at 1 with the first row
 # of the reference (universal inference: Wasserman, Ramdas & Balakrishnan 2020). So the reference is data with its own
 # noise, and not the truth. Averages over starts and sets with fixed weights of sum 1 keep this; by Ville's inequality
-# the average ever reaches 1 / alpha with probability at most alpha.
+# the average ever reaches 1 / alpha with probability at most alpha. A bet uses no rows of the stream before its start,
+# so a deleted bucket takes only its own start with it, and every remaining bet has all its rows.
 
 #: Sets of predictions: below each of these fractions of the arcsine grid, and each of this many parts.
 _CUTS = (1 / 64, 1 / 32, *(k / 16 for k in range(1, 16)), 31 / 32, 63 / 64)
@@ -49,7 +50,7 @@ class PredictionDrift:
     low, high : float
         Predictions in this range have changed their frequency most clearly.
     before, since : float
-        Share of the predictions in the range, in the reference with the stream before ``start``, and since then.
+        Share of the predictions in the range, in the reference and since ``start``.
 
     See Also
     --------
@@ -117,8 +118,8 @@ def prediction_drift(reference: EventTally, stream: Sequence[EventTally], *, fir
     -----
     The e-process bets that the share of predictions in one of 27 fixed ranges changed at the start of some bucket. It
     assumes that rows are exchangeable without drift, and accounts for the noise of the reference by universal inference
-    (Wasserman, Ramdas & Balakrishnan 2020). Deleted buckets and the starts in them no longer count. O(B cells) for B
-    buckets.
+    (Wasserman, Ramdas & Balakrishnan 2020). Deleted buckets and the starts in them no longer count, and the evidence
+    stays valid. O(B cells) for B buckets.
 
     Examples
     --------
@@ -137,7 +138,9 @@ def prediction_drift(reference: EventTally, stream: Sequence[EventTally], *, fir
     for i, part in enumerate(stream):
         if (part.reduction, part.scale, part.n_classes) != (reference.reduction, reference.scale, reference.n_classes):
             raise InvalidOption.at(f"/stream/{i}", "must have the event, scale and number of classes of the reference")
-    return drift_of_counts(_counts(reference.tally), np.array([_counts(part.tally) for part in stream]), first)
+    return drift_of_counts(
+        drift_counts(reference.tally), np.array([drift_counts(part.tally) for part in stream]), first
+    )
 
 
 def drift_of_counts(reference: Floats, buckets: Floats, first: int = 0) -> PredictionDrift:
@@ -148,23 +151,23 @@ def drift_of_counts(reference: Floats, buckets: Floats, first: int = 0) -> Predi
             math.log(weight_from(first)), first, *ranges[0].tolist(), *[float(inside[0] / rows[0])] * 2
         )
     since = np.cumsum(buckets[::-1], axis=0)[::-1]
-    all_inside, all_rows = inside + since[0, 0], rows + since[0, 1]
-    null = xlogy(all_inside, all_inside / all_rows) + xlog1py(all_rows - all_inside, -all_inside / all_rows)
-    together = _marginal(all_inside, all_rows)
-    before_inside, before_rows = all_inside - since[:, 0], all_rows - since[:, 1]
-    apart = _marginal(before_inside, before_rows) + _marginal(since[:, 0], since[:, 1])
+    since_inside, since_rows = since[:, 0], since[:, 1]
+    apart = (
+        _marginal(inside, rows)
+        + _marginal(since_inside, since_rows)
+        - _highest(inside + since_inside, rows + since_rows)
+    )
+    later = _marginal(inside, rows) - _highest(inside, rows)
     last = first + len(buckets)
     weights = np.array([_log_weight(start) for start in range(first, last)])
-    bets = np.vstack([apart + weights[:, None], together + math.log(weight_from(last))]) - null - math.log(len(ranges))
+    bets = np.vstack([apart + weights[:, None], later + math.log(weight_from(last))]) - math.log(len(ranges))
     highest = float(bets.max())
     log_e = highest + math.log(float(np.exp(bets - highest).sum()))
     start, chosen = divmod(int(bets[:-1].argmax()), len(ranges))
-    shares = [
-        float(k[start, chosen] / max(n[start, chosen], 1.0))
-        for k, n in ((before_inside, before_rows), (since[:, 0], since[:, 1]))
-    ]
+    before = float(inside[chosen] / rows[chosen])
+    now = float(since_inside[start, chosen] / max(since_rows[start, chosen], 1.0))
     low, high = ranges[chosen].tolist()
-    return PredictionDrift(log_e, first + start, low, high, *shares)
+    return PredictionDrift(log_e, first + start, low, high, before, now)
 
 
 @cache
@@ -175,6 +178,12 @@ def _log_weight(start: int) -> float:
 def _marginal(inside: Floats, rows: Floats) -> Floats:
     """Return the log probability of a sequence under Jeffreys' prior Beta(1/2, 1/2)."""
     found: Floats = betaln(inside + 0.5, rows - inside + 0.5) - betaln(0.5, 0.5)
+    return found
+
+
+def _highest(inside: Floats, rows: Floats) -> Floats:
+    """Return the largest log likelihood of a sequence over its probability."""
+    found: Floats = xlogy(inside, inside / rows) + xlog1py(rows - inside, -inside / rows)
     return found
 
 
@@ -192,7 +201,7 @@ def drift_ranges() -> Floats:
     return found
 
 
-def _counts(tally: Tally) -> Floats:
+def drift_counts(tally: Tally) -> Floats:
     """Return the rows in each set, and in all: ``(2, J)``. O(cells)."""
     return counts_by_range(np.bincount((tally.keys >> np.uint32(1)) % np.uint32(CELLS), tally.rows, CELLS))
 

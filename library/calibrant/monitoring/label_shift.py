@@ -53,7 +53,7 @@ class LabelShift(Shown):
 
     See Also
     --------
-    estimate_label_shift : Creates this.
+    estimate_label_shift, estimate_event_shift : Create this.
 
     Examples
     --------
@@ -360,12 +360,21 @@ def _misfit(batch: Batch, frequencies: Floats, window: Floats, q: Floats) -> flo
     ).T
     counts = np.zeros((K * _PARTS, K))
     np.add.at(counts, (_cell_of(values, cuts), batch.labels), 1.0)
-    observed = np.bincount(_cell_of(window, cuts), minlength=K * _PARTS) / len(window)
+    return mixture_p_value(counts, np.bincount(_cell_of(window, cuts), minlength=K * _PARTS), q)
+
+
+def mixture_p_value(counts: Floats, window: Floats | Integers, q: Floats) -> float:
+    """Return the p-value that the rows of a window by cell, ``(C,)``, are the mixture ``q (K,)`` of the classes.
+
+    ``counts (C, K)`` are the rows of the reference by cell and class. See ``_misfit``.
+    """
+    m = float(window.sum())
+    observed = window / m
     by_class = counts / counts.sum(axis=0)
-    joined = _joined_cells(len(window) * (by_class @ q))
+    joined = _joined_cells(m * (by_class @ q))
     by_class, observed = joined @ by_class, joined @ observed
     expected = by_class @ q
-    covariance = (np.diag(expected) - np.outer(expected, expected)) / len(window)
+    covariance = (np.diag(expected) - np.outer(expected, expected)) / m
     for k, rows in enumerate(counts.sum(axis=0)):
         share = (by_class[:, k] * rows + 1.0) / (rows + len(expected))  # a count of 0 is uncertain too
         covariance += q[k] ** 2 * (np.diag(share) - np.outer(share, share)) / rows

@@ -121,6 +121,17 @@ def test_without_a_reference_or_with_a_small_one_estimates_are_withheld(api: htt
     assert reason == "the reference has 40 labelled rows; at least 100 are needed"
 
 
+@pytest.mark.parametrize("labels", [[0] * 400, [1] * 400, [1] * 80 + [0] * 320])
+def test_a_reference_whose_parts_have_one_class_withholds_the_estimates(api: httpx.Client, labels: list[int]) -> None:
+    p, _ = _drawn(400, 8)
+    batch = api.post("/batches", json={"predictions": p, "labels": labels}).raise_for_status().json()["id"]
+    _create(api, reference=False)
+    api.patch("/monitors/inbox", json={"reference": {"batch": batch}}).raise_for_status()
+    _waiting(api, p[:100])
+    found = _window(api)["estimates"]
+    assert (found["status"], "one class" in found["reason"]) == ("withheld", True)
+
+
 def test_the_threshold_decides_and_must_be_a_fraction(api: httpx.Client) -> None:
     _create(api)
     p, y = _drawn(1000, 6)

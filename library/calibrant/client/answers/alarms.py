@@ -8,7 +8,7 @@ from typing import Literal
 from calibrant.client.answers.document import Document
 from calibrant.client.answers.monitors import RecalibrationSpec
 
-RuleKind = Literal["evidence", "threshold"]
+RuleKind = Literal["evidence", "threshold", "drift"]
 RuleStatus = Literal["unknown", "ok", "alarm"]
 AuditAction = Literal[
     "alarm-raised",
@@ -95,6 +95,22 @@ class ThresholdReading(Document):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DriftEvidence(Document):
+    """Evidence that predictions are distributed differently than in the reference."""
+
+    log_e: float  # natural logarithm of the e-value at the last look
+    largest: float  # largest ``log_e`` at any look since the start
+    bound: float  # log(1 / alpha)
+    level: float  # exp(-largest), at most 1: an anytime-valid p-value
+    since: str  # start of the period with the strongest evidence, a time bucket
+    low: float  # predictions from here to ``high`` changed most clearly
+    high: float
+    reference_share: float  # of the predictions in this range
+    share: float  # since then
+    message: str  # the drift as text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RuleState(Document):
     """A rule of a monitor and its status."""
 
@@ -103,15 +119,17 @@ class RuleState(Document):
     status: RuleStatus = "unknown"  # unknown until there are enough rows
     since: str | None = None  # when the status began
     alarms: int = 0  # number of times that the alarm was raised
-    rows: int = 0  # labelled rows at the last look
+    rows: int = 0  # labelled rows at the last look; of drift: predictions
     looked_at: str | None = None
     challengers: int = 0  # challengers that were requested for the alarm that is raised
     acknowledged_at: str | None = None  # of a threshold that is still raised
     acknowledged_by: str | None = None
-    started_at: float = 0.0  # of evidence: rows predicted earlier do not count; seconds since 1970
+    started_at: float = 0.0  # of evidence and drift: rows predicted earlier do not count; seconds since 1970
     definition: str = ""  # digest of the rule; a rule that is changed starts again
     evidence: EvidenceReading | None = None
     threshold: ThresholdReading | None = None
+    drift: DriftEvidence | None = None
+    reason: str | None = None  # why a rule of drift cannot be checked
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,12 +163,13 @@ class AlarmData(Document):
     measure: str | None = None  # of a threshold
     window: str | None = None  # of a threshold
     group: str | None = None  # of a threshold; None: all rows
-    value: float | None = None  # the number that is compared; of evidence: the logarithm of the e-value
+    value: float | None = None  # the number that is compared; of evidence and drift: log of the e-value
     bound: float | None = None  # what ``value`` is compared with
     rows: int | None = None  # labelled rows
     since: str | None = None  # when the alarm was raised
     change: ChangeReading | None = None  # of evidence
     description: str | None = None  # of evidence: the error in words
+    drift: DriftEvidence | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

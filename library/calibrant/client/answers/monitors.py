@@ -57,7 +57,16 @@ class ThresholdRule(Document):
     least_rows: int = 100  # labelled rows that the window must have
 
 
-Rule = EvidenceRule | ThresholdRule
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DriftRule(Document):
+    """An alarm by an anytime-valid test that predictions are distributed as in the reference."""
+
+    kind: Literal["drift"]
+    name: str = "drift"
+    alpha: float = 0.01  # probability of a false alarm at any time since the last start
+
+
+Rule = EvidenceRule | ThresholdRule | DriftRule
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

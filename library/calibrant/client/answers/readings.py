@@ -172,6 +172,25 @@ class PitReading(Document):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LabelShiftReading(Document):
+    """Class frequencies of a window without labels, if only they differ from the reference; lists are by class."""
+
+    status: Literal["estimated", "withheld", "not-applicable"]
+    reason: str | None = None  # why there is no estimate
+    rows: int = 0  # predictions
+    level: float  # of the intervals
+    reference: list[float] | None = None  # frequencies of the reference
+    estimated: list[float] | None = None  # frequencies of the window
+    low: list[float] | None = None  # of their intervals
+    high: list[float] | None = None
+    weights: list[float] | None = None  # frequencies divided by those of the reference
+    weights_low: list[float] | None = None
+    weights_high: list[float] | None = None
+    bbse: list[float] | None = None  # frequencies from mean calibrated predictions, as a check
+    p_value: float | None = None  # that the window is a mixture of the reference's classes; small: withheld
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WindowReading(RowsReading):
     """The present state of a window."""
 
@@ -189,6 +208,10 @@ class WindowReading(RowsReading):
     estimates: EstimatesReading | None = None
     drift: DriftReading | None = None
     pit: PitReading | None = None  # of regression
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+    label_shift: LabelShiftReading | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -64,7 +64,7 @@ def alarm_events(patience: Patience, monitor: str) -> Items[MonitorEvent]:
 
 
 def acknowledge(patience: Patience, monitor: str, rule: str) -> Steps[RuleState]:
-    """Acknowledge an alarm. An evidence rule restarts with rows predicted from now on; a threshold stays raised.
+    """Acknowledge an alarm. Evidence and drift restart with rows predicted from now on; a threshold stays raised.
 
     Parameters
     ----------

@@ -1,0 +1,173 @@
+"""Alarms of prediction drift: an anytime-valid test of whether predictions are distributed as in the reference."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections import OrderedDict
+from dataclasses import dataclass
+from datetime import datetime
+
+import numpy as np
+
+from backend.monitors.alarms import moved
+from backend.monitors.evidence import oldest_kept
+from backend.monitors.windows import bucket_seconds, reference_span, without_label
+from backend.store.clock import at
+from backend.store.monitors.buckets import MEASURED, WAITING, Buckets, Version
+from calibrant.cells import Floats
+from calibrant.monitoring.drift import PredictionDrift, drift_counts, drift_of_counts, drift_ranges
+from calibrant.monitoring.tally import Tally, merged
+from schemas.monitor_alarms import DriftEvidence, ReferenceState, RuleState
+from schemas.monitors import DriftRule, MonitorRecord
+
+#: Bytes of counts that a process caches for all monitors: at 500 bytes per bucket, 30,000 buckets.
+_MOST_BYTES = 16 * 2**20
+
+
+@dataclass(frozen=True)
+class CheckedDrift:
+    """The drift at a check, of ``rows`` predictions from bucket ``first`` on; ``started_at`` was that of the rule."""
+
+    found: PredictionDrift
+    rows: int
+    first: int
+    started_at: float
+
+
+# --- The numbers of predictions in each range, by time bucket; only changed buckets are read again
+
+
+class RememberedCounts:
+    """A cache of the counts of buckets; the least recently used are dropped."""
+
+    def __init__(self, most_bytes: int = _MOST_BYTES) -> None:
+        self._most = most_bytes // (2 * drift_ranges().shape[0] * 8)
+        self._kept: OrderedDict[tuple[str, int], tuple[tuple[Version, Version], Floats]] = OrderedDict()
+
+    def of(self, buckets: Buckets, uid: str, numbers: list[int]) -> dict[int, Floats]:
+        """The counts of some buckets of a monitor, of labelled and unlabelled predictions together."""
+        # A row whose label arrives in between is in neither tally, rather than in both.
+        series = (MEASURED, WAITING)
+        versions = dict(
+            zip(numbers, zip(*(buckets.versions(one, numbers) for one in series), strict=True), strict=True)
+        )
+        held = {n: self._kept.get((uid, n)) for n in numbers}
+        stale = [n for n, one in held.items() if one is None or one[0] != versions[n]]
+        read = [buckets.tails(one, [(n, 0) for n in stale]) for one in series]
+        for n, labelled, waiting in zip(stale, *read, strict=True):
+            left = without_label(merged(waiting.parts)) if waiting.parts else merged([])
+            held[n] = (versions[n], drift_counts(merged([*labelled.parts, left])))
+        found = {}
+        for n, one in held.items():
+            if one is not None:
+                self._kept[uid, n], found[n] = one, one[1]
+                self._kept.move_to_end((uid, n))
+        while len(self._kept) > self._most:
+            self._kept.popitem(last=False)
+        return found
+
+
+def look_at_drift(
+    buckets: Buckets,
+    record: MonitorRecord,
+    reference: Tally,
+    state: RuleState,
+    remembered: RememberedCounts,
+    now: float,
+) -> CheckedDrift:
+    """The drift of the predictions since a rule's start, from stored buckets. O(buckets, changed cells)."""
+    start = int(state.started_at // bucket_seconds(record))
+    first = max(start, oldest_kept(record, now), buckets.dropped())
+    counts = remembered.of(buckets, record.uid, buckets.numbers(first, 2**32))
+    last = max(counts, default=first - 1)
+    stream = np.zeros((last + 1 - first, 2, len(drift_ranges())))
+    for number, one in counts.items():
+        stream[number - first] = one
+    found = drift_of_counts(drift_counts(reference), stream, first - start)
+    return CheckedDrift(found, int(stream[:, 1, 0].sum()), start + found.start, state.started_at)
+
+
+# --- The state of a rule after a check; pure functions
+
+
+def reference_state(record: MonitorRecord, before: ReferenceState | None, applied: str | None) -> ReferenceState | None:
+    """The reference with the map that was applied when it was set: later maps make other predictions."""
+    if record.reference is None:
+        return None
+    definition = _digest(record.reference.model_dump_json())
+    if before is not None and before.definition == definition:
+        return before if before.map is not None else before.model_copy(update={"map": applied})
+    return ReferenceState(definition=definition, map=applied)
+
+
+def begun_drift(rule: DriftRule, before: RuleState | None, record: MonitorRecord) -> RuleState:
+    """The state to continue from: the previous one, or a new one if the rule or the reference has changed.
+
+    The test starts with the monitor, or after the end of the reference.
+    """
+    reference = record.reference
+    definition = _digest(rule.model_dump_json() + ("" if reference is None else reference.model_dump_json()))
+    if before is not None and before.definition == definition:
+        return before
+    bucket = bucket_seconds(record)
+    span = reference_span(record)
+    start = bucket * max(int(record.started_at // bucket), 0 if span is None else span.last + 1)
+    alarms = 0 if before is None else before.alarms
+    return RuleState(rule=rule.name, kind="drift", alarms=alarms, started_at=float(start), definition=definition)
+
+
+def check_drift(
+    rule: DriftRule, state: RuleState, seen: CheckedDrift, record: MonitorRecord, moment: float
+) -> RuleState:
+    """Raise an alarm once the e-value reaches 1 / alpha at any check since the start; it lasts until acknowledged.
+
+    The reported drift is that of the check with the largest e-value.
+    """
+    if not seen.rows:
+        return state.model_copy(update={"looked_at": at(moment), "reason": None})
+    bound, found, largest = math.log(1.0 / rule.alpha), seen.found, state.drift
+    if largest is None or found.log_e >= largest.largest:
+        since = at(seen.first * bucket_seconds(record))
+        largest = DriftEvidence(
+            log_e=found.log_e,
+            largest=found.log_e,
+            bound=bound,
+            level=found.level,
+            since=since,
+            low=found.low,
+            high=found.high,
+            reference_share=found.before,
+            share=found.since,
+            message=_message(found, since),
+        )
+    reading = largest.model_copy(update={"log_e": found.log_e, "bound": bound})
+    raised = reading.largest >= bound
+    changes = {"rows": seen.rows, "looked_at": at(moment), "drift": reading, "reason": None}
+    return moved(state.model_copy(update=changes), "alarm" if raised else "ok", moment)
+
+
+def paused_drift(state: RuleState, reason: str, moment: float) -> RuleState:
+    """The state of a rule that cannot be checked; a raised alarm stays."""
+    after = state.model_copy(update={"looked_at": at(moment), "reason": reason})
+    return after if state.status == "alarm" else moved(after, "unknown", moment)
+
+
+def drift_reason(record: MonitorRecord, reference: ReferenceState | None, rows: int, applied: str | None) -> str | None:
+    """The reason why the predictions cannot be compared with the reference, if any."""
+    if reference is not None and None not in (reference.map, applied) and reference.map != applied:
+        return f"the monitor's map {record.map} has changed since the reference was set; set a new reference"
+    return None if rows else "the reference has no labelled rows"
+
+
+def _message(found: PredictionDrift, since: str) -> str:
+    day = datetime.fromisoformat(since)
+    now, before = (f"{100.0 * share:.3g} %" for share in (found.since, found.before))
+    return (
+        f"since {day.day} {day:%B} {now} of the predictions are from {found.low:.2g} to {found.high:.2g}, "
+        f"{before} in the reference"
+    )
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -1,0 +1,67 @@
+"""The class frequencies of a window under label shift, from its predictions and the reference."""
+
+from __future__ import annotations
+
+from backend.monitors.estimates import LEVEL, Estimated, all_rows, event_of, withheld
+from backend.monitors.readings import Memory
+from calibrant.errors import CalibrationError
+from calibrant.monitoring.event_shift import ShiftReference, fit_shift_reference, shift_from
+from calibrant.monitoring.event_tally import EventTally
+from calibrant.monitoring.label_shift import LabelShift
+from calibrant.monitoring.tally import Tally
+from schemas.monitor_answers import LabelShiftReading
+from schemas.monitors import MonitorRecord
+
+#: Level of the test that the window is a mixture of the classes of the reference.
+_ALPHA = 0.001
+#: Fewest predictions of a window.
+_LEAST = 100
+
+
+def read_label_shift(given: Estimated, record: MonitorRecord, memory: Memory) -> LabelShiftReading:
+    """The class frequencies of a window, or why there are none. O(cells)."""
+    level, event = record.interval or LEVEL, event_of(record)
+    rows = len(given.labelled) + len(given.unlabelled)
+    if event in (None, "confidence"):
+        why = "the monitor stores whether decisions are right, and not the classes of its rows"
+        return LabelShiftReading(status="not-applicable", reason=why, rows=rows, level=level)
+    reason = withheld(given, rows)
+    if reason is None and rows < _LEAST:
+        reason = f"the window has {rows} predictions; at least {_LEAST} are needed"
+    if reason is None and given.reference is not None:
+        try:
+            fitted = _fitted(given.reference, event or "binary", memory)
+        except CalibrationError as error:
+            reason = f"the reference cannot be used: {error.detail}"
+        else:
+            return _reading(shift_from(fitted, EventTally(all_rows(given), event or "binary"), level, _ALPHA))
+    return LabelShiftReading(status="withheld", reason=reason, rows=rows, level=level)
+
+
+def _fitted(reference: Tally, event: str, memory: Memory) -> ShiftReference:
+    """The fits to a reference; computed once for each state of it."""
+    return memory.of(reference, ["label shift", event], lambda: fit_shift_reference(EventTally(reference, event)))
+
+
+def _reading(found: LabelShift) -> LabelShiftReading:
+    reading = LabelShiftReading(
+        status="estimated" if found.withheld is None else "withheld",
+        reason=found.withheld,
+        rows=found.n,
+        level=found.level,
+        reference=found.reference.tolist(),
+        p_value=found.p_value,
+    )
+    if found.estimated is None or found.low is None or found.high is None:
+        return reading
+    return reading.model_copy(
+        update={
+            "estimated": found.estimated.tolist(),
+            "low": found.low.tolist(),
+            "high": found.high.tolist(),
+            "weights": (found.estimated / found.reference).tolist(),
+            "weights_low": (found.low / found.reference).tolist(),
+            "weights_high": (found.high / found.reference).tolist(),
+            "bbse": None if found.bbse is None else found.bbse.tolist(),
+        }
+    )

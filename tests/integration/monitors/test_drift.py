@@ -1,0 +1,180 @@
+"""Alarms of prediction drift: raised once, acknowledged, paused when the map changes, and valid at any time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+
+from backend.monitors.alarms import acknowledge
+from backend.monitors.drift import RememberedCounts, begun_drift, look_at_drift, reference_state
+from backend.monitors.looks import look_at
+from backend.store.errors import NoAlarm
+from backend.store.monitors.definitions import Definitions
+from backend.store.monitors.ledger import Change, Ledger
+from backend.store.monitors.reference import put_reference
+from backend.store.monitors.standings import Standings
+from backend.store.pages import PageRequest
+from backend.store.store import Store
+from calibrant.monitoring.tally import Tally, merged, tally_of
+from schemas.monitor_alarms import AlarmData, RuleState, Standing
+from schemas.monitors import DAY, DriftRule, MonitorRecord, ReferenceSpec
+from tests.integration.monitors.stored import monitor
+from tests.integration.monitors.streams import BEGAN, HOUR, pour
+
+RULE = {"kind": "drift", "alpha": 0.01}
+BATCH = {"batch": "batch_" + "0" * 30}
+FIRST = int(BEGAN // HOUR)
+
+
+def drawn(n: int, seed: int, power: float = 1.0, label: int = 0) -> Tally:
+    """Predictions with this label, moved by a power; the test does not use labels."""
+    p = np.random.default_rng(seed).beta(2.0, 2.0, n) ** power
+    return tally_of(p, np.full(n, label, dtype=np.int8))
+
+
+def made(store: Store, **changes: Any) -> MonitorRecord:
+    fields: dict[str, Any] = {"windows": [{"name": "hours", "seconds": 7200}], "horizon": DAY, "retention": 10 * DAY}
+    record = monitor(store, bucket=int(HOUR), rules=[RULE], reference=BATCH, **fields | changes)
+    put_reference(store.redis, store.keys, record.uid, drawn(10_000, 99))
+    return Definitions(store.redis, store.keys).patch(
+        record.name, lambda record: record.model_copy(update={"started_at": BEGAN})
+    )
+
+
+def looked(store: Store, record: MonitorRecord, hour: int, tally: Tally) -> RuleState:
+    now = pour(store, record, hour, tally)
+    look_at(store, Definitions(store.redis, store.keys).get(record.name), now)
+    return Standings(store.redis, store.keys, record).read().rules["drift"]
+
+
+def test_drift_raises_one_alarm_that_describes_the_change(store: Store) -> None:
+    record = made(store)
+    for hour in range(5):
+        assert looked(store, record, hour, drawn(1000, hour)).status == "ok"
+    for hour in range(5, 9):
+        state = looked(store, record, hour, drawn(1000, hour, 1.6))
+    assert (state.status, state.alarms, state.rows) == ("alarm", 1, 9000)
+    found = state.drift
+    assert found is not None
+    assert found.largest >= found.bound == pytest.approx(np.log(100.0))
+    assert found.since.startswith("2023-11-15T03:00") or found.since.startswith("2023-11-15T02:00")
+    assert found.share > found.reference_share or found.low > 0.0
+    assert "of the predictions are from" in found.message
+    events = Standings(store.redis, store.keys, record).events(PageRequest(10)).items
+    assert [event.type for event in events] == ["monitor.alarm.raised"]
+    data = events[0].data
+    assert isinstance(data, AlarmData)
+    assert (data.kind, data.bound) == ("drift", found.bound)
+    assert data.value is not None
+    assert data.value >= found.bound
+    assert data.drift is not None
+    audit = Standings(store.redis, store.keys, record).audit(PageRequest(10)).items
+    assert [(entry.action, entry.detail) for entry in audit] == [("alarm-raised", data.drift.message)]
+
+
+def test_an_alarm_stays_until_it_is_acknowledged_and_then_only_later_rows_count(store: Store) -> None:
+    record = made(store, recalibration={"policy": "propose"})
+    state = looked(store, record, 0, drawn(5000, 1, 1.6))
+    assert state.status == "alarm"
+    assert not Standings(store.redis, store.keys, record).read().asked  # a challenger would not help
+    for hour in range(1, 4):
+        assert looked(store, record, hour, drawn(20_000, hour)).status == "alarm"
+    now = BEGAN + 4 * HOUR
+    before = Definitions(store.redis, store.keys).get(record.name)
+    after = acknowledge(store, before, "drift", "ann", now)
+    assert (after.status, after.drift, after.alarms) == ("unknown", None, 1)
+    assert after.started_at == BEGAN + 5 * HOUR
+    assert Definitions(store.redis, store.keys).get(record.name).started_at == before.started_at
+    with pytest.raises(NoAlarm):
+        acknowledge(store, record, "drift", "ann", now)
+    assert looked(store, record, 5, drawn(2000, 5)).status == "ok"
+    assert looked(store, record, 6, drawn(5000, 6, 1.6)).alarms == 2
+
+
+def test_predictions_without_a_label_count_once(store: Store) -> None:
+    record = made(store)
+    p = np.random.default_rng(3).beta(2.0, 2.0, 3000) ** 1.6
+    ledger = Ledger(store.redis, store.keys, record)
+    zeros, ones = np.zeros(3000, dtype=np.int8), np.ones(3000, dtype=np.int8)
+    now, remembered = BEGAN + HOUR, RememberedCounts()
+    arrived = Change(None, None, None, now, waiting={FIRST: tally_of(p, zeros)}, counts={FIRST: {"predictions": 3000}})
+    assert ledger.commit(arrived) is None
+    rule = record.rules[0]
+    assert isinstance(rule, DriftRule)
+    state, reference = begun_drift(rule, None, record), drawn(10_000, 99)
+    before = look_at_drift(ledger.buckets, record, reference, state, remembered, now)
+    assert before.rows == 3000
+    labelled = Change(None, None, None, now, {FIRST: (tally_of(p, ones), None)}, waiting={FIRST: tally_of(p, ones)})
+    assert ledger.commit(labelled) is None
+    after = look_at_drift(ledger.buckets, record, reference, state, remembered, now)
+    assert after.rows == 3000
+    assert after.found.log_e == pytest.approx(before.found.log_e)
+
+
+def test_dropped_buckets_never_raise_the_evidence_of_the_others(store: Store) -> None:
+    record = made(store)
+    for hour in range(4):
+        pour(store, record, hour, drawn(500, hour, 1.1))
+    ledger, rule = Ledger(store.redis, store.keys, record), record.rules[0]
+    assert isinstance(rule, DriftRule)
+    state, reference, now = begun_drift(rule, None, record), drawn(2000, 99), BEGAN + 4 * HOUR
+    found = []
+    for before in range(FIRST, FIRST + 4):
+        ledger.buckets.drop(before)
+        found.append(look_at_drift(ledger.buckets, record, reference, state, RememberedCounts(), now).found.log_e)
+    assert found == sorted(found, reverse=True)
+
+
+def test_the_rule_is_paused_when_the_map_changes_until_a_new_reference_is_set(store: Store) -> None:
+    record = made(store).model_copy(update={"map": "m@champion"})
+    first = reference_state(record, None, "map_1")
+    assert reference_state(record, first, "map_2") == first
+    other = record.model_copy(update={"reference": ReferenceSpec(batch="batch_1")})
+    again = reference_state(other, first, "map_2")
+    assert again is not None
+    assert again.map == "map_2"
+    assert reference_state(record.model_copy(update={"reference": None}), first, None) is None
+
+
+def test_a_rule_needs_a_reference_and_a_fixed_map(api: httpx.Client) -> None:
+    body = {"name": "inbox", "rules": [RULE]}
+    refused = api.post("/monitors", json=body)
+    assert refused.status_code == 422
+    assert refused.json()["errors"][0]["pointer"] == "/rules/0"
+    whole = body | {"reference": {"start": 1.0, "end": 2.0}}
+    online = whole | {"recalibration": {"policy": "online"}}
+    assert api.post("/monitors", json=online).json()["errors"][0]["pointer"] == "/rules/0"
+    for alpha in (0, 0.5, -1, "x", None):
+        assert api.post("/monitors", json=whole | {"rules": [RULE | {"alpha": alpha}]}).status_code == 422
+    assert api.post("/monitors", json=whole).status_code == 201
+    removed = api.patch("/monitors/inbox", json={"reference": None})
+    assert removed.status_code == 422
+    assert removed.json()["errors"][0]["pointer"] == "/rules/0"
+    assert api.get("/monitors/inbox/alarms").json()["rules"][0]["kind"] == "drift"
+
+
+def test_a_reference_without_rows_is_a_reason(store: Store) -> None:
+    record = made(store)
+    put_reference(store.redis, store.keys, record.uid, None)
+    state = looked(store, record, 0, drawn(100, 1))
+    assert (state.status, state.reason) == ("unknown", "the reference has no labelled rows")
+
+
+def test_standings_of_earlier_versions_load_unchanged() -> None:
+    stored = '{"format":1,"rules":{"evidence":{"rule":"evidence","kind":"evidence","status":"ok"}},"asked":[]}'
+    found = Standing.model_validate_json(stored)
+    assert (found.reference, found.rules["evidence"].drift, found.rules["evidence"].reason) == (None, None, None)
+
+
+def test_the_page_describes_the_drift_and_the_label_shift(store: Store, api: httpx.Client) -> None:
+    record = made(store)
+    put_reference(store.redis, store.keys, record.uid, merged([drawn(5000, 98), drawn(5000, 99, label=1)]))
+    state = looked(store, record, 0, drawn(5000, 1, 1.6))
+    assert state.drift is not None
+    page = api.get(f"/ui/monitors/{record.name}").raise_for_status().text
+    assert state.drift.message.removeprefix("since ") in page
+    assert 'id="acknowledge-drift"' in page
+    assert "event rate without labels" in page
