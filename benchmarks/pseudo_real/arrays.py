@@ -109,9 +109,9 @@ def calibrator_distances(results: Mapping[Job, Sequence[Record]]) -> Floats:
     return found
 
 
-def mean_ranks(values: Floats, *, largest: bool = False) -> Floats:
+def mean_ranks(values: Floats) -> Floats:
     """The mean rank of each column ``(c,)`` over the rows of ``values (r, c)``; 1 is best, ties share a rank."""
-    ranks: Floats = rankdata(-values if largest else values, axis=1).mean(axis=0)
+    ranks: Floats = rankdata(values, axis=1).mean(axis=0)
     return ranks
 
 

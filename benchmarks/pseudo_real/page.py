@@ -58,18 +58,12 @@ def ranked(
     paper: Sequence[float | None] | None = None,
     *,
     label: str = "mean rank, paper",
-    largest: bool = False,
-    digits: int = 2,
 ) -> str:
     """A table with the rank of every value in its row, the mean ranks, and those of the paper."""
     lines = [f"## {title}", "", _line(["", *columns]), _line(["---"] * (len(columns) + 1))]
     for name, values in rows:
-        ranks = rankdata(-values if largest else values)
-        cells = [f"{value:.{digits}f} ({rank:g})" for value, rank in zip(values, ranks, strict=True)]
-        lines.append(
-            _line([name, *(_bold(cell, rank == ranks.min()) for cell, rank in zip(cells, ranks, strict=True))])
-        )
-    means = mean_ranks(np.array([values for _, values in rows]), largest=largest)
+        lines.append(_line([name, *_cells(values)]))
+    means = mean_ranks(np.array([values for _, values in rows]))
     lines.append(_line(["mean rank", *(f"{mean:.1f}" for mean in means)]))
     if paper is not None:
         lines.append(_line([label, *("" if value is None else f"{value:g}" for value in paper)]))
@@ -77,12 +71,15 @@ def ranked(
     return "\n".join([*lines, ""])
 
 
+def _cells(values: Floats, digits: int = 2, *, largest: bool = False) -> list[str]:
+    """Values with their ranks; the best is bold."""
+    ranks = rankdata(-values if largest else values)
+    texts = [f"{value:.{digits}f} ({rank:g})" for value, rank in zip(values, ranks, strict=True)]
+    return [f"**{text}**" if rank == ranks.min() else text for text, rank in zip(texts, ranks, strict=True)]
+
+
 def _line(cells: Sequence[str]) -> str:
     return f"| {' | '.join(cells)} |".replace("|  |", "| |")
-
-
-def _bold(text: str, chosen: bool) -> str:
-    return f"**{text}**" if chosen else text
 
 
 def _by_pair(values: Floats) -> list[Row]:
@@ -151,14 +148,8 @@ def _main_tables(found: Results) -> list[str]:
             ("rank correlation", ranks, "rank", 3),
         ):
             for tasks, chosen, i in (("one vs rest", slice(0, -1), 0), ("confidence", slice(-1, None), 1)):
-                part = values[:, :, chosen]
-                means = part.reshape(len(TEN), -1).mean(axis=1)
-                places = rankdata(means if kind == "error" else -means)
-                cells = [
-                    _bold(f"{mean:.{digits}f} ({place:g})", place == places.min())
-                    for mean, place in zip(means, places, strict=True)
-                ]
-                lines.append(_line([f"{name}, {tasks}", *cells]))
+                means = values[:, :, chosen].reshape(len(TEN), -1).mean(axis=1)
+                lines.append(_line([f"{name}, {tasks}", *_cells(means, digits, largest=kind == "rank")]))
                 quoted = PUBLISHED[key][kind][i]
                 lines.append(_line(["paper", *("" if value is None else f"{value:g}" for value in quoted)]))
         parts.append("\n".join([*lines, ""]))
@@ -298,8 +289,6 @@ Mean ranks of the calibrators (Table 5; arXiv: F1):
 
 {calibrator_order(results)}
 
-{_EXPLANATION}
-
 True calibration error after each of the six calibrators, the mean over models, sizes and seeds, in thousandths:
 
 {remaining_errors(found)}
@@ -311,7 +300,3 @@ Two columns that the paper does not have, beside some that it has: `identity` ta
 """
     parts = [head, *calibrator_tables(results), *_main_tables(found), *_tables(found)]
     return "\n".join(parts).replace("|c_hat - c*|^2", "(c_hat - c*)^2")
-
-
-_EXPLANATION = """TODO
-"""
