@@ -8,6 +8,8 @@ docs/benchmarks/early-stopping.md.
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -23,8 +25,10 @@ from calibrant.piecewise.options import Loss
 PAGE = Path(__file__).parents[2] / "docs" / "benchmarks" / "early-stopping.md"
 #: The shape for which the error of PL with squared loss is above the published one, and every fifth derivate.
 SHAPE, PART = "stairs", DERIVATES[::5]
-#: The two fits.
-FITS = ("least squares", "Adam")
+#: The fits: the library's, and the network with the library's number of pieces, with its own, and without the rule.
+FITS = ("least squares", "Adam, same pieces", "Adam", "Adam, no rule")
+#: The largest number of pieces of both; fits with more cost most of the time.
+MOST = 8
 _FOLDS = 10
 _RATE, _BETAS, _EPSILON = 0.01, (0.9, 0.999), 1e-7
 _EPOCHS, _PATIENCE = 1_500, 20
@@ -101,7 +105,7 @@ def curve(x: Tensor, knots: Tensor, heights: Tensor) -> Tensor:
 
 
 def compared(key: Key) -> dict[str, Any]:
-    """The training loss and the calibration error of both fits, and the true error."""
+    """The training loss and the calibration error of every fit, and the true error."""
     from calibrant.cells import sort_rows
     from calibrant.piecewise.fitting import cross_fit, one_thread
     from calibrant.piecewise.folds import fold_cells
@@ -110,25 +114,34 @@ def compared(key: Key) -> dict[str, Any]:
 
     data = dataset(*key)
     p, y = data.p, data.y.astype(np.float64)
-    options = PiecewiseOptions(loss="brier")
-    counts = options.piece_counts(data.n)
     fold = fold_of_rows(data.n, _FOLDS, 0)
+    outside = [np.flatnonzero(fold != k) for k in range(_FOLDS)]
+    own_p, own_y = (np.array([values[rows] for rows in outside]) for values in (p, y))
+    options = PiecewiseOptions(loss="brier")
+    counts = tuple(count for count in options.piece_counts(data.n) if count <= MOST)
     with one_thread():
         cells = fold_cells(sort_rows(data.p, data.y), _FOLDS, 0)
         fits = cross_fit("pl", cells, counts, options, device="cpu")
         chosen = simplest(counts, fits.held_out(cells, "brier").mean(axis=1))
-        outside = [np.flatnonzero(fold != k) for k in range(_FOLDS)]
-        own = (np.array([values[rows] for rows in outside]) for values in (p, y))
-        network = trained(*own, counts[chosen])
-    curves = {
-        "least squares": [lambda x, line=line: np.interp(x, line.knots, line.heights) for line in fits.curves(chosen)],
-        "Adam": [lambda x, k=k, h=h: np.interp(x, k, h) for k, h in zip(*network, strict=True)],
+        networks = [trained(own_p, own_y, count) for count in counts]
+    scores = [
+        np.mean([np.mean((c(p[fold == k]) - y[fold == k]) ** 2) for k, c in enumerate(_maps(*n))]) for n in networks
+    ]
+    picked, best = simplest(counts, np.array(scores)), int(np.argmin(scores))
+    lines = fits.curves(chosen)
+    maps = {
+        "least squares": _maps([line.knots for line in lines], [line.heights for line in lines]),
+        "Adam, same pieces": _maps(*networks[chosen]),
+        "Adam": _maps(*networks[picked]),
+        "Adam, no rule": _maps(*networks[best]),
     }
-    found: dict[str, Any] = {"truth": float(np.abs(data.p - data.c).mean()), "pieces": counts[chosen]}
-    for name, maps in curves.items():
-        losses = [np.mean((c(p[rows]) - y[rows]) ** 2) for c, rows in zip(maps, outside, strict=True)]
-        average = np.mean([c(p) for c in maps], axis=0)
+    pieces = dict(zip(maps, (chosen, chosen, picked, best), strict=True))
+    found: dict[str, Any] = {"truth": float(np.abs(data.p - data.c).mean())}
+    for name, own in maps.items():
+        losses = [np.mean((c(p[rows]) - y[rows]) ** 2) for c, rows in zip(own, outside, strict=True)]
+        average = np.mean([c(p) for c in own], axis=0)
         found[name] = {
+            "pieces": counts[pieces[name]],
             "loss": float(np.mean(losses)),
             "error": float(np.abs(average - p).mean()),
             "distance": float(np.abs(average - data.c).mean()),
@@ -136,21 +149,28 @@ def compared(key: Key) -> dict[str, Any]:
     return found
 
 
+def _maps(knots: Sequence[Floats], heights: Sequence[Floats]) -> list[Callable[[Floats], Floats]]:
+    """Piecewise linear maps, one for each fold."""
+    return [partial(np.interp, xp=k, fp=h) for k, h in zip(knots, heights, strict=True)]
+
+
 def page(records: Records) -> str:
     """The page, for the datasets that have been measured."""
     sizes = [n for n in SIZES if any(key[2] == n for key in records)]
     counts = ", ".join(f"{sum(key[2] == n for key in records):,} of n = {n:,}" for n in sizes)
     lines = [
-        "| rows | fit | training loss | distance of the map | error of the calibration error | bias |",
-        "|---|---|---|---|---|---|",
+        "| rows | fit | pieces | training loss | distance of the map | error of the calibration error | bias |",
+        "|---|---|---|---|---|---|---|",
     ]
     for n in [*sizes, None]:
         part = [record for key, record in records.items() if n in (None, key[2])]
         for name in FITS:
             off = np.array([record[name]["error"] - record["truth"] for record in part])
-            loss, distance = (np.mean([record[name][value] for record in part]) for value in ("loss", "distance"))
+            pieces, loss, distance = (
+                np.mean([record[name][value] for record in part]) for value in ("pieces", "loss", "distance")
+            )
             lines.append(
-                f"| {'all' if n is None else f'{n:,}'} | {name} | {loss:.6f} | {1e3 * distance:.2f} "
+                f"| {'all' if n is None else f'{n:,}'} | {name} | {pieces:.1f} | {loss:.6f} | {1e3 * distance:.2f} "
                 f"| {1e3 * np.abs(off).mean():.2f} | {1e3 * off.mean():+.2f} |"
             )
     losses = [np.array([record[name]["loss"] for record in records.values()]) for name in FITS]
