@@ -97,13 +97,13 @@ def arrays(
     return Results(tuple(evaluators), tuple(calibrators), distance, ece, ce)
 
 
-def calibrator_distances(results: Mapping[Job, Sequence[Record]]) -> Floats:
-    """|c_hat - c*| of the calibrators, in thousandths: ``(calibrator, model, event)``, mean over complete seeds."""
+def calibrator_distances(results: Mapping[Job, Sequence[Record]], calibrators: Sequence[str] = CALIBRATORS) -> Floats:
+    """|c_hat - c*| of some calibrators, in thousandths: ``(calibrator, model, event)``, mean over complete seeds."""
     seeds = complete_seeds(results, "calibrators")
-    found = np.zeros((len(CALIBRATORS), len(_MODELS), len(EVENTS)))
+    found = np.zeros((len(calibrators), len(_MODELS), len(EVENTS)))
     for job, records in results.items():
-        if job.kind == "calibrators" and job.seed < seeds:
-            place = CALIBRATORS.index(job.calibrator), _MODELS.index(job.model)
+        if job.kind == "calibrators" and job.calibrator in calibrators and job.seed < seeds:
+            place = calibrators.index(job.calibrator), _MODELS.index(job.model)
             for record in records:
                 found[*place, EVENTS.index(record["event"])] += 1e3 * record["distance"] / seeds
     return found

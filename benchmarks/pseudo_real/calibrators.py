@@ -30,6 +30,7 @@ BINARY: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "beta": ("beta", {}),
     "isotonic": ("isotonic", {}),
     "Scaling-Binning": ("scaling-binning", {}),
+    "Scaling-Binning, 50 bins": ("scaling-binning", {"n_bins": 50}),
     "1-Temp": ("temperature", {}),
     **{f"Spline {name}": ("spline", {"knots": None, "boundary": name}) for name in ("natural", "cubic", "parabolic")},
 }
@@ -47,6 +48,8 @@ VECTOR: Mapping[str, str] = {
 CALIBRATORS = ("ES_sweep", "PL3 CE", "PL3 MSE", "PL CE", "PL MSE", "Platt", "beta", "isotonic", "Scaling-Binning",
                "TempS", "1-Temp", "VecS", "dirL2", "dirODIR", "MSODIR", "Spline natural", "Spline cubic",
                "Spline parabolic", "IOP_OI", "IOP_OP")  # fmt: skip
+#: Scaling-binning with other bins than the library's default; the paper does not state their number.
+FINER = "Scaling-Binning, 50 bins"
 #: The six whose outputs are evaluated, the best of the paper's Table 1.
 SIX = ("beta", "VecS", "Platt", "PL3 CE", "Scaling-Binning", "isotonic")
 #: Those of Table F24 and Figure F8.

@@ -13,7 +13,16 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks.pseudo_real import model
-from benchmarks.pseudo_real.calibrators import CALIBRATORS, FIVE, SIX, Rows, calibrated, calibrated_events
+from benchmarks.pseudo_real.calibrators import (
+    CALIBRATORS,
+    FINER,
+    FIVE,
+    SIX,
+    Rows,
+    calibrated,
+    calibrated_events,
+    fitted_curve,
+)
 from benchmarks.pseudo_real.evaluators import EVALUATORS, estimates
 from benchmarks.pseudo_real.truth import TrueMaps
 from calibrant.cells import Floats
@@ -51,7 +60,7 @@ def jobs(repetitions: int) -> list[Job]:
 
 
 def _of_seed(seed: int) -> list[Job]:
-    found = [Job("calibrators", *names, "", seed) for names in product(model.MODELS, CALIBRATORS)]
+    found = [Job("calibrators", *names, "", seed) for names in product(model.MODELS, (*CALIBRATORS, FINER))]
     found += [Job("evaluators", m, c, event, seed) for m, event, c in product(model.MODELS, EVENTS, SIX)]
     return found + [Job("biases", m, c, event, seed) for m, event, c in product(model.MODELS, EVENTS, FIVE)]
 
@@ -89,12 +98,24 @@ def _stored(name: str) -> Path:
 
 
 def describe(name: str) -> Record:
-    """Accuracy and mean confidence of a model, and the true calibration error of each event before any calibrator."""
+    """Accuracy, mean confidence, and for each event the distances of the predictions and of Platt scaling from c*.
+
+    Platt scaling is fitted to the rows of the truth, so its distance says how straight c* is in logit-logit space.
+    """
     truth = held_out(name)[-TRUTH_ROWS:]
-    events = {event: truth.event(event) for event in EVENTS}
-    errors = {event: float(np.abs(e.p - TrueMaps.fit(e).isotonic(e.p)).mean()) for event, e in events.items()}
-    confidence = events["confidence"]
-    return {"accuracy": float(confidence.y.mean()), "confidence": float(confidence.p.mean()), "errors": errors}
+    errors, platt = {}, {}
+    for event in EVENTS:
+        rows = truth.event(event)
+        c = TrueMaps.fit(rows).isotonic(rows.p)
+        errors[event] = float(np.abs(rows.p - c).mean())
+        platt[event] = float(np.abs(fitted_curve("Platt", rows)(rows.p) - c).mean())
+    confidence = truth.event("confidence")
+    return {
+        "accuracy": float(confidence.y.mean()),
+        "confidence": float(confidence.p.mean()),
+        "errors": errors,
+        "platt": platt,
+    }
 
 
 def training_rows(seed: int) -> slice:

@@ -13,6 +13,7 @@ from benchmarks.pseudo_real.arrays import agreement, arrays, calibrator_distance
 from benchmarks.pseudo_real.calibrators import (
     BINARY,
     CALIBRATORS,
+    FINER,
     FIVE,
     SIX,
     VECTOR,
@@ -91,7 +92,7 @@ def test_beta_calibration_recovers_a_beta_map() -> None:
 
 def test_table_f1_has_the_papers_20_calibrators() -> None:
     assert len(CALIBRATORS) == len(PUBLISHED["mean ranks"]["F1"]) == 20
-    assert set(CALIBRATORS) == {*BINARY, *VECTOR}
+    assert {*CALIBRATORS, FINER} == {*BINARY, *VECTOR}
     assert {*SIX, *FIVE} <= set(CALIBRATORS)
 
 
@@ -209,7 +210,7 @@ def synthetic(seeds: int) -> dict[Job, list[dict[str, Any]]]:
     found: dict[Job, list[dict[str, Any]]] = {}
     for job in jobs(seeds):
         if job.kind == "calibrators":
-            i = CALIBRATORS.index(job.calibrator)
+            i = (*CALIBRATORS, FINER).index(job.calibrator)
             found[job] = [{**job._asdict(), "event": event, "distance": 1e-3 * (i + 1)} for event in EVENTS]
         elif job.kind == "evaluators":
             ce = 1e-3 * (SIX.index(job.calibrator) + 1)
@@ -236,6 +237,7 @@ def test_statistics_of_known_records() -> None:
     assert results.errors(["ES_20"]).mean() == results.biases(["ES_20"]).mean() == pytest.approx(0.3)
     assert results.rank_correlations(["ES_10"]).mean() == pytest.approx(1.0)
     assert calibrator_distances(synthetic(2))[3].mean() == pytest.approx(4.0)
+    assert calibrator_distances(synthetic(2), (FINER,)).mean() == pytest.approx(21.0)
 
 
 def test_an_incomplete_seed_is_left_out() -> None:
@@ -250,10 +252,12 @@ def test_an_incomplete_seed_is_left_out() -> None:
 
 @pytest.mark.parametrize("seeds", [1, 2])
 def test_the_page_has_every_table(seeds: int) -> None:
-    facts = {name: {"accuracy": 0.9, "confidence": 0.95, "errors": dict.fromkeys(EVENTS, 0.01)} for name in MODELS}
+    both = {"errors": dict.fromkeys(EVENTS, 0.01), "platt": dict.fromkeys(EVENTS, 0.0042)}
+    facts = {name: {"accuracy": 0.9, "confidence": 0.95, **both} for name in MODELS}
     text = page(synthetic(seeds), facts)
     for number in range(2, 24):
         assert f"Table {number} (arXiv: " in text
+    assert "4.2 or less from c*" in text
     assert "nan" not in text
     assert ("need two seeds" in text) == (seeds == 1)
     rows = [line for line in text.splitlines() if line.startswith("| mean rank |")]
