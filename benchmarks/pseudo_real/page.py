@@ -267,7 +267,8 @@ def explanation(found: Results, results: Mapping[Job, Sequence[Record]], facts: 
   paper's, and evaluators that stay near the identity (PL, IOP) gain against those that follow noise (isotonic
   regression, many bins).
 - The true maps of these models are nearly straight in logit-logit space: Platt scaling fitted to the million rows is
-  {straight:.1f} or less from c*. Those of the paper's networks have kinks (its Figure 4a). Platt scaling and beta calibration therefore come closer to the truth than in the paper.
+  {straight:.1f} or less from c*. Those of the paper's networks have kinks (its Figure 4a). Platt scaling and beta
+  calibration therefore come closer to the truth than in the paper.
 - The paper does not state the number of bins of scaling-binning. With the library's 15 the output is {coarse:.1f}
   from the truth, with 50 bins {fine:.1f}: if one event in ten is positive, two of 15 bins of equal mass hold nearly
   all positives.
