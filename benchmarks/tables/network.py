@@ -8,7 +8,7 @@ docs/benchmarks/early-stopping.md.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -149,9 +149,13 @@ def compared(key: Key) -> dict[str, Any]:
     return found
 
 
-def _maps(knots: Sequence[Floats], heights: Sequence[Floats]) -> list[Callable[[Floats], Floats]]:
+def _maps(knots: Iterable[Floats], heights: Iterable[Floats]) -> list[Callable[[Floats], Floats]]:
     """Piecewise linear maps, one for each fold."""
-    return [partial(np.interp, xp=k, fp=h) for k, h in zip(knots, heights, strict=True)]
+    return [partial(_interpolated, k, h) for k, h in zip(knots, heights, strict=True)]
+
+
+def _interpolated(knots: Floats, heights: Floats, p: Floats) -> Floats:
+    return np.interp(p, knots, heights)
 
 
 def page(records: Records) -> str:
