@@ -8,7 +8,7 @@ docs/benchmarks/early-stopping.md.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -34,47 +34,58 @@ _RATE, _BETAS, _EPSILON = 0.01, (0.9, 0.999), 1e-7
 _EPOCHS, _PATIENCE = 1_500, 20
 
 
-def trained(p: Floats, y: Floats, pieces: int, loss: Loss = "brier") -> tuple[Floats, Floats]:
-    """Knots and heights ``(models, pieces + 1)`` for rows ``(models, m)``, one model per line (appendix C.1).
+def trained(p: Floats, y: Floats, counts: Sequence[int], loss: Loss = "brier") -> list[tuple[Floats, Floats]]:
+    """For each number of pieces knots and heights ``(models, pieces + 1)`` for rows ``(models, m)`` (appendix C.1).
 
     Widths are a softmax, heights a logistic function of the weights. Four mini-batches per epoch, in the same random
-    order for every model. A model stops after 20 epochs in which its mean training loss is no new minimum.
+    order for every model. A model stops after 20 epochs in which its mean training loss is no new minimum. Models of
+    all numbers of pieces are trained at once; unused pieces have the width 0.
     """
     models, m = p.shape
+    starts = [_start(p, count, max(counts)) for count in counts]
+    weights = [torch.tensor(np.concatenate(each)) for each in zip(*starts, strict=True)]
+    moments = [(torch.zeros_like(w), torch.zeros_like(w)) for w in weights]
+    x, labels = (torch.tensor(np.tile(each, (len(counts), 1))) for each in (p, y))
+    order, random = np.arange(m), np.random.RandomState(0)
+    best, waited = np.full(len(x), np.inf), np.zeros(len(x), dtype=int)
+    active, step = np.arange(len(x)), 0
+    for _ in range(_EPOCHS):
+        random.shuffle(order)
+        total = np.zeros(len(active))
+        chosen = torch.as_tensor(active)
+        for start in range(0, m, m // 4):
+            rows = torch.as_tensor(order[start : start + m // 4].copy())
+            own = [w[chosen].requires_grad_() for w in weights]
+            at = chosen[:, None], rows[None, :]
+            losses = _loss(loss, curve(x[at], *nodes(*own)), labels[at])
+            gradients = torch.autograd.grad(losses.sum(), own)
+            total += losses.detach().numpy() * len(rows)
+            step += 1
+            rate = _RATE * (1 - _BETAS[1] ** step) ** 0.5 / (1 - _BETAS[0] ** step)
+            for w, g, (mean, square) in zip(weights, gradients, moments, strict=True):
+                mean[chosen] = _BETAS[0] * mean[chosen] + (1 - _BETAS[0]) * g
+                square[chosen] = _BETAS[1] * square[chosen] + (1 - _BETAS[1]) * g * g
+                w[chosen] -= rate * mean[chosen] / (square[chosen].sqrt() + _EPSILON)
+        better = total < best[active]
+        best[active] = np.minimum(best[active], total)
+        waited[active] = np.where(better, 0, waited[active] + 1)
+        active = active[waited[active] < _PATIENCE]
+        if not len(active):
+            break
+    knots, heights = (each.numpy().reshape(len(counts), models, -1) for each in nodes(*weights))
+    knots[:, :, -1] = 1.0
+    return [(np.minimum(k[:, : c + 1], 1.0), h[:, : c + 1]) for c, k, h in zip(counts, knots, heights, strict=True)]
+
+
+def _start(p: Floats, pieces: int, most: int) -> tuple[Floats, Floats]:
+    """The weights at the start, for knots at quantiles; unused pieces have the weight -inf."""
     quantiles = np.quantile(p, np.linspace(0, 1, pieces + 1), axis=1).T
     widths = np.diff(quantiles, axis=1)
     widths[:, 0] = quantiles[:, 1]
-    weights = [
-        torch.tensor(np.log(np.maximum(widths, 1e-16)), requires_grad=True),
-        torch.tensor(_logit(np.clip(quantiles, 0.001, 0.999)), requires_grad=True),
-    ]
-    moments = [(torch.zeros_like(w), torch.zeros_like(w)) for w in weights]
-    x, labels = torch.tensor(p), torch.tensor(y)
-    order, random = np.arange(m), np.random.RandomState(0)
-    best, waited = np.full(models, np.inf), np.zeros(models, dtype=int)
-    active, step = np.ones(models, dtype=bool), 0
-    for _ in range(_EPOCHS):
-        random.shuffle(order)
-        total = np.zeros(models)
-        for start in range(0, m, m // 4):
-            rows = torch.as_tensor(order[start : start + m // 4].copy())
-            losses = _loss(loss, curve(x[:, rows], *nodes(*weights)), labels[:, rows])
-            gradients = torch.autograd.grad(losses.sum(), weights)
-            total += losses.detach().numpy() * len(rows)
-            step += 1
-            moving = torch.tensor(active)[:, None]
-            for w, g, (mean, square) in zip(weights, gradients, moments, strict=True):
-                mean.mul_(_BETAS[0]).add_(g, alpha=1 - _BETAS[0])
-                square.mul_(_BETAS[1]).addcmul_(g, g, value=1 - _BETAS[1])
-                rate = _RATE * (1 - _BETAS[1] ** step) ** 0.5 / (1 - _BETAS[0] ** step)
-                w.data -= torch.where(moving, rate * mean / (square.sqrt() + _EPSILON), 0.0)
-        better = total < best
-        best, waited = np.minimum(best, total), np.where(better, 0, waited + 1)
-        active &= waited < _PATIENCE
-        if not active.any():
-            break
-    knots, heights = nodes(*weights)
-    return knots.detach().numpy(), heights.detach().numpy()
+    spare = ((0, 0), (0, most - pieces))
+    logs = np.pad(np.log(np.maximum(widths, 1e-16)), spare, constant_values=-np.inf)
+    clipped = np.clip(quantiles, 0.001, 0.999)
+    return logs, np.pad(np.log(clipped) - np.log1p(-clipped), spare, mode="edge")
 
 
 def _loss(loss: Loss, c: Tensor, labels: Tensor) -> Tensor:
@@ -82,11 +93,6 @@ def _loss(loss: Loss, c: Tensor, labels: Tensor) -> Tensor:
         return ((c - labels) ** 2).mean(dim=1)
     c = c.clamp(1e-16, 1 - 1e-16)
     return -(labels * c.log() + (1 - labels) * (1 - c).log()).mean(dim=1)
-
-
-def _logit(p: Floats) -> Floats:
-    odds: Floats = np.log(p) - np.log1p(-p)
-    return odds
 
 
 def nodes(widths: Tensor, heights: Tensor) -> tuple[Tensor, Tensor]:
@@ -123,7 +129,7 @@ def compared(key: Key) -> dict[str, Any]:
         cells = fold_cells(sort_rows(data.p, data.y), _FOLDS, 0)
         fits = cross_fit("pl", cells, counts, options, device="cpu")
         chosen = simplest(counts, fits.held_out(cells, "brier").mean(axis=1))
-        networks = [trained(own_p, own_y, count) for count in counts]
+        networks = trained(own_p, own_y, counts)
     scores = [
         np.mean([np.mean((c(p[fold == k]) - y[fold == k]) ** 2) for k, c in enumerate(_maps(*n))]) for n in networks
     ]
