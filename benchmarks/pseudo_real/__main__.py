@@ -44,7 +44,9 @@ def store(job: Job, records: list[Record]) -> None:
 def main() -> None:
     """Run the jobs without records, each in a single-threaded process, and write the page."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--repetitions", type=int, default=SEEDS, choices=range(SEEDS + 1), help="seeds of this run")
+    parser.add_argument(
+        "--repetitions", type=int, default=SEEDS, choices=range(SEEDS + 1), help="seeds of this run; 0: only the page"
+    )
     parser.add_argument("--processes", type=int, default=PROCESSES, help="processes at the same time")
     asked = parser.parse_args()
     os.environ |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}

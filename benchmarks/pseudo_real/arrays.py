@@ -78,7 +78,7 @@ def arrays(
     """The records of a kind of job, of complete seeds."""
     seeds = complete_seeds(results, kind)
     if seeds == 0:
-        raise ValueError(f"no seed is complete: {kind}")
+        raise ValueError(f"no seed is complete: {kind}; run python -m benchmarks.pseudo_real")
     shape = (len(evaluators), len(_MODELS), len(EVENTS), len(calibrators), len(SIZES), seeds)
     distance = {(truth, norm): np.full(shape, np.nan) for truth in TRUTHS for norm in (1, 2)}
     ce = {key: np.full(shape, np.nan) for key in distance}

@@ -79,8 +79,11 @@ def errors_of_subsets(event: Event, size: int, count: int) -> dict[str, list[flo
     return found
 
 
-def page(answers: Mapping[Task, Answer], pseudo: Floats, seeds: int) -> str:
-    """The page. ``pseudo (size, evaluator)`` are the biases on the pseudo-real data, in thousandths."""
+def page(answers: Mapping[Task, Answer], pseudo: Floats, seeds: int, skipped: Sequence[str] = ()) -> str:
+    """The page. ``pseudo (size, evaluator)`` are the biases on the pseudo-real data, in thousandths.
+
+    ``skipped`` are files that were left out because of their number of classes.
+    """
     problems = {task: answer["problem"] for task, answer in answers.items() if "problem" in answer}
     whole = sorted({task.file for task in answers})
     files = [file for file in whole if all((file, c) in answers and (file, c) not in problems for c in FIVE)]
@@ -114,8 +117,9 @@ From the best calibrated to the worst, by the calibration error of the whole hel
 {order_summary(answers, files)}
 """
     parts = [text, *(order_table(answers, file) for file in files)]
-    if left_out or problems:
+    if left_out or problems or skipped:
         parts.append("## Not measured\n")
+        parts += [f"- {file}: a fit to this many classes takes minutes" for file in skipped]
         parts += [f"- {file}: not every calibrator has been fitted" for file in left_out]
         parts += [f"- {task.calibrator} on {task.file}: {code}" for task, code in problems.items()]
         parts.append("")
@@ -208,8 +212,12 @@ def main() -> None:
     parser.add_argument("--most-classes", type=int, help="leave out files with more classes, whose fits take minutes")
     asked = parser.parse_args()
     FOLDER.mkdir(parents=True, exist_ok=True)
+    # Before the long part, so that it fails at once without the records of the pseudo-real experiment.
+    found = arrays(dict(read()), "biases", NINE, FIVE)
+    pseudo = found.biases(NINE)[:, :, EVENTS.index("confidence")].mean(axis=(1, 2, 4)).T
     answers = _read()
-    paths = [path for path in classifiers(asked.folder) if _fits(path, asked.most_classes)]
+    every = classifiers(asked.folder)
+    paths = [path for path in every if asked.most_classes is None or _classes(path) <= asked.most_classes]
     with RESULTS.open("a", encoding="utf-8") as out:
         for path in paths:
             for calibrator in FIVE:
@@ -219,16 +227,14 @@ def main() -> None:
                     out.write(json.dumps([task, answers[task]]) + "\n")
                     out.flush()
                     print(*task, flush=True)
-    found = arrays(dict(read()), "biases", NINE, FIVE)
-    confidence = found.biases(NINE)[:, :, EVENTS.index("confidence")]
-    pseudo = confidence.mean(axis=(1, 2, 4)).T
-    PAGE.write_text(page(answers, pseudo, found.seeds), "utf-8")
+    known = {task: answer for task, answer in answers.items() if task.file in {path.stem for path in paths}}
+    skipped = [path.stem for path in every if path not in paths]
+    PAGE.write_text(page(known, pseudo, found.seeds, skipped), "utf-8")
     print(f"written: {PAGE.relative_to(ROOT)}")
 
 
-def _fits(path: Path, most: int | None) -> bool:
-    values = read_file(path).values
-    return most is None or values.shape[1] <= most
+def _classes(path: Path) -> int:
+    return int(read_file(path).values.shape[1])
 
 
 def _read() -> dict[Task, Answer]:
