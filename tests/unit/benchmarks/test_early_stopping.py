@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from benchmarks.tables.datasets import dataset
-from benchmarks.tables.network import FITS, compared, page, trained
+from benchmarks.tables.network import FITS, compared, difference, page, trained
 from calibrant.validation import fold_of_rows
 
 REFERENCE = json.loads((Path(__file__).parents[2] / "golden" / "pl_reference.json").read_text("utf-8"))
@@ -40,10 +40,13 @@ def test_the_page_has_every_fit_for_every_size() -> None:
         worse = {**values, "loss": 0.3, "error": 0.06}
         return {"truth": 0.05, **dict.fromkeys(FITS, worse), "least squares": values}
 
-    records = {("stairs", "0.050", n, 0): record(off) for n, off in ((1_000, 0.002), (3_000, -0.004))}
+    draws = ((1_000, 0.002), (3_000, -0.004))
+    records = {("stairs", "0.050", n, seed): record(off) for n, off in draws for seed in (0, 1)}
+    assert difference(records) == (pytest.approx(7.0), pytest.approx(0.0, abs=1e-9))
     text = page(records)
     assert "| 1,000 | least squares | 2.0 | 0.200000 | 10.00 | 2.00 | +2.00 |" in text
     assert "| all | least squares | 2.0 | 0.200000 | 10.00 | 3.00 | -1.00 |" in text
     assert "| all | Adam | 2.0 | 0.300000 | 10.00 | 10.00 | +10.00 |" in text
     assert "on 100% of the" in text
+    assert "+7.00 from the library's" in text
     assert "10,000 |" not in text
