@@ -42,7 +42,7 @@ def test_the_page_has_every_fit_for_every_size() -> None:
 
     draws = ((1_000, 0.002), (3_000, -0.004))
     records = {("stairs", "0.050", n, seed): record(off) for n, off in draws for seed in (0, 1)}
-    assert difference(records) == (pytest.approx(7.0), pytest.approx(0.0, abs=1e-9))
+    assert difference(records) == pytest.approx((7.0, 0.0), abs=1e-9)
     text = page(records)
     assert "| 1,000 | least squares | 2.0 | 0.200000 | 10.00 | 2.00 | +2.00 |" in text
     assert "| all | least squares | 2.0 | 0.200000 | 10.00 | 3.00 | -1.00 |" in text
