@@ -62,7 +62,8 @@ def jobs(repetitions: int) -> list[Job]:
 def _of_seed(seed: int) -> list[Job]:
     found = [Job("calibrators", *names, "", seed) for names in product(model.MODELS, (*CALIBRATORS, FINER))]
     found += [Job("evaluators", m, c, event, seed) for m, event, c in product(model.MODELS, EVENTS, SIX)]
-    return found + [Job("biases", m, c, event, seed) for m, event, c in product(model.MODELS, EVENTS, FIVE)]
+    # Real predictions, beside which these stand, are evaluated under confidence alone.
+    return found + [Job("biases", m, c, "confidence", seed) for m, c in product(model.MODELS, FIVE)]
 
 
 def run(job: Job) -> list[Record]:
