@@ -203,10 +203,10 @@ Distances, errors and biases are in thousandths. The error is that of the fold a
 evaluated rows.
 
 With the same number of pieces the training loss of the library is at most that of the network on {lower:.0%} of the
-datasets: its fits minimise the published objective at least as well. The error of the network with its own number of
-pieces is {gain:+.2f} from the library's (standard error over label draws: {error:.2f}), and the published one
-{7.32 - 7.85:+.2f}, for the whole shape. So the training procedure alone, and the number of pieces that it prefers, move
-the error of a size by some tenths in either direction. The library keeps the minimum of the loss.
+datasets; the table has the means. The error of the network with its own number of pieces is {gain:+.2f} from the
+library's (standard error over label draws: {error:.2f}); the published one is {7.32 - 7.85:+.2f} from it, over all 315
+datasets. The objective is the same: the training procedure, and the number of pieces that it prefers, move the error of
+a size by some tenths in either direction. The library keeps the minimum of the loss.
 """
 
 
