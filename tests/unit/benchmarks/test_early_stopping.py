@@ -48,5 +48,5 @@ def test_the_page_has_every_fit_for_every_size() -> None:
     assert "| all | least squares | 2.0 | 0.200000 | 10.00 | 3.00 | -1.00 |" in text
     assert "| all | Adam | 2.0 | 0.300000 | 10.00 | 10.00 | +10.00 |" in text
     assert "on 100% of the" in text
-    assert "+7.00 from the library's" in text
+    assert "is +7.00 from the" in text
     assert "10,000 |" not in text
