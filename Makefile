@@ -163,6 +163,12 @@ tally-speed: $(STAMP) ## time counting rows, merging 10,000 tallies and testing;
 tables: $(STAMP) ## reproduce the paper's Tables F20 to F23, resuming a previous run; writes docs/benchmarks/tables.md
 	$(BIN)/python -m benchmarks.tables.run
 
+early-stopping: $(STAMP) ## PL with squared loss, trained as in the paper and as in the library, resuming a previous run; writes docs/benchmarks/early-stopping.md
+	$(BIN)/python -m benchmarks.tables.network
+
+by-size: $(STAMP) ## measures by test set size with the paper's repetitions, resuming a previous run: make by-size DATA=folder; writes docs/benchmarks/by-size.md
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.by_size $(DATA)
+
 real: $(STAMP) ## held-out log loss on real predictions: make real DATA=folder; writes docs/benchmarks/real-data.md
 	$(BIN)/python -m benchmarks.real $(DATA)
 
@@ -245,8 +251,11 @@ pictures-speed: $(STAMP) ## time the drawing of each plot; writes docs/benchmark
 agreement: $(STAMP) ## compare our results with those of published code; writes docs/benchmarks/agreement.md
 	$(BIN)/python -m benchmarks.agreement
 
-pseudo-real: $(STAMP) ## compare evaluators with a nearly known true map, resuming a previous run; writes docs/benchmarks/pseudo-real.md
-	$(BIN)/python -m benchmarks.pseudo_real
+pseudo-real: $(STAMP) ## evaluators and calibrators with a nearly known true map, some 2 hours, resuming a previous run: make pseudo-real [REPETITIONS=1]; writes docs/benchmarks/pseudo-real.md
+	$(BIN)/python -m benchmarks.pseudo_real $(if $(REPETITIONS),--repetitions $(REPETITIONS))
+
+real-evaluators: $(STAMP) ## nine evaluators on real predictions, after make pseudo-real, resuming a previous run: make real-evaluators DATA=folder; writes docs/benchmarks/real-evaluators.md
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.pseudo_real.real $(DATA)
 
 chaos: $(STAMP) ## inject kills, pauses, a full disk and clock changes on one machine, some 12 minutes; writes docs/benchmarks/reliability.md
 	$(BIN)/python -m benchmarks.chaos.run

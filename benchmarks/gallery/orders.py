@@ -13,7 +13,7 @@ import numpy as np
 
 import calibrant
 from benchmarks.pseudo_real import experiment, model
-from benchmarks.pseudo_real.calibrators import CALIBRATORS, Rows, calibrated
+from benchmarks.pseudo_real.calibrators import calibrated
 from benchmarks.pseudo_real.truth import TrueMaps
 from calibrant.reductions import Event
 
@@ -29,6 +29,15 @@ MEASURES = {
     "log loss": {"name": "log-loss", "as": "log loss"},
 }
 TRUTH = "true error"
+#: The calibrators, by the names of the picture.
+CALIBRATORS = {
+    "vector scaling": "VecS",
+    "beta": "beta",
+    "Platt": "Platt",
+    "PL3": "PL3 CE",
+    "scaling-binning": "Scaling-Binning",
+    "isotonic": "isotonic",
+}
 _N, _SEED, _EVENT = 10_000, 0, "confidence"
 
 
@@ -37,11 +46,11 @@ def measured() -> dict[str, dict[str, dict[str, float]]]:
     found: dict[str, dict[str, dict[str, float]]] = {}
     for name in model.MODELS:
         experiment.predict(name)
-        held_out = experiment.rows(name)
-        shown = Rows(held_out.logits[: experiment.CALIBRATION_ROWS], held_out.labels[: experiment.CALIBRATION_ROWS])
+        held_out = experiment.held_out(name)
+        shown = held_out[experiment.training_rows(0)]
         found[name] = {}
-        for calibrator in CALIBRATORS:
-            event = calibrated(calibrator, shown, held_out, _EVENT)
+        for calibrator, own in CALIBRATORS.items():
+            event = calibrated(own, shown, held_out, _EVENT)
             true = Event(event.p[-experiment.TRUTH_ROWS :], event.y[-experiment.TRUTH_ROWS :])
             part = experiment.evaluated_rows(_N, _SEED)
             p, y = event.p[part], event.y[part]

@@ -1,19 +1,30 @@
-"""One part of the experiment: a calibrator's output for one event of one model, under every evaluator."""
+"""The two parts of the experiment: calibrators against the true map, and evaluators of calibrated predictions."""
 
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from collections.abc import Sequence
+from functools import lru_cache
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
-import calibrant
 from benchmarks.pseudo_real import model
-from benchmarks.pseudo_real.calibrators import CALIBRATORS, Rows, calibrated
-from benchmarks.pseudo_real.truth import BinnedMap, TrueMaps
+from benchmarks.pseudo_real.calibrators import (
+    CALIBRATORS,
+    FINER,
+    FIVE,
+    SIX,
+    Rows,
+    calibrated,
+    calibrated_events,
+    fitted_curve,
+)
+from benchmarks.pseudo_real.evaluators import EVALUATORS, estimates
+from benchmarks.pseudo_real.truth import TrueMaps
 from calibrant.cells import Floats
 from calibrant.reductions import Event
 
@@ -24,27 +35,43 @@ CALIBRATION_ROWS, TRUTH_ROWS = 5_000, 1_000_000
 #: Rows on which the distance to the true map is computed.
 DISTANCE_ROWS = 100_000
 HELD_OUT = CALIBRATION_ROWS + SEEDS * sum(SIZES) + TRUTH_ROWS
-BINNED = {"ES_15": "ece", "ES_sweep": "ece-sweep"}
-EVALUATORS = ("identity", "platt", "beta", "isotonic", "pl", "pl3", "averaged", *BINNED)
+#: Evaluators of Table F24 and Figure F8.
+NINE = ("ES_15", "ES_sweep", "ES_CV", "PL3 CE", "PL MSE", "PL_DE", "beta", "isotonic", "Platt")
 
 Record = dict[str, Any]
 
 
-@dataclass(frozen=True)
-class Job:
-    """A calibrator's output for one event of one model."""
+class Job(NamedTuple):
+    """One part of the experiment: ``kind`` is ``calibrators``, ``evaluators`` or ``biases``.
 
+    ``event`` is empty for the calibrators, whose fits cover all events.
+    """
+
+    kind: str
     model: str
-    event: str
     calibrator: str
+    event: str
+    seed: int
 
 
-JOBS = tuple(Job(*names) for names in product(model.MODELS, EVENTS, CALIBRATORS))
+def jobs(repetitions: int) -> list[Job]:
+    """Every job of the first ``repetitions`` seeds; those of one seed come before those of the next."""
+    return [job for seed in range(repetitions) for job in _of_seed(seed)]
 
 
-def digest(*paths: Path) -> str:
-    """Short hash of some files, which separates results of different code."""
-    return hashlib.sha256(b"".join(path.read_bytes() for path in paths)).hexdigest()[:12]
+def _of_seed(seed: int) -> list[Job]:
+    found = [Job("calibrators", *names, "", seed) for names in product(model.MODELS, (*CALIBRATORS, FINER))]
+    found += [Job("evaluators", m, c, event, seed) for m, event, c in product(model.MODELS, EVENTS, SIX)]
+    # Real predictions, beside which these stand, are evaluated under confidence alone.
+    return found + [Job("biases", m, c, "confidence", seed) for m, c in product(model.MODELS, FIVE)]
+
+
+def run(job: Job) -> list[Record]:
+    """The records of a job."""
+    if job.kind == "calibrators":
+        return calibrator_records(job, held_out(job.model))
+    names = EVALUATORS if job.kind == "evaluators" else NINE
+    return evaluator_records(job, held_out(job.model), names)
 
 
 def predict(name: str) -> None:
@@ -59,65 +86,95 @@ def predict(name: str) -> None:
     unfinished.replace(_stored(name))
 
 
-def rows(name: str) -> Rows:
+@lru_cache(maxsize=1)
+def held_out(name: str) -> Rows:
     """The held-out rows of a model: for the calibrators, then for the evaluators, then for the truth."""
     with np.load(_stored(name)) as arrays:
         return Rows(arrays["logits"].astype(np.float64), arrays["labels"])
 
 
 def _stored(name: str) -> Path:
-    return FOLDER / f"{name}-{HELD_OUT}-{digest(Path(model.__file__))}.npz"
+    version = hashlib.sha256(Path(str(model.__file__)).read_bytes()).hexdigest()[:12]
+    return FOLDER / f"{name}-{HELD_OUT}-{version}.npz"
 
 
 def describe(name: str) -> Record:
-    """Accuracy and mean confidence of a model, and the true calibration error of each event before any calibrator."""
-    held_out = rows(name)
-    truth = Rows(held_out.logits[-TRUTH_ROWS:], held_out.labels[-TRUTH_ROWS:])
-    events = {event: truth.event(event) for event in EVENTS}
-    errors = {event: float(np.abs(e.p - TrueMaps.fit(e).isotonic(e.p)).mean()) for event, e in events.items()}
-    confidence = events["confidence"]
-    return {"accuracy": float(confidence.y.mean()), "confidence": float(confidence.p.mean()), "errors": errors}
+    """Accuracy, mean confidence, and for each event the distances of the predictions and of Platt scaling from c*.
+
+    Platt scaling is fitted to the rows of the truth, so its distance says how straight c* is in logit-logit space.
+    """
+    truth = held_out(name)[-TRUTH_ROWS:]
+    errors, platt = {}, {}
+    for event in EVENTS:
+        rows = truth.event(event)
+        c = TrueMaps.fit(rows).isotonic(rows.p)
+        errors[event] = float(np.abs(rows.p - c).mean())
+        platt[event] = float(np.abs(fitted_curve("Platt", rows)(rows.p) - c).mean())
+    confidence = truth.event("confidence")
+    return {
+        "accuracy": float(confidence.y.mean()),
+        "confidence": float(confidence.p.mean()),
+        "errors": errors,
+        "platt": platt,
+    }
+
+
+def training_rows(seed: int) -> slice:
+    """The rows on which calibrators are fitted: those of seed 0 are used for nothing else."""
+    return slice(seed * CALIBRATION_ROWS, (seed + 1) * CALIBRATION_ROWS)
 
 
 def evaluated_rows(n: int, seed: int) -> slice:
-    """The held-out rows of a run; no two runs share rows."""
+    """The held-out rows of an evaluation; no two share rows."""
     start = CALIBRATION_ROWS + seed * sum(SIZES) + sum(size for size in SIZES if size < n)
     return slice(start, start + n)
 
 
-def run(job: Job) -> list[Record]:
-    """Records of every size, seed and evaluator."""
-    held_out = rows(job.model)
-    shown = Rows(held_out.logits[:CALIBRATION_ROWS], held_out.labels[:CALIBRATION_ROWS])
-    event = calibrated(job.calibrator, shown, held_out, job.event)
-    truth = _part(event, slice(HELD_OUT - TRUTH_ROWS, HELD_OUT))
+def calibrator_records(job: Job, rows: Rows, truth_rows: int = TRUTH_ROWS) -> list[Record]:
+    """Tables 1 and F1: the distance of the calibrator's output from the true map of the uncalibrated predictions."""
+    truth = rows[-truth_rows:]
+    tested = truth[:DISTANCE_ROWS]
+    after = calibrated_events(job.calibrator, rows[training_rows(job.seed)], tested, EVENTS)
+    records = []
+    for event in EVENTS:
+        c = TrueMaps.fit(truth.event(event)).isotonic(tested.event(event).p)
+        distance = float(np.abs(after[event].p - c).mean())
+        records.append({**job._asdict(), "event": event, "distance": distance})
+    return records
+
+
+def evaluator_records(
+    job: Job, rows: Rows, names: Sequence[str], truth_rows: int = TRUTH_ROWS, sizes: Sequence[int] = SIZES
+) -> list[Record]:
+    """Tables 2, 3, F2 to F19 and F24: every evaluator on the output of a calibrator, for every size.
+
+    ``distance`` and ``ce`` hold the mean |.| and the mean square under each estimate of the true map; ``ece`` holds
+    the errors of norm 1 and 2 that the evaluator reports.
+    """
+    event = calibrated(job.calibrator, rows[training_rows(0)], rows, job.event)
+    truth = _part(event, slice(len(rows.labels) - truth_rows, len(rows.labels)))
     true_maps = TrueMaps.fit(truth)
     queries = truth.p[:DISTANCE_ROWS]
     at_queries = true_maps(queries)
     records = []
-    for n, seed in product(SIZES, range(SEEDS)):
-        part = _part(event, evaluated_rows(n, seed))
-        errors = {name: float(np.abs(part.p - c).mean()) for name, c in true_maps(part.p).items()}
-        for evaluator in EVALUATORS:
-            c_hat, ece = evaluate(evaluator, part, queries, seed)
-            distances = {name: float(np.abs(c_hat - c).mean()) for name, c in at_queries.items()}
+    for n in sizes:
+        part = _part(event, evaluated_rows(n, job.seed))
+        true_errors = {name: moments(part.p - c) for name, c in true_maps(part.p).items()}
+        for evaluator, estimate in estimates(part, names, job.seed).items():
+            c_hat = estimate.map(queries)
+            distances = {name: moments(c_hat - c) for name, c in at_queries.items()}
             records.append(
-                {**vars(job), "n": n, "seed": seed, "evaluator": evaluator}
-                | {"distance": distances, "ece": ece, "ce": errors}
+                {**job._asdict(), "n": n, "evaluator": evaluator}
+                | {"distance": distances, "ece": list(estimate.errors), "ce": true_errors}
             )
     return records
 
 
+def moments(gap: Floats) -> list[float]:
+    """The mean |gap| and the mean gap^2."""
+    return [float(np.abs(gap).mean()), float(np.square(gap).mean())]
+
+
 def _part(event: Event, chosen: slice) -> Event:
-    return Event(event.p[chosen], event.y[chosen])
-
-
-def evaluate(evaluator: str, event: Event, queries: Floats, seed: int) -> tuple[Floats, float]:
-    """Estimate the calibration map at ``queries (m,)``, and the calibration error of the event's rows."""
-    if evaluator in BINNED:
-        result = calibrant.evaluate(event.p, event.y, measures=[BINNED[evaluator]]).measures[BINNED[evaluator]]
-        if result.debiased is None:
-            raise ValueError(result.problem)
-        return BinnedMap.fit(event, result.definition["n_bins"]).tilted(queries), result.debiased
-    fitted = calibrant.fit(evaluator, event.p, event.y, seed=seed)
-    return fitted.apply(queries), float(np.abs(fitted.apply(event.p) - event.p).mean())
+    y: npt.NDArray[np.int8] = event.y[chosen]
+    return Event(event.p[chosen], y)

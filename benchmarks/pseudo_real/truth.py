@@ -46,10 +46,6 @@ class BinnedMap:
         """Prediction plus the gap of its bin, a roof of slope 1 (section 3 of the paper); may leave [0, 1]."""
         return p + (self.bins.mean_y - self.bins.mean_p)[self._bin(p)]
 
-    def levels(self, p: Floats) -> Floats:
-        """Mean prediction of the bin of each ``p (n,)``."""
-        return self.bins.mean_p[self._bin(p)]
-
 
 @dataclass(frozen=True)
 class TrueMaps:
