@@ -75,7 +75,7 @@ class AlarmData(Document):
     rows: int | None = Field(None, description="number of labelled rows in the computation; for drift: of predictions")
     since: str | None = Field(None, description="when the alarm was raised")
     change: ChangeReading | None = Field(None, description="for an evidence rule: when calibration changed, and how")
-    description: str | None = Field(None, description="for an evidence rule: the error in words")
+    description: str | None = Field(None, description="for evidence and drift: the error or the drift in words")
     drift: DriftEvidence | None = Field(None, description="for drift: how the predictions changed")
 
 

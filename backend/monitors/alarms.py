@@ -177,7 +177,7 @@ def happened(record: MonitorRecord, state: RuleState, turn: Turn, moment: float)
         rows=state.rows,
         since=state.since,
         change=None if state.evidence is None else state.evidence.change,
-        description=None if state.evidence is None else _description(state.evidence),
+        description=_description(state),
         drift=state.drift,
     )
     return event_of(record, f"{state.rule}:{state.alarms}", _TYPES[turn], data, moment=moment)

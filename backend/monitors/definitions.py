@@ -23,7 +23,14 @@ from backend.store.errors import StorageError, UnknownMap
 from backend.store.monitors.reference import put_reference
 from backend.store.registry.maps import read_reference
 from calibrant.calibrators import Fitting
-from calibrant.errors import CalibrationError, InvalidOption, ScaleMismatch, UnknownReduction, WrongShape
+from calibrant.errors import (
+    CalibrationError,
+    InvalidOption,
+    PredictionKindMismatch,
+    ScaleMismatch,
+    UnknownReduction,
+    WrongShape,
+)
 from calibrant.io.errors import InvalidField
 from calibrant.maps.calibration_map import CalibrationMap
 from calibrant.monitoring.tally import Tally
@@ -182,6 +189,8 @@ def _check_rules(body: MonitorBody) -> None:
 
 
 def _check_drift(body: MonitorBody, where: str) -> None:
+    if body.prediction_kind == "regression":
+        raise PredictionKindMismatch.at(where, "drift is not applicable to a monitor of regression")
     if body.reference is None:
         raise InvalidOption.at(where, "needs a reference, which predictions are compared with; set reference")
     if body.recalibration.policy == "online":

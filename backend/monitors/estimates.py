@@ -29,7 +29,7 @@ _FEWEST = 20
 _MISSING = 0.01
 #: Level of the test that late labels agree with the calibration of the reference.
 _ALPHA = 0.01
-_OF_REGRESSION = "the monitor is of regression, whose forecasts are not counted before their outcomes"
+OF_REGRESSION = "the monitor is of regression, whose forecasts are not counted before their outcomes"
 _PER_FOLD = np.uint32(2 * CELLS)
 #: Figures of a decision between two classes.
 _OF_TWO_CLASSES = ("precision", "recall", "f1", "confusion")
@@ -56,7 +56,7 @@ def read_estimates(given: Estimated, record: MonitorRecord, memory: Memory, thre
     if record.forecast is not None:
         return EstimatesReading(
             status="not-applicable",
-            reason=_OF_REGRESSION,
+            reason=OF_REGRESSION,
             rows=given.predictions or len(given.labelled),
             labelled=len(given.labelled),
             threshold=threshold,
@@ -103,7 +103,7 @@ def read_estimates(given: Estimated, record: MonitorRecord, memory: Memory, thre
 def read_drift(given: Estimated, record: MonitorRecord) -> DriftReading:
     """Evidence that the predictions of a window are distributed differently than in the reference. O(cells)."""
     if record.forecast is not None:
-        return DriftReading(reason=f"not applicable: {_OF_REGRESSION}")
+        return DriftReading(reason=f"not applicable: {OF_REGRESSION}")
     event = record.reduction or "binary"
     if given.reference is None:
         return DriftReading(reason="the monitor has no reference")

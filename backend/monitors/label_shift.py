@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from backend.monitors.estimates import LEVEL, Estimated, all_rows, event_of, withheld
+from backend.monitors.estimates import LEVEL, OF_REGRESSION, Estimated, all_rows, event_of, withheld
 from backend.monitors.readings import Memory
 from calibrant.errors import CalibrationError
 from calibrant.monitoring.event_shift import ShiftReference, fit_shift_reference, shift_from
@@ -22,6 +22,8 @@ def read_label_shift(given: Estimated, record: MonitorRecord, memory: Memory) ->
     """The class frequencies of a window, or why there are none. O(cells)."""
     level, event = record.interval or LEVEL, event_of(record)
     rows = len(given.labelled) + len(given.unlabelled)
+    if record.forecast is not None:
+        return LabelShiftReading(status="not-applicable", reason=OF_REGRESSION, rows=rows, level=level)
     if event in (None, "confidence"):
         why = "the monitor stores whether decisions are right, and not the classes of its rows"
         return LabelShiftReading(status="not-applicable", reason=why, rows=rows, level=level)

@@ -168,7 +168,7 @@ class AlarmData(Document):
     rows: int | None = None  # labelled rows
     since: str | None = None  # when the alarm was raised
     change: ChangeReading | None = None  # of evidence
-    description: str | None = None  # of evidence: the error in words
+    description: str | None = None  # of evidence and drift: in words
     drift: DriftEvidence | None = None
 
 

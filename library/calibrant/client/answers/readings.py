@@ -208,9 +208,6 @@ class WindowReading(RowsReading):
     estimates: EstimatesReading | None = None
     drift: DriftReading | None = None
     pit: PitReading | None = None  # of regression
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
     label_shift: LabelShiftReading | None = None
 
 
