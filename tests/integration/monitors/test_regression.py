@@ -95,7 +95,7 @@ def test_a_forecast_counts_the_same_at_once_and_late_in_either_order(http: httpx
     edges, bins = shown["pit"]["edges"], shown["pit"]["count"]
     at = bins.index(3)
     assert edges[at] < 0.62 < edges[at + 1] or kind == "samples"
-    assert shown["estimates"]["status"] == "not-applicable"
+    assert shown["estimates"]["status"] == shown["label_shift"]["status"] == "not-applicable"
     assert (shown["mean_prediction"], shown["diagram"]) == (None, None)
 
 
@@ -212,6 +212,7 @@ INVALID: list[tuple[dict[str, Any], str, str]] = [
     ({"scale": "logit"}, "prediction-kind-mismatch", "/scale"),
     ({"reference": {"start": 1.0, "end": 2.0}}, "prediction-kind-mismatch", "/reference"),
     ({"recalibration": {"policy": "online"}}, "prediction-kind-mismatch", "/recalibration/policy"),
+    ({"rules": [{"kind": "drift", "alpha": 0.01}]}, "prediction-kind-mismatch", "/rules/0"),
     ({"prediction_kind": "classification"}, "prediction-kind-mismatch", "/forecast"),
     ({"measures": ["ece"]}, "unknown-measure", "/measures/0"),
     ({"measures": ["sharpness"]}, "invalid-option", "/measures/0"),
