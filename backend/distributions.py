@@ -25,14 +25,10 @@ from calibrant.diagrams.forecasts import (
     times_with_weight,
 )
 from calibrant.distributions.calibrators import DISTRIBUTION_METHODS, fit_distribution
-from calibrant.distributions.evaluation import (
-    DISTRIBUTION_MEASURES,
-    DistributionReport,
-    evaluate_distribution,
-    read_rows,
-)
+from calibrant.distributions.evaluation import DistributionReport, evaluate_distribution, read_rows
 from calibrant.distributions.forecasts import Forecasts
 from calibrant.distributions.maps.distribution_map import DistributionMap
+from calibrant.distributions.measures import DISTRIBUTION_MEASURES
 from calibrant.distributions.rows import digest_of
 from calibrant.distributions.spread import KERNEL_ROWS
 from calibrant.errors import InvalidOption, UnknownMeasure, UnknownMethod, one_of

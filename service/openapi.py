@@ -19,7 +19,7 @@ from calibrant.calibrators import METHODS
 from calibrant.diagrams.catalogue import DIAGRAMS
 from calibrant.diagrams.forecasts import DISTRIBUTION_DIAGRAMS
 from calibrant.distributions.calibrators import DISTRIBUTION_METHODS
-from calibrant.distributions.evaluation import DISTRIBUTION_MEASURES
+from calibrant.distributions.measures import DISTRIBUTION_MEASURES
 from calibrant.io.strict import CLASSIFICATION, REGRESSION
 from calibrant.measures.catalogue import MEASURES
 from schemas.diagrams import PictureReport

@@ -31,12 +31,9 @@ if TYPE_CHECKING:
     from calibrant.display import CalibrationDisplay
     from calibrant.distributions.adaptive import AdaptiveForecasts, recalibrate_in_order
     from calibrant.distributions.calibrators import DISTRIBUTION_METHODS, fit_distribution
-    from calibrant.distributions.evaluation import (
-        DISTRIBUTION_MEASURES,
-        DistributionReport,
-        evaluate_distribution,
-    )
+    from calibrant.distributions.evaluation import DistributionReport, evaluate_distribution
     from calibrant.distributions.maps.distribution_map import DistributionMap, load_distribution
+    from calibrant.distributions.measures import DISTRIBUTION_MEASURES
     from calibrant.errors import CalibrationError, MissingExtra, Offence
     from calibrant.evaluation import GroupReport, Report, evaluate
     from calibrant.html_report import HtmlReport, report, report_distribution
@@ -77,11 +74,8 @@ _NAMES = {
     "distributions.adaptive": ("AdaptiveForecasts", "recalibrate_in_order"),
     "distributions.calibrators": ("DISTRIBUTION_METHODS", "fit_distribution"),
     "distributions.maps.distribution_map": ("DistributionMap", "load_distribution"),
-    "distributions.evaluation": (
-        "DISTRIBUTION_MEASURES",
-        "DistributionReport",
-        "evaluate_distribution",
-    ),
+    "distributions.evaluation": ("DistributionReport", "evaluate_distribution"),
+    "distributions.measures": ("DISTRIBUTION_MEASURES",),
     "errors": ("CalibrationError", "MissingExtra", "Offence"),
     "evaluation": ("GroupReport", "Report", "evaluate"),
     "html_report": ("HtmlReport", "report", "report_distribution"),

@@ -12,7 +12,7 @@ from calibrant.calibrators import METHODS
 from calibrant.diagrams.catalogue import DIAGRAMS
 from calibrant.diagrams.forecasts import DISTRIBUTION_DIAGRAMS
 from calibrant.distributions.calibrators import DISTRIBUTION_METHODS
-from calibrant.distributions.evaluation import DISTRIBUTION_MEASURES
+from calibrant.distributions.measures import DISTRIBUTION_MEASURES
 from calibrant.measures.catalogue import MEASURES
 from schemas.catalogue import (
     CatalogueQuery,

@@ -162,7 +162,7 @@ def _evaluate_forecasts(
 ) -> None:
     """Evaluate predictive distributions."""
     with errors_in_a_line():
-        from calibrant.distributions.evaluation import read_measure_requests
+        from calibrant.distributions.measures import read_measure_requests
 
         measures = read_measures(measure)
         if measures is not None:

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
     from calibrant.client import Calibrant
     from calibrant.client.frames import DistributionRows, ForecastArguments
-    from calibrant.distributions.evaluation import Rows
     from calibrant.distributions.forecasts import Forecasts
     from calibrant.distributions.maps.distribution_map import DistributionMap, Support
+    from calibrant.distributions.measures import Rows
     from calibrant.io.table import ForecastSheet
 
 FanTime = Annotated[
@@ -199,7 +199,7 @@ def _common(
     measures: list[str | dict[str, Any]] | None, before: Forecasts, after: Forecasts
 ) -> list[str | dict[str, Any]] | None:
     """Return the measures of the forecasts before the map, if none are requested."""
-    from calibrant.distributions.evaluation import default_measures
+    from calibrant.distributions.measures import default_measures
 
     return list(default_measures(before.kind)) if measures is None and before.kind != after.kind else measures
 

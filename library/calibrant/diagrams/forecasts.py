@@ -14,7 +14,7 @@ from scipy.stats import chi2
 from calibrant.cells import Floats
 from calibrant.diagrams.diagram import Diagram, DiagramRequest, Picture
 from calibrant.distributions import pit, spread
-from calibrant.distributions.evaluation import Rows
+from calibrant.distributions.measures import Rows
 from calibrant.errors import CalibrationError, InvalidOption, LengthMismatch, UnknownDiagram
 from calibrant.options import Option, read_entries
 

@@ -20,8 +20,8 @@ from calibrant.batch import Integers
 from calibrant.cells import Floats
 from calibrant.diagrams.reliability import wilson
 from calibrant.distributions import pit, scores
-from calibrant.distributions.evaluation import DISTRIBUTION_MEASURES, DistributionMeasure
 from calibrant.distributions.forecasts import Forecasts, read_forecasts, read_observed
+from calibrant.distributions.measures import DISTRIBUTION_MEASURES, DistributionMeasure
 from calibrant.errors import (
     CalibrationError,
     EmptyBatch,

@@ -14,11 +14,12 @@ from calibrant.cells import WeightsKind
 from calibrant.diagrams.forecasts import DISTRIBUTION_DIAGRAMS, drawn, read_distribution_diagrams, times_with_weight
 from calibrant.distributions import scores
 from calibrant.distributions.calibrators import fit_distribution
-from calibrant.distributions.evaluation import DISTRIBUTION_MEASURES, Rows, evaluate_distribution, read_rows
+from calibrant.distributions.evaluation import evaluate_distribution, read_rows
 from calibrant.distributions.forecasts import FIELDS, Forecasts
 from calibrant.distributions.maps.distribution_map import DistributionMap, Support
 from calibrant.distributions.maps.scales import ForecastScale
 from calibrant.distributions.maps.tables import quantiles_of
+from calibrant.distributions.measures import DISTRIBUTION_MEASURES, Rows
 from calibrant.distributions.rows import digest_of
 from calibrant.errors import CalibrationError
 from calibrant.plots.canvas import About, NothingToDraw

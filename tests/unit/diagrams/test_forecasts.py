@@ -10,8 +10,9 @@ from scipy.stats import norm
 
 import calibrant
 from calibrant.diagrams.forecasts import DISTRIBUTION_DIAGRAMS, drawn, read_distribution_diagrams
-from calibrant.distributions.evaluation import Rows, read_rows
+from calibrant.distributions.evaluation import read_rows
 from calibrant.distributions.forecasts import Forecasts, read_forecasts
+from calibrant.distributions.measures import Rows
 from calibrant.errors import CalibrationError
 
 LEVELS = [0.05, 0.25, 0.5, 0.75, 0.95]

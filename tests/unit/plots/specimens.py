@@ -13,8 +13,8 @@ from scipy.special import ndtri
 
 import calibrant
 from calibrant.diagrams.forecasts import DISTRIBUTION_DIAGRAMS, drawn, read_distribution_diagrams
-from calibrant.distributions.evaluation import Rows
 from calibrant.distributions.forecasts import read_forecasts
+from calibrant.distributions.measures import Rows
 from calibrant.plots.by_size import draw_by_size
 from calibrant.plots.canvas import About, Drawn
 from calibrant.plots.cost_plane import draw_cost_plane

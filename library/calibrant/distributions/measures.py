@@ -1,0 +1,543 @@
+"""The measures of predictive distributions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.stats import t as student
+
+from calibrant.cells import Floats, take
+from calibrant.distributions import conditional, decompositions, pit, scores, spread
+from calibrant.distributions.calibrators import cross_fitted_rows
+from calibrant.distributions.forecasts import Forecasts
+from calibrant.errors import (
+    CalibrationError,
+    InvalidOption,
+    UnknownMeasure,
+)
+from calibrant.measures.measure import MeasureResult
+from calibrant.options import Option, read_entries
+
+if TYPE_CHECKING:
+    pass
+#: The most measures of one evaluation.
+_MOST = 100
+#: The level of a central interval; None is that of ``scores.level_of``.
+_LEVEL = Option(None, choices=(None,), low=1e-6, high=1.0 - 1e-6, real=True)
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Checked rows: forecasts, outcomes ``y (n,)``, weights ``w (n,)`` that count rows, and clusters ``(n,)``."""
+
+    forecasts: Forecasts
+    y: Floats
+    w: Floats | None = None
+    clusters: npt.NDArray[np.int64] | None = None
+    seed: int = 0
+    level: float | None = None
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+    def rows(self, chosen: npt.NDArray[np.int64]) -> Rows:
+        """Return the chosen rows."""
+        clusters = take(self.clusters, chosen)
+        if clusters is not None:
+            clusters = np.unique(clusters, return_inverse=True)[1].astype(np.int64)
+        forecasts, y = self.forecasts.take(chosen), self.y[chosen]
+        return replace(self, forecasts=forecasts, y=y, w=take(self.w, chosen), clusters=clusters)
+
+    def coverage(self, *, fine: bool = False) -> pit.Coverage:
+        """Count outcomes at most the quantile of each level."""
+        return pit.coverage(self.forecasts, self.y, self.w, self.clusters, seed=self.seed, fine=fine)
+
+    def mean(self, values: Floats, *, root: bool = False) -> MeasureResult:
+        """Return the weighted mean of a value per row, or its square root, with an interval if a level is given.
+
+        The interval is Student's, from the variance between rows, or between clusters. O(n).
+        """
+        w = np.ones(len(values)) if self.w is None else self.w
+        total = float(w.sum())
+        mean = float(w @ values) / total
+        if not np.isfinite(mean):
+            return MeasureResult(None, problem="no value: the score of a row is infinite")
+        interval = None
+        if self.level is not None:
+            off = w * (values - mean)
+            if self.clusters is None:
+                degrees, variance = total - 1.0, float(off @ (values - mean)) / max(total - 1.0, 1.0) / total
+            else:
+                sums = np.bincount(self.clusters, off)
+                degrees = len(sums) - 1.0
+                variance = float(sums @ sums) / total**2 * len(sums) / max(degrees, 1.0)
+            if degrees <= 0.0:
+                return MeasureResult(_rooted(mean, root), problem="no interval: there is one row or cluster")
+            half = float(student.ppf(0.5 + 0.5 * self.level, degrees)) * float(np.sqrt(variance))
+            interval = _rooted(max(mean - half, 0.0) if root else mean - half, root), _rooted(mean + half, root)
+        return MeasureResult(_rooted(mean, root), interval=interval)
+
+
+def _rooted(value: float, root: bool) -> float:
+    return float(np.sqrt(value)) if root else value
+
+
+Compute = Callable[..., MeasureResult]
+_ALL = ("normal", "quantiles", "samples", "interval")
+
+
+@dataclass(frozen=True)
+class DistributionMeasure:
+    """A measure of predictive distributions.
+
+    Attributes
+    ----------
+    name : str
+        Name in ``DISTRIBUTION_MEASURES``.
+    text : str
+        Definition.
+    range : str
+        Range of values; a perfect forecast has the lowest value unless the text says otherwise.
+    source : str
+        Publication.
+    kinds : tuple of str
+        Kinds of forecasts for which it is defined.
+    options : mapping of str to Option
+        Options with their defaults.
+
+    See Also
+    --------
+    evaluate_distribution : Computes these measures.
+
+    Examples
+    --------
+    >>> import calibrant
+    >>> calibrant.DISTRIBUTION_MEASURES["crps"].kinds
+    ('normal', 'quantiles', 'samples')
+    """
+
+    name: str
+    text: str
+    range: str
+    source: str
+    compute: Compute = field(repr=False)
+    kinds: tuple[str, ...] = _ALL
+    options: Mapping[str, Option] = field(default_factory=dict)
+
+
+def compute_measure(measure: DistributionMeasure, rows: Rows, options: Mapping[str, Any]) -> MeasureResult:
+    """Return the result for checked rows; a measure that does not exist for them has a problem."""
+    definition = {"measure": measure.name, **options}
+    if rows.forecasts.kind not in measure.kinds:
+        wanted = " or ".join(measure.kinds)
+        return MeasureResult(None, definition=definition, problem=f"no value: the measure is for {wanted}")
+    try:
+        with np.errstate(over="ignore", divide="ignore", invalid="ignore"):  # infinite scores have a problem
+            found = measure.compute(rows, **options)
+    except CalibrationError as error:
+        return MeasureResult(None, definition=definition, problem=f"no value: {error.detail}")
+    return replace(found, definition={**definition, **found.definition})
+
+
+# --- The measures
+
+
+def _score(values: Callable[[Forecasts, Floats], Floats]) -> Compute:
+    return lambda rows: rows.mean(values(rows.forecasts, rows.y))
+
+
+def _crps(rows: Rows, *, estimator: str) -> MeasureResult:
+    found = rows.mean(scores.crps(rows.forecasts, rows.y, fair=estimator == "fair"))
+    approximate = {"approximation": "twice the mean pinball loss"} if rows.forecasts.kind == "quantiles" else {}
+    return replace(found, definition=approximate)
+
+
+def _threshold_weighted(rows: Rows, *, low: float | None, high: float | None) -> MeasureResult:
+    ends = (-np.inf if low is None else low, np.inf if high is None else high)
+    return rows.mean(scores.threshold_weighted_crps(rows.forecasts, rows.y, low=ends[0], high=ends[1]))
+
+
+def _pinball(rows: Rows) -> MeasureResult:
+    of_level = scores.pinball(rows.forecasts, rows.y)
+    w = np.ones(len(rows)) if rows.w is None else rows.w
+    found = rows.mean(of_level.mean(axis=1))
+    return replace(
+        found, parts={"levels": rows.forecasts.levels.tolist(), "of_level": (w @ of_level / w.sum()).tolist()}
+    )
+
+
+def _weighted_interval(rows: Rows) -> MeasureResult:
+    each = scores.weighted_interval(rows.forecasts, rows.y)
+    found = rows.mean(each.pop("score"))
+    return replace(found, parts={name: rows.mean(part).value for name, part in each.items()})
+
+
+def _of_level(values: Callable[..., MeasureResult]) -> Compute:
+    """Return the measure of a central interval, with its level in the definition."""
+
+    def compute(rows: Rows, *, level: float | None, **options: Any) -> MeasureResult:
+        used = scores.level_of(rows.forecasts) if level is None else level
+        return replace(values(rows, used, **options), definition={"level": used})
+
+    return compute
+
+
+def _interval_score(rows: Rows, level: float) -> MeasureResult:
+    return rows.mean(scores.interval_score(rows.forecasts, rows.y, level=level))
+
+
+def _sharpness(rows: Rows, level: float) -> MeasureResult:
+    low, high = scores.central(rows.forecasts, level)
+    return rows.mean(high - low)
+
+
+def _coverage(rows: Rows, level: float) -> MeasureResult:
+    low, high = scores.central(rows.forecasts, level)
+    found = rows.mean(((rows.y >= low) & (rows.y <= high)).astype(float))
+    if found.interval is None or rows.clusters is not None or found.value is None:
+        return found
+    n = float(len(rows) if rows.w is None else rows.w.sum())
+    z = float(student.ppf(0.5 + 0.5 * (rows.level or 0.0), 1e9))
+    centre, share = (found.value + z * z / (2.0 * n)) / (1.0 + z * z / n), z * z / n
+    half = z / (1.0 + share) * float(np.sqrt(found.value * (1.0 - found.value) / n + z * z / (4.0 * n * n)))
+    return replace(found, interval=(centre - half, centre + half))
+
+
+def _absolute(rows: Rows) -> MeasureResult:
+    return rows.mean(np.abs(rows.y - scores.point(rows.forecasts, "median")))
+
+
+def _root_squared(rows: Rows) -> MeasureResult:
+    return rows.mean((rows.y - scores.point(rows.forecasts, "mean")) ** 2, root=True)
+
+
+def _bias(rows: Rows) -> MeasureResult:
+    return rows.mean(scores.point(rows.forecasts, "mean") - rows.y)
+
+
+def _calibration_error(rows: Rows, *, norm: float | str) -> MeasureResult:
+    found = rows.coverage()
+    size = np.inf if norm == "max" else float(norm)
+    value, debiased = pit.calibration_error(found, size)
+    half = pit.bands(found, 0.95, seed=rows.seed)
+    parts = {
+        "levels": found.levels.tolist(),
+        "observed": found.share.tolist(),
+        "half_width": half.tolist(),
+    }
+    few = rows.clusters is not None and len(np.unique(rows.clusters)) < 2 * len(found.levels)
+    problem = f"no p-value: there are fewer than {2 * len(found.levels)} clusters, twice the levels" if few else None
+    p_value = None if few else pit.chi_square(found, seed=rows.seed)
+    return MeasureResult(value, debiased, p_value=p_value, parts=parts, problem=problem)
+
+
+def _tested(statistic: str) -> Compute:
+    def compute(rows: Rows) -> MeasureResult:
+        value, p_value = pit.tested(rows.coverage(fine=True), statistic, seed=rows.seed)
+        return MeasureResult(value, p_value=p_value)
+
+    return compute
+
+
+def _variance_error(rows: Rows, *, n_bins: int) -> MeasureResult:
+    bins = spread.variance_bins(rows.forecasts, rows.y, rows.w, n_bins)
+    parts = {name: values.tolist() for name, values in bins.items()}
+    return MeasureResult(spread.expected_normalised_error(bins), parts=parts)
+
+
+def _variance_ratio(rows: Rows) -> MeasureResult:
+    mean, variance = scores.moments(rows.forecasts)
+    if not variance.all():
+        raise InvalidOption.at("/variance", "is 0 in some rows")
+    return rows.mean((rows.y - mean) ** 2 / variance)
+
+
+def _skce(rows: Rows) -> MeasureResult:
+    if rows.w is not None:
+        raise InvalidOption.at("/weights", "are not supported by skce")
+    value, p_value = spread.skce(rows.forecasts, rows.y, seed=rows.seed)
+    return MeasureResult(value, p_value=p_value, parts={"rows": min(len(rows), spread.KERNEL_ROWS)})
+
+
+def _decomposition(rows: Rows, *, score: str) -> MeasureResult:
+    w = np.ones(len(rows)) if rows.w is None else rows.w
+    found, more = decompositions.decomposed(rows.forecasts, rows.y, w, score)
+    if not np.isfinite(found.score):
+        return MeasureResult(None, problem="no value: the score of a row is infinite")
+    return MeasureResult(found.miscalibration, parts={**vars(found), **more})
+
+
+def _bound(rows: Rows, *, least_variance: float | None) -> MeasureResult:
+    if least_variance is None:
+        raise InvalidOption.at(
+            "/measures/least_variance", "must be given: without a lower bound of the variance no upper bound exists"
+        )
+    return rows.mean(scores.dawid_sebastiani(rows.forecasts, rows.y) - 1.0 - float(np.log(least_variance)))
+
+
+_SCORES: Mapping[str, Callable[[Forecasts, Floats], Floats]] = MappingProxyType(
+    {"dawid-sebastiani": scores.dawid_sebastiani, "log-score": scores.log_score, "crps": scores.crps}
+)
+
+
+def _improvement(rows: Rows, *, score: str, method: str) -> MeasureResult:
+    w = np.ones(len(rows)) if rows.w is None else rows.w
+    after = cross_fitted_rows(method, rows.forecasts, rows.y, w, rows.clusters, seed=rows.seed)
+    both = [_SCORES[score](each, rows.y) for each in (rows.forecasts, after)]
+    parts = dict(zip(("before", "after"), (rows.mean(each).value for each in both), strict=True))
+    return replace(rows.mean(both[0] - both[1]), parts=parts)
+
+
+def _conditional(rows: Rows, level: float, *, by: str, n_bins: int) -> MeasureResult:
+    low, high = scores.central(rows.forecasts, level)
+    covariate = high - low if by == "width" else 0.5 * (low + high)
+    member, names = conditional.equal_bins(covariate, rows.w, n_bins)
+    return conditional.coverage_in_bins(
+        rows.forecasts, rows.y, member, names, level=level, w=rows.w, clusters=rows.clusters, seed=rows.seed
+    )
+
+
+_MOMENTS, _QUANTILES = ("normal", "samples"), ("quantiles",)
+_END = Option(None, choices=(None,), low=-1e300, high=1e300, real=True)
+_NORM = Option(1, choices=(1, 2, "max"))
+_OUTCOME = "at least 0, in the unit of the outcome"
+
+#: Measures of predictive distributions, by name.
+DISTRIBUTION_MEASURES: Mapping[str, DistributionMeasure] = MappingProxyType(
+    {
+        entry.name: entry
+        for entry in (
+            DistributionMeasure(
+                "crps",
+                "Continuous ranked probability score: the integral of (F(x) - 1{y <= x})^2. Closed form for normal "
+                "distributions, the empirical distribution of samples (or unbiased: fair), and for quantiles an "
+                "approximation, twice the mean pinball loss.",
+                _OUTCOME,
+                "Gneiting & Raftery 2007; Ferro 2014",
+                _crps,
+                ("normal", "quantiles", "samples"),
+                {"estimator": Option("plain", choices=("plain", "fair"))},
+            ),
+            DistributionMeasure(
+                "threshold-weighted-crps",
+                "CRPS integrated from low to high alone: that of forecasts and outcomes clipped to this range.",
+                _OUTCOME,
+                "Gneiting & Ranjan 2011",
+                _threshold_weighted,
+                ("normal", "quantiles", "samples"),
+                {"low": _END, "high": _END},
+            ),
+            DistributionMeasure(
+                "weighted-interval-score",
+                "Sum of the pinball losses over K + 1/2 for K central intervals and the median; its parts are "
+                "dispersion, underprediction and overprediction.",
+                _OUTCOME,
+                "Bracher et al. 2021",
+                _weighted_interval,
+                _QUANTILES,
+            ),
+            DistributionMeasure(
+                "quantile-score",
+                "Mean pinball loss (1{y < q} - tau) (q - y) over the declared levels, without a factor of 2.",
+                _OUTCOME,
+                "Koenker & Bassett 1978",
+                _pinball,
+                _QUANTILES,
+            ),
+            DistributionMeasure(
+                "interval-score",
+                "Width of the central interval plus 2 / (1 - level) times the distance of the outcome from it.",
+                _OUTCOME,
+                "Winkler 1972",
+                _of_level(_interval_score),
+                options={"level": _LEVEL},
+            ),
+            DistributionMeasure(
+                "log-score",
+                "Minus the log density of the outcome, in nats.",
+                "any number",
+                "Good 1952",
+                _score(scores.log_score),
+                ("normal",),
+            ),
+            DistributionMeasure(
+                "dawid-sebastiani",
+                "(y - mean)^2 / variance + ln variance.",
+                "any number",
+                "Dawid & Sebastiani 1999",
+                _score(scores.dawid_sebastiani),
+                _MOMENTS,
+            ),
+            DistributionMeasure("mae", "Mean absolute error of the median.", _OUTCOME, "Gneiting 2011", _absolute),
+            DistributionMeasure(
+                "rmse",
+                "Root mean squared error of the mean (of quantiles and intervals, of the median or the midpoint).",
+                _OUTCOME,
+                "Gneiting 2011",
+                _root_squared,
+            ),
+            DistributionMeasure(
+                "bias",
+                "Mean of the point forecast minus the outcome: 0 is best.",
+                "any number, in the unit of the outcome",
+                "Murphy 1988",
+                _bias,
+            ),
+            DistributionMeasure(
+                "sharpness",
+                "Mean width of the central interval of a level. It says nothing about calibration.",
+                _OUTCOME,
+                "Gneiting, Balabdaoui & Raftery 2007",
+                _of_level(_sharpness),
+                options={"level": _LEVEL},
+            ),
+            DistributionMeasure(
+                "coverage",
+                "Share of outcomes in the central interval of a level: the level is best.",
+                "0 to 1",
+                "Christoffersen 1998",
+                _of_level(_coverage),
+                options={"level": _LEVEL},
+            ),
+            DistributionMeasure(
+                "quantile-calibration-error",
+                "Norm over the levels of the observed share of outcomes at most the quantile, minus the level. With "
+                "simultaneous 95 % bands, and the p-value of a Wald test of all levels.",
+                "0 to 1",
+                "Kuleshov, Fenner & Ermon 2018",
+                _calibration_error,
+                options={"norm": _NORM},
+            ),
+            DistributionMeasure(
+                "pit-ks",
+                "Largest difference between the distribution of the probability integral transform and the uniform "
+                "one, over the levels, with its p-value.",
+                "0 to 1",
+                "Czado, Gneiting & Held 2009",
+                _tested("ks"),
+            ),
+            DistributionMeasure(
+                "pit-kuiper",
+                "Sum of the largest differences above and below, with its p-value.",
+                "0 to 2",
+                "Kuiper 1960",
+                _tested("kuiper"),
+            ),
+            DistributionMeasure(
+                "pit-anderson-darling",
+                "n times the integral over the levels of the squared difference over tau (1 - tau), with its p-value.",
+                "at least 0",
+                "Anderson & Darling 1952",
+                _tested("anderson-darling"),
+            ),
+            DistributionMeasure(
+                "variance-calibration-error",
+                "ENCE: mean over bins of the predicted variance of the relative error of its root. The parts are the "
+                "bins.",
+                "at least 0",
+                "Levi et al. 2022",
+                _variance_error,
+                _MOMENTS,
+                {"n_bins": Option(10, low=1, high=1000)},
+            ),
+            DistributionMeasure(
+                "variance-ratio",
+                "Mean squared standardised error: 1 is best, above 1 the variances are too small.",
+                "at least 0",
+                "Levi et al. 2022",
+                _variance_ratio,
+                _MOMENTS,
+            ),
+            DistributionMeasure(
+                "skce",
+                "Squared kernel calibration error of normal distributions, unbiased (it can be negative), with the "
+                "p-value of a wild bootstrap.",
+                "-1 to 1",
+                "Widmann, Lindsten & Zachariah 2021",
+                _skce,
+                ("normal",),
+            ),
+            DistributionMeasure(
+                "decomposition",
+                "Score = miscalibration - discrimination + uncertainty; the value is the miscalibration. crps of "
+                "normal distributions and samples: isotonic regression of the outcome on P(Y <= z) at 256 thresholds "
+                "z. crps of quantiles and quantile-score: isotonic quantile regression at each level. log-score and "
+                "dawid-sebastiani: the best mean a + b m and variance w v + c with b, w, c >= 0.",
+                "at least 0, up to the error of the sum over thresholds",
+                "Arnold, Walz, Ziegel & Gneiting 2024; Gneiting et al. 2023",
+                _decomposition,
+                ("normal", "quantiles", "samples"),
+                {"score": Option("crps", choices=("crps", "quantile-score", "log-score", "dawid-sebastiani"))},
+            ),
+            DistributionMeasure(
+                "upper-bound",
+                "Upper bound of the calibration error of the Dawid-Sebastiani score: the score minus its infimum 1 + "
+                "ln(least_variance) for outcomes whose variance given the forecast is at least least_variance.",
+                "at least 0 if the bound of the variance holds",
+                "Gruber & Buettner 2022, theorem 4.3",
+                _bound,
+                _MOMENTS,
+                {"least_variance": Option(None, choices=(None,), low=1e-300, high=1e300, real=True)},
+            ),
+            DistributionMeasure(
+                "recalibration-improvement",
+                "Mean score before minus after a map that the method fits to the other of 3 folds: above 0 "
+                "recalibration improves the score. It equals the change of the calibration error of the score if the "
+                "map is injective (isotonic ones are not).",
+                "any number",
+                "Gruber & Buettner 2022, proposition 4.5",
+                _improvement,
+                ("normal",),
+                {
+                    "score": Option("dawid-sebastiani", choices=tuple(_SCORES)),
+                    "method": Option(
+                        "variance-platt",
+                        choices=("variance-platt", "variance-scaling", "variance-isotonic", "location-scale"),
+                    ),
+                },
+            ),
+            DistributionMeasure(
+                "conditional-coverage",
+                "Largest standardised difference between the coverage of the central interval and its level over bins "
+                "of about equal mass of its width or centre, with its p-value. The parts are the bins, with "
+                "simultaneous 95 % bands.",
+                "at least 0",
+                "Feldman, Bates & Romano 2021, for the bins of width",
+                _of_level(_conditional),
+                options={
+                    "level": _LEVEL,
+                    "by": Option("width", choices=("width", "centre")),
+                    "n_bins": Option(5, low=2, high=100),
+                },
+            ),
+        )
+    }
+)
+
+#: Measures that are computed unless others are chosen.
+_DEFAULTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "normal": ("crps", "log-score", "rmse", "coverage", "quantile-calibration-error", "pit-ks"),
+        "quantiles": ("quantile-score", "crps", "mae", "quantile-calibration-error", "pit-ks"),
+        "samples": ("crps", "mae", "coverage", "quantile-calibration-error", "pit-ks"),
+        "interval": ("interval-score", "coverage", "sharpness", "quantile-calibration-error"),
+    }
+)
+
+
+def default_measures(kind: str) -> tuple[str, ...]:
+    """Return the names of the measures that are computed for a kind of forecasts unless others are chosen."""
+    return _DEFAULTS[kind]
+
+
+Requests = Sequence[tuple[str, DistributionMeasure, dict[str, Any]]]
+
+
+def read_measure_requests(measures: str | Sequence[str | Mapping[str, Any]]) -> Requests:
+    """Read names of measures, or objects with options; raises ``UnknownMeasure`` or ``InvalidOption``."""
+    return read_entries(measures, DISTRIBUTION_MEASURES, "measure", most=_MOST, unknown=UnknownMeasure)
