@@ -16,7 +16,7 @@ from backend.evaluations import report_or_queue
 from backend.store.errors import UnknownBatch
 from calibrant.batch import Scale
 from calibrant.reports import forecasts
-from calibrant.reports.html import standalone
+from calibrant.reports.html import fragment, standalone
 from calibrant.reports.panel import ReportSubject
 from schemas.evaluate import EvaluateDistributionOptions, EvaluateDistributionSpec, EvaluateOptions, EvaluateSpec
 from schemas.jobs import JobRecord
@@ -37,8 +37,16 @@ class Whole(NamedTuple):
 
     def html(self) -> str:
         """The report as one HTML file."""
-        is_regression = self.report.get("prediction_kind") == "regression"
-        return (forecasts.standalone if is_regression else standalone)(self.report, self.subject)
+        return (forecasts.standalone if self.is_regression else standalone)(self.report, self.subject)
+
+    def fragment(self) -> str:
+        """The report as a part of a page."""
+        return (forecasts.fragment if self.is_regression else fragment)(self.report, self.subject)
+
+    @property
+    def is_regression(self) -> bool:
+        """Whether it is a report of predictive distributions of a number."""
+        return self.report.get("prediction_kind") == "regression"
 
 
 def report_at_once(

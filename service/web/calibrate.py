@@ -3,31 +3,33 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from typing import Any, BinaryIO
 from urllib.parse import quote
 
+import numpy as np
 from fastapi import APIRouter, Request, Response
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import UploadFile
 from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
+from backend.forecasts import fields_of
 from backend.store.errors import StorageError, problem_of
 from backend.telemetry.observed import note_rows
 from calibrant.batch import read_predictions
 from calibrant.errors import CalibrationError
 from calibrant.io.arrow import ArrowTable, ParquetTable
-from calibrant.io.calibrated import calibrated_arrow, calibrated_text
+from calibrant.io.calibrated import calibrated_arrow, calibrated_text, forecast_columns
 from calibrant.io.csv import CsvTable
 from calibrant.io.errors import EmptyFile, FileTooLarge, NoRoom, TabularError, needed_pyarrow
-from calibrant.io.files import open_table, read_sheet
+from calibrant.io.files import open_table, read_forecast_sheet, read_sheet
 from calibrant.io.limits import LIGHT_BYTES, FileLimits
 from calibrant.io.source import blocks_of, spooled, write_blocks
-from calibrant.io.table import Floats, SheetOptions, Table
+from calibrant.io.table import Floats, Table
 from calibrant.io.texts import plain
 from schemas.maps import MapRecord
 from service.context import Context
@@ -65,52 +67,81 @@ class CalibratedFile(StreamingResponse):
 
 
 def calibrate_file(
-    here: Context, record: MapRecord, file: UploadFile, options: SheetOptions, *, heavy: Callable[[], None]
+    here: Context, record: MapRecord, file: UploadFile, choices: Choices, *, heavy: Callable[[], None]
 ) -> CalibratedFile:
     """Apply a map to the predictions of a file.
 
     The scale and the class names are those of the map. ``heavy`` takes the slot that a large file needs. Raises the
     errors of ``heavy``, ``TabularError``, ``SpoolFull``, and the errors of applying the map.
     """
-    name, fitted, settings = file.filename or "file", here.find_map(record.id).map, here.settings
-    options = replace(options, scale=fitted.scale, class_names=fitted.class_names if fitted.n_classes else None)
+    name, settings = file.filename or "file", here.settings
+    is_regression = record.prediction_kind == "regression"
+    calibrated_of = partial(_calibrated_forecasts if is_regression else _calibrated_predictions, here, record, choices)
     try:
         with here.process.spools.spool(here.caller) as unpacked:
             limits = FileLimits(settings.max_unpacked_bytes, settings.max_rows, heavy=heavy, spool=unpacked.grow)
-            sheet = read_sheet(
+            calibrated, names = calibrated_of(
                 file.file,
                 name=name,
-                options=options,
                 max_rows=limits.max_rows,
                 labelled=False,
                 max_bytes=limits.max_unpacked_bytes,
                 heavy=heavy,
                 spool=unpacked.grow,
             )
-            note_rows(sheet.predictions.shape)
-            if sheet.predictions.nbytes > LIGHT_BYTES:
-                heavy()
-            calibrated = fitted.apply_checked(read_predictions(sheet.predictions, scale=sheet.scale))
             here.go_on()
-            with open_table(file.file, name, limits, options.decimal) as table:
-                return _written(here, record, name, table, calibrated, options.decimal)
+            with open_table(file.file, name, limits, choices.decimal) as table:
+                return _written(here, record, name, table, calibrated, names, choices.decimal)
     except NoRoom as error:
         raise SpoolFull("the volume of temporary files is full") from error
 
 
+#: The calibrated columns, and the names of several.
+Calibrated = tuple[Floats, Sequence[str] | None]
+
+
+def _calibrated_predictions(
+    here: Context, record: MapRecord, choices: Choices, file: BinaryIO, **limits: Any
+) -> Calibrated:
+    fitted = here.find_map(record.id).map
+    names = fitted.class_names if fitted.n_classes else None
+    sheet = read_sheet(file, options=replace(choices.options(), scale=fitted.scale, class_names=names), **limits)
+    note_rows(sheet.predictions.shape)
+    if sheet.predictions.nbytes > LIGHT_BYTES:
+        limits["heavy"]()
+    return fitted.apply_checked(read_predictions(sheet.predictions, scale=sheet.scale)), record.class_names
+
+
+def _calibrated_forecasts(
+    here: Context, record: MapRecord, choices: Choices, file: BinaryIO, **limits: Any
+) -> Calibrated:
+    fitted = here.find_map(record.id).distribution
+    sheet = read_forecast_sheet(file, options=choices.forecast_options(), **limits)
+    width = sum(np.size(value) for value in fields_of(sheet.forecasts).values())
+    note_rows((len(sheet), width // max(len(sheet), 1)))
+    if width * np.dtype(np.float64).itemsize > LIGHT_BYTES:
+        limits["heavy"]()
+    return forecast_columns(fitted.apply_checked(sheet.forecasts, by=sheet.by))
+
+
 def _written(
-    here: Context, record: MapRecord, name: str, table: Table, calibrated: Floats, decimal: str
+    here: Context,
+    record: MapRecord,
+    name: str,
+    table: Table,
+    calibrated: Floats,
+    names: Sequence[str] | None,
+    decimal: str,
 ) -> CalibratedFile:
     """Write the table with its new columns to a temporary file."""
-    classes = record.class_names
     if isinstance(table, ParquetTable):
-        suffix, kind, pieces = "parquet", "application/vnd.apache.parquet", _parquet(table, calibrated, classes)
+        suffix, kind, pieces = "parquet", "application/vnd.apache.parquet", _parquet(table, calibrated, names)
     elif isinstance(table, ArrowTable):
-        suffix, kind, pieces = "arrow", "application/vnd.apache.arrow.file", _arrow(table, calibrated, classes)
+        suffix, kind, pieces = "arrow", "application/vnd.apache.arrow.file", _arrow(table, calibrated, names)
     else:
         suffix = "tsv" if isinstance(table, CsvTable) and table.separator == "\t" else "csv"
         kind = "text/tab-separated-values" if suffix == "tsv" else "text/csv"
-        pieces = calibrated_text(table, calibrated, classes, decimal=decimal)
+        pieces = calibrated_text(table, calibrated, names, decimal=decimal)
     with ExitStack() as opened:
         spool = opened.enter_context(here.process.spools.spool(here.caller))
         out = opened.enter_context(spooled())
@@ -143,13 +174,13 @@ class _Positions(Pieces):
         return self._at
 
 
-def _parquet(table: Table, calibrated: Floats, classes: list[str] | None) -> Iterator[bytes]:
-    arrow, made = needed_pyarrow("parquet", "a Parquet file"), calibrated_arrow(table, calibrated, classes)
+def _parquet(table: Table, calibrated: Floats, names: Sequence[str] | None) -> Iterator[bytes]:
+    arrow, made = needed_pyarrow("parquet", "a Parquet file"), calibrated_arrow(table, calibrated, names)
     return _batches(made, partial(arrow.parquet.ParquetWriter, schema=made.schema))
 
 
-def _arrow(table: Table, calibrated: Floats, classes: list[str] | None) -> Iterator[bytes]:
-    arrow, made = needed_pyarrow("ipc", "an Arrow file"), calibrated_arrow(table, calibrated, classes)
+def _arrow(table: Table, calibrated: Floats, names: Sequence[str] | None) -> Iterator[bytes]:
+    arrow, made = needed_pyarrow("ipc", "an Arrow file"), calibrated_arrow(table, calibrated, names)
     return _batches(made, partial(arrow.ipc.new_file, schema=made.schema))
 
 
@@ -213,7 +244,8 @@ async def _calibrated(request: Request, visit: Visit, ref: str, choices: list[Ch
         choices[:] = [Choices.of(form)]
         file = file_of(form, "file")
         record = await run_in_threadpool(here.store.maps.get, ref)
+        choices[:] = [replace(choices[0], prediction_kind=record.prediction_kind)]
         if file is None:
             raise EmptyFile("choose a file first")
         heavy = partial(Slots.take_for, request.scope)
-        return await run_in_threadpool(calibrate_file, here, record, file, choices[0].options(), heavy=heavy)
+        return await run_in_threadpool(calibrate_file, here, record, file, choices[0], heavy=heavy)

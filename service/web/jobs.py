@@ -18,6 +18,7 @@ from schemas.maps import MapRecord
 from service.jobs import EventStream, Write, changes, read_last_id
 from service.paging import page_request, read_query
 from service.web.forms import page_router
+from service.web.reports import makes_page
 from service.web.visit import Visit, Visiting, redirect_to
 
 # --- The state of a job as shown on the page
@@ -83,8 +84,7 @@ class JobView:
     @property
     def makes_report(self) -> bool:
         """Whether its result is a report that the page can show."""
-        made = self.job.kind == "evaluate" and self.job.status == "succeeded"
-        return made and self.batch is not None and not self.job.spec.get("picture")
+        return self.job.status == "succeeded" and makes_page(self.job)
 
 
 def view_of(visit: Visit, job_id: str) -> JobView:

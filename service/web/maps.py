@@ -14,6 +14,7 @@ from backend.maps import change_map, delete_map, point_alias
 from backend.store.errors import StorageError, UnknownAlias, problem_of
 from backend.store.registry.maps import read_reference
 from calibrant.calibrators import METHODS
+from calibrant.distributions.calibrators import DISTRIBUTION_METHODS
 from calibrant.errors import CalibrationError
 from schemas.aliases import AliasOptions, AliasRecord
 from schemas.listing import ListedMap, MapPage, MapQuery
@@ -27,7 +28,7 @@ from service.headers import Conditions, EntityTag, entity_tag_of
 from service.web.forms import Form, page_router, text_of
 from service.web.methods import explained
 from service.web.text import read_tags, write_tags
-from service.web.upload import UploadForm
+from service.web.upload import Choices, UploadForm
 from service.web.visit import Visit, Visiting, redirect_to
 
 # --- The content of the pages
@@ -127,7 +128,7 @@ async def maps(request: Request, visit: Visiting) -> Response:
         "maps.html",
         page=page,
         filters=filters,
-        methods=METHODS,
+        methods=list(dict.fromkeys([*METHODS, *DISTRIBUTION_METHODS])),
         first=None if "cursor" not in query else f"/ui/maps?{urlencode(kept)}",
         following=None if page.next is None else f"/ui/maps?{urlencode([*kept, ('cursor', page.next)])}",
     )
@@ -233,7 +234,7 @@ async def map_page(
         tags=write_tags(record.tags) if form is None else text_of(form, "tags"),
         description=(record.description or "") if form is None else text_of(form, "description"),
         problem=problem,
-        form=upload or UploadForm(visit.here.settings.max_body_bytes),
+        form=upload or UploadForm(visit.here.settings.max_body_bytes, Choices(record.prediction_kind)),
     )
 
 

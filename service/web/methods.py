@@ -10,6 +10,9 @@ from fastapi import Response
 
 from calibrant.calibrators import METHODS, Method
 from calibrant.diagrams.catalogue import DIAGRAMS
+from calibrant.diagrams.forecasts import DISTRIBUTION_DIAGRAMS
+from calibrant.distributions.calibrators import DISTRIBUTION_METHODS
+from calibrant.distributions.measures import DISTRIBUTION_MEASURES
 from calibrant.measures.catalogue import MEASURES
 from calibrant.measures.measure import Measure
 from calibrant.options import Option
@@ -390,8 +393,10 @@ router = page_router()
 
 
 @router.get("/methods")
-async def methods(visit: Visiting) -> Response:
+async def methods(visit: Visiting, prediction_kind: str = "classification") -> Response:
     """All calibration methods, with definition, options, properties and source."""
+    if prediction_kind == "regression":
+        return visit.page("catalogue.html", catalogue=_distribution_methods())
     options = {
         name: [
             Fact(option, about["allowed"] or "", _value(about["default"]), "")
@@ -421,11 +426,45 @@ class Catalogue(NamedTuple):
     path: str
     column: str
     entries: list[Entry]
+    is_regression: bool = False
+
+
+def _distribution_methods() -> Catalogue:
+    entries = [
+        Entry(
+            method.name,
+            method.title,
+            ", ".join(method.kinds),
+            method.definition,
+            {"Returns": method.returns, "Source": _paper(method.source)},
+            _options(method.options),
+        )
+        for method in DISTRIBUTION_METHODS.values()
+    ]
+    lead = "How a map of predictive distributions of a number can be fitted."
+    return Catalogue("Methods for predictive distributions", lead, "methods", "Forecasts", entries, True)
 
 
 @router.get("/measures")
-async def measures(visit: Visiting) -> Response:
+async def measures(visit: Visiting, prediction_kind: str = "classification") -> Response:
     """All measures, with definition, range, options and source."""
+    if prediction_kind == "regression":
+        of_forecasts = [
+            Entry(
+                measure.name,
+                measure.name,
+                ", ".join(measure.kinds),
+                measure.text,
+                {"Range": measure.range, "Source": _paper(measure.source)},
+                _options(measure.options),
+            )
+            for measure in DISTRIBUTION_MEASURES.values()
+        ]
+        lead = "What can be measured of predictive distributions of a number."
+        title = "Measures of predictive distributions"
+        return visit.page(
+            "catalogue.html", catalogue=Catalogue(title, lead, "measures", "Forecasts", of_forecasts, True)
+        )
     entries = [
         Entry(
             measure.name,
@@ -449,8 +488,9 @@ async def measures(visit: Visiting) -> Response:
 
 
 @router.get("/diagrams")
-async def diagrams(visit: Visiting) -> Response:
+async def diagrams(visit: Visiting, prediction_kind: str = "classification") -> Response:
     """All diagrams, with definition, options and source."""
+    is_regression = prediction_kind == "regression"
     entries = [
         Entry(
             diagram.name,
@@ -460,10 +500,12 @@ async def diagrams(visit: Visiting) -> Response:
             {"Source": _paper(diagram.source)},
             _options(diagram.options),
         )
-        for diagram in DIAGRAMS.values()
+        for diagram in (DISTRIBUTION_DIAGRAMS if is_regression else DIAGRAMS).values()
     ]
-    lead = "What can be drawn of predictions with labels."
-    return visit.page("catalogue.html", catalogue=Catalogue("Diagrams", lead, "diagrams", "Cost", entries))
+    title = "Diagrams of predictive distributions" if is_regression else "Diagrams"
+    subject = "predictive distributions of a number" if is_regression else "predictions with labels"
+    lead = f"What can be drawn of {subject}."
+    return visit.page("catalogue.html", catalogue=Catalogue(title, lead, "diagrams", "Cost", entries, is_regression))
 
 
 def _options(options: Mapping[str, Option]) -> list[Fact]:

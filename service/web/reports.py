@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import partial
 from urllib.parse import urlencode
 
 import orjson
 from fastapi import Response
 from starlette.concurrency import run_in_threadpool
 
+from backend import distributions
 from backend.fits import fit_or_queue
 from backend.store.errors import UnknownJob
 from calibrant.calibrators import METHODS, Method
-from calibrant.reports.html import fragment, standalone
+from calibrant.distributions.calibrators import DISTRIBUTION_METHODS, DistributionMethod
 from schemas.batches import BatchRecord, UploadRecord
-from schemas.evaluate import EvaluateOptions
+from schemas.evaluate import EvaluateDistributionOptions, EvaluateOptions
 from schemas.jobs import FINAL, JobRecord
-from schemas.maps import FitOptions, MapRecord
+from schemas.maps import FitDistributionOptions, FitOptions, MapRecord
 from service.context import Context
 from service.errors import NotFound
-from service.formats.options import read_options
+from service.formats.options import read_options_of_kind
 from service.formats.payload import Payload
 from service.html import SEALED
 from service.reports import Whole, report_at_once, whole_of
@@ -43,8 +43,10 @@ class ReportView:
     query: str
 
     @property
-    def methods(self) -> list[Method]:
+    def methods(self) -> list[Method] | list[DistributionMethod]:
         """The methods that can be fitted to the rows, except ``identity``."""
+        if self.batch.forecasts is not None:
+            return [m for m in DISTRIBUTION_METHODS.values() if self.batch.forecasts.kind in m.kinds]
         is_vector = self.batch.n_classes is not None
         return [m for m in METHODS.values() if m.name != _KEEPING and (is_vector or m.event is not None)]
 
@@ -52,7 +54,7 @@ class ReportView:
     def advised(self) -> str | None:
         """The recommended method; None if no map improves the predictions for certain."""
         method = (self.made.report.get("recommendation") or {}).get("recommended")
-        return method if method in METHODS and method != _KEEPING else None
+        return method if method in {m.name for m in self.methods} else None
 
     @property
     def first(self) -> str:
@@ -70,7 +72,9 @@ def report_or_job(here: Context, batch_id: str, map_ref: str | None, job_id: str
     upload = here.store.uploads.get(batch_id)
     made = _made_already(here, batch_id, here.store.uploads.report_job(batch_id, map_id), job_id)
     if made is None:
-        options = read_options(Payload({}, {"batch": batch_id, "map": map_ref}, from_query=False), EvaluateOptions)
+        fields = {"prediction_kind": batch.prediction_kind, "batch": batch_id, "map": map_ref}
+        payload = Payload({}, fields, from_query=False)
+        options = read_options_of_kind(payload, EvaluateOptions, EvaluateDistributionOptions)
         made = report_at_once(here, {}, options)
         if isinstance(made, JobRecord):
             here.store.uploads.remember_report(batch_id, made.id, map_id, ttl=here.settings.batch_ttl)
@@ -93,16 +97,18 @@ def _made_already(here: Context, batch_id: str, known: str | None, requested: st
         return None
     if job is None:
         return None
-    if (
-        job.kind != "evaluate"
-        or job.spec.get("batch") != batch_id
-        or job.spec.get("picture")
-        or job.spec.get("prediction_kind") == "regression"
-    ):
+    if job.spec.get("batch") != batch_id or not makes_page(job):
         raise NotFound("the job has no report of this batch")
     if job.status == "succeeded":
         return whole_of(here, job)
     return None if job.status in FINAL and requested is None else job
+
+
+def makes_page(job: JobRecord) -> bool:
+    """Whether a job evaluates one batch in a way that this page can show."""
+    if job.kind != "evaluate" or job.spec.get("batch") is None or job.spec.get("picture"):
+        return False
+    return job.spec.get("prediction_kind") != "regression" or bool(job.spec.get("report"))
 
 
 def _named(made: Whole, upload: UploadRecord) -> Whole:
@@ -135,7 +141,7 @@ async def report_file(batch_id: str, visit: Visiting, map: str | None = None, jo
     view = await _view(visit, batch_id, map, job)
     if isinstance(view, JobRecord):
         return redirect_to(visit, f"/ui/jobs/{view.id}")
-    text = await visit.here.draw(partial(standalone, *view.made))
+    text = await visit.here.draw(view.made.html)
     return _download(text.encode(), "text/html; charset=utf-8", f"{batch_id}.html")
 
 
@@ -154,12 +160,19 @@ async def report_data(batch_id: str, visit: Visiting, map: str | None = None, jo
 async def post_fit(batch_id: str, visit: Visiting, form: Form) -> Response:
     """Fit a map to the rows of the report, directly or as a job."""
     fields = {"batch": batch_id, "method": text_of(form, "method"), "name": text_of(form, "name") or None}
-    payload = Payload({}, fields, from_query=False)
-    options = read_options(payload, FitOptions)
-    made = await run_in_threadpool(fit_or_queue, visit.here, {}, options)
+    made = await run_in_threadpool(_fit, visit.here, batch_id, fields)
     if isinstance(made, MapRecord):
         return redirect_to(visit, f"/ui/maps/{made.id}")
     return redirect_to(visit, f"/ui/jobs/{made.id}")
+
+
+def _fit(here: Context, batch_id: str, fields: dict[str, str | None]) -> MapRecord | JobRecord:
+    kind = here.store.batches.record(batch_id).prediction_kind
+    payload = Payload({}, {**fields, "prediction_kind": kind}, from_query=False)
+    options = read_options_of_kind(payload, FitOptions, FitDistributionOptions)
+    if isinstance(options, FitDistributionOptions):
+        return distributions.fit_or_queue(here, {}, options)
+    return fit_or_queue(here, {}, options)
 
 
 async def _view(visit: Visit, batch_id: str, map: str | None, job: str | None) -> ReportView | JobRecord:
@@ -167,7 +180,7 @@ async def _view(visit: Visit, batch_id: str, map: str | None, job: str | None) -
 
 
 async def _page(visit: Visit, view: ReportView) -> Response:
-    body = await visit.here.draw(partial(fragment, *view.made))
+    body = await visit.here.draw(view.made.fragment)
     return visit.page("report.html", view=view, body=body)
 
 

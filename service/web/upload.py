@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -15,16 +16,28 @@ from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import FormData, UploadFile
 
 from backend.batches import Arrays, store_batch
+from backend.forecasts import fields_of
 from backend.store.errors import StorageError, problem_of
 from calibrant.batch import MAX_CLASS_NAME
 from calibrant.errors import CalibrationError, in_rows
 from calibrant.io.columns import GROUPS, LABELS, PREDICTIONS, WEIGHTS
-from calibrant.io.errors import BadMapping, DecimalComma, EmptyFile, Field, FileTooLarge, NoRoom, Offer, TabularError
-from calibrant.io.files import read_sheet
+from calibrant.io.errors import (
+    BadMapping,
+    DecimalComma,
+    EmptyFile,
+    Field,
+    FileTooLarge,
+    InvalidForecasts,
+    NoRoom,
+    Offer,
+    TabularError,
+)
+from calibrant.io.files import read_forecast_sheet, read_sheet
 from calibrant.io.limits import LIGHT_BYTES
-from calibrant.io.table import Sheet, SheetOptions
+from calibrant.io.table import ForecastOptions, ForecastSheet, Sheet, SheetOptions
 from calibrant.io.texts import plain
-from schemas.batches import BatchOptions, BatchRecord, Scale, UploadRecord
+from schemas.batches import BatchOptions, BatchRecord, DistributionBatchOptions, Scale, UploadRecord
+from schemas.distributions import PredictionKind
 from schemas.problems import Problem
 from service.context import Context
 from service.errors import SpoolFull
@@ -37,8 +50,10 @@ from service.web.visitor import check_origin
 # --- The form: options and messages
 
 #: The fields of the form: those of the file reader, and two of them apart.
-FormField = Field | Literal["decimal", "class_names", "pos_label"]
+FormField = Field | Literal["prediction_kind", "decimal", "class_names", "pos_label"]
 
+#: Parts of predictive distributions, which the form has under the name ``predictions``.
+_PARTS = ("mean", "variance", "std", "quantiles", "levels", "samples", "lower", "upper")
 #: Form fields by the pointer of an error.
 _FIELDS: Mapping[str, FormField] = {
     "/predictions": "predictions",
@@ -47,7 +62,15 @@ _FIELDS: Mapping[str, FormField] = {
     "/groups": "groups",
     "/scale": "scale",
     "/class_names": "class_names",
+    "/observed": "labels",
+    "/level": "level",
+    "/clusters": "clusters",
+    "/by": "by",
+    "/times": "times",
+    **dict.fromkeys((f"/{name}" for name in _PARTS), "predictions"),
 }
+#: A level as entered.
+_LEVEL = re.compile(r"0?\.[0-9]{1,12}")
 
 
 class FieldMessage(NamedTuple):
@@ -68,11 +91,13 @@ class FieldMessage(NamedTuple):
 class Choices:
     """The options of a file as entered; empty fields are inferred, except the scale.
 
-    ``predictions`` contains names separated by commas, and ``columns`` names chosen from a list. ``class_names``
-    contains labels separated by commas. ``mapping`` contains pairs of a label's text and its class; it is ignored if
-    the class names or the positive label are given.
+    ``predictions`` contains names separated by commas, for regression pairs such as ``mean=mu``, and ``columns`` names
+    chosen from a list. ``labels`` is also the column of outcomes. ``class_names`` contains labels separated by commas.
+    ``mapping`` contains pairs of a label's text and its class; it is ignored if the class names or the positive label
+    are given.
     """
 
+    prediction_kind: PredictionKind = "classification"
     predictions: str = ""
     columns: tuple[str, ...] = ()
     labels: str = ""
@@ -83,14 +108,20 @@ class Choices:
     class_names: str = ""
     pos_label: str = ""
     mapping: tuple[tuple[str, str], ...] = ()
+    level: str = ""
+    clusters: str = ""
+    times: str = ""
+    by: str = ""
 
     @classmethod
     def of(cls, form: FormData) -> Choices:
         """Read the options from a submitted form."""
         named = ("predictions", "labels", "weights", "groups", "class_names", "pos_label")
-        texts = {name: text_of(form, name) for name in named}
+        of_numbers = ("level", "clusters", "times", "by")
+        texts = {name: text_of(form, name) for name in (*named, *of_numbers)}
         given = zip(form.getlist("mapping_text"), form.getlist("mapping_class"), strict=False)
         return cls(
+            "regression" if text_of(form, "prediction_kind") == "regression" else "classification",
             **texts,
             columns=tuple(name for name in form.getlist("prediction_columns") if isinstance(name, str)),
             scale="logit" if text_of(form, "scale") == "logit" else "probability",
@@ -113,6 +144,37 @@ class Choices:
             pos_label=self.pos_label or None,
             decimal=self.decimal,
         )
+
+    def forecast_options(self) -> ForecastOptions:
+        """Convert to the options of the reader of predictive distributions; raises ``InvalidForecasts``."""
+        return ForecastOptions(
+            self.labels or None,
+            self._parts(),
+            weights=self.weights or None,
+            groups=self.groups or None,
+            clusters=self.clusters or None,
+            by=self.by or None,
+            times=self.times or None,
+            level=self._level(),
+            decimal=self.decimal,
+        )
+
+    def _parts(self) -> dict[str, str] | None:
+        given = [pair.partition("=") for pair in self.predictions.split(",") if pair.strip()]
+        parts = {name.strip(): column.strip() for name, _, column in given if column.strip()}
+        if len(parts) < len(given):
+            raise InvalidForecasts(
+                "the columns must be different pairs of a part and its column, such as mean=mu, std=sigma",
+                field="predictions",
+            )
+        return parts or None
+
+    def _level(self) -> float | None:
+        if not self.level:
+            return None
+        if _LEVEL.fullmatch(self.level) is None or not 0.0 < float(self.level) < 1.0:
+            raise InvalidForecasts("the level must be a number above 0 and below 1, such as 0.9", field="level")
+        return float(self.level)
 
     def _class_names(self) -> tuple[str, ...] | None:
         if not self.class_names:
@@ -161,7 +223,7 @@ class UploadForm:
     def opened(self) -> bool:
         """Whether the options are expanded."""
         of_choices = self.message is not None and self.message.field not in ("file", "mapping")
-        return of_choices or replace(self.choices, mapping=()) != Choices()
+        return of_choices or replace(self.choices, mapping=()) != Choices(self.choices.prediction_kind)
 
     @property
     def mapping(self) -> list[tuple[str, str]]:
@@ -177,7 +239,9 @@ def message_of_file(error: TabularError, choices: Choices) -> FieldMessage:
     """The message for an error of a file, next to the field that fixes it."""
     if isinstance(error, DecimalComma):
         return FieldMessage("decimal", f"{error.detail}, or choose the comma here")
-    field: FormField = error.field
+    field: FormField = _FIELDS.get(f"/{error.field}", error.field)
+    if choices.prediction_kind == "regression" and field == "predictions":  # pairs, not a choice of columns
+        return FieldMessage(field, error.detail, None, error.columns)
     if field == "mapping" and (choices.class_names or choices.pos_label):
         field = "class_names" if choices.class_names else "pos_label"
     return FieldMessage(field, error.detail, error.offer, error.columns)
@@ -196,20 +260,20 @@ def message_of_problem(problem: Problem) -> FieldMessage:
 # --- From a file to a stored batch
 
 
-def store_file(here: Context, file: UploadFile, options: SheetOptions, *, heavy: Callable[[], None]) -> BatchRecord:
+def store_file(here: Context, file: UploadFile, choices: Choices, *, heavy: Callable[[], None]) -> BatchRecord:
     """Read a file and store its rows like ``POST /batches``, with a record of what was inferred.
 
     ``heavy`` takes the slot that a file needs if its unpacked bytes or its arrays exceed 1 MiB. Raises the errors of
     ``heavy``, ``TabularError``, ``SpoolFull``, and the errors of ``store_batch``.
     """
     name = file.filename or "file"
+    read = _reader(choices)
     settings = here.settings
     with here.process.spools.spool(here.caller) as unpacked:
         try:
-            sheet = read_sheet(
+            sheet = read(
                 file.file,
                 name=name,
-                options=options,
                 max_rows=settings.max_rows,
                 max_bytes=settings.max_unpacked_bytes,
                 heavy=heavy,
@@ -220,18 +284,37 @@ def store_file(here: Context, file: UploadFile, options: SheetOptions, *, heavy:
     arrays = arrays_of(sheet)
     if sum(array.nbytes for array in arrays.values()) > LIGHT_BYTES:
         heavy()
-    classes = None if sheet.classes is None else list(sheet.classes)
-    named = classes is not None and all(0 < len(name) <= MAX_CLASS_NAME for name in classes)
-    batch = store_batch(here, arrays, BatchOptions(scale=sheet.scale, class_names=classes if named else None))
+    classes = None
+    if isinstance(sheet, ForecastSheet):
+        level = sheet.forecasts.level if sheet.forecasts.kind == "interval" else None
+        batch = store_batch(here, arrays, DistributionBatchOptions(prediction_kind="regression", level=level))
+    else:
+        classes = None if sheet.classes is None else list(sheet.classes)
+        named = classes is not None and all(0 < len(name) <= MAX_CLASS_NAME for name in classes)
+        batch = store_batch(here, arrays, BatchOptions(scale=sheet.scale, class_names=classes if named else None))
     upload = UploadRecord(file=plain(name), said=list(sheet.notes), classes=classes)
     here.store.uploads.put(batch.id, upload, ttl=settings.batch_ttl)
     return batch
 
 
-def arrays_of(sheet: Sheet) -> Arrays:
+def _reader(choices: Choices) -> Callable[..., Sheet | ForecastSheet]:
+    if choices.prediction_kind == "regression":
+        return partial(read_forecast_sheet, options=choices.forecast_options())
+    return partial(read_sheet, options=choices.options())
+
+
+def arrays_of(sheet: Sheet | ForecastSheet) -> Arrays:
     """Convert a sheet to the arrays of a request body."""
-    groups = None if sheet.groups is None else np.array(sheet.groups, dtype=np.str_)
-    found = {"predictions": sheet.predictions, "labels": sheet.labels, "weights": sheet.weights, "groups": groups}
+    found: dict[str, np.ndarray | None] = {"weights": sheet.weights}
+    texts = {"groups": sheet.groups}
+    if isinstance(sheet, ForecastSheet):
+        own = fields_of(sheet.forecasts)
+        own.pop("level", None)
+        found |= {**own, "observed": sheet.observed}
+        texts |= {"clusters": sheet.clusters, "by": sheet.by, "times": sheet.times}
+    else:
+        found |= {"predictions": sheet.predictions, "labels": sheet.labels}
+    found |= {name: None if cells is None else np.array(cells, dtype=np.str_) for name, cells in texts.items()}
     return {name: array for name, array in found.items() if array is not None}
 
 
@@ -277,7 +360,7 @@ async def _stored(request: Request, visit: Visit, choices: list[Choices]) -> Bat
         if file is None:
             raise EmptyFile("choose a file first")
         heavy = partial(Slots.take_for, request.scope)
-        return await run_in_threadpool(store_file, here, file, choices[0].options(), heavy=heavy)
+        return await run_in_threadpool(store_file, here, file, choices[0], heavy=heavy)
 
 
 def _again(visit: Visit, choices: Choices, message: FieldMessage, status: int) -> Response:
@@ -310,4 +393,4 @@ def _light() -> None:
 
 def _stored_sample(here: Context) -> BatchRecord:
     content = files("service.assets").joinpath(SAMPLE).read_bytes()
-    return store_file(here, UploadFile(BytesIO(content), filename=SAMPLE), SheetOptions(), heavy=_light)
+    return store_file(here, UploadFile(BytesIO(content), filename=SAMPLE), Choices(), heavy=_light)

@@ -48,6 +48,14 @@ def parquet_file(n: int = 400) -> FilePayload:
     return payload("predictions.parquet", out.getvalue())
 
 
+def forecasts(n: int = 300) -> FilePayload:
+    """Means and standard deviations that are too small, with the outcomes."""
+    random = np.random.default_rng(0)
+    mean = random.normal(size=n)
+    lines = [f"{y:.6g},{m:.6g},1" for m, y in zip(mean.tolist(), random.normal(mean, 2.0).tolist(), strict=True)]
+    return payload("forecasts.csv", "\n".join(["rain,mean,std", *lines, ""]).encode())
+
+
 def image() -> FilePayload:
     """A picture that is called a table."""
     return payload("predictions.csv", b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR" + bytes(range(256)))

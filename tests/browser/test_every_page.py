@@ -6,7 +6,9 @@ Those of the registry are looked at in test_registry.py.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
+import numpy as np
 import pytest
 
 from calibrant.client import Calibrant
@@ -19,6 +21,9 @@ PATHS = {
     "front": "/",
     "report": "/ui/reports/{batch}",
     "before and after": "/ui/reports/{batch}?map={map}",
+    "report of forecasts": "/ui/reports/{forecasts}",
+    "map of forecasts": "/ui/maps/{forecast_map}",
+    "measures of forecasts": "/ui/measures?prediction_kind=regression",
     "jobs": "/ui/jobs",
     "job": "/ui/jobs/{job}",
     "problems": "/problems",
@@ -33,7 +38,12 @@ def stored(service: Stack) -> Mapping[str, str]:
     with Calibrant(service.url) as client:
         batch = client.upload(*rows(300)).id
         made = client.fit("pl", batch, name="seen", timeout=60)
-        return {"batch": batch, "map": made.id, "job": made.id.replace("map_", "job_", 1)}
+        mean, observed = np.arange(300.0), np.arange(300.0) + np.tile([-1.0, 0.5, 2.0], 100)
+        given: dict[str, Any] = {"observed": observed, "mean": mean, "variance": np.ones(300)}
+        forecasts = client.upload_distribution(**given).id
+        scaled = client.fit_distribution("variance-scaling", batch=forecasts).id
+        found = {"batch": batch, "map": made.id, "job": made.id.replace("map_", "job_", 1)}
+        return found | {"forecasts": forecasts, "forecast_map": scaled}
 
 
 @pytest.mark.parametrize("name", PATHS)

@@ -6,6 +6,7 @@ import csv
 import re
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -29,6 +30,10 @@ PATHS = {
     "jobs": "/ui/jobs",
     "report": "/ui/reports/{batch}",
     "before and after": "/ui/reports/{batch}?map={map}",
+    "report of forecasts": "/ui/reports/{forecasts}?map={forecast_map}",
+    "map of forecasts": "/ui/maps/{forecast_map}",
+    "methods of forecasts": "/ui/methods?prediction_kind=regression",
+    "measures of forecasts": "/ui/measures?prediction_kind=regression",
     "compare": "/ui/compare?batch={batch}&map={map}",
     "problems": "/problems",
 }
@@ -54,7 +59,11 @@ def stored(service: Stack) -> Mapping[str, str]:
         vectors = [[0.91 if k == i % 10 else 0.01 for k in range(10)] for i in range(200)]
         labels = [(i % 10 + (i % 7 == 0)) % 10 for i in range(200)]
         classes = client.fit("platt", client.upload(vectors, labels).id, reduction="classwise", timeout=60)
-        return {"batch": batch, "map": made.id, "classes": classes.id}
+        given: dict[str, Any] = {"observed": p, "mean": p**2, "variance": p**2 + 0.1}
+        forecasts = client.upload_distribution(**given, groups=["a-site-with-a-rather-long-name", "b"] * 200).id
+        scaled = client.fit_distribution("variance-scaling", batch=forecasts).id
+        found = {"batch": batch, "map": made.id, "classes": classes.id}
+        return found | {"forecasts": forecasts, "forecast_map": scaled}
 
 
 @pytest.fixture

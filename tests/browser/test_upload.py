@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.checks import grave_violations
-from tests.browser.files import KINDS, csv_file, image, payload
+from tests.browser.files import KINDS, csv_file, forecasts, image, payload
 from tests.browser.watched import Visits
 
 REPORT = re.compile(r"/ui/reports/batch_[0-9a-f]+$")
@@ -85,6 +85,34 @@ def test_columns_that_could_be_meant_are_offered(page: Page, visits: Visits) -> 
     page.wait_for_url(REPORT)
 
 
+def test_forecasts_of_a_number_become_a_report_and_a_map_that_calibrates(page: Page, visits: Visits) -> None:
+    visits.expected.add(422)
+    page.goto("/")
+    page.get_by_text("Columns, classes and numbers").click()
+    expect(page.get_by_label("Positive label")).to_be_visible()
+    expect(page.get_by_label("Level of intervals")).to_be_hidden()
+    page.get_by_label("Predictions of").select_option("regression")
+    expect(page.get_by_label("Positive label")).to_be_hidden()
+    page.get_by_label("Labels", exact=True).fill("nowhere")
+    page.get_by_label("A file of predictions and labels").set_input_files(forecasts())
+    page.get_by_role("button", name=SHOW).click()
+    page.locator("select#labels").select_option("rain")
+    expect(page.get_by_label("Predictions of")).to_have_value("regression")
+    assert grave_violations(page) == []
+    page.get_by_role("button", name=SHOW).click()
+    page.wait_for_url(REPORT)
+    expect(page.get_by_text("Recommended map")).to_be_visible()
+    assert grave_violations(page) == []
+    page.get_by_role("button", name="Fit this map").click()
+    page.wait_for_url(re.compile(r"/ui/maps/map_[0-9a-f]+$"))
+    assert grave_violations(page) == []
+    page.get_by_label("A file of predictions", exact=True).set_input_files(forecasts())
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Calibrate the file").click()
+    header = download.value.path().read_text().splitlines()[0]
+    assert header == "rain,mean,std,calibrated_mean,calibrated_std"
+
+
 def test_a_file_over_the_limit_is_refused_with_the_limit_named_before_it_is_sent(page: Page) -> None:
     page.goto("/")
     page.locator("#upload").evaluate("form => form.dataset.maxBytes = '1000'")
@@ -107,6 +135,8 @@ def test_the_keyboard_alone_leads_from_a_file_to_its_report(page: Page) -> None:
     with page.expect_file_chooser() as chooser:
         page.keyboard.press("Space")
     chooser.value.set_files(csv_file())
+    page.keyboard.press("Tab")
+    expect(page.get_by_label("Predictions of")).to_be_focused()
     page.keyboard.press("Tab")
     expect(page.get_by_text("Columns, classes and numbers")).to_be_focused()
     page.keyboard.press("Enter")

@@ -11,7 +11,7 @@ import typer
 from calibrant.cli.engine import engine_of, read_map
 from calibrant.cli.exits import Refused
 from calibrant.cli.output import STANDARD, Out, bar, opened
-from calibrant.cli.regression import RemoteForecasts, check_alone, columns_of, is_regression, read_distribution_map
+from calibrant.cli.regression import RemoteForecasts, check_alone, is_regression, read_distribution_map
 from calibrant.cli.rows import (
     By,
     Columns,
@@ -138,7 +138,9 @@ def calibrate(
                 if out.suffix.lower() == ".npz":
                     _write_arrays(forecasts, out)
                     return
-                calibrated, names = columns_of(forecasts)
+                from calibrant.io.calibrated import forecast_columns
+
+                calibrated, names = forecast_columns(forecasts)
                 write_calibrated(source, file, calibrated, names, out, decimal)
                 return
             if document.get("n_classes") is not None:

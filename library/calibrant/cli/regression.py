@@ -326,17 +326,3 @@ def _rows(rows: ForecastSheet, kept: npt.NDArray[Any]) -> ForecastSheet:
         by=texts(rows.by),
         times=texts(rows.times),
     )
-
-
-# --- Calibrated distributions as columns
-
-
-def columns_of(forecasts: Forecasts) -> tuple[npt.NDArray[Any], list[str]]:
-    """Return distributions as columns ``(n, K)``, and the names of the columns."""
-    import numpy as np
-
-    if forecasts.kind == "normal":
-        return np.column_stack([forecasts.mean, np.sqrt(forecasts.variance)]), ["mean", "std"]
-    if forecasts.kind == "interval":
-        return np.column_stack([forecasts.lower, forecasts.upper]), ["lower", "upper"]
-    return forecasts.quantiles, [f"q{level:.10g}" for level in forecasts.levels.tolist()]

@@ -1,4 +1,4 @@
-"""Calibrated probabilities beside the columns of the file that they were made from."""
+"""Calibrated predictions beside the columns of the file that they were made from."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ from collections.abc import Iterator, Sequence
 from itertools import chain, islice, repeat
 from typing import Any
 
+import numpy as np
+
+from calibrant.distributions.forecasts import Forecasts
 from calibrant.io.arrow import ArrowTable, ParquetTable
 from calibrant.io.csv import CsvTable
 from calibrant.io.errors import DuplicateColumns, needed_pyarrow
@@ -113,6 +116,28 @@ def calibrated_arrow(table: Table, calibrated: Floats, classes: Sequence[str] | 
     for name, column in zip(names, calibrated.reshape(len(calibrated), -1).T, strict=True):
         found = found.append_column(name, arrow.array(column.copy()))
     return found
+
+
+def forecast_columns(forecasts: Forecasts) -> tuple[Floats, list[str]]:
+    """Return calibrated predictive distributions as columns.
+
+    Parameters
+    ----------
+    forecasts : Forecasts
+        Of n rows.
+
+    Returns
+    -------
+    columns : ndarray of float64, shape (n, K)
+        The columns.
+    names : list of str
+        Their names, such as ``mean`` and ``std``, ``q0.05``, or ``lower`` and ``upper``.
+    """
+    if forecasts.kind == "normal":
+        return np.column_stack([forecasts.mean, np.sqrt(forecasts.variance)]), ["mean", "std"]
+    if forecasts.kind == "interval":
+        return np.column_stack([forecasts.lower, forecasts.upper]), ["lower", "upper"]
+    return forecasts.quantiles, [f"q{level:.10g}" for level in forecasts.levels.tolist()]
 
 
 def _names(header: Sequence[str], calibrated: Floats, classes: Sequence[str] | None) -> list[str]:

@@ -36,7 +36,6 @@ Field = Literal[
     "level",
     "clusters",
     "by",
-    "times",
 ]
 #: Fields with several numbers per row, and fields of strings.
 VECTORS: tuple[Field, ...] = ("predictions", "quantiles", "samples")

@@ -454,13 +454,19 @@ def _fitting(report: Mapping[str, Any], about: ReportSubject) -> list[str]:
 
 def standalone(report: Mapping[str, Any], about: ReportSubject) -> str:
     """Render a report of ``forecast_document`` as one HTML file without scripts or external resources."""
-    return html.render("forecasts.html", _shown(report, about))
+    return html.render("report.html", _shown(report, about))
+
+
+def fragment(report: Mapping[str, Any], about: ReportSubject) -> str:
+    """Render a report of ``forecast_document`` as an ``<article>`` for a page; headings start at ``<h2>``."""
+    return html.render("fragment.html", _shown(report, about))
 
 
 def _shown(report: Mapping[str, Any], about: ReportSubject) -> dict[str, Any]:
     after = report.get("after")
     options = {name: value for name, value in about.options.items() if name != "columns"}
     return {
+        "article": "forecasts.html",
         "about": about,
         "level": numbers.level(LEVEL),
         "verdict": verdict(report),

@@ -163,6 +163,7 @@ def _shown(report: Mapping[str, Any], about: ReportSubject) -> dict[str, Any]:
     after = report.get("after")
     advised = advice(report)
     return {
+        "article": "sections.html",
         "about": about,
         "report": report,
         "level": numbers.level(lookup.level(report)),

@@ -1,0 +1,209 @@
+"""Predictive distributions of a number on the page: from a file to its report, a map, and the calibrated file."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator
+
+import httpx
+import numpy as np
+import pyarrow
+import pyarrow.parquet
+import pytest
+from redis import Redis
+
+import calibrant
+from backend.store.store import Store
+from service.settings import Settings
+from tests.integration.conftest import serving
+from tests.integration.visiting import ROWS, Visitor
+
+N = 400
+
+
+def _rows(seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Means and outcomes; the standard deviation is 2, but the forecasts say 1."""
+    random = np.random.default_rng(seed)
+    mean = random.normal(size=N)
+    return mean, mean + 2.0 * random.normal(size=N)
+
+
+def _csv(header: str, *columns: object) -> bytes:
+    lines = [",".join(str(cell) for cell in row) for row in zip(*columns, strict=True)]  # type: ignore[call-overload]
+    return "\n".join([header, *lines, ""]).encode()
+
+
+MEAN, OBSERVED = _rows()
+NORMAL = _csv("y,mean,std,site", OBSERVED, MEAN, np.ones(N), ["north", "south"] * (N // 2))
+INTERVALS = _csv("y,lower,upper", OBSERVED, MEAN - 1.0, MEAN + 1.0)
+
+
+@pytest.fixture
+def visitor(redis: Redis, redis_url: str) -> Iterator[Visitor]:
+    with serving(Settings(redis_url, max_body_bytes=400_000)) as url, Visitor(url) as visitor:
+        yield visitor
+
+
+def _send(visitor: Visitor, content: bytes, *, part: bool = False, **fields: str) -> httpx.Response:
+    data = {"csrf_token": visitor.token("/"), "prediction_kind": "regression", **fields}
+    headers = {"HX-Request": "true"} if part else {}
+    return visitor.post("/ui/upload", data=data, files={"file": ("rows.csv", content)}, headers=headers)
+
+
+def _path(answer: httpx.Response) -> str:
+    assert answer.status_code == 303, answer.text
+    return str(answer.headers["location"])
+
+
+def test_a_file_leads_to_its_report_with_a_recommended_map(visitor: Visitor, store: Store) -> None:
+    path = _path(_send(visitor, NORMAL, groups="site"))
+    batch = visitor.get(path.replace("/ui/reports", "/batches")).json()
+    assert (batch["prediction_kind"], batch["n"], batch["forecasts"]["kind"]) == ("regression", N, "normal")
+    assert store.uploads.get(batch["id"]).file == "rows.csv"
+    text = visitor.get(path).text
+    assert "<bdi>rows.csv</bdi>" in text
+    assert "Coverage is lowest in" in text
+    assert "observed: column &#39;y&#39; (inferred from its name)" in text
+    assert text.count("<h1") == 1
+    assert "location-scale (recommended)" in text
+    whole = visitor.get(f"{path}/report.html")
+    assert whole.text.startswith("<!doctype html>")
+    assert "rows.csv" in whole.text
+    data = visitor.get(f"{path}/report.json").json()
+    assert data["measures"]["coverage"]["value"] < 0.8
+    assert data["recommendation"]["recommended"] == "location-scale"
+
+
+def test_intervals_have_a_level_and_a_fan_chart_needs_times(visitor: Visitor) -> None:
+    missing = _send(visitor, INTERVALS)
+    assert missing.status_code == 422
+    assert 'id="level-hint" class="error"' in missing.text
+    path = _path(_send(visitor, INTERVALS, level="0.9"))
+    data = visitor.get(f"{path}/report.json").json()
+    assert (data["kind"], data["intervals"]["level"]) == ("interval", 0.9)
+    timed = _csv("day,y,mean,std", range(N), OBSERVED, MEAN, np.ones(N))
+    path = _path(_send(visitor, timed, times="day"))
+    assert visitor.get(f"{path}/report.json").json()["diagrams"]["fan"]["data"] is not None
+
+
+def test_a_map_is_fitted_to_the_report_and_calibrates_files(visitor: Visitor) -> None:
+    path = _path(_send(visitor, NORMAL))
+    batch = path.rsplit("/", 1)[1]
+    made = visitor.submit(f"{path}/fit", {"method": "variance-scaling", "name": "rain"})
+    page = _path(made)
+    ref = page.rsplit("/", 1)[1]
+    text = visitor.get(page).text
+    assert "Calibrate a file" in text
+    assert "calibrated_mean" in text
+    after = visitor.get(f"{path}?map={ref}")
+    assert "After the map" in after.text
+    fitted = calibrant.load_distribution(visitor.get(f"/maps/{ref}/document").json())
+    expected = fitted.apply(mean=MEAN[:3], variance=np.ones(3))
+    rows = _csv("id,mean,std", [7, 8, 9], MEAN[:3], np.ones(3))
+    token = {"csrf_token": visitor.token("/")}
+    answer = visitor.post(f"/ui/calibrate/{ref}", data=token, files={"file": ("new.csv", rows)})
+    header, *lines = csv.reader(io.StringIO(answer.text))
+    assert header == ["id", "mean", "std", "calibrated_mean", "calibrated_std"]
+    assert [float(line[4]) for line in lines] == np.sqrt(expected.variance).tolist()
+    assert answer.headers["content-disposition"].startswith('attachment; filename="new-rain-v1.csv"')
+    file = io.BytesIO()
+    pyarrow.parquet.write_table(pyarrow.table({"mu": MEAN[:3], "s": np.ones(3)}), file)
+    chosen = token | {"predictions": "mean=mu, std=s"}
+    answer = visitor.post(f"/ui/calibrate/{ref}", data=chosen, files={"file": ("new.parquet", file.getvalue())})
+    table = pyarrow.parquet.read_table(io.BytesIO(answer.content))
+    assert table.column_names == ["mu", "s", "calibrated_mean", "calibrated_std"]
+    wrong = visitor.post(f"/ui/calibrate/{ref}", data=token, files={"file": ("new.csv", b"lower,upper\n1,2\n")})
+    assert wrong.status_code == 422
+    refused = visitor.submit("/ui/compare", {"batch": batch, "map": ref})
+    assert refused.status_code == 422
+    assert "regression" in refused.text
+
+
+def test_a_map_of_groups_takes_the_group_of_each_row(visitor: Visitor) -> None:
+    names = ["a", "b"] * (N // 2)
+    body = {"mean": MEAN.tolist(), "variance": [1.0] * N, "observed": OBSERVED.tolist(), "by": names}
+    made = visitor.post("/maps", json=body | {"prediction_kind": "regression", "method": "variance-scaling"})
+    ref = made.json()["id"]
+    rows = _csv("mean,std,place", MEAN[:2], np.ones(2), names[:2])
+    token = {"csrf_token": visitor.token("/")}
+    answer = visitor.post(f"/ui/calibrate/{ref}", data=token | {"by": "place"}, files={"file": ("new.csv", rows)})
+    assert answer.status_code == 200, answer.text
+    header, first, second = csv.reader(io.StringIO(answer.text))
+    assert header[3:] == ["calibrated_mean", "calibrated_std"]
+    assert first[4] != second[4]
+    without = visitor.post(f"/ui/calibrate/{ref}", data=token, files={"file": ("new.csv", rows)})
+    assert without.status_code == 422
+    assert 'id="by-hint" class="error"' in without.text
+
+
+@pytest.mark.parametrize(
+    ("content", "fields", "place", "words"),
+    [
+        (NORMAL, {"predictions": "mean, std"}, "predictions", "such as mean=mu"),
+        (NORMAL, {"predictions": "mean=y, mean=std"}, "predictions", "different pairs"),
+        (NORMAL, {"predictions": "mean=<b>, std=std"}, "predictions", "no column"),
+        (NORMAL, {"predictions": "median=mean"}, "predictions", "median"),
+        (INTERVALS, {"level": "1.5"}, "level", "above 0 and below 1"),
+        (INTERVALS, {"level": "nan"}, "level", "above 0 and below 1"),
+        (INTERVALS, {"level": "0.9_5"}, "level", "above 0 and below 1"),
+        (INTERVALS, {"level": ".0"}, "level", "above 0 and below 1"),
+        (NORMAL, {"labels": "nowhere"}, "labels", "no column"),
+        (NORMAL, {"clusters": "nowhere"}, "clusters", "no column"),
+        (NORMAL, {"times": "nowhere"}, "times", "no column"),
+        (_csv("y,mean,std", [1, 2, 3], [1, 2, 3], [1, -1, 1]), {}, "predictions", "row 2"),
+        (_csv("y,q0.1,q0.9", [1, 2, 3], [1, 5, 3], [2, 1, 4]), {}, "predictions", "row 2"),
+        (_csv("y,mean,std", [1, "inf", 3], [1, 2, 3], [1, 1, 1]), {}, "labels", "Row 2"),
+        (b"mean,std\n1,2\n", {}, "labels", ""),
+        (b"a,b\n1,2\n", {}, "predictions", ""),
+    ],
+)
+@pytest.mark.parametrize("part", [True, False])
+def test_an_error_is_shown_next_to_its_field(
+    visitor: Visitor, content: bytes, fields: dict[str, str], place: str, words: str, part: bool
+) -> None:
+    refused = _send(visitor, content, part=part, **fields)
+    assert refused.status_code == 422
+    assert f'id="{place}-hint" class="error"' in refused.text
+    assert words in refused.text.split(f'id="{place}-hint"')[1].split("</p>")[0]
+    assert '<option value="regression" selected>' in refused.text
+    assert "<b>" not in refused.text
+    assert visitor.get("/batches").json()["items"] == []
+
+
+def test_only_a_job_of_a_report_is_shown_as_one(visitor: Visitor, store: Store) -> None:
+    body = {
+        "prediction_kind": "regression",
+        "mean": MEAN.tolist(),
+        "variance": [1.0] * N,
+        "observed": OBSERVED.tolist(),
+    }
+    batch = visitor.post("/batches", json=body).json()["id"]
+    asked = {"prediction_kind": "regression", "batch": batch}
+    later = {"Prefer": "respond-async"}
+    plain = visitor.post("/evaluate", json=asked, headers=later).json()["id"]
+    assert visitor.get(f"/ui/reports/{batch}?job={plain}").status_code == 404
+    report = visitor.post("/evaluate", json=asked, headers=later | {"Accept": "text/html"}).json()["id"]
+    store.uploads.remember_report(batch, report, None, ttl=60)
+    assert visitor.get(f"/ui/reports/{batch}").headers["location"] == f"/ui/jobs/{report}"
+    assert visitor.get(f"/ui/jobs/{plain}").status_code == 200
+
+
+def test_a_batch_without_outcomes_has_no_report(visitor: Visitor) -> None:
+    body = {"prediction_kind": "regression", "mean": [1.0, 2.0], "variance": [1.0, 1.0]}
+    batch = visitor.post("/batches", json=body).json()["id"]
+    refused = visitor.get(f"/ui/reports/{batch}")
+    assert refused.status_code == 422
+    assert "Observed is missing" in refused.text
+
+
+def test_the_catalogues_have_both_kinds(visitor: Visitor) -> None:
+    for path, of_numbers in (("measures", "crps"), ("diagrams", "fan"), ("methods", "variance-platt")):
+        known = visitor.get(f"/ui/{path}?prediction_kind=regression").text
+        assert f'id="{of_numbers}"' in known
+        assert f'href="/{path}?prediction_kind=regression"' in known
+        other = visitor.get(f"/ui/{path}?prediction_kind=%3Cb%3E").text
+        assert f'id="{of_numbers}"' not in other
+        assert f'href="/ui/{path}?prediction_kind=regression"' in other
+    visitor.post("/maps", json=ROWS | {"method": "platt"})
+    assert '<option value="variance-platt">' in visitor.get("/ui/maps").text
