@@ -5,7 +5,7 @@
 - ``fit`` fits a calibration map, and ``load`` reads one from its document.
 - ``CalibrantClassifier`` combines a scikit-learn classifier with a calibration map.
 - ``evaluate_distribution`` scores predictive distributions of a real number, of regression and forecasting;
-  ``report_distribution`` makes a report, and ``fit_distribution`` a map.
+  ``report_distribution`` makes a report, ``fit_distribution`` a map, and ``compare_distributions`` compares several.
 - ``tally`` and ``merge`` count data that does not fit in memory; ``evaluate_tally`` and ``fit_tally`` use the counts.
 - ``fit_performance_estimator`` estimates performance without labels, ``estimate_label_shift`` class frequencies, and
   ``prediction_drift`` tests whether predictions changed.
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from calibrant.display import CalibrationDisplay
     from calibrant.distributions.adaptive import AdaptiveForecasts, recalibrate_in_order
     from calibrant.distributions.calibrators import DISTRIBUTION_METHODS, fit_distribution
+    from calibrant.distributions.comparison import ForecastComparison, compare_distributions
     from calibrant.distributions.evaluation import DistributionReport, evaluate_distribution
     from calibrant.distributions.maps.distribution_map import DistributionMap, load_distribution
     from calibrant.distributions.measures import DISTRIBUTION_MEASURES
@@ -73,6 +74,7 @@ _NAMES = {
     "display": ("CalibrationDisplay",),
     "distributions.adaptive": ("AdaptiveForecasts", "recalibrate_in_order"),
     "distributions.calibrators": ("DISTRIBUTION_METHODS", "fit_distribution"),
+    "distributions.comparison": ("ForecastComparison", "compare_distributions"),
     "distributions.maps.distribution_map": ("DistributionMap", "load_distribution"),
     "distributions.evaluation": ("DistributionReport", "evaluate_distribution"),
     "distributions.measures": ("DISTRIBUTION_MEASURES",),
@@ -123,6 +125,7 @@ __all__ = [
     "DistributionReport",
     "EstimatedFigure",
     "EventTally",
+    "ForecastComparison",
     "Gap",
     "GroupReport",
     "HtmlReport",
@@ -143,6 +146,7 @@ __all__ = [
     "__version__",
     "change_time",
     "compare",
+    "compare_distributions",
     "cost_plane",
     "density_ratios",
     "estimate_event_shift",

@@ -268,7 +268,7 @@ def evaluate_distribution(
     if std is not None:
         if variance is not None:
             raise InvalidOption.at("/std", "cannot be combined with variance; pass one of the two")
-        variance = _squared(std)
+        variance = squared(std)
     given = {"mean": mean, "variance": variance, "quantiles": quantiles, "samples": samples}
     given |= {"lower": lower, "upper": upper}
     check_aligned({"observed": observed, "weights": weights, "groups": groups, "clusters": clusters, **given})
@@ -336,7 +336,8 @@ def _report(rows: Rows, requests: Requests, names: list[str] | None) -> Distribu
     return DistributionReport(len(rows), forecasts.kind, forecasts.n_repaired, found, groups, rows)
 
 
-def _squared(std: Any) -> Floats:
+def squared(std: Any) -> Floats:
+    """Return variances; raises ``InvalidVariance`` for standard deviations that are not above 0."""
     values = read_numbers(array_of(std, "std"), "/std")
     if values.ndim != 1:
         raise WrongShape.at("/std", "must have shape (n,)")

@@ -57,18 +57,15 @@ class Rows:
         """Count outcomes at most the quantile of each level."""
         return pit.coverage(self.forecasts, self.y, self.w, self.clusters, seed=self.seed, fine=fine)
 
-    def mean(self, values: Floats, *, root: bool = False) -> MeasureResult:
-        """Return the weighted mean of a value per row, or its square root, with an interval if a level is given.
+    def mean_with_error(self, values: Floats) -> tuple[float, float, float]:
+        """Return the weighted mean of a value per row, its standard error, and the degrees of freedom of the error.
 
-        The interval is Student's, from the variance between rows, or between clusters. O(n).
+        The error is from the variance between rows, or between clusters. O(n).
         """
         w = np.ones(len(values)) if self.w is None else self.w
         total = float(w.sum())
         mean = float(w @ values) / total
-        if not np.isfinite(mean):
-            return MeasureResult(None, problem="no value: the score of a row is infinite")
-        interval = None
-        if self.level is not None:
+        with np.errstate(invalid="ignore"):
             off = w * (values - mean)
             if self.clusters is None:
                 degrees, variance = total - 1.0, float(off @ (values - mean)) / max(total - 1.0, 1.0) / total
@@ -76,9 +73,21 @@ class Rows:
                 sums = np.bincount(self.clusters, off)
                 degrees = len(sums) - 1.0
                 variance = float(sums @ sums) / total**2 * len(sums) / max(degrees, 1.0)
+        return mean, float(np.sqrt(variance)), degrees
+
+    def mean(self, values: Floats, *, root: bool = False) -> MeasureResult:
+        """Return the weighted mean of a value per row, or its square root, with an interval if a level is given.
+
+        The interval is Student's, from the variance between rows, or between clusters. O(n).
+        """
+        mean, error, degrees = self.mean_with_error(values)
+        if not np.isfinite(mean):
+            return MeasureResult(None, problem="no value: the score of a row is infinite")
+        interval = None
+        if self.level is not None:
             if degrees <= 0.0:
                 return MeasureResult(_rooted(mean, root), problem="no interval: there is one row or cluster")
-            half = float(student.ppf(0.5 + 0.5 * self.level, degrees)) * float(np.sqrt(variance))
+            half = float(student.ppf(0.5 + 0.5 * self.level, degrees)) * error
             interval = _rooted(max(mean - half, 0.0) if root else mean - half, root), _rooted(mean + half, root)
         return MeasureResult(_rooted(mean, root), interval=interval)
 

@@ -63,8 +63,7 @@ def diebold_mariano(first: Any, second: Any, *, lags: int = 0, interval: float =
     a, b = (_scores(values, name) for values, name in ((first, "first"), (second, "second")))
     if len(a) != len(b):
         raise LengthMismatch.at("/second", f"has {len(b)} rows, but /first has {len(a)}")
-    if type(lags) is not int or not 0 <= lags <= _MOST_LAGS:
-        raise InvalidOption.at("/lags", f"must be an integer from 0 to {_MOST_LAGS}")
+    read_lags(lags)
     if not isinstance(interval, float) or not 0.0 < interval < 1.0:
         raise InvalidOption.at("/interval", "must be a number above 0 and below 1")
     n = len(a)
@@ -85,6 +84,13 @@ def diebold_mariano(first: Any, second: Any, *, lags: int = 0, interval: float =
     return MeasureResult(
         mean, interval=(mean - half, mean + half), p_value=float(2.0 * student.sf(abs(mean) / error, n - 1))
     )
+
+
+def read_lags(lags: Any) -> int:
+    """Check a number of lags; raises ``InvalidOption``."""
+    if type(lags) is not int or not 0 <= lags <= _MOST_LAGS:
+        raise InvalidOption.at("/lags", f"must be an integer from 0 to {_MOST_LAGS}")
+    return lags
 
 
 def calibration_evidence(observed: Any, *, horizon: int = 1, seed: int = 0, **forecasts: Any) -> Floats:

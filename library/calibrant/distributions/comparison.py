@@ -1,0 +1,363 @@
+"""Comparison of several forecasts of the same outcomes by a proper score."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any, Literal, get_args
+
+import numpy as np
+from scipy.stats import t as student
+
+from calibrant.cells import Floats, WeightsKind
+from calibrant.comparison.pairs import Pair, holm
+from calibrant.distributions import scores
+from calibrant.distributions.evaluation import read_rows, squared
+from calibrant.distributions.forecasts import FIELDS, Forecasts, read_forecasts, read_observed
+from calibrant.distributions.maps.tables import interval_of as intervals_of
+from calibrant.distributions.maps.tables import quantiles_of
+from calibrant.distributions.measures import Rows
+from calibrant.distributions.streams import diebold_mariano, read_lags
+from calibrant.errors import CalibrationError, InvalidOption, LengthMismatch, one_of
+from calibrant.results import Shown, Table, frame_of, interval_of
+
+ScoreName = Literal[
+    "crps", "log-score", "dawid-sebastiani", "quantile-score", "interval-score", "squared-error", "absolute-error"
+]
+#: The most forecasts of a comparison.
+MAX_FORECASTS = 20
+#: How far the levels of two forecasts may differ.
+_SAME = 1e-9
+
+
+@dataclass(frozen=True, repr=False)
+class ForecastComparison(Shown):
+    """Result of ``compare_distributions``.
+
+    Attributes
+    ----------
+    n : int
+        Number of rows with weight.
+    score : str
+        Name of the score.
+    level : float
+        Simultaneous level of the intervals.
+    lags : int
+        Lags of the autocovariances that are counted.
+    means : mapping of str to float
+        Mean score by name; smaller is better.
+    ranking : tuple of str
+        Names, best first.
+    pairs : tuple of Pair
+        The difference of each two, first minus second, with an interval and a p-value.
+
+    See Also
+    --------
+    compare_distributions : Returns these comparisons.
+
+    Examples
+    --------
+    >>> import calibrant
+    >>> narrow, wide = {"mean": [0.0] * 3, "variance": [0.1] * 3}, {"mean": [0.0] * 3, "variance": [4.0] * 3}
+    >>> found = calibrant.compare_distributions([-2.0, 2.5, 1.5], {"narrow": narrow, "wide": wide})
+    >>> found.ranking
+    ('wide', 'narrow')
+    """
+
+    n: int
+    score: str
+    level: float
+    lags: int
+    means: Mapping[str, float]
+    ranking: tuple[str, ...]
+    pairs: tuple[Pair, ...]
+
+    def to_frame(self) -> Any:
+        """Return the pairs as a frame of pandas or polars.
+
+        Returns
+        -------
+        DataFrame
+            With the columns ``first``, ``second``, ``value``, ``low``, ``high``, ``p_value`` and ``problem``.
+
+        Raises
+        ------
+        MissingExtra
+            If neither library is installed.
+
+        See Also
+        --------
+        to_dict : Returns the comparison as plain JSON.
+
+        Examples
+        --------
+        >>> import calibrant
+        >>> one, two = {"mean": [0.0, 1.0], "std": [1.0, 1.0]}, {"mean": [0.5, 1.0], "std": [1.0, 1.0]}
+        >>> calibrant.compare_distributions([0.0, 1.5], {"one": one, "two": two}).to_frame().shape
+        (1, 7)
+        """
+        return frame_of(
+            [
+                {
+                    "first": pair.between[0],
+                    "second": pair.between[1],
+                    "value": pair.difference,
+                    "low": None if pair.interval is None else pair.interval[0],
+                    "high": None if pair.interval is None else pair.interval[1],
+                    "p_value": pair.p_value,
+                    "problem": pair.problem,
+                }
+                for pair in self.pairs
+            ]
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the comparison as plain JSON.
+
+        Returns
+        -------
+        dict
+            Numbers, strings, lists and dicts alone.
+
+        See Also
+        --------
+        to_frame : Returns the pairs as a frame.
+
+        Examples
+        --------
+        >>> import calibrant
+        >>> one, two = {"mean": [0.0, 1.0], "std": [1.0, 1.0]}, {"mean": [0.5, 1.0], "std": [1.0, 1.0]}
+        >>> calibrant.compare_distributions([0.0, 1.5], {"one": one, "two": two}).to_dict()["score"]
+        'crps'
+        """
+        pairs = [
+            {
+                "between": list(pair.between),
+                "difference": _finite(pair.difference),
+                "interval": None if pair.interval is None else list(pair.interval),
+                "p_value": pair.p_value,
+                "unadjusted": pair.unadjusted,
+                "problem": pair.problem,
+            }
+            for pair in self.pairs
+        ]
+        names = ("n", "score", "level", "lags")
+        own = {name: getattr(self, name) for name in names}
+        means = {name: _finite(value) for name, value in self.means.items()}
+        return own | {"means": means, "ranking": list(self.ranking), "pairs": pairs}
+
+    def _table(self) -> Table:
+        columns = ("first", "second", "difference", "interval", "p-value")
+        rows = [(*pair.between, pair.difference, interval_of(pair.interval), pair.p_value) for pair in self.pairs]
+        notes = [f"{name}: {self.score} {self.means[name]:.4g}" for name in self.ranking]
+        notes += [f"{' and '.join(pair.between)}: {pair.problem}" for pair in self.pairs if pair.problem]
+        return Table(f"Comparison by {self.score}: {self.n:,} rows", columns, rows, notes)
+
+
+def _finite(value: float) -> float | None:
+    return value if np.isfinite(value) else None
+
+
+def compare_distributions(
+    observed: Any,
+    forecasts: Mapping[str, Mapping[str, Any]],
+    *,
+    score: ScoreName | None = None,
+    lags: int = 0,
+    weights: Any = None,
+    weights_kind: WeightsKind = "frequency",
+    clusters: Any = None,
+    interval: float = 0.95,
+) -> ForecastComparison:
+    """Compare several forecasts of the same outcomes by a proper score.
+
+    Parameters
+    ----------
+    observed : array_like, shape (n,)
+        Outcomes; in time order if ``lags`` is given.
+    forecasts : mapping of str to mapping
+        Two to 20 forecasts by name, each with the arguments of ``evaluate_distribution``, such as ``mean`` and ``std``.
+    score : str, optional
+        ``crps``, ``log-score``, ``dawid-sebastiani``, ``quantile-score``, ``interval-score``, ``squared-error`` or
+        ``absolute-error``. By default the interval score if a forecast is an interval, the quantile score if one has
+        quantiles, and else the CRPS.
+    lags : int, default 0
+        For forecasts h steps ahead of a time series, at least h - 1; see ``diebold_mariano``.
+    weights : array_like, shape (n,), optional
+        Weights of the rows.
+    weights_kind : {"frequency", "importance"}
+        What weights mean.
+    clusters : array_like, shape (n,), optional
+        Names; rows with the same name may depend on each other.
+    interval : float, default 0.95
+        Simultaneous level of the intervals.
+
+    Returns
+    -------
+    ForecastComparison
+        Mean scores, the ranking, and the difference of each pair.
+
+    Raises
+    ------
+    CalibrationError
+        If an argument is invalid, or the forecasts have no common score.
+
+    See Also
+    --------
+    evaluate_distribution : Scores one forecast.
+
+    Notes
+    -----
+    The test of Diebold & Mariano (1995): Student's, of the differences per row. P-values are Holm's (1979), intervals
+    Bonferroni's. Of different kinds, others become quantiles at the given levels, or intervals at the given level.
+    O(pairs n lags).
+
+    Examples
+    --------
+    >>> import calibrant
+    >>> narrow, wide = {"mean": [0.0] * 3, "variance": [0.1] * 3}, {"mean": [0.0] * 3, "variance": [4.0] * 3}
+    >>> found = calibrant.compare_distributions([-2.0, 2.5, 1.5], {"narrow": narrow, "wide": wide})
+    >>> round(found.pairs[0].difference, 3), found.pairs[0].p_value < 0.1
+    (0.849, True)
+    """
+    if not isinstance(forecasts, Mapping) or not 2 <= len(forecasts) <= MAX_FORECASTS:
+        raise InvalidOption.at("/forecasts", f"must be a mapping of names to 2 to {MAX_FORECASTS} forecasts")
+    given = {name: _read(name, arguments) for name, arguments in forecasts.items()}
+    options: dict[str, Any] = {"weights": weights, "weights_kind": weights_kind, "clusters": clusters}
+    return compare_read(observed, given, score=score, lags=lags, interval=interval, **options)
+
+
+def compare_read(
+    observed: Any,
+    given: Mapping[str, Forecasts],
+    *,
+    score: str | None,
+    lags: int,
+    interval: float,
+    **options: Any,
+) -> ForecastComparison:
+    """Compare checked forecasts; ``options`` are those of ``read_rows``."""
+    if score is not None and score not in get_args(ScoreName):
+        raise InvalidOption.at("/score", one_of(score, get_args(ScoreName)))
+    if read_lags(lags) and any(options.get(name) is not None for name in ("weights", "clusters")):
+        raise InvalidOption.at("/lags", "cannot be combined with weights or clusters")
+    first = next(iter(given.values()))
+    n = len(read_observed(observed, len(first)))
+    for name, own in given.items():
+        if len(own) != n:
+            raise LengthMismatch.at(f"/forecasts/{name}", f"has {len(own)} rows, but /observed has {n}")
+    if not isinstance(interval, float) or not 0.0 < interval < 1.0:
+        raise InvalidOption.at("/interval", "must be a number above 0 and below 1")
+    shared, default = _shared(given)
+    name = score or default
+    found: dict[str, Floats] = {}
+    rows = None
+    for who, own in shared.items():
+        rows, _ = read_rows(own, observed, interval=interval, **options)
+        try:
+            found[who] = _score_of(rows, name)
+        except InvalidOption as error:
+            raise InvalidOption.at("/score", f"does not exist for these forecasts, which have the {default}") from error
+    assert rows is not None  # noqa: S101 - there are two forecasts
+    weight = np.ones(len(rows)) if rows.w is None else rows.w
+    means = {who: float(weight @ values / weight.sum()) for who, values in found.items()}
+    pairs = _pairs(found, rows, lags, interval)
+    ranking = tuple(sorted(means, key=lambda who: (np.isnan(means[who]), means[who])))
+    return ForecastComparison(len(rows), name, interval, lags, means, ranking, pairs)
+
+
+def _read(name: str, arguments: Mapping[str, Any]) -> Forecasts:
+    known = {"std", *(field for fields in FIELDS.values() for field in fields)}
+    if not isinstance(arguments, Mapping) or not arguments or set(arguments) - known:
+        raise InvalidOption.at(f"/forecasts/{name}", f"must be a mapping of {', '.join(sorted(known))} to arrays")
+    values = dict(arguments)
+    if "std" in values:
+        if "variance" in values:
+            raise InvalidOption.at(f"/forecasts/{name}", "cannot have both std and variance")
+        values["variance"] = squared(values.pop("std"))
+    return read_forecasts(**values)
+
+
+# --- A score that all forecasts have
+
+
+def _shared(given: Mapping[str, Forecasts]) -> tuple[dict[str, Forecasts], ScoreName]:
+    """Return the forecasts in a form in which their scores are comparable, and the default score."""
+    kinds = {own.kind for own in given.values()}
+    if "interval" in kinds:
+        level = next(own.level for own in given.values() if own.kind == "interval")
+        return {name: _interval(name, own, level) for name, own in given.items()}, "interval-score"
+    if "quantiles" not in kinds:
+        return dict(given), "crps"
+    levels = next(own.levels for own in given.values() if own.kind == "quantiles")
+    shared = {}
+    for name, own in given.items():
+        shared[name] = own if own.kind == "quantiles" else quantiles_of(own.quantile(levels), levels)
+        same = len(shared[name].levels) == len(levels) and np.abs(shared[name].levels - levels).max() <= _SAME
+        if not same:
+            raise InvalidOption.at(f"/forecasts/{name}", "has quantiles at other levels, so that no score is common")
+    return shared, "quantile-score"
+
+
+def _interval(name: str, own: Forecasts, level: float) -> Forecasts:
+    try:
+        return intervals_of(*scores.central(own, level), level)
+    except CalibrationError as error:
+        reason = "has no central interval of that level, so that no score is common"
+        raise InvalidOption.at(f"/forecasts/{name}", reason) from error
+
+
+def _score_of(rows: Rows, name: str) -> Floats:
+    """Return the score of each row."""
+    forecasts, y = rows.forecasts, rows.y
+    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+        if name == "crps":
+            return scores.crps(forecasts, y)
+        if name == "log-score":
+            return scores.log_score(forecasts, y)
+        if name == "dawid-sebastiani":
+            return scores.dawid_sebastiani(forecasts, y)
+        if name == "quantile-score":
+            return np.asarray(scores.pinball(forecasts, y).mean(axis=1))
+        if name == "interval-score":
+            return scores.interval_score(forecasts, y, level=scores.level_of(forecasts))
+        if name == "squared-error":
+            return np.asarray((y - scores.point(forecasts, "mean")) ** 2)
+        return np.asarray(np.abs(y - scores.point(forecasts, "median")))
+
+
+# --- The differences
+
+
+def _pairs(found: Mapping[str, Floats], rows: Rows, lags: int, interval: float) -> tuple[Pair, ...]:
+    chosen = list(combinations(found, 2))
+    with np.errstate(invalid="ignore"):  # of two infinite scores, which have a problem
+        differences = [found[one] - found[two] for one, two in chosen]
+    level = 1.0 - (1.0 - interval) / len(chosen)
+    pairs = [
+        _pair(*between, difference, rows, lags, level) for between, difference in zip(chosen, differences, strict=True)
+    ]
+    known = [i for i, pair in enumerate(pairs) if pair.unadjusted is not None]
+    adjusted = holm(np.array([pairs[i].unadjusted for i in known], dtype=np.float64))
+    for i, p_value in zip(known, adjusted.tolist(), strict=True):
+        own = pairs[i]
+        pairs[i] = Pair(own.between, own.difference, own.interval, p_value, own.unadjusted)
+    return tuple(pairs)
+
+
+def _pair(one: str, two: str, difference: Floats, rows: Rows, lags: int, level: float) -> Pair:
+    """Return a pair whose p-value is not adjusted yet."""
+    if not np.isfinite(difference).all():
+        return Pair((one, two), float("nan"), problem="no value: the score of a row is infinite")
+    if lags:
+        tested = diebold_mariano(difference, np.zeros(len(difference)), lags=lags, interval=level)
+        return Pair((one, two), float(tested.value or 0.0), tested.interval, None, tested.p_value)
+    mean, error, degrees = rows.mean_with_error(difference)
+    if degrees <= 0.0:
+        return Pair((one, two), mean, problem="no interval: there is one row or cluster")
+    if error == 0.0:
+        return Pair((one, two), mean, (mean, mean), None, 1.0 if mean == 0.0 else 0.0)
+    half = error * float(student.ppf(0.5 + 0.5 * level, degrees))
+    p_value = float(2.0 * student.sf(abs(mean) / error, degrees))
+    return Pair((one, two), mean, (mean - half, mean + half), None, p_value)
