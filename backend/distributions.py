@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import repeat
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from backend.batches import Arrays, check_kind, find_forecasts, store_forecasts, stored_forecasts
+from backend.batches import (
+    Arrays,
+    check_kind,
+    find_forecasts,
+    store_forecasts,
+    stored_forecasts,
+    take_slot_for,
+)
 from backend.forecasts import ForecastRows, fields_of, shapes_of
 from backend.held_maps import distribution_of
 from backend.jobs import place_for_job, queue, runs_inline
@@ -25,6 +34,7 @@ from calibrant.diagrams.forecasts import (
     times_with_weight,
 )
 from calibrant.distributions.calibrators import DISTRIBUTION_METHODS, fit_distribution
+from calibrant.distributions.comparison import compare_read
 from calibrant.distributions.evaluation import DistributionReport, evaluate_distribution, read_rows
 from calibrant.distributions.forecasts import Forecasts
 from calibrant.distributions.maps.distribution_map import DistributionMap
@@ -36,6 +46,7 @@ from calibrant.io.errors import InvalidField
 from calibrant.options import read_entries, read_values
 from calibrant.progress import Progress, reporting
 from calibrant.reports.forecasts import COMPARED, MEASURES, MOST_ROWS, forecast_document
+from schemas.batches import BatchRecord
 from schemas.distributions import ForecastKind
 from schemas.evaluate import EvaluateDistributionOptions, EvaluateDistributionSpec
 from schemas.jobs import JobRecord
@@ -53,8 +64,40 @@ _PIT_ROW = {"quantile-calibration-error": 3e-6, "pit-ks": 1.5e-5, "pit-kuiper": 
 _KERNEL_SECONDS = 4.0
 #: Estimated seconds of a diagram, most of it for its bands.
 _DRAWN = 0.02
+#: Level of the intervals of a comparison, if none is requested.
+_LEVEL = 0.95
 #: Measures that an evaluation computes by default, for the estimate.
 _USUAL = ("crps", "coverage", "quantile-calibration-error", "pit-ks", "mae", "rmse")
+
+
+class _Comparison(NamedTuple):
+    """Other forecasts of the same outcomes, by the id of their batch, and how they are compared."""
+
+    others: Mapping[str, Forecasts]
+    score: str | None
+    lags: int
+
+    def seconds(self, rows: ForecastRows) -> float:
+        """The estimated seconds."""
+        several = len(self.others) + 2
+        return several * len(rows) * (_ROW * (several + self.lags) + 2.0 * _NUMBER * rows.width)
+
+    def run(self, rows: ForecastRows, calibrated: Forecasts | None, level: float) -> dict[str, Any]:
+        """The comparison as plain JSON."""
+        own = {"forecasts": rows.forecasts} | ({} if calibrated is None else {"calibrated": calibrated})
+        pointers = {"forecasts": "", "calibrated": "/map"}
+        pointers |= {batch_id: f"/against/{i}" for i, batch_id in enumerate(self.others)}
+        return compare_read(
+            rows.required(),
+            {**own, **self.others},
+            score=self.score,
+            lags=self.lags,
+            interval=level,
+            pointers=pointers,
+            weights=rows.weights,
+            weights_kind=rows.weights_kind,
+            clusters=rows.names.get("clusters"),
+        ).to_dict()
 
 
 @dataclass(frozen=True)
@@ -68,6 +111,7 @@ class _Evaluation:
     map_id: str | None = None
     diagrams: Sequence[str | Mapping[str, Any]] | None = None
     report: bool = False
+    comparison: _Comparison | None = None
 
     def seconds(self, rows: ForecastRows) -> float:
         """The estimated seconds; raises ``UnknownMeasure`` and ``InvalidOption``."""
@@ -86,6 +130,7 @@ class _Evaluation:
             total += _KERNEL_SECONDS * min(n / KERNEL_ROWS, 1.0) ** 2 if name == "skce" else 0.0
         total *= (1 + (self.map is not None)) * (1 + ("groups" in rows.names))
         compared = COMPARED[rows.forecasts.kind] if self.report and self.map is None else ()
+        total += self.comparison.seconds(rows) if self.comparison is not None else 0.0
         return total + sum(_fit_seconds(name, rows, MOST_ROWS) for name in compared)
 
     def run(self, rows: ForecastRows) -> dict[str, Any]:
@@ -93,13 +138,17 @@ class _Evaluation:
         if self.report:
             return self._whole(rows)
         found = self._side(rows, rows.forecasts)
-        after, in_sample = None, None
+        after, in_sample, calibrated = None, None, None
         if self.map is not None:
-            after = self._side(rows, _finite(_apply(self.map, rows, self.seed)))
+            calibrated = _finite(_apply(self.map, rows, self.seed))
+            after = self._side(rows, calibrated)
             after = {name: after[name] for name in ("kind", "measures", "groups", "diagrams") if name in after}
             if self.map.training_digest is not None:
                 in_sample = self.map.training_digest == digest_of(rows.forecasts, rows.required())
-        return found | {"map": self.map_id, "after": after, "in_sample": in_sample}
+        found |= {"map": self.map_id, "after": after, "in_sample": in_sample}
+        if self.comparison is not None:
+            found["comparison"] = self.comparison.run(rows, calibrated, self.interval or _LEVEL)
+        return found
 
     def _side(self, rows: ForecastRows, forecasts: Forecasts) -> dict[str, Any]:
         """The measures and diagrams of the forecasts before or after the map."""
@@ -192,7 +241,7 @@ def report_or_queue(
     requester: Requester, arrays: Arrays, options: EvaluateDistributionOptions
 ) -> WholeForecastReport | JobRecord:
     """Create a full report of forecasts directly, or queue a job."""
-    for name in ("measures", "diagrams", "interval"):
+    for name in ("measures", "diagrams", "interval", "against"):
         if getattr(options, name) is not None:
             raise InvalidField.at(f"/{name}", "cannot be chosen for an HTML report of regression; omit it")
     return _evaluate(requester, arrays, options, report=True)
@@ -206,8 +255,19 @@ def _evaluate(
     rows = find_forecasts(requester, arrays, options)
     rows.required()
     map_id = None if held is None else held.id
+    comparison, parts = None, None
+    if options.against is not None:
+        ids, batches = options.against, requester.store.batches
+        if options.batch in ids or len(set(ids)) < len(ids):
+            raise InvalidField.at("/against", "must be distinct batches")
+        parts = [batches.record(batch_id).parts for batch_id in ids]
+        for batch_id in ids:
+            take_slot_for(requester, batch_id)
+        comparison = _Comparison(_others(rows, map(batches.arrays, ids, parts)), options.score, options.lags)
+    elif options.score is not None or options.lags:
+        raise InvalidField.at("/score" if options.score is not None else "/lags", "needs against")
     evaluation = _Evaluation(
-        options.measures, options.interval, options.seed, applied, map_id, options.diagrams, report
+        options.measures, options.interval, options.seed, applied, map_id, options.diagrams, report, comparison
     )
     if runs_inline(requester, evaluation.seconds(rows)):
         return WholeForecastReport(evaluation.run(rows), rows.forecasts.kind, list(rows.kept()), rows.weights_kind)
@@ -217,6 +277,10 @@ def _evaluate(
             measures=options.measures,
             diagrams=options.diagrams,
             map=map_id,
+            against=options.against,
+            parts_of=parts,
+            score=options.score,
+            lags=options.lags,
             interval=options.interval,
             seed=options.seed,
             report=report,
@@ -224,20 +288,41 @@ def _evaluate(
         return queue(requester, "evaluate", job_id, spec.model_dump())
 
 
+def _others(rows: ForecastRows, batches: Iterable[tuple[BatchRecord, Arrays]]) -> dict[str, Forecasts]:
+    """The forecasts of batches with the same outcomes as the rows; raises ``InvalidField`` for others."""
+    found = {}
+    for i, (record, arrays) in enumerate(batches):
+        check_kind(record, "regression", f"/against/{i}")
+        own = stored_forecasts(record, arrays)
+        if own.observed is None or not np.array_equal(own.observed, rows.required()):
+            raise InvalidField.at(f"/against/{i}", "is a batch with other outcomes, or without any")
+        found[record.id] = own.forecasts
+    return found
+
+
 def run_evaluation(store: Store, run: Run, progress: Progress) -> None:
     """Run an evaluation job; its result is the report. Retries while the store is unavailable."""
     spec = EvaluateDistributionSpec.model_validate(run.job.spec)
     fitted = None if spec.map is None else distribution_of(patiently(lambda: store.maps.get(spec.map or "")))
     rows = _stored(store, spec.batch, spec.parts)
+    ids, comparison = spec.against or [], None
+    if ids:
+        read = partial(_arrays, store)
+        found = _others(rows, map(read, ids, spec.parts_of or repeat(None)))
+        comparison = _Comparison(found, spec.score, spec.lags)
     with span("compute"), reporting(progress):
-        report = _Evaluation(spec.measures, spec.interval, spec.seed, fitted, spec.map, spec.diagrams, spec.report).run(
-            rows
-        )
+        report = _Evaluation(
+            spec.measures, spec.interval, spec.seed, fitted, spec.map, spec.diagrams, spec.report, comparison
+        ).run(rows)
     patiently(lambda: run.succeed({"report": report}))
 
 
+def _arrays(store: Store, batch_id: str, parts: int | None) -> tuple[BatchRecord, Arrays]:
+    return patiently(lambda: store.batches.arrays(batch_id, parts))
+
+
 def _stored(store: Store, batch_id: str, parts: int | None) -> ForecastRows:
-    record, arrays = patiently(lambda: store.batches.arrays(batch_id, parts))
+    record, arrays = _arrays(store, batch_id, parts)
     check_kind(record, "regression")
     return stored_forecasts(record, arrays)
 

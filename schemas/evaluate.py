@@ -208,7 +208,7 @@ class PairAnswer(Document):
     """The difference of two contestants, first minus second; if ``problem`` is set, some fields are null."""
 
     between: tuple[str, str]
-    difference: float
+    difference: float | None
     interval: tuple[float, float] | None = Field(None, description="simultaneous interval for all pairs of the measure")
     p_value: float | None = Field(None, description="adjusted for all pairs of the measure")
     unadjusted: float | None = Field(None, description="p-value of this pair alone, unadjusted")
@@ -307,6 +307,10 @@ class ReportsAnswer(Document):
 
 # --- ``POST /evaluate`` with ``prediction_kind: "regression"``
 
+ScoreName = Literal[
+    "crps", "log-score", "dawid-sebastiani", "quantile-score", "interval-score", "squared-error", "absolute-error"
+]
+
 
 class EvaluateDistributionOptions(Document):
     """All options of an evaluation of forecasts except their arrays; ``batch`` may replace the arrays."""
@@ -324,7 +328,19 @@ class EvaluateDistributionOptions(Document):
         None, description="names, or objects with name, options and ``as``", examples=[["coverage", "pit"]]
     )
     map: Reference | None = Field(None, description="id, name or name:version of a map to apply first")
-    interval: float | None = Field(None, gt=0, lt=1, description="confidence level; default: none", examples=[0.95])
+    against: list[str] | None = Field(
+        None,
+        min_length=1,
+        max_length=18,
+        description="ids of stored batches with other forecasts of the same outcomes, to compare",
+    )
+    score: ScoreName | None = Field(None, description="of a comparison; default: one that all forecasts have")
+    lags: int = Field(
+        0, ge=0, le=1000, description="of a comparison of rows in time order: at least h - 1 for h steps ahead"
+    )
+    interval: float | None = Field(
+        None, gt=0, lt=1, description="confidence level; default: none, but 0.95 of a comparison", examples=[0.95]
+    )
     seed: Seed = 0
 
 
@@ -341,6 +357,10 @@ class EvaluateDistributionSpec(Document):
     measures: list[str | dict[str, Any]] | None
     diagrams: list[str | dict[str, Any]] | None = None
     map: str | None
+    against: list[str] | None = None
+    parts_of: list[int] | None = Field(None, description="for ``against``: only the first parts of each; None: all")
+    score: ScoreName | None = None
+    lags: int = 0
     interval: float | None
     seed: int
     report: bool = Field(False, description="a full report with diagrams and a recommendation")
@@ -362,6 +382,21 @@ class DistributionAfter(Document):
     diagrams: dict[str, DiagramAnswer] | None = None
 
 
+class ForecastComparisonAnswer(Document):
+    """Forecasts of the same outcomes, compared by a proper score."""
+
+    n: int
+    score: ScoreName
+    level: float
+    lags: int
+    means: dict[str, float | None] = Field(
+        description="mean score of ``forecasts``, the rows of the request; of ``calibrated``, with a map; and of each "
+        "batch; null if infinite"
+    )
+    ranking: list[str] = Field(description="best first")
+    pairs: list[PairAnswer]
+
+
 class DistributionReportAnswer(Document):
     """The response of ``POST /evaluate`` for predictive distributions of a number."""
 
@@ -375,3 +410,4 @@ class DistributionReportAnswer(Document):
     after: DistributionAfter | None = None
     in_sample: bool | None = Field(None, description="whether the map was fitted to these rows; null: unknown")
     diagrams: dict[str, DiagramAnswer] | None = Field(None, description="if diagrams were requested")
+    comparison: ForecastComparisonAnswer | None = Field(None, description="if other forecasts were sent as ``against``")

@@ -216,6 +216,11 @@ _QUANTILES: dict[str, Any] = {
     "quantiles": [[0.2, 1.2, 2.2], [-0.6, 0.3, 1.1], [0.9, 2.0, 3.0]],
     "levels": [0.1, 0.5, 0.9],
 }
+_NORMAL_OF_THREE: dict[str, Any] = {
+    **_REGRESSION,
+    **{name: _NORMAL[name][:3] for name in ("mean", "variance")},
+    "observed": _OBSERVED[:3],
+}
 
 DISTRIBUTIONS: tuple[Example, ...] = (
     Example(
@@ -225,6 +230,12 @@ DISTRIBUTIONS: tuple[Example, ...] = (
         {**_NORMAL, "observed": _OBSERVED, "measures": ["crps", "coverage"], "interval": 0.9},
     ),
     Example("POST /batches", "quantiles", "Forecasts as quantiles", _QUANTILES, 201),
+    Example(
+        "POST /evaluate",
+        "two-forecasts",
+        "Forecasts compared with those of a batch",
+        {**_NORMAL_OF_THREE, "against": [BATCH], "measures": ["rmse"]},
+    ),
     Example(
         "POST /batches/{batch_id}/rows",
         "quantiles",
@@ -243,6 +254,13 @@ DISTRIBUTIONS: tuple[Example, ...] = (
         201,
     ),
     Example("POST /calibrate", "variances", "Calibrated means and variances", {**_NORMAL, "map": "wind-speed"}),
+    Example(
+        "POST /diagrams",
+        "coverage-as-numbers",
+        "The coverage of forecasts by level",
+        {**_QUANTILES, "diagram": "coverage"},
+        headers={"Accept": "application/json"},
+    ),
     Example("GET /measures", "regression", "Measures of predictive distributions", query=_REGRESSION),
     Example("GET /methods", "regression", "Calibrators of predictive distributions", query=_REGRESSION),
 )

@@ -26,10 +26,10 @@ _MOST_FIELDS, _MOST_ENTRIES = 100, 10_000
 #: Options that a query contains as JSON text.
 STRUCTURED = (
     *("measures", "diagrams", "diagram", "options", "classes", "tags", "maps", "batches", "class_names"),
-    *("support", "output_levels"),
+    *("support", "output_levels", "against"),
 )
 #: Options that may also be names separated by commas.
-_NAMED = ("measures", "diagrams", "maps", "batches", "class_names")
+_NAMED = ("measures", "diagrams", "maps", "batches", "class_names", "against")
 #: Options that may also be a single name.
 _ONE_NAME = ("diagram",)
 

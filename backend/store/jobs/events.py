@@ -95,7 +95,7 @@ end
 
 def batches_of(spec: Mapping[str, Any]) -> list[str]:
     """The ids of the batches that a job with this spec needs."""
-    return list(spec.get("batches") or filter(None, [spec.get("batch")]))
+    return list(spec.get("batches") or filter(None, [spec.get("batch"), *(spec.get("against") or ())]))
 
 
 def hold(pipe: Pipeline, keys: Keyspace, job_id: str, batch_ids: Iterable[str]) -> None:

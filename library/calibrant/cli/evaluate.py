@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Annotated, cast
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
@@ -25,11 +27,15 @@ from calibrant.cli.options import (
 from calibrant.cli.output import Json, write_json, write_lines
 from calibrant.cli.periods import Time, periods
 from calibrant.cli.regression import (
+    Against,
     EvaluateForecasts,
+    Lags,
     RemoteForecasts,
+    ScoreOf,
     check_alone,
     evaluate_forecasts,
     read_distribution_map,
+    read_others,
 )
 from calibrant.cli.rows import (
     By,
@@ -55,6 +61,10 @@ from calibrant.cli.rows import (
     read_rows,
 )
 from calibrant.cli.server_url import Server, client_of
+
+if TYPE_CHECKING:
+    from calibrant.cli.regression import Others
+    from calibrant.io.table import ForecastSheet
 
 MapOf = Annotated[
     str | None,
@@ -89,6 +99,9 @@ def evaluate(
     resamples: Resamples = RESAMPLES,
     seed: Seed = SEED,
     map_of: MapOf = None,
+    against: Against = None,
+    score: ScoreOf = None,
+    lags: Lags = 0,
     fail_above: FailAbove = None,
     fail_by: FailBy = "value",
     as_json: Json = False,
@@ -119,10 +132,14 @@ def evaluate(
     check_alone(regression=regression, columns=columns, others={"--reduction": reduction})
     grouped_by = "group" if time is None else "period"
     if regression:
+        compared = partial(read_others, against, columns, score=score, lags=lags)
         _evaluate_forecasts(
-            file, columns, measure, interval, seed, map_of, fail_above, fail_by, as_json, grouped_by, server
+            file, columns, measure, interval, seed, map_of, compared, fail_above, fail_by, as_json, grouped_by, server
         )
         return
+    for flag, given in (("--against", against), ("--score", score), ("--lags", lags or None)):
+        if given is not None:
+            raise typer.BadParameter("needs --regression", param_hint=flag)
     with engine_of(server) as engine:
         from calibrant.measures.catalogue import read_requests
         from calibrant.measures.intervals import Resampling
@@ -154,6 +171,7 @@ def _evaluate_forecasts(
     interval: float | None,
     seed: int,
     map_of: str | None,
+    compared: Callable[[ForecastSheet], Others | None],
     fail_above: list[str] | None,
     fail_by: str,
     as_json: bool,
@@ -172,7 +190,7 @@ def _evaluate_forecasts(
         rows = read_forecast_rows(file, columns)
         if rows.times is not None:
             rows = replace(rows, groups=periods(rows.times, f"{name_of(file)}: column '{columns.time}'"))
-        request = EvaluateForecasts(measures, fitted, interval, seed)
+        request = EvaluateForecasts(measures, fitted, interval, seed, compared(rows))
         if server:
             with client_of(server, "maps") as client:
                 report = RemoteForecasts(client).evaluate(rows, request, cast("str | None", applied))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
@@ -11,7 +12,7 @@ import typer
 from calibrant.cli.engine import Fitted
 from calibrant.cli.exits import Refused
 from calibrant.cli.output import bar, counted, say
-from calibrant.cli.rows import Columns
+from calibrant.cli.rows import Columns, name_of, read_forecast_rows
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -33,6 +34,20 @@ SupportOf = Annotated[
         help="With --regression: lowest and highest possible outcome, such as 0, for counts or 0,100. Quantiles are "
         "clipped to it.",
     ),
+]
+
+
+Against = Annotated[
+    list[Path] | None,
+    typer.Option("--against", help="With --regression: file of other forecasts of the same rows, to compare."),
+]
+ScoreOf = Annotated[
+    str | None,
+    typer.Option("--score", help="With --against: score of the comparison, such as crps; default: one of all files."),
+]
+Lags = Annotated[
+    int,
+    typer.Option("--lags", min=0, help="With --against: for forecasts h steps ahead in the order of time, h - 1."),
 ]
 
 
@@ -84,11 +99,17 @@ class RemoteForecasts:
 
     def evaluate(self, rows: ForecastSheet, request: EvaluateForecasts, map_of: str | None) -> dict[str, Any]:
         """Evaluate the rows; with a map, also after it."""
+        others = request.others
+        sheets = {} if others is None else others.sheets
+        names = {self._stored(sheet): name for name, sheet in sheets.items()}
         with bar() as shown:
             report = self._client.evaluate_distribution(
                 rows.observed,
                 map=map_of,
                 measures=request.measures,
+                against=list(names) or None,
+                score=None if others is None else others.score,
+                lags=0 if others is None else others.lags,
                 interval=request.interval,
                 seed=request.seed,
                 progress=shown.of_job,
@@ -97,7 +118,14 @@ class RemoteForecasts:
         found = {name: value for name, value in report.to_dict().items() if value is not None or name == "groups"}
         for name, group in ((found.get("after") or {}).pop("groups", None) or {}).items():
             found["groups"][name]["after"] = {"measures": group["measures"]}
+        if "comparison" in found:
+            found["comparison"] = _renamed(found["comparison"], names)
         return found
+
+    def _stored(self, sheet: ForecastSheet) -> str:
+        """Store other forecasts for a comparison; returns the id of their batch."""
+        given = _sent(sheet, "weights", "groups", "clusters", "by", "times")
+        return self._client.upload_distribution(sheet.observed, ttl=_STORED_SECONDS, **given).id
 
     def fit(self, rows: ForecastSheet, request: FitForecasts, name: str | None, *, allow_shape_change: bool) -> Fitted:
         """Fit a map to the rows; the server stores the map."""
@@ -143,6 +171,18 @@ class RemoteForecasts:
             )
 
 
+#: How long the server keeps forecasts that are stored for a comparison.
+_STORED_SECONDS = 3600
+
+
+def _renamed(comparison: dict[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
+    """Replace the ids of batches by the names of their files."""
+    means = {names.get(name, name): value for name, value in comparison["means"].items()}
+    ranking = [names.get(name, name) for name in comparison["ranking"]]
+    pairs = [pair | {"between": [names.get(name, name) for name in pair["between"]]} for pair in comparison["pairs"]]
+    return comparison | {"means": means, "ranking": ranking, "pairs": pairs}
+
+
 def _sent(rows: ForecastSheet, *without: str) -> DistributionRows:
     """Return the rows as arguments of a client, without the outcomes and the columns named."""
     from calibrant.distributions.forecasts import FIELDS
@@ -156,6 +196,15 @@ def _sent(rows: ForecastSheet, *without: str) -> DistributionRows:
 
 
 @dataclass(frozen=True)
+class Others:
+    """Other forecasts of the same outcomes, by the name of their file, and how they are compared."""
+
+    sheets: Mapping[str, ForecastSheet]
+    score: str | None = None
+    lags: int = 0
+
+
+@dataclass(frozen=True)
 class EvaluateForecasts:
     """Options of an evaluation of predictive distributions."""
 
@@ -163,6 +212,7 @@ class EvaluateForecasts:
     map: DistributionMap | None = None
     interval: float | None = None
     seed: int = 0
+    others: Others | None = None
 
 
 def evaluate_forecasts(rows: ForecastSheet, request: EvaluateForecasts) -> dict[str, Any]:
@@ -174,6 +224,8 @@ def evaluate_forecasts(rows: ForecastSheet, request: EvaluateForecasts) -> dict[
         after = request.map.apply_checked(before, by=rows.by)
         before = _as_quantiles(before, after)
     found = _evaluated(before, rows, request)
+    if request.others is not None:
+        found["comparison"] = _compared(rows, after, request.others, request.interval)
     if request.map is None or after is None:
         return found
     also = _evaluated(after, rows, replace(request, measures=_common(request.measures, before, after)))
@@ -183,6 +235,45 @@ def evaluate_forecasts(rows: ForecastSheet, request: EvaluateForecasts) -> dict[
     digest = None if rows.observed is None else digest_of(rows.forecasts, rows.observed)
     found["in_sample"] = request.map.training_digest is not None and request.map.training_digest == digest
     return found
+
+
+def _compared(
+    rows: ForecastSheet, calibrated: Forecasts | None, others: Others, interval: float | None
+) -> dict[str, Any]:
+    from calibrant.distributions.comparison import compare_read
+
+    own = {"forecasts": rows.forecasts} | ({} if calibrated is None else {"calibrated": calibrated})
+    return compare_read(
+        rows.observed,
+        {**own, **{name: sheet.forecasts for name, sheet in others.sheets.items()}},
+        score=others.score,
+        lags=others.lags,
+        interval=interval or 0.95,
+        weights=rows.weights,
+        clusters=rows.clusters,
+    ).to_dict()
+
+
+def read_others(
+    files: Sequence[Path] | None, columns: Columns, rows: ForecastSheet, *, score: str | None, lags: int
+) -> Others | None:
+    """Read the files of ``--against``; raises ``Refused`` for other outcomes."""
+    if not files:
+        for flag, given in (("--score", score), ("--lags", lags or None)):
+            if given is not None:
+                raise typer.BadParameter("needs --against", param_hint=flag)
+        return None
+    import numpy as np
+
+    sheets: dict[str, ForecastSheet] = {}
+    for file in files:
+        name = file.name
+        if name in (*sheets, "forecasts", "calibrated"):
+            raise typer.BadParameter("must have different file names", param_hint="--against")
+        sheets[name] = read_forecast_rows(file, columns)
+        if not np.array_equal(np.asarray(sheets[name].observed), np.asarray(rows.observed)):
+            raise Refused(f"{name_of(file)}: has other outcomes than the first file; a comparison needs the same rows")
+    return Others(sheets, score, lags)
 
 
 def _as_quantiles(before: Forecasts, after: Forecasts) -> Forecasts:

@@ -30,6 +30,8 @@ def report_tables(report: Json, *, by: str = "group") -> Iterator[str | Table]:
         yield from _gains(report)
     if report.get("groups"):
         yield _groups(report, by)
+    if report.get("comparison"):
+        yield from _compared(report["comparison"])
     yield from _problems(report)
 
 
@@ -73,6 +75,23 @@ def _gains(report: Json) -> Iterator[str | Table]:
     rows = [(key, _number(m["value"]), _interval(m["interval"]), _p(m["p_value"])) for key, m in improvement.items()]
     title = "improvement (cross-fitted)" if report["in_sample"] else "improvement"
     yield _filled((title, "value", "interval", "p-value"), rows)
+
+
+def _compared(comparison: Json) -> Iterator[str | Table]:
+    """Mean scores, best first, and the difference of each two forecasts."""
+    means = [(name, _number(comparison["means"][name])) for name in comparison["ranking"]]
+    yield _filled(("forecasts, best first", f"mean {comparison['score']}"), means)
+    rows = [
+        (
+            f"{pair['between'][0]} - {pair['between'][1]}",
+            _number(pair["difference"]),
+            _interval(pair["interval"]),
+            _p(pair["p_value"]),
+            pair["problem"] or _NONE,
+        )
+        for pair in comparison["pairs"]
+    ]
+    yield _filled(("difference", "value", "interval", "p-value", "problem"), rows)
 
 
 def _groups(report: Json, by: str) -> Table:

@@ -19,7 +19,7 @@ from calibrant.distributions.maps.tables import interval_of as intervals_of
 from calibrant.distributions.maps.tables import quantiles_of
 from calibrant.distributions.measures import Rows
 from calibrant.distributions.streams import diebold_mariano, read_lags
-from calibrant.errors import CalibrationError, InvalidOption, LengthMismatch, one_of
+from calibrant.errors import CalibrationError, InvalidOption, LengthMismatch, TooFewRows, one_of
 from calibrant.results import Shown, Table, frame_of, interval_of
 
 ScoreName = Literal[
@@ -235,9 +235,11 @@ def compare_read(
     score: str | None,
     lags: int,
     interval: float,
+    pointers: Mapping[str, str] | None = None,
     **options: Any,
 ) -> ForecastComparison:
-    """Compare checked forecasts; ``options`` are those of ``read_rows``."""
+    """Compare checked forecasts; ``pointers`` are their fields in errors, ``options`` those of ``read_rows``."""
+    fields = {name: f"/forecasts/{name}" for name in given} if pointers is None else pointers
     if score is not None and score not in get_args(ScoreName):
         raise InvalidOption.at("/score", one_of(score, get_args(ScoreName)))
     if read_lags(lags) and any(options.get(name) is not None for name in ("weights", "clusters")):
@@ -246,10 +248,12 @@ def compare_read(
     n = len(read_observed(observed, len(first)))
     for name, own in given.items():
         if len(own) != n:
-            raise LengthMismatch.at(f"/forecasts/{name}", f"has {len(own)} rows, but /observed has {n}")
+            raise LengthMismatch.at(fields[name], f"has {len(own)} rows, but /observed has {n}")
     if not isinstance(interval, float) or not 0.0 < interval < 1.0:
         raise InvalidOption.at("/interval", "must be a number above 0 and below 1")
-    shared, default = _shared(given)
+    if n < lags + 2 and lags:
+        raise TooFewRows.at("/lags", f"needs at least {lags + 2} rows, but there are {n}")
+    shared, default = _shared(given, fields)
     name = score or default
     found: dict[str, Floats] = {}
     rows = None
@@ -282,12 +286,12 @@ def _read(name: str, arguments: Mapping[str, Any]) -> Forecasts:
 # --- A score that all forecasts have
 
 
-def _shared(given: Mapping[str, Forecasts]) -> tuple[dict[str, Forecasts], ScoreName]:
+def _shared(given: Mapping[str, Forecasts], fields: Mapping[str, str]) -> tuple[dict[str, Forecasts], ScoreName]:
     """Return the forecasts in a form in which their scores are comparable, and the default score."""
     kinds = {own.kind for own in given.values()}
     if "interval" in kinds:
         level = next(own.level for own in given.values() if own.kind == "interval")
-        return {name: _interval(name, own, level) for name, own in given.items()}, "interval-score"
+        return {name: _interval(fields[name], own, level) for name, own in given.items()}, "interval-score"
     if "quantiles" not in kinds:
         return dict(given), "crps"
     levels = next(own.levels for own in given.values() if own.kind == "quantiles")
@@ -296,16 +300,16 @@ def _shared(given: Mapping[str, Forecasts]) -> tuple[dict[str, Forecasts], Score
         shared[name] = own if own.kind == "quantiles" else quantiles_of(own.quantile(levels), levels)
         same = len(shared[name].levels) == len(levels) and np.abs(shared[name].levels - levels).max() <= _SAME
         if not same:
-            raise InvalidOption.at(f"/forecasts/{name}", "has quantiles at other levels, so that no score is common")
+            raise InvalidOption.at(fields[name], "has quantiles at other levels, so that no score is common")
     return shared, "quantile-score"
 
 
-def _interval(name: str, own: Forecasts, level: float) -> Forecasts:
+def _interval(field: str, own: Forecasts, level: float) -> Forecasts:
     try:
         return intervals_of(*scores.central(own, level), level)
     except CalibrationError as error:
         reason = "has no central interval of that level, so that no score is common"
-        raise InvalidOption.at(f"/forecasts/{name}", reason) from error
+        raise InvalidOption.at(field, reason) from error
 
 
 def _score_of(rows: Rows, name: str) -> Floats:
@@ -356,6 +360,8 @@ def _pair(one: str, two: str, difference: Floats, rows: Rows, lags: int, level: 
     mean, error, degrees = rows.mean_with_error(difference)
     if degrees <= 0.0:
         return Pair((one, two), mean, problem="no interval: there is one row or cluster")
+    if not np.isfinite(error):
+        return Pair((one, two), mean, problem="no interval: the scores are too large")
     if error == 0.0:
         return Pair((one, two), mean, (mean, mean), None, 1.0 if mean == 0.0 else 0.0)
     half = error * float(student.ppf(0.5 + 0.5 * level, degrees))

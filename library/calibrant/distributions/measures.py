@@ -65,7 +65,7 @@ class Rows:
         w = np.ones(len(values)) if self.w is None else self.w
         total = float(w.sum())
         mean = float(w @ values) / total
-        with np.errstate(invalid="ignore"):
+        with np.errstate(invalid="ignore", over="ignore"):
             off = w * (values - mean)
             if self.clusters is None:
                 degrees, variance = total - 1.0, float(off @ (values - mean)) / max(total - 1.0, 1.0) / total

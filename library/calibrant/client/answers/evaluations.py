@@ -85,7 +85,7 @@ class PairAnswer(Document):
     """The difference of two contestants, first minus second."""
 
     between: tuple[str, str]
-    difference: float
+    difference: float | None
     interval: tuple[float, float] | None = None  # simultaneous over all pairs of the measure
     p_value: float | None = None  # adjusted over all pairs of the measure
     unadjusted: float | None = None  # p-value of this pair alone
@@ -202,6 +202,19 @@ class DistributionAfter(Document):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ForecastComparisonAnswer(Document):
+    """Forecasts of the same outcomes, compared by a proper score."""
+
+    n: int
+    score: str
+    level: float
+    lags: int
+    means: dict[str, float | None]  # of forecasts, calibrated and each batch; None if infinite
+    ranking: list[str]  # best first
+    pairs: list[PairAnswer]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DistributionReportAnswer(Document):
     """The report of an evaluation of predictive distributions."""
 
@@ -215,3 +228,4 @@ class DistributionReportAnswer(Document):
     after: DistributionAfter | None = None
     in_sample: bool | None = None  # whether the map was fitted to these rows; None: not known
     diagrams: dict[str, DiagramAnswer] | None = None
+    comparison: ForecastComparisonAnswer | None = None  # if other forecasts were sent as against

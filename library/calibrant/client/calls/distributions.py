@@ -39,6 +39,9 @@ def evaluate_distribution(
     map: str | None = None,
     measures: Requested | None = None,
     diagrams: Requested | None = None,
+    against: Sequence[str] | None = None,
+    score: str | None = None,
+    lags: int = 0,
     interval: float | None = None,
     seed: int = 0,
     timeout: float | None = None,
@@ -59,8 +62,12 @@ def evaluate_distribution(
         Names of measures, or mappings with ``name``, options and ``as``; see ``distribution_measures()``.
     diagrams : sequence of str or mapping, optional
         Diagrams whose data is returned; see ``distribution_diagrams()``.
+    against : sequence of str, optional
+        Ids of stored batches with other forecasts of the same outcomes, to compare.
+    score, lags
+        Score of a comparison, and for rows in time order its lags; see ``calibrant.compare_distributions``.
     interval : float, optional
-        Level of the confidence intervals, in (0, 1); by default there are none.
+        Level of the confidence intervals, in (0, 1); by default there are none, but those of a comparison.
     seed : int
         Random seed.
     timeout : float, optional
@@ -88,7 +95,8 @@ def evaluate_distribution(
     0.5
     """
     fields: dict[str, Any] = {"batch": batch, "map": map, "measures": measures, "interval": interval, "seed": seed}
-    fields["diagrams"] = diagrams
+    fields |= {"diagrams": diagrams, "score": score, "lags": lags or None}
+    fields["against"] = None if against is None else list(against)
     answer = yield from send(patience, _request("/evaluate", observed, rows, fields))
     return (yield from read_report(patience, answer, DistributionReportAnswer, timeout, progress))
 
