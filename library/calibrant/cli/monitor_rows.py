@@ -9,11 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 
 from calibrant.cli.exits import Refused
-from calibrant.cli.rows import Columns, name_of, read_rows, sheet_options, source_of
+from calibrant.cli.rows import Columns, name_of, read_forecast_rows, read_rows, sheet_options, source_of
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
+
     from calibrant.client import Calibrant
-    from calibrant.client.answers import IngestionResult
+    from calibrant.client.answers import IngestionResult, MonitorForecast
+    from calibrant.io.table import ForecastSheet
 
 What = Literal["rows", "predictions", "labels"]
 
@@ -42,6 +45,63 @@ def send_file(
     if sheet.labels is None:
         raise Refused(f"{name_of(file)}: no column of labels found; name it with --label")
     return client.send_rows(monitor, sheet.predictions, sheet.labels, ids=named, **optional)
+
+
+def send_forecast_file(
+    client: Calibrant, monitor: str, file: Path, what: What, columns: Columns, extra: ExtraColumns
+) -> IngestionResult:
+    """Send the forecasts or outcomes of a file to a monitor of regression; raises ``Refused``."""
+    with source_of(file) as source:
+        times = _times(source, file, extra.times)
+        if what == "labels":
+            ids, observed = _texts(source, file, extra.ids or ""), _outcomes(source, file, columns)
+            return client.send_labels(monitor, ids, observed, timestamps=times)
+        sheet = read_forecast_rows(file, columns, labelled=what == "rows", source=source)
+        named = None if extra.ids is None else _texts(source, file, extra.ids)
+    values = _values(sheet, client.monitor(monitor).monitor.forecast, file)
+    optional: dict[str, Any] = {"timestamps": times, "groups": sheet.groups}
+    if what == "predictions":
+        return client.send_predictions(monitor, named or [], values, **optional)
+    if sheet.observed is None:
+        raise Refused(f"{name_of(file)}: no column of outcomes found; name it with --label")
+    return client.send_rows(monitor, values, sheet.observed, ids=named, **optional)
+
+
+def _values(sheet: ForecastSheet, taken: MonitorForecast | None, file: Path) -> npt.NDArray[Any]:
+    """Return the values of each forecast; raises ``Refused`` unless the monitor takes forecasts like these."""
+    import numpy as np
+
+    if taken is None:
+        raise Refused("the monitor is one of classification; omit --regression")
+    own, where = sheet.forecasts, name_of(file)
+    if own.kind != taken.kind:
+        raise Refused(f"{where}: has forecasts as {own.kind}, but the monitor takes {taken.kind}")
+    if own.kind == "interval" and abs(own.level - (taken.level or 0.0)) > _SAME:
+        raise Refused(f"{where}: has intervals of level {own.level:g}, but the monitor takes {taken.level or 0.0:g}")
+    levels = taken.levels or []
+    if own.kind == "quantiles" and not (len(own.levels) == len(levels) and np.allclose(own.levels, levels, 0.0, _SAME)):
+        raise Refused(f"{where}: has quantiles at other levels than the monitor")
+    if own.kind in ("quantiles", "samples"):
+        return own.quantiles if own.kind == "quantiles" else own.samples
+    return np.column_stack([own.mean, own.variance] if own.kind == "normal" else [own.lower, own.upper])
+
+
+#: How far the levels of a file may be from those of a monitor.
+_SAME = 1e-9
+
+
+def _outcomes(source: BinaryIO, file: Path, columns: Columns) -> list[float]:
+    from calibrant.io.texts import number
+
+    if columns.label is None:
+        raise Refused("--what labels needs --label, the column of the outcomes")
+    found = []
+    for i, text in enumerate(_texts(source, file, columns.label)):
+        try:
+            found.append(number(text))
+        except ValueError:
+            raise Refused(f"{name_of(file)}: the outcome in row {i + 1} is not a number") from None
+    return found
 
 
 def _ids_and_labels(source: BinaryIO, file: Path, columns: Columns, extra: ExtraColumns) -> tuple[list[str], list[int]]:

@@ -11,7 +11,8 @@ import typer
 from calibrant.cli.exits import ABOVE, Refused
 from calibrant.cli.options import read_json, read_measures
 from calibrant.cli.output import Json, plain, say, table, write_json, write_lines
-from calibrant.cli.rows import Columns, File, Group, Label, MapLabel, Prediction
+from calibrant.cli.regression import check_alone
+from calibrant.cli.rows import Columns, File, Group, Label, Level, Levels, MapLabel, Prediction, Regression
 from calibrant.cli.server_url import NeededServer, client_of
 
 if TYPE_CHECKING:
@@ -205,6 +206,9 @@ def send(
     scale: Annotated[
         str, typer.Option("--scale", help="Scale of the monitor's predictions: probability or logit.")
     ] = "probability",
+    regression: Regression = False,
+    level: Level = None,
+    levels: Levels = None,
     as_json: Json = False,
     server: NeededServer = None,
 ) -> None:
@@ -212,15 +216,17 @@ def send(
 
     Sending rows with ids is idempotent. The exit code is 1 if rows were refused or contradict an earlier label.
     """
-    from calibrant.cli.monitor_rows import ExtraColumns, send_file
+    from calibrant.cli.monitor_rows import ExtraColumns, send_file, send_forecast_file
 
     if what not in ("rows", "predictions", "labels"):
         raise typer.BadParameter("must be rows, predictions or labels", param_hint="--what")
     if what != "rows" and id_of is None:
         raise typer.BadParameter(f"is required: {what} are joined by id", param_hint="--id")
-    columns = Columns(prediction, label, None, group, scale, map_label)
+    columns = Columns(prediction, label, None, group, scale, map_label, level=level, levels=levels)
+    check_alone(regression=regression, columns=columns)
     with client_of(server, _WHOSE) as client:
-        outcome = send_file(client, name, file, cast("What", what), columns, ExtraColumns(id_of, time_of))
+        sent = send_forecast_file if regression else send_file
+        outcome = sent(client, name, file, cast("What", what), columns, ExtraColumns(id_of, time_of))
     if as_json:
         write_json(outcome.to_dict())
     else:

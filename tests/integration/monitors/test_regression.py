@@ -5,13 +5,14 @@ from __future__ import annotations
 import io
 import json
 import time
+from pathlib import Path
 from typing import Any
 
 import httpx
 import numpy as np
 import pytest
 from scipy.special import ndtri
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 from backend.monitors.forecasts import layout_of
 from backend.monitors.ingestion import Account, Ingestion
@@ -356,3 +357,74 @@ def test_the_command_line_shows_the_coverage(client: Calibrant, service: Stack) 
     shown = CliRunner().invoke(app, ["monitors", "show", name, "--server", service.url]).output
     assert "quantile-calibration-error" in shown
     assert "outcomes inside" in shown
+
+
+# --- Files of forecasts
+
+
+def _file(folder: Path, name: str, header: str, rows: list[list[object]]) -> Path:
+    path = folder / f"{name}.csv"
+    path.write_text("\n".join([header, *(",".join(map(str, row)) for row in rows), ""]))
+    return path
+
+
+def _sent(service: Stack, *arguments: str | Path) -> Result:
+    return CliRunner().invoke(
+        app, ["monitors", "send", *map(str, arguments)], env={"CALIBRANT_SERVER": service.url, "COLUMNS": "200"}
+    )
+
+
+#: The columns of a file of each kind, and a row without its outcome.
+COLUMNS: dict[str, tuple[str, list[object]]] = {
+    "normal": ("mean,std", [0.0, 1.0]),
+    "quantiles": (",".join(f"q{level}" for level in LEVELS), ndtri(LEVELS).tolist()),
+    "samples": ("sample_0,sample_1,sample_2", [1.0, -1.0, 0.0]),
+    "interval": ("lower,upper", [-1.645, 1.645]),
+}
+
+
+def test_a_file_of_forecasts_counts_as_its_rows_at_once_and_late(
+    http: httpx.Client, service: Stack, kind: str, tmp_path: Path
+) -> None:
+    name = made(http, kind).removeprefix("/monitors/")
+    header, values = COLUMNS[kind]
+    level = ("--level", "0.9") if kind == "interval" else ()
+    whole = _file(tmp_path, "whole", f"id,site,day,observed,{header}", [["w", "a", 1e9, 0.3, *values]] * 2)
+    now = time.time()
+    whole.write_text(whole.read_text().replace("1000000000.0", repr(now)))
+    asked = (name, whole, "--regression", "--group", "site", "--time", "day", *level)
+    found = _sent(service, *asked)
+    assert found.exit_code == 0, found.stderr
+    assert "2 joined" in found.stdout
+    blind = _file(tmp_path, "blind", f"id,{header}", [["p", *values]])
+    assert _sent(service, name, blind, "--regression", "--what", "predictions", "--id", "id", *level).exit_code == 0
+    outcome = _file(tmp_path, "outcome", "id,rain", [["p", 0.3]])
+    late = ("--regression", "--what", "labels", "--id", "id", "--label", "rain")
+    assert "1 joined" in _sent(service, name, outcome, *late).stdout
+    shown = window(http, f"/monitors/{name}")
+    assert (shown["rows"], shown["groups"]["a"]["rows"]) == (3, 2)
+    assert sum(count > 0 for count in shown["pit"]["count"]) == 1
+
+
+def test_a_file_that_does_not_fit_the_monitor_is_refused(http: httpx.Client, service: Stack, tmp_path: Path) -> None:
+    quantiles, interval = (made(http, kind).removeprefix("/monitors/") for kind in ("quantiles", "interval"))
+    classes = http.post("/monitors", json={"name": f"classes-{quantiles}"}).json()["name"]
+    normal = _file(tmp_path, "normal", "observed,mean,std", [[0.3, 0.0, 1.0]])
+    others = _file(tmp_path, "others", "observed,q0.1,q0.3,q0.5,q0.7,q0.9", [[0.3, -1, -0.5, 0, 0.5, 1]])
+    ends = _file(tmp_path, "ends", "observed,lower,upper", [[0.3, -1.0, 1.0]])
+    words = _file(tmp_path, "words", "id,rain", [["p", "much"]])
+    late = ("--what", "labels", "--id", "id")
+    for arguments, code, expected in (
+        ((quantiles, normal, "--regression"), 1, "the monitor takes quantiles"),
+        ((quantiles, others, "--regression"), 1, "other levels"),
+        ((interval, ends, "--regression", "--level", "0.8"), 1, "intervals of level 0.8"),
+        ((classes, normal, "--regression"), 1, "omit --regression"),
+        ((quantiles, normal, "--level", "0.9"), 2, "needs --regression"),
+        ((quantiles, words, "--regression", *late, "--label", "rain"), 1, "row 1 is not a number"),
+        ((quantiles, words, "--regression", *late), 1, "needs --label"),
+    ):
+        refused = _sent(service, *arguments)
+        assert refused.exit_code == code, refused.stderr
+        assert expected in " ".join(refused.stderr.split())
+        assert "much" not in refused.stderr
+    assert window(http, f"/monitors/{quantiles}")["rows"] == 0
