@@ -5,7 +5,7 @@ from __future__ import annotations
 from html import escape
 from pathlib import Path
 
-from benchmarks.gallery.entries import ENTRIES, OWN, PAPERS, Entry
+from benchmarks.gallery.entries import ENTRIES, FORECASTS, OWN, PAPERS, Entry
 
 DOCS = Path(__file__).parents[2] / "docs"
 FOLDER = DOCS / "pictures" / "gallery"
@@ -18,9 +18,15 @@ reader's light or dark theme and has a description of its figures as alternative
 """
 
 
+_FORECASTS = """Diagrams of 1,000 simulated forecasts: normal distributions whose standard deviations are a third too
+small.
+"""
+
+
 def page() -> str:
     """The page of all pictures."""
     parts = [_HEAD, "## Pictures of the service\n", *map(_section, OWN)]
+    parts += ["## Forecasts of a number\n", _FORECASTS, *map(_section, FORECASTS)]
     parts += ["## Pictures of the papers\n", *map(_section, PAPERS)]
     return "\n".join(parts)
 

@@ -6,8 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from benchmarks.gallery import bumps, maps, own, same_bars, truth
+from benchmarks.gallery import bumps, forecasts, maps, own, same_bars, truth
+from calibrant.diagrams.forecasts import DISTRIBUTION_DIAGRAMS
 from calibrant.plots.canvas import Drawn, Format, Theme
+from calibrant.reports.forecasts import CAPTIONS
 
 _PAPER = "Kängsepp, Valk & Kull (2022)"
 
@@ -165,4 +167,14 @@ OWN = (
         own.cost_plane,
     ),
 )
-ENTRIES = PAPERS + OWN
+FORECASTS = tuple(
+    Entry(
+        f"forecasts-{name}",
+        diagram.title,
+        f"`{name}`. {CAPTIONS[name]}",
+        partial(forecasts.diagram_of, name),
+        640 if name == "fan" else 560,
+    )
+    for name, diagram in DISTRIBUTION_DIAGRAMS.items()
+)
+ENTRIES = PAPERS + OWN + FORECASTS
