@@ -27,6 +27,7 @@ from backend.store.server.connection import patiently
 from backend.store.store import Store, distribution_record
 from backend.telemetry.observed import span, traced
 from calibrant.cells import WeightsKind
+from calibrant.comparison.forecasts import compare_read
 from calibrant.diagrams.forecasts import (
     DISTRIBUTION_DIAGRAMS,
     drawn,
@@ -34,7 +35,6 @@ from calibrant.diagrams.forecasts import (
     times_with_weight,
 )
 from calibrant.distributions.calibrators import DISTRIBUTION_METHODS, fit_distribution
-from calibrant.distributions.comparison import compare_read
 from calibrant.distributions.evaluation import DistributionReport, evaluate_distribution, read_rows
 from calibrant.distributions.forecasts import Forecasts
 from calibrant.distributions.maps.distribution_map import DistributionMap

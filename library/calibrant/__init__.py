@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from calibrant.calibrators import METHODS, fit
     from calibrant.classifier import CalibrantClassifier
     from calibrant.comparison import ComparisonReport, Training, compare
+    from calibrant.comparison.forecasts import ForecastComparison, compare_distributions
     from calibrant.costs import cost_plane
     from calibrant.diagrams.catalogue import DIAGRAMS
     from calibrant.diagrams.forecasts import DISTRIBUTION_DIAGRAMS
     from calibrant.display import CalibrationDisplay
     from calibrant.distributions.adaptive import AdaptiveForecasts, recalibrate_in_order
     from calibrant.distributions.calibrators import DISTRIBUTION_METHODS, fit_distribution
-    from calibrant.distributions.comparison import ForecastComparison, compare_distributions
     from calibrant.distributions.evaluation import DistributionReport, evaluate_distribution
     from calibrant.distributions.maps.distribution_map import DistributionMap, load_distribution
     from calibrant.distributions.measures import DISTRIBUTION_MEASURES
@@ -68,13 +68,13 @@ _NAMES = {
     "calibrators": ("METHODS", "fit"),
     "classifier": ("CalibrantClassifier",),
     "comparison": ("ComparisonReport", "Training", "compare"),
+    "comparison.forecasts": ("ForecastComparison", "compare_distributions"),
     "costs": ("cost_plane",),
     "diagrams.catalogue": ("DIAGRAMS",),
     "diagrams.forecasts": ("DISTRIBUTION_DIAGRAMS",),
     "display": ("CalibrationDisplay",),
     "distributions.adaptive": ("AdaptiveForecasts", "recalibrate_in_order"),
     "distributions.calibrators": ("DISTRIBUTION_METHODS", "fit_distribution"),
-    "distributions.comparison": ("ForecastComparison", "compare_distributions"),
     "distributions.maps.distribution_map": ("DistributionMap", "load_distribution"),
     "distributions.evaluation": ("DistributionReport", "evaluate_distribution"),
     "distributions.measures": ("DISTRIBUTION_MEASURES",),

@@ -30,7 +30,7 @@ def _rows(seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _csv(header: str, *columns: object) -> bytes:
-    lines = [",".join(str(cell) for cell in row) for row in zip(*columns, strict=True)]  # type: ignore[call-overload]
+    lines = [",".join(str(cell) for cell in row) for row in zip(*columns, strict=True)]
     return "\n".join([header, *lines, ""]).encode()
 
 

@@ -240,7 +240,7 @@ def evaluate_forecasts(rows: ForecastSheet, request: EvaluateForecasts) -> dict[
 def _compared(
     rows: ForecastSheet, calibrated: Forecasts | None, others: Others, interval: float | None
 ) -> dict[str, Any]:
-    from calibrant.distributions.comparison import compare_read
+    from calibrant.comparison.forecasts import compare_read
 
     own = {"forecasts": rows.forecasts} | ({} if calibrated is None else {"calibrated": calibrated})
     return compare_read(

@@ -182,6 +182,10 @@ class ReportsAnswer(Document):
 
 # --- Predictive distributions
 
+ScoreName = Literal[
+    "crps", "log-score", "dawid-sebastiani", "quantile-score", "interval-score", "squared-error", "absolute-error"
+]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DistributionGroupAnswer(Document):
@@ -206,7 +210,7 @@ class ForecastComparisonAnswer(Document):
     """Forecasts of the same outcomes, compared by a proper score."""
 
     n: int
-    score: str
+    score: ScoreName
     level: float
     lags: int
     means: dict[str, float | None]  # of forecasts, calibrated and each batch; None if infinite
