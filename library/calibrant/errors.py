@@ -356,19 +356,23 @@ def one_of(name: object, known: Iterable[str], familiar: Mapping[str, str] = Map
 
     >>> one_of("isotonc", ["platt", "isotonic"])
     'is unknown; did you mean isotonic?'
+    >>> one_of("eec", ["ece", "mce", "ks"])
+    'is unknown; did you mean ece?'
     >>> one_of("xyz", ["platt", "isotonic"])
     'must be one of: platt, isotonic'
     """
     names = list(known)
     if isinstance(name, str) and len(name) <= _MOST_COMPARED:
         plain = name.strip().lower().replace("_", "-").replace(" ", "-")
-        near = get_close_matches(plain, [*names, *familiar], n=3, cutoff=0.7)
+        near = get_close_matches(plain, [*names, *familiar], n=3, cutoff=0.7 if len(plain) > _SHORT else 0.65)
         near += [known for known in names if plain and known not in near and known.startswith(plain)][:3]
         if near:
             return f"is unknown; did you mean {' or '.join(dict.fromkeys(familiar.get(n, n) for n in near))}?"
     return f"must be one of: {', '.join(names)}"
 
 
+#: Names of at most this many characters, in which two exchanged letters are much, need to resemble less.
+_SHORT = 4
 #: The most characters of a name that is compared with known names.
 _MOST_COMPARED = 64
 

@@ -637,6 +637,7 @@ def evaluate(
         scale=scale,
         known=map.class_names if isinstance(map, CalibrationMap) else None,
     )
+    rows.warn_of_classes()
     evaluation = Evaluation(
         read_requests(measures),
         reduction_by_name(reduction, rows.class_names),

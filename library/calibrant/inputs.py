@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +18,10 @@ from calibrant.records import is_records, read_records
 # --- Rows: predictions with labels, weights and groups
 
 
+#: From this many rows on, probabilities that are all 0 or 1 are probably predicted classes.
+_MANY_ROWS = 20
+
+
 @dataclass(frozen=True)
 class Rows:
     """Checked rows with the names of their classes and groups, if there are any."""
@@ -24,6 +29,15 @@ class Rows:
     batch: Batch
     groups: list[str] | None = None
     class_names: tuple[str, ...] | None = None
+
+    def warn_of_classes(self) -> None:
+        """Warn the caller of a public function if all predictions are 0 or 1. O(n K), or O(K) if the first are not."""
+        p = self.batch.predictions.given
+        if len(p) >= _MANY_ROWS and np.isin(p[:_MANY_ROWS], (0.0, 1.0)).all() and np.isin(p, (0.0, 1.0)).all():
+            text = (
+                "all predictions are 0 or 1, like predicted classes; pass probabilities, such as those of predict_proba"
+            )
+            warnings.warn(text, stacklevel=3)
 
 
 def read_rows(

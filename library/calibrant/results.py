@@ -70,6 +70,22 @@ class Shown:
         return f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{notes}"
 
 
+def map_table(method: str, rows: Sequence[tuple[str, str]], diagnostics: Mapping[str, Any]) -> Table:
+    """Return the table of a map: its properties, its cross-fitted gain, and its warning."""
+    found = [row for row in rows if row[1]]
+    gain = diagnostics.get("held_out_gain")
+    if isinstance(gain, Mapping) and {"score", "gain", "standard_error"} <= gain.keys():
+        found.append(_gain(str(gain["score"]), gain["gain"], gain["standard_error"]))
+    elif isinstance(gain, Mapping) and {"log_loss", "standard_error"} <= gain.keys():
+        found.append(_gain("log loss", gain["log_loss"], gain["standard_error"]))
+    warning = diagnostics.get("warning")
+    return Table(f"Map: {method}", ("property", "value"), found, [str(warning)] if warning else [])
+
+
+def _gain(score: str, gain: float, error: float) -> tuple[str, str]:
+    return f"cross-fitted gain of the {score}", f"{gain:.4g} (standard error {error:.2g})"
+
+
 class ByMeasure(Generic[Result]):
     """Base class of results that are looked up by measure, as ``result["ece"]``."""
 

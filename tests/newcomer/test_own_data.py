@@ -131,3 +131,36 @@ def test_what_is_not_an_array_is_named(matrix: tuple[Any, Any]) -> None:
     ]:
         with pytest.raises(calibrant.CalibrationError, match=remedy):
             calibrant.evaluate(given, labels)
+
+
+@pytest.fixture
+def event() -> tuple[Any, Any]:
+    """Return probabilities of an event and its labels."""
+    random = np.random.default_rng(1)
+    p = random.uniform(size=300)
+    return p, (random.uniform(size=300) < p).astype(int)
+
+
+def test_predicted_classes_in_place_of_probabilities_are_noticed(event: tuple[Any, Any]) -> None:
+    """Pass the predicted classes by mistake."""
+    p, y = event
+    with pytest.warns(UserWarning, match="like predicted classes; pass probabilities"):
+        calibrant.evaluate((p > 0.5).astype(int), y)
+
+
+def test_a_map_is_a_table_in_a_notebook(event: tuple[Any, Any]) -> None:
+    """Look at a fitted map."""
+    p, y = event
+    shown = calibrant.fit("platt", p, y)._repr_html_()
+    assert "Map: platt" in shown
+    assert "cross-fitted gain" in shown
+    forecasts: dict[str, Any] = {"mean": np.zeros(50), "variance": np.ones(50)}
+    scaled = calibrant.fit_distribution("variance-scaling", np.linspace(-3.0, 3.0, 50), **forecasts)
+    assert "Map: variance-scaling" in scaled._repr_html_()
+    assert repr(scaled).startswith("DistributionMap(")
+
+
+def test_a_short_typo_is_understood(event: tuple[Any, Any]) -> None:
+    """Type two letters of a measure in the wrong order."""
+    with pytest.raises(calibrant.CalibrationError, match="did you mean ece"):
+        calibrant.evaluate(*event, measures=["eec"])

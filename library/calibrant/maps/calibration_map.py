@@ -29,6 +29,7 @@ from calibrant.maps.softmax_map import HiddenSoftmax, SoftmaxRegression
 from calibrant.maps.temperature import Temperature
 from calibrant.maps.transforms import Transform, transformed
 from calibrant.reductions import event_probability, resolve_event
+from calibrant.results import Shown, Table, map_table
 
 #: Version of the document format.
 FORMAT = 1
@@ -64,7 +65,7 @@ VECTORS = ("canonical", "classwise", "top-label", "ranks", "within-ranks")
 
 
 @dataclass(frozen=True, eq=False)
-class CalibrationMap:
+class CalibrationMap(Shown):
     """Map the predictions of a model to calibrated probabilities.
 
     ``fit`` and ``load`` create maps; the constructor is not meant to be called directly.
@@ -111,6 +112,12 @@ class CalibrationMap:
     diagnostics: Mapping[str, Any] = field(default_factory=dict, repr=False)
     class_names: tuple[str, ...] | None = None
     training_digest: str | None = field(default=None, repr=False)
+
+    def _table(self) -> Table:
+        of_classes = "" if self.n_classes is None else f" of {self.n_classes} classes"
+        takes = ("logits" if self.scale == "logit" else "probabilities") + of_classes
+        rows = [("reduction", self.reduction), ("takes", takes), ("class names", ", ".join(self.class_names or ()))]
+        return map_table(self.method, rows, self.diagnostics)
 
     def __eq__(self, other: object) -> bool:
         """Whether both maps apply the same function; diagnostics and training do not matter."""

@@ -20,6 +20,7 @@ from calibrant.errors import CalibrationError, InvalidDocument, LengthMismatch, 
 from calibrant.maps.calibration_map import read_digest, read_document_file
 from calibrant.maps.curves import read_array
 from calibrant.options import read_seed
+from calibrant.results import Shown, Table, map_table
 
 #: Version of the document format.
 FORMAT = 1
@@ -28,7 +29,7 @@ Support = tuple[float | None, float | None]
 
 
 @dataclass(frozen=True, eq=False)
-class DistributionMap:
+class DistributionMap(Shown):
     """Map predictive distributions of a number to calibrated ones.
 
     ``fit_distribution`` and ``load_distribution`` create maps; the constructor is not meant to be called directly.
@@ -70,6 +71,11 @@ class DistributionMap:
     support: Support = (None, None)
     diagnostics: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}), repr=False)
     training_digest: str | None = field(default=None, repr=False)
+
+    def _table(self) -> Table:
+        low, high = ("" if end is None else f"{end:g}" for end in self.support)
+        rows = [("takes", self.kind), ("support", f"{low} to {high}" if low or high else "")]
+        return map_table(self.method, rows, self.diagnostics)
 
     def __eq__(self, other: object) -> bool:
         """Whether both maps apply the same function; diagnostics and training do not matter."""
