@@ -100,9 +100,11 @@ class Link:
 
     async def settled(self, patience: float) -> bool:
         """Whether the link is fresh now or becomes so within ``patience`` seconds."""
-        if not self.fresh:
+        until = time.monotonic() + patience
+        # After a blocked event loop the first answer is that of an old ping.
+        while not self.fresh and self.refusal is None and (left := until - time.monotonic()) > 0.0:
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._beat.wait(), patience)
+                await asyncio.wait_for(self._beat.wait(), left)
         return self.fresh
 
     async def run(self) -> None:
@@ -128,10 +130,13 @@ class Link:
         self._closed = True
 
     async def _listen(self, channel: PubSub) -> None:
-        opened, waiting, pinged_at = False, True, time.monotonic()
+        # Reads without an answer are counted instead of their seconds: in those, an event loop that was blocked looks
+        # like a silent store, because the time of a read is over before its answer is looked at.
+        opened, waiting, silent, pinged_at = False, True, 0, time.monotonic()
         await channel.ping()
         while not self._closed:
             message = await _next_message(channel)
+            silent = silent + 1 if message is None else 0
             if message is not None and message["type"] == "message":
                 change = read_change(message["data"])
                 if change is not None:
@@ -143,11 +148,10 @@ class Link:
                     opened = True
                     self._find()
                 self._prove(pinged_at)
-            since = time.monotonic() - pinged_at
-            if waiting and since > STALE_SECONDS:
+            if waiting and silent >= STALE_SECONDS / _PING_SECONDS:
                 raise ConnectionError("a ping was not answered")
-            if not waiting and since >= _PING_SECONDS:
-                pinged_at, waiting = time.monotonic(), True
+            if not waiting and time.monotonic() - pinged_at >= _PING_SECONDS:
+                pinged_at, waiting, silent = time.monotonic(), True, 0
                 await channel.ping()
 
     def _find(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 import signal
@@ -11,12 +12,13 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
 
 from backend.store.api_keys import ApiKeyStore
-from backend.store.link import STALE_SECONDS
+from backend.store.link import STALE_SECONDS, Link
 from backend.store.server.connection import connect
 from service.settings import Settings
 from tests.integration.conftest import serving
@@ -74,6 +76,34 @@ def test_a_killed_store_is_told_at_once_and_found_again_with_what_was_acknowledg
     until(lambda: ready(api))
     assert api.get(f"/batches/{kept}").status_code == 200
     assert _post(api, **{"Idempotency-Key": "once"}).status_code == 201
+
+
+def test_an_event_loop_that_was_held_up_is_not_taken_for_a_silent_store(server: RedisServer) -> None:
+    lost: list[Exception] = []
+
+    async def nothing(*_: object) -> None:
+        pass
+
+    class Watched(Link):
+        def _lose(self, error: Any) -> None:
+            lost.append(error)
+            super()._lose(error)
+
+    async def main() -> None:
+        link = Watched(server.url, opened=nothing, changed=nothing)
+        running = asyncio.create_task(link.run())
+        assert await link.settled(30.0)
+        for _ in range(8):
+            time.sleep(1.2 * STALE_SECONDS)
+            for _ in range(3):
+                await asyncio.sleep(0)
+                link.check_open()
+        assert await link.settled(30.0)
+        link.close()
+        await running
+
+    asyncio.run(main())
+    assert lost == []
 
 
 def test_a_silent_store_holds_up_no_probe_and_no_request_for_long(server: RedisServer) -> None:

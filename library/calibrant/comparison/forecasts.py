@@ -219,7 +219,7 @@ def compare_distributions(
     >>> narrow, wide = {"mean": [0.0] * 3, "variance": [0.1] * 3}, {"mean": [0.0] * 3, "variance": [4.0] * 3}
     >>> found = calibrant.compare_distributions([-2.0, 2.5, 1.5], {"narrow": narrow, "wide": wide})
     >>> round(found.pairs[0].difference, 3), found.pairs[0].p_value < 0.1
-    (0.849, True)
+    (0.597, True)
     """
     if not isinstance(forecasts, Mapping) or not 2 <= len(forecasts) <= MAX_FORECASTS:
         raise InvalidOption.at("/forecasts", f"must be a mapping of names to 2 to {MAX_FORECASTS} forecasts")
