@@ -131,7 +131,7 @@ class Link:
 
     async def _listen(self, channel: PubSub) -> None:
         # Reads without an answer are counted instead of their seconds: in those, an event loop that was blocked looks
-        # like a silent store, because the time of a read is over before its answer is looked at.
+        # like a store that does not answer, because the time of a read is over before its answer is looked at.
         opened, waiting, silent, pinged_at = False, True, 0, time.monotonic()
         await channel.ping()
         while not self._closed:
