@@ -364,7 +364,10 @@ def one_of(name: object, known: Iterable[str], familiar: Mapping[str, str] = Map
     names = list(known)
     if isinstance(name, str) and len(name) <= _MOST_COMPARED:
         plain = name.strip().lower().replace("_", "-").replace(" ", "-")
-        near = get_close_matches(plain, [*names, *familiar], n=3, cutoff=0.7 if len(plain) > _SHORT else 0.65)
+        every = [*names, *familiar]
+        near = get_close_matches(plain, every, n=3, cutoff=0.7)
+        if not near and len(plain) <= _SHORT:
+            near = get_close_matches(plain, every, n=3, cutoff=0.65)
         near += [known for known in names if plain and known not in near and known.startswith(plain)][:3]
         if near:
             return f"is unknown; did you mean {' or '.join(dict.fromkeys(familiar.get(n, n) for n in near))}?"
