@@ -260,7 +260,11 @@ def _evaluate(
         ids, batches = options.against, requester.store.batches
         if options.batch in ids or len(set(ids)) < len(ids):
             raise InvalidField.at("/against", "must be distinct batches")
-        parts = [batches.record(batch_id).parts for batch_id in ids]
+        records = [batches.record(batch_id) for batch_id in ids]
+        most = requester.settings.max_unpacked_bytes  # because all are in memory at once
+        if sum(record.bytes or 0 for record in records) > most:
+            raise InvalidField.at("/against", f"must have at most {most:,} bytes in all; compare fewer batches")
+        parts = [record.parts for record in records]
         for batch_id in ids:
             take_slot_for(requester, batch_id)
         comparison = _Comparison(_others(rows, map(batches.arrays, ids, parts)), options.score, options.lags)

@@ -18,6 +18,8 @@ class Limits(Protocol):
     @property
     def max_batch_rows(self) -> int: ...  # noqa: D102
     @property
+    def max_unpacked_bytes(self) -> int: ...  # noqa: D102
+    @property
     def job_ttl(self) -> int: ...  # noqa: D102
     @property
     def fit_timeout(self) -> int: ...  # noqa: D102

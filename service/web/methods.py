@@ -445,26 +445,27 @@ def _distribution_methods() -> Catalogue:
     return Catalogue("Methods for predictive distributions", lead, "methods", "Forecasts", entries, True)
 
 
+def _distribution_measures() -> Catalogue:
+    entries = [
+        Entry(
+            measure.name,
+            measure.name,
+            ", ".join(measure.kinds),
+            measure.text,
+            {"Range": measure.range, "Source": _paper(measure.source)},
+            _options(measure.options),
+        )
+        for measure in DISTRIBUTION_MEASURES.values()
+    ]
+    lead = "What can be measured of predictive distributions of a number."
+    return Catalogue("Measures of predictive distributions", lead, "measures", "Forecasts", entries, True)
+
+
 @router.get("/measures")
 async def measures(visit: Visiting, prediction_kind: str = "classification") -> Response:
     """All measures, with definition, range, options and source."""
     if prediction_kind == "regression":
-        of_forecasts = [
-            Entry(
-                measure.name,
-                measure.name,
-                ", ".join(measure.kinds),
-                measure.text,
-                {"Range": measure.range, "Source": _paper(measure.source)},
-                _options(measure.options),
-            )
-            for measure in DISTRIBUTION_MEASURES.values()
-        ]
-        lead = "What can be measured of predictive distributions of a number."
-        title = "Measures of predictive distributions"
-        return visit.page(
-            "catalogue.html", catalogue=Catalogue(title, lead, "measures", "Forecasts", of_forecasts, True)
-        )
+        return visit.page("catalogue.html", catalogue=_distribution_measures())
     entries = [
         Entry(
             measure.name,

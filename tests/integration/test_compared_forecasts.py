@@ -9,13 +9,16 @@ from typing import Any
 import httpx
 import numpy as np
 import pytest
+from redis import Redis
 from typer.testing import CliRunner, Result
 
 import calibrant
 from backend.store.store import Store
 from calibrant.cli.main import app
 from calibrant.client import Calibrant
+from service.settings import Settings
 from service.stack import Stack
+from tests.integration.conftest import serving
 
 N = 150
 REGRESSION = {"prediction_kind": "regression"}
@@ -118,6 +121,15 @@ def test_what_cannot_be_compared_is_refused(api: httpx.Client, rows: dict[str, A
     assert _refusal(page) == (422, "/against")
     classes = {"predictions": [0.1, 0.9], "labels": [0, 1], "against": others}
     assert _refusal(api.post("/evaluate", json=classes)) == (422, "/against")
+
+
+def test_batches_that_are_large_together_are_not_loaded(redis: Redis, redis_url: str, rows: dict[str, Any]) -> None:
+    with serving(Settings(redis_url, max_unpacked_bytes=20_000)) as url, httpx.Client(base_url=url, timeout=60) as http:
+        ids = [http.post("/batches", json=REGRESSION | rows).json()["id"] for _ in range(7)]
+        assert http.post("/evaluate", json=REGRESSION | rows | {"against": ids[:2]}).status_code == 200
+        large = http.post("/evaluate", json=REGRESSION | rows | {"against": ids})
+        assert _refusal(large) == (422, "/against")
+        assert "20,000 bytes in all" in large.text
 
 
 def test_the_query_names_batches_and_the_client_has_the_same_answer(service: Stack, rows: dict[str, Any]) -> None:
