@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any, Literal
 
 from calibrant.batch import Batch
-from calibrant.calibrators.smoothing import fit_smoothed_curve, fit_smoothed_vector, is_extreme
+from calibrant.calibrators.smoothing import (
+    FittedTransform,
+    fit_cross_fitted,
+    fit_smoothed_curve,
+    fit_smoothed_vector,
+    is_extreme,
+)
 from calibrant.errors import CalibrationError, InvalidOption
 from calibrant.maps.curves import Constant, Curve
 from calibrant.maps.ranks import OneVsRest, Ranks
@@ -19,18 +26,21 @@ from calibrant.options import Option, read_values
 from calibrant.progress import Progress, report, step
 from calibrant.reductions import Classes, Event, Vector, reduce, whole_vector
 
-#: A fitted function, and the diagnostics of the fit.
+#: A fitted curve, and the diagnostics of the fit.
 FittedCurve = tuple[Curve, dict[str, Any]]
-FittedTransform = tuple[Transform, dict[str, Any]]
 
 
 @dataclass(frozen=True)
 class FitContext:
-    """Seed, device and callback of a fit; an exception of ``progress`` ends the fit."""
+    """Seed, device and callback of a fit; an exception of ``progress`` ends the fit.
+
+    ``bound`` is the held-out log loss of another fit, and a fit that is clearly worse may raise ``Outdone``.
+    """
 
     seed: int = 0
     device: str = "cpu"
     progress: Progress | None = None
+    bound: float = math.inf
 
 
 @dataclass(frozen=True)
@@ -230,12 +240,13 @@ class Method:
         """
         if self.vector is None:
             raise TypeError(f"{self.name} cannot be fitted to whole vectors")
-        fit = partial(self.vector, context=context, **options)
+        fit = partial(self.vector, **options)
         with passes_on(context.device):
-            if self.logarithms and is_extreme(vector):
-                cross_fitted = "folds" in options and options.get("strength") is None
-                return fit_smoothed_vector(fit, vector, context.seed, cross_fitted=cross_fitted)
-            return fit(vector)
+            if not (self.logarithms and is_extreme(vector)):
+                return fit(vector, context)
+            if "folds" in options and options.get("strength") is None:
+                return fit_cross_fitted(lambda moved, bound: fit(moved, replace(context, bound=bound)), vector)
+            return fit_smoothed_vector(lambda moved: fit(moved, context), vector, context.seed)
 
     def known_options(self) -> dict[str, dict[str, Any]]:
         """Describe the options.

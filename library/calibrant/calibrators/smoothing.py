@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 
 from calibrant.cells import Floats
-from calibrant.errors import CalibrationError
+from calibrant.errors import CalibrationError, NotConverged
 from calibrant.maps.curves import PROBABILITY_CLIP, Curve
 from calibrant.maps.ensemble import SmoothedVector
 from calibrant.maps.families import Smoothed
+from calibrant.maps.linear_softmax import Outdone
 from calibrant.maps.transforms import Transform, transformed
 from calibrant.progress import report, step
 from calibrant.reductions import Event, Vector
@@ -22,7 +23,11 @@ from calibrant.validation import folds_of
 #: Candidate amounts, and folds.
 AMOUNTS, FOLDS = (0.0, 0.0001, 0.001, 0.01, 0.03, 0.1, 0.3, 0.9), 3
 
+#: Classes above which a fit takes long, and amounts in a row that are no better after which its search ends.
+MANY, _WORSE = 25, 2
+
 Fitted = tuple[Any, dict[str, Any]]
+FittedTransform = tuple[Transform, dict[str, Any]]
 
 
 def is_extreme(subject: Event | Vector) -> bool:
@@ -63,28 +68,52 @@ def fit_smoothed_curve(fit: Callable[[Event], tuple[Curve, dict[str, Any]]], eve
     return (curve if amount == 0.0 else Smoothed(amount, curve)), found | {"smoothing": amount}
 
 
-def fit_smoothed_vector(
-    fit: Callable[[Vector], tuple[Transform, dict[str, Any]]], vector: Vector, seed: int, *, cross_fitted: bool
-) -> Fitted:
-    """Fit a transform to whole vectors, smoothed by the amount of least held-out log loss.
-
-    If fits are ``cross_fitted``, their own held-out log losses are compared: 6 fits, otherwise 16.
-    """
+def fit_smoothed_vector(fit: Callable[[Vector], FittedTransform], vector: Vector, seed: int) -> Fitted:
+    """Fit a transform to whole vectors, smoothed by the amount of least held-out log loss. 16 fits."""
 
     def losses(transform: Transform, held_out: Vector) -> Floats:
         found = transformed(transform, held_out)[np.arange(len(held_out)), held_out.labels]
         return -np.log(np.maximum(found, PROBABILITY_CLIP))
 
-    amount = _chosen(fit, vector, smoothed_vector, losses, seed, cross_fitted=cross_fitted)
-    transform, found = fit(smoothed_vector(vector, amount))
+    amount = _chosen(fit, vector, smoothed_vector, losses, seed)
+    return _smoothed(amount, *fit(smoothed_vector(vector, amount)))
+
+
+def fit_cross_fitted(fit: Callable[[Vector, float], FittedTransform], vector: Vector) -> Fitted:
+    """Fit a transform to whole vectors, smoothed by the amount of least ``held_out_log_loss`` in the diagnostics.
+
+    A fit gets the least loss so far, and may raise ``Outdone`` if its own is higher. At most 8 fits; of many classes,
+    those until two amounts in a row are no better. Raises the error without smoothing if every fit fails.
+    """
+    best: tuple[float, Transform, dict[str, Any]] | None = None
+    failed: CalibrationError | None = None
+    least, worse = np.inf, 0
+    for i, amount in enumerate(AMOUNTS):
+        report(i, len(AMOUNTS), "amounts of smoothing")
+        worse += best is not None
+        try:
+            with step(i, len(AMOUNTS), "amounts of smoothing"):
+                transform, found = fit(smoothed_vector(vector, amount), least)
+        except Outdone:
+            pass
+        except CalibrationError as error:
+            failed = failed or error
+        else:
+            if best is None or found["held_out_log_loss"] < least:
+                best, least, worse = (amount, transform, found), found["held_out_log_loss"], 0
+        if worse == _WORSE and vector.n_classes > MANY:
+            break
+    if best is None:
+        raise failed or NotConverged("no amount of smoothing gives an optimum")
+    return _smoothed(*best)
+
+
+def _smoothed(amount: float, transform: Transform, found: dict[str, Any]) -> Fitted:
     return (transform if amount == 0.0 else SmoothedVector(amount, transform)), found | {"smoothing": amount}
 
 
-def _chosen(fit: Any, subject: Any, smoothed: Any, losses: Any, seed: int, *, cross_fitted: bool = False) -> float:
-    """Return the amount of least held-out log loss, or of that in the diagnostics if fits are ``cross_fitted``.
-
-    Fits that fail do not count.
-    """
+def _chosen(fit: Any, subject: Any, smoothed: Any, losses: Any, seed: int) -> float:
+    """Return the amount of least held-out log loss. Fits that fail do not count."""
     try:
         fold = folds_of(subject, FOLDS, seed)
         fold = fold[:: subject.per_row] if isinstance(subject, Event) else fold  # rows, which may have several events
@@ -95,9 +124,6 @@ def _chosen(fit: Any, subject: Any, smoothed: Any, losses: Any, seed: int, *, cr
         report(i, len(AMOUNTS), "amounts of smoothing")
         moved = smoothed(subject, amount)
         with suppress(CalibrationError), step(i, len(AMOUNTS), "amounts of smoothing"):
-            if cross_fitted:
-                totals[i] = fit(moved)[1]["held_out_log_loss"]
-                continue
             total = 0.0
             for held_out in range(FOLDS):
                 outside, inside = (

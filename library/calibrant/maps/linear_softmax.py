@@ -26,8 +26,14 @@ _DIAGONAL = 1e-7
 STRENGTHS = tuple(10.0**e for e in range(6, -8, -1))
 #: Relative accuracy of the fits outside folds, and how far above the lowest loss the search ends.
 _SEARCH, _HIGHER = 1e-7, 1.05
+#: The same with many parameters, and after how many strengths in a row that are no better.
+_HIGHER_OF_MANY, _WORSE = 1.02, 2
 #: The most parameters for Newton's method with the whole Hessian, which is accurate to rounding.
 _WHOLE = 600
+
+
+class Outdone(Exception):
+    """A search of strengths ended early, because another fit has a lower held-out log loss."""
 
 
 @dataclass(frozen=True)
@@ -141,6 +147,7 @@ def fit_regularised(
     intercept_strength: float | None = None,
     folds: int = 3,
     seed: int = 0,
+    bound: float = np.inf,
 ) -> Regularised:
     """Fit W z + b, or W ln p + b with ``probabilities``, by penalised mean log loss (Kull et al. 2019, section 4).
 
@@ -149,7 +156,8 @@ def fit_regularised(
     if a class is predicted without error. Otherwise (L2) it is ``strength`` times the mean square of all K (K + 1)
     weights and intercepts. A strength of None is chosen from ``STRENGTHS`` by cross-validated log loss, the strongest
     one of ties: first the same for both, then that of the intercepts. Folds do not depend on the order of the rows.
-    Raises ``NotConverged``, ``OnePrediction`` under ODIR, and ``TooFewRows``.
+    Raises ``NotConverged``, ``OnePrediction`` under ODIR, ``TooFewRows``, and ``Outdone`` if many parameters have a
+    held-out loss that is clearly above the ``bound``.
     """
     given = vector.logits if vector.logits is not None and not probabilities else vector.p
     logarithms = probabilities or vector.logits is None
@@ -168,12 +176,15 @@ def fit_regularised(
     x = Features.of(given[order], vector.labels[order], w, full=True, probabilities=logarithms)
     if off_diagonal and x.constant:
         raise OnePrediction.at("/predictions", "are all equal, so that the diagonal is not determined")
-    search = _Search(x, off_diagonal, fold_of_rows(len(order), folds, seed, take(vector.groups, order)), folds)
+    fold = fold_of_rows(len(order), folds, seed, take(vector.groups, order))
+    search = _Search(x, off_diagonal, fold, folds, bound * _HIGHER_OF_MANY)
     chosen, own, held_out = strength, intercept_strength, None
     if chosen is None:
         pairs = [(s, s if own is None else own) for s in STRENGTHS]
         with step(0, parts):
             (chosen, _), held_out = search.best(pairs)
+        if search.many and held_out > search.bound:
+            raise Outdone
     if own is None:
         own = chosen
         if off_diagonal and strength is None:
@@ -190,6 +201,12 @@ class _Search:
     off_diagonal: bool
     fold: Any
     folds: int
+    bound: float
+
+    @property
+    def many(self) -> bool:
+        """Whether there are so many parameters that each strength takes long."""
+        return self.features.n_classes * (self.features.n_classes + 1) > _WHOLE
 
     def penalty(self, strength: float, intercept_strength: float) -> Floats:
         """Return the factors of the squared parameters."""
@@ -205,7 +222,8 @@ class _Search:
         """Return the pair of strengths, in descending order, with the smallest held-out log loss, and that loss.
 
         All folds are fitted at once, each pair from the optimum of the one before. The search ends when the loss
-        is above the lowest one by 5 %.
+        is above the lowest one by 5 %; with many parameters by 2 %, or after two pairs in a row that are no better, or
+        after one if the lowest loss is above the bound.
         """
         design, w = self._design, self._fold_weights
         K, d = self.features.shape
@@ -220,17 +238,25 @@ class _Search:
                 break
             losses = design.losses(theta)[self.fold, np.arange(len(self.fold))]
             scores.append(float(self.features.w @ losses))
-            if scores[-1] > _HIGHER * min(scores):
+            if self._ends(scores):
                 break
         if not scores:
             raise NotConverged("the softmax regression did not converge outside the folds")
         best = int(np.argmin(scores))
         return pairs[best], scores[best]
 
+    def _ends(self, scores: list[float]) -> bool:
+        """Return whether a search with these losses ends."""
+        least = min(scores)
+        if not self.many:
+            return scores[-1] > _HIGHER * least
+        worse = len(scores) - 1 - scores.index(least)
+        return scores[-1] > _HIGHER_OF_MANY * least or worse >= (1 if least > self.bound else _WORSE)
+
     def fitted(self, strength: float, intercept_strength: float) -> tuple[Floats, dict[str, float]]:
         """Return the parameters ``(K, d)`` of the fit to all rows, and the objective with its largest derivative."""
         x, penalty = self.features, self.penalty(strength, intercept_strength)
-        if x.n_classes * (x.n_classes + 1) <= _WHOLE:
+        if not self.many:
             return _optimum(Regression(x, x.w, penalty))
         start = np.zeros((1, *x.shape))
         start[0, np.arange(x.n_classes), np.arange(x.n_classes)] = 1.0

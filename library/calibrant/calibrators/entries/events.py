@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from calibrant.calibrators.method import FitContext, FittedCurve, FittedTransform, Method, Traits
+from calibrant.calibrators.method import FitContext, FittedCurve, Method, Traits
+from calibrant.calibrators.smoothing import FittedTransform
 from calibrant.maps.beta import Parameters, fit_beta_event
 from calibrant.maps.curves import Identity
 from calibrant.maps.isotonic import fit_centred_isotonic, fit_isotonic

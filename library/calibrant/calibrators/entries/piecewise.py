@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 from calibrant.averaging.vectors import fit_averaged_vector
-from calibrant.calibrators.method import FitContext, FittedCurve, FittedTransform, Method, Traits
+from calibrant.calibrators.method import FitContext, FittedCurve, Method, Traits
+from calibrant.calibrators.smoothing import FittedTransform
 from calibrant.errors import requires
 from calibrant.maps.averaged import mirrored
 from calibrant.maps.ranks import OneVsRest

@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from calibrant.averaging.members import Regression, choose, fit_structured, rows_of
-from calibrant.calibrators.method import FitContext, FittedCurve, FittedTransform, Method, Traits
+from calibrant.calibrators.method import FitContext, FittedCurve, Method, Traits
+from calibrant.calibrators.smoothing import FittedTransform
 from calibrant.errors import NotConverged
 from calibrant.maps.baselines import fit_accuracy_constant, fit_event_accuracy, fit_predicted_class, fit_side_means
 from calibrant.maps.ets import fit_ets
@@ -126,6 +127,7 @@ def _regularised(*, probabilities: bool, off_diagonal: bool) -> Callable[..., Fi
             intercept_strength=intercept_strength,
             folds=folds,
             seed=context.seed,
+            bound=context.bound,
         )
         transform = (Dirichlet if probabilities else MatrixScaling)(found.weights, found.intercepts)
         diagnostics: dict[str, Any] = {"strength": found.strength, "held_out_log_loss": found.held_out}
