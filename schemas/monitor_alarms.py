@@ -88,7 +88,11 @@ class RecalibrationData(Document):
     alias: str | None = Field(None, description="the alias that is, or would be, moved")
     champion: str | None = Field(None, description="id of the map that the alias points or pointed at; null: none")
     challenger: str | None = Field(None, description="id of the fitted map; null: none")
-    gain: float | None = Field(None, description="log loss of the champion minus that of the challenger, in nats")
+    gain: float | None = Field(
+        None,
+        description="log loss of the champion minus that of the challenger, in nats; for regression that of the bin "
+        "of the outcome",
+    )
     low: float | None = Field(None, description="lower end of the interval of the gain")
     high: float | None = Field(None, description="upper end of the interval of the gain")
     rows: int | None = Field(

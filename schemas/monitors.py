@@ -137,7 +137,9 @@ class RecalibrationSpec(Document):
         "champion",
         description="alias that ``auto`` or an accepted proposal moves; the monitor's map must be ``name@alias``",
     )
-    method: str = Field("platt", description="method of challengers")
+    method: str = Field(
+        "platt", description="method of challengers; for regression ``quantile-recalibration``, its default there"
+    )
     options: dict[str, Any] = Field(
         {}, description="options of the method; for ``online``: memories, window and rows_per_round of the map"
     )

@@ -6,9 +6,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from backend.forecasts import shapes_of
 from backend.monitors.alarms import recalibrated, step_of
 from backend.monitors.definitions import target_of, unlike_alias
 from backend.monitors.evidence import last_counted, next_start, settling
+from backend.monitors.forecasts import pit_of
 from backend.monitors.looks import tally_of_window
 from backend.monitors.windows import time_span, window_named
 from backend.store.chores import Chore
@@ -18,15 +20,16 @@ from backend.store.keyspace import derived_id
 from backend.store.monitors.buckets import Buckets, TallyKind
 from backend.store.monitors.standings import Change, Standings
 from backend.store.registry.aliases import promote
-from backend.store.store import Store, map_record
+from backend.store.store import Store, distribution_record, map_record
 from calibrant.batch import Batch, read_batch
 from calibrant.calibrators import FitContext, Fitting
 from calibrant.errors import CalibrationError
 from calibrant.maps.calibration_map import CalibrationMap, load
 from calibrant.monitoring.event_tally import Gain, gain
+from calibrant.monitoring.pit_tally import fit_pit, pit_gain
 from calibrant.monitoring.tally import FOLDS, Tally
 from schemas.aliases import AliasRecord
-from schemas.maps import FitSpec, MapRecord
+from schemas.maps import FitDistributionSpec, FitSpec, MapRecord
 from schemas.monitor_alarms import AuditEntry, Occasion, Proposal, RecalibrationData, Standing
 from schemas.monitors import MonitorRecord, WindowSpec
 
@@ -34,6 +37,8 @@ from schemas.monitors import MonitorRecord, WindowSpec
 
 #: The fold that is held out for the comparison.
 COMPARED = FOLDS - 1
+#: The description of the maps.
+_DESCRIPTION = "fitted after an alarm"
 #: Bound that avoids infinite logits of 0 and 1.
 _TINY = 2.0**-52
 
@@ -121,15 +126,14 @@ def _compared(
     """Fit to all folds except one, and compare on that one."""
     policy = record.recalibration
     train = tally.of_folds([fold for fold in range(FOLDS) if fold != COMPARED])
+    if record.forecast is not None:
+        return _recalibrated(record, occasion, train, tally.of_folds([COMPARED]), challenge)
     batch = _batch(train, record)
     fitted = _fitted(batch, record)
     curve = None if champion is None else champion.curve
     found = gain(tally.of_folds([COMPARED]), curve, fitted.curve, policy.level)
-    challenge = replace(challenge, gain=found)
     if found.low <= 0.0:
-        return replace(
-            challenge, why=f"it is not significantly better at the level {policy.level:g}", code="not-better"
-        )
+        return _not_better(record, challenge, found)
     spec = FitSpec(
         method=policy.method,
         name=None,  # a named version would become the newest version of the name immediately
@@ -137,16 +141,47 @@ def _compared(
         batch="",
         reduction=fitted.reduction,
         seed=0,
-        tags={
-            "monitor": record.name,
-            "alarm": occasion.seed,
-            "rows": str(len(tally)),
-            "gain": f"{found.value:.6g} ({found.low:.6g} to {found.high:.6g})",
-        },
-        description="fitted after an alarm",
+        tags=_tags(record, occasion, len(tally), found),
+        description=_DESCRIPTION,
     )
     draft = map_record(derived_id("map", f"{record.uid} {occasion.seed}"), spec, fitted, batch)
-    return replace(challenge, draft=draft.model_copy(update={"n": len(train)}))
+    return replace(challenge, gain=found, draft=draft.model_copy(update={"n": len(train)}))
+
+
+def _recalibrated(
+    record: MonitorRecord, occasion: Occasion, train: Tally, held_out: Tally, challenge: Challenge
+) -> Challenge:
+    """Fit a map of forecasts to the counts of ``train``, and compare it with the forecasts as they are."""
+    policy = record.recalibration
+    fitted = fit_pit(pit_of(train, record), where="/options", **policy.options)
+    found = pit_gain(pit_of(held_out, record), fitted, policy.level)
+    if found.low <= 0.0:
+        return _not_better(record, challenge, found)
+    spec = FitDistributionSpec(
+        method=fitted.method,
+        name=None,
+        options=policy.options,
+        batch="",
+        scale=fitted.function.scale,
+        support=list(fitted.support),
+        output_levels=None,
+        seed=0,
+        tags=_tags(record, occasion, len(train) + len(held_out), found),
+        description=_DESCRIPTION,
+    )
+    map_id = derived_id("map", f"{record.uid} {occasion.seed}")
+    draft = distribution_record(map_id, spec, fitted, shapes_of(fitted), len(train))
+    return replace(challenge, gain=found, draft=draft)
+
+
+def _not_better(record: MonitorRecord, challenge: Challenge, found: Gain) -> Challenge:
+    why = f"it is not significantly better at the level {record.recalibration.level:g}"
+    return replace(challenge, gain=found, why=why, code="not-better")
+
+
+def _tags(record: MonitorRecord, occasion: Occasion, rows: int, found: Gain) -> dict[str, str]:
+    gain = f"{found.value:.6g} ({found.low:.6g} to {found.high:.6g})"
+    return {"monitor": record.name, "alarm": occasion.seed, "rows": str(rows), "gain": gain}
 
 
 def _is_alias(store: Store, name: str, alias: str) -> bool:

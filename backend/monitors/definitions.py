@@ -8,7 +8,7 @@ from typing import Any
 
 from backend.batches import take_slot_for
 from backend.monitors.evidence import settling
-from backend.monitors.forecasts import check_forecast, default_measures
+from backend.monitors.forecasts import check_challengers, check_forecast, default_measures, with_method
 from backend.monitors.online_maps import started
 from backend.monitors.readings import numbers_by_measure
 from backend.monitors.webhook_requests import check_secret, made_secret
@@ -93,8 +93,10 @@ def settled(body: MonitorBody, fitted: CalibrationMap | None) -> MonitorBody:
     check_forecast(body)
     if body.forecast is None:
         filled["reduction"] = _reduction(body, fitted)
-    elif "measures" not in said:
-        filled["measures"] = default_measures(body.forecast)
+    else:
+        filled["recalibration"] = with_method(body.recalibration)
+        if "measures" not in said:
+            filled["measures"] = default_measures(body.forecast)
     whole = body.model_copy(update=filled)
     check(whole)
     return whole
@@ -224,9 +226,14 @@ def _check_recalibration(body: MonitorBody) -> None:
     if policy.window is not None:
         _check_window(body, policy.window, "/recalibration/window")
     if policy.policy == "online":
+        if body.forecast is not None:
+            raise PredictionKindMismatch.at("/recalibration/policy", "must not be online for a monitor of regression")
         _check_online(body)
         return
     _check_settling(body)
+    if body.forecast is not None:
+        check_challengers(body.forecast, policy)
+        return
     try:
         fitting = Fitting.read(policy.method, policy.options, "binary", where="/options")
         fitting.resolve(None)
@@ -323,6 +330,8 @@ def change_monitor(
     require(answer_of(before))
     hooks, fresh = _with_secrets(requester, targets, changes.hooks or [], before.hooks)
     given = {field: getattr(changes, field) for field in fields} | ({"hooks": hooks} if "hooks" in fields else {})
+    if changes.recalibration is not None and before.forecast is not None:
+        given["recalibration"] = with_method(changes.recalibration)
     again = "reference" in fields and changes.reference != before.reference
     reference = _reference(requester, before.model_copy(update=given), _map_of(requester, before)) if again else None
 

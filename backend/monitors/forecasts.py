@@ -14,17 +14,19 @@ from backend.monitors.rows import Mask, Why, Whys
 from calibrant.batch import Integers
 from calibrant.cells import Floats
 from calibrant.distributions.forecasts import CROSSING, Forecasts
-from calibrant.errors import InvalidOption, OutOfRange, PredictionKindMismatch
+from calibrant.errors import InvalidOption, OutOfRange, PredictionKindMismatch, UnknownMethod
 from calibrant.measures.measure import MeasureResult
 from calibrant.monitoring.evidence import Evidence
 from calibrant.monitoring.pit_tally import (
     FINE,
+    RECALIBRATED,
     PitTally,
     Request,
     bins_of,
     central_levels,
     covered,
     default_pit_measures,
+    fit_pit,
     histogram,
     measured,
     read_pit_measures,
@@ -32,7 +34,7 @@ from calibrant.monitoring.pit_tally import (
     sample_levels,
     tally_of_bins,
 )
-from calibrant.monitoring.tally import FOLDS, Tally
+from calibrant.monitoring.tally import FOLDS, Tally, merged
 from schemas.monitor_answers import CoverageReading, PitReading
 from schemas.monitors import MonitorBody, MonitorForecast, MonitorRecord, RecalibrationSpec
 
@@ -54,8 +56,6 @@ def check_forecast(body: MonitorBody) -> None:
     for field in _OF_CLASSIFICATION:
         if getattr(body, field) != MonitorBody.model_fields[field].default:
             raise PredictionKindMismatch.at(f"/{field}", "is not applicable to a monitor of regression")
-    if body.recalibration.policy != RecalibrationSpec().policy:
-        raise PredictionKindMismatch.at("/recalibration/policy", "must be off for a monitor of regression")
     wanted = {"quantiles": "levels", "interval": "level", "samples": "n_samples", "normal": None}[forecast.kind]
     for field in ("levels", "level", "n_samples"):
         given = getattr(forecast, field) is not None
@@ -65,6 +65,26 @@ def check_forecast(body: MonitorBody) -> None:
     levels = forecast.levels or []
     if any(high <= low for low, high in pairwise(levels)):
         raise OutOfRange.at("/forecast/levels", "must be strictly increasing")
+
+
+#: The method of challengers: the map of levels, which the counts of a monitor determine.
+METHOD = "quantile-recalibration"
+
+
+def with_method(policy: RecalibrationSpec) -> RecalibrationSpec:
+    """A policy for forecasts, with the method of their challengers by default."""
+    return policy if "method" in policy.model_fields_set else policy.model_copy(update={"method": METHOD})
+
+
+def check_challengers(forecast: MonitorForecast, policy: RecalibrationSpec) -> None:
+    """Raise the first error of a policy whose challengers are fitted to counts of forecasts."""
+    if forecast.kind not in RECALIBRATED:
+        message = f"must be off for {forecast.kind} forecasts, whose counts determine no map; send quantiles"
+        raise PredictionKindMismatch.at("/recalibration/policy", message)
+    if policy.method != METHOD:
+        raise UnknownMethod.at("/recalibration/method", f"must be {METHOD} for a monitor of regression")
+    empty = PitTally(merged([]), levels_of(forecast), forecast.kind)
+    fit_pit(empty, where="/recalibration/options", **policy.options)
 
 
 def levels_of(forecast: MonitorForecast) -> Floats:

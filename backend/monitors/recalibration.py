@@ -23,6 +23,7 @@ from backend.store.monitors.ledger import Ledger
 from backend.store.monitors.standings import Change, Standings
 from backend.store.store import Store
 from calibrant.errors import PredictionKindMismatch
+from calibrant.monitoring.pit_tally import RECALIBRATED
 from schemas.monitor_alarms import (
     AuditAction,
     AuditEntry,
@@ -177,10 +178,12 @@ def _data_of(record: MonitorRecord, occasion: Occasion, found: Challenge) -> Rec
 def request_challenger(store: Store, record: MonitorRecord, who: str | None, now: float) -> RecalibrationRequested:
     """Request a challenger, regardless of the pause; raises ``UnknownMonitor`` and ``PredictionKindMismatch``.
 
+    Samples and intervals have no challengers.
+
     Concurrent requests create one challenger, and each has an audit entry.
     """
-    if record.forecast is not None:
-        raise PredictionKindMismatch("challengers are not applicable to a monitor of regression")
+    if record.forecast is not None and record.forecast.kind not in RECALIBRATED:
+        raise PredictionKindMismatch(f"counts of {record.forecast.kind} forecasts determine no map; send quantiles")
     requested = record
 
     def change(record: MonitorRecord, standing: Standing) -> Change:

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from scipy.special import stdtrit
 
 from calibrant.batch import Batch, Integers, Scale, read_batch
+from calibrant.cells import Floats
 from calibrant.errors import (
     CalibrationError,
     EmptyBatch,
@@ -452,7 +453,8 @@ def numbered(groups: Sequence[str | None] | None, n: int) -> tuple[list[str], In
 class Gain:
     """Mean log loss of the champion minus that of the challenger, in nats per row, with its interval.
 
-    Above 0 the challenger is better. ``rows`` is the number of rows.
+    Above 0 the challenger is better. ``rows`` is the number of rows. For forecasts of a number, the log loss is that of
+    the bin of the outcome.
     """
 
     value: float
@@ -472,7 +474,12 @@ def gain(tally: Tally, champion: Curve | None, challenger: Curve, level: float) 
     if rows < 2:
         raise TooFewRows("a comparison needs at least two rows")
     value, influence = improvement(_mapped(event, champion), _mapped(event, challenger), "log-loss")
-    variance = float(event.w @ influence**2) / (rows - 1) if event.w is not None else 0.0
+    return gain_of(value, influence, np.ones(len(event.p)) if event.w is None else event.w, rows, level)
+
+
+def gain_of(value: float, influence: Floats, weights: Floats, rows: int, level: float) -> Gain:
+    """Return a mean of paired differences with its interval, from the ``influence (m,)`` of ``weights (m,)`` rows."""
+    variance = float(weights @ influence**2) / (rows - 1)
     reach = float(stdtrit(rows - 1, (1.0 + level) / 2.0)) * math.sqrt(variance / rows)
     return Gain(value, value - reach, value + reach, rows)
 

@@ -20,7 +20,10 @@ from calibrant.batch import Integers
 from calibrant.cells import Floats
 from calibrant.diagrams.reliability import wilson
 from calibrant.distributions import pit, scores
+from calibrant.distributions.calibrators import fit_level_counts
 from calibrant.distributions.forecasts import Forecasts, read_forecasts, read_observed
+from calibrant.distributions.maps.distribution_map import DistributionMap
+from calibrant.distributions.maps.levels import LevelMap
 from calibrant.distributions.measures import DISTRIBUTION_MEASURES, DistributionMeasure
 from calibrant.errors import (
     CalibrationError,
@@ -29,9 +32,10 @@ from calibrant.errors import (
     OutOfRange,
     TooFewRows,
     UnknownMeasure,
+    UnknownMethod,
 )
 from calibrant.measures.measure import MeasureResult
-from calibrant.monitoring.event_tally import check_groups, numbered, read_folds, renumbered
+from calibrant.monitoring.event_tally import Gain, check_groups, gain_of, numbered, read_folds, renumbered
 from calibrant.monitoring.evidence import Evidence, evidence
 from calibrant.monitoring.tally import CELLS, FOLDS, Counts, Keys, Tally, gathered, merged
 from calibrant.options import read_entries, read_seed
@@ -575,3 +579,109 @@ def pit_evidence(tallies: Sequence[PitTally]) -> Evidence:
     """
     levels = merge_pit(tallies).levels
     return pit_evidence_of(np.stack([log_pit_factors(part.tally, levels) for part in tallies]), levels)
+
+
+# --- Calibration maps fitted to counts
+
+#: Forecasts whose bins determine a map of levels: samples and intervals have their own quantile functions.
+RECALIBRATED = ("normal", "quantiles")
+
+
+def fit_pit(tally: PitTally, *, where: str = "", **options: Any) -> DistributionMap:
+    """Fit quantile recalibration to the counts of a tally.
+
+    Parameters
+    ----------
+    tally : PitTally
+        Counts of normal forecasts or of quantiles, from ``tally_pit`` or ``merge_pit``.
+    where : str, default ""
+        JSON Pointer of the options in error messages.
+    **options
+        ``shape``, ``tails``, ``scale``, ``support`` and ``output_levels`` of ``fit_distribution``.
+
+    Returns
+    -------
+    DistributionMap
+        A map of the method ``quantile-recalibration``. It differs from a fit to the rows in that outcomes are
+        distributed within their bin as in the normal distribution that the counts make most likely.
+
+    Raises
+    ------
+    CalibrationError
+        If an option is invalid, or the tally is of samples or intervals.
+
+    See Also
+    --------
+    tally_pit : Counts rows.
+    pit_gain : Compares the map with the forecasts on other rows.
+
+    Notes
+    -----
+    O(L), regardless of the number of rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from calibrant.monitoring.pit_tally import fit_pit, tally_pit
+    >>> y = np.random.default_rng(0).normal(size=20000)
+    >>> fitted = fit_pit(tally_pit(y, mean=np.zeros(20000), variance=np.full(20000, 0.25)), output_levels=[0.1, 0.9])
+    >>> fitted.apply(mean=[0.0], variance=[0.25]).quantiles.round(1)
+    array([[-1.3,  1.3]])
+    """
+    if tally.kind not in RECALIBRATED:
+        raise UnknownMethod.at("/method", f"no map can be fitted to counts of {tally.kind} forecasts; send quantiles")
+    scores = ndtri(tally.levels)[None]
+    shown = (
+        Forecasts("normal", mean=np.zeros(1), variance=np.ones(1))
+        if tally.kind == "normal"
+        else Forecasts("quantiles", quantiles=scores, levels=tally.levels)
+    )
+    return fit_level_counts(tally.counts, shown, tally.levels, options, where)
+
+
+def pit_gain(tally: PitTally, fitted: DistributionMap, level: float = 0.95) -> Gain:
+    """Compare a map of ``fit_pit`` with the forecasts as they are, on rows that it was not fitted to.
+
+    Parameters
+    ----------
+    tally : PitTally
+        Counts of other rows of the same forecasts, at least two.
+    fitted : DistributionMap
+        Result of ``fit_pit``.
+    level : float, default 0.95
+        Level of the confidence interval, in (0, 1).
+
+    Returns
+    -------
+    Gain
+        The mean gain in the logarithmic score of the bin of the outcome, in nats per row, with its interval for
+        independent rows (Student 1908). Above 0 the map is better.
+
+    Raises
+    ------
+    CalibrationError
+        If there are fewer than two rows, or the map is not one of levels.
+
+    See Also
+    --------
+    fit_pit : Fits the map.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from calibrant.monitoring.pit_tally import fit_pit, pit_gain, tally_pit
+    >>> y = np.random.default_rng(0).normal(size=20000)
+    >>> halves = [tally_pit(half, mean=np.zeros(10000), variance=np.full(10000, 0.25)) for half in np.split(y, 2)]
+    >>> found = pit_gain(halves[1], fit_pit(halves[0]))
+    >>> round(found.value, 1), found.low > 0
+    (0.6, True)
+    """
+    counts, rows = tally.counts.astype(np.float64), len(tally)
+    if rows < 2:
+        raise TooFewRows("a comparison needs at least two rows")
+    if not isinstance(fitted.function, LevelMap):
+        raise UnknownMethod.at("/method", "must be quantile-recalibration: a tally determines no other gain")
+    edges = np.concatenate([[0.0], tally.levels, [1.0]])
+    better = np.log(np.diff(fitted.function.heights_at(edges)) / np.diff(edges))
+    value = float(counts @ better) / rows
+    return gain_of(value, better - value, counts, rows, level)

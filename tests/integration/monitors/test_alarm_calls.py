@@ -13,6 +13,7 @@ import httpx
 import numpy as np
 import pytest
 from redis import Redis
+from scipy.special import ndtri
 
 from backend.store.chores import Chore, schedule
 from backend.store.jobs.queues import queue_key
@@ -108,6 +109,28 @@ def test_a_challenger_is_made_without_an_alarm_where_someone_asks(
         ("recalibration-requested", None, 1),
     ]
     assert send(api, "/monitors/m/proposal/accept")["version"] == 1
+
+
+def test_a_challenger_of_forecasts_is_accepted_and_applied(
+    api: httpx.Client, redis: Redis, worker: subprocess.Popen[bytes]
+) -> None:
+    levels = [0.05, 0.25, 0.5, 0.75, 0.95]
+    forecast = {"kind": "quantiles", "levels": levels}
+    body = {"name": "m", "prediction_kind": "regression", "forecast": forecast, "rules": []}
+    created = send(api, "/monitors", body | {"recalibration": {"options": {"support": [None, 40.0]}}})
+    assert created["recalibration"]["method"] == "quantile-recalibration"
+    outcomes, narrow = np.random.default_rng(4).normal(size=3000), (0.5 * ndtri(levels)).tolist()
+    send(api, "/monitors/m/rows", {"rows": [{"quantiles": narrow, "observed": float(y)} for y in outcomes]})
+    send(api, "/monitors/m/recalibrate", {})
+    until(redis, lambda: api.get("/monitors/m/proposal").is_success)
+    page = api.get("/ui/monitors/m").text
+    assert "Promote to champion" in page
+    accepted = send(api, "/monitors/m/proposal/accept")
+    assert (accepted["version"], accepted["found"]["champion"]) == (1, None)
+    applied = {"map": "m@champion", "prediction_kind": "regression", "quantiles": [narrow], "levels": levels}
+    assert send(api, "/calibrate", applied)["quantiles"][0][0] == pytest.approx(ndtri(0.05), abs=0.1)
+    assert api.get(f"/maps/{accepted['map']}").json()["document"]["support"] == [None, 40.0]
+    assert "quantile-recalibration" in api.get(f"/ui/maps/{accepted['map']}").text
 
 
 @pytest.mark.parametrize(

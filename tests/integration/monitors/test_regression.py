@@ -17,6 +17,7 @@ from typer.testing import CliRunner, Result
 from backend.monitors.forecasts import layout_of
 from backend.monitors.ingestion import Account, Ingestion
 from backend.monitors.looks import expire, look_at
+from backend.monitors.recalibration import recalibrate_at, request_challenger
 from backend.monitors.rows import MonitorRows, What
 from backend.store.clock import stamp
 from backend.store.keyspace import new_id
@@ -26,6 +27,8 @@ from backend.store.pages import PageRequest
 from backend.store.store import Store
 from calibrant.cli.main import app
 from calibrant.client import Calibrant
+from calibrant.distributions.evaluation import evaluate_distribution
+from calibrant.distributions.maps.distribution_map import load_distribution
 from calibrant.monitoring.pit_tally import counts_of
 from schemas.monitor_alarms import AlarmData
 from schemas.monitors import DAY, HOUR, MonitorBody, MonitorRecord
@@ -213,6 +216,18 @@ INVALID: list[tuple[dict[str, Any], str, str]] = [
     ({"scale": "logit"}, "prediction-kind-mismatch", "/scale"),
     ({"reference": {"start": 1.0, "end": 2.0}}, "prediction-kind-mismatch", "/reference"),
     ({"recalibration": {"policy": "online"}}, "prediction-kind-mismatch", "/recalibration/policy"),
+    ({"recalibration": {"policy": "auto", "method": "platt"}}, "unknown-method", "/recalibration/method"),
+    (
+        {"recalibration": {"policy": "propose", "options": {"scale": "log1p"}}},
+        "invalid-option",
+        "/recalibration/options/scale",
+    ),
+    ({"recalibration": {"policy": "auto", "options": {"knots": 3}}}, "invalid-option", "/recalibration/options"),
+    (
+        {"recalibration": {"policy": "auto", "options": {"support": [1.0, "x"]}}},
+        "invalid-option",
+        "/recalibration/options/support",
+    ),
     ({"rules": [{"kind": "drift", "alpha": 0.01}]}, "prediction-kind-mismatch", "/rules/0"),
     ({"prediction_kind": "classification"}, "prediction-kind-mismatch", "/forecast"),
     ({"measures": ["ece"]}, "unknown-measure", "/measures/0"),
@@ -239,12 +254,21 @@ def test_an_invalid_definition_names_its_field(
     assert pointer in [one["pointer"].removeprefix("#") for one in problem["errors"]], problem
 
 
-def test_challengers_and_patches_of_classification_are_refused(http: httpx.Client) -> None:
+def test_patches_of_classification_are_refused(http: httpx.Client) -> None:
     monitor = made(http, "normal")
-    assert http.post(f"{monitor}/recalibrate").json()["type"].endswith("prediction-kind-mismatch")
-    for changes in ({"recalibration": {"policy": "auto"}}, {"reference": {"start": 1.0, "end": 2.0}}):
+    for changes in ({"recalibration": {"policy": "online"}}, {"reference": {"start": 1.0, "end": 2.0}}):
         assert http.patch(monitor, json=changes).json()["type"].endswith("prediction-kind-mismatch")
     assert http.patch(monitor, json={"measures": ["pit-ks"]}).json()["measures"] == ["pit-ks"]
+
+
+@pytest.mark.parametrize("kind", ["samples", "interval"])
+def test_samples_and_intervals_have_no_challengers(http: httpx.Client, kind: str) -> None:
+    monitor = made(http, kind)
+    for answer in (
+        http.post(f"{monitor}/recalibrate"),
+        http.patch(monitor, json={"recalibration": {"policy": "auto"}}),
+    ):
+        assert answer.json()["type"].endswith("prediction-kind-mismatch"), answer.text
 
 
 def test_the_page_the_pictures_and_the_series_show_forecasts(http: httpx.Client, kind: str) -> None:
@@ -428,3 +452,59 @@ def test_a_file_that_does_not_fit_the_monitor_is_refused(http: httpx.Client, ser
         assert expected in " ".join(refused.stderr.split())
         assert "much" not in refused.stderr
     assert window(http, f"/monitors/{quantiles}")["rows"] == 0
+
+
+# --- Challengers: maps of levels, fitted to the counts
+
+
+def _narrow(store: Store, now: float, kind: str = "quantiles", factor: float = 0.6, **policy: Any) -> MonitorRecord:
+    """A monitor that counted 5,000 forecasts whose spread is ``factor`` times that of the outcomes."""
+    recalibration = {"policy": "auto", "method": "quantile-recalibration"} | policy
+    record = _stored(store, forecast=KINDS[kind], recalibration=recalibration)
+    forecasts = {"quantiles": factor * ndtri(LEVELS), "normal": np.array([0.0, factor**2])}[kind]
+    y = np.random.default_rng(2).normal(size=5000)
+    _ingest(store, record, "rows", now, predictions=np.tile(forecasts, (5000, 1)), labels=y)
+    look_at(store, record, now)
+    return record
+
+
+@pytest.mark.parametrize("kind", ["quantiles", "normal"])
+def test_an_alarm_has_a_challenger_that_widens_forecasts(store: Store, kind: str) -> None:
+    now = time.time()
+    record = _narrow(store, now, kind, options={"support": [-100.0, None]})
+    recalibrate_at(store, record, now)
+    made_map = store.maps.get("m@champion")
+    assert (made_map.prediction_kind, made_map.method, made_map.version) == (
+        "regression",
+        "quantile-recalibration",
+        1,
+    )
+    assert made_map.accepts is not None
+    assert made_map.accepts.kind == kind
+    assert made_map.tags["monitor"] == "m"
+    fitted = load_distribution(made_map.document)
+    y = np.random.default_rng(3).normal(size=4000)
+    given = (
+        {"quantiles": np.tile(0.6 * ndtri(LEVELS), (4000, 1)), "levels": LEVELS}
+        if kind == "quantiles"
+        else {"mean": np.zeros(4000), "variance": np.full(4000, 0.36)}
+    )
+    after = fitted.apply(**given)
+    found = evaluate_distribution(y, quantiles=after.quantiles, levels=after.levels, measures=["coverage"])
+    assert 0.88 < (found.measures["coverage"].value or 0.0) < 0.92
+    audit = [entry.action for entry in Standings(store.redis, store.keys, record).audit(PageRequest(100)).items]
+    assert {"challenger-proposed", "alias-moved", "evidence-restarted"} <= set(audit)
+    # A second challenger would have to be compared with the map, but a tally has only the forecasts that were sent.
+    recalibrate_at(store, record, now)
+    assert store.maps.versions("m") == [1]
+
+
+def test_a_calibrated_monitor_gets_no_challenger(store: Store) -> None:
+    now = time.time()
+    record = _narrow(store, now, factor=1.0, policy="propose")
+    request_challenger(store, record, None, now)
+    recalibrate_at(store, record, now)
+    audit = Standings(store.redis, store.keys, record).audit(PageRequest(100)).items
+    declined = [entry for entry in audit if entry.action == "recalibration-declined"]
+    assert [entry.found.code for entry in declined if entry.found] == ["not-better"]
+    assert store.maps.versions("m") == []

@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 from scipy.special import ndtri
 
+from calibrant.distributions.calibrators import fit_distribution
 from calibrant.distributions.evaluation import evaluate_distribution
-from calibrant.errors import EmptyBatch, InvalidOption, OutOfRange
+from calibrant.errors import CalibrationError, EmptyBatch, InvalidOption, OutOfRange, TooFewRows, UnknownMethod
 from calibrant.monitoring.pit_tally import (
     evaluate_pit,
+    fit_pit,
     histogram,
     merge_pit,
     pit_evidence,
+    pit_gain,
     sample_levels,
     tally_pit,
 )
+from calibrant.monitoring.tally import merged
 
 LEVELS = np.array([0.05, 0.25, 0.5, 0.75, 0.95])
 
@@ -163,3 +168,91 @@ def test_invalid_arguments_are_named() -> None:
         merge_pit([])
     with pytest.raises(InvalidOption, match="same"):
         merge_pit([counted, tally_pit(np.zeros(1), samples=np.zeros((1, 3)))])
+
+
+@pytest.mark.parametrize("shape", ["isotonic", "pl"])
+def test_a_map_of_the_counts_is_nearly_that_of_the_rows(shape: str) -> None:
+    n, rng = 20_000, np.random.default_rng(5)
+    y, mean, scale = rng.normal(0.3, 1.0, n), np.zeros(n), rng.uniform(0.5, 0.9, n)
+    normal = {"mean": mean, "variance": scale**2}
+    fine = np.round(np.arange(1, 100) / 100.0, 2)
+    given = {"quantiles": scale[:, None] * ndtri(fine), "levels": fine}
+    for forecasts in (normal, given):
+        counted = fit_pit(tally_pit(y, **forecasts), shape=shape)
+        of_rows = fit_distribution("quantile-recalibration", y, shape=shape, **forecasts)
+        assert counted.kind == of_rows.kind
+        shown: Any = {name: value if name == "levels" else value[:50] for name, value in forecasts.items()}
+        found, wanted = counted.apply(**shown).quantiles, of_rows.apply(**shown).quantiles
+        inside = slice(2, -2)  # the outermost levels depend on where outcomes are within the outermost bins
+        np.testing.assert_allclose(found[:, inside], wanted[:, inside], atol=0.1)
+
+
+def test_a_map_of_counts_calibrates_other_rows() -> None:
+    train, other = _quantile_rows(20_000, 0.6, 1), _quantile_rows(20_000, 0.6, 2)
+    fitted = fit_pit(tally_pit(**train), support=(-50.0, None))
+    assert (fitted.support, fitted.diagnostics["fit"]["options"]["tails"]) == ((-50.0, None), "normal")
+    y = other.pop("observed")
+    panel = ["coverage", "crps"]
+    before: Any = evaluate_distribution(y, **other, measures=panel).measures
+    applied = fitted.apply(**other)
+    after: Any = evaluate_distribution(y, quantiles=applied.quantiles, levels=LEVELS, measures=panel).measures
+    assert before["coverage"].value < 0.7 < 0.89 < after["coverage"].value < 0.91
+    assert after["crps"].value < before["crps"].value
+    found = pit_gain(tally_pit(y, **other), fitted)
+    assert 0.0 < found.low < found.value < found.high
+    assert found.rows == 20_000
+
+
+def test_the_gain_of_a_map_of_calibrated_forecasts_is_not_positive() -> None:
+    beaten = 0
+    for seed in range(200):
+        train, other = _quantile_rows(400, 1.0, 2 * seed), _quantile_rows(100, 1.0, 2 * seed + 1)
+        beaten += pit_gain(tally_pit(**other), fit_pit(tally_pit(**train))).low > 0.0
+    assert beaten <= 12  # at most .05 / 2 per map, and a fit to noise does harm
+
+
+def test_a_map_of_no_rows_is_the_identity() -> None:
+    empty = replace(tally_pit(**_quantile_rows(10)), tally=merged([]))
+    given: Any = {"quantiles": [[-3.0, 0.0, 1.0, 4.0, 9.0]], "levels": LEVELS}
+    np.testing.assert_allclose(fit_pit(empty).apply(**given).quantiles, given["quantiles"], atol=0.01)
+
+
+@pytest.mark.parametrize(
+    ("options", "pointer"),
+    [
+        ({"shape": "beta"}, "/o/shape"),
+        ({"shape": ["pl"]}, "/o/shape"),
+        ({"tails": None}, "/o/tails"),
+        ({"knots": 3}, "/o"),
+        ({"scale": "sqrt"}, "/o/scale"),
+        ({"scale": ["log1p"]}, "/o/scale"),
+        ({"support": 0.0}, "/o/support"),
+        ({"support": (2.0, 1.0)}, "/o/support"),
+        ({"support": (math.nan, 1.0)}, "/o/support"),
+        ({"output_levels": [0.5]}, "/o/output_levels"),
+    ],
+)
+def test_options_of_a_map_of_counts_are_checked(options: dict[str, Any], pointer: str) -> None:
+    with pytest.raises(CalibrationError) as caught:
+        fit_pit(tally_pit(**_quantile_rows(50)), where="/o", **options)
+    assert [each.pointer for each in caught.value.offences] == [pointer]
+
+
+def test_counts_of_samples_and_intervals_have_no_map_of_levels() -> None:
+    y = np.zeros(3)
+    for forecasts in (
+        {"samples": np.ones((3, 4))},
+        {"lower": y - 1.0, "upper": y + 1.0, "level": 0.9},
+    ):
+        with pytest.raises(UnknownMethod):
+            fit_pit(tally_pit(y, **forecasts))
+
+
+def test_a_gain_needs_two_rows_and_a_map_of_levels() -> None:
+    rows = _quantile_rows(50)
+    fitted = fit_pit(tally_pit(**rows))
+    with pytest.raises(TooFewRows):
+        pit_gain(tally_pit(np.zeros(1), quantiles=[[1.0, 2.0, 3.0, 4.0, 5.0]], levels=LEVELS), fitted)
+    other = fit_distribution("location-scale", rows["observed"], quantiles=rows["quantiles"], levels=LEVELS)
+    with pytest.raises(UnknownMethod):
+        pit_gain(tally_pit(**rows), other)

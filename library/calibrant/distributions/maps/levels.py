@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
-from scipy.special import ndtr
+from scipy.optimize import minimize
+from scipy.special import ndtr, ndtri
 
 from calibrant.cells import Floats
 from calibrant.distributions.forecasts import Forecasts
@@ -61,6 +62,15 @@ class LevelMap(Numbers):
         found = quantiles_at(forward(table.q, self.scale, "quantiles"), table.levels, z, self.tails)
         return quantiles_of(backward(found, self.scale), self.levels)
 
+    def heights_at(self, levels: Floats) -> Floats:
+        """Return R at the normal scores of ``levels (m,)``, in proportion to the level beyond the outermost knots."""
+        ends = ndtr(self.knots[[0, -1]])
+        between = np.interp(ndtri(levels), self.knots, self.heights)
+        below = self.heights[0] * np.minimum(levels / ends[0], 1.0)
+        above = (1.0 - self.heights[-1]) * np.minimum((1.0 - levels) / (1.0 - ends[1]), 1.0)
+        found: Floats = np.where(levels < ends[0], below, np.where(levels > ends[1], 1.0 - above, between))
+        return found
+
     @classmethod
     def from_parameters(cls, parameters: dict[str, Any]) -> Self:
         """Read and check the parameters of a document."""
@@ -87,15 +97,13 @@ def fit_levels(
     A row whose quantiles are tied at the outcome spreads its weight evenly over its interval of the PIT (Czado,
     Gneiting & Held 2009). One row of a calibrated forecast is added, so that R is strictly increasing.
     """
-    if forecasts.kind == "normal":
+    normal = forecasts.kind == "normal"
+    if normal:
         low = high = (y - forecasts.mean) / np.sqrt(forecasts.variance)
     else:
         table = table_of(forecasts)
         low, high = scores_of(forward(table.q, scale, "quantiles"), table.levels, forward(y, scale), tails)
-    below = np.array(_BELOW[shape])
-    if forecasts.kind != "normal":
-        below = np.append(_OUTERMOST, below[below > _OUTERMOST])
-    knots = np.concatenate([below, [0.0], -below[::-1]])
+    knots = _knots(shape, normal)
     ends = ndtr(low), ndtr(high)
     wide = ends[1] - ends[0] >= _POINT
     order = np.argsort(low[~wide], kind="stable")
@@ -104,10 +112,51 @@ def fit_levels(
     # the mean of both limits at a knot
     places = np.searchsorted(ordered, knots, side="left"), np.searchsorted(ordered, knots, side="right")
     heights = 0.5 * (cumulative[places[0]] + cumulative[places[1]])
-    inside, start, width = ndtr(knots), ends[0][wide], (ends[1] - ends[0])[wide]
-    for k, level in enumerate(inside):
+    start, width = ends[0][wide], (ends[1] - ends[0])[wide]
+    for k, level in enumerate(ndtr(knots)):
         heights[k] += weights[wide] @ np.clip((level - start) / width, 0.0, 1.0)
-    heights = (heights + inside) / (float(weights.sum()) + 1.0)
+    return _level_map(knots, heights, float(weights.sum()), levels, scale, tails)
+
+
+def fit_counts(
+    counts: Floats, edges: Floats, levels: Floats, *, normal: bool, shape: Shape, scale: ForecastScale, tails: Tails
+) -> LevelMap:
+    """Fit R to ``counts (b,)`` of outcomes between normal scores ``edges (b + 1,)``. O(b + knots).
+
+    Within a bin, outcomes are as in the normal distribution of normal scores that the counts make most likely: if they
+    were spread evenly over its levels, forecasts that are too narrow would stay so beyond their outermost quantiles.
+    One row of a calibrated forecast is added.
+    """
+    knots = _knots(shape, normal)
+    mean, spread = _likely_normal(counts, edges)
+    sums = np.concatenate([[0.0], np.cumsum(counts)])
+    heights = np.interp(ndtr((knots - mean) / spread), ndtr((edges - mean) / spread), sums)
+    return _level_map(knots, heights, float(counts.sum()), levels, scale, tails)
+
+
+def _likely_normal(counts: Floats, edges: Floats) -> tuple[float, float]:
+    """Return the mean and the standard deviation; a weak prior keeps both near 0 and 1 if counts are few."""
+
+    def loss(at: Floats) -> float:
+        expected = np.maximum(np.diff(ndtr((edges - at[0]) * np.exp(-at[1]))), 1e-300)
+        return float(0.5 * at @ at - counts @ np.log(expected))
+
+    found = minimize(loss, np.zeros(2), method="L-BFGS-B", bounds=[(-8.0, 8.0), (-4.0, 4.0)]).x
+    return float(found[0]), float(np.exp(found[1]))
+
+
+def _knots(shape: Shape, normal: bool) -> Floats:
+    below = np.array(_BELOW[shape])
+    if not normal:
+        below = np.append(_OUTERMOST, below[below > _OUTERMOST])
+    return np.concatenate([below, [0.0], -below[::-1]])
+
+
+def _level_map(
+    knots: Floats, heights: Floats, rows: float, levels: Floats, scale: ForecastScale, tails: Tails
+) -> LevelMap:
+    """Return the map with one row of a calibrated forecast added to the ``heights``, which are sums of weights."""
+    heights = (heights + ndtr(knots)) / (rows + 1.0)
     # far in the upper tail the added row is lost to rounding
     kept = np.append(True, np.diff(heights) > 0.0)
     return LevelMap(knots[kept], heights[kept], levels, scale, tails)
