@@ -61,6 +61,9 @@ def rows() -> dict[str, Any]:
         "X_new": np.array([[0.2, 0.8]]),
         "one_model": predictions,
         "another": true,
+        "observed": random.normal(size=600),
+        "quantiles": np.tile([-1.0, 0.0, 1.0], (600, 1)),
+        "levels": [0.1, 0.5, 0.9],
     }
 
 
