@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from scipy.stats import chi2, norm
@@ -202,38 +203,67 @@ def estimate_label_shift(
     level, alpha, seed = read_fraction(level, "/level"), read_fraction(alpha, "/alpha"), read_seed(seed)
     batch = read_batch(reference, labels, scale=scale)
     window = read_predictions(predictions, scale=scale)
-    K = _check(batch, window.n_classes)
-    fitting = Fitting.read(method, options, "canonical")
-    fitting.check(batch)
-    fitted = fitting.run(batch, FitContext(seed))
-    if not isinstance(fitted.function, _WITH_INTERCEPTS):
-        raise UnknownMethod.at("/method", "must be a calibrator with an intercept for each class")
-    frequencies = np.bincount(batch.labels, minlength=K) / len(batch)
-    q, ratios = _estimated(fitted, batch, window)
-    p_value = _misfit(batch, frequencies, window.values.astype(np.float64), q)
-    if p_value < alpha:
-        reason = f"the predictions are not a mixture of those of the reference's classes (p = {p_value:.2g})"
-        return LabelShift(len(window), frequencies, None, None, None, None, p_value, level, withheld=reason)
-    low, high = _interval(q, ratios, _of_groups(fitting, batch, window, seed), level)
-    corrected = replace(
-        fitted,
-        function=replace(fitted.function, intercepts=_shifted(fitted.function.intercepts, q, frequencies)),
-        diagnostics={**fitted.diagnostics, "class_frequencies": q.tolist()},
-        training_digest=None,
-    )
-    bbse = _bbse(batch, window.values)
-    return LabelShift(len(window), frequencies, q, low, high, bbse, p_value, level, corrected)
+    if window.n_classes != batch.predictions.n_classes and batch.predictions.n_classes is not None:
+        raise WrongShape.at("/predictions", f"must have the {batch.predictions.n_classes} columns of /reference")
+    return shift_of_window(fit_vector_reference(batch, method, options, seed), window, level, alpha)
 
 
 _WITH_INTERCEPTS = (SoftmaxRegression, MatrixScaling, VectorScaling)
 
 
-def _check(batch: Batch, of_window: int | None) -> int:
+@dataclass(frozen=True)
+class VectorReference:
+    """What estimates need of a reference: its rows, their class ``frequencies (K,)``, and fits.
+
+    ``fitted`` is the fit to all rows; ``groups`` are the fits without each group of the jackknife. Each has its mean
+    calibrated probabilities, ``(K,)``.
+    """
+
+    batch: Batch
+    frequencies: Floats
+    fitted: tuple[CalibrationMap, Floats]
+    groups: tuple[tuple[CalibrationMap, Floats], ...]
+
+
+def fit_vector_reference(
+    batch: Batch, method: str = "sms", options: Mapping[str, Any] | None = None, seed: int = 0
+) -> VectorReference:
+    """Return the fits to a reference; raises ``CalibrationError``. Eleven fits."""
+    K = _check(batch)
+    fitting = Fitting.read(method, dict(options or {}), "canonical")
+    fitting.check(batch)
+    fitted = _fit(fitting, batch, seed)
+    if not isinstance(fitted[0].function, _WITH_INTERCEPTS):
+        raise UnknownMethod.at("/method", "must be a calibrator with an intercept for each class")
+    frequencies = np.bincount(batch.labels, minlength=K) / len(batch)
+    return VectorReference(batch, frequencies, fitted, _of_groups(fitting, batch, seed))
+
+
+def shift_of_window(reference: VectorReference, window: Predictions, level: float, alpha: float) -> LabelShift:
+    """Return the estimate for a window with rows. O(n K) per step of EM."""
+    frequencies, fitted = reference.frequencies, reference.fitted[0]
+    q, ratios = _estimated(reference.fitted, window)
+    p_value = _misfit(reference.batch, frequencies, window.values.astype(np.float64), q)
+    if p_value < alpha:
+        reason = f"the predictions are not a mixture of those of the reference's classes (p = {p_value:.2g})"
+        return LabelShift(len(window), frequencies, None, None, None, None, p_value, level, withheld=reason)
+    of_groups = np.array([_estimated(one, window)[0] for one in reference.groups])
+    low, high = _interval(q, ratios, of_groups, level)
+    function = cast(SoftmaxRegression | MatrixScaling | VectorScaling, fitted.function)
+    corrected = replace(
+        fitted,
+        function=replace(function, intercepts=_shifted(function.intercepts, q, frequencies)),
+        diagnostics={**fitted.diagnostics, "class_frequencies": q.tolist()},
+        training_digest=None,
+    )
+    bbse = _bbse(reference.batch, window.values)
+    return LabelShift(len(window), frequencies, q, low, high, bbse, p_value, level, corrected)
+
+
+def _check(batch: Batch) -> int:
     K = batch.predictions.n_classes
     if K is None:
         raise WrongShape.at("/reference", "must have shape (n, K)")
-    if of_window != K:
-        raise WrongShape.at("/predictions", f"must have the {K} columns of /reference")
     counts = np.bincount(batch.labels, minlength=K)
     few = np.flatnonzero(counts < _GROUPS)
     if len(few):
@@ -266,15 +296,21 @@ def _maximised(ratios: Floats, start: Floats) -> Floats:
     return found
 
 
-def _estimated(fitted: CalibrationMap, batch: Batch, window: Predictions) -> tuple[Floats, Floats]:
+def _fit(fitting: Fitting, batch: Batch, seed: int) -> tuple[CalibrationMap, Floats]:
+    """Return a fit and its mean calibrated probabilities."""
+    fitted = fitting.run(batch, FitContext(seed))
+    return fitted, np.maximum(fitted.apply_checked(batch.predictions).mean(axis=0), np.finfo(np.float64).tiny)
+
+
+def _estimated(fit: tuple[CalibrationMap, Floats], window: Predictions) -> tuple[Floats, Floats]:
     """Return the class frequencies of the window, and calibrated probabilities divided by those of the reference."""
-    mean = np.maximum(fitted.apply_checked(batch.predictions).mean(axis=0), np.finfo(np.float64).tiny)
+    fitted, mean = fit
     ratios = np.maximum(fitted.apply_checked(window), np.finfo(np.float64).tiny) / mean
     return _maximised(ratios, mean), ratios
 
 
-def _of_groups(fitting: Fitting, batch: Batch, window: Predictions, seed: int) -> Floats:
-    """Return the class frequencies of the window without each of the groups of the reference: ``(groups, K)``.
+def _of_groups(fitting: Fitting, batch: Batch, seed: int) -> tuple[tuple[CalibrationMap, Floats], ...]:
+    """Return the fits without each of the groups of the reference.
 
     Groups are drawn within classes, so that every class stays.
     """
@@ -283,11 +319,7 @@ def _of_groups(fitting: Fitting, batch: Batch, window: Predictions, seed: int) -
     for k in range(int(batch.labels.max()) + 1):
         rows = np.flatnonzero(batch.labels == k)
         group[random.permutation(rows)] = np.arange(len(rows)) % _GROUPS
-    found = []
-    for left_out in range(_GROUPS):
-        kept = batch.rows(group != left_out)
-        found.append(_estimated(fitting.run(kept, FitContext(seed)), kept, window)[0])
-    return np.array(found)
+    return tuple(_fit(fitting, batch.rows(group != left_out), seed) for left_out in range(_GROUPS))
 
 
 def _interval(q: Floats, ratios: Floats, groups: Floats, level: float) -> tuple[Floats, Floats]:
