@@ -161,7 +161,9 @@ class LabelShiftReading(Document):
 
     status: Literal["estimated", "withheld", "not-applicable"]
     reason: str | None = Field(None, description="why there is no estimate")
-    rows: int = Field(0, description="number of predictions that the estimate is for")
+    rows: int = Field(0, description="number of predictions that the estimate is for, or is a sample of")
+    sampled: int | None = Field(None, description="with a reservoir: number of rows that the estimate is from")
+    estimated_at: float | None = Field(None, description="with a reservoir: seconds since 1970; a worker repeats it")
     level: float = Field(description="level of the intervals")
     reference: list[float] | None = Field(None, description="class frequencies of the reference")
     estimated: list[float] | None = Field(None, description="estimated class frequencies of the window")
@@ -174,6 +176,19 @@ class LabelShiftReading(Document):
     p_value: float | None = Field(
         None, description="of the test that the window is a mixture of the reference's classes; small: withheld"
     )
+
+
+class StoredLabelShifts(Document):
+    """The label shift of every time window from the reservoir, as a worker has estimated it.
+
+    ``predictions`` is the number of predictions of the monitor at that time.
+    """
+
+    format: int = 1
+    at: float
+    seconds: float
+    predictions: int
+    windows: dict[str, LabelShiftReading]
 
 
 class ReferenceReading(Document):

@@ -16,6 +16,8 @@ MINUTE, HOUR, DAY = 60, 3600, 86_400
 MAX_WINDOWS, MAX_RULES, MAX_MONITOR_MEASURES, MAX_HOOKS = 8, 16, 8, 4
 #: Maximum number of groups, and of time buckets, of a monitor.
 MAX_MONITOR_GROUPS, MAX_BUCKETS = 1000, 10_000
+#: Fewest and most rows of a reservoir, and most numbers of its vectors.
+MIN_RESERVOIR, MAX_RESERVOIR, MAX_RESERVOIR_NUMBERS = 1000, 20_000, 1_000_000
 
 #: Replaces the path and query of a hook's URL.
 HIDDEN_PATH = "/..."
@@ -247,6 +249,13 @@ class MonitorBody(MonitorFields):
         description="maximum number of groups; further groups are counted as ``(other)``",
     )
     max_ids: int = Field(10_000_000, ge=1000, description="maximum number of ids stored at a time")
+    reservoir: int | None = Field(
+        None,
+        ge=MIN_RESERVOIR,
+        le=MAX_RESERVOIR,
+        description="for K classes: number of rows of each time window, and of the reference, whose vectors are kept "
+        "as a uniform sample, from which the label shift of all classes is estimated; at most 1,000,000 / K",
+    )
 
 
 class MonitorPatch(Document):

@@ -33,6 +33,7 @@ DUTIES: Final[dict[Kind, tuple[str, float]]] = {
     "look": ("backend.monitors.looks.look", 120.0),
     "deliver": ("backend.monitors.webhooks.deliver", 120.0),
     "recalibrate": ("backend.monitors.recalibration.recalibrate", 3600.0),
+    "estimate": ("backend.monitors.class_shift.estimate", 3600.0),
 }
 #: Seconds without a message after which the worker ends.
 IDLE_SECONDS = 150

@@ -12,7 +12,8 @@ import numpy as np
 from redis import Redis
 from scipy.special import kolmogorov, ndtri
 
-from backend.monitors.estimates import Estimated, read_drift, read_estimates
+from backend.monitors.class_shift import NOT_YET
+from backend.monitors.estimates import LEVEL, Estimated, read_drift, read_estimates
 from backend.monitors.evidence import first_bucket
 from backend.monitors.label_shift import read_label_shift
 from backend.monitors.online_maps import read_online
@@ -52,6 +53,7 @@ from backend.store.keyspace import Keyspace
 from backend.store.monitors.buckets import SPAN, Buckets
 from backend.store.monitors.ledger import NO_GROUP, OTHER, OTHER_GROUP, Groups, Ledger
 from backend.store.monitors.reference import read_reference
+from backend.store.monitors.shifts import read_label_shifts
 from backend.store.monitors.standings import Standings
 from backend.store.pages import PageRequest
 from calibrant.cells import Floats
@@ -66,6 +68,7 @@ from schemas.monitor_answers import (
     Difference,
     DriftReading,
     EstimatesReading,
+    LabelShiftReading,
     MeasureReading,
     MonitorReading,
     ReadingQuery,
@@ -270,8 +273,18 @@ class Reader:
             estimates=read_estimates(given, record, memory, threshold),
             drift=read_drift(given, record),
             pit=read_window_pit(found.tally, record, memory),
-            label_shift=read_label_shift(given, record, memory),
+            label_shift=self._label_shift(window, given),
         )
+
+    def _label_shift(self, window: WindowSpec, given: Estimated) -> LabelShiftReading:
+        """The class frequencies of a window: from tallies, or as a worker last estimated them from the reservoir."""
+        if self.record.reservoir is None:
+            return read_label_shift(given, self.record, self.kept.memory)
+        found = read_label_shifts(self._redis, self._keys, self.record.uid)
+        reading = None if found is None else found.windows.get(window.name)
+        if reading is not None:
+            return reading
+        return LabelShiftReading(status="withheld", reason=NOT_YET, level=self.record.interval or LEVEL)
 
     def _estimated(
         self, found: Gathered, window: WindowSpec, now: float, reference: ReferenceTally | None

@@ -14,13 +14,14 @@ from backend.monitors.readings import numbers_by_measure
 from backend.monitors.webhook_requests import check_secret, made_secret
 from backend.monitors.webhook_targets import Targets
 from backend.monitors.webhooks import prepare
-from backend.monitors.windows import tally_of_batch, window_named
+from backend.monitors.windows import reservoir_of_batch, tally_of_batch, window_named
 from backend.requester import Requester
 from backend.store.batches import read_stored_batch
 from backend.store.chores import Chore, schedule
 from backend.store.clock import now, stamp
 from backend.store.errors import StorageError, UnknownMap
 from backend.store.monitors.reference import put_reference
+from backend.store.monitors.shifts import forget_label_shifts
 from backend.store.registry.maps import read_reference
 from calibrant.calibrators import Fitting
 from calibrant.errors import (
@@ -33,6 +34,7 @@ from calibrant.errors import (
 )
 from calibrant.io.errors import InvalidField
 from calibrant.maps.calibration_map import CalibrationMap
+from calibrant.monitoring.reservoir import Reservoir
 from calibrant.monitoring.tally import Tally
 from calibrant.reductions import resolve
 from schemas.base import Document
@@ -40,6 +42,8 @@ from schemas.monitor_answers import answer_of
 from schemas.monitors import (
     HOUR,
     MAX_BUCKETS,
+    MAX_RESERVOIR_NUMBERS,
+    MIN_RESERVOIR,
     MINUTE,
     DriftRule,
     HookSpec,
@@ -107,6 +111,7 @@ def check(body: MonitorBody) -> None:
     _check_windows(body)
     _check_reference(body.reference)
     check_forecast(body)
+    _check_reservoir(body)
     _check_rules(body)
     _check_distinct([hook.name for hook in body.hooks], "hooks")
     for i, hook in enumerate(body.hooks):
@@ -176,6 +181,19 @@ def _check_reference(reference: ReferenceSpec | None) -> None:
         raise InvalidOption.at("/reference", "must have start and end, or batch")
     if reference.start is not None and reference.end is not None and not reference.start < reference.end:
         raise InvalidOption.at("/reference/end", "must be after the start")
+
+
+def _check_reservoir(body: MonitorBody) -> None:
+    if body.reservoir is None:
+        return
+    if body.n_classes is None:
+        raise InvalidOption.at("/reservoir", "needs predictions of several columns; set n_classes")
+    most = MAX_RESERVOIR_NUMBERS // body.n_classes
+    if most < MIN_RESERVOIR:
+        classes = MAX_RESERVOIR_NUMBERS // MIN_RESERVOIR
+        raise InvalidOption.at("/reservoir", f"is not supported for more than {classes} classes")
+    if body.reservoir > most:
+        raise InvalidOption.at("/reservoir", f"must be at most {most} for {body.n_classes} classes")
 
 
 def _check_rules(body: MonitorBody) -> None:
@@ -301,7 +319,7 @@ def define_monitor(requester: Requester, targets: Targets, body: MonitorBody) ->
     """Validate a definition and store it; raises ``MonitorExists``. ``targets`` are those allowed for its hooks."""
     fitted = _map_of(requester, body)
     body = settled(body, fitted)
-    reference = _reference(requester, body, fitted)
+    reference, vectors = _reference(requester, body, fitted)
     hooks, fresh = _with_secrets(requester, targets, body.hooks, [])
     moment = now()
     record = MonitorRecord(
@@ -313,7 +331,7 @@ def define_monitor(requester: Requester, targets: Targets, body: MonitorBody) ->
     )
     stored = requester.store.monitors.put(record)
     if reference is not None:
-        put_reference(requester.store.redis, requester.store.keys, stored.uid, reference)
+        put_reference(requester.store.redis, requester.store.keys, stored.uid, reference, vectors)
     _request_look(requester, stored)
     return stored, fresh
 
@@ -333,7 +351,9 @@ def change_monitor(
     if changes.recalibration is not None and before.forecast is not None:
         given["recalibration"] = with_method(changes.recalibration)
     again = "reference" in fields and changes.reference != before.reference
-    reference = _reference(requester, before.model_copy(update=given), _map_of(requester, before)) if again else None
+    reference, vectors = None, None
+    if again:
+        reference, vectors = _reference(requester, before.model_copy(update=given), _map_of(requester, before))
 
     def change(record: MonitorRecord) -> MonitorRecord:
         require(answer_of(record))
@@ -342,8 +362,9 @@ def change_monitor(
         return changed
 
     changed = requester.store.monitors.patch(name, change)
+    forget_label_shifts(requester.store.redis, requester.store.keys, before, changed)
     if again:
-        put_reference(requester.store.redis, requester.store.keys, changed.uid, reference)
+        put_reference(requester.store.redis, requester.store.keys, changed.uid, reference, vectors)
     _request_look(requester, changed)
     return changed, fresh
 
@@ -367,16 +388,19 @@ def _map_of(requester: Requester, body: MonitorBody) -> CalibrationMap | None:
         raise UnknownMap(error.detail, "/map") from error
 
 
-def _reference(requester: Requester, body: MonitorBody, fitted: CalibrationMap | None) -> Tally | None:
-    """The tally of the reference batch; None if the reference is not a batch."""
+def _reference(
+    requester: Requester, body: MonitorBody, fitted: CalibrationMap | None
+) -> tuple[Tally | None, Reservoir | None]:
+    """The tally of the reference batch, and its reservoir if the monitor keeps one; None if it is not a batch."""
     if body.reference is None or body.reference.batch is None:
-        return None
+        return None, None
     try:
         take_slot_for(requester, body.reference.batch)
         batch, _ = read_stored_batch(requester.store.batches, body.reference.batch)
     except StorageError as error:
         raise type(error)(error.detail, "/reference/batch") from error
-    return tally_of_batch(batch, body, fitted)
+    tally = tally_of_batch(batch, body, fitted)
+    return tally, None if body.reservoir is None else reservoir_of_batch(batch, body.reservoir)
 
 
 def _with_secrets(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
 from time import time
@@ -22,6 +22,7 @@ from backend.monitors.decisions import (
     Labels,
     Outcome,
     Predicted,
+    by_bucket,
     decide_labels,
     decide_predictions,
     decide_rows,
@@ -51,6 +52,7 @@ from backend.store.monitors.ledger import MOST_ROWS, OTHER_GROUP, Change, Groups
 from backend.telemetry.observed import note_rows
 from calibrant.batch import Integers
 from calibrant.cells import Floats
+from calibrant.monitoring.reservoir import NO_LABEL, Reservoir, Vectors, priorities_of
 from calibrant.monitoring.tally import FOLDS
 from schemas.monitors import DAY, MINUTE, IngestionResult, MonitorRecord, RefusedRow
 
@@ -116,6 +118,36 @@ def _totals(decided: Decided) -> dict[str, int]:
         "contradicted": decided.outcome == Outcome.CONTRADICTED,
     }
     return {field: n for field, rows in found.items() if (n := int(np.count_nonzero(rows)))}
+
+
+# --- What decided rows add to the reservoirs of time buckets
+
+
+@dataclass(frozen=True)
+class Sampled:
+    """Rows that may be added to a reservoir: ``priorities (n,)``, and ``vectors (n, K)`` as they were sent."""
+
+    priorities: Floats
+    vectors: Floats | Vectors
+
+    def reservoirs(self, decided: Decided, bounds: Callable[[list[int]], Floats]) -> dict[int, Reservoir]:
+        """The new predictions and labels by time bucket, with priorities below the ``bounds`` of the buckets."""
+        chosen = decided.arrives | decided.counts
+        if not chosen.any():
+            return {}
+        buckets = decided.predicted.entries["bucket"]
+        present, place = np.unique(buckets[chosen], return_inverse=True)
+        rows = np.flatnonzero(chosen)
+        rows = rows[self.priorities[rows] < bounds(present.tolist())[place]]
+        return (
+            {bucket: self._reservoir(decided, rows[at]) for bucket, at in by_bucket(buckets[rows])} if len(rows) else {}
+        )
+
+    def _reservoir(self, decided: Decided, rows: Integers) -> Reservoir:
+        labels = np.where(decided.counts[rows], decided.labels[rows], NO_LABEL).astype(np.int64)
+        new = decided.arrives[rows]
+        found = Reservoir.of(self.priorities[rows[new]], self.vectors[rows[new]], labels[new])
+        return found.with_later(self.priorities[rows[~new]], labels[~new])
 
 
 # --- The summary of a request
@@ -252,13 +284,14 @@ class Ingestion:
         if rows.ids is None or rows.labels is None:  # a row without either was refused
             return
         ids, labels, times = rows.ids, self._labels(rows.labels), rows.moments(now)
+        sampled = self._sampled(rows, None)
 
         def decide(read: Entries, first: Integers | None) -> Decided:
             return decide_labels(read, first, labels, times, self._waited)
 
         read = known(self._ledger.entries(ids), self._layout)
         try:
-            decided = self._settle(decide, ids, read, now)
+            decided = self._settle(decide, ids, read, now, sampled)
         except MonitorFull:
             joins = read["kind"] != ABSENT
             if joins.all() or not joins.any():
@@ -275,6 +308,7 @@ class Ingestion:
             return
         own = self._predicted(rows, values, now)
         labels = None if rows.labels is None else self._labels(rows.labels)
+        sampled = self._sampled(rows, values)
 
         def decide(read: Entries, first: Integers | None) -> Decided:
             if labels is None or not with_labels:
@@ -283,9 +317,9 @@ class Ingestion:
 
         if rows.ids is None:
             piece = int(rows.numbers[0]) // _MOST_WITHOUT
-            decided = self._count(decide(nothing(len(rows), self._layout), None), piece, now)
+            decided = self._count(decide(nothing(len(rows), self._layout), None), piece, now, sampled)
         else:
-            decided = self._settle(decide, rows.ids, nothing(len(rows), self._layout), now)
+            decided = self._settle(decide, rows.ids, nothing(len(rows), self._layout), now, sampled)
         other = 0
         if rows.groups is not None:
             is_new = (decided.outcome == Outcome.STORED) | (decided.outcome == Outcome.JOINED)
@@ -310,6 +344,23 @@ class Ingestion:
         reduced = reduce_rows(values, record.scale, record.reduction or "binary", self._apply)
         return Predicted.reduced(reduced, times, bucket, rows.groups, folds)
 
+    def _sampled(self, rows: MonitorRows, values: Floats | None) -> Sampled | None:
+        """The rows with their vectors, if they are predictions, for a monitor with a reservoir."""
+        record = self._record
+        if record.reservoir is None or record.n_classes is None:
+            return None
+        ids = rows.ids
+        priorities = self._rng.random(len(rows)) if ids is None else priorities_of(ids.strings(), record.uid)
+        none = np.broadcast_to(np.float32(0.0), (len(rows), record.n_classes))
+        return Sampled(priorities, none if values is None else values)
+
+    def _change(self, decided: Decided, ids: Ids | None, read: Entries, now: float, sampled: Sampled | None) -> Change:
+        """The change of decided rows, with what they add to reservoirs."""
+        change = change_of(decided, ids, read, now)
+        if sampled is None:
+            return change
+        return replace(change, vectors=sampled.reservoirs(decided, self._ledger.buckets.vectors.bounds))
+
     def _waited(self, entries: Entries) -> Countable:
         """The predictions of entries, of which some waited for a label."""
         if self._record.forecast is not None:
@@ -321,13 +372,18 @@ class Ingestion:
         return labels.astype(np.int64) if self._layout == PREDICTION else labels.astype(np.float64)
 
     def _settle(
-        self, decide: Callable[[Entries, Integers | None], Decided], ids: Ids, read: Entries, now: float
+        self,
+        decide: Callable[[Entries, Integers | None], Decided],
+        ids: Ids,
+        read: Entries,
+        now: float,
+        sampled: Sampled | None,
     ) -> Decided:
         """Decide rows and write their changes; repeated until no other process interferes."""
         first: Integers | None = None
         while True:
             decided = decide(read, first)
-            conflict = self._ledger.commit(change_of(decided, ids, read, now))
+            conflict = self._ledger.commit(self._change(decided, ids, read, now, sampled))
             if conflict is None:
                 return decided
             rows = np.flatnonzero(decided.changes)[conflict.indices]
@@ -336,9 +392,9 @@ class Ingestion:
                 first = first_places(ids)
             read[rows] = entries
 
-    def _count(self, decided: Decided, piece: int, now: float) -> Decided:
+    def _count(self, decided: Decided, piece: int, now: float, sampled: Sampled | None) -> Decided:
         """Count rows without ids; with a seed only once per chunk of the request."""
-        change = change_of(decided, None, decided.predicted.entries, now)
+        change = self._change(decided, None, decided.predicted.entries, now, sampled)
         self._ledger.commit(replace(change, once=self._once(str(piece))))
         return decided
 

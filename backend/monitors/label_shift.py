@@ -13,9 +13,9 @@ from schemas.monitor_answers import LabelShiftReading
 from schemas.monitors import MonitorRecord
 
 #: Level of the test that the window is a mixture of the classes of the reference.
-_ALPHA = 0.001
+ALPHA = 0.001
 #: Fewest predictions of a window.
-_LEAST = 100
+LEAST = 100
 
 
 def read_label_shift(given: Estimated, record: MonitorRecord, memory: Memory) -> LabelShiftReading:
@@ -28,15 +28,15 @@ def read_label_shift(given: Estimated, record: MonitorRecord, memory: Memory) ->
         why = "the monitor stores whether decisions are right, and not the classes of its rows"
         return LabelShiftReading(status="not-applicable", reason=why, rows=rows, level=level)
     reason = withheld(given, rows)
-    if reason is None and rows < _LEAST:
-        reason = f"the window has {rows} predictions; at least {_LEAST} are needed"
+    if reason is None and rows < LEAST:
+        reason = f"the window has {rows} predictions; at least {LEAST} are needed"
     if reason is None and given.reference is not None:
         try:
             fitted = _fitted(given.reference, event or "binary", memory)
         except CalibrationError as error:
             reason = f"the reference cannot be used: {error.detail}"
         else:
-            return _reading(shift_from(fitted, EventTally(all_rows(given), event or "binary"), level, _ALPHA))
+            return reading_of(shift_from(fitted, EventTally(all_rows(given), event or "binary"), level, ALPHA))
     return LabelShiftReading(status="withheld", reason=reason, rows=rows, level=level)
 
 
@@ -45,7 +45,8 @@ def _fitted(reference: Tally, event: str, memory: Memory) -> ShiftReference:
     return memory.of(reference, ["label shift", event], lambda: fit_shift_reference(EventTally(reference, event)))
 
 
-def _reading(found: LabelShift) -> LabelShiftReading:
+def reading_of(found: LabelShift) -> LabelShiftReading:
+    """An estimate as it is answered."""
     reading = LabelShiftReading(
         status="estimated" if found.withheld is None else "withheld",
         reason=found.withheld,

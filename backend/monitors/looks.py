@@ -23,6 +23,7 @@ from backend.monitors.alarms import (
 )
 from backend.monitors.answers import Kept, Reader, ReferenceTally
 from backend.monitors.change_times import estimate_change
+from backend.monitors.class_shift import is_due
 from backend.monitors.decisions import (
     PREDICTION,
     WAITING_LABEL,
@@ -55,7 +56,7 @@ from backend.monitors.forecasts import layout_of, measure_pit, read_forecast_mea
 from backend.monitors.readings import Memory, counts_of, event_of, measured, read_measures, read_rows
 from backend.monitors.webhooks import queue_deliveries
 from backend.monitors.windows import Gathered, Gatherer, Leaves, keep_reference, window_span
-from backend.store.chores import Chore
+from backend.store.chores import Chore, schedule
 from backend.store.clock import at, seconds
 from backend.store.errors import UnknownMap, UnknownMonitor
 from backend.store.keyspace import Keyspace
@@ -63,6 +64,7 @@ from backend.store.monitors.buckets import Buckets, TallyKind
 from backend.store.monitors.definitions import Definitions, delete_keys, delete_left
 from backend.store.monitors.ledger import Change as LedgerChange
 from backend.store.monitors.ledger import Groups, Ledger, Pieces
+from backend.store.monitors.shifts import read_label_shifts
 from backend.store.monitors.standings import Change, Standings, put_latest
 from backend.store.store import Store
 from calibrant.errors import CalibrationError
@@ -403,6 +405,8 @@ def look_at(store: Store, record: MonitorRecord, now: float) -> float:
     observed = observe(store, reader, ledger, meter, standings.read(), now)
     standings.change(lambda record, standing: conclude(record, standing, observed, store.keys.tenant))
     queue_events(store, record, standings)
+    if is_due(record, read_label_shifts(store.redis, store.keys, record.uid), ledger.totals(), now):
+        schedule(store.redis, Chore("estimate", store.keys.tenant, record.uid))
     put_latest(store.redis, store.keys, record.uid, latest_values(reader, ledger, meter, standings.read(), now))
     return LOOK_SECONDS if expired else 0.0
 

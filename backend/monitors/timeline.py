@@ -25,6 +25,7 @@ from backend.requester import Requester
 from backend.store.monitors.buckets import MEASURED, SPAN
 from backend.store.monitors.deliveries import Deliveries
 from backend.store.monitors.ledger import Groups, Ledger
+from backend.store.monitors.shifts import read_label_shifts
 from backend.store.monitors.standings import Standings
 from backend.store.pages import PageRequest
 from backend.store.store import Store
@@ -170,6 +171,8 @@ def state_of(store: Store, record: MonitorRecord) -> str:
     sent = latest_deliveries(store, record)
     parts = [record.model_dump_json(), repr(sorted(totals.items())), standing.model_dump_json(), repr(len(groups))]
     parts += [one.model_dump_json() for one in sent]
+    shifts = read_label_shifts(store.redis, store.keys, record.uid)
+    parts.append("" if shifts is None else repr(shifts.at))
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:24]
 
 

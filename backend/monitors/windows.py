@@ -13,13 +13,19 @@ import numpy.typing as npt
 
 from backend.monitors.readings import BINS, FIELDS
 from backend.store.monitors.buckets import MEASURED, ROWS_OF, WAITING, Buckets, Version, by_span
-from backend.store.monitors.reference import Reference, add_to_reference, read_reference
+from backend.store.monitors.reference import (
+    Reference,
+    add_reference_vectors,
+    add_to_reference,
+    read_reference,
+)
 from backend.store.store import Store
 from calibrant.batch import Batch
 from calibrant.cells import Floats
 from calibrant.errors import InvalidOption, ScaleMismatch, WrongShape
 from calibrant.evaluation import calibrated
 from calibrant.maps.calibration_map import CalibrationMap
+from calibrant.monitoring.reservoir import Reservoir
 from calibrant.monitoring.tally import CELLS, FOLDS, Tally, borders, merged, tally_of
 from calibrant.reductions import Event, reduce
 from schemas.monitors import MINUTE, MonitorBody, MonitorRecord, WindowSpec
@@ -457,8 +463,18 @@ def keep_reference(store: Store, record: MonitorRecord, buckets: Buckets, before
     first, last = buckets_left(span, kept)
     last = min(last, before - 1)
     if first <= last:
+        if record.reservoir is not None:  # first, because the tally records which buckets it has
+            vectors = buckets.vectors.sample(first, last)
+            add_reference_vectors(store.redis, store.keys, record, vectors)
         rows = in_parts(span, first, last, buckets.tally)
         add_to_reference(store.redis, store.keys, record, kept, rows, last + 1)
+
+
+def reservoir_of_batch(batch: Batch, size: int) -> Reservoir:
+    """A uniform sample of ``size`` labelled rows of a batch that ``tally_of_batch`` accepts."""
+    priorities = np.random.default_rng(0).random(len(batch))
+    rows = np.sort(np.argsort(priorities)[: size + 1])
+    return Reservoir.of(priorities[rows], batch.predictions.given[rows], batch.labels[rows]).at_most(size)
 
 
 def _event(batch: Batch, reduction: str, fitted: CalibrationMap | None) -> Event:

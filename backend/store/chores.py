@@ -22,7 +22,7 @@ from rq.utils import now
 from backend.store.jobs.queues import MessageQueue, message_key, queue_key
 from backend.store.keyspace import Shared
 
-Kind = Literal["look", "deliver", "recalibrate"]
+Kind = Literal["look", "deliver", "recalibrate", "estimate"]
 KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
 
 #: Duration of a lease, and time between two renewals, in seconds.
@@ -39,7 +39,7 @@ _QUEUE_PREFIX = "chores-"
 
 @dataclass(frozen=True)
 class Chore:
-    """A task: a check of a monitor, a delivery or a recalibration, of one tenant."""
+    """A task: a check of a monitor, a delivery, a recalibration or an estimate, of one tenant."""
 
     kind: Kind
     tenant: str

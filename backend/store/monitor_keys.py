@@ -114,6 +114,18 @@ class MonitorKeys:
         """String: the tally of the reference, bytes."""
         return self._key("reference")
 
+    def reference_vectors(self) -> str:
+        """String: the reservoir of a batch, or of expired buckets of the reference, bytes."""
+        return self._key("reference-vectors")
+
+    def vector_bounds(self) -> str:
+        """Sorted set: time bucket -> the priority from which its reservoir has no rows."""
+        return self._key("vector-bounds")
+
+    def label_shifts(self) -> str:
+        """String: the label shift of each time window from the reservoir, JSON."""
+        return self._key("label-shifts")
+
     def deliveries(self) -> str:
         """Hash: id of a delivery -> its record, JSON."""
         return self._key("deliveries")
@@ -131,4 +143,5 @@ class MonitorKeys:
         listing = (self.slots(), self.buckets(), self.row_buckets(), self.generations(), self.loose())
         events = (self.groups(), self.standing(), self.alarms(), self.unqueued_events(), self.audit(), self.reference())
         delivered = (self.deliveries(), self.delivery_times(), self.hooks_away(), self.online())
-        return [self.ids(), self.state(), self.once(), self.totals(), *listing, *events, *delivered]
+        sampled = (self.reference_vectors(), self.vector_bounds(), self.label_shifts())
+        return [self.ids(), self.state(), self.once(), self.totals(), *listing, *events, *delivered, *sampled]

@@ -24,6 +24,7 @@ from backend.store.monitors.deliveries import Deliveries
 from backend.store.monitors.standings import Standings
 from backend.store.pages import PageRequest
 from backend.store.server.connection import UNAVAILABLE
+from calibrant.monitoring.label_shift import most_changed
 from calibrant.plots.canvas import Drawn, NothingToDraw
 from schemas.monitor_alarms import DeliveryRecord, MonitorEvent, Proposal, RuleState
 from schemas.monitor_answers import MonitorAnswer, MonitorsQuery, WindowPictureQuery, WindowReading, answer_of
@@ -88,6 +89,14 @@ class Figures:
 
     counts: Counts
     window: WindowReading
+
+    @property
+    def classes(self) -> list[int]:
+        """The classes whose estimated frequencies changed most, of a window with a reservoir."""
+        shift = self.window.label_shift
+        if shift is None or shift.sampled is None or shift.estimated is None or shift.reference is None:
+            return []
+        return most_changed(shift.estimated, shift.reference)
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,7 @@ from backend.store.keyspace import Keyspace, Shared, keys_of_all_tenants, read_k
 from backend.store.monitor_keys import MonitorKeys
 from backend.store.monitors.buckets import KINDS, SPAN, by_rows, by_span
 from backend.store.monitors.ledger import Ids, read_pieces
+from backend.store.monitors.vectors import VECTORS
 from backend.store.transactions import transact
 from schemas.aliases import StoredAlias
 from schemas.jobs import FINAL
@@ -173,7 +174,8 @@ class _Monitor:
 
     def _span(self, span: int, buckets: Sequence[int]) -> Iterator[Text]:
         k = self._keys
-        lists = [(kind, bucket) for kind in KINDS for bucket in buckets] + [(by_span(kind), span) for kind in KINDS]
+        lists = [(series, bucket) for series in (*KINDS, VECTORS) for bucket in buckets]
+        lists += [(by_span(kind), span) for kind in KINDS]
         hashes: list[tuple[str, Kind]] = [(k.counts(bucket), "hash") for bucket in buckets]
         # Written first, so that a repeated restore recognizes what an interrupted one has written.
         yield self._part(k.buckets(), "zset", [word for bucket in buckets for word in (b"%d" % bucket, b"%d" % bucket)])
@@ -232,10 +234,10 @@ def _others(k: MonitorKeys) -> Iterator[tuple[str, Kind]]:
     """Keys that belong to no bucket or slot; ``state``, on which others depend, comes last."""
     for key in (k.totals(), k.groups(), k.deliveries(), k.online()):
         yield key, "hash"
-    for key in (k.once(), k.alarms(), k.audit(), k.delivery_times()):
+    for key in (k.once(), k.alarms(), k.audit(), k.delivery_times(), k.vector_bounds()):
         yield key, "zset"
     yield k.unqueued_events(), "list"
-    for key in (k.standing(), k.reference()):
+    for key in (k.standing(), k.reference(), k.reference_vectors(), k.label_shifts()):
         yield key, "string"
     yield k.state(), "hash"
 

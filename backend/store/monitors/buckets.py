@@ -12,6 +12,7 @@ from redis import Redis
 from backend.store.keyspace import Keyspace
 from backend.store.monitor_keys import MonitorKeys
 from backend.store.monitors.scripts import COMPACT, COVER, DROP, VERSIONS
+from backend.store.monitors.vectors import VECTORS, Vectors
 from calibrant.monitoring.tally import Tally, from_bytes, merged
 from schemas.monitors import MonitorRecord
 
@@ -197,6 +198,7 @@ class Buckets:
         self._keys = keys.monitor(record.uid)
         self._record = record
         self._lists = Lists(redis, self._keys)
+        self.vectors = Vectors(redis, keys, record)
 
     def numbers(self, first: int, last: int) -> list[int]:
         """The existing time buckets from ``first`` to ``last``, inclusive, in ascending order."""
@@ -262,9 +264,10 @@ class Buckets:
         bucket = int(now // (self._record.bucket or 1))
         row = int(cast(bytes | None, self._redis.hget(self._keys.state(), "row")) or 0)
         open_ones = {series: at for k in KINDS for series, at in ((k, bucket), (by_span(k), bucket // SPAN))}
+        open_ones[VECTORS] = bucket
         closed = [(series, n) for series, n in self._lists.loose() if n < open_ones.get(series, row)]
         for series, number in closed[:_COMPACTED]:
-            self._lists.compact(series, number)
+            self._compact(series, number)
 
     def drop(self, before: int) -> None:
         """Delete the time buckets before ``before``; the totals of the monitor are kept."""
@@ -275,9 +278,10 @@ class Buckets:
             # A span with some remaining buckets is no longer read, and is deleted with the last of them.
             spans = sorted({b // SPAN for b in some} - {b // SPAN for b in self.numbers(before, before + SPAN)})
             lists = [(by_span(kind), span) for kind in KINDS for span in spans]
-            self._lists.forget(lists + [(kind, bucket) for kind in KINDS for bucket in some])
+            self._lists.forget(lists + [(series, bucket) for series in (*KINDS, VECTORS) for bucket in some])
             # The index is updated last, so that an interrupted deletion is repeated.
             with self._redis.pipeline() as pipe:
+                pipe.zrem(self._keys.vector_bounds(), *map(str, some))
                 pipe.unlink(*map(self._keys.counts, some), *map(self._keys.span_counts, spans))
                 pipe.zrem(self._keys.buckets(), *map(str, some))
                 pipe.execute()
@@ -304,9 +308,15 @@ class Buckets:
         ``opened`` is the row bucket that the commit opened, 0 for none.
         """
         for field in long:
-            self._lists.compact(*read_field(field))
+            self._compact(*read_field(field))
         if opened and opened % _DROPPED == 0:
             self.drop_rows()
+
+    def _compact(self, series: str, number: int) -> None:
+        if series == VECTORS:
+            self.vectors.compact(number)
+        else:
+            self._lists.compact(series, number)
 
     def cover(self, first: int, last: int) -> tuple[list[int], list[int]]:
         """The spans that lie completely between ``first`` and ``last``, and the other existing buckets there."""

@@ -20,6 +20,8 @@ from backend.store.monitor_keys import MonitorKeys
 from backend.store.monitors.buckets import LONG, SPAN, Buckets, TallyKind, by_rows, by_span, rows_of_bucket
 from backend.store.monitors.definitions import unknown_monitor
 from backend.store.monitors.scripts import COMMIT, GROUPS
+from backend.store.monitors.vectors import VECTORS
+from calibrant.monitoring.reservoir import Reservoir
 from calibrant.monitoring.tally import Tally, merged
 from schemas.monitors import MonitorRecord
 
@@ -27,6 +29,7 @@ from schemas.monitors import MonitorRecord
 
 Tallies = Mapping[int, tuple[Tally, Tally | None]]
 Waiting = Mapping[int, Tally]
+Reservoirs = Mapping[int, Reservoir]
 Counts = Mapping[int, Mapping[str, int]]
 #: The kinds of the two tallies of counted rows.
 _COUNTED: tuple[TallyKind, ...] = ("measured", "raw")
@@ -44,7 +47,9 @@ class Additions:
     plan: dict[str, Any] = field(default_factory=dict)
 
 
-def additions(keys: MonitorKeys, tallies: Tallies, waiting: Waiting, counts: Counts, close: int) -> Additions:
+def additions(
+    keys: MonitorKeys, tallies: Tallies, waiting: Waiting, vectors: Reservoirs, counts: Counts, close: int
+) -> Additions:
     """The additions to time buckets, to their spans and, if ``close`` is not 0, to the open row bucket."""
     added = Additions()
     lists: list[tuple[str, int, int]] = []
@@ -57,12 +62,15 @@ def additions(keys: MonitorKeys, tallies: Tallies, waiting: Waiting, counts: Cou
                 whole = _joined(added, [(at, own[bucket]) for series, bucket, at in lists if series == kind])
                 rows.append((by_rows(kind), keys.stem(by_rows(kind)), whole))
     lists += _of_kind(added, "waiting", waiting)
+    for bucket, reservoir in vectors.items():
+        added.blobs.append(reservoir.to_bytes())
+        lists.append((VECTORS, bucket, len(added.blobs)))
     added.keys = [keys.tallies(series, number) for series, number, _ in lists]
     added.keys += [keys.counts(bucket) for bucket in counts]
     spans = _by_span(counts)
     added.keys += [keys.span_counts(span) for span in spans]
     added.plan = {"lists": lists, "counts": [*counts.values(), *spans.values()], "long": LONG}
-    added.plan["buckets"] = sorted({*tallies, *waiting, *counts})
+    added.plan["buckets"] = sorted({*tallies, *waiting, *vectors, *counts})
     if rows:
         added.plan["rows"] = (sum(len(measured) for measured, _ in tallies.values()), close, rows)
     return added
@@ -222,8 +230,8 @@ class Change:
     were missing. ``entries (n,)`` are the new entries, zeros for none; None deletes all. Both may be records of any
     size, because trailing zeros are not stored. If a change ``forgets`` chunks, those of its ids that keep an entry are
     stored as if they had arrived now. ``tallies`` are added to each time bucket, measured and raw, as are ``waiting``,
-    ``counts`` and ``totals``. A change with ``once`` is not repeated; with None only retries of this call are
-    recognized.
+    ``vectors``, ``counts`` and ``totals``. A change with ``once`` is not repeated; with None only retries of this call
+    are recognized.
     """
 
     ids: Ids | None
@@ -236,6 +244,7 @@ class Change:
     forgets: Pieces | None = None
     once: Once | None = None
     waiting: Waiting = field(default_factory=dict)
+    vectors: Reservoirs = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -328,7 +337,8 @@ class Ledger:
         k, slot, forgets = self._keys, int(change.now // self._slot_seconds), change.forgets
         once = change.once or Once(uuid4().hex, _KNOWN_FOR)
         strings, piece, fresh = _strings(change)
-        added = additions(k, change.tallies, change.waiting, change.counts, rows_of_bucket(self._record))
+        close = rows_of_bucket(self._record)
+        added = additions(k, change.tallies, change.waiting, change.vectors, change.counts, close)
         plan = {"once": (once.name, once.seconds), "max_ids": self._record.max_ids, "fresh": fresh, "slot": slot}
         plan |= {"totals": change.totals} | added.plan
         if forgets is not None:

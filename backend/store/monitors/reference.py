@@ -1,4 +1,4 @@
-"""The stored reference of a monitor: the tally of a batch or of expired buckets."""
+"""The stored reference of a monitor: the tally, and a reservoir, of a batch or of expired buckets."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from redis.client import Pipeline
 from backend.store.formats import read_stored
 from backend.store.keyspace import Keyspace
 from backend.store.monitors.definitions import while_alive
+from calibrant.monitoring import reservoir
+from calibrant.monitoring.reservoir import Reservoir, together
 from calibrant.monitoring.tally import Tally, from_bytes, merged
 from schemas.monitors import MonitorRecord, StoredMonitor
 
@@ -24,9 +26,12 @@ class Reference(NamedTuple):
     following: int | None = None
 
 
-def put_reference(redis: Redis, keys: Keyspace, uid: str, tally: Tally | None) -> None:
-    """Replace the stored tally of a monitor, or delete it; raises ``UnknownMonitor``."""
-    key, state = keys.monitor(uid).reference(), keys.monitor(uid).state()
+def put_reference(
+    redis: Redis, keys: Keyspace, uid: str, tally: Tally | None, vectors: Reservoir | None = None
+) -> None:
+    """Replace the stored tally and reservoir of a monitor, or delete them; raises ``UnknownMonitor``."""
+    own = keys.monitor(uid)
+    key, state = own.reference(), own.state()
 
     def write(pipe: Pipeline) -> None:
         pipe.multi()
@@ -35,6 +40,10 @@ def put_reference(redis: Redis, keys: Keyspace, uid: str, tally: Tally | None) -
             pipe.unlink(key)
         else:
             pipe.set(key, tally.to_bytes())
+        if vectors is None:
+            pipe.unlink(own.reference_vectors())
+        else:
+            pipe.set(own.reference_vectors(), vectors.to_bytes())
 
     while_alive(redis, keys, uid, write)
 
@@ -49,6 +58,30 @@ def read_reference(redis: Redis, keys: Keyspace, uid: str) -> Reference:
     return Reference(None if tally is None else from_bytes(tally), None if following is None else int(following))
 
 
+def read_reference_vectors(redis: Redis, keys: Keyspace, record: MonitorRecord) -> Reservoir:
+    """The stored reservoir of a monitor's reference, which may be empty."""
+    found = cast(bytes | None, redis.get(keys.monitor(record.uid).reference_vectors()))
+    return Reservoir.empty(record.n_classes or 0) if found is None else reservoir.from_bytes(found)
+
+
+def add_reference_vectors(redis: Redis, keys: Keyspace, record: MonitorRecord, rows: Reservoir) -> None:
+    """Add rows of a span to the stored reservoir, in which each counts once; raises ``UnknownMonitor``.
+
+    Does nothing if the reference has changed.
+    """
+    key, size = keys.monitor(record.uid).reference_vectors(), record.reservoir or 0
+
+    def write(pipe: Pipeline) -> None:
+        stored = cast(bytes | None, pipe.get(key))
+        same = _same_reference(pipe, keys, record)
+        pipe.multi()
+        if same:
+            before = [] if stored is None else [reservoir.from_bytes(stored)]
+            pipe.set(key, together([*before, rows], size).to_bytes())
+
+    while_alive(redis, keys, record.uid, write, key, keys.monitor_definitions())
+
+
 def add_to_reference(
     redis: Redis, keys: Keyspace, record: MonitorRecord, before: Reference, tally: Tally, following: int
 ) -> None:
@@ -61,8 +94,7 @@ def add_to_reference(
 
     def write(pipe: Pipeline) -> None:
         stored_following = cast(bytes | None, pipe.hget(state, _FOLLOWING))
-        stored = cast(bytes | None, pipe.hget(keys.monitor_definitions(), record.name))
-        same = stored is not None and read_stored(StoredMonitor, stored).reference == record.reference
+        same = _same_reference(pipe, keys, record)
         pipe.multi()
         if same and (None if stored_following is None else int(stored_following)) == before.following:
             pipe.set(key, merged([*known, tally]).to_bytes())
@@ -70,3 +102,9 @@ def add_to_reference(
 
     # The number is written only together with the tally, so watching the tally is sufficient.
     while_alive(redis, keys, record.uid, write, key, keys.monitor_definitions())
+
+
+def _same_reference(pipe: Pipeline, keys: Keyspace, record: MonitorRecord) -> bool:
+    """Whether the monitor still has the reference of ``record``."""
+    stored = cast(bytes | None, pipe.hget(keys.monitor_definitions(), record.name))
+    return stored is not None and read_stored(StoredMonitor, stored).reference == record.reference

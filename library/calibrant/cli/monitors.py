@@ -346,10 +346,19 @@ def _estimates(window: str, found: EstimatesReading, drift: DriftReading | None)
     return lines
 
 
-def _label_shift(window: str, found: LabelShiftReading) -> str:
-    """The estimated event rate, or why there is none."""
+def _label_shift(window: str, found: LabelShiftReading) -> str | Table:
+    """The estimated event rate, or the frequencies of the classes that changed most; or why there are none."""
     if found.estimated is None or found.low is None or found.high is None or found.reference is None:
         return f"{window}: label shift {found.status}: {found.reason}"
+    if found.sampled is not None:
+        from calibrant.monitoring.label_shift import most_changed
+
+        shown = table(f"classes of {window}", "reference", "estimated", "interval", "BBSE", left=1)
+        for k in most_changed(found.estimated, found.reference):
+            ends = f"{_share(found.low[k])} to {_share(found.high[k])}"
+            check = None if found.bbse is None else found.bbse[k]
+            shown.add_row(str(k), _share(found.reference[k]), _share(found.estimated[k]), ends, _share(check))
+        return shown
     ends = f"{_share(found.low[1])} to {_share(found.high[1])}"
     rate, before = _share(found.estimated[1]), _share(found.reference[1])
     return f"{window}: event rate without labels {rate} ({ends}), reference {before}"

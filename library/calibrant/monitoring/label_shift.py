@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
@@ -258,6 +258,16 @@ def shift_of_window(reference: VectorReference, window: Predictions, level: floa
     )
     bbse = _bbse(reference.batch, window.values)
     return LabelShift(len(window), frequencies, q, low, high, bbse, p_value, level, corrected)
+
+
+#: Number of classes that are shown.
+_SHOWN = 20
+
+
+def most_changed(estimated: Sequence[float], reference: Sequence[float]) -> list[int]:
+    """Return the classes to show: the 20 whose frequencies changed most, ascending."""
+    changes = [abs(one - other) for one, other in zip(estimated, reference, strict=True)]
+    return sorted(sorted(range(len(changes)), key=lambda k: -changes[k])[:_SHOWN])
 
 
 def _check(batch: Batch) -> int:

@@ -27,8 +27,7 @@ def priorities_of(ids: Sequence[bytes], key: str) -> Floats:
     secret = key.encode()[:_KEY_BYTES]
     text = b"".join(hashlib.blake2b(one, digest_size=8, key=secret).digest() for one in ids)
     # The upper 53 bits, which a double holds exactly.
-    found: Floats = (np.frombuffer(text, "<u8") >> np.uint64(11)) * 2.0**-53
-    return found
+    return (np.frombuffer(text, "<u8") >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
 
 @dataclass(frozen=True)

@@ -14,11 +14,14 @@ from backend.store.monitors.definitions import Definitions
 from backend.store.monitors.deliveries import Deliveries
 from backend.store.monitors.ledger import Change, Groups, Ids, Ledger, padded
 from backend.store.monitors.reference import put_reference
+from backend.store.monitors.shifts import put_label_shifts
 from backend.store.monitors.standings import Change as StandingChange
 from backend.store.monitors.standings import Standings
 from backend.store.store import Store
+from calibrant.monitoring.reservoir import Reservoir
 from calibrant.monitoring.tally import Tally, tally_of
 from schemas.monitor_alarms import AlarmData, AuditEntry, DeliveryRecord, MonitorEvent
+from schemas.monitor_answers import StoredLabelShifts
 from schemas.monitors import MonitorBody, MonitorRecord
 
 NOW = 1_700_000_000.0
@@ -44,6 +47,11 @@ def ledger_of(store: Store, name: str = "m", **changes: Any) -> Ledger:
 def tally(n: int, seed: int = 0) -> Tally:
     p = np.random.default_rng(seed).uniform(size=n)
     return tally_of(p, (p > 0.5).astype(np.int8))
+
+
+def reservoir(n: int, seed: int = 0) -> Reservoir:
+    random = np.random.default_rng(seed)
+    return Reservoir.of(random.random(n), random.random((n, 3)), random.integers(-1, 3, n))
 
 
 def change(names: Sequence[bytes], entry: bytes | None = b"J1", expected: bytes | None = None, **more: Any) -> Change:
@@ -76,18 +84,21 @@ def fill_standing(store: Store, record: MonitorRecord) -> None:
 
 def fill_monitor(store: Store, name: str = "m") -> MonitorRecord:
     """A monitor with something of everything that is kept of one."""
-    record = monitor(store, name, windows=[{"name": "last", "rows": 1600}], hooks=[HOOK])
+    record = monitor(store, name, windows=[{"name": "last", "rows": 1600}], hooks=[HOOK], n_classes=3, reservoir=1000)
     ledger = Ledger(store.redis, store.keys, record)
     for bucket in (3, 64, 70):
         for i in range(2):
             names = [f"{bucket}-{i}-{row}".encode() for row in range(150)]
             both = {bucket: (tally(150, i), tally(150, i + 1))}
             later = NOW + 500 * bucket
-            ledger.commit(change(names, tallies=both, counts={bucket: {"joined": 150}}, now=later))
+            vectors = {bucket: reservoir(600, bucket + i)}
+            ledger.commit(change(names, tallies=both, counts={bucket: {"joined": 150}}, now=later, vectors=vectors))
+    ledger.buckets.vectors.compact(64)
     Lists(store.redis, store.keys.monitor(record.uid)).compact("measured", 3)
     ledger.buckets.drop(4)
     Groups(store.redis, store.keys, record).indices(["a", "b"])
-    put_reference(store.redis, store.keys, record.uid, tally(10))
+    put_reference(store.redis, store.keys, record.uid, tally(10), reservoir(10))
+    put_label_shifts(store.redis, store.keys, record, StoredLabelShifts(at=NOW, seconds=1.0, predictions=9, windows={}))
     fill_standing(store, record)
     told = AlarmData(monitor=record.name, rule="evidence", kind="evidence")
     event = MonitorEvent(id=new_id("event"), type="monitor.alarm.raised", timestamp=stamp(), data=told)

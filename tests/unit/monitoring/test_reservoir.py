@@ -78,7 +78,8 @@ def test_priorities_are_uniform_and_belong_to_an_id_and_a_key() -> None:
     found = priorities_of(ids, "monitor_1")
     assert np.array_equal(found[:10], priorities_of(ids[:10], "monitor_1"))
     assert not np.array_equal(found, priorities_of(ids, "monitor_2"))
-    assert 0.0 <= found.min() and found.max() < 1.0
+    assert found.min() >= 0.0
+    assert found.max() < 1.0
     assert np.abs(np.histogram(found, 10, (0.0, 1.0))[0] - 400).max() < 90
 
 

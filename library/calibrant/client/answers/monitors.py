@@ -135,6 +135,7 @@ class MonitorAnswer(Document):
     skew: int = 5 * _MINUTE  # seconds that a row's time may be in the future
     max_groups: int = 100  # further groups are counted as ``(other)``
     max_ids: int = 10_000_000
+    reservoir: int | None = None  # rows whose vectors are kept, for the label shift of K classes
     uid: str  # different for each monitor that ever had this name
     created_at: str
     created_by: str | None = None  # name of the API key

@@ -178,6 +178,8 @@ class LabelShiftReading(Document):
     status: Literal["estimated", "withheld", "not-applicable"]
     reason: str | None = None  # why there is no estimate
     rows: int = 0  # predictions
+    sampled: int | None = None  # with a reservoir: rows that the estimate is from
+    estimated_at: float | None = None  # with a reservoir: seconds since 1970
     level: float  # of the intervals
     reference: list[float] | None = None  # frequencies of the reference
     estimated: list[float] | None = None  # frequencies of the window

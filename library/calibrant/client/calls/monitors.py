@@ -65,6 +65,7 @@ def create_monitor(
     skew: int | None = None,
     max_groups: int | None = None,
     max_ids: int | None = None,
+    reservoir: int | None = None,
     **watched: Unpack[Watched],
 ) -> Steps[MonitorAnswer]:
     """Create a monitor. Options that are omitted have the defaults of the server.
@@ -93,6 +94,8 @@ def create_monitor(
         Seconds that the time of a row may be in the future.
     max_groups, max_ids : int, optional
         Limits on groups and ids.
+    reservoir : int, optional
+        For K classes: number of rows whose vectors are kept, for the label shift of all classes.
     **watched
         ``description``, ``windows``, ``measures``, ``interval``, ``rules``, ``reference``, ``hooks``,
         ``recalibration`` and ``retention``, which ``change_monitor`` can change.
@@ -111,6 +114,7 @@ def create_monitor(
     fields: dict[str, Any] = {"name": name, "reduction": reduction, "n_classes": n_classes, "scale": scale, "map": map}
     fields |= {"prediction_kind": prediction_kind, "forecast": forecast}
     fields |= {"bucket": bucket, "horizon": horizon, "skew": skew, "max_groups": max_groups, "max_ids": max_ids}
+    fields |= {"reservoir": reservoir}
     answer = yield from send(patience, with_fields("POST", "/monitors", fields | {**watched}))
     return read(MonitorAnswer, answer)
 

@@ -1,0 +1,135 @@
+"""The frequencies of K classes under label shift, from the reservoir of a monitor: estimated by a worker."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from functools import cached_property
+
+from redis import Redis
+
+from backend.monitors.estimates import LEVEL
+from backend.monitors.label_shift import ALPHA, LEAST, reading_of
+from backend.monitors.windows import reference_span, window_span
+from backend.store.chores import Chore
+from backend.store.errors import UnknownMonitor
+from backend.store.keyspace import Keyspace
+from backend.store.monitors.definitions import Definitions, delete_keys
+from backend.store.monitors.ledger import Ledger
+from backend.store.monitors.reference import read_reference_vectors
+from backend.store.monitors.shifts import put_label_shifts
+from backend.store.store import Store
+from calibrant.batch import Predictions, read_batch
+from calibrant.errors import CalibrationError
+from calibrant.monitoring.label_shift import LabelShift, VectorReference, fit_vector_reference, shift_of_window
+from calibrant.monitoring.reservoir import Reservoir, together
+from schemas.monitor_answers import LabelShiftReading, StoredLabelShifts
+from schemas.monitors import MonitorRecord, WindowSpec
+
+NOT_YET = "a worker has not estimated it yet"
+OF_ROWS = "the reservoir samples windows of time, and not windows of rows"
+#: The pause after an estimate, in multiples of its duration.
+_REST = 10
+
+
+def is_due(record: MonitorRecord, last: StoredLabelShifts | None, totals: Mapping[str, int], now: float) -> bool:
+    """Whether to estimate again: after a time bucket, or if the number of predictions has doubled."""
+    if record.reservoir is None:
+        return False
+    if last is None:
+        return True
+    if now < last.at + _REST * last.seconds:
+        return False
+    return now >= last.at + (record.bucket or 0) or totals.get("predictions", 0) > 2 * last.predictions
+
+
+def estimate(redis: Redis, chore: Chore) -> float | None:
+    """Estimate the label shift of the windows of a monitor; the background task ``estimate``."""
+    keys = Keyspace(chore.tenant)
+    try:
+        record = Definitions(redis, keys).by_uid(chore.id)
+        done = estimate_at(Store.of(redis, chore.tenant), record, time.time())
+    except UnknownMonitor:
+        delete_keys(redis, keys, chore.id)  # it may have been deleted meanwhile
+        return None
+    return None if done else 0.0
+
+
+def estimate_at(store: Store, record: MonitorRecord, now: float) -> bool:
+    """Thin the reservoir, and estimate from it at time ``now``; False if the monitor was changed meanwhile."""
+    if record.reservoir is None:
+        return True
+    began = time.monotonic()
+    totals = Ledger(store.redis, store.keys, record).totals()
+    sampled = SampledMonitor(store, record)
+    sampled.thin()
+    found = StoredLabelShifts(
+        at=now,
+        seconds=0.0,
+        predictions=totals.get("predictions", 0),
+        windows={window.name: sampled.read(window, now) for window in record.windows},
+    )
+    timed = found.model_copy(update={"seconds": time.monotonic() - began})
+    return put_label_shifts(store.redis, store.keys, record, timed)
+
+
+class SampledMonitor:
+    """A monitor that keeps a reservoir."""
+
+    def __init__(self, store: Store, record: MonitorRecord) -> None:
+        self._store = store
+        self._record = record
+        self._vectors = Ledger(store.redis, store.keys, record).buckets.vectors
+
+    def thin(self) -> None:
+        """Remove the rows that no sample needs."""
+        span = reference_span(self._record)
+        self._vectors.thin(*((1, 0) if span is None else (span.first, span.last)))
+
+    def read(self, window: WindowSpec, now: float) -> LabelShiftReading:
+        """The class frequencies of a window, or why there are none."""
+        level = self._record.interval or LEVEL
+        if window.seconds is None:
+            return LabelShiftReading(status="not-applicable", reason=OF_ROWS, level=level)
+        rows = self._rows(window, now)
+        sample = self._sample(window, now)
+        about = {"rows": rows, "sampled": len(sample), "estimated_at": now}
+        try:
+            found = self._estimate(sample, level)
+        except CalibrationError as error:
+            reason = f"the reference cannot be used: {error.detail}"
+        else:
+            if not isinstance(found, str):
+                return reading_of(found).model_copy(update=about)
+            reason = found
+        return LabelShiftReading(status="withheld", reason=reason, level=level, **about)
+
+    def estimate(self, window: WindowSpec, now: float) -> LabelShift | str:
+        """The estimate of a time window with its map, or why there is none; raises ``CalibrationError``."""
+        return self._estimate(self._sample(window, now), self._record.interval or LEVEL)
+
+    def _estimate(self, sample: Reservoir, level: float) -> LabelShift | str:
+        if self._record.reference is None:
+            return "the monitor has no reference"
+        if len(sample) < LEAST:
+            return f"the window has {len(sample)} sampled predictions; at least {LEAST} are needed"
+        return shift_of_window(self._reference, Predictions(sample.vectors, self._record.scale), level, ALPHA)
+
+    @cached_property
+    def _reference(self) -> VectorReference:
+        """The fits to the labelled rows of the reference."""
+        record, span = self._record, reference_span(self._record)
+        rows = read_reference_vectors(self._store.redis, self._store.keys, record)
+        if span is not None:
+            rows = together([rows, self._vectors.sample(span.first, span.last)], record.reservoir or 0)
+        labelled = rows.labelled()
+        return fit_vector_reference(read_batch(labelled.vectors, labelled.labels, scale=record.scale))
+
+    def _sample(self, window: WindowSpec, now: float) -> Reservoir:
+        span = window_span(self._record, window.seconds or 0, now)
+        return self._vectors.sample(span.first, span.last)
+
+    def _rows(self, window: WindowSpec, now: float) -> int:
+        span = window_span(self._record, window.seconds or 0, now)
+        buckets = Ledger(self._store.redis, self._store.keys, self._record).buckets
+        return buckets.counts(span.first, span.last).get("predictions", 0)

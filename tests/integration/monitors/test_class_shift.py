@@ -1,0 +1,276 @@
+"""The class frequencies of a window of K classes, from a reservoir: counted once, bounded, estimated by a worker."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+from redis import Redis
+
+import calibrant
+from backend.monitors.class_shift import estimate_at
+from backend.monitors.looks import look_at
+from backend.store.keyspace import Keyspace
+from backend.store.monitors.ledger import Ledger
+from backend.store.monitors.reference import read_reference_vectors
+from backend.store.store import Store
+from calibrant.cells import Floats
+from calibrant.monitoring.reservoir import NO_LABEL, Reservoir
+from schemas.monitors import DAY, HOUR, MonitorRecord
+from tests.integration.test_workers import supervisor, until
+
+K = 3
+BODY: dict[str, Any] = {"name": "inbox", "n_classes": K, "scale": "logit", "rules": [], "measures": ["ece"]}
+BODY |= {"reservoir": 5000, "bucket": HOUR}
+
+
+def drawn(n: int, seed: int, kept: float = 1.0) -> tuple[Floats, list[int]]:
+    """Logits and labels, of which this share of the rows of class 1 is kept."""
+    random = np.random.default_rng(seed)
+    logits, labels, _ = calibrant.logistic_normal(20_000, n_classes=K, seed=0)
+    rows = random.permutation(len(labels))
+    rows = rows[(labels[rows] != 1) | (random.random(len(rows)) < kept)][:n]
+    return logits[rows].round(4), labels[rows].tolist()
+
+
+def create(api: httpx.Client, n: int = 3000, labels: list[int] | None = None, **fields: Any) -> None:
+    logits, y = drawn(n, 1)
+    body = {"predictions": logits.tolist(), "labels": labels or y, "scale": "logit"}
+    stored = api.post("/batches", json=body).raise_for_status().json()["id"]
+    answer = api.post("/monitors", json=BODY | {"reference": {"batch": stored}} | fields)
+    assert answer.status_code == 201, answer.text
+
+
+def send(api: httpx.Client, logits: Floats, at: float | None = None, what: str = "row", **headers: str) -> None:
+    rows = [{"id": f"{what}-{i}", "prediction": row, "timestamp": at} for i, row in enumerate(logits.tolist())]
+    api.post("/monitors/inbox/predictions", json={"rows": rows}, headers=headers).raise_for_status()
+
+
+def label(api: httpx.Client, labels: list[int], what: str = "row") -> None:
+    rows = [{"id": f"{what}-{i}", "label": y} for i, y in enumerate(labels)]
+    api.post("/monitors/inbox/labels", json={"rows": rows}).raise_for_status()
+
+
+def window(api: httpx.Client, at: int = 0) -> dict[str, Any]:
+    found: dict[str, Any] = api.get("/monitors/inbox").raise_for_status().json()["windows"][at]["label_shift"]
+    return found
+
+
+def estimated(api: httpx.Client, store: Store, now: float | None = None) -> dict[str, Any]:
+    assert estimate_at(store, record(store), time.time() if now is None else now)
+    return window(api)
+
+
+def record(store: Store) -> MonitorRecord:
+    return store.monitors.get("inbox")
+
+
+def sample(store: Store) -> Reservoir:
+    return Ledger(store.redis, store.keys, record(store)).buckets.vectors.sample(0, 2**40)
+
+
+def test_frequencies_of_all_classes_are_estimated_before_labels(api: httpx.Client, store: Store) -> None:
+    create(api)
+    logits, y = drawn(3000, 2, kept=0.3)
+    send(api, logits)
+    assert window(api)["reason"] == "a worker has not estimated it yet"
+    before = time.time()
+    found = estimated(api, store)
+    assert (found["status"], found["rows"], found["sampled"], found["level"]) == ("estimated", 3000, 3000, 0.95)
+    assert found["estimated_at"] >= before
+    true = np.bincount(y, minlength=K) / len(y)
+    assert ((np.array(found["low"]) < true) & (true < np.array(found["high"]))).all()
+    assert found["high"][1] < found["reference"][1]
+    assert np.abs(np.array(found["bbse"]) - true).max() < 0.05
+    assert found["weights"] == pytest.approx(np.divide(found["estimated"], found["reference"]))
+
+
+def test_the_sample_of_the_library_and_of_the_monitor_give_the_same_estimate(api: httpx.Client, store: Store) -> None:
+    create(api)
+    send(api, drawn(2000, 3, kept=0.5)[0])
+    found = estimated(api, store)
+    logits, labels = drawn(3000, 1)
+    alone = calibrant.estimate_label_shift(logits, labels, drawn(2000, 3, kept=0.5)[0], scale="logit")
+    assert alone.estimated is not None
+    assert found["estimated"] == pytest.approx(alone.estimated.tolist(), abs=1e-3)
+    assert found["low"] == pytest.approx(alone.low.tolist(), abs=0.01)  # another jackknife
+
+
+@pytest.fixture
+def worker(redis: Redis, redis_url: str, tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
+    with supervisor(redis_url, tmp_path / "worker.log") as process:
+        yield process
+
+
+def test_a_worker_estimates_after_new_rows_and_again_after_a_change(
+    api: httpx.Client, redis: Redis, worker: subprocess.Popen[bytes]
+) -> None:
+    create(api)
+    send(api, drawn(1000, 4, kept=0.3)[0])
+    first = until(redis, lambda: window(api)["status"] == "estimated" and window(api))
+    assert first["sampled"] == 1000
+    api.patch("/monitors/inbox", json={"interval": 0.5}).raise_for_status()
+    second = until(redis, lambda: window(api)["status"] == "estimated" and window(api)["level"] == 0.5 and window(api))
+    assert second["estimated"] == pytest.approx(first["estimated"])
+    assert second["high"][1] - second["low"][1] < first["high"][1] - first["low"][1]
+
+
+def test_rows_count_once_however_often_and_by_whomever_they_are_sent(api: httpx.Client, store: Store) -> None:
+    create(api)
+    logits, y = drawn(600, 5)
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda _: send(api, logits), range(4)))
+        list(pool.map(lambda _: label(api, y), range(4)))
+    found = sample(store)
+    assert len(found) == 600
+    assert sorted(found.labels.tolist()) == sorted(y)
+    assert np.array_equal(np.sort(found.vectors, axis=0), np.sort(logits.astype(np.float32), axis=0))
+    key = {"Idempotency-Key": "once"}
+    rows = {"rows": [{"prediction": row, "label": label} for row, label in zip(logits.tolist(), y, strict=True)]}
+    for _ in range(2):
+        api.post("/monitors/inbox/rows", json=rows, headers=key).raise_for_status()
+    assert len(sample(store)) == 1200
+
+
+def test_labels_belong_to_their_vectors_in_whatever_order_they_arrive(api: httpx.Client, store: Store) -> None:
+    create(api)
+    logits, y = drawn(300, 6)
+    label(api, y[:100])
+    send(api, logits[:200])
+    label(api, y[:200])
+    rows = [{"id": f"row-{i}", "prediction": logits[i].tolist(), "label": y[i]} for i in range(150, 300)]
+    api.post("/monitors/inbox/rows", json={"rows": rows}).raise_for_status()
+    found = sample(store)
+    known = {tuple(row): one for row, one in zip(found.vectors.tolist(), found.labels.tolist(), strict=True)}
+    assert known == {tuple(row): one for row, one in zip(logits.astype(np.float32).tolist(), y, strict=True)}
+
+
+def test_the_reservoir_is_bounded_and_a_sample_of_each_window(api: httpx.Client, store: Store, redis: Redis) -> None:
+    windows = [{"name": "hour", "seconds": HOUR}, {"name": "day", "seconds": DAY}]
+    create(api, reservoir=1000, windows=windows)
+    now = time.time()
+    for hours in range(12):
+        send(api, drawn(1500, 10 + hours)[0], now - hours * HOUR, what=f"h{hours}")
+    whole = sample(store)
+    assert estimate_at(store, record(store), now)
+    kept = sample(store)
+    assert len(kept) == 1000
+    assert np.array_equal(kept.priorities, whole.priorities)
+    assert np.array_equal(kept.vectors, whole.vectors)
+    readings = [window(api, at) for at in range(2)]
+    assert [found["sampled"] for found in readings] == [1000, 1000]
+    assert readings[1]["rows"] == 18_000
+    assert stored_rows(store) < 1000 * (1.0 + np.log(18.0)) + 1500
+    # Rows that a reservoir would remove are not added to it.
+    before = stored_rows(store)
+    send(api, drawn(1500, 30)[0], now - 11 * HOUR, what="late")
+    assert stored_rows(store) - before < 300
+
+
+def stored_rows(store: Store) -> int:
+    from calibrant.monitoring.reservoir import from_bytes
+
+    keys = store.redis.keys(f"{store.keys.monitor(record(store).uid).stem('vectors')}*")
+    return sum(len(from_bytes(part)) for key in keys for part in store.redis.lrange(key, 0, -1))
+
+
+def test_a_span_of_the_stream_is_the_reference_also_after_it_has_expired(api: httpx.Client, store: Store) -> None:
+    now = time.time()
+    start = (now // HOUR - 30) * HOUR
+    span = {"start": start, "end": start + 2 * HOUR}
+    create(api, reference=span, retention=48 * HOUR, horizon=48 * HOUR)
+    logits, y = drawn(2000, 7)
+    send(api, logits, start + 60, what="then")
+    label(api, y, what="then")
+    send(api, drawn(1000, 8, kept=0.2)[0], now)
+    found = estimated(api, store, now)
+    assert found["status"] == "estimated"
+    assert found["reference"] == pytest.approx((np.bincount(y, minlength=K) / len(y)).tolist())
+    later = now + 20 * HOUR  # the reference is older than the retention, and the window still has its rows
+    look_at(store, record(store), later)
+    assert len(Ledger(store.redis, store.keys, record(store)).buckets.numbers(0, int(start // HOUR) + 2)) == 0
+    assert len(read_reference_vectors(store.redis, store.keys, record(store))) == 2000
+    again = estimated(api, store, later)
+    assert again["estimated"] == pytest.approx(found["estimated"])
+
+
+def test_reasons_to_withhold_it(api: httpx.Client, store: Store) -> None:
+    windows = [{"name": "day", "seconds": DAY}, {"name": "last", "rows": 1000}]
+    create(api, windows=windows, labels=[2] * 5 + [0, 1] * 1497 + [0])
+    logits = drawn(1000, 9)[0]
+    send(api, logits[:99])
+    found = estimated(api, store)
+    assert found["reason"] == "the window has 99 sampled predictions; at least 100 are needed"
+    assert window(api, 1)["status"] == "not-applicable"
+    send(api, logits)
+    found = estimated(api, store)
+    assert (found["status"], found["estimated"], found["sampled"]) == ("withheld", None, 1000)
+    assert "class 2 has 5" in found["reason"]
+    api.patch("/monitors/inbox", json={"reference": None}).raise_for_status()
+    assert window(api)["reason"] == "a worker has not estimated it yet"
+    assert estimated(api, store)["reason"] == "the monitor has no reference"
+
+
+def test_a_window_that_is_no_mixture_of_the_classes_is_withheld(api: httpx.Client, store: Store) -> None:
+    create(api)
+    send(api, 0.2 * drawn(2000, 11)[0])
+    found = estimated(api, store)
+    assert (found["status"], found["estimated"], found["weights"]) == ("withheld", None, None)
+    assert "not a mixture" in found["reason"]
+    assert found["p_value"] < 0.001
+
+
+def test_an_estimate_of_an_earlier_definition_is_not_stored(api: httpx.Client, store: Store) -> None:
+    create(api)
+    old = record(store)
+    api.patch("/monitors/inbox", json={"interval": 0.5}).raise_for_status()
+    assert not estimate_at(store, old, time.time())
+    assert window(api)["estimated_at"] is None
+
+
+def test_a_deleted_monitor_leaves_nothing(api: httpx.Client, store: Store, redis: Redis) -> None:
+    create(api)
+    send(api, drawn(500, 12)[0])
+    estimated(api, store)
+    uid = record(store).uid
+    api.delete("/monitors/inbox").raise_for_status()
+    assert redis.keys(f"{Keyspace().monitor(uid).prefix}*") == []
+
+
+@pytest.mark.parametrize(
+    ("fields", "detail"),
+    [
+        ({"reservoir": 999}, "greater than or equal to 1000"),
+        ({"reservoir": 20_001}, "less than or equal to 20000"),
+        ({"reservoir": 1000.5}, "/reservoir"),
+        ({"reservoir": "many"}, "/reservoir"),
+        ({"reservoir": 5000, "n_classes": None, "reduction": "binary"}, "set n_classes"),
+        ({"reservoir": 20_000, "n_classes": 51}, "must be at most 19607 for 51 classes"),
+        ({"reservoir": 1000, "n_classes": 1001}, "is not supported for more than 1000 classes"),
+    ],
+)
+def test_a_reservoir_that_cannot_be_kept_is_refused(api: httpx.Client, fields: dict[str, Any], detail: str) -> None:
+    answer = api.post("/monitors", content=json.dumps(BODY | fields), headers={"Content-Type": "application/json"})
+    assert answer.status_code == 422
+    assert detail in answer.text
+    assert api.get("/monitors").json()["items"] == []
+
+
+def test_invalid_rows_are_not_sampled(api: httpx.Client, store: Store) -> None:
+    create(api)
+    fine, wrong = [0.1, 0.2, 0.3], [[0.1, 0.2], [0.1, 0.2, None], "x", [1e999, 0.0, 0.0]]
+    rows = [{"id": f"r{i}", "prediction": row} for i, row in enumerate([*wrong, fine])]
+    body = json.dumps({"rows": rows})
+    answer = api.post("/monitors/inbox/predictions", content=body, headers={"Content-Type": "application/json"})
+    assert answer.json()["refused"] == 4
+    found = sample(store)
+    assert found.vectors.tolist() == np.array([fine], np.float32).tolist()
+    assert found.labels.tolist() == [NO_LABEL]
