@@ -100,6 +100,9 @@ class RecalibrationData(Document):
     )
     since: str | None = Field(None, description="start of the rows that it was fitted to; null: start of the window")
     code: str | None = Field(None, description="reason why it was declined, or code of the problem if it failed")
+    assumption: str | None = Field(
+        None, description="what a challenger without labels assumes; it has no gain, because it was not compared"
+    )
 
 
 class HookTestData(Document):
@@ -215,6 +218,20 @@ class ReferenceState(Document):
     map: str | None = Field(description="id of the map that was applied to rows then")
 
 
+#: What a challenger without labels corrects.
+Correction = Literal["label-shift"]
+
+
+class RecalibrationQuery(Document):
+    """The query of ``POST /monitors/{name}/recalibrate``."""
+
+    correction: Correction | None = Field(
+        None,
+        description="``label-shift``: a map corrected for the class frequencies of the window, without labels, which "
+        "assumes that only they changed and always waits to be accepted; default: a map fitted to labelled rows",
+    )
+
+
 class Occasion(Document):
     """The reason to fit a challenger, or to write a version of an online map: an alarm of a rule, or a request."""
 
@@ -222,6 +239,7 @@ class Occasion(Document):
     number: int = Field(description="number of the rule's alarm, of the request, or of the version, counted from 1")
     reason: OnlineReason | None = Field(None, description="for a version of an online map: why it was written")
     attempt: int = Field(1, description="an alarm that stays raised causes further attempts; counted from 1")
+    correction: Correction | None = Field(None, description="of a request: what is corrected without labels")
 
     @property
     def seed(self) -> str:
@@ -243,7 +261,7 @@ class RecalibrationRequested(Document):
 
 
 class Proposal(Document):
-    """A challenger that was better than the champion and is waiting to be accepted or rejected."""
+    """A challenger that was better than the champion, or has an assumption, and waits to be accepted or rejected."""
 
     id: str
     created_at: str

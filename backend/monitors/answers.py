@@ -15,7 +15,7 @@ from scipy.special import kolmogorov, ndtri
 from backend.monitors.class_shift import NOT_YET
 from backend.monitors.estimates import LEVEL, Estimated, read_drift, read_estimates
 from backend.monitors.evidence import first_bucket
-from backend.monitors.label_shift import read_label_shift
+from backend.monitors.label_shift import estimate_shift, read_label_shift
 from backend.monitors.online_maps import read_online
 from backend.monitors.readings import (
     RESAMPLES,
@@ -61,6 +61,7 @@ from calibrant.diagrams.reliability import wilson
 from calibrant.io.errors import InvalidField
 from calibrant.measures.intervals import PLAIN, Resampling
 from calibrant.measures.measure import Extent, MeasureRequest
+from calibrant.monitoring.label_shift import LabelShift
 from calibrant.monitoring.tally import CELLS, Tally, merged
 from schemas.monitor_alarms import MonitorEvent, RuleState
 from schemas.monitor_answers import (
@@ -285,6 +286,11 @@ class Reader:
         if reading is not None:
             return reading
         return LabelShiftReading(status="withheld", reason=NOT_YET, level=self.record.interval or LEVEL)
+
+    def event_shift(self, window: WindowSpec, now: float) -> LabelShift | str:
+        """The estimated event rate of a window with the map corrected for it, or why there is none."""
+        given = self._estimated(self.gathered(window, now), window, now, self.reference())
+        return estimate_shift(given, self.record, self.kept.memory)
 
     def _estimated(
         self, found: Gathered, window: WindowSpec, now: float, reference: ReferenceTally | None

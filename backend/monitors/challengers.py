@@ -48,7 +48,8 @@ class Challenge:
     """The outcome of a challenger: ``draft`` is its record if it is significantly better, else ``why`` is set.
 
     ``code`` is a short form of the reason, or the code of the problem if it ``failed``. ``since`` is the start of its
-    rows if they do not start with the window, and ``labelled`` is their number.
+    rows if they do not start with the window, and ``labelled`` is their number. A challenger without labels has an
+    ``assumption`` instead of a gain.
     """
 
     why: str | None = None
@@ -59,6 +60,7 @@ class Challenge:
     labelled: int | None = None
     gain: Gain | None = None
     draft: MapRecord | None = None
+    assumption: str | None = None
 
     @property
     def tried(self) -> bool:
@@ -74,6 +76,28 @@ def challenge(
     It is fitted to the rows ``since`` the start of the evidence if they are sufficient, else to the window.
     """
     policy = record.recalibration
+    found = opponent(store, record)
+    window = window_named(record, policy.window)
+    if found.why is not None or window is None:
+        return found
+    tally, since = _rows(Buckets(store.redis, store.keys, record), record, window, since, now)
+    found = replace(found, since=since, labelled=len(tally))
+    if len(tally) < policy.least_rows:
+        why = f"the window has {len(tally)} labelled rows, but {policy.least_rows} are needed"
+        return replace(found, why=why, code="too-few-rows")
+    curve = None if found.champion is None else load(store.maps.get(found.champion).document)
+    if curve is not None and curve.of_vector:
+        why = "the map of the monitor applies to the whole vector, but a challenger applies to a single event"
+        return replace(found, why=why, code="map-of-vector")
+    try:
+        return _compared(record, occasion, tally, curve, found)
+    except CalibrationError as error:
+        return replace(found, why=error.detail, code=error.code, failed=True)
+
+
+def opponent(store: Store, record: MonitorRecord) -> Challenge:
+    """The champion that a challenger is compared with, or why there can be no challenger."""
+    policy = record.recalibration
     unlike = unlike_alias(record)
     if unlike is not None:
         return Challenge(unlike, "alias-not-compared")
@@ -82,27 +106,13 @@ def challenge(
             f"{target_of(record)}@{policy.alias} exists, but the monitor has no map, so its map was not compared",
             "alias-not-compared",
         )
-    window = window_named(record, policy.window)
-    if window is None:
+    if window_named(record, policy.window) is None:
         return Challenge("the monitor no longer has this window", "unknown-window")
     try:
         champion = None if record.map is None else store.maps.get(record.map)
     except UnknownMap:
         return Challenge("the map of the monitor no longer exists", "unknown-map", failed=True)
-    found = Challenge(champion=None if champion is None else champion.id)
-    tally, since = _rows(Buckets(store.redis, store.keys, record), record, window, since, now)
-    found = replace(found, since=since, labelled=len(tally))
-    if len(tally) < policy.least_rows:
-        why = f"the window has {len(tally)} labelled rows, but {policy.least_rows} are needed"
-        return replace(found, why=why, code="too-few-rows")
-    curve = None if champion is None else load(champion.document)
-    if curve is not None and curve.of_vector:
-        why = "the map of the monitor applies to the whole vector, but a challenger applies to a single event"
-        return replace(found, why=why, code="map-of-vector")
-    try:
-        return _compared(record, occasion, tally, curve, found)
-    except CalibrationError as error:
-        return replace(found, why=error.detail, code=error.code, failed=True)
+    return Challenge(champion=None if champion is None else champion.id)
 
 
 def _rows(

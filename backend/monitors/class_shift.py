@@ -19,7 +19,7 @@ from backend.store.monitors.ledger import Ledger
 from backend.store.monitors.reference import read_reference_vectors
 from backend.store.monitors.shifts import put_label_shifts
 from backend.store.store import Store
-from calibrant.batch import Predictions, read_batch
+from calibrant.batch import read_batch, read_predictions
 from calibrant.errors import CalibrationError
 from calibrant.monitoring.label_shift import LabelShift, VectorReference, fit_vector_reference, shift_of_window
 from calibrant.monitoring.reservoir import Reservoir, together
@@ -113,7 +113,8 @@ class SampledMonitor:
             return "the monitor has no reference"
         if len(sample) < LEAST:
             return f"the window has {len(sample)} sampled predictions; at least {LEAST} are needed"
-        return shift_of_window(self._reference, Predictions(sample.vectors, self._record.scale), level, ALPHA)
+        window = read_predictions(sample.vectors, scale=self._record.scale)
+        return shift_of_window(self._reference, window, level, ALPHA)
 
     @cached_property
     def _reference(self) -> VectorReference:

@@ -27,17 +27,25 @@ def read_label_shift(given: Estimated, record: MonitorRecord, memory: Memory) ->
     if event in (None, "confidence"):
         why = "the monitor stores whether decisions are right, and not the classes of its rows"
         return LabelShiftReading(status="not-applicable", reason=why, rows=rows, level=level)
+    found = estimate_shift(given, record, memory)
+    if isinstance(found, str):
+        return LabelShiftReading(status="withheld", reason=found, rows=rows, level=level)
+    return reading_of(found)
+
+
+def estimate_shift(given: Estimated, record: MonitorRecord, memory: Memory) -> LabelShift | str:
+    """The estimate of a window of one event per row, or why there is none. O(cells)."""
+    event, rows = record.reduction or "binary", len(given.labelled) + len(given.unlabelled)
     reason = withheld(given, rows)
     if reason is None and rows < LEAST:
         reason = f"the window has {rows} predictions; at least {LEAST} are needed"
-    if reason is None and given.reference is not None:
-        try:
-            fitted = _fitted(given.reference, event or "binary", memory)
-        except CalibrationError as error:
-            reason = f"the reference cannot be used: {error.detail}"
-        else:
-            return reading_of(shift_from(fitted, EventTally(all_rows(given), event or "binary"), level, ALPHA))
-    return LabelShiftReading(status="withheld", reason=reason, rows=rows, level=level)
+    if reason is not None or given.reference is None:
+        return reason or "the monitor has no reference"
+    try:
+        fitted = _fitted(given.reference, event, memory)
+    except CalibrationError as error:
+        return f"the reference cannot be used: {error.detail}"
+    return shift_from(fitted, EventTally(all_rows(given), event), record.interval or LEVEL, ALPHA)
 
 
 def _fitted(reference: Tally, event: str, memory: Memory) -> ShiftReference:

@@ -13,6 +13,7 @@ from backend.monitors.challengers import Challenge, challenge, move
 from backend.monitors.definitions import target_of
 from backend.monitors.looks import evidence_since, queue_events, rested, rows_between
 from backend.monitors.online import follow
+from backend.monitors.prior_challengers import prior_challenge
 from backend.store.budget import Quotas
 from backend.store.chores import Chore
 from backend.store.clock import at
@@ -27,6 +28,7 @@ from calibrant.monitoring.pit_tally import RECALIBRATED
 from schemas.monitor_alarms import (
     AuditAction,
     AuditEntry,
+    Correction,
     Occasion,
     Proposal,
     RecalibrationData,
@@ -94,6 +96,8 @@ def _challenge(store: Store, record: MonitorRecord, occasion: Occasion, since: s
         store.charges.check_maps()
     except QuotaExceeded as error:
         return Challenge(error.detail, error.code, failed=True)
+    if occasion.correction is not None:
+        return prior_challenge(store, record, occasion, now)
     return challenge(store, record, occasion, now, since)
 
 
@@ -139,7 +143,7 @@ def decided(
     if standing.proposal is not None:
         replaced = standing.proposal
         entries.insert(0, step_of("proposal-replaced", now, replaced.occasion, replaced.found))
-    if record.recalibration.policy == "auto":
+    if record.recalibration.policy == "auto" and found.assumption is None:
         moving = {"proposal": None, "moving": proposal, "moved_by": None}
         return Change(after.model_copy(update=moving), [], entries)
     event = recalibrated(record, occasion, "monitor.recalibration.proposed", data, now)
@@ -169,38 +173,46 @@ def _data_of(record: MonitorRecord, occasion: Occasion, found: Challenge) -> Rec
         rows=found.labelled if gain is None else gain.rows,
         since=found.since,
         code=found.code,
+        assumption=found.assumption,
     )
 
 
 # --- Requesting a challenger without an alarm
 
 
-def request_challenger(store: Store, record: MonitorRecord, who: str | None, now: float) -> RecalibrationRequested:
+def request_challenger(
+    store: Store, record: MonitorRecord, who: str | None, now: float, correction: Correction | None = None
+) -> RecalibrationRequested:
     """Request a challenger, regardless of the pause; raises ``UnknownMonitor`` and ``PredictionKindMismatch``.
 
-    Samples and intervals have no challengers.
+    Samples and intervals have no challengers, and forecasts no ``correction``.
 
     Concurrent requests create one challenger, and each has an audit entry.
     """
+    if record.forecast is not None and correction is not None:
+        raise PredictionKindMismatch.at("/correction", "is not applicable to a monitor of regression")
     if record.forecast is not None and record.forecast.kind not in RECALIBRATED:
         raise PredictionKindMismatch(f"counts of {record.forecast.kind} forecasts determine no map; send quantiles")
-    requested = record
+    requested, number = record, 0
 
     def change(record: MonitorRecord, standing: Standing) -> Change:
-        nonlocal requested
+        nonlocal requested, number
         requested = record
         entry = AuditEntry(at=at(now), action="recalibration-requested", who=who)
-        if any(occasion.rule is None for occasion in standing.asked):
-            return Change(standing, [], [entry.model_copy(update={"alarm": standing.requests})])
-        occasion = Occasion(number=standing.requests + 1)
+        pending = [each for each in standing.asked if each.rule is None and each.correction == correction]
+        if pending:
+            number = pending[0].number
+            return Change(standing, [], [entry.model_copy(update={"alarm": number})])
+        number = standing.requests + 1
+        occasion = Occasion(number=number, correction=correction)
         after = standing.model_copy(update={"asked": [*standing.asked, occasion], "requests": occasion.number})
         chore = Chore("recalibrate", store.keys.tenant, record.uid)
         return Change(after, [], [entry.model_copy(update={"alarm": occasion.number})], chores=[chore])
 
-    changed = Standings(store.redis, store.keys, record).change(change)
+    Standings(store.redis, store.keys, record).change(change)
     return RecalibrationRequested(
         monitor=record.name,
-        number=changed.standing.requests if changed is not None else 0,
+        number=number,
         requested_at=at(now),
         requested_by=who,
         recalibration=requested.recalibration,

@@ -11,7 +11,15 @@ from backend.monitors.recalibration import request_challenger
 from backend.store.clock import now
 from backend.store.monitors.standings import Standings
 from backend.store.pages import PageRequest
-from schemas.monitor_alarms import AlarmsAnswer, AuditAnswer, JournalQuery, Proposal, RecalibrationRequested, RuleState
+from schemas.monitor_alarms import (
+    AlarmsAnswer,
+    AuditAnswer,
+    JournalQuery,
+    Proposal,
+    RecalibrationQuery,
+    RecalibrationRequested,
+    RuleState,
+)
 from service.context import Context, Here, answer
 from service.openapi import raises
 from service.paging import page_answer, query_of, read_query
@@ -63,12 +71,14 @@ async def get_audit(name: str, request: Request, here: Here) -> Response:
     "/recalibrate",
     response_model=RecalibrationRequested,
     status_code=202,
-    responses=raises("unknown-monitor", "prediction-kind-mismatch"),
+    responses=raises("invalid-field", "unknown-monitor", "prediction-kind-mismatch"),
+    openapi_extra=query_of(RecalibrationQuery),
 )
-async def post_recalibration(name: str, here: Here) -> Response:
+async def post_recalibration(name: str, request: Request, here: Here) -> Response:
     """Request a challenger now, whether or not an alarm is raised; see `GET .../audit` and `.../proposal`."""
+    correction = read_query(request, RecalibrationQuery).correction
     record = await run_in_threadpool(here.store.monitors.get, name)
-    requested = await run_in_threadpool(request_challenger, here.store, record, here.who, now().timestamp())
+    requested = await run_in_threadpool(request_challenger, here.store, record, here.who, now().timestamp(), correction)
     return answer(requested.model_dump(), 202)
 
 

@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import httpx
 import numpy as np
@@ -23,7 +23,7 @@ from backend.store.monitors.ledger import Ledger
 from backend.store.monitors.reference import read_reference_vectors
 from backend.store.store import Store
 from calibrant.cells import Floats
-from calibrant.monitoring.reservoir import NO_LABEL, Reservoir
+from calibrant.monitoring.reservoir import NO_LABEL, Reservoir, from_bytes
 from schemas.monitors import DAY, HOUR, MonitorRecord
 from tests.integration.test_workers import supervisor, until
 
@@ -100,6 +100,7 @@ def test_the_sample_of_the_library_and_of_the_monitor_give_the_same_estimate(api
     logits, labels = drawn(3000, 1)
     alone = calibrant.estimate_label_shift(logits, labels, drawn(2000, 3, kept=0.5)[0], scale="logit")
     assert alone.estimated is not None
+    assert alone.low is not None
     assert found["estimated"] == pytest.approx(alone.estimated.tolist(), abs=1e-3)
     assert found["low"] == pytest.approx(alone.low.tolist(), abs=0.01)  # another jackknife
 
@@ -176,10 +177,9 @@ def test_the_reservoir_is_bounded_and_a_sample_of_each_window(api: httpx.Client,
 
 
 def stored_rows(store: Store) -> int:
-    from calibrant.monitoring.reservoir import from_bytes
-
-    keys = store.redis.keys(f"{store.keys.monitor(record(store).uid).stem('vectors')}*")
-    return sum(len(from_bytes(part)) for key in keys for part in store.redis.lrange(key, 0, -1))
+    found = store.redis.keys(f"{store.keys.monitor(record(store).uid).stem('vectors')}*")
+    parts = [cast(bytes, part) for key in found for part in store.redis.lrange(key, 0, -1)]
+    return sum(len(from_bytes(part)) for part in parts)
 
 
 def test_a_span_of_the_stream_is_the_reference_also_after_it_has_expired(api: httpx.Client, store: Store) -> None:

@@ -140,6 +140,7 @@ class Occasion(Document):
     number: int  # of the rule's alarms, of the requests, or of the versions, from 1
     reason: OnlineReason | None = None  # of a version of an online map
     attempt: int = 1  # from 1; an alarm that stays raised has several
+    correction: Literal["label-shift"] | None = None  # of a request: what is corrected without labels
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -188,6 +189,7 @@ class RecalibrationData(Document):
     rows: int | None = None  # held-out rows of the comparison; all rows if there were too few
     since: str | None = None  # when the rows of the fit begin; None: with the window
     code: str | None = None  # why it was declined, or the problem's code if it failed
+    assumption: str | None = None  # of a challenger without labels, which was not compared
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from calibrant.client.answers import (
     AlarmsAnswer,
     AuditAnswer,
@@ -108,13 +110,18 @@ def audit(patience: Patience, monitor: str) -> Items[AuditEntry]:
     yield from pages(patience, path_of("monitors", monitor, "audit"), {}, AuditAnswer)
 
 
-def recalibrate(patience: Patience, monitor: str) -> Steps[RecalibrationRequested]:
+def recalibrate(
+    patience: Patience, monitor: str, *, correction: Literal["label-shift"] | None = None
+) -> Steps[RecalibrationRequested]:
     """Request a recalibration now: a map fitted to the counts of the monitor, whether or not an alarm is raised.
 
     Parameters
     ----------
     monitor : str
         Name of the monitor.
+    correction : {"label-shift"}, optional
+        Instead of a fit to labelled rows, a map corrected for the class frequencies of the window, without labels.
+        It assumes that only they changed, and waits to be accepted.
 
     Returns
     -------
@@ -126,7 +133,9 @@ def recalibrate(patience: Patience, monitor: str) -> Steps[RecalibrationRequeste
     >>> client.recalibrate("inbox").number
     1
     """
-    answer = yield from _post(patience, path_of("monitors", monitor, "recalibrate"))
+    query = {} if correction is None else {"correction": correction}
+    request = Request("POST", path_of("monitors", monitor, "recalibrate"), query, {"Accept": JSON})
+    answer = yield from send(patience, request)
     return read(RecalibrationRequested, answer)
 
 

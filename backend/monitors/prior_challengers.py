@@ -1,0 +1,99 @@
+"""Challengers without labels: the map of the reference, corrected for the class frequencies of a window."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from scipy.special import ndtri
+
+from backend.monitors.answers import Kept, Reader
+from backend.monitors.challengers import Challenge, opponent
+from backend.monitors.class_shift import OF_ROWS, SampledMonitor
+from backend.monitors.windows import window_named
+from backend.store.clock import at
+from backend.store.keyspace import derived_id
+from backend.store.store import Store
+from calibrant.errors import CalibrationError
+from calibrant.monitoring.label_shift import LabelShift
+from schemas.maps import MapRecord
+from schemas.monitor_alarms import Occasion
+from schemas.monitors import MonitorRecord, WindowSpec
+
+ASSUMPTION = "only class frequencies changed: the predictions of each class are distributed as in the reference"
+_AFTER_THE_MAP = (
+    "without a reservoir, predictions without labels are counted after the map of the monitor, which has one"
+)
+_OF_CONFIDENCE = "without a reservoir, the event must be binary or class:k"
+
+
+def prior_challenge(store: Store, record: MonitorRecord, occasion: Occasion, now: float) -> Challenge:
+    """Correct a map for the class frequencies of the window, without storing anything.
+
+    It is not compared with the champion, because it has no labels; it must be accepted.
+    """
+    found = opponent(store, record)
+    window = window_named(record, record.recalibration.window)
+    if found.why is not None or window is None:
+        return found
+    try:
+        shift = _estimate(store, record, window, now)
+    except CalibrationError as error:
+        shift = f"the reference cannot be used: {error.detail}"
+    if isinstance(shift, str):
+        return replace(found, why=shift, code="label-shift-withheld")
+    found = replace(found, labelled=shift.n)
+    if shift.withheld is not None or shift.map is None:
+        return replace(found, why=shift.withheld, code="label-shift-withheld")
+    if not _moved(shift):
+        why = f"no class frequency differs significantly from the reference at the level {shift.level:g}"
+        return replace(found, why=why, code="not-shifted")
+    return replace(found, assumption=ASSUMPTION, draft=_draft(record, occasion, shift, now))
+
+
+def _estimate(store: Store, record: MonitorRecord, window: WindowSpec, now: float) -> LabelShift | str:
+    if record.reservoir is not None:
+        return OF_ROWS if window.seconds is None else SampledMonitor(store, record).estimate(window, now)
+    if record.map is not None:
+        return _AFTER_THE_MAP
+    if record.reduction is None or not record.reduction.startswith(("binary", "class:")):
+        return _OF_CONFIDENCE
+    found = Reader(store.redis, store.keys, record, Kept()).event_shift(window, now)
+    if isinstance(found, str) or found.map is None:
+        return found
+    made = replace(found.map, reduction=record.reduction, scale=record.scale, n_classes=record.n_classes)
+    return replace(found, map=made)
+
+
+def _moved(shift: LabelShift) -> bool:
+    """Whether an interval excludes the frequency of the reference, at the level of all K - 1 comparisons together."""
+    if shift.estimated is None or shift.low is None or shift.high is None:
+        return False
+    beyond = (1.0 - shift.level) / 2.0
+    wider = float(ndtri(1.0 - beyond / (len(shift.reference) - 1)) / ndtri(1.0 - beyond))
+    low = shift.estimated - wider * (shift.estimated - shift.low)
+    high = shift.estimated + wider * (shift.high - shift.estimated)
+    return bool(np.any((shift.reference < low) | (high < shift.reference)))
+
+
+def _draft(record: MonitorRecord, occasion: Occasion, shift: LabelShift, now: float) -> MapRecord:
+    """The record of the corrected map, without a name until it is accepted."""
+    made = shift.map
+    if made is None:
+        raise ValueError("a withheld estimate has no map")
+    return MapRecord(
+        id=derived_id("map", f"{record.uid} {occasion.seed}"),
+        name=None,
+        version=None,
+        method=made.method,
+        options={},
+        reduction=made.reduction,
+        scale=made.scale,
+        n_classes=made.n_classes,
+        n=None,
+        seed=None,
+        created_at=at(now),
+        tags={"monitor": record.name, "alarm": occasion.seed, "rows": str(shift.n), "correction": "label-shift"},
+        description=f"corrected for the class frequencies of a window; assumes that {ASSUMPTION}",
+        document=made.to_document(),
+    )

@@ -1,0 +1,184 @@
+"""Challengers without labels: corrected for the class frequencies of a window, proposed with their assumption."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+from redis import Redis
+
+from backend.monitors.recalibration import recalibrate_at
+from backend.store.store import Store
+from calibrant.cells import Floats
+from tests.integration.monitors import test_class_shift as of_classes
+from tests.integration.monitors import test_label_shift as of_event
+from tests.integration.test_workers import supervisor, until
+
+ASSUMES = "only class frequencies changed: the predictions of each class are distributed as in the reference"
+
+
+def request(api: httpx.Client, **query: str) -> dict[str, Any]:
+    answer = api.post("/monitors/inbox/recalibrate", params={"correction": "label-shift"} | query)
+    assert answer.status_code == 202, answer.text
+    found: dict[str, Any] = answer.json()
+    return found
+
+
+def process(store: Store) -> None:
+    recalibrate_at(store, store.monitors.get("inbox"), time.time())
+
+
+def proposal(api: httpx.Client) -> dict[str, Any]:
+    found: dict[str, Any] = api.get("/monitors/inbox/proposal").raise_for_status().json()
+    return found
+
+
+def declined(api: httpx.Client) -> dict[str, Any]:
+    assert api.get("/monitors/inbox/proposal").status_code == 404
+    found: dict[str, Any] = api.get("/monitors/inbox/audit").json()["items"][0]
+    assert found["action"] == "recalibration-declined"
+    return found
+
+
+def loss(p: Floats, y: Floats) -> float:
+    return float(-np.mean(np.log(np.where(y == 1, p, 1.0 - p))))
+
+
+@pytest.mark.parametrize("scale", ["probability", "logit"])
+@pytest.mark.parametrize("policy", ["off", "auto"])
+def test_a_map_of_one_event_is_corrected_and_waits_to_be_accepted(
+    api: httpx.Client, store: Store, scale: str, policy: str
+) -> None:
+    def given(p: list[float]) -> list[float]:
+        return p if scale == "probability" else (np.log(p) - np.log1p(-np.array(p))).tolist()
+
+    before, known = of_event._drawn(10_000, 1)
+    batch = {"predictions": given(before), "labels": known, "scale": scale}
+    stored = api.post("/batches", json=batch).raise_for_status().json()["id"]
+    body = {"name": "inbox", "measures": ["ece"], "rules": [], "reference": {"batch": stored}, "scale": scale}
+    api.post("/monitors", json=body | {"recalibration": {"policy": policy}}).raise_for_status()
+    p, y = of_event._drawn(4000, 2, kept=0.2)
+    of_event._send(api, given(p))
+    assert request(api)["number"] == 1
+    process(store)
+    found = proposal(api)
+    assert found["found"]["assumption"] == ASSUMES
+    assert (found["found"]["gain"], found["found"]["rows"], found["occasion"]["correction"]) == (
+        None,
+        4000,
+        "label-shift",
+    )
+    assert api.get("/maps/inbox/aliases/champion").status_code == 404
+    challenger = api.get(f"/maps/{found['map']}").json()
+    assert ASSUMES in challenger["description"]
+    assert challenger["document"]["diagnostics"]["class_frequencies"][1] == pytest.approx(np.mean(y), abs=0.05)
+    assert api.post("/monitors/inbox/proposal/accept").json()["version"] == 1
+    call = {"map": "inbox@champion", "predictions": given(p), "scale": scale}
+    calibrated = np.array(api.post("/calibrate", json=call).raise_for_status().json()["predictions"])
+    assert loss(calibrated, np.array(y)) < loss(np.array(p), np.array(y)) - 0.02
+    assert np.mean(calibrated) == pytest.approx(np.mean(y), abs=0.03)
+
+
+@pytest.fixture
+def worker(redis: Redis, redis_url: str, tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
+    with supervisor(redis_url, tmp_path / "worker.log") as process:
+        yield process
+
+
+def test_a_worker_proposes_a_map_of_all_classes_from_the_reservoir(
+    api: httpx.Client, redis: Redis, worker: subprocess.Popen[bytes]
+) -> None:
+    of_classes.create(api)
+    logits, y = of_classes.drawn(2000, 3, kept=0.2)
+    of_classes.send(api, logits)
+    request(api)
+    until(redis, lambda: api.get("/monitors/inbox/proposal").is_success)
+    found = proposal(api)
+    assert found["found"]["assumption"] == ASSUMES
+    assert api.post("/monitors/inbox/proposal/accept").json()["version"] == 1
+    call = {"map": "inbox@champion", "predictions": logits.tolist(), "scale": "logit"}
+    calibrated = np.array(api.post("/calibrate", json=call).raise_for_status().json()["predictions"])
+    true = np.bincount(y, minlength=of_classes.K) / len(y)
+    assert calibrated.mean(axis=0) == pytest.approx(true, abs=0.03)
+    before = np.exp(logits - logits.max(axis=1, keepdims=True))
+    before /= before.sum(axis=1, keepdims=True)
+    rows = np.arange(len(y))
+    assert np.log(calibrated[rows, y]).mean() > 0.95 * np.log(before[rows, y]).mean()
+
+
+def test_without_a_shift_there_is_no_challenger(api: httpx.Client, store: Store) -> None:
+    of_event._create(api)
+    of_event._send(api, of_event._drawn(2000, 5)[0])
+    request(api)
+    process(store)
+    found = declined(api)
+    assert found["detail"].startswith("no class frequency differs significantly")
+    assert found["found"]["code"] == "not-shifted"
+
+
+def test_reasons_that_there_is_no_estimate_are_those_of_the_window(api: httpx.Client, store: Store) -> None:
+    of_event._create(api)
+    of_event._send(api, [0.5] * 50)
+    request(api)
+    process(store)
+    assert declined(api)["detail"] == "the window has 50 predictions; at least 100 are needed"
+    of_event._send(api, [0.25 + value / 2.0 for value in of_event._drawn(4000, 3, warp=0.4)[0]])
+    request(api)
+    process(store)
+    assert "not a mixture" in declined(api)["detail"]
+    assert declined(api)["found"]["code"] == "label-shift-withheld"
+
+
+@pytest.mark.parametrize(
+    ("fields", "detail"),
+    [({"n_classes": 3}, "the event must be binary or class:k"), ({}, "the monitor has no reference")],
+)
+def test_monitors_without_an_estimate_have_no_challenger(
+    api: httpx.Client, store: Store, fields: dict[str, Any], detail: str
+) -> None:
+    api.post("/monitors", json={"name": "inbox", "rules": []} | fields).raise_for_status()
+    if not fields:
+        of_event._send(api, [0.5] * 200)
+    request(api)
+    process(store)
+    assert detail in declined(api)["detail"]
+
+
+def test_after_a_map_only_a_reservoir_has_the_predictions(api: httpx.Client, store: Store) -> None:
+    rows = {"predictions": [0.1, 0.4, 0.6, 0.9] * 20, "labels": [0, 1, 0, 1] * 20}
+    api.post("/maps", json=rows | {"method": "identity", "name": "inbox"}).raise_for_status()
+    api.put("/maps/inbox/aliases/champion", json={"version": 1}).raise_for_status()
+    of_event._create(api, map="inbox@champion")
+    request(api)
+    process(store)
+    assert "after the map of the monitor" in declined(api)["detail"]
+
+
+def test_two_kinds_of_requests_are_two_and_the_same_is_one(api: httpx.Client) -> None:
+    of_event._create(api)
+    assert [request(api)["number"] for _ in range(2)] == [1, 1]
+    assert api.post("/monitors/inbox/recalibrate").json()["number"] == 2
+    assert request(api)["number"] == 1
+
+
+@pytest.mark.parametrize("query", ["correction=covariate-shift", "correction=", "correct=label-shift", "correction=1"])
+def test_an_unknown_correction_is_refused(api: httpx.Client, query: str) -> None:
+    of_event._create(api)
+    answer = api.post(f"/monitors/inbox/recalibrate?{query}")
+    assert answer.status_code in (400, 422)
+    assert answer.json()["type"] == "/problems/invalid-field"
+    assert api.get("/monitors/inbox/audit").json()["items"] == []
+
+
+def test_regression_has_no_label_shift(api: httpx.Client) -> None:
+    forecast = {"kind": "quantiles", "levels": [0.1, 0.5, 0.9]}
+    body = {"name": "inbox", "prediction_kind": "regression", "forecast": forecast, "rules": []}
+    api.post("/monitors", json=body).raise_for_status()
+    answer = api.post("/monitors/inbox/recalibrate?correction=label-shift")
+    assert answer.json()["type"] == "/problems/prediction-kind-mismatch"
