@@ -130,8 +130,11 @@ class Sampled:
     priorities: Floats
     vectors: Floats | Vectors
 
-    def reservoirs(self, decided: Decided, bounds: Callable[[list[int]], Floats]) -> dict[int, Reservoir]:
-        """The new predictions and labels by time bucket, with priorities below the ``bounds`` of the buckets."""
+    def reservoirs(self, decided: Decided, bounds: Callable[[list[int]], Floats], size: int) -> dict[int, Reservoir]:
+        """The new predictions and labels by time bucket, with priorities below the ``bounds`` of the buckets.
+
+        At most ``size`` predictions of each bucket.
+        """
         chosen = decided.arrives | decided.counts
         if not chosen.any():
             return {}
@@ -139,11 +142,11 @@ class Sampled:
         present, place = np.unique(buckets[chosen], return_inverse=True)
         rows = np.flatnonzero(chosen)
         rows = rows[self.priorities[rows] < bounds(present.tolist())[place]]
-        return (
-            {bucket: self._reservoir(decided, rows[at]) for bucket, at in by_bucket(buckets[rows])} if len(rows) else {}
-        )
+        if not len(rows):
+            return {}
+        return {bucket: self._rows(decided, rows[at]).at_most(size) for bucket, at in by_bucket(buckets[rows])}
 
-    def _reservoir(self, decided: Decided, rows: Integers) -> Reservoir:
+    def _rows(self, decided: Decided, rows: Integers) -> Reservoir:
         labels = np.where(decided.counts[rows], decided.labels[rows], NO_LABEL).astype(np.int64)
         new = decided.arrives[rows]
         found = Reservoir.of(self.priorities[rows[new]], self.vectors[rows[new]], labels[new])
@@ -359,7 +362,8 @@ class Ingestion:
         change = change_of(decided, ids, read, now)
         if sampled is None:
             return change
-        return replace(change, vectors=sampled.reservoirs(decided, self._ledger.buckets.vectors.bounds))
+        vectors = self._ledger.buckets.vectors
+        return replace(change, vectors=sampled.reservoirs(decided, vectors.bounds, vectors.size))
 
     def _waited(self, entries: Entries) -> Countable:
         """The predictions of entries, of which some waited for a label."""

@@ -24,6 +24,7 @@ from backend.store.monitors.ledger import Ledger
 from backend.store.monitors.standings import Change, Standings
 from backend.store.store import Store
 from calibrant.errors import PredictionKindMismatch
+from calibrant.io.errors import InvalidField
 from calibrant.monitoring.pit_tally import RECALIBRATED
 from schemas.monitor_alarms import (
     AuditAction,
@@ -198,6 +199,8 @@ def request_challenger(
     def change(record: MonitorRecord, standing: Standing) -> Change:
         nonlocal requested, number
         requested = record
+        if correction is not None and record.recalibration.policy == "online":
+            raise InvalidField.at("/correction", "is not supported with online recalibration")
         entry = AuditEntry(at=at(now), action="recalibration-requested", who=who)
         pending = [each for each in standing.asked if each.rule is None and each.correction == correction]
         if pending:

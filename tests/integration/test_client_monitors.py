@@ -11,12 +11,15 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from typer.testing import CliRunner
 
+from calibrant.cli.main import app
 from calibrant.client import Calibrant, ProblemResponse
 from calibrant.client.answers import AlarmData
 from calibrant.client.monitored import Form
 from service.stack import Stack
 from tests.integration.clients import Kind, connected
+from tests.integration.monitors.test_class_shift import K, drawn
 
 NUMBERS = np.random.default_rng(12)
 P = np.round(NUMBERS.uniform(size=500), 3)
@@ -152,4 +155,38 @@ def test_an_online_map_and_the_time_of_a_change_are_answered(either: Calibrant, 
     raised = next(event for event in either.alarm_events(name) if event.type == "monitor.alarm.raised")
     assert isinstance(raised.data, AlarmData)
     assert raised.data.change == rule.evidence.change
+    either.delete_monitor(name)
+
+
+def test_class_frequencies_and_the_map_corrected_for_them_are_answered_and_shown(
+    either: Calibrant, service: Stack
+) -> None:
+    name = f"sampled-{time.time_ns()}"  # its maps stay
+    logits, labels = drawn(3000, 1)
+    reference = {"batch": either.upload(logits, labels, scale="logit").id}
+    made = either.create_monitor(name, n_classes=K, scale="logit", rules=[], reservoir=2000, reference=reference)
+    assert made.reservoir == 2000
+    window = drawn(1500, 2, kept=0.2)[0]
+    either.send_predictions(name, [f"row-{i}" for i in range(1500)], window)
+    assert either.recalibrate(name, correction="label-shift").number == 1
+    until, found, proposed = time.monotonic() + PATIENCE, None, None
+    while time.monotonic() < until and (found is None or found.estimated is None or proposed is None):
+        found = either.monitor(name).windows[0].label_shift
+        proposed = next((entry for entry in either.audit(name) if entry.action == "challenger-proposed"), None)
+    assert found is not None
+    assert found.estimated is not None
+    assert (found.sampled, len(found.estimated), found.estimated_at is not None) == (1500, K, True)
+    proposal = either.proposal(name)
+    assert proposal.found.assumption is not None
+    assert proposal.found.assumption.startswith("only class frequencies changed")
+    assert (proposal.found.gain, proposal.occasion.correction) == (None, "label-shift")
+    rate = f"{100 * found.estimated[1]:.1f} %"
+    with httpx.Client(base_url=service.url) as http:
+        page = http.get(f"/ui/monitors/{name}").text
+    assert "from a sample of 1,500 predictions of the window" in page
+    assert rate in page
+    assert f"It assumes that {proposal.found.assumption}." in page
+    shown = CliRunner().invoke(app, ["monitors", "show", name, "--server", service.url]).stdout
+    (line,) = [line for line in shown.split("classes of day")[1].splitlines() if line.startswith("1 ")]
+    assert rate in line
     either.delete_monitor(name)

@@ -13,6 +13,7 @@ from backend.store.keyspace import Keyspace
 from backend.store.monitor_keys import MonitorKeys
 from backend.store.monitors.scripts import COMPACT, COVER, DROP, VERSIONS
 from backend.store.monitors.vectors import VECTORS, Vectors
+from calibrant.monitoring.reservoir import Reservoir
 from calibrant.monitoring.tally import Tally, from_bytes, merged
 from schemas.monitors import MonitorRecord
 
@@ -302,11 +303,13 @@ class Buckets:
             self._lists.forget([(by_rows(kind), bucket) for kind in KINDS for bucket in passed])
             self._redis.hdel(self._keys.row_buckets(), *map(str, passed))
 
-    def after_commit(self, long: Iterable[bytes], opened: int) -> None:
+    def after_commit(self, long: Iterable[bytes], opened: int, vectors: Mapping[int, Reservoir]) -> None:
         """Do the maintenance after a commit: compact long lists, and occasionally delete row buckets.
 
-        ``opened`` is the row bucket that the commit opened, 0 for none.
+        ``opened`` is the row bucket that the commit opened, 0 for none; ``vectors`` are the added reservoirs.
         """
+        for bucket, added in vectors.items():
+            self.vectors.after_addition(bucket, added)
         for field in long:
             self._compact(*read_field(field))
         if opened and opened % _DROPPED == 0:

@@ -299,7 +299,7 @@ class Ledger:
         outcome, *details = cast(list[Any], self._commit(keys, args))
         match outcome:
             case b"done":
-                self.buckets.after_commit(details[0], details[1])
+                self.buckets.after_commit(details[0], details[1], change.vectors)
                 return None
             case b"conflict":
                 return Conflict(np.array(details[0], dtype=np.int64), [entry or None for entry in details[1]])

@@ -23,6 +23,8 @@ from schemas.monitors import MonitorRecord
 VECTORS = "vectors"
 #: Number of lists read at once, and of reservoirs merged at once.
 _AT_ONCE, _MOST_MERGED = 100, 512
+#: Additions of more than this part of the size are merged at once, so that a list of 64 has at most 16 times the size.
+_MANY = 4
 #: A list is replaced only if less than this share of its rows stays.
 _STAYS = 0.9
 
@@ -33,7 +35,7 @@ class Vectors:
     def __init__(self, redis: Redis, keys: Keyspace, record: MonitorRecord) -> None:
         self._redis = redis
         self._keys = keys.monitor(record.uid)
-        self._size = record.reservoir or 0
+        self.size = record.reservoir or 0
         self._classes = record.n_classes or 0
 
     def bounds(self, buckets: Sequence[int]) -> Floats:
@@ -46,21 +48,26 @@ class Vectors:
     def sample(self, first: int, last: int) -> Reservoir:
         """A uniform sample of the rows of the time buckets from ``first`` to ``last``, inclusive."""
         parts = [part for _, _, some in self._read(self._numbers(first, last)) for part in some]
-        return together([Reservoir.empty(self._classes), *parts], self._size)
+        return together([Reservoir.empty(self._classes), *parts], self.size)
+
+    def after_addition(self, bucket: int, added: Reservoir) -> None:
+        """Merge the reservoirs of a time bucket if many rows were added, which lowers its bound."""
+        if len(added) > self.size // _MANY:
+            self.compact(bucket)
 
     def compact(self, bucket: int) -> None:
         """Merge the reservoirs of a time bucket, unless another process does."""
         for _, generation, parts in self._read([bucket], _MOST_MERGED):
-            self._replace(bucket, generation, len(parts), together(parts, self._size))
+            self._replace(bucket, generation, len(parts), together(parts, self.size))
 
     def thin(self, first: int, last: int) -> None:
         """Remove rows that no window that ends now needs, and no sample of the buckets from ``first`` to ``last``."""
         lists = self._read(self._numbers(0, 2**53))
-        whole = [together(parts, self._size) for _, _, parts in lists]
-        kept = thinned(whole, self._size)
+        whole = [together(parts, self.size) for _, _, parts in lists]
+        kept = thinned(whole, self.size)
         span = [i for i, (bucket, _, _) in enumerate(lists) if first <= bucket <= last]
         if span:
-            bound = together([whole[i] for i in span], self._size).below
+            bound = together([whole[i] for i in span], self.size).below
             for i in span:
                 kept[i] = whole[i].cut(max(kept[i].below, bound))
         for (bucket, generation, parts), one in zip(lists, kept, strict=True):

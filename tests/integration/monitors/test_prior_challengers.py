@@ -176,6 +176,13 @@ def test_an_unknown_correction_is_refused(api: httpx.Client, query: str) -> None
     assert api.get("/monitors/inbox/audit").json()["items"] == []
 
 
+def test_a_map_that_follows_the_stream_is_not_corrected(api: httpx.Client) -> None:
+    of_event._create(api, recalibration={"policy": "online"})
+    answer = api.post("/monitors/inbox/recalibrate?correction=label-shift")
+    assert (answer.json()["type"], answer.json()["errors"][0]["pointer"]) == ("/problems/invalid-field", "/correction")
+    assert api.get("/monitors/inbox/audit").json()["items"] == []
+
+
 def test_regression_has_no_label_shift(api: httpx.Client) -> None:
     forecast = {"kind": "quantiles", "levels": [0.1, 0.5, 0.9]}
     body = {"name": "inbox", "prediction_kind": "regression", "forecast": forecast, "rules": []}
