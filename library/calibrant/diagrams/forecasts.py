@@ -111,7 +111,7 @@ def quantile_reliability(rows: Rows, *, level: float) -> QuantileReliability:
 
 def central_intervals(rows: Rows, *, level: float) -> CentralIntervals:
     """Return coverage and mean width of central intervals; of quantiles, between symmetric levels."""
-    known = pit.levels_of(rows.forecasts)
+    known = pit.some_levels(pit.levels_of(rows.forecasts))
     if rows.forecasts.kind in ("normal", "samples"):
         known = np.sort(np.concatenate([(1.0 - CENTRAL) / 2.0, (1.0 + CENTRAL) / 2.0]))
     at = [(i, int(np.argmin(np.abs(known - (1.0 - t))))) for i, t in enumerate(known.tolist()) if t < 0.5 - _SAME]

@@ -166,7 +166,7 @@ EXTREMES: dict[str, dict[str, Any]] = {
     "small": {"mean": _constant(0.0), "variance": _constant(1e-280), "observed": [1e-290, 5e-324] * 10},
     "samples": {"samples": [[-1e308, 0.0, 1e308]] * 20, "observed": [1e308, -1e308] * 10},
     "quantiles": {"quantiles": [[-1.7e308, 1.7e308]] * 20, "levels": [0.1, 0.9], "observed": _constant(1.7e308)},
-    "levels": {"quantiles": [[0.0, 1.0, 2.0]] * 20, "levels": [5e-324, 1e-300, 0.5], "observed": [-1.0, 3.0] * 10},
+    "levels": {"quantiles": [[0.0, 1.0, 2.0]] * 20, "levels": [1e-12, 3e-12, 0.5], "observed": [-1.0, 3.0] * 10},
 }
 
 

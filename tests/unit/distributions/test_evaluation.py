@@ -8,6 +8,7 @@ import pytest
 from scipy.stats import norm
 
 import calibrant
+from calibrant.diagrams.forecasts import drawn, read_distribution_diagrams
 from calibrant.distributions import pit
 from calibrant.distributions.forecasts import read_forecasts
 from calibrant.distributions.streams import calibration_evidence, diebold_mariano, exchangeability_evidence
@@ -246,3 +247,23 @@ def test_few_clusters_have_no_test_of_all_levels() -> None:
     assert "clusters" in str(few["quantile-calibration-error"].problem)
     many = calibrant.evaluate_distribution(Y, **KINDS["quantiles"], clusters=np.arange(N) % 100)
     assert (many["quantile-calibration-error"].p_value or 0.0) > 0.001
+
+
+def test_many_levels_are_tested_at_some_of_them() -> None:
+    levels = np.arange(1, 8000) / 8000.0
+    y = np.random.default_rng(4).normal(size=200)
+    report = calibrant.evaluate_distribution(
+        y,
+        quantiles=np.tile(norm.ppf(levels), (len(y), 1)),
+        levels=levels,
+        measures=["quantile-calibration-error", "pit-ks"],
+    )
+    used = np.array(report["quantile-calibration-error"].parts["levels"])
+    assert len(used) == pit.MOST_LEVELS
+    np.testing.assert_allclose(used + used[::-1], 1.0, atol=1e-12)
+    assert used[0] == levels[0]
+    assert np.diff(used).max() < 3.0 / pit.MOST_LEVELS
+    assert (report["quantile-calibration-error"].p_value or 0.0) > 0.01
+    (request,) = read_distribution_diagrams(["coverage"])
+    assert report.source is not None
+    assert len(drawn(request, report.source)["data"]["levels"]) == pit.MOST_LEVELS // 2
