@@ -231,6 +231,28 @@ def test_extreme_numbers_have_no_score_instead_of_a_warning() -> None:
     assert samples["mae"].value == 1e308
 
 
+SCALES = [0.0, 5e-324, 1e-300, 1e-160, 1.0, 1e155, 1e300, 1e308]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_number_of_a_result_is_finite_at_every_scale(kind: str) -> None:
+    random = np.random.default_rng(5)
+    for _ in range(12):
+        some, n = random.choice(SCALES, 2), 25
+        y, centre = random.choice(some, n), random.choice(some, n) * random.choice([-1.0, 1.0], n)
+        half = random.choice(some, n)
+        given: dict[str, Any] = {
+            "normal": {"mean": centre, "variance": np.maximum(half, 5e-324)},
+            "quantiles": {"quantiles": np.sort(np.stack([-half, centre], axis=1), axis=1), "levels": [0.1, 0.9]},
+            "samples": {"samples": np.stack([centre, half, -half], axis=1)},
+            "interval": {"lower": -half, "upper": half, "level": 0.9},
+        }[kind]
+        for key, found in calibrant.evaluate_distribution(y, **given, measures=ALL, interval=0.9).measures.items():
+            numbers = [found.value, found.debiased, found.p_value, *(found.interval or ())]
+            assert np.isfinite([number for number in numbers if number is not None]).all(), (key, numbers)
+            assert found.value is not None or str(found.problem).startswith("no value: "), key
+
+
 def test_rows_without_weight_are_left_out_of_groups_and_clusters() -> None:
     w = np.ones(N)
     w[0] = 0.0
