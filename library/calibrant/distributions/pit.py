@@ -43,7 +43,7 @@ def some_levels(levels: Floats) -> Floats:
     if len(levels) <= MOST_LEVELS:
         return levels
     low = np.linspace(0, (len(levels) - 2) // 2, MOST_LEVELS // 2).round().astype(int)
-    return levels[np.concatenate([low, len(levels) - 1 - low[::-1]])]
+    return np.asarray(levels[np.concatenate([low, len(levels) - 1 - low[::-1]])])
 
 
 def pit(forecasts: Forecasts, y: Floats) -> tuple[Floats, Floats]:
