@@ -35,10 +35,12 @@ from calibrant.diagrams.forecasts import (
     times_with_weight,
 )
 from calibrant.distributions.calibrators import DISTRIBUTION_METHODS, fit_distribution
+from calibrant.distributions.decompositions import THRESHOLDS
 from calibrant.distributions.evaluation import DistributionReport, evaluate_distribution, read_rows
 from calibrant.distributions.forecasts import Forecasts
 from calibrant.distributions.maps.distribution_map import DistributionMap
 from calibrant.distributions.measures import DISTRIBUTION_MEASURES
+from calibrant.distributions.pit import LEVELS, MOST_LEVELS
 from calibrant.distributions.rows import digest_of
 from calibrant.distributions.spread import KERNEL_ROWS
 from calibrant.errors import InvalidOption, UnknownMeasure, UnknownMethod, one_of
@@ -56,8 +58,15 @@ from schemas.maps import CalibrateDistributionOptions, FitDistributionOptions, F
 
 #: The most measures of one evaluation.
 _MOST_MEASURES = 100
-#: Estimated seconds of a measure: fixed, per row, and per number.
-_ONCE, _ROW, _NUMBER = 2e-3, 3e-7, 1.5e-7
+#: Estimated seconds of a measure: of all rows and of each group, per row, and per number.
+_ONCE, _ROW, _NUMBER = 4e-4, 3e-7, 1.5e-7
+#: The same of measures that fit maps, or simulate the null distribution of bins.
+_SIMULATED = {"recalibration-improvement": 5e-3, "conditional-coverage": 2.5e-3}
+#: Estimated seconds per level of measures and diagrams that simulate the null distribution of the coverage.
+_NULL = {"quantile-calibration-error": 4e-4, "pit-ks": 1e-4, "pit-kuiper": 1e-4, "pit-anderson-darling": 1e-4}
+_NULL_DRAWN = 4e-4
+#: Estimated seconds per row and number of the thresholds and levels of ``decomposition``.
+_THRESHOLD_ROW, _THRESHOLD_NUMBER, _LEVEL_NUMBER = 6e-7, 2e-9, 2e-6
 #: Estimated seconds per row of measures that need the whole distribution of the PIT.
 _PIT_ROW = {"quantile-calibration-error": 3e-6, "pit-ks": 1.5e-5, "pit-kuiper": 1.5e-5, "pit-anderson-darling": 1.7e-5}
 #: Estimated seconds of the bootstrap of ``skce`` with ``KERNEL_ROWS`` rows.
@@ -124,11 +133,17 @@ class _Evaluation:
         n, pictures = len(rows), len(read_distribution_diagrams(self.diagrams or []))
         if self.report:
             names, pictures = MEASURES[rows.forecasts.kind], len(DISTRIBUTION_DIAGRAMS)
-        total = pictures * (_DRAWN + n * (_ROW + _NUMBER * rows.width)) / (1 + ("groups" in rows.names))
+        sides = 1 + (self.map is not None)
+        parts = 1 + (len(np.unique(rows.names["groups"])) if "groups" in rows.names else 0)
+        levels = min(rows.width, MOST_LEVELS) if rows.forecasts.kind == "quantiles" else len(LEVELS)
+        total = sides * pictures * (_DRAWN + _NULL_DRAWN * levels + n * (_ROW + _NUMBER * rows.width))
         for name in names:
-            total += _ONCE + n * (_PIT_ROW.get(name, _ROW) + _NUMBER * rows.width)
-            total += _KERNEL_SECONDS * min(n / KERNEL_ROWS, 1.0) ** 2 if name == "skce" else 0.0
-        total *= (1 + (self.map is not None)) * (1 + ("groups" in rows.names))
+            once = _ONCE + _NULL.get(name, 0.0) * levels + _SIMULATED.get(name, 0.0)
+            each = _PIT_ROW.get(name, _ROW) + _NUMBER * rows.width
+            if name == "decomposition":
+                each += _decomposition_row(rows)
+            total += sides * (parts * once + min(parts, 2) * n * each)
+            total += sides * _KERNEL_SECONDS * min(n / KERNEL_ROWS, 1.0) ** 2 if name == "skce" else 0.0
         compared = COMPARED[rows.forecasts.kind] if self.report and self.map is None else ()
         total += self.comparison.seconds(rows) if self.comparison is not None else 0.0
         return total + sum(_fit_seconds(name, rows, MOST_ROWS) for name in compared)
@@ -197,6 +212,13 @@ class _Evaluation:
             interval=self.interval,
             seed=self.seed,
         )
+
+
+def _decomposition_row(rows: ForecastRows) -> float:
+    """Estimated seconds of a row of ``decomposition``."""
+    if rows.forecasts.kind == "quantiles":
+        return _LEVEL_NUMBER * rows.width
+    return min(len(rows), THRESHOLDS) * (_THRESHOLD_ROW + _THRESHOLD_NUMBER * rows.width)
 
 
 def _document(report: DistributionReport) -> dict[str, Any]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,7 @@ from backend.monitors.decisions import PREDICTION, WAITING_PREDICTION, Entries, 
 from backend.monitors.rows import Mask, Why, Whys
 from calibrant.batch import Integers
 from calibrant.cells import Floats
-from calibrant.distributions.forecasts import CROSSING, Forecasts
+from calibrant.distributions.forecasts import CROSSING, Forecasts, check_levels
 from calibrant.errors import InvalidOption, OutOfRange, PredictionKindMismatch, UnknownMethod
 from calibrant.measures.measure import MeasureResult
 from calibrant.monitoring.evidence import Evidence
@@ -62,9 +61,8 @@ def check_forecast(body: MonitorBody) -> None:
         if given != (field == wanted):
             message = f"is missing for {forecast.kind}" if field == wanted else f"is not a field of {forecast.kind}"
             raise InvalidOption.at(f"/forecast/{field}", message)
-    levels = forecast.levels or []
-    if any(high <= low for low, high in pairwise(levels)):
-        raise OutOfRange.at("/forecast/levels", "must be strictly increasing")
+    if wanted in ("levels", "level"):
+        check_levels(levels_of(forecast), f"/forecast/{wanted}", OutOfRange)
 
 
 #: The method of challengers: the map of levels, which the counts of a monitor determine.

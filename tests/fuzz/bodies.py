@@ -24,6 +24,9 @@ _OF_FORECASTS = (
     *("weights", "groups", "clusters", "by", "times"),
 )
 
+#: Scales of forecasts: most are ordinary, the others near the ends of what a double can hold.
+_SCALES = (1.0, 1.0, 1.0, 0.0, 5e-324, 1e-300, 1e-160, 1e155, 1e300, 1e307)
+
 _numbers = st.one_of(st.floats(0, 1), st.floats(), st.sampled_from([0.0, 1.0, 0.5, -0.0, 5e-324, 1 - 2**-53, 1.00005]))
 _types = st.sampled_from(["<f8", ">f4", "<f2", "<i8", "|u1", "|b1", "<c8"])
 
@@ -39,6 +42,7 @@ def fitting(body: dict[str, Any], batches: dict[str, str]) -> dict[str, Any]:
     kind = "regression" if body.get("prediction_kind") == "regression" else "classification"
     known = {"batch": batches[kind], "map": KNOWN_MAP}
     kept: dict[str, Any] = body | {name: known[name] for name in known if isinstance(body.get(name), str)}
+    kept |= {"against": [batches[kind]]} if isinstance(body.get("against"), list) else {}
     if kind == "regression":
         return _forecasts(kept, np.random.default_rng(chosen))
     if not isinstance(body.get("predictions"), list):
@@ -59,17 +63,19 @@ def _forecasts(body: dict[str, Any], random: np.random.Generator) -> dict[str, A
     if "batch" in body:
         return kept
     n = int(random.integers(1, MOST_ROWS))
-    centre = random.normal(size=n)
-    table = np.sort(centre[:, None] + random.normal(size=(n, 3)), axis=1)
+    scale = float(random.choice(_SCALES))
+    centre = scale * random.normal(size=n)
+    table = np.sort(centre[:, None] + scale * random.normal(size=(n, 3)), axis=1)
+    spread = np.clip(scale * random.gamma(2.0, size=n), 5e-324, None)
     kinds: list[dict[str, Any]] = [
-        {"mean": centre.tolist(), "variance": random.gamma(2.0, size=n).tolist()},
-        {"mean": centre.tolist(), "std": random.gamma(2.0, size=n).tolist()},
+        {"mean": centre.tolist(), "variance": spread.tolist()},
+        {"mean": centre.tolist(), "std": spread.tolist()},
         {"quantiles": table.tolist(), "levels": [0.1, 0.5, 0.9]},
         {"samples": table.tolist()},
         {"lower": table[:, 0].tolist(), "upper": table[:, 2].tolist(), "level": 0.8},
     ]
     rows = {
-        "observed": (centre + random.normal(size=n)).tolist(),
+        "observed": (centre + scale * random.normal(size=n)).tolist(),
         "weights": random.integers(0, 4, n).tolist(),
         "groups": random.choice(["a", "b"], n).tolist(),
         "clusters": random.choice(["a", "b", "c"], n).tolist(),

@@ -495,6 +495,25 @@ def test_a_long_fit_and_evaluation_run_as_jobs_with_the_same_results(service: St
         assert ended["result"]["report"]["in_sample"] is True
 
 
+@pytest.mark.parametrize(
+    ("n", "groups", "measure"),
+    [
+        (20_000, 0, "decomposition"),
+        (4_000, 900, "quantile-calibration-error"),
+        (4_000, 900, "recalibration-improvement"),
+        (4_000, 900, "conditional-coverage"),
+    ],
+)
+def test_a_measure_that_takes_long_for_its_rows_or_groups_runs_as_a_job(
+    api: httpx.Client, n: int, groups: int, measure: str
+) -> None:
+    body = REGRESSION | {"observed": list(range(n)), "mean": list(range(n)), "variance": [1.0] * n}
+    body |= {"groups": [str(i % groups) for i in range(n)]} if groups else {}
+    queued = api.post("/evaluate", json=body | {"measures": [measure]})
+    assert queued.status_code == 202, queued.text
+    assert api.delete(queued.headers["Location"]).status_code in (200, 409)
+
+
 @pytest.mark.parametrize("client_kind", ["sync", "async"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_client_does_what_the_library_does(service: Stack, client_kind: Kind, kind: str) -> None:

@@ -23,6 +23,8 @@ CENTRAL = np.array([0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95])
 FANS = (0.5, 0.9)
 _MOST = 16
 _SAME = 1e-9
+#: Diagrams of numbers beyond this size, or of variances below its inverse, are not drawn: axes need room around them.
+_LARGEST = 1e300
 
 
 # --- The data
@@ -109,7 +111,7 @@ def quantile_reliability(rows: Rows, *, level: float) -> QuantileReliability:
 
 def central_intervals(rows: Rows, *, level: float) -> CentralIntervals:
     """Return coverage and mean width of central intervals; of quantiles, between symmetric levels."""
-    known = pit.levels_of(rows.forecasts)
+    known = pit.some_levels(pit.levels_of(rows.forecasts))
     if rows.forecasts.kind in ("normal", "samples"):
         known = np.sort(np.concatenate([(1.0 - CENTRAL) / 2.0, (1.0 + CENTRAL) / 2.0]))
     at = [(i, int(np.argmin(np.abs(known - (1.0 - t))))) for i, t in enumerate(known.tolist()) if t < 0.5 - _SAME]
@@ -322,7 +324,17 @@ def drawn(request: DiagramRequest, rows: Rows, times: Sequence[str] | None = Non
     definition = {"name": request.diagram.name, **request.options}
     also: dict[str, Any] = {"times": times} if request.diagram.name == "fan" else {}
     try:
-        picture = request.diagram.draw(rows, **also, **request.options)
+        with np.errstate(over="ignore", invalid="ignore"):
+            picture = request.diagram.draw(rows, **also, **request.options)
+        _check_drawable(picture)
     except CalibrationError as error:
         return {"data": None, "definition": definition, "problem": f"no diagram: {error.detail}"}
     return {"data": picture.to_document(), "definition": definition, "problem": picture.problem}
+
+
+def _check_drawable(picture: Picture) -> None:
+    numbers = [value for value in vars(picture).values() if isinstance(value, float | np.ndarray)]
+    if not all(np.all(np.abs(each) <= _LARGEST) for each in numbers):
+        raise InvalidOption.at("/diagram", f"has numbers beyond {_LARGEST:g}")
+    if isinstance(picture, MeanVariance) and np.any(picture.predicted < 1.0 / _LARGEST):
+        raise InvalidOption.at("/diagram", f"has variances below {1.0 / _LARGEST:g}")

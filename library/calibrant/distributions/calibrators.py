@@ -23,7 +23,15 @@ from calibrant.distributions.cross_fitting import (
     held_out_gain,
     sample,
 )
-from calibrant.distributions.forecasts import FIELDS, ForecastKind, Forecasts, read_forecasts, read_observed, refuse
+from calibrant.distributions.forecasts import (
+    FIELDS,
+    ForecastKind,
+    Forecasts,
+    check_levels,
+    read_forecasts,
+    read_observed,
+    refuse,
+)
 from calibrant.distributions.maps import conformal, location_scale, variance
 from calibrant.distributions.maps import levels as level_maps
 from calibrant.distributions.maps.combined import Average, ByGroup, Chain, Unchanged, averaged
@@ -535,9 +543,9 @@ def _output_levels(levels: Any, forecasts: Forecasts, entry: DistributionMethod)
         found = np.asarray(levels, dtype=np.float64)
     except (TypeError, ValueError):
         found = np.empty(0)
-    good = found.ndim == 1 and found.size > 0 and bool(np.all((found > 0.0) & (found < 1.0)))
-    if not good or np.any(np.diff(found) <= 0.0):
+    if found.ndim != 1 or found.size == 0:
         raise InvalidOption.at("/output_levels", "must be strictly increasing numbers above 0 and below 1")
+    check_levels(found, "/output_levels", InvalidOption)
     return _symmetric(found, entry, "output_levels")
 
 

@@ -29,6 +29,8 @@ from calibrant.errors import (
 
 ForecastKind = Literal["normal", "quantiles", "samples", "interval"]
 KINDS: tuple[ForecastKind, ...] = get_args(ForecastKind)
+#: The smallest distance of levels from each other, from 0 and from 1: smaller ones are errors of rounding.
+CLOSEST = 1e-12
 #: The arguments of each kind.
 FIELDS: Mapping[ForecastKind, tuple[str, ...]] = MappingProxyType(
     {
@@ -144,6 +146,7 @@ def read_forecasts(**given: Any) -> Forecasts:
         level = present["level"]
         if isinstance(level, bool) or not isinstance(level, int | float | np.number) or not 0.0 < float(level) < 1.0:
             raise OutOfRange.at("/level", "must be a number above 0 and below 1")
+        check_levels(np.array([1.0 - level, 1.0 + level]) / 2.0, "/level", OutOfRange)
         table, repaired = _ascending(np.column_stack([lower, upper]), "/upper")
         return Forecasts(kind, lower=table[:, 0], upper=table[:, 1], level=float(level), n_repaired=repaired)
     quantiles, levels = _numbers(present["quantiles"], "quantiles", 2), _numbers(present["levels"], "levels", 1)
@@ -151,10 +154,17 @@ def read_forecasts(**given: Any) -> Forecasts:
         raise LengthMismatch.at(
             "/levels", f"has {len(levels)} numbers, but quantiles have {quantiles.shape[1]} columns"
         )
-    if not np.all((levels > 0.0) & (levels < 1.0)) or np.any(np.diff(levels) <= 0.0):
-        raise OutOfRange.at("/levels", "must be strictly increasing numbers above 0 and below 1")
+    check_levels(levels, "/levels", OutOfRange)
     quantiles, repaired = _ascending(quantiles, "/quantiles")
     return Forecasts(kind, quantiles=quantiles, levels=levels, n_repaired=repaired)
+
+
+def check_levels(levels: Floats, pointer: str, error: type[CalibrationError]) -> None:
+    """Raise an error unless levels are strictly increasing in (0, 1), and as far apart as ``CLOSEST``."""
+    if not np.all((levels > 0.0) & (levels < 1.0)) or np.any(np.diff(levels) <= 0.0):
+        raise error.at(pointer, "must be strictly increasing numbers above 0 and below 1")
+    if np.any(np.diff(levels, prepend=0.0, append=1.0) < CLOSEST):
+        raise error.at(pointer, f"must differ from each other, from 0 and from 1 by at least {CLOSEST:g}")
 
 
 def read_observed(observed: Any, n: int) -> Floats:

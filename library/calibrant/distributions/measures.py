@@ -150,7 +150,20 @@ def compute_measure(measure: DistributionMeasure, rows: Rows, options: Mapping[s
             found = measure.compute(rows, **options)
     except CalibrationError as error:
         return MeasureResult(None, definition=definition, problem=f"no value: {error.detail}")
-    return replace(found, definition={**definition, **found.definition})
+    return replace(_finite(found), definition={**definition, **found.definition})
+
+
+def _finite(found: MeasureResult) -> MeasureResult:
+    """Return a result without numbers beyond doubles, with the reason."""
+    if not _all_finite(found.value):
+        return MeasureResult(None, problem="no value: the scores are too large for a double")
+    if not _all_finite(*(found.interval or ())):
+        return replace(found, interval=None, problem="no interval: the squares of scores are too large for a double")
+    return replace(found, debiased=None) if not _all_finite(found.debiased) else found
+
+
+def _all_finite(*numbers: float | None) -> bool:
+    return all(number is None or bool(np.isfinite(number)) for number in numbers)
 
 
 # --- The measures
@@ -416,7 +429,8 @@ DISTRIBUTION_MEASURES: Mapping[str, DistributionMeasure] = MappingProxyType(
             DistributionMeasure(
                 "quantile-calibration-error",
                 "Norm over the levels of the observed share of outcomes at most the quantile, minus the level. With "
-                "simultaneous 95 % bands, and the p-value of a Wald test of all levels.",
+                "simultaneous 95 % bands, and the p-value of a Wald test of all levels. Of more than 500 levels, 500 "
+                "evenly chosen ones are used, here and in the tests of the probability integral transform.",
                 "0 to 1",
                 "Kuleshov, Fenner & Ermon 2018",
                 _calibration_error,

@@ -15,6 +15,8 @@ from calibrant.errors import TooFewRows
 
 #: Levels of continuous distributions: those of a calibration error, and those of tests.
 LEVELS, FINE_LEVELS = np.arange(1, 20) / 20.0, np.arange(1, 100) / 100.0
+#: The most levels at which outcomes are counted: simulated null distributions have as many columns.
+MOST_LEVELS = 500
 #: Expected rows between two levels below which the null distribution of the Wald test is simulated.
 _FEW = 5.0
 #: Simulated draws of the null distributions.
@@ -30,6 +32,18 @@ def levels_of(forecasts: Forecasts, *, fine: bool = False) -> Floats:
     if forecasts.kind == "interval":
         return np.array([1.0 - forecasts.level, 1.0 + forecasts.level]) / 2.0
     return FINE_LEVELS if fine else LEVELS
+
+
+def some_levels(levels: Floats) -> Floats:
+    """Return at most ``MOST_LEVELS`` of ascending levels, evenly and symmetrically chosen.
+
+    >>> len(some_levels(np.arange(1, 3000) / 3000.0)), some_levels(np.array([0.1, 0.9]))
+    (500, array([0.1, 0.9]))
+    """
+    if len(levels) <= MOST_LEVELS:
+        return levels
+    low = np.linspace(0, (len(levels) - 2) // 2, MOST_LEVELS // 2).round().astype(int)
+    return np.asarray(levels[np.concatenate([low, len(levels) - 1 - low[::-1]])])
 
 
 def pit(forecasts: Forecasts, y: Floats) -> tuple[Floats, Floats]:
@@ -94,10 +108,11 @@ def coverage(
     """Count outcomes at most the quantile of each level. O(n L + n L^2 / 1000).
 
     Ties of outcomes with quantiles, and samples, are randomised, so that the shares of calibrated forecasts have the
-    levels as expectations. Continuous distributions can have ``fine`` levels. With ``clusters (n,)``, rows of a cluster
-    may depend on each other.
+    levels as expectations. Continuous distributions can have ``fine`` levels. Of more than ``MOST_LEVELS`` declared
+    levels, ``some_levels`` are counted. With ``clusters (n,)``, rows of a cluster may depend on each other.
     """
-    return coverage_at(randomised_pit(forecasts, y, seed=seed), levels_of(forecasts, fine=fine), w, clusters)
+    levels = some_levels(levels_of(forecasts, fine=fine))
+    return coverage_at(randomised_pit(forecasts, y, seed=seed), levels, w, clusters)
 
 
 def coverage_at(
@@ -128,7 +143,7 @@ def coverage_at(
     return Coverage(levels, levels + mean, covariance, null, n, clusters is not None)
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=4)
 def _multinomial_gaps(n: int, levels: tuple[float, ...], seed: int) -> Floats:
     counts = np.random.default_rng(seed).multinomial(n, np.diff((0.0, *levels, 1.0)), _DRAWS)[:, :-1]
     return np.asarray(np.cumsum(counts, axis=1) / n - np.array(levels))

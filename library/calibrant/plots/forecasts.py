@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
@@ -209,8 +210,12 @@ def _variance_window(shown: Sequence[Data]) -> tuple[Range, Range]:
 
 def _powers(low: float, high: float, most: int) -> tuple[list[float], list[str]]:
     """Return ticks of an axis of log10: powers of ten, and 2 and 5 times these if there is room."""
+    first, last = (
+        max(math.floor(low) - 1, sys.float_info.min_10_exp),
+        min(math.ceil(high), sys.float_info.max_10_exp - 1),
+    )
     for factors in ((1.0, 2.0, 5.0), (1.0, 3.0), (1.0,)):
-        numbers = [f * 10.0**k for k in range(math.floor(low) - 1, math.ceil(high) + 1) for f in factors]
+        numbers = [f * 10.0**k for k in range(first, last + 1) for f in factors]
         kept = [number for number in numbers if low <= math.log10(number) <= high]
         if len(kept) <= most:
             break

@@ -32,8 +32,10 @@ _TALL, _BELOW = 260.0, 46.0
 _STEPS = (
     *((60 * minutes, "%H:%M") for minutes in (1, 2, 5, 10, 30)),
     *((3600 * hours, "%H:%M") for hours in (1, 2, 3, 6, 12)),
-    *((86_400 * days, "%d %b") for days in (1, 2, 5, 10, 30, 60, 180, 360)),
+    *((86_400 * days, "%d %b") for days in (1, 2, 5, 10, 30, 60, 180)),
 )
+#: The first and the last moment with a date.
+_FIRST, _LAST = datetime.min.replace(tzinfo=UTC).timestamp(), datetime.max.replace(tzinfo=UTC).timestamp() - 1.0
 #: Pixels of a tick label.
 _APART = 62.0
 #: The most alarms that the alternative text lists.
@@ -120,9 +122,23 @@ def _runs(points: Sequence[Mapping[str, Any]]) -> list[list[Mapping[str, Any]]]:
 def time_ticks(start: float, end: float, room: float) -> Ticks:
     """Return ticks at round times in UTC that have room for their labels."""
     most = max(2.0, room / _APART)
-    step, form = next(((s, f) for s, f in _STEPS if (end - start) / s <= most), (360 * 86_400, "%d %b %y"))
+    start, end = max(start, _FIRST), min(end, _LAST)
+    fitting = [(step, form) for step, form in _STEPS if (end - start) / step <= most]
+    if not fitting:
+        return _years(start, end, most)
+    step, form = fitting[0]
     places = [step * k for k in range(math.ceil(start / step), math.floor(end / step) + 1)]
     return places, [datetime.fromtimestamp(place, UTC).strftime(_form(place, step, form)) for place in places]
+
+
+def _years(start: float, end: float, most: float) -> Ticks:
+    """Return ticks at the first days of round years."""
+    first, last = (datetime.fromtimestamp(moment, UTC).year for moment in (start, end))
+    step = next(step for k in range(5) for step in (10**k, 2 * 10**k, 5 * 10**k) if (last - first) / step <= most)
+    years = range(first + (-first) % step, last + 1, step)
+    starts = [(datetime(year, 1, 1, tzinfo=UTC).timestamp(), str(year)) for year in years]
+    kept = [(place, label) for place, label in starts if start <= place <= end]
+    return [place for place, _ in kept], [label for _, label in kept]
 
 
 def _form(place: float, step: float, form: str) -> str:

@@ -155,13 +155,17 @@ def beside(marks: Ticks, title: str) -> float:
 MINUS = "\N{MINUS SIGN}"
 
 
-def decimal(value: float) -> str:
-    """Format a number with three decimals, a small one with two significant digits.
+#: Numbers beyond this size, and below its inverse, are written with an exponent.
+_LONG = 1e9
 
-    >>> decimal(0.04137), decimal(-0.25).replace(MINUS, "-"), decimal(0.0)
-    ('0.041', '-0.250', '0.000')
+
+def decimal(value: float) -> str:
+    """Format a number with three decimals, a small or huge one with two significant digits.
+
+    >>> decimal(0.04137), decimal(-0.25).replace(MINUS, "-"), decimal(0.0), decimal(1e300)
+    ('0.041', '-0.250', '0.000', '1.0e+300')
     """
-    text = f"{value:.3f}" if value == 0.0 or abs(value) >= 0.0005 else f"{value:.1e}"
+    text = f"{value:.3f}" if value == 0.0 or 0.0005 <= abs(value) < _LONG else f"{value:.1e}"
     return text.replace("-", MINUS)
 
 
@@ -213,17 +217,23 @@ def ticks(low: float, high: float, most: int = 6) -> list[float]:
     power = 10.0 ** math.floor(math.log10(span / most))
     step = next(s * power for s in (1.0, 2.0, 5.0, 10.0, 20.0, 50.0) if span / (s * power) <= most - 1 + 1e-9)
     first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
-    return [round(i * step, 12) for i in range(first, last + 1)]
+    digits = 3 - math.floor(math.log10(step))
+    return [round(i * step, digits) for i in range(first, last + 1)]
 
 
 def tick_labels(places: Sequence[float]) -> list[str]:
     """Return the labels of ticks.
 
-    >>> tick_labels([0.0, 0.25, 0.5]), tick_labels([0.0, 1e6])
-    (['0', '0.25', '0.5'], ['0', '1,000,000'])
+    >>> tick_labels([0.0, 0.25, 0.5]), tick_labels([0.0, 1e6]), tick_labels([2e300])
+    (['0', '0.25', '0.5'], ['0', '1,000,000'], ['2e+300'])
     """
-    texts = (np.format_float_positional(p + 0.0, trim="-") if abs(p) < 1e4 else f"{p:,.0f}" for p in places)
-    return [text.replace("-", MINUS) for text in texts]
+    return [_tick_label(place).replace("-", MINUS) for place in places]
+
+
+def _tick_label(place: float) -> str:
+    if place != 0.0 and not 1.0 / _LONG < abs(place) < _LONG:
+        return f"{place:.6g}"
+    return np.format_float_positional(place + 0.0, trim="-") if abs(place) < 1e4 else f"{place:,.0f}"
 
 
 def listed(parts: Sequence[str]) -> str:

@@ -204,6 +204,8 @@ INVALID: list[tuple[dict[str, Any], str, str]] = [
     ({"forecast": {"kind": "quantiles"}}, "invalid-option", "/forecast/levels"),
     ({"forecast": {"kind": "quantiles", "levels": [0.5, 0.5]}}, "out-of-range", "/forecast/levels"),
     ({"forecast": {"kind": "quantiles", "levels": [0.5, 1.5]}}, "invalid-field", "/forecast/levels/1"),
+    ({"forecast": {"kind": "quantiles", "levels": [5e-324, 0.5]}}, "out-of-range", "/forecast/levels"),
+    ({"forecast": {"kind": "interval", "level": 1.0 - 2.0**-53}}, "out-of-range", "/forecast/level"),
     (
         {"forecast": {"kind": "quantiles", "levels": [i / 300 for i in range(1, 300)]}},
         "invalid-field",

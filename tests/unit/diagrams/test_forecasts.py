@@ -14,6 +14,8 @@ from calibrant.distributions.evaluation import read_rows
 from calibrant.distributions.forecasts import Forecasts, read_forecasts
 from calibrant.distributions.measures import Rows
 from calibrant.errors import CalibrationError
+from calibrant.plots.canvas import About
+from calibrant.plots.diagram import draw
 
 LEVELS = [0.05, 0.25, 0.5, 0.75, 0.95]
 
@@ -147,3 +149,52 @@ def test_a_report_draws_on_axes() -> None:
         report.plot(after=forecasts.take(np.arange(3)))
     with pytest.raises(CalibrationError, match="did you mean quantile-reliability"):
         report.plot("reliability")
+
+
+def _constant(value: float, n: int = 20) -> list[float]:
+    return [value] * n
+
+
+#: Forecasts and outcomes at the ends of what a double can hold.
+EXTREMES: dict[str, dict[str, Any]] = {
+    "huge": {"mean": [1e308, -1e308] * 10, "variance": _constant(1e308), "observed": [-1e308, 1e308] * 10},
+    "wide": {"mean": _constant(0.0), "variance": [1e300, 1e308] * 10, "observed": _constant(1.0)},
+    "narrow": {"mean": _constant(0.0), "variance": [5e-324, 1e-300] * 10, "observed": _constant(1.0)},
+    "exact": {"mean": _constant(0.0), "variance": _constant(5e-324), "observed": _constant(0.0)},
+    "mixed": {"mean": [0.0, 1e300] * 10, "variance": [1e-300, 1e300] * 10, "observed": [5e-324, -1e300] * 10},
+    "large": {"mean": [1e290, -1e290] * 10, "variance": _constant(1e280), "observed": [1e290, 0.0] * 10},
+    "small": {"mean": _constant(0.0), "variance": _constant(1e-280), "observed": [1e-290, 5e-324] * 10},
+    "samples": {"samples": [[-1e308, 0.0, 1e308]] * 20, "observed": [1e308, -1e308] * 10},
+    "quantiles": {"quantiles": [[-1.7e308, 1.7e308]] * 20, "levels": [0.1, 0.9], "observed": _constant(1.7e308)},
+    "levels": {"quantiles": [[0.0, 1.0, 2.0]] * 20, "levels": [1e-12, 3e-12, 0.5], "observed": [-1.0, 3.0] * 10},
+}
+
+
+@pytest.mark.parametrize("name", DISTRIBUTION_DIAGRAMS)
+@pytest.mark.parametrize("extreme", EXTREMES)
+def test_extremes_are_drawn_or_have_a_reason(name: str, extreme: str) -> None:
+    given = dict(EXTREMES[extreme])
+    y = np.array(given.pop("observed"))
+    (request,) = read_distribution_diagrams([name])
+    found = drawn(request, Rows(read_forecasts(**given), y))
+    if found["data"] is None:
+        assert found["problem"].startswith("no diagram: ")
+    else:
+        assert b"<svg" in draw(name, found, About(len(y), "normal")).content
+
+
+@pytest.mark.parametrize(
+    "times",
+    [
+        ["0001-01-01", "9999-12-31"],
+        ["0001-01-01T00:00", "0001-01-01T00:01"],
+        ["9999-12-31T23:58", "9999-12-31T23:59"],
+        ["-1e300", "1e300"],
+        ["0", "5e-324"],
+    ],
+)
+def test_a_fan_has_few_ticks_at_any_times(times: list[str]) -> None:
+    rows = Rows(read_forecasts(mean=[0.0, 1.0], variance=[1.0, 1.0]), np.array([0.0, 1.0]))
+    (request,) = read_distribution_diagrams(["fan"])
+    picture = draw("fan", drawn(request, rows, times), About(2, "normal")).content.decode()
+    assert 1 <= picture.count("<text") <= 40

@@ -8,6 +8,7 @@ import pytest
 from scipy.stats import norm
 
 import calibrant
+from calibrant.diagrams.forecasts import drawn, read_distribution_diagrams
 from calibrant.distributions import pit
 from calibrant.distributions.forecasts import read_forecasts
 from calibrant.distributions.streams import calibration_evidence, diebold_mariano, exchangeability_evidence
@@ -230,6 +231,28 @@ def test_extreme_numbers_have_no_score_instead_of_a_warning() -> None:
     assert samples["mae"].value == 1e308
 
 
+SCALES = [0.0, 5e-324, 1e-300, 1e-160, 1.0, 1e155, 1e300, 1e308]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_number_of_a_result_is_finite_at_every_scale(kind: str) -> None:
+    random = np.random.default_rng(5)
+    for _ in range(12):
+        some, n = random.choice(SCALES, 2), 25
+        y, centre = random.choice(some, n), random.choice(some, n) * random.choice([-1.0, 1.0], n)
+        half = random.choice(some, n)
+        given: dict[str, Any] = {
+            "normal": {"mean": centre, "variance": np.maximum(half, 5e-324)},
+            "quantiles": {"quantiles": np.sort(np.stack([-half, centre], axis=1), axis=1), "levels": [0.1, 0.9]},
+            "samples": {"samples": np.stack([centre, half, -half], axis=1)},
+            "interval": {"lower": -half, "upper": half, "level": 0.9},
+        }[kind]
+        for key, found in calibrant.evaluate_distribution(y, **given, measures=ALL, interval=0.9).measures.items():
+            numbers = [found.value, found.debiased, found.p_value, *(found.interval or ())]
+            assert np.isfinite([number for number in numbers if number is not None]).all(), (key, numbers)
+            assert found.value is not None or str(found.problem).startswith("no value: "), key
+
+
 def test_rows_without_weight_are_left_out_of_groups_and_clusters() -> None:
     w = np.ones(N)
     w[0] = 0.0
@@ -246,3 +269,23 @@ def test_few_clusters_have_no_test_of_all_levels() -> None:
     assert "clusters" in str(few["quantile-calibration-error"].problem)
     many = calibrant.evaluate_distribution(Y, **KINDS["quantiles"], clusters=np.arange(N) % 100)
     assert (many["quantile-calibration-error"].p_value or 0.0) > 0.001
+
+
+def test_many_levels_are_tested_at_some_of_them() -> None:
+    levels = np.arange(1, 8000) / 8000.0
+    y = np.random.default_rng(4).normal(size=200)
+    report = calibrant.evaluate_distribution(
+        y,
+        quantiles=np.tile(norm.ppf(levels), (len(y), 1)),
+        levels=levels,
+        measures=["quantile-calibration-error", "pit-ks"],
+    )
+    used = np.array(report["quantile-calibration-error"].parts["levels"])
+    assert len(used) == pit.MOST_LEVELS
+    np.testing.assert_allclose(used + used[::-1], 1.0, atol=1e-12)
+    assert used[0] == levels[0]
+    assert np.diff(used).max() < 3.0 / pit.MOST_LEVELS
+    assert (report["quantile-calibration-error"].p_value or 0.0) > 0.01
+    (request,) = read_distribution_diagrams(["coverage"])
+    assert report.source is not None
+    assert len(drawn(request, report.source)["data"]["levels"]) == pit.MOST_LEVELS // 2

@@ -91,6 +91,8 @@ def fit_platt(forecasts: Forecasts, y: Floats, share: Floats) -> VarianceLine:
     squared errors over the bracket; the score that is left is minimised over f in [0, 1].
     """
     squares, scale = (y - forecasts.mean) ** 2, float(share @ forecasts.variance)
+    if not 0.0 < scale < np.inf:  # the mean of the smallest or the largest doubles
+        scale = float(forecasts.variance.max())
     v = forecasts.variance / scale
 
     def score(f: float) -> float:
@@ -105,7 +107,8 @@ def fit_platt(forecasts: Forecasts, y: Floats, share: Floats) -> VarianceLine:
     found = scipy.optimize.minimize_scalar(score, bounds=(low, high), method="bounded", options={"xatol": 1e-12})
     f = float(found.x) if found.fun < scores[best] else float(tried[best])
     level = float(share @ (squares / ((1.0 - f) * v + f)))
-    return VarianceLine(level * (1.0 - f) / scale, level * f)
+    factor = level * (1.0 - f) / scale
+    return VarianceLine(factor if factor == 0.0 else _positive(factor), level * f)
 
 
 def fit_isotonic(forecasts: Forecasts, y: Floats, weights: Floats, of: Literal["variance", "std"]) -> VarianceCurve:
