@@ -12,7 +12,7 @@ import numpy.typing as npt
 from scipy.stats import t as student
 
 from calibrant.cells import Floats, take
-from calibrant.distributions import conditional, decompositions, pit, scores, spread
+from calibrant.distributions import conditional, decompositions, pit, scores, spread, streams
 from calibrant.distributions.calibrators import cross_fitted_rows
 from calibrant.distributions.forecasts import Forecasts
 from calibrant.errors import (
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     pass
 #: The most measures of one evaluation.
 _MOST = 100
+#: The level of the alarm of an e-process.
+_ALARM = 0.05
 #: The level of a central interval; None is that of ``scores.level_of``.
 _LEVEL = Option(None, choices=(None,), low=1e-6, high=1.0 - 1e-6, real=True)
 
@@ -286,6 +288,32 @@ def _skce(rows: Rows) -> MeasureResult:
     return MeasureResult(value, p_value=p_value, parts={"rows": min(len(rows), spread.KERNEL_ROWS)})
 
 
+def _evidence(rows: Rows, name: str, log_evidence: Callable[[], Floats], hypotheses: int = 1) -> MeasureResult:
+    """Return the largest evidence after any row, and the p-value of looking at all of them."""
+    for given, what in ((rows.w, "weights"), (rows.clusters, "clusters")):
+        if given is not None:
+            raise InvalidOption.at(f"/{what}", f"are not supported by {name}")
+    found = log_evidence()
+    largest, bound = float(found.max()), np.log(hypotheses / _ALARM)
+    alarms = np.flatnonzero(found >= bound)
+    parts = {"last": float(found[-1]), "alarm": int(alarms[0]) if len(alarms) else None}
+    return MeasureResult(largest, p_value=float(min(1.0, hypotheses * np.exp(-largest))), parts=parts)
+
+
+def _against_calibration(rows: Rows, *, horizon: int) -> MeasureResult:
+    def found() -> Floats:
+        return streams.against_calibration(rows.forecasts, rows.y, horizon=horizon, seed=rows.seed)
+
+    return _evidence(rows, "calibration-evidence", found, horizon)
+
+
+def _against_exchangeability(rows: Rows) -> MeasureResult:
+    def found() -> Floats:
+        return streams.against_exchangeability(rows.forecasts, rows.y, seed=rows.seed)
+
+    return _evidence(rows, "exchangeability-evidence", found)
+
+
 def _decomposition(rows: Rows, *, score: str) -> MeasureResult:
     w = np.ones(len(rows)) if rows.w is None else rows.w
     found, more = decompositions.decomposed(rows.forecasts, rows.y, w, score)
@@ -457,6 +485,25 @@ DISTRIBUTION_MEASURES: Mapping[str, DistributionMeasure] = MappingProxyType(
                 "at least 0",
                 "Anderson & Darling 1952",
                 _tested("anderson-darling"),
+            ),
+            DistributionMeasure(
+                "calibration-evidence",
+                "Natural logarithm of the largest value of an e-process against calibration, over the rows in the "
+                "order given, which must be that of time. Its p-value, the horizon over the largest value, is valid "
+                "although it looks at every row. The parts are the last logarithm, and the alarm: the first row, "
+                "counted from 0, with a p-value of at most 0.05.",
+                "any number, at most ln(1 / alpha) with probability 1 - alpha under calibration with horizon 1",
+                "Arnold, Henzi & Ziegel 2023",
+                _against_calibration,
+                options={"horizon": Option(1, low=1, high=streams.MOST_LAGS)},
+            ),
+            DistributionMeasure(
+                "exchangeability-evidence",
+                "As calibration-evidence, but against calibration, good or bad, that stays the same: an alarm says "
+                "that it has changed.",
+                "any number, at most ln(1 / alpha) with probability 1 - alpha without a change",
+                "Vovk, Nouretdinov & Gammerman 2003; Shin, Ramdas & Rinaldo 2024",
+                _against_exchangeability,
             ),
             DistributionMeasure(
                 "variance-calibration-error",

@@ -184,23 +184,20 @@ def _pinball(quantiles: Floats, levels: Floats, y: Floats) -> Floats:
 
 def _twice_mean_pinball(quantiles: Floats, levels: Floats, y: Floats) -> Floats:
     found = np.empty(len(y))
-    half, share = np.full(len(levels), 0.5), 2.0 / len(levels)
+    share = 2.0 / len(levels)
+    size, tilt = np.full(len(levels), 0.5 * share), share * (0.5 - levels)
     for rows, off in _distances(quantiles, y):
-        tilt = off @ (0.5 - levels)
-        np.abs(off, out=off)
-        found[rows] = share * (off @ half + tilt)
+        np.dot(off, tilt, out=found[rows])
+        found[rows] += np.dot(np.abs(off, out=off), size)
     return found
 
 
 def _distances(quantiles: Floats, y: Floats) -> Iterator[tuple[slice, Floats]]:
-    """Yield blocks of rows with quantile minus outcome, in memory that is used again."""
-    Q = quantiles.shape[1]
-    memory = np.empty((min(len(y), max(1, _BLOCK // Q)), Q))
-    for rows in _blocks(len(y), Q):
+    """Yield blocks of rows with quantile minus outcome."""
+    for rows in _blocks(len(y), quantiles.shape[1]):
         own = quantiles[rows]
-        off = memory[: len(own)]
         # Faster than a difference with a column, whose inner loops have only Q numbers.
-        np.copyto(off, y[rows, None])
+        off = np.repeat(y[rows], own.shape[1]).reshape(own.shape)
         yield rows, np.subtract(own, off, out=off)
 
 
@@ -217,23 +214,22 @@ def weighted_interval(forecasts: Forecasts, y: Floats) -> dict[str, Floats]:
     K = len(levels) // 2
     if len(levels) % 2 == 0 or np.abs(levels + levels[::-1] - 1.0).max() > _SYMMETRY:
         raise InvalidOption.at("/levels", "must be symmetric around 0.5 and contain it; use quantile-score")
-    width, above, below = np.zeros((3, len(levels)))
-    width[:K], width[K + 1 :] = -levels[:K], levels[:K][::-1]
-    below[:K], above[K + 1 :] = 1.0, 1.0
-    below[K] = above[K] = 0.5
-    # The positive part of x is (x + |x|) / 2, and an absolute value is faster than a maximum.
-    of_distance, of_size = np.column_stack([width, -above / 2.0, below / 2.0]), np.column_stack([above, below]) / 2.0
-    parts = np.empty((3, len(y)))
+    share = 1.0 / (K + 0.5)
+    width, side, size = np.zeros(len(levels)), np.zeros(len(levels)), np.full(len(levels), 0.5 * share)
+    width[:K], width[K + 1 :] = -share * levels[:K], share * levels[:K][::-1]
+    side[:K], side[K + 1 :] = 0.5 * share, -0.5 * share
+    score, dispersion, underprediction, overprediction = np.empty((4, len(y)))
     for rows, off in _distances(forecasts.quantiles, y):
-        plain = off @ of_distance
-        np.abs(off, out=off)
-        size = off @ of_size
-        parts[0, rows] = plain[:, 0]
-        parts[1, rows] = plain[:, 1] + size[:, 0]
-        parts[2, rows] = plain[:, 2] + size[:, 1]
-    parts /= K + 0.5
-    dispersion, underprediction, overprediction = np.maximum(parts, 0.0)
-    score = dispersion + underprediction + overprediction
+        above = off[:, K] < 0.0
+        np.dot(off, width, out=dispersion[rows])
+        penalty = np.dot(off, side)
+        # The positive part of x is (x + |x|) / 2, and an absolute value is faster than a maximum.
+        penalty += np.dot(np.abs(off, out=off), size)
+        np.maximum(penalty, 0.0, out=penalty)
+        np.add(dispersion[rows], penalty, out=score[rows])
+        # Quantiles ascend, so that an outcome above the median is below no quantile of a lower level.
+        np.multiply(penalty, above, out=underprediction[rows])
+        np.subtract(penalty, underprediction[rows], out=overprediction[rows])
     return {
         "score": score,
         "dispersion": dispersion,

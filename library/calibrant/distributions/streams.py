@@ -6,12 +6,13 @@ from bisect import bisect_left, bisect_right
 from typing import Any
 
 import numpy as np
+from scipy.signal import lfilter
 from scipy.stats import t as student
 
 from calibrant.arrays import array_of
 from calibrant.batch import read_numbers
 from calibrant.cells import Floats
-from calibrant.distributions.forecasts import read_forecasts, read_observed, refuse
+from calibrant.distributions.forecasts import Forecasts, read_forecasts, read_observed, refuse
 from calibrant.distributions.pit import levels_of, randomised_pit
 from calibrant.errors import InvalidOption, LengthMismatch, NotFinite, TooFewRows, WrongShape
 from calibrant.measures.measure import MeasureResult
@@ -19,10 +20,12 @@ from calibrant.options import read_seed
 
 #: Levels between which the transforms of continuous distributions are counted, and rows that the prior counts for.
 _LEVELS, _PRIOR = np.arange(1, 20) / 20.0, 10.0
-#: Bins of ranks, the rows that bets remember, and rows of equal weight as the start of bets.
-_BINS, _WINDOWS, _BLOCK = 10, np.array([40.0, 150.0, 600.0, 2500.0]), 1000
+#: Ends of the bins of ranks: changes of a few rows, such as outliers, show in the outermost bins first.
+_RANKS = np.array([0.002, 0.01, 0.05, 0.2, 0.5, 0.8, 0.95, 0.99, 0.998])
+#: The rows that bets remember, and rows of equal weight as the start of bets.
+_WINDOWS, _BLOCK = np.array([40.0, 150.0, 600.0, 2500.0]), 1000
 #: The largest forecast horizon.
-_MOST_LAGS = 10_000
+MOST_LAGS = 10_000
 
 
 def diebold_mariano(first: Any, second: Any, *, lags: int = 0, interval: float = 0.95) -> MeasureResult:
@@ -88,8 +91,8 @@ def diebold_mariano(first: Any, second: Any, *, lags: int = 0, interval: float =
 
 def read_lags(lags: Any) -> int:
     """Check a number of lags; raises ``InvalidOption``."""
-    if type(lags) is not int or not 0 <= lags <= _MOST_LAGS:
-        raise InvalidOption.at("/lags", f"must be an integer from 0 to {_MOST_LAGS}")
+    if type(lags) is not int or not 0 <= lags <= MOST_LAGS:
+        raise InvalidOption.at("/lags", f"must be an integer from 0 to {MOST_LAGS}")
     return lags
 
 
@@ -138,8 +141,13 @@ def calibration_evidence(observed: Any, *, horizon: int = 1, seed: int = 0, **fo
     read_seed(seed)
     given = read_forecasts(**forecasts)
     y = read_observed(observed, len(given))
-    if type(horizon) is not int or not 1 <= horizon <= _MOST_LAGS:
-        raise InvalidOption.at("/horizon", f"must be an integer from 1 to {_MOST_LAGS}")
+    if type(horizon) is not int or not 1 <= horizon <= MOST_LAGS:
+        raise InvalidOption.at("/horizon", f"must be an integer from 1 to {MOST_LAGS}")
+    return against_calibration(given, y, horizon=horizon, seed=seed)
+
+
+def against_calibration(given: Forecasts, y: Floats, *, horizon: int, seed: int) -> Floats:
+    """Return ``calibration_evidence`` of checked rows."""
     levels = levels_of(given) if given.kind in ("quantiles", "interval") else _LEVELS
     share = np.diff(np.concatenate([[0.0], levels, [1.0]]))
     cell = np.searchsorted(levels, randomised_pit(given, y, seed=seed))
@@ -180,8 +188,9 @@ def exchangeability_evidence(observed: Any, *, seed: int = 0, **forecasts: Any) 
     Notes
     -----
     The rank of each transform among those up to it is uniform and independent of earlier ranks (Vovk, Nouretdinov &
-    Gammerman 2003). Each row bets on the bin of its rank by earlier counts, with several rates of forgetting, and a
-    weighted mean over all rows at which the bets may start (Shin, Ramdas & Rinaldo 2024). O(n) and sorted insertion.
+    Gammerman 2003). Each row bets on the bin of its rank, of ten that are finer at the ends, by earlier counts, with
+    several rates of forgetting, and a weighted mean over all rows at which the bets may start (Shin, Ramdas & Rinaldo
+    2024). O(n) and sorted insertion.
 
     Examples
     --------
@@ -196,26 +205,28 @@ def exchangeability_evidence(observed: Any, *, seed: int = 0, **forecasts: Any) 
     """
     read_seed(seed)
     given = read_forecasts(**forecasts)
-    y = read_observed(observed, len(given))
-    n = len(y)
-    u = randomised_pit(given, y, seed=seed)
-    cell = np.minimum((_ranks(u, seed) * _BINS).astype(np.int64), _BINS - 1)
-    keep = 1.0 - 1.0 / _WINDOWS
-    counts, total = np.zeros((len(keep), _BINS)), np.zeros(len(keep))
+    return against_exchangeability(given, read_observed(observed, len(given)), seed=seed)
+
+
+def against_exchangeability(given: Forecasts, y: Floats, *, seed: int) -> Floats:
+    """Return ``exchangeability_evidence`` of checked rows."""
+    width = np.diff(np.concatenate([[0.0], _RANKS, [1.0]]))
+    cell = np.searchsorted(_RANKS, _ranks(randomised_pit(given, y, seed=seed), seed))
+    t, bins = np.arange(len(y)), np.arange(len(width))[:, None]
+    block = t // _BLOCK
     # Starts at row t have the weight 1 / (t (t + 1)) in blocks of _BLOCK rows; those to come count as they are.
-    started, found = np.full(len(keep), -np.inf), np.empty(n)
-    for t, k in enumerate(cell.tolist()):
-        block = t // _BLOCK
-        weight = 1.0 / ((block + 1.0) * (block + 2.0) * _BLOCK)
-        bets = (counts[:, k] + _PRIOR / _BINS) * _BINS / (total + _PRIOR)
-        started = np.logaddexp(started, np.log(weight)) + np.log(bets)
-        rest = 1.0 / (block + 1.0) - weight * (t % _BLOCK + 1)
-        found[t] = np.logaddexp(np.logaddexp.reduce(started) - np.log(len(keep)), np.log(rest))
-        counts *= keep[:, None]
-        total *= keep
-        counts[:, k] += 1.0
-        total += 1.0
-    return found
+    weight = 1.0 / ((block + 1.0) * (block + 2.0) * _BLOCK)
+    rest = 1.0 / (block + 1.0) - weight * (t % _BLOCK + 1)
+    found = np.log(rest)
+    for window in _WINDOWS:
+        keep = 1.0 - 1.0 / window
+        counts = lfilter([0.0, 1.0], [1.0, -keep], (cell == bins).astype(np.float64))
+        total = (1.0 - keep**t) * window
+        bets = np.log((counts[cell, t] / width[cell] + _PRIOR) / (total + _PRIOR))
+        capital = np.cumsum(bets)
+        started = np.logaddexp.accumulate(np.log(weight) - capital + bets) + capital
+        found = np.logaddexp(found, started - np.log(len(_WINDOWS)))
+    return np.asarray(found)
 
 
 def _ranks(u: Floats, seed: int) -> Floats:

@@ -202,6 +202,33 @@ def test_evidence_rarely_grows_for_calibrated_forecasts_and_soon_for_others(hori
     assert alarms <= 18
 
 
+def test_evidence_is_a_measure_with_a_p_value_and_the_row_of_the_alarm() -> None:
+    y = np.random.default_rng(4).normal(size=400)
+    y[200:] += 1.5
+    given: dict[str, Any] = {"mean": np.zeros(400), "variance": np.ones(400), "seed": 3}
+    later = {"name": "calibration-evidence", "horizon": 3, "as": "later"}
+    report = calibrant.evaluate_distribution(
+        y, **given, measures=["calibration-evidence", later, "exchangeability-evidence"], groups=["all"] * 400
+    )
+    for key, bound, found in (
+        ("calibration-evidence", 20.0, calibration_evidence(y, **given)),
+        ("later", 60.0, calibration_evidence(y, **given, horizon=3)),
+        ("exchangeability-evidence", 20.0, exchangeability_evidence(y, **given)),
+    ):
+        result = report[key]
+        assert result.value == found.max()
+        assert result.p_value == pytest.approx(bound / 20.0 * np.exp(-found.max()))
+        assert result.parts == {"last": found[-1], "alarm": int(np.flatnonzero(found >= np.log(bound))[0])}
+        assert report.groups is not None
+        assert report.groups["all"][key] == result
+    good = calibrant.evaluate_distribution(y[:100], mean=np.zeros(100), variance=np.ones(100), measures=[later])
+    assert good["later"].parts["alarm"] is None
+    assert good["later"].p_value == 1.0
+    for refused in ({"weights": np.ones(400)}, {"clusters": np.arange(400)}):
+        problem = calibrant.evaluate_distribution(y, **given, **refused, measures=[later])["later"].problem
+        assert "are not supported by calibration-evidence" in str(problem)
+
+
 def test_evidence_of_change_accepts_wrong_but_constant_calibration() -> None:
     random = np.random.default_rng(6)
     alarms = 0
@@ -220,6 +247,20 @@ def test_evidence_of_change_grows_soon_after_a_change(before: int) -> None:
     alarm = int(np.flatnonzero(found >= np.log(20))[0])
     assert before < alarm < before + 150
     np.testing.assert_array_equal(found[:50], exchangeability_evidence(y[:50], mean=np.zeros(50), variance=np.ones(50)))
+
+
+def test_evidence_of_change_grows_soon_when_a_few_rows_become_outliers() -> None:
+    delays = []
+    for seed in range(5):
+        random = np.random.default_rng(seed)
+        y = random.normal(size=2200)
+        y[1500:] += np.where(random.random(700) < 0.08, random.choice([-6.0, 6.0], 700), 0.0)
+        found = exchangeability_evidence(y, mean=np.zeros(len(y)), variance=np.ones(len(y)), seed=seed)
+        alarms = np.flatnonzero(found >= np.log(20))
+        assert len(alarms)
+        delays.append(int(alarms[0]) - 1500)
+    assert min(delays) > 0
+    assert max(delays) < 300
 
 
 def test_extreme_numbers_have_no_score_instead_of_a_warning() -> None:

@@ -78,7 +78,26 @@ def test_the_parts_of_the_weighted_interval_score_sum_to_twice_the_mean_pinball_
     total = parts["dispersion"] + parts["underprediction"] + parts["overprediction"]
     np.testing.assert_allclose(total, parts["score"], rtol=1e-14)
     np.testing.assert_allclose(total, 2.0 * scores.pinball(QUANTILES, Y).mean(axis=1), rtol=1e-12)
-    assert (parts["underprediction"] * parts["overprediction"] == 0.0).all() or len(Y) > 1
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 2**31), st.integers(1, 12), st.sampled_from([0.0, 1e6]))
+def test_the_parts_of_the_weighted_interval_score_are_those_of_its_intervals(seed: int, K: int, shift: float) -> None:
+    random = np.random.default_rng(seed)
+    low = np.sort(random.uniform(0.0, 0.5, K))
+    table = shift + np.sort(np.round(random.normal(size=(50, 2 * K + 1)), 1), axis=1)
+    y = shift + np.round(2.0 * random.normal(size=50), 1)
+    parts = scores.weighted_interval(
+        read_forecasts(quantiles=table, levels=np.concatenate([low, [0.5], 1.0 - low[::-1]])), y
+    )
+    lower, median, upper = table[:, :K], table[:, K], table[:, :K:-1]
+    expected = {
+        "dispersion": (upper - lower) @ low,
+        "underprediction": np.maximum(y[:, None] - upper, 0.0).sum(axis=1) + 0.5 * np.maximum(y - median, 0.0),
+        "overprediction": np.maximum(lower - y[:, None], 0.0).sum(axis=1) + 0.5 * np.maximum(median - y, 0.0),
+    }
+    for name, of_rows in expected.items():
+        np.testing.assert_allclose(parts[name], of_rows / (K + 0.5), rtol=1e-12, atol=1e-13, err_msg=name)
 
 
 @settings(max_examples=40, deadline=None)
