@@ -149,6 +149,11 @@ def _windows(named: list[tuple[str, Mapping[str, Any]]]) -> Iterable[Metric]:
         "Logarithm of the e-value that a window's predictions are distributed differently than in the reference.",
         labels=[*_OF, "window"],
     )
+    shifted = GaugeMetricFamily(
+        "calibrant_monitor_event_frequency_ratio",
+        "Frequency of the event in a window, estimated without labels under label shift.",
+        labels=[*_OF, "window"],
+    )
     for tenant, values in named:
         name, of_errors = values["name"], frozenset(values.get("errors", ()))
         for window, read in values["windows"].items():
@@ -162,7 +167,9 @@ def _windows(named: list[tuple[str, Mapping[str, Any]]]) -> Iterable[Metric]:
                     family.add_metric([tenant, name, figure, window], value)
             if read.get("drift") is not None:
                 drift.add_metric([tenant, name, window], read["drift"])
-    return errors, others, covered, estimated, realised, drift
+            if read.get("event_frequency") is not None:
+                shifted.add_metric([tenant, name, window], read["event_frequency"])
+    return errors, others, covered, estimated, realised, drift, shifted
 
 
 # --- Metrics of the whole store, equal in every process; read from the store at each scrape

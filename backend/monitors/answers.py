@@ -314,10 +314,15 @@ class Reader:
 
     def estimates(
         self, window: WindowSpec, now: float, reference: ReferenceTally | None
-    ) -> tuple[EstimatesReading, DriftReading]:
-        """The estimated figures of a window, and the drift of its predictions."""
+    ) -> tuple[EstimatesReading, DriftReading, LabelShiftReading]:
+        """The estimated figures of a window, the drift of its predictions, and its class frequencies."""
+        record, memory = self.record, self.kept.memory
         given = self._estimated(self.gathered(window, now), window, now, reference)
-        return read_estimates(given, self.record, self.kept.memory, THRESHOLD), read_drift(given, self.record)
+        return (
+            read_estimates(given, record, memory, THRESHOLD),
+            read_drift(given, record),
+            read_label_shift(given, record, memory),
+        )
 
     def rows_of(self, found: Gathered, group: int | None) -> Tally:
         """The rows of the group with this index, or all rows for None."""

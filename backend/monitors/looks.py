@@ -212,13 +212,14 @@ def latest_values(reader: Reader, ledger: Ledger, meter: Meter, standing: Standi
 
 
 def _estimated(reader: Reader, window: WindowSpec, now: float, reference: ReferenceTally) -> dict[str, Any]:
-    """The estimated and realised figures of a window, and the evidence of drift; without undefined ones."""
-    found, drift = reader.estimates(window, now, reference)
+    """The estimated and realised figures of a window, the evidence of drift, and the frequency under label shift."""
+    found, drift, shift = reader.estimates(window, now, reference)
     figures = found.figures.items()
     return {
         "estimated": {name: one.estimated for name, one in figures if one.estimated is not None},
         "realised": {name: one.realised for name, one in figures if one.realised is not None},
         "drift": drift.log_e,
+        "event_frequency": None if shift.estimated is None else shift.estimated[1],
     }
 
 

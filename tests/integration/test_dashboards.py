@@ -26,6 +26,7 @@ OF_A_LOOK = (
     "calibrant_monitor_changed_timestamp_seconds",
     "calibrant_monitor_drift_evidence",
     "calibrant_monitor_estimate",
+    "calibrant_monitor_event_frequency_ratio",
     "calibrant_monitor_online_weight_ratio",
     "calibrant_monitor_realised",
 )

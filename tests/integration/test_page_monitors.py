@@ -140,6 +140,16 @@ def test_an_alarm_without_a_change_time_shows_its_evidence(visitor: Visitor, red
     assert "Strongest since</dt><dd>2026-03-14 06:00 UTC" in text
 
 
+def test_evidence_below_its_threshold_is_not_shown_as_a_change(visitor: Visitor, redis: Redis) -> None:
+    created(visitor)
+    below = DRIFT.model_copy(update={"change": None, "log_e": -0.1, "largest": 0.9})
+    state = RuleState(rule="evidence", kind="evidence", status="ok", rows=200, since=stamp(), evidence=below)
+    standing_of(redis).change(lambda _, standing: Change(standing.model_copy(update={"rules": {"evidence": state}})))
+    text = visitor.get("/ui/monitors/inbox").text
+    assert "The evidence against calibration does not reach the threshold." in text
+    assert "too low" not in text
+
+
 def test_an_online_map_shows_its_versions_and_its_experts(visitor: Visitor, redis: Redis) -> None:
     created(visitor, recalibration={"policy": "online"})
     assert "Online recalibration" not in visitor.get("/ui/monitors/inbox").text

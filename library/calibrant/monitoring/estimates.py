@@ -189,6 +189,8 @@ class PerformanceEstimator:
         Predictions of one event from this value on are decided positive.
     n : int
         Rows of the reference period.
+    effective : float
+        Effective number of rows of the reference period: ``n``, or with weights (sum w)^2 / sum w^2.
     reduction : str
         Event whose probability the map calibrates, or ``canonical``.
     scale : {"probability", "logit"}
@@ -212,6 +214,7 @@ class PerformanceEstimator:
     between: Floats = field(repr=False)
     threshold: float
     n: int
+    effective: float
     reduction: str
     scale: Scale
 
@@ -254,8 +257,8 @@ class PerformanceEstimator:
         Notes
         -----
         The test of late labels is that by betting on the calibrated probabilities (of the predicted class, for K
-        classes). At most one late row for four reference rows takes part, the last ones, so that the error of the map
-        itself is small against what the test can see. O(n log n K), or O(cells) for a tally.
+        classes). At most one late row for four effective reference rows takes part, the last ones, so that the error
+        of the map itself is small against what the test can see. O(n log n K), or O(cells) for a tally.
 
         Examples
         --------
@@ -342,7 +345,7 @@ class PerformanceEstimator:
         c, y, counts = self.map.apply_checked(window.predictions), window.labels, window.w
         if c.ndim == 2:
             c, y = c.max(axis=1), (c.argmax(axis=1) == y).astype(np.int8)
-        most = max(self.n // _REFERENCE_PER_LATE, 1)
+        most = max(int(self.effective) // _REFERENCE_PER_LATE, 1)
         if counts.sum() > most and not isinstance(late, EventTally):
             c, y, counts = c[-most:], y[-most:], counts[-most:]
         elif counts.sum() > most:
@@ -374,7 +377,7 @@ def fit_performance_estimator(
     labels : array_like of int, shape (n,), optional
         Their labels, unless tallies are given.
     weights : array_like, shape (n,), optional
-        Covariate-shift weights, such as ``density_ratios`` makes for one window.
+        Covariate-shift weights, such as ``density_ratios`` makes for one window. Only their ratios matter.
     reduction : str, optional
         ``binary`` (default for (n,)), ``confidence``, or another event; ``canonical`` (default for (n, K)) for all
         classes.
@@ -414,13 +417,25 @@ def fit_performance_estimator(
     (jackknife over the windows), and variation between labelled windows that these two do not explain (DerSimonian &
     Laird 1986, if Cochran's test rejects homogeneity at 5 %). One fit for each window.
 
+    With weights the error of the map is that of about (sum w)^2 / sum w^2 reference rows, the attribute ``effective``;
+    the draw of labels is that of the window's own rows. Errors of the weights themselves are not in the intervals.
+
     Examples
     --------
     >>> import calibrant, numpy as np
     >>> p = np.random.default_rng(0).uniform(size=1000)
-    >>> estimator = calibrant.fit_performance_estimator(p, np.random.default_rng(1).uniform(size=1000) < p)
+    >>> y = np.random.default_rng(1).uniform(size=1000) < p
+    >>> estimator = calibrant.fit_performance_estimator(p, y)
     >>> round(estimator.estimate(p).figures["auroc"].value, 2)
     0.83
+
+    With a feature whose frequency changed:
+
+    >>> feature = np.random.default_rng(2).choice(["a", "b"], 1000)
+    >>> ratios = calibrant.density_ratios(feature[:, None], [["a"], ["a"], ["a"], ["b"]])
+    >>> weighted = calibrant.fit_performance_estimator(p, y, weights=ratios)
+    >>> weighted.n, weighted.effective < weighted.n
+    (1000, True)
     """
     threshold, seed = read_fraction(threshold, "/threshold"), read_seed(seed)
     parts = _labelled(predictions, labels, weights, windows, scale, reduction)
@@ -436,8 +451,11 @@ def fit_performance_estimator(
     realised = [_realised(fits[0], part, threshold) for part in parts]
     errors = np.array([one.flat() - two.flat() for one, two in zip(realised, estimated, strict=True)])
     sampling = np.array([one.flat_variances() for one in estimated])
-    n = round(sum(float(part.w.sum()) for part in parts)) if weights is None else sum(len(part.w) for part in parts)
-    return PerformanceEstimator(fits[0], tuple(fits[1:]), _between(errors, sampling), threshold, n, event, scale)
+    total = sum(float(part.w.sum()) for part in parts)
+    effective = total**2 / sum(float(part.squares.sum()) for part in parts)
+    n = round(total) if weights is None else sum(len(part.w) for part in parts)
+    between = _between(errors, sampling)
+    return PerformanceEstimator(fits[0], tuple(fits[1:]), between, threshold, n, effective, event, scale)
 
 
 def _scale_of(predictions: Any, scale: Scale) -> Scale:

@@ -137,6 +137,27 @@ def test_calibrated_late_labels_seldom_withhold_the_estimate() -> None:
     assert withheld <= 6
 
 
+def test_few_effective_reference_rows_do_not_withhold_the_estimate() -> None:
+    withheld = 0
+    for seed in range(60):
+        p, y = drawn(6000, 100 + seed)
+        weights = np.where(np.random.default_rng(seed).uniform(size=2000) < 0.02, 100.0, 0.01)
+        estimator = calibrant.fit_performance_estimator(p[:2000], y[:2000], weights=weights, windows=2)
+        withheld += estimator.estimate(p[:10], late=(p[2000:], y[2000:]), alpha=0.05).withheld is not None
+    assert withheld <= 6
+
+
+def test_the_effective_number_of_reference_rows_is_that_of_the_weights() -> None:
+    p, y = drawn(1000, 4)
+    weights = np.random.default_rng(4).uniform(0.1, 9.0, size=1000)
+    found = calibrant.fit_performance_estimator(p, y, weights=weights)
+    assert found.n == 1000
+    assert found.effective == pytest.approx(weights.sum() ** 2 / np.square(weights).sum())
+    assert calibrant.fit_performance_estimator(p, y).effective == 1000
+    parts = [calibrant.tally(p[at::2], y[at::2]) for at in (0, 1)]
+    assert calibrant.fit_performance_estimator(parts).effective == 1000
+
+
 def test_covariate_weights_repair_an_estimate_that_predictions_alone_cannot() -> None:
     random = np.random.default_rng(8)
     group = np.concatenate([random.uniform(size=8000) < 0.3, random.uniform(size=4000) < 0.8])
