@@ -107,12 +107,12 @@ def trained(seed: int = 42) -> Model:
     optimiser = torch.optim.Adam(network.parameters(), lr=RATE)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, T_max=EPOCHS)
     for _ in range(EPOCHS):
-        for rows in torch.randperm(TRAIN).split(BATCH):
+        for rows in torch.randperm(TRAIN).split(BATCH):  # type: ignore[no-untyped-call]
             optimiser.zero_grad()
             mean, log_variance = network(inputs[rows]).T
             variance = torch.exp(log_variance).clamp(min=1e-6)
             loss = 0.5 * ((targets[rows] - mean) ** 2 / variance + torch.log(variance)).mean()
-            loss.backward()  # type: ignore[no-untyped-call]
+            loss.backward()
             torch.nn.utils.clip_grad_norm_(network.parameters(), 5.0)
             optimiser.step()
         schedule.step()

@@ -30,8 +30,8 @@ for the measures; each value is the mean over {halves} halves. The paper fits 5,
 The spline is fitted to the event of the table. *Spline* fits the cumulative label minus score, as the published code
 does, and *spline (label)* the cumulative label, as the paper's text does (`of`: `label`). The other calibrators map the
 whole vector, and the event is read from their output. A *perfect map* has labels drawn from the calibrated scores, so
-that its errors are sampling noise. *Paper* is the range over its ten networks of CIFAR-10 and CIFAR-100. The lowest value
-is bold.
+that its errors are sampling noise. *Paper* is the range over its ten networks of CIFAR-10 and CIFAR-100. The lowest
+value is bold.
 """
 
 
