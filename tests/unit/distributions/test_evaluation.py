@@ -278,7 +278,7 @@ SCALES = [0.0, 5e-324, 1e-300, 1e-160, 1.0, 1e155, 1e300, 1e308]
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_number_of_a_result_is_finite_at_every_scale(kind: str) -> None:
     random = np.random.default_rng(5)
-    for _ in range(12):
+    for _ in range(4):
         some, n = random.choice(SCALES, 2), 25
         y, centre = random.choice(some, n), random.choice(some, n) * random.choice([-1.0, 1.0], n)
         half = random.choice(some, n)
