@@ -29,7 +29,7 @@ CHANGE, ROWS = TRAIN + BEFORE, TRAIN + BEFORE + AFTER
 #: Rows in which half of the outcomes have the new function, before all have it; rows between two expansions.
 TRANSITION, STEP = 500, AFTER // 3
 EPOCHS, BATCH, RATE = 500, 256, 3e-4
-ALPHA, RUNS = 0.05, 500
+ALPHA, RUNS = 0.05, 300
 #: Scenarios, and the published delays of PITMonitor, with 3.8 % of alarms before the change.
 SCENARIOS = {
     "none": ("no change", None),
