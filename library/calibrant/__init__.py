@@ -17,7 +17,9 @@
 Importing this package is cheap: each name is loaded when it is first used.
 """
 
+from difflib import get_close_matches
 from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -180,10 +182,29 @@ def __getattr__(name: str) -> Any:
     """Load a name when it is first used."""
     module = _MODULE_OF.get(name)
     if module is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}{_instead(name)}")
     value = getattr(import_module(f"{__name__}.{module}"), name)
     globals()[name] = value
     return value
+
+
+def _instead(name: str) -> str:
+    """Return what to use in place of a name that another library has."""
+    if name.startswith("_") or find_spec(f"{__name__}.{name}") is not None:
+        return ""
+    options = import_module(f"{__name__}.options")
+    measures, fitting = (
+        import_module(f"{__name__}.measures.catalogue"),
+        import_module(f"{__name__}.calibrators.fitting"),
+    )
+    if (measure := options.known_name(name, measures.MEASURES, measures.FAMILIAR)) in measures.MEASURES:
+        return f'; use calibrant.evaluate(predictions, labels, measures=["{measure}"])'
+    if (method := options.known_name(name, fitting.METHODS, fitting.FAMILIAR)) in fitting.METHODS:
+        return f'; use calibrant.fit("{method}", predictions, labels)'
+    familiar = {"calibration_curve": "CalibrationDisplay", "CalibratedClassifierCV": "CalibrantClassifier"}
+    by_small = {each.lower(): each for each in __all__}
+    near = [familiar[name]] if name in familiar else get_close_matches(name.lower(), by_small, n=1, cutoff=0.7)
+    return f"; use calibrant.{by_small.get(near[0], near[0])}" if near else ""
 
 
 def __dir__() -> list[str]:

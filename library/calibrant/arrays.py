@@ -48,7 +48,9 @@ def array_of(value: Any, field: str) -> Array:
         raise UnusableRows(f"{field}: is a sparse matrix; pass {field}.toarray()")
     array = _converted(value, field)
     if not array.ndim:
-        raise WrongShape.at(f"/{field}", f"must be an array, a list or a column; this is a {type(value).__name__}")
+        hint = '; of a frame, pass frame["name"]' if isinstance(value, str) else ""
+        kind = type(value).__name__
+        raise WrongShape.at(f"/{field}", f"must be an array, a list or a column; this is a {kind}{hint}")
     if array.dtype.kind == "O":
         refuse_missing(np.frompyfunc(lambda each: each is None, 1, 1)(array).astype(np.bool_), field)
     return array
@@ -58,6 +60,10 @@ def _converted(value: Any, field: str) -> Array:
     if hasattr(value, "detach"):  # a tensor of torch, which may be part of a computation
         value = value.detach()
         value = value.float() if str(value.dtype) == "torch.bfloat16" else value  # which numpy does not have
+    if isinstance(value, list | tuple) and value and all(hasattr(each, "detach") for each in value):
+        value = [_converted(each, field) for each in value]
+        if len({each.shape for each in value}) > 1 or value[0].ndim > 1:  # batches, of which the last may be shorter
+            raise WrongShape.at(f"/{field}", f"must be one tensor; pass torch.cat({field}), if these are batches")
     if isinstance(value, list | tuple) and len({np.shape(each) for each in value if hasattr(each, "shape")}) > 1:
         raise WrongShape.at(f"/{field}", "must be one array, and this has arrays of several shapes; pass one of them")
     try:
@@ -114,6 +120,27 @@ def is_frame_or_series(value: Any) -> bool:
     return any(isinstance(value, _kinds_of(library)) for library in _libraries())
 
 
+def like(given: Any, values: Array, columns: Sequence[str] | None) -> Any:
+    """Return values as a Series or frame of the library of ``given``, with its index and columns; else as they are.
+
+    ``columns`` are the names of the columns in the order of the values.
+    """
+    library = next((each for each in _libraries() if isinstance(given, _kinds_of(each))), None)
+    if library is None:
+        return values
+    indexed = {"index": given.index} if hasattr(given, "index") else {}
+    if values.ndim == 1:
+        name = given.name if isinstance(given, library.Series) else "calibrated"
+        return library.Series(name=name, **({"data": values} | indexed if indexed else {"values": values}))
+    if isinstance(given, library.Series):  # a column of vectors
+        return values
+    named = {str(name): name for name in given.columns}
+    names = list(given.columns) if columns is None else [named[name] for name in columns]
+    if indexed:
+        return library.DataFrame(values, columns=names, **indexed)
+    return library.DataFrame(values, schema=names)
+
+
 def _libraries() -> list[Any]:
     return [library for name in ("pandas", "polars") if (library := sys.modules.get(name)) is not None]
 
@@ -140,7 +167,7 @@ def _values_are(count: int) -> str:
 def group_names(groups: Any, missing: str = NO_GROUP) -> list[str]:
     """Return the name of each row's group: strings, numbers, categories, or several columns, joined by commas."""
     if isinstance(groups, str | bytes):
-        raise WrongShape.at("/groups", "must be an array of group names")
+        raise WrongShape.at("/groups", 'must be an array of group names; of a frame, pass frame["name"]')
     if is_frame(groups):
         columns = [groups[name] for name in groups.columns]
     elif isinstance(groups, Mapping):

@@ -158,6 +158,8 @@ def read_predictions(predictions: Any, *, scale: Scale = "probability") -> Predi
         bad = (values < -TOLERANCE) | (values > 1.0 + TOLERANCE)
         percentages = low >= 0.0 and 1.5 < high <= 100.0
         hint = "divide percentages by 100" if percentages else "logits need scale: logit"
+        if low >= 0.0 and values.ndim == 1 and (values == np.floor(values)).all():
+            hint = "divide percentages by 100, and in place of predicted classes pass those of predict_proba"
         raise _invalid(
             OutOfRange,
             "/predictions",

@@ -7,11 +7,13 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from importlib import import_module
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
+from calibrant.arguments import explained
 from calibrant.batch import Batch, Scale, read_classes, restrict
 from calibrant.cells import Floats, WeightsKind
 from calibrant.diagrams.catalogue import read_diagrams
@@ -128,6 +130,16 @@ class Report(Shown, ByMeasure[MeasureResult]):
     source: Source | None = field(default=None, compare=False)
 
     _what = "measure in this report"
+    _familiar = MappingProxyType(
+        {
+            **dict.fromkeys(("to_dict", "to_df", "to_json", "to_pandas", "to_polars"), "to_frame()"),
+            **dict.fromkeys(("save", "to_html"), "calibrant.report(predictions, labels).save(path)"),
+            **dict.fromkeys(("score", "summary"), "measures, or print the report"),
+        }
+    )
+
+    def _instead(self, name: str) -> str:
+        return f"; use report[{name!r}]" if name in self else super()._instead(name)
 
     def __getstate__(self) -> dict[str, Any]:
         return vars(self) | {"source": None}
@@ -539,6 +551,7 @@ def _members(groups: Sequence[str], n: int) -> Members:
     return dict(sorted(zip(number, parts, strict=True)))
 
 
+@explained
 def evaluate(
     predictions: Any,
     labels: Any,

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from calibrant.arguments import explained
 from calibrant.arrays import group_names
 from calibrant.batch import Scale
 from calibrant.cells import WeightsKind
@@ -90,6 +91,7 @@ class HtmlReport:
         return f'<iframe title="Calibration report" style="{frame}" sandbox srcdoc="{escape(self.html)}"></iframe>'
 
 
+@explained
 def report(
     predictions: Any,
     labels: Any,

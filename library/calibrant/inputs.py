@@ -12,7 +12,7 @@ import numpy as np
 from calibrant.arrays import Array, array_of, check_aligned, group_names, is_frame
 from calibrant.batch import Batch, Scale, read_batch, read_class_names, read_predictions
 from calibrant.cells import WeightsKind
-from calibrant.errors import InvalidLabel, InvalidOption
+from calibrant.errors import InvalidLabel, InvalidOption, NotANumber
 from calibrant.records import is_records, read_records
 
 # --- Rows: predictions with labels, weights and groups
@@ -37,7 +37,7 @@ class Rows:
             text = (
                 "all predictions are 0 or 1, like predicted classes; pass probabilities, such as those of predict_proba"
             )
-            warnings.warn(text, stacklevel=3)
+            warnings.warn(text, stacklevel=4)  # its caller calls through ``explained``
 
 
 def read_rows(
@@ -65,8 +65,13 @@ def read_rows(
     check_aligned({"predictions": predictions, "labels": labels, "weights": weights, "groups": groups})
     class_names = _listed_names(class_names)
     values, columns = prediction_array(predictions, _texts_of(class_names) or known)
-    if values.dtype.kind in "OUT" and labels is not None and array_of(labels, "labels").dtype.kind == "f":
+    texts = values.dtype.kind in "UT" or (values.dtype.kind == "O" and values.size > 0 and type(values.flat[0]) is str)
+    if texts and labels is not None and array_of(labels, "labels").dtype.kind == "f":
         raise InvalidLabel.at("/labels", "hold numbers, and predictions strings; predictions are the first argument")
+    if texts:
+        percent = str(values.flat[0]).rstrip().endswith("%")
+        hint = "remove percent signs and divide by 100" if percent else "pass those of predict_proba, not of predict"
+        raise NotANumber.at("/predictions", f"must be numbers, and these are strings; {hint}")
     values, found, names = _labelled(predictions, values, labels, columns, class_names, pos_label, known)
     _check_order(values, found)
     flat = None if weights is None else _flat(array_of(weights, "weights"))

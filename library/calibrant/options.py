@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from types import MappingProxyType
 from typing import Any, Protocol, TypeVar
 
 from calibrant.errors import CalibrationError, InvalidOption, one_of
+from calibrant.results import Shown, Table
 
 #: The default upper limit of an integer option.
 MOST = 100_000
@@ -62,7 +64,8 @@ def read_values(
     for name, value in given.items():
         option = options.get(name)
         if option is None:
-            raise InvalidOption.at(where, f"has an unknown option; {_options_of(whose, name, options)}")
+            has = "has" if where else f"{whose} has"
+            raise InvalidOption.at(where, f"{has} an unknown option; {_options_of(whose, name, options)}")
         if not option.accepts(value):
             raise InvalidOption.at(f"{where}/{name}", f"must be {option.allowed}")
     return {name: given.get(name, option.default) for name, option in options.items()}
@@ -95,6 +98,10 @@ def plain(value: Any) -> Any:
     return value.item() if hasattr(value, "dtype") and getattr(value, "ndim", None) == 0 else value
 
 
+#: Between a small letter and a capital.
+_BORDER = re.compile("(?<=[a-z0-9])(?=[A-Z])")
+
+
 class Entry(Protocol):
     """An entry of a catalogue."""
 
@@ -105,6 +112,32 @@ class Entry(Protocol):
 
 
 E = TypeVar("E", bound=Entry)
+
+
+class Catalogue(Shown, Mapping[str, E]):
+    """A read-only mapping of names to entries, which is shown as a list of names and titles."""
+
+    def __init__(self, what: str, entries: Mapping[str, E]) -> None:
+        self._what = what
+        self._entries = dict(entries)
+
+    def __getitem__(self, name: str) -> E:
+        return self._entries[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._entries)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __repr__(self) -> str:
+        table = self._table()
+        width = max(map(len, self))
+        return "\n".join([table.title, *(f"{name:{width}}  {title}" for name, title in table.rows)])
+
+    def _table(self) -> Table:
+        rows = [(name, str(getattr(entry, "title", ""))) for name, entry in self._entries.items()]
+        return Table(f"{len(rows)} {self._what}s", (self._what, "title"), rows)
 
 
 def read_entries(
@@ -139,11 +172,16 @@ def read_entries(
 
 
 def known_name(name: str, catalogue: Mapping[str, Any], familiar: Mapping[str, str]) -> str:
-    """Return the name in the catalogue of a familiar name, or of one with ``_`` for ``-``; others as they are."""
+    """Return the name in the catalogue of a familiar name, such as ``BetaCalibration`` or ``log_loss``.
+
+    >>> known_name("TemperatureScaling", {"temperature": None}, {"temperature-scaling": "temperature"})
+    'temperature'
+    """
     if name in catalogue:
         return name
-    plain = name.replace("_", "-")
-    return familiar.get(plain, plain)
+    plain = _BORDER.sub("-", name[:64]).lower().replace("_", "-").replace(" ", "-")
+    found = familiar.get(plain, plain)
+    return found if found in catalogue else name
 
 
 def _read_one(

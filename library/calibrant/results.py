@@ -9,7 +9,8 @@ from difflib import get_close_matches
 from html import escape
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Any, ClassVar, Generic, TypeVar
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from calibrant.errors import MissingExtra
 
@@ -40,8 +41,23 @@ class Table:
 class Shown:
     """Base class of results that are shown as a table; a subclass defines ``_table``."""
 
+    #: Attributes that other libraries have -> what to use here.
+    _familiar: ClassVar[Mapping[str, str]] = MappingProxyType({})
+
     def _table(self) -> Table:
         raise NotImplementedError
+
+    if not TYPE_CHECKING:  # to a type checker, every name would be an attribute
+
+        def __getattr__(self, name: str) -> Any:
+            hint = "" if name.startswith("_") else self._instead(name)
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{hint}")
+
+    def _instead(self, name: str) -> str:
+        """Return what to use in place of an attribute that does not exist."""
+        near = get_close_matches(name[:64], [each for each in dir(self) if not each.startswith("_")], n=1)
+        found = self._familiar.get(name, near[0] if near else None)
+        return "" if found is None else f"; use {found}"
 
     def __repr__(self) -> str:
         table = self._table()
@@ -103,9 +119,20 @@ class ByMeasure(Generic[Result]):
     def __iter__(self) -> Iterator[str]:
         return iter(self.measures)
 
+    def __len__(self) -> int:
+        return len(self.measures)
+
     def keys(self) -> list[str]:
         """Return the keys of the measures."""
         return list(self.measures)
+
+    def values(self) -> list[Result]:
+        """Return the results of the measures."""
+        return list(self.measures.values())
+
+    def items(self) -> list[tuple[str, Result]]:
+        """Return the key and the result of each measure."""
+        return list(self.measures.items())
 
     def _ipython_key_completions_(self) -> list[str]:
         return self.keys()

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from inspect import signature
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
+from calibrant.arguments import explained, refuse_misspelt
 from calibrant.batch import Batch, Integers, Scale, grouped
 from calibrant.calibrators.entries import binnings, events, piecewise, splines, vectors
 from calibrant.calibrators.gain import cross_fitted_gain, warning_of
@@ -25,20 +27,21 @@ from calibrant.calibrators.method import (
 )
 from calibrant.cells import Floats, WeightsKind
 from calibrant.digest import digest
-from calibrant.errors import UnknownMethod, UnknownReduction, one_of
+from calibrant.errors import InvalidOption, UnknownMethod, UnknownReduction, one_of
 from calibrant.inputs import read_rows, reduction_by_name
 from calibrant.maps.calibration_map import VECTORS, CalibrationMap
 from calibrant.maps.curves import Curve, read_array
 from calibrant.maps.families import curves_document, read_curves
 from calibrant.maps.softmax_device import check_device
 from calibrant.maps.transforms import Transform, blocks_of_rows, check_classes, transformed
-from calibrant.options import OFF, ON, Option, known_name, read_seed, read_values
+from calibrant.options import OFF, ON, Catalogue, Option, known_name, read_seed, read_values
 from calibrant.progress import Progress, report, reporting, step
 from calibrant.reductions import Vector, reduce, resolve_event, whole_vector
 
 #: The catalogue of calibrators by name.
-METHODS: Mapping[str, Method] = MappingProxyType(
-    {entry.name: entry for group in (events, binnings, splines, piecewise, vectors) for entry in group.METHODS}
+METHODS: Mapping[str, Method] = Catalogue(
+    "method",
+    {entry.name: entry for group in (events, binnings, splines, piecewise, vectors) for entry in group.METHODS},
 )
 
 _KEEP = {"keep_order": OFF}
@@ -67,9 +70,12 @@ FAMILIAR: Mapping[str, str] = MappingProxyType(
         "hist": "histogram",
         "histogram-binning": "histogram",
         "isotonic-regression": "isotonic",
+        "logistic": "platt",
+        "logistic-calibration": "platt",
         "matrix-scaling": "matrix",
         "platt-scaling": "platt",
         "sigmoid": "platt",
+        "temp": "temperature",
         "temperature-scaling": "temperature",
         "ts": "temperature",
         "vector-scaling": "vector",
@@ -243,6 +249,7 @@ def with_training(
     return replace(fitted, diagnostics=diagnostics, training_digest=digest(batch), class_names=class_names)
 
 
+@explained
 def fit(
     method: str,
     predictions: Any,
@@ -340,6 +347,10 @@ def fit(
         scale=scale,
     )
     batch = rows.batch if rows.groups is None else grouped(rows.batch, rows.groups)
-    fitting = Fitting.read(method, options, reduction_by_name(reduction, rows.class_names))
+    try:
+        fitting = Fitting.read(method, options, reduction_by_name(reduction, rows.class_names))
+    except InvalidOption:
+        refuse_misspelt("fit", options, list(signature(fit).parameters))
+        raise
     fitted = fitting.run(batch, FitContext(seed, device, progress))
     return with_training(fitted, batch, options, seed, rows.class_names)

@@ -49,7 +49,9 @@ class Gate(NamedTuple):
             raise typer.BadParameter(f"{by} needs --interval", param_hint="--fail-by")
         bounds: dict[str, float] = {}
         for text in given or ():
-            key, _, number = text.rpartition("=")
+            key, equals, number = text.rpartition("=")
+            if not equals:
+                raise typer.BadParameter(f"must be MEASURE=BOUND, such as {keys[0]}=0.05", param_hint=_FLAG)
             bounds[key] = _bound(number)
             if key not in keys:
                 raise typer.BadParameter(f"measure is not requested; requested: {', '.join(keys)}", param_hint=_FLAG)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from calibrant.arguments import explained
 from calibrant.batch import Scale
 from calibrant.cells import WeightsKind
 from calibrant.comparison.comparison import (
@@ -52,6 +53,7 @@ __all__ = [
 ]
 
 
+@explained
 def compare(
     predictions: Any,
     labels: Any,

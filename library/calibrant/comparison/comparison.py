@@ -124,7 +124,7 @@ def read_contestants(maps: Mapping[str, CalibrationMap], trained: Mapping[str, T
         if name == RAW:
             raise InvalidOption.at("/maps", f"cannot have the name {RAW}, which is that of the predictions as given")
         if not isinstance(fitted, CalibrationMap):
-            raise InvalidOption.at("/maps", "must be calibration maps")
+            raise InvalidOption.at("/maps", 'must be calibration maps, such as calibrant.fit("platt", ...)')
     return tuple(Contestant(name, fitted, trained.get(name, UNKNOWN)) for name, fitted in maps.items())
 
 

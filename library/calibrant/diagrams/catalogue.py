@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
 from typing import Any
 
 from calibrant.calibrators import METHODS
@@ -15,7 +14,7 @@ from calibrant.diagrams.reliability import MAX_BARS, logit_reliability, reliabil
 from calibrant.errors import InvalidOption, UnknownDiagram
 from calibrant.measures.fitted import EVALUATORS, fit_options
 from calibrant.measures.intervals import Resampling
-from calibrant.options import Option, read_entries, read_values
+from calibrant.options import Catalogue, Option, read_entries, read_values
 from calibrant.piecewise.options import MAX_FOLDS
 
 #: The most diagrams of a report.
@@ -44,7 +43,8 @@ def _cut_seconds(n: int, options: Mapping[str, Any], _: Resampling) -> float:
     return 3e-7 * n + (0.1 + 1.2e-6 * n if options["count"] == "cross-validated" else 0.0)
 
 
-DIAGRAMS: Mapping[str, Diagram] = MappingProxyType(
+DIAGRAMS: Mapping[str, Diagram] = Catalogue(
+    "diagram",
     {
         entry.name: entry
         for entry in (
@@ -202,7 +202,7 @@ DIAGRAMS: Mapping[str, Diagram] = MappingProxyType(
                 {"points": Option(400, low=10, high=1000), "knots": Option(6, low=3, high=30)},
             ),
         )
-    }
+    },
 )
 
 

@@ -37,9 +37,9 @@ LABELS = _set_of(
 )
 PREDICTIONS = _set_of(
     "p prob probs proba probas probability probabilities score scores yprob yprobs yproba yscore prediction "
-    "predictions pred preds ypred yhat predprob predproba predictedprobability softmax calibrated"
+    "predictions pred preds ypred yhat predprob predproba predictedprobability softmax calibrated probabilityclass"
 )
-LOGITS = _set_of("logit logits logodds ylogit ylogits")
+LOGITS = _set_of("logit logits logodds ylogit ylogits rawformulaval rawformulavalclass")
 WEIGHTS = _set_of("w weight weights sampleweight sampleweights")
 GROUPS = _set_of("group groups subgroup")
 #: Names of probabilities that count only if no other column has such a name.
@@ -54,8 +54,8 @@ _BEFORE_CLASS = _set_of(
     "p prob probs proba probas probability probabilities score scores pred softmax calibrated logit logits"
 )
 
-_NUMBERED = re.compile(r"(.*?)[ _.\-\[(]*(0|[1-9][0-9]{0,5})[\])]?")
-_BETWEEN = re.compile(r"[ _.\-\[(]+")
+_NUMBERED = re.compile(r"(.*?)[ _.\-\[(=]*(0|[1-9][0-9]{0,5})[\])]?")
+_BETWEEN = re.compile(r"[ _.\-\[(=]+")
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+|[0-9]+")
 _PROB = re.compile("prob(?!lem|e|at)")
 
@@ -302,7 +302,9 @@ class _Chooser:
         single = [at for at in single if at not in used and suffix(names[at]) != "0"]
         kept = sorted({at for at in single if not self._is_class(at, labels)})
         if not kept and not several:
-            kept = [at for at in free if word(names[at]) in FALLBACKS and self._is_probability(at)]
+            # A submission to Kaggle has its predictions in a column named after the target.
+            others = FALLBACKS if self._labelled else FALLBACKS | LABELS
+            kept = [at for at in free if word(names[at]) in others and self._is_probability(at)]
         return [Family((at,), (names[at],)) for at in kept] + several
 
     def _fitting(self, family: Family, texts: set[str], *, own: bool = False) -> Family | None:

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, get_args
+from typing import Any, get_args, overload
 
 import numpy as np
+import numpy.typing as npt
 
-from calibrant.batch import Predictions, Scale, read_class_names
+from calibrant.arrays import like
+from calibrant.batch import Predictions, Scale, read_class_names, read_predictions
 from calibrant.cells import Floats
 from calibrant.errors import InvalidDocument, InvalidOption, ScaleMismatch, UnknownReduction, WrongShape
-from calibrant.inputs import predictions_for
+from calibrant.inputs import prediction_array, predictions_for
 from calibrant.maps.baselines import AccuracyConstant, PredictedClass
 from calibrant.maps.curves import Curve
 from calibrant.maps.ensemble import Ensemble, SmoothedVector, VectorIdentity
@@ -113,6 +115,20 @@ class CalibrationMap(Shown):
     class_names: tuple[str, ...] | None = None
     training_digest: str | None = field(default=None, repr=False)
 
+    _familiar = MappingProxyType(
+        {
+            **dict.fromkeys(("calibrate", "predict", "predict_proba", "transform"), "apply(predictions)"),
+            **dict.fromkeys(("dump", "to_file"), "save(path)"),
+            **dict.fromkeys(("parameters", "params", "to_dict", "to_json"), "to_document()"),
+            "fit": "calibrant.fit(method, predictions, labels), which returns a fitted map",
+            "plot": "calibrant.evaluate(predictions, labels, map=...).plot()",
+        }
+    )
+
+    def __call__(self, predictions: Any, *, clip: bool = True) -> Any:
+        """Apply the map, as ``apply`` does."""
+        return self.apply(predictions, clip=clip)
+
     def _table(self) -> Table:
         of_classes = "" if self.n_classes is None else f" of {self.n_classes} classes"
         takes = ("logits" if self.scale == "logit" else "probabilities") + of_classes
@@ -129,7 +145,11 @@ class CalibrationMap(Shown):
     def _key(self) -> dict[str, Any]:
         return {**self.to_document(), "diagnostics": None, "training_digest": None}
 
-    def apply(self, predictions: Any, *, clip: bool = True) -> Floats:
+    @overload
+    def apply(self, predictions: npt.NDArray[Any] | Sequence[Any], *, clip: bool = True) -> Floats: ...
+    @overload
+    def apply(self, predictions: Any, *, clip: bool = True) -> Any: ...
+    def apply(self, predictions: Any, *, clip: bool = True) -> Any:
         """Apply the map to predictions.
 
         Parameters
@@ -142,8 +162,9 @@ class CalibrationMap(Shown):
 
         Returns
         -------
-        ndarray, shape (n,) or (n, K)
-            Calibrated probabilities, float64: (n,) for a map of one event, (n, K) for a map of the whole vector.
+        ndarray, Series or DataFrame, shape (n,) or (n, K)
+            Calibrated probabilities, float64: (n,) for a map of one event, (n, K) for a map of the whole vector. For a
+            Series or frame of pandas or polars, one of the same library with its index and names.
 
         Raises
         ------
@@ -164,7 +185,9 @@ class CalibrationMap(Shown):
         >>> calibrant.fit("isotonic", [0.1, 0.4, 0.6, 0.9], [0, 1, 0, 1]).apply([0.0, 0.5, 1.0])
         array([0. , 0.5, 1. ])
         """
-        return self.apply_checked(predictions_for(predictions, self.scale, self.class_names), clip=clip)
+        values, columns = prediction_array(predictions, self.class_names)
+        found = self.apply_checked(read_predictions(values, scale=self.scale), clip=clip)
+        return like(predictions, found, columns)
 
     def apply_checked(self, predictions: Predictions, *, clip: bool = True) -> Floats:
         """Apply the map to predictions that are already checked.
@@ -453,7 +476,7 @@ def load(document: Mapping[str, Any] | str | Path) -> CalibrationMap:
     if isinstance(document, str | Path):
         document = read_document_file(Path(document))
     if not isinstance(document, Mapping):
-        raise InvalidDocument.at("", "must be an object")
+        raise InvalidDocument("must be a path, or the document that map.to_document() returns")
     if type(document.get("format")) is not int or document["format"] != FORMAT:
         raise InvalidDocument.at("/format", f"must be {FORMAT}")
     if document.get("prediction_kind", "classification") != "classification":
@@ -504,10 +527,12 @@ def read_digest(document: Mapping[str, Any]) -> str | None:
 
 def read_document_file(path: Path) -> Any:
     """Read a file of JSON; raises ``InvalidDocument`` for other files."""
+    if str(path).lstrip().startswith("{"):
+        raise InvalidDocument("must be a path, and this is JSON: pass json.loads(text)")
     try:
         return json.loads(path.read_bytes())
     except (ValueError, RecursionError) as error:
-        raise InvalidDocument("the file is not JSON") from error
+        raise InvalidDocument("the file is not JSON, as map.save(path) writes it") from error
 
 
 def _read_class_names(names: object, n_classes: int) -> tuple[str, ...]:

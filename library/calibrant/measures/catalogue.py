@@ -19,7 +19,7 @@ from calibrant.measures.entries import (
     smooth,
 )
 from calibrant.measures.measure import Measure, MeasureRequest
-from calibrant.options import read_entries
+from calibrant.options import Catalogue, read_entries
 
 #: The most measures of a report.
 MAX_MEASURES = 64
@@ -27,8 +27,8 @@ MAX_MEASURES = 64
 #: The families in the order of the documentation.
 _FAMILIES = (binned, cumulative, smooth, kernel, hypothesis_tests, fitted, proper, canonical, confidence)
 
-MEASURES: Mapping[str, Measure] = MappingProxyType(
-    {entry.name: entry for family in _FAMILIES for entry in family.MEASURES}
+MEASURES: Mapping[str, Measure] = Catalogue(
+    "measure", {entry.name: entry for family in _FAMILIES for entry in family.MEASURES}
 )
 
 #: Names that other libraries use -> names here.
@@ -43,10 +43,12 @@ FAMILIAR: Mapping[str, str] = MappingProxyType(
         "calibration-error": "ece",
         "cross-entropy": "log-loss",
         "expected-calibration-error": "ece",
+        "maximum-calibration-error": "mce",
         "ks-error": "ks",
         "nll": "log-loss",
     }
 )
+
 
 #: The default measures of ``evaluate``.
 PANEL: tuple[str | Mapping[str, Any], ...] = (
@@ -64,7 +66,20 @@ def read_requests(measures: str | Sequence[str | Mapping[str, Any]] | None) -> t
     """
     if measures is None:
         measures = PANEL
+    measures = [measures] if isinstance(measures, str | Mapping) else measures
+    if isinstance(measures, Sequence) and not isinstance(measures, bytes):
+        measures = [_of_panel(item) for item in measures]
     entries = read_entries(measures, MEASURES, "measure", most=MAX_MEASURES, unknown=UnknownMeasure, familiar=FAMILIAR)
     if not entries:
         raise InvalidOption.at("/measures", "must name at least one measure")
     return tuple(MeasureRequest(*parts) for parts in entries)
+
+
+def _of_panel(item: str | Mapping[str, Any]) -> str | Mapping[str, Any]:
+    """Return the request that a key of the default measures stands for; others as they are."""
+    name = item.get("name") if isinstance(item, Mapping) else item
+    for request in PANEL:
+        if isinstance(request, Mapping) and isinstance(name, str) and name.replace("_", "-") == request["as"]:
+            options = {**request, **(item if isinstance(item, Mapping) else {}), "name": request["name"]}
+            return {**options, "as": item["as"] if isinstance(item, Mapping) and "as" in item else name}
+    return item

@@ -103,6 +103,18 @@ class MeasureResult:
         known = [f"{name}={getattr(self, name)!r}" for name in named if getattr(self, name) is not None]
         return f"MeasureResult({', '.join(known)})"
 
+    def __float__(self) -> float:
+        if self.value is None:
+            raise TypeError(f"there is no value: {self.problem}")
+        return float(self.value)
+
+    def __round__(self, digits: int | None = None) -> float:
+        return round(float(self), digits)
+
+    def __format__(self, spec: str) -> str:
+        """Format the value, as ``f"{report['ece']:.3f}"``; without a format, everything."""
+        return format(float(self), spec) if spec else str(self)
+
 
 def with_interval(
     result: MeasureResult, interval: Callable[[], tuple[float, float]], resampling: Resampling

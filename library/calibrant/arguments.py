@@ -1,0 +1,79 @@
+"""Errors for arguments that a public function does not have, in place of Python's own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from difflib import get_close_matches
+from functools import wraps
+from inspect import Parameter, Signature, signature
+from types import MappingProxyType
+from typing import ParamSpec, TypeVar
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_OPTION = 'an option of a measure: measures=[{"name": "ece", "n_bins": 20}]'
+_LABELS, _PREDICTIONS = "labels, the second argument", "predictions, the first argument"
+#: Names that other libraries use -> what to pass here.
+_FAMILIAR: Mapping[str, str] = MappingProxyType(
+    {
+        **dict.fromkeys(("bins", "binning", "n_bins", "norm", "num_bins", "strategy"), _OPTION),
+        **dict.fromkeys(("outcomes", "target", "targets", "y", "y_test", "y_true"), _LABELS),
+        **dict.fromkeys(("p", "prediction", "preds", "probs", "proba", "y_pred", "y_prob", "y_score"), _PREDICTIONS),
+        **dict.fromkeys(("from_logits", "logits"), 'scale="logit"'),
+        **dict.fromkeys(("metric", "metrics"), "measures"),
+        **dict.fromkeys(("ci", "confidence", "confidence_level"), "interval"),
+        **dict.fromkeys(("n_bootstrap", "n_resamples"), "resamples"),
+        "random_state": "seed",
+        "target_names": "class_names",
+        "title": "name",
+    }
+)
+
+
+def explained(function: Callable[P, R]) -> Callable[P, R]:
+    """Raise ``TypeError`` with what to pass instead, if an argument is unknown, missing or given twice.
+
+    >>> @explained
+    ... def measure(predictions, labels, *, measures=None): ...
+    >>> measure([0.5], y_true=[1])
+    Traceback (most recent call last):
+    TypeError: measure() has no argument y_true; pass labels, the second argument
+    """
+    parameters = signature(function)
+
+    @wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            parameters.bind(*args, **kwargs)
+        except TypeError as error:
+            raise TypeError(_explanation(function.__name__, parameters, kwargs, str(error))) from None
+        return function(*args, **kwargs)
+
+    return call
+
+
+def _explanation(name: str, parameters: Signature, given: Mapping[str, object], problem: str) -> str:
+    known = parameters.parameters
+    takes_any = any(each.kind is Parameter.VAR_KEYWORD for each in known.values())
+    unknown = next((key for key in given if key not in known), None)
+    if unknown is not None and not takes_any:
+        return f"{name}() has no argument {unknown}; {meant_by(unknown, list(known))}"
+    order = [each.name for each in known.values() if each.kind is Parameter.POSITIONAL_OR_KEYWORD]
+    return f"{problem}; the order is {name}({', '.join(order)})"
+
+
+def refuse_misspelt(name: str, options: Iterable[str], known: list[str]) -> None:
+    """Raise ``TypeError`` if an option is a familiar name, or the misspelt name, of another argument of a function."""
+    for option in options:
+        if _FAMILIAR.get(option, _OPTION) != _OPTION or get_close_matches(option[:64], known, n=1, cutoff=0.85):
+            raise TypeError(f"{name}() has no argument {option}; {meant_by(option, known)}")
+
+
+def meant_by(unknown: str, known: list[str]) -> str:
+    """Return what to pass in place of an unknown argument: the nearest one, or else all."""
+    familiar = _FAMILIAR.get(unknown)
+    if familiar is not None and (familiar == _OPTION or any(familiar.startswith(each) for each in known)):
+        return f"n_bins and the like are {familiar}" if familiar == _OPTION else f"pass {familiar}"
+    near = get_close_matches(unknown[:64], known, n=1)
+    return f"did you mean {near[0]}?" if near else f"the arguments are: {', '.join(known)}"
