@@ -20,7 +20,9 @@ class PictureQuery(Document):
     theme: Theme = Field(
         "auto", description="auto follows the reader's system preference, in SVG only; a PNG is then light"
     )
-    width: int = Field(560, ge=320, le=2000, description="width in pixels; a PNG has twice as many")
+    width: int = Field(
+        560, ge=320, le=2000, description="width in pixels; a PNG has twice this width and height, for sharp displays"
+    )
 
 
 class ReportPictureQuery(PictureQuery):
@@ -46,7 +48,7 @@ class DiagramOptions(PictureQuery):
     batches: list[str] | None = Field(
         None, min_length=2, max_length=12, description="ids of stored batches, instead of the arrays: one panel each"
     )
-    scale: Scale | None = Field(None, description="default: that of the batch, else probability")
+    scale: Scale | None = Field(None, description="default: that of the batch, otherwise probability")
     weights_kind: WeightsKind | None = None
     class_names: ClassNames | None = None
     reduction: str | None = Field(None, examples=["confidence"])

@@ -77,7 +77,7 @@ class EvaluateOptions(Document):
         max_length=100,
         description="ids of stored batches, instead of the arrays: one report each, and the power law for five or more",
     )
-    scale: Scale | None = Field(None, description="default: that of the batch, else probability")
+    scale: Scale | None = Field(None, description="default: that of the batch, otherwise probability")
     weights_kind: WeightsKind | None = None
     class_names: ClassNames | None = None
     measures: list[str | dict[str, Any]] | None = Field(

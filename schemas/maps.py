@@ -36,7 +36,7 @@ class FitOptions(Document):
     name: Name | None = Field(None, description="name of the map; a name in use gets its next version")
     options: dict[str, Any] = Field({}, description="options of the method", examples=[{"folds": 10}])
     batch: str | None = Field(None, description="id of a stored batch, instead of the arrays")
-    scale: Scale | None = Field(None, description="default: that of the batch, else probability")
+    scale: Scale | None = Field(None, description="default: that of the batch, otherwise probability")
     weights_kind: WeightsKind | None = None
     class_names: ClassNames | None = None
     reduction: str | None = None

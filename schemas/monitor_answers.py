@@ -50,7 +50,7 @@ Readings = dict[str, MeasureReading]
 
 
 class DelayReading(Document):
-    """The delay of a window's labels in seconds, exact to about a third; 0 if below one second."""
+    """Quantiles of the time from prediction to label in seconds, each with an error of up to a third; 0 if below 1."""
 
     labels: int
     p50: float
@@ -114,7 +114,7 @@ class Shift(Document):
 
 
 class EstimatedReading(Document):
-    """A figure of a window: estimated without labels, with an interval for the realised one; unknown ones are null."""
+    """A figure of a window, estimated without labels, with an interval for the realised figure; null if unknown."""
 
     estimated: float | None = None
     interval: tuple[float, float] | None = Field(None, description="prediction interval for the realised figure")
@@ -124,14 +124,14 @@ class EstimatedReading(Document):
 class EstimatesReading(Document):
     """Performance of a window, estimated from its predictions and the reference; it does not see a change of P(y | p).
 
-    Rows of a confusion matrix are classes, and columns decisions.
+    Rows of a confusion matrix are the true classes, and columns the predicted ones.
     """
 
     status: Literal["estimated", "withheld", "not-applicable"]
     reason: str | None = Field(None, description="why there is no estimate")
     rows: int = Field(description="number of predictions that the estimate is for")
     labelled: int = Field(description="number of labelled rows, which the realised figures are from")
-    threshold: float = Field(description="predictions from this value on are decided positive")
+    threshold: float = Field(description="predictions of at least this value count as positive")
     level: float = Field(description="level of the intervals")
     figures: dict[str, EstimatedReading] = Field(
         {}, description="accuracy, auroc, brier, log-loss, precision, recall and f1"
@@ -148,8 +148,8 @@ class DriftReading(Document):
 
     reason: str | None = Field(None, description="why there is no evidence")
     rows: int = 0
-    log_e: float | None = Field(None, description="logarithm of the e-value")
-    level: float | None = Field(None, description="the smallest alpha at which drift is found, min(1, 1 / e)")
+    log_e: float | None = Field(None, description="natural logarithm of the e-value")
+    level: float | None = Field(None, description="p-value of the hypothesis that there is no drift, min(1, 1 / e)")
     low: float | None = Field(None, description="predictions from here to ``high`` changed most clearly")
     high: float | None = None
     reference_share: float | None = Field(None, description="share of the predictions in this range")
@@ -157,7 +157,10 @@ class DriftReading(Document):
 
 
 class LabelShiftReading(Document):
-    """Class frequencies of a window without labels, if only they differ from the reference; lists are by class."""
+    """Class frequencies of a window, estimated without labels; lists are by class.
+
+    The estimate assumes that nothing but the class frequencies differs from the reference.
+    """
 
     status: Literal["estimated", "withheld", "not-applicable"]
     reason: str | None = Field(None, description="why there is no estimate")
@@ -174,7 +177,8 @@ class LabelShiftReading(Document):
     weights_high: list[float] | None = None
     bbse: list[float] | None = Field(None, description="frequencies from mean calibrated predictions, as a check")
     p_value: float | None = Field(
-        None, description="of the test that the window is a mixture of the reference's classes; small: withheld"
+        None,
+        description="p-value of the hypothesis that only the class frequencies changed; small: no estimate is given",
     )
 
 
@@ -266,7 +270,9 @@ class ReadingQuery(Document):
     groups: int = Field(
         20, ge=0, le=1000, description="number of groups in the response, those with the most labelled rows first"
     )
-    threshold: float = Field(0.5, gt=0, lt=1, description="estimates decide predictions from this value on positive")
+    threshold: float = Field(
+        0.5, gt=0, lt=1, description="predictions of at least this value count as positive in the estimates"
+    )
 
 
 class SeriesQuery(Document):

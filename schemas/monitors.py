@@ -34,12 +34,16 @@ class WindowSpec(Document):
         None, ge=MINUTE, le=400 * DAY, description="length in seconds, by the time of prediction"
     )
     rows: int | None = Field(
-        None, ge=100, le=10**9, description="number of labelled rows, accurate to a sixteenth of it plus one request"
+        None,
+        ge=100,
+        le=10**9,
+        description="number of labelled rows. It may hold up to a sixteenth more, "
+        "plus one chunk of a request (5,000 rows, or 50,000 without ids)",
     )
 
 
 class ReferenceSpec(Document):
-    """What windows are compared with: the rows predicted in a fixed span of time, or a stored batch."""
+    """The reference that windows are compared with: the rows predicted in a span of time, or a stored batch."""
 
     start: float | None = Field(None, description="seconds since 1970")
     end: float | None = Field(None, description="seconds since 1970")
@@ -102,7 +106,7 @@ class HookSpec(Document):
         None,
         max_length=200,
         repr=False,
-        description="``whsec_`` and 24 to 64 bytes in base64; if omitted, generated and returned once",
+        description="``whsec_`` followed by the base64 of 24 to 64 bytes; if omitted, generated and returned once",
     )
     old_secret: str | None = Field(
         None, max_length=200, repr=False, description="also signs events during a change of the secret"
@@ -127,8 +131,8 @@ class HookSpec(Document):
 class RecalibrationSpec(Document):
     """How a monitor recalibrates.
 
-    On an alarm, ``propose`` and ``auto`` fit a challenger; ``auto`` moves the alias if it is better. ``online`` follows
-    the stream with a map that every time bucket with labels updates, and moves the alias to its versions.
+    On an alarm, ``propose`` and ``auto`` fit a challenger; ``auto`` moves the alias to it if it is better. ``online``
+    keeps a map that is updated after each time bucket with labels, and moves the alias to versions of it.
     """
 
     policy: Recalibrating = "off"
@@ -140,7 +144,8 @@ class RecalibrationSpec(Document):
         description="alias that ``auto`` or an accepted proposal moves; the monitor's map must be ``name@alias``",
     )
     method: str = Field(
-        "platt", description="method of challengers; for regression ``quantile-recalibration``, its default there"
+        "platt",
+        description="method of challengers; for regression only ``quantile-recalibration``, which is the default there",
     )
     options: dict[str, Any] = Field(
         {}, description="options of the method; for ``online``: memories, window and rows_per_round of the map"
@@ -194,7 +199,8 @@ class MonitorFields(Document):
         90 * DAY,
         ge=HOUR,
         le=1000 * DAY,
-        description="seconds that buckets are kept; default: 90 days, or 10,000 buckets",
+        description="seconds that buckets are kept; at least the horizon and the longest window, at most 10,000 "
+        "buckets; default: 90 days, or 10,000 buckets if that is shorter",
         json_schema_extra=_no_default,
     )
 
@@ -204,7 +210,7 @@ MAX_LEVELS = 200
 
 
 class MonitorForecast(Document):
-    """What the forecasts of a monitor of regression are given as."""
+    """The form of the forecasts of a monitor of regression."""
 
     kind: ForecastKind
     levels: list[Level] | None = Field(None, min_length=1, max_length=MAX_LEVELS, description="of quantiles, ascending")
@@ -224,7 +230,7 @@ class MonitorBody(MonitorFields):
     prediction_kind: PredictionKind = Field(
         "classification", description="``regression``: rows have forecasts of a number, and observed outcomes"
     )
-    forecast: MonitorForecast | None = Field(None, description="for ``regression``: what the forecasts are given as")
+    forecast: MonitorForecast | None = Field(None, description="for ``regression``: form of the forecasts")
     reduction: str | None = Field(
         None, description="binary (default for one column), confidence (default for several), class:k or top:r"
     )
@@ -238,7 +244,8 @@ class MonitorBody(MonitorFields):
         30 * DAY,
         ge=MINUTE,
         le=400 * DAY,
-        description="seconds that predictions wait for labels and ids are kept; default: 30 days, or the retention",
+        description="seconds that predictions wait for labels; ids are kept for ``skew`` seconds more; default: 30 "
+        "days, or the retention if that is shorter",
         json_schema_extra=_no_default,
     )
     skew: int = Field(300, ge=0, le=DAY, description="seconds that the time of a row may lie in the future")
@@ -317,7 +324,7 @@ class IngestionResult(Document):
     contradicted: int = Field(description="already stored with another label, which is kept")
     refused: int = Field(description="invalid and not counted; can be corrected and sent again")
     other_group: int = Field(0, description="of the accepted: rows of groups beyond ``max_groups``")
-    ignored: int = Field(0, description="events of types without predictions or labels; they do not count as rows")
+    ignored: int = Field(0, description="events of types other than predictions and labels; they do not count as rows")
     refusals: list[RefusedRow] = Field([], description="the first refused and contradicted rows")
 
 

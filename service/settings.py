@@ -59,7 +59,8 @@ class Settings:
     max_spool_bytes: int = _setting(
         0,
         "maximum total size in bytes of the temporary files of one process. A tenant may use half of it. Set it if the "
-        "volume must not fill up, such as an emptyDir with a sizeLimit; 0: the free space of the volume",
+        "volume has a size limit of its own, as an emptyDir with a sizeLimit has; 0: only the free space of the volume "
+        "limits it",
         low=0,
     )
     max_event_streams: int = _setting(
@@ -129,8 +130,8 @@ class Settings:
     )
     header_timeout: float = _setting(
         10.0,
-        "time limit in seconds for the headers of a request to arrive, from the start of the connection or of the "
-        "request",
+        "time limit in seconds for the headers of a request to arrive; counted from the start of the connection for "
+        "its first request, and from the start of the request for later ones",
         low=0.1,
     )
     max_connections_per_address: int = _setting(

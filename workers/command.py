@@ -34,8 +34,8 @@ Warm = Annotated[
     typer.Option(
         "--warm",
         envvar="CALIBRANT_WARM",
-        help="Run jobs in the worker processes instead of in forked child processes; with CUDA this is always so. This "
-        "needs fewer processes, but a worker whose cancelled job does not stop is ended and restarted.",
+        help="Run jobs in the worker processes instead of in forked child processes; always on with CUDA. Fewer "
+        "processes are needed, but if a cancelled job does not stop, its worker is killed and restarted.",
     ),
 ]
 DrainSeconds = Annotated[

@@ -8,7 +8,7 @@ OF_NUMBERS = {
     "calibration-error": Row(
         422,
         "The computation failed",
-        "The computation does not accept these values or options; the detail gives the reason.",
+        "The computation does not support these values or options; the detail gives the reason.",
         "Change what the detail names.",
     ),
     "not-a-number": Row(
@@ -35,8 +35,8 @@ OF_NUMBERS = {
     "crossing-quantiles": Row(
         422,
         "Quantiles cross",
-        "A quantile is below a quantile at a lower level, or an upper bound is below the lower one, by more than 1e-6 "
-        "relative. Smaller crossings are repaired and counted.",
+        "A quantile is below a quantile at a lower level, or an upper bound is below the lower one, by more than a "
+        "millionth of the larger value. Smaller crossings are repaired and counted.",
         "Send the columns of quantiles in the order of the levels. If the model returns crossing quantiles, sort each "
         "row.",
     ),
@@ -49,8 +49,8 @@ OF_NUMBERS = {
     "prediction-kind-mismatch": Row(
         422,
         "The prediction kind differs",
-        "The map or the batch is of classification and the request of regression, or the reverse; or the call supports "
-        "only classification.",
+        "The request is for another kind of prediction (classification or regression) than the map or the batch, or "
+        "the call supports only classification.",
         "Set `prediction_kind` to that of the map and of the batch.",
     ),
     "wrong-shape": Row(
@@ -64,14 +64,14 @@ OF_NUMBERS = {
     "length-mismatch": Row(
         422,
         "Arrays differ in length",
-        "The labels or outcomes, weights or groups and the predictions have different numbers of rows; or levels and "
-        "quantiles have different lengths.",
+        "The labels, outcomes, weights or groups have another number of rows than the predictions; or the number of "
+        "levels is not the number of columns of the quantiles.",
         "Send one label or outcome, weight and group for each prediction, in the same order.",
     ),
     "empty-batch": Row(
         422,
         "There are no rows",
-        "The arrays are empty, or no row belongs to the selected classes.",
+        "The arrays are empty, or no row has a label among the `classes` of the request.",
         "Send at least one row.",
     ),
     "invalid-label": Row(
@@ -84,7 +84,8 @@ OF_NUMBERS = {
         422,
         "A weight is invalid",
         "A weight is negative, all weights are 0, or their sum is not in the range that `weights_kind` allows.",
-        "Send weights of at least 0, at least one of them positive. Use `importance` if only their ratios matter.",
+        "Send weights of at least 0, at least one of them positive. If only their ratios matter, set "
+        "`weights_kind` to `importance`.",
     ),
     "nothing-to-draw": Row(
         422,
@@ -171,7 +172,8 @@ OF_NUMBERS = {
         422,
         "A map document is invalid",
         "The map document is damaged, or has a format that this version does not support.",
-        "Send the document exactly as the service returned it. docs/reference/map-document.md describes the format.",
+        'Send the document exactly as the service returned it. The page "Map document" of the documentation describes '
+        "the format.",
     ),
     "not-converged": Row(
         422,

@@ -111,8 +111,8 @@ OF_REQUESTS = {
     "request-timeout": Row(
         408,
         "The request took too long to arrive",
-        "The headers were not complete after ten seconds, the body was not complete at its deadline, or the body "
-        "arrived more slowly than `--min-upload-rate` allows.",
+        "The headers were not complete after `--header-timeout` seconds, the body was not complete after "
+        "`--request-timeout` seconds, or the body arrived more slowly than `--min-upload-rate` allows.",
         "Send the request faster, or append the rows to a batch in several requests.",
     ),
     "url-too-long": Row(

@@ -37,8 +37,8 @@ OF_THE_SERVICE = {
     ),
     "output-shape-changed": Row(
         409,
-        "The map would change the shape of its output",
-        "The newest map with this name returns probabilities of another shape, and programs may rely on that shape.",
+        "The new version returns output of another shape",
+        "The newest version with this name returns output of another shape, and programs may rely on that shape.",
         "Use another name, use the reduction of the earlier versions, or send `allow_shape_change: true`.",
     ),
     "batch-in-use": Row(
@@ -102,7 +102,7 @@ OF_THE_SERVICE = {
         "chunks of 5,000 rows. The chunks before the one that failed are already counted, and are not counted again "
         "when you repeat the request.",
         "Send the rows again after the number of seconds in `Retry-After`. The monitor forgets an id after "
-        "`horizon`, the time in which it recognises a repeated row.",
+        "`horizon` plus `skew` seconds; until then it recognises a repeated row.",
     ),
     "unknown-delivery": Row(
         404,
@@ -139,7 +139,7 @@ OF_THE_SERVICE = {
         409,
         "The proposal is outdated",
         "The challenger was compared with the map that the alias pointed at. The alias has since been moved.",
-        "Reject the proposal, or move the alias with `PUT /maps/{name}/aliases/{alias}`.",
+        "Reject the proposal, and request a new challenger with `POST /monitors/{name}/recalibrate`.",
     ),
     "quota-exceeded": Row(
         429,

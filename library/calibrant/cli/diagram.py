@@ -70,7 +70,13 @@ PictureOut = Annotated[
         help="Output file; by default the name of the diagram, such as reliability.svg; - for SVG on standard output.",
     ),
 ]
-Width = Annotated[int, typer.Option("--width", help="Width in pixels, 320 to 2000. A PNG has twice as many.")]
+Width = Annotated[
+    int,
+    typer.Option(
+        "--width",
+        help="Width in pixels, 320 to 2000. A PNG has twice this width and height, for sharp displays.",
+    ),
+]
 
 
 def diagram(
@@ -100,7 +106,7 @@ def diagram(
 ) -> None:
     """Draw a diagram as SVG or PNG; with --map, before and after the map.
 
-    The format is PNG if --out ends in .png, else SVG. Without --out, the file is named after the diagram.
+    The format is PNG if --out ends in .png, otherwise SVG. Without --out, the file is named after the diagram.
     """
     if out is not None and out != STANDARD and out.suffix not in (".svg", ".png"):
         raise typer.BadParameter("must end in .svg or .png, or be - for SVG on standard output", param_hint="--out")

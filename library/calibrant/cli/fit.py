@@ -32,6 +32,7 @@ from calibrant.cli.rows import (
     Columns,
     Decimal,
     File,
+    FitScale,
     Label,
     Level,
     Levels,
@@ -39,7 +40,6 @@ from calibrant.cli.rows import (
     PosLabel,
     Prediction,
     Regression,
-    ScaleName,
     Weight,
     read_forecast_rows,
     read_rows,
@@ -80,7 +80,7 @@ FitReduction = Annotated[
         "--reduction",
         help="Reduction: the event whose probability the map calibrates, such as binary, confidence, class:3, "
         "classwise, ranks or canonical. For several classes, the default calibrates all columns: canonical if the "
-        "method maps vectors, else classwise.",
+        "method maps vectors, otherwise classwise.",
     ),
 ]
 FitJson = Annotated[bool, typer.Option("--json", help="Print the map as JSON, also with --out or --server.")]
@@ -90,7 +90,7 @@ Out = Annotated[
         "--out",
         callback=in_a_folder,
         help="JSON file for the map; - for standard output. Without --server, the default is FILE.json on a terminal, "
-        "else standard output.",
+        "otherwise standard output.",
     ),
 ]
 
@@ -102,7 +102,7 @@ def fit(
     prediction: Prediction = None,
     weight: Weight = None,
     group: FoldGroup = None,
-    scale: ScaleName = "probability",
+    scale: FitScale = "probability",
     map_label: MapLabel = None,
     class_names: ClassNames = None,
     pos_label: PosLabel = None,

@@ -172,7 +172,7 @@ def _broken(name: str, problem: str) -> Any:
 app = _app(
     name="calibrant",
     cls=Commands,
-    help="Measure and correct the calibration of probabilistic classifiers.",
+    help="Measure and correct the calibration of classifiers and of forecasts of a number.",
     epilog=EXIT_CODES,
     no_args_is_help=True,
 )

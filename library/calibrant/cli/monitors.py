@@ -121,7 +121,8 @@ def list_monitors(as_json: Json = False, server: NeededServer = None) -> None:
 def show(
     name: Name,
     threshold: Annotated[
-        float, typer.Option("--threshold", help="Estimates decide predictions from this value on positive.")
+        float,
+        typer.Option("--threshold", help="Predictions of at least this value count as positive in the estimates."),
     ] = 0.5,
     as_json: Json = False,
     server: NeededServer = None,

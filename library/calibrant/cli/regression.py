@@ -25,14 +25,17 @@ if TYPE_CHECKING:
     from calibrant.io.table import ForecastSheet
 
 FanTime = Annotated[
-    str | None, typer.Option("--time", help="With --regression: column of times of a fan chart, numbers or ISO 8601.")
+    str | None,
+    typer.Option(
+        "--time", help="With --regression: column of times, the x axis of the fan chart; numbers or ISO 8601."
+    ),
 ]
 SupportOf = Annotated[
     str | None,
     typer.Option(
         "--support",
-        help="With --regression: lowest and highest possible outcome, such as 0, for counts or 0,100. Quantiles are "
-        "clipped to it.",
+        help="With --regression: lowest and highest possible outcome, such as '0,100'; one may be missing, as in '0,' "
+        "for counts. Quantiles are clipped to this range.",
     ),
 ]
 
@@ -43,11 +46,20 @@ Against = Annotated[
 ]
 ScoreOf = Annotated[
     str | None,
-    typer.Option("--score", help="With --against: score of the comparison, such as crps; default: one of all files."),
+    typer.Option(
+        "--score",
+        help="With --against: score of the comparison. Default: interval-score if a file has intervals, quantile-score "
+        "if one has quantiles, otherwise crps.",
+    ),
 ]
 Lags = Annotated[
     int,
-    typer.Option("--lags", min=0, help="With --against: for forecasts h steps ahead in the order of time, h - 1."),
+    typer.Option(
+        "--lags",
+        min=0,
+        help="With --against: number of earlier rows that a row may depend on; for forecasts h steps ahead, at least "
+        "h - 1. Rows must be in the order of time.",
+    ),
 ]
 
 

@@ -52,7 +52,7 @@ Prediction = Annotated[
     typer.Option(
         "--prediction",
         help="Column of P(Y=1); for several classes, repeat the option in class order, or use a wildcard such as "
-        "'prob_*'. Inferred if omitted. With --regression: part=column, such as mean=mu, std=sigma, q0.05=low, "
+        "'prob_*'. Inferred if omitted. For forecasts of a number: part=column, such as mean=mu, std=sigma, q0.05=low, "
         "lower=lo or 'samples=draw_*'.",
     ),
 ]
@@ -72,23 +72,36 @@ Cluster = Annotated[
 ]
 By = Annotated[
     str | None,
-    typer.Option("--by", help="With --regression: column, such as the horizon; the map has a function for each value."),
+    typer.Option(
+        "--by",
+        help="For forecasts of a number: column, such as the horizon; the map has its own function for each value. "
+        "No effect without a map.",
+    ),
 ]
-Level = Annotated[float | None, typer.Option("--level", help="With --regression: level of the intervals, such as 0.9.")]
+Level = Annotated[
+    float | None, typer.Option("--level", help="For forecasts of a number: level of the intervals, such as 0.9.")
+]
 Levels = Annotated[
     str | None,
-    typer.Option("--levels", help="With --regression: levels of the quantiles, if not in the names of their columns."),
+    typer.Option(
+        "--levels",
+        help="For forecasts of a number: levels of the quantiles, such as 0.05,0.5,0.95; needed if the names of the "
+        "columns do not contain them.",
+    ),
 ]
 Group = Annotated[
     str | None, typer.Option("--group", help="Column of group names; each group is also measured separately.")
 ]
 Weight = Annotated[str | None, typer.Option("--weight", help="Column of row weights, each at least 0.")]
 ScaleName = Annotated[
+    str, typer.Option("--scale", help="Scale of the predictions: probability or logit. Never inferred.")
+]
+FitScale = Annotated[
     str,
     typer.Option(
         "--scale",
-        help="Scale of the predictions: probability or logit. Never inferred. With fit --regression: identity, or "
-        "log1p for counts.",
+        help="Scale of the predictions: probability or logit. Never inferred. With --regression, scale of the map: "
+        "identity (the default there), or log1p for counts.",
     ),
 ]
 MapLabel = Annotated[

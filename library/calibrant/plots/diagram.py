@@ -75,7 +75,7 @@ def draw(
     theme : {"auto", "light", "dark"}
         An SVG with ``auto`` follows the colour scheme of the viewer; a PNG with ``auto`` is light.
     width : int
-        Width in pixels, 320 to 2000. A PNG has twice as many.
+        Width in pixels, 320 to 2000. A PNG has twice this width and height, for sharp displays.
 
     Returns
     -------

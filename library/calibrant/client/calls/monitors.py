@@ -131,7 +131,7 @@ def monitor(
     windows : sequence of str
         Names of windows; by default all.
     threshold : float, optional
-        Estimates decide predictions from this value on positive; by default 0.5.
+        Predictions of at least this value count as positive in the estimates; by default 0.5.
 
     Returns
     -------
