@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import repeat
 from typing import Any, NamedTuple
@@ -418,6 +418,8 @@ def _fitted(map_id: str, spec: FitDistributionSpec, rows: ForecastRows, options:
         seed=spec.seed,
         **options,
     )
+    if rows.forecasts.n_repaired:  # the fit gets repaired quantiles
+        fitted = replace(fitted, diagnostics={**fitted.diagnostics, "n_repaired": rows.forecasts.n_repaired})
     return distribution_record(map_id, spec, fitted, shapes_of(fitted), len(rows))
 
 

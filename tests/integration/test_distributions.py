@@ -132,6 +132,13 @@ def test_quantiles_that_cross_by_rounding_are_repaired_and_counted(api: httpx.Cl
     assert found["measures"]["crps"]["value"] is not None
 
 
+def test_a_fit_counts_repaired_crossings(api: httpx.Client) -> None:
+    rows = {"observed": [0.5] * 20, "levels": [0.2, 0.8], "quantiles": [[1.0, 1.0 - 1e-9]] + [[0.0, 1.0]] * 19}
+    made = api.post("/maps", json=REGRESSION | rows | {"method": "conformal"})
+    assert made.status_code == 201, made.text
+    assert made.json()["document"]["diagnostics"]["n_repaired"] == 1
+
+
 def test_bodies_without_the_field_are_of_classifiers(api: httpx.Client) -> None:
     rows = {"predictions": [0.1, 0.4, 0.6, 0.9], "labels": [0, 1, 0, 1]}
     stated = _evaluate(api, rows | {"prediction_kind": "classification"})

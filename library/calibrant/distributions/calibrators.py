@@ -416,6 +416,8 @@ def fit_distribution(
         function, found = fit(rows)
         if "held_out_gain" not in found and entry.name != "identity":
             found["held_out_gain"] = held_out_gain(rows, fit, entry.loss, seed)
+    if forecasts.n_repaired:
+        found["n_repaired"] = forecasts.n_repaired
     return DistributionMap(
         entry.name,
         function,

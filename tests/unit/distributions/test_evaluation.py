@@ -132,6 +132,14 @@ def test_a_repaired_crossing_is_counted() -> None:
     assert weighted.n_repaired == 1
 
 
+def test_a_fit_counts_repaired_crossings() -> None:
+    table = np.array([[0.0, 1.0], [1.0, 2.0]] * 20)
+    for n_repaired in (None, 1):
+        fitted = calibrant.fit_distribution("conformal", np.linspace(0.0, 2.0, 40), quantiles=table, levels=[0.2, 0.8])
+        assert fitted.diagnostics.get("n_repaired") == n_repaired
+        table[3] = [1.0, 1.0 - 1e-9]
+
+
 @pytest.mark.parametrize(
     ("arguments", "pointer"),
     [
