@@ -22,6 +22,8 @@ MAX_DIAGRAMS = 16
 
 _KANGSEPP = "Kangsepp, Valk & Kull (2022)"
 _FIT = "fit-on-test"
+#: Diagrams of a fitted map, whose requests may have ``options`` of the fit.
+_FITS = (_FIT, "logit-logit")
 _LEVEL = Option(0.95, low=0.5, high=0.999, real=True)
 _CUT = {
     "binning": Option("equal-mass", choices=("equal-mass", "equal-width", "adaptive")),
@@ -145,7 +147,8 @@ DIAGRAMS: Mapping[str, Diagram] = Catalogue(
                 "Logit of (k + 1/2) / (m + 1) for k positives of m effective rows, against the logit of the mean "
                 "prediction of each bin, with the interval -+ z (1 / (k + 1/2) + 1 / (m - k + 1/2))^(1/2) at level, "
                 "and the map that the method fits to these rows: by default the line of Platt scaling. pl, pl3 and "
-                f"averaged run as jobs. Predictions and maps are clipped at 2^-52 and 1 - 2^-52. {_CUTS}",
+                "averaged run as jobs. The object options has those of the fit, as of fit-on-test. Predictions and "
+                f"maps are clipped at 2^-52 and 1 - 2^-52. {_CUTS}",
                 f"Platt (1999); Gart & Zweifel (1967); {_KANGSEPP}, E.2",
                 logit_reliability,
                 {
@@ -166,9 +169,7 @@ DIAGRAMS: Mapping[str, Diagram] = Catalogue(
                 "O(n log n) and a fit to a few hundred cells",
                 {
                     **_CUT,
-                    "method": Option(
-                        "platt", choices=tuple(name for name in EVALUATORS if METHODS[name].event is not None)
-                    ),
+                    "method": Option("platt", choices=EVALUATORS),
                     "folds": Option(10, low=2, high=MAX_FOLDS),
                     "level": _LEVEL,
                 },
@@ -239,15 +240,15 @@ def read_diagrams(diagrams: str | Sequence[str | Mapping[str, Any]] | None) -> t
     )
     return tuple(
         DiagramRequest(key, entry, options | _of_fit(options["method"], nested.get(i, {}), f"/diagrams/{i}/options"))
-        if entry.name == _FIT
+        if entry.name in _FITS
         else DiagramRequest(key, entry, options)
         for i, (key, entry, options) in enumerate(entries)
     )
 
 
 def _is_fit(given: Mapping[str, Any]) -> bool:
-    """Whether a request is one for a fit-on-test diagram with options of the fit."""
-    return str(given.get("name")).replace("_", "-") == _FIT and "options" in given
+    """Whether a request is one for a diagram of a fitted map with options of the fit."""
+    return str(given.get("name")).replace("_", "-") in _FITS and "options" in given
 
 
 def _of_fit(method: str, given: object, where: str) -> dict[str, Any]:

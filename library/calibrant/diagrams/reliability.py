@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any, Literal
 
 import numpy as np
@@ -169,20 +171,27 @@ def reliability(
 
 
 def logit_reliability(
-    event: Event, resampling: Resampling, *, level: float, method: str, folds: int, **cut: Any
+    event: Event,
+    resampling: Resampling,
+    *,
+    level: float,
+    method: str,
+    folds: int,
+    options: Mapping[str, Any] = MappingProxyType({}),
+    **cut: Any,
 ) -> LogitReliability:
     """Compute the reliability diagram on logit axes, which spread out the ends and make Platt scaling a line.
 
     Half a row of each label is added to a bin (Haldane 1956; Anscombe 1956), so that its logit is finite. The interval
     is y -+ z (1 / (k + 1/2) + 1 / (m - k + 1/2))^(1/2) (Gart & Zweifel 1967). Beta calibration
     with parameters a and b has slope a at the lower and b at the upper end, and PL3 is piecewise linear (Kangsepp, Valk
-    & Kull 2022, E.2). O(n log n) and the fit of ``method``.
+    & Kull 2022, E.2). O(n log n) and the fit of ``method`` with its ``options``.
     """
     bins, _ = _cut(event, resampling, **cut)
     positives, negatives = bins.rows * bins.mean_y + 0.5, bins.rows * (1.0 - bins.mean_y) + 0.5
     y = np.log(positives) - np.log(negatives)
     reach = float(ndtri((1.0 + level) / 2.0)) * np.sqrt(1.0 / positives + 1.0 / negatives)
-    curve, problem = _fitted(event, method, folds)
+    curve, problem = _fitted(event, method, folds, options)
     line = curve if isinstance(curve, Platt) else None
     x, over_x = None, None
     if curve is not None:
@@ -268,12 +277,13 @@ def _histogram(event: Event, n_bars: int) -> Histogram:
     return Histogram(np.arange(n_bars + 1) / n_bars, count, share)
 
 
-def _fitted(event: Event, method: str, folds: int) -> tuple[Curve | None, str | None]:
+def _fitted(event: Event, method: str, folds: int, options: Mapping[str, Any]) -> tuple[Curve | None, str | None]:
     try:
         if method != "platt":
-            return fitted_error(event, method, norm=1, folds=folds, level=None).curve, None
+            return fitted_error(event, method, norm=1, folds=folds, level=None, options=options).curve, None
         # Platt's smoothed targets use the number of rows; effective rows do not depend on the scale of the weights.
-        return fit_platt(event.cells if event.kind == "frequency" else cells_of(event.counted_rows)), None
+        cells = event.cells if event.kind == "frequency" else cells_of(event.counted_rows)
+        return fit_platt(cells, **options), None
     except MissingExtra:
         raise
     except CalibrationError as error:

@@ -13,6 +13,7 @@ import calibrant
 from calibrant.cells import Floats
 from calibrant.diagrams.catalogue import DIAGRAMS, read_diagrams
 from calibrant.diagrams.reliability import LogitReliability, Reliability, end_slopes, on_logit_axes, wilson
+from calibrant.errors import InvalidOption
 from calibrant.maps.beta import Beta
 from calibrant.maps.platt import fit_platt_event
 from calibrant.measures.catalogue import read_requests
@@ -198,6 +199,32 @@ def test_any_map_of_an_event_is_drawn_on_logit_axes(event: Event, method: str) -
     assert picture.curve_y is not None
     fitted = calibrant.fit(method, event.p, event.y)
     np.testing.assert_allclose(expit(picture.curve_y), fitted.apply(expit(picture.curve_x)), atol=1e-9)
+
+
+def test_maps_on_logit_axes_have_the_options_of_their_fit(event: Event) -> None:
+    default, chosen = (_logit(event, method="histogram", **given) for given in ({}, {"options": {"n_bins": 3}}))
+    fitted = calibrant.fit("histogram", event.p, event.y, n_bins=3)
+    assert chosen.curve_x is not None
+    assert chosen.curve_y is not None
+    np.testing.assert_allclose(expit(chosen.curve_y), fitted.apply(expit(chosen.curve_x)), atol=1e-9)
+    assert default.curve_y is not None
+    assert not np.array_equal(default.curve_y, chosen.curve_y)
+    lines = [_logit(event, options={"target_smoothing": smoothed}).slope for smoothed in (True, False)]
+    assert lines[0] == _logit(event).slope != lines[1]
+    with pytest.raises(InvalidOption) as caught:
+        _logit(event, method="histogram", options={"degree": 3})
+    assert caught.value.offences[0].pointer == "/diagrams/0/options"
+
+
+@pytest.mark.parametrize("method", ["iop-oi", "iop-op"])
+def test_order_preserving_maps_of_two_classes_are_drawn_on_logit_axes(event: Event, method: str) -> None:
+    picture = _logit(event, method=method)
+    assert picture.curve_y is not None
+    assert np.all(np.diff(picture.curve_y) >= 0.0)
+    fitted = calibrant.fit(method, np.column_stack([1.0 - event.p, event.p]), event.y)
+    assert picture.curve_x is not None
+    both = np.column_stack([expit(-picture.curve_x), expit(picture.curve_x)])
+    np.testing.assert_allclose(expit(picture.curve_y), fitted.apply(both)[:, 1], atol=1e-6)
 
 
 def test_labels_of_one_class_have_bins_but_no_line() -> None:
