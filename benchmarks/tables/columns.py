@@ -24,7 +24,7 @@ from calibrant.piecewise.families import Family
 from calibrant.piecewise.fitting import CrossFit, cross_fit, one_thread
 from calibrant.piecewise.folds import FoldCells, fold_cells
 from calibrant.piecewise.options import Loss, PiecewiseOptions
-from calibrant.validation import simplest
+from calibrant.validation import TOLERANCE, simplest
 
 Map = Callable[[Floats], Floats]
 #: Maps that need over 50 ms for a million points are compared with the true map on every 50th point.
@@ -65,7 +65,9 @@ def answers(data: Dataset) -> dict[str, dict[str, Any]]:
 def later_answers(data: Dataset) -> dict[str, dict[str, Any]]:
     """PL by differential evolution, and the squared kernel calibration error, which has no map."""
     rows, p = sort_rows(data.p, data.y), data.p
-    curve, found = fit_pl_de(rows, "frequency", degree=1, segments=None, most=None, folds=10, seed=0)
+    curve, found = fit_pl_de(
+        rows, "frequency", degree=1, segments=None, most=None, folds=10, tolerance=TOLERANCE, seed=0
+    )
     kernel = {"name": "skce", "label_kernel": "gaussian"}
     return {
         "PL-DE": _answer(data, Column(curve, _plain(curve, p), pieces=found["segments"])),

@@ -60,14 +60,16 @@ def fit_pl_de(
     segments: int | None,
     most: int | None,
     folds: int,
+    tolerance: float,
     seed: int,
 ) -> tuple[PiecewisePolynomial, dict[str, Any]]:
     """Fit by least squares, with breaks from differential evolution, as in Kangsepp et al. (2022), appendix C.2.
 
     If ``segments`` is None, cross-validation chooses from 1, ..., ``most`` (by default 7, or 5 for degree 2) by the
-    mean held-out squared error and the 0.1 % rule, with folds drawn over the sorted rows; then all rows are fitted. One
-    segment is a polynomial regression. The search has the settings of pwlf (Jekel & Venter 2019) and a fixed seed; it
-    approximates the minimum without a guarantee. Raises ``OneClass``, ``OnePrediction`` and ``TooFewRows``.
+    mean held-out squared error, the fewest within ``tolerance`` (a fraction) of the smallest, with folds drawn over
+    the sorted rows; then all rows are fitted. One segment is a polynomial regression. The search has the settings of
+    pwlf (Jekel & Venter 2019) and a fixed seed; it approximates the minimum without a guarantee. Raises ``OneClass``,
+    ``OnePrediction`` and ``TooFewRows``.
     O(folds most) searches, each of thousands of trials that cost O(segments log n).
     """
     cells = cells_of(rows, kind)
@@ -82,7 +84,7 @@ def fit_pl_de(
         return curve, {"segments": segments}
     candidates = tuple(range(1, (most or MOST_SEGMENTS[degree]) + 1))
     curves, losses = _cross_validated(rows, kind, cells, degree, candidates, folds, seed)
-    chosen = simplest(candidates, losses)
+    chosen = simplest(candidates, losses, tolerance)
     report(1, 1, "done")
     held_out = {str(s): float(loss) for s, loss in zip(candidates, losses, strict=True)}
     return curves[chosen], {"segments": candidates[chosen], "held_out_losses": held_out}

@@ -89,13 +89,14 @@ def choose_knots(
     constrained: bool,
     folds: int,
     select: Select,
+    tolerance: float,
     seed: int,
 ) -> tuple[int, dict[str, float]]:
     """Return the number of knots chosen by cross-validation, and the mean held-out loss of each candidate.
 
     Candidates are 3 (cubic: 4) to 14 knots. Folds are drawn over the rows sorted by score, outcome and weight. The
-    fewest knots within 0.1 % of the smallest loss are chosen. The log loss clips values to [2^-52, 1 - 2^-52].
-    Candidates with more knots than training rows are left out. O(folds candidates n).
+    fewest knots within ``tolerance`` (a fraction) of the smallest loss are chosen. The log loss clips values to
+    [2^-52, 1 - 2^-52]. Candidates with more knots than training rows are left out. O(folds candidates n).
     """
     n = len(rows)
     check_fold_count(n, folds)
@@ -120,7 +121,7 @@ def choose_knots(
         raise TooFewRows.at("/predictions", f"has too few rows to fit a spline to {folds - 1} of {folds} folds")
     losses /= n if rows.w is None else rows.w.sum()
     by_knots = {str(knots): float(loss) for knots, loss in zip(candidates, losses, strict=True) if np.isfinite(loss)}
-    return candidates[simplest(candidates, losses)], by_knots
+    return candidates[simplest(candidates, losses, tolerance)], by_knots
 
 
 def _values(path: Path, spline: Any, constrained: bool) -> Floats:

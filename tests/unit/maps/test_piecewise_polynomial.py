@@ -159,3 +159,23 @@ def test_documents_are_checked() -> None:
 def test_the_segments_meet_and_a_break_belongs_to_the_left_one() -> None:
     curve = PiecewisePolynomial(np.array([0.2, 0.5, 0.8]), np.array([[0.1, 1.0], [0.4, -1.0]]))
     np.testing.assert_allclose(curve(np.array([0.0, 0.2, 0.5, 0.6, 1.0])), [-0.1, 0.1, 0.4, 0.3, -0.1])
+
+
+@pytest.mark.parametrize(
+    ("method", "size", "options"), [("pl-de", "segments", {"max_segments": 3}), ("spline", "knots", {"knots": None})]
+)
+def test_the_tolerance_is_how_far_the_simplest_candidate_may_be_from_the_best(
+    method: str, size: str, options: dict[str, Any]
+) -> None:
+    random = np.random.default_rng(8)
+    p = random.random(400)
+    y = (random.random(400) < np.where(p < 0.5, 0.1, 0.8)).astype(int)
+    found = {
+        tolerance: calibrant.fit(method, p, y, tolerance=tolerance, **options).diagnostics
+        for tolerance in (0.0, 1.0)
+    }
+    losses = {int(count): loss for count, loss in found[0.0]["held_out_losses"].items()}
+    best = min(losses, key=losses.__getitem__)
+    assert best > min(losses)  # otherwise this shows nothing
+    assert found[0.0][size] == best
+    assert found[1.0][size] == min(losses)

@@ -14,8 +14,11 @@ from calibrant.maps.piecewise_polynomial import MOST_SEGMENTS, Degree, fit_pl_de
 from calibrant.maps.spline import CANDIDATES, Select, choose_knots, fit_spline
 from calibrant.options import OFF, Option
 from calibrant.reductions import Event
+from calibrant.validation import TOLERANCE
 
 _EVENT = "the probability of an event; logits are converted to probabilities"
+#: The simplest candidate within this fraction of the smallest held-out loss is chosen; with 0 the best.
+_TOLERANCE = Option(TOLERANCE, low=0.0, high=1.0, real=True)
 
 
 def _spline(
@@ -28,6 +31,7 @@ def _spline(
     constrained: bool,
     select: Select,
     folds: int,
+    tolerance: float,
 ) -> FittedCurve:
     _check_spline(event, knots=knots, boundary=boundary)
     losses: dict[str, Any] = {}
@@ -40,6 +44,7 @@ def _spline(
             constrained=constrained,
             folds=folds,
             select=select,
+            tolerance=tolerance,
             seed=context.seed,
         )
         losses = {"held_out_losses": by_knots}
@@ -62,7 +67,14 @@ def _venn_abers(event: Event, context: FitContext, *, merge: Merge) -> FittedCur
 
 
 def _pl_de(
-    event: Event, context: FitContext, *, degree: Degree, segments: int | None, max_segments: int | None, folds: int
+    event: Event,
+    context: FitContext,
+    *,
+    degree: Degree,
+    segments: int | None,
+    max_segments: int | None,
+    folds: int,
+    tolerance: float,
 ) -> FittedCurve:
     return fit_pl_de(
         event.sorted_rows,
@@ -71,6 +83,7 @@ def _pl_de(
         segments=segments,
         most=max_segments,
         folds=folds,
+        tolerance=tolerance,
         seed=context.seed,
     )
 
@@ -116,6 +129,7 @@ METHODS = (
             "constrained": OFF,
             "select": Option("brier", choices=("brier", "log-loss")),
             "folds": Option(10, low=2, high=100),
+            "tolerance": _TOLERANCE,
         },
         seconds=_spline_seconds,
         check=_check_spline,
@@ -160,6 +174,7 @@ METHODS = (
             "segments": Option(None, choices=(None,), low=1, high=20, whole=True),
             "max_segments": Option(None, choices=(None,), low=1, high=20, whole=True),
             "folds": Option(10, low=2, high=100),
+            "tolerance": _TOLERANCE,
         },
         runs="job",
         seconds=_pl_de_seconds,
