@@ -44,7 +44,7 @@ class FitOptions(Document):
     tags: Tags = Field({}, description="up to 32 short strings by name")
     description: Description | None = None
     allow_shape_change: bool = Field(
-        False, description="allow output of another shape than that of the newest map with this name"
+        False, description="allow the shape of the output to differ from that of the newest map with this name"
     )
     group_folds: bool = Field(
         False, description="keep the rows of a group in one fold of every cross-validation; needs `groups` in the rows"
@@ -83,7 +83,7 @@ class FitDistributionOptions(Document):
     tags: Tags = Field({}, description="up to 32 short strings by name")
     description: Description | None = None
     allow_shape_change: bool = Field(
-        False, description="allow forecasts of another shape than those of the newest map of the name"
+        False, description="allow the shape of the output to differ from that of the newest map with this name"
     )
 
 
@@ -266,7 +266,7 @@ class ImportOptions(Document):
     tags: Tags = Field({})
     description: Description | None = None
     allow_shape_change: bool = Field(
-        False, description="allow output of another shape than that of the newest map with this name"
+        False, description="allow the shape of the output to differ from that of the newest map with this name"
     )
 
 

@@ -103,7 +103,7 @@ def worker(
     quota_maps: QuotaMaps = 100_000,
     public_url: PublicUrl = "",
 ) -> None:
-    """Run workers with a supervisor, with an existing Redis."""
+    """Run supervised workers that use an existing Redis."""
     start_log(log_level, log_format)
     from backend.monitors.webhook_targets import InvalidTargets
     from backend.store.errors import UnsuitableStore

@@ -171,7 +171,7 @@ class CalibrantClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  
     classes_ : ndarray, shape (K,)
         Class labels; a list of arrays for multi-label targets.
     calibrated_classifiers_ : list
-        One object per fold, or one in all, with ``estimator``, ``calibrators`` and ``predict_proba``.
+        One object per fold, or a single one, with ``estimator``, ``calibrators`` and ``predict_proba``.
     map_ : CalibrationMap
         Calibration map, fitted to the out-of-fold scores of all folds; a list of maps for multi-label targets.
     n_features_in_, feature_names_in_
@@ -234,8 +234,8 @@ class CalibrantClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  
         sample_weight : array_like, shape (n,), optional
             Frequency weights for the map, and for the estimator if it accepts them.
         **fit_params : object
-            Parameters of the estimator's ``fit``; those with n rows are split with the rows. If metadata routing is
-            enabled, also of the splitter's ``split``.
+            Parameters of the estimator's ``fit`` and, if metadata routing is enabled, of the splitter's ``split``.
+            Parameters with n rows are split with the rows.
 
         Returns
         -------
@@ -351,7 +351,7 @@ class CalibrantClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  
         Returns
         -------
         ndarray, shape (n,) or (n, L)
-            Class labels; for multi-label targets 1 where the probability is above 1/2.
+            Class labels; for multi-label targets, 1 if the probability is above 1/2, otherwise 0.
 
         See Also
         --------

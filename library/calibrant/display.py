@@ -87,7 +87,7 @@ class CalibrationDisplay:
         name : str, optional
             Title.
         ax : Axes, optional
-            Axes to draw on, also those of another display; by default those of a new figure.
+            Axes to draw on, which may belong to another display; by default, those of a new figure.
 
         Returns
         -------
@@ -157,7 +157,7 @@ class CalibrationDisplay:
         name : str, optional
             Title; by default the class of the estimator.
         ax : Axes, optional
-            Axes to draw on, also those of another display; by default those of a new figure.
+            Axes to draw on, which may belong to another display; by default, those of a new figure.
 
         Returns
         -------
@@ -211,12 +211,12 @@ class CalibrationDisplay:
         )
 
     def plot(self, ax: Axes | None = None) -> Self:
-        """Draw the diagram again; on the axes of another display, it is drawn over it in another color.
+        """Draw the diagram again; on the axes of another display, it is overlaid in a different color.
 
         Parameters
         ----------
         ax : Axes, optional
-            Axes to draw on, also those of another display; by default those of a new figure.
+            Axes to draw on, which may belong to another display; by default, those of a new figure.
 
         Returns
         -------

@@ -306,7 +306,7 @@ class UnusableRows(CalibrationError):
 
 
 class MissingExtra(CalibrationError, ImportError):
-    """A package is not installed that an extra of this library provides.
+    """A package that belongs to an extra of this library is not installed.
 
     Parameters
     ----------

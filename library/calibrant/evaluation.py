@@ -86,9 +86,10 @@ class Report(Shown, ByMeasure[MeasureResult]):
     improvement : mapping of str to MeasureResult or None
         ``brier`` and ``log-loss`` before the map minus after it; above 0 the map improves the score.
     in_sample : bool or None
-        Whether the map was fitted to exactly these rows; False for some of them; None if unknown or without a map. If
-        True, results after the map have no p-value, their parts have ``cross_fitted`` and ``cross_fitted_debiased``
-        values from maps fitted without the fold of each row, and so does ``improvement``.
+        True if the map was fitted to exactly these rows, False if to others or to some of these, None if unknown or
+        without a map. If True, results after the map have no p-value, their parts have ``cross_fitted`` and
+        ``cross_fitted_debiased`` values from maps fitted without the fold of each row, and ``improvement`` is computed
+        from such maps too.
     class_names : tuple of str or None
         Names of the classes, if they are known.
     source : Source or None
@@ -579,7 +580,8 @@ def evaluate(
     predictions : array_like, shape (n,) or (n, K)
         P(Y = 1), or one column per class: an array, list, tensor, Series, frame or dictionaries.
     labels : array_like, shape (n,)
-        0 or 1, or 0 to K - 1; or others, with ``class_names``, ``pos_label`` or a frame with columns of these names.
+        0 or 1, or 0 to K - 1; or other values, if ``class_names`` or ``pos_label`` is given, or if the columns of
+        ``predictions`` are named after them.
     measures : str, or sequence of str or mapping, optional
         Names in ``calibrant.MEASURES``, or mappings with ``name``, options and ``as`` (the key of the result).
     diagrams : sequence of str or mapping, optional
@@ -589,7 +591,7 @@ def evaluate(
         ``pooled``, ``classwise`` or ``canonical`` (the whole vector). A map of one event sets the default.
     classes : sequence of int or str, optional
         Classes to keep, for (n, K). Rows with other labels are left out, remaining probabilities are renormalised
-        (logits before the softmax), and ``class:k`` counts within this choice.
+        (logits before the softmax), and k of ``class:k`` is the position in ``classes``.
     class_names : sequence, optional
         Labels of the classes in the order of the columns; for (n,), of the negative and the positive class.
     pos_label : str, int or bool, optional

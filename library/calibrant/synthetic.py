@@ -110,7 +110,7 @@ def _drawn_labels(probs: Floats, random: np.random.Generator) -> Integers:
 
 
 def hidden_error(n: int, *, n_classes: int = 3, epsilon: float = 0.01, seed: int) -> tuple[Floats, Integers, Floats]:
-    """Draw vectors that are class-wise calibrated although each row has a certain label.
+    """Draw vectors that are classwise calibrated although the label of each row is deterministic.
 
     Parameters
     ----------
@@ -223,10 +223,11 @@ def shaped_predictions(
     n : int
         Number of rows, at least 1.
     shape : {"square", "sqrt", "beta1", "beta2", "stairs"}
-        The predictions are too low (square), too high (sqrt), underconfident (beta1), overconfident (beta2), or both
-        by turns (stairs).
+        The predictions are too low (square), too high (sqrt), underconfident (beta1), overconfident (beta2), or
+        alternately too low and too high (stairs).
     error : float, default 0.05
-        Expected calibration error ``E |p - c|``, from 0 to that of the full shape: 1/6, 1/6, 0.120, 0.103 and 0.114.
+        Expected calibration error ``E |p - c|``, from 0 to that of the full shape: 1/6 (square, sqrt), 0.120 (beta1),
+        0.103 (beta2) or 0.114 (stairs).
     seed : int
         Seed of the generator, at least 0.
 

@@ -8,7 +8,7 @@ OF_NUMBERS = {
     "calibration-error": Row(
         422,
         "The computation failed",
-        "The computation does not support these values or options; the detail gives the reason.",
+        "These values or options are not accepted; the detail gives the reason.",
         "Change what the detail names.",
     ),
     "not-a-number": Row(

@@ -52,7 +52,7 @@ OF_REQUESTS = {
     "malformed-encoding": Row(
         400,
         "The body does not match its Content-Encoding",
-        "The compressed body is damaged or truncated, or is compressed with another encoding than the header names.",
+        "The compressed body is damaged or truncated, or is not compressed with the encoding that the header names.",
         "Compress the whole body once and name that encoding, or send the body uncompressed.",
     ),
     "unauthorized": Row(
@@ -172,8 +172,8 @@ OF_REQUESTS = {
         422,
         "A webhook is not allowed",
         "The URL of a hook is not a valid http or https URL, contains a user name, password or fragment, or has a "
-        "scheme, host, port or private address that the settings `webhook_hosts` and `webhook_private_addresses` do "
-        "not allow.",
+        "scheme, host, port or private address that the settings `--webhook-hosts` and `--webhook-private-addresses` "
+        "do not allow.",
         "Correct the field that the first entry of `errors` points to, or ask the operator to allow the host.",
     ),
     "invalid-cursor": Row(

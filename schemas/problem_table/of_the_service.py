@@ -68,7 +68,7 @@ OF_THE_SERVICE = {
     "job-not-final": Row(
         409,
         "The job has not ended",
-        "The job has no report to draw yet.",
+        "The job has no result yet.",
         "Try again after the number of seconds in `Retry-After`, or send `Prefer: wait=10`.",
     ),
     "job-cancelled": Row(
@@ -101,8 +101,8 @@ OF_THE_SERVICE = {
         "With these rows, the monitor would hold more ids than its `max_ids` allows. A long request is ingested in "
         "chunks of 5,000 rows. The chunks before the one that failed are already counted, and are not counted again "
         "when you repeat the request.",
-        "Send the rows again after the number of seconds in `Retry-After`. The monitor forgets an id after "
-        "`horizon` plus `skew` seconds; until then it recognises a repeated row.",
+        "Send the rows again after the number of seconds in `Retry-After`. Ids are removed after `horizon` "
+        "plus `skew` seconds; until then, repeated rows are detected.",
     ),
     "unknown-delivery": Row(
         404,
@@ -155,7 +155,7 @@ OF_THE_SERVICE = {
         "possible, and accepted jobs are completed.",
         "Delete what is no longer needed, or wait until batches expire, and send the request again. The operator can "
         "give the store more memory (`maxmemory`), or allow requests to use a larger share of that memory "
-        "(`store-budget`).",
+        "(`--store-budget`).",
     ),
     "too-many-jobs": Row(
         429,
@@ -211,7 +211,7 @@ OF_THE_SERVICE = {
     "time-limit": Row(
         504,
         "The job took too long",
-        "A run of the job exceeded `fit-timeout` or `evaluate-timeout`.",
+        "A run of the job exceeded `--fit-timeout` or `--evaluate-timeout`.",
         "Send fewer rows, measures or resamples, use a faster method, or ask the operator for a higher limit.",
     ),
     "run-lost": Row(
@@ -230,7 +230,7 @@ OF_THE_SERVICE = {
         503,
         "The response took too long",
         "The request exceeded the time limit of the service.",
-        "Run it as a job: `Prefer: respond-async`.",
+        "Send the request with `Prefer: respond-async`, so that it runs as a job.",
     ),
     "too-many-streams": Row(
         503,
@@ -259,7 +259,7 @@ OF_THE_SERVICE = {
         "There is no room for the temporary file",
         "The volume for temporary files is full, or the files of the tenant occupy half of it.",
         "Send a smaller file, try again later, or send the rows to `POST /batches`, which needs no temporary file. The "
-        "operator can give the volume (`TMPDIR`, by default `/tmp`) at least twice `--max-body-bytes`.",
+        "operator can enlarge the volume (`TMPDIR`, by default `/tmp`) to at least twice `--max-body-bytes`.",
     ),
     "queue-full": Row(
         503,

@@ -33,7 +33,7 @@ AllowShapeChange = Annotated[
     bool,
     typer.Option(
         "--allow-shape-change",
-        help="Allow output of another shape than that of the newest map with this name.",
+        help="Allow the shape of the output to differ from that of the newest map with this name.",
     ),
 ]
 Seed = Annotated[int, typer.Option("--seed", help="Random seed for resamples, tests and folds.")]

@@ -102,8 +102,8 @@ def compare(
     seed : int, default 0
         Seed of the resamples.
     trained : mapping of str to Training, optional
-        How each map was fitted, by default as the map says. A map fitted to these rows is not ranked, gets no p-value,
-        and its improvement is cross-fitted.
+        How each map was fitted; by default, this is read from the map. A map fitted to these rows is not ranked, gets
+        no p-value, and its improvement is cross-fitted.
 
     Returns
     -------

@@ -44,13 +44,13 @@ class ForecastComparison(Shown):
     level : float
         Simultaneous level of the intervals.
     lags : int
-        Lags of the autocovariances that are counted.
+        Number of lags of the autocovariances that are used.
     means : mapping of str to float
         Mean score by name; smaller is better.
     ranking : tuple of str
         Names, best first.
     pairs : tuple of Pair
-        The difference of each two, first minus second, with an interval and a p-value.
+        The difference for each pair, first minus second, with an interval and a p-value.
 
     See Also
     --------
@@ -118,7 +118,7 @@ class ForecastComparison(Shown):
         Returns
         -------
         dict
-            Numbers, strings, lists and dicts alone.
+            Only numbers, strings, lists and dicts.
 
         See Also
         --------
@@ -207,11 +207,9 @@ def compare_distributions(
     --------
     evaluate_distribution : Scores one forecast.
 
-    Notes
-    -----
-    The test of Diebold & Mariano (1995): Student's, of the differences per row. P-values are Holm's (1979), intervals
-    Bonferroni's. Of different kinds, others become quantiles at the given levels, or intervals at the given level.
-    O(pairs n lags).
+    Notes ----- The test of Diebold & Mariano (1995) with Student's t distribution. P-values are adjusted by Holm's
+    method (1979), intervals by Bonferroni's. If the forecasts are of different kinds, all are converted to the
+    quantiles, or to the interval, of the forecasts that have them. O(pairs n lags).
 
     Examples
     --------

@@ -34,7 +34,7 @@ _SETTINGS = {
 
 @dataclass(frozen=True)
 class AdaptiveForecasts:
-    """Forecasts that were recalibrated in the order of time.
+    """Forecasts that were recalibrated in chronological order.
 
     Attributes
     ----------
@@ -82,8 +82,8 @@ def recalibrate_in_order(
 ) -> AdaptiveForecasts:
     """Recalibrate forecasts in the order of time, each from the outcomes that were known when it was made.
 
-    On the scale, the median moves by ``shift`` times the median error of recent forecasts of the shortest horizon, and
-    the width is multiplied by a power of the ratio of recent errors to predicted widths.
+    On the scale ``scale``, the median moves by ``shift`` times the median error of recent forecasts of the shortest
+    horizon, and the width is multiplied by a power of the ratio of recent errors to predicted widths.
 
     Parameters
     ----------
@@ -102,7 +102,7 @@ def recalibrate_in_order(
     support : tuple of (float or None, float or None), default (None, None)
         Lowest and highest possible outcome. Quantiles are clipped to it.
     shift : float in [0, 1], default 0.7
-        Share of the median error by which forecasts move.
+        Fraction of the median error by which forecasts are shifted.
     widen, narrow : float in [0, 2], default 0.75 and 0.375
         Power of the ratio if it is above 1, and if it is below 1. Larger powers track faster and are more volatile.
     **forecasts : array_like
@@ -122,14 +122,12 @@ def recalibrate_in_order(
     --------
     fit_distribution : Fits one map to all rows.
 
-    Notes
-    -----
-    The ratio is the geometric mean, over the central 50 % and 90 % intervals, of the weighted quantile (at 0.5 and 0.9)
-    of the error after the shift over the distance from the median to the end of the interval on that side. It is the
-    factor with which past intervals would have had their nominal coverage, up to a factor of 9. Weights halve with each
-    half-life, and widths are multiplied or divided by at most 3. The defaults are from weekly
-    influenza forecasts of 2023-24 (``docs/benchmarks/flusight.md``). O(n Q) plus O(k log k) at each distinct time with
-    k outcomes in use.
+    Notes ----- For the central 50 % and 90 % intervals, each error after the shift is divided by the distance from the
+    median to the end of the interval on its side, and the weighted quantile of the quotients (at 0.5 and 0.9) is taken.
+    The ratio is the geometric mean of the two quantiles. With this factor, past intervals would have had their nominal
+    coverage; it is limited to 1/9 to 9. Weights halve with each half-life, and widths are multiplied or divided by at
+    most 3. The defaults are from weekly influenza forecasts of 2023-24 (``docs/benchmarks/flusight.md``). O(n Q) plus
+    O(k log k) at each distinct time with k outcomes in use.
 
     Examples
     --------

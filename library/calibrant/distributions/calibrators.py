@@ -339,10 +339,11 @@ def fit_distribution(
     observed : array_like, shape (n,)
         Outcomes.
     by : array_like, shape (n,), optional
-        Such as the horizon: one function is fitted for each value with at least 30 rows, and one for all others.
-        ``averaged`` averages maps of all rows and maps by value.
+        Values such as the horizon. One function is fitted for each value with at least 30 rows, and one to all rows for
+        the other values. ``averaged`` averages maps of all rows and maps by value.
     groups : array_like, shape (n,), optional
-        Rows of the same group, such as the week, are in the same fold, and standard errors are those between groups.
+        Rows of the same group, such as the week, are in the same fold, and standard errors are computed from the
+        variation between groups.
     weights : array_like, shape (n,), optional
         Non-negative weights, not all 0.
     weights_kind : {"frequency", "importance"}, default "frequency"

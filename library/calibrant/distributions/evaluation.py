@@ -41,9 +41,9 @@ class DistributionReport(Shown, ByMeasure[MeasureResult]):
     n : int
         Number of rows.
     kind : {"normal", "quantiles", "samples", "interval"}
-        What the forecasts are given as.
+        Kind of the forecasts.
     n_repaired : int
-        Rows whose quantiles crossed up to rounding, and were sorted.
+        Number of rows whose quantiles crossed only because of rounding, and were sorted.
     measures : mapping of str to MeasureResult
         Results by key.
     groups : mapping of str to DistributionReport or None
@@ -135,7 +135,7 @@ class DistributionReport(Shown, ByMeasure[MeasureResult]):
         Returns
         -------
         dict
-            Numbers, strings, lists and dicts alone.
+            Only numbers, strings, lists and dicts.
 
         See Also
         --------
@@ -217,7 +217,8 @@ def evaluate_distribution(
     mean, variance, std : array_like, shape (n,), optional
         Normal distributions: the mean, and the variance or the standard deviation, above 0.
     quantiles, levels : array_like, shapes (n, Q) and (Q,), optional
-        Quantiles at increasing levels in (0, 1). Crossings of at most 1e-6 relative are repaired and counted.
+        Quantiles at increasing levels in (0, 1). Crossings of at most a millionth of the larger value are repaired and
+        counted.
     samples : array_like, shape (n, S), optional
         Samples of each distribution.
     lower, upper : array_like, shape (n,), optional
@@ -225,8 +226,8 @@ def evaluate_distribution(
     level : float, optional
         Level of these intervals, a number in (0, 1).
     measures : str or sequence, optional
-        Names in ``DISTRIBUTION_MEASURES``, or objects with a ``name``, options and ``as``. By default some that suit
-        the kind of forecasts.
+        Names in ``DISTRIBUTION_MEASURES``, or objects with a ``name``, options and ``as``. By default, those for the
+        kind of forecasts.
     weights : array_like, shape (n,), optional
         Non-negative weights, not all 0.
     weights_kind : {"frequency", "importance"}, default "frequency"

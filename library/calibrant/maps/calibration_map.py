@@ -155,10 +155,12 @@ class CalibrationMap(Shown):
         Parameters
         ----------
         predictions : array_like, shape (n,) or (n, K)
-            Predictions on the scale of the map. A map of one event also accepts its probability or logit, (n,). If the
-            columns of a frame are named after the classes of the map, they are taken in the order of the map.
+            Predictions on the scale of the map. A map of one event also accepts the probabilities or logits of that
+            event, (n,). If the columns of a frame are named after the classes of the map, they are taken in the order
+            of the map.
         clip : bool, default True
-            Whether to clip the values of a curve to [0, 1]. Splines and binnings with ``slope="unit"`` may leave it.
+            Whether to clip the values of a curve to [0, 1]. Splines, and binnings with ``slope="unit"``, may return
+            values outside it.
 
         Returns
         -------
@@ -169,7 +171,7 @@ class CalibrationMap(Shown):
         Raises
         ------
         CalibrationError
-            If the predictions are invalid, or have another number of classes than the map.
+            If the predictions are invalid, or their number of classes differs from that of the map.
 
         See Also
         --------
@@ -352,7 +354,7 @@ class CalibrationMap(Shown):
         ScaleMismatch
             If the predictions are on another scale than the map.
         WrongShape
-            If the predictions have another number of classes than the map.
+            If the number of classes of the predictions differs from that of the map.
 
         See Also
         --------

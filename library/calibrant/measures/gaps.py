@@ -40,7 +40,7 @@ class Gap:
     of : {"value", "debiased"}
         Which values were compared: debiased ones if every group has one.
     interval : tuple of float or None
-        Confidence interval; None if no level was given or there is none.
+        Confidence interval; None if no level was given or no interval is defined.
     p_value : float or None
         P-value of the hypothesis that the groups do not differ; None if no level was given or there is none.
     problem : str or None

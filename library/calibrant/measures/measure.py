@@ -64,7 +64,7 @@ class MeasureResult:
     Attributes
     ----------
     value : float or None
-        Value; None if there is none, and then ``problem`` says why.
+        Value; None if it could not be computed; ``problem`` then gives the reason.
     debiased : float or None
         Estimate corrected for the bias of finite samples; None if not defined for the measure.
     interval : tuple of float or None

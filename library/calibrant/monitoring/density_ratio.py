@@ -24,7 +24,7 @@ _ROWS = 8192
 
 
 def density_ratios(reference: Any, window: Any, *, largest: float = 50.0) -> Floats:
-    """Weigh the rows of a reference period so that their features look like those of a window.
+    """Weight the rows of a reference period so that their features are distributed as in a window.
 
     Parameters
     ----------

@@ -48,7 +48,7 @@ class PredictionDrift:
     start : int
         Number of the bucket since which the evidence is strongest.
     low, high : float
-        Predictions in this range have changed their frequency most clearly.
+        Range of predictions whose frequency has changed most clearly.
     before, since : float
         Share of the predictions in the range, in the reference and since ``start``.
 
@@ -89,7 +89,7 @@ class PredictionDrift:
 
 
 def prediction_drift(reference: EventTally, stream: Sequence[EventTally], *, first: int = 0) -> PredictionDrift:
-    """Test whether predictions of a stream are distributed as in a reference, at any time.
+    """Test, at any time, whether the predictions of a stream are distributed as in a reference.
 
     Parameters
     ----------

@@ -173,7 +173,7 @@ class _Window:
 
 @dataclass(frozen=True)
 class PerformanceEstimator:
-    """A calibration map of a reference period, with what its labelled windows say about its error.
+    """A calibration map of a reference period, with its error as estimated from labelled windows.
 
     ``fit_performance_estimator`` creates it; the constructor is not meant to be called directly.
 
@@ -186,7 +186,7 @@ class PerformanceEstimator:
     between : ndarray
         Variance of each figure between labelled windows, beyond sampling.
     threshold : float
-        Predictions of one event from this value on are decided positive.
+        Predictions of one event of at least this value count as positive.
     n : int
         Rows of the reference period.
     effective : float
@@ -254,11 +254,9 @@ class PerformanceEstimator:
         --------
         realised : Compares an estimate with labels.
 
-        Notes
-        -----
-        The test of late labels is that by betting on the calibrated probabilities (of the predicted class, for K
-        classes). At most one late row for four effective reference rows takes part, the last ones, so that the error
-        of the map itself is small against what the test can see. O(n log n K), or O(cells) for a tally.
+        Notes ----- Late labels are tested by betting on the calibrated probabilities (of the predicted class, for K
+        classes). Only the latest rows are used, at most one for every four effective reference rows, so that the error
+        of the map is small compared with the errors that the test can detect. O(n log n K), or O(cells) for a tally.
 
         Examples
         --------
@@ -384,7 +382,7 @@ def fit_performance_estimator(
     method : str, optional
         Calibrator; by default ``isotonic``, and ``sms`` for all classes.
     threshold : float, default 0.5
-        Predictions of one event from this value on are decided positive. For all classes the decision is the largest
+        Predictions of one event of at least this value count as positive. For all classes the decision is the largest
         probability.
     windows : int, default 10
         Number of consecutive labelled windows that arrays are cut into, from 2 to 100.
@@ -409,13 +407,11 @@ def fit_performance_estimator(
     --------
     density_ratios : Makes covariate-shift weights from features.
 
-    Notes
-    -----
-    With calibrated probabilities every figure is a ratio of expected counts. The estimate assumes that P(y |
-    prediction) is that of the reference (or P(y | features), with weights); it cannot see a change of it. The variance
-    of a realised figure around its estimate has three parts: the draw of labels (first order), the error of the map
-    (jackknife over the windows), and variation between labelled windows that these two do not explain (DerSimonian &
-    Laird 1986, if Cochran's test rejects homogeneity at 5 %). One fit for each window.
+    Notes ----- With calibrated probabilities every figure is a ratio of expected counts. The estimate assumes that P(y
+    | prediction) is that of the reference (or P(y | features), with weights); it cannot detect a change of this
+    distribution. The variance of a realised figure around its estimate has three parts: the draw of labels (first
+    order), the error of the map (jackknife over the windows), and variation between labelled windows that these two do
+    not explain (DerSimonian & Laird 1986, if Cochran's test rejects homogeneity at 5 %). One fit for each window.
 
     With weights the error of the map is that of about (sum w)^2 / sum w^2 reference rows, the attribute ``effective``;
     the draw of labels is that of the window's own rows. Errors of the weights themselves are not in the intervals.

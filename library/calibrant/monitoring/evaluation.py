@@ -102,10 +102,8 @@ def evaluate_tally(
     evaluate : Evaluates rows in memory.
     tally : Counts rows.
 
-    Notes
-    -----
-    Each of the 2,048 cells of the grid counts as that many rows at their mean prediction, which is an approximation
-    only within a cell. O(cells) per measure, regardless of the number of rows.
+    Notes ----- The rows of each of the 2,048 cells are treated as if all had their mean prediction; the approximation
+    is only within cells. O(cells) per measure, regardless of the number of rows.
 
     Examples
     --------

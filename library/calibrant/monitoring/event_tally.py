@@ -175,7 +175,7 @@ class EventTally:
         Returns
         -------
         bytes
-            Header, heading as JSON, and counts with a checksum.
+            Header, metadata as JSON, and counts with a checksum.
 
         See Also
         --------

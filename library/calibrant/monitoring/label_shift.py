@@ -31,7 +31,7 @@ _EXPECTED = 10.0
 
 @dataclass(frozen=True, repr=False)
 class LabelShift(Shown):
-    """Class frequencies of an unlabelled window, if only they differ from the reference.
+    """Class frequencies of an unlabelled window, under the assumption that only they differ from the reference.
 
     Attributes
     ----------
@@ -44,7 +44,7 @@ class LabelShift(Shown):
     bbse : ndarray, shape (K,), or None
         Estimate from predicted classes alone; None if the confusion matrix is singular or the estimate is withheld.
     p_value : float
-        Of the test that the window is a mixture of the classes of the reference.
+        P-value of the test that the window is a mixture of the classes of the reference.
     level : float
         Level of the intervals.
     map : CalibrationMap or None

@@ -101,7 +101,7 @@ class OnlinePredictions:
 
 @dataclass(frozen=True, eq=False)
 class OnlineMap:
-    """A calibration map that follows a stream, and all that its next version depends on.
+    """The state of a calibration map that follows a stream.
 
     ``start_online`` creates the first one; the constructor is not meant to be called directly. Objects are immutable:
     ``update`` returns the next state, and every prediction can be repeated from the state that made it.
@@ -117,7 +117,7 @@ class OnlineMap:
     delay : int
         Number of rounds by which labels are late.
     rows_per_round : int
-        The most rows of a round.
+        Maximum number of rows of a round.
     rounds : int
         Number of updates.
     log_weights : ndarray, shape (delay + 1, N)
@@ -303,7 +303,7 @@ class OnlineMap:
         Returns
         -------
         CalibrationMap
-            Map with the mixture as a table of 1,067 knots, linear between logits.
+            Map with the mixture as a table of 1,067 knots, interpolated linearly on the logit scale.
 
         Raises
         ------
@@ -505,15 +505,15 @@ def start_online(
     Parameters
     ----------
     static : CalibrationMap, optional
-        Map in use before, of one event; by default the identity.
+        Map of one event that was in use before; by default the identity.
     memories : sequence of (int or None), default (None, 2000, 500, 125)
-        Half-lives of the online maps in rows, from 1; None never forgets. At most 8.
+        Half-lives of the online maps in rows: at most 8, each at least 1; None never forgets.
     window : int, default 1000
         Rows of the sliding window, from 10.
     delay : int, default 0
         Number d of rounds by which labels are late, up to 10,000: the labels of round t arrive before round t + d + 1.
     rows_per_round : int, default 1
-        The most rows R that are predicted between two updates.
+        Maximum number R of rows that are predicted between two updates.
 
     Returns
     -------
@@ -574,7 +574,7 @@ def follow_stream(predictions: Any, labels: Any, *, online: OnlineMap | None = N
     labels : array_like, shape (n,)
         Outcomes, 0 or 1.
     online : OnlineMap, optional
-        State without updates from ``start_online``, or a later one with ``delay=0``; by default the former.
+        State returned by ``start_online``, or, if its ``delay`` is 0, a later state; by default ``start_online()``.
 
     Returns
     -------

@@ -27,11 +27,11 @@ _TICKS = 6
 
 
 class Plotter:
-    """Draws the diagrams of a report on matplotlib axes.
+    """Draw the diagrams of a report on matplotlib axes.
 
     ``report.plot()`` draws a reliability diagram, and each method another one. With a map, the diagrams before and
-    after the map are overlaid. A diagram of the report is drawn as it is; options, or another diagram, are computed
-    from the rows, to which a report of ``calibrant.evaluate`` keeps a reference.
+    after the map are overlaid. A diagram that is in the report is drawn from its data. Another diagram, or one with
+    other options, is computed from the rows, to which a report of ``calibrant.evaluate`` keeps a reference.
 
     Parameters
     ----------
@@ -211,7 +211,7 @@ class Plotter:
 
 
 class DistributionPlotter:
-    """Draws the diagrams of predictive distributions on matplotlib axes.
+    """Draw the diagrams of predictive distributions on matplotlib axes.
 
     ``report.plot()`` draws the coverage by level, and each method another diagram. With ``after``, such as
     ``fitted.apply(...)``, the diagrams before and after a map are overlaid.
@@ -286,7 +286,7 @@ class DistributionPlotter:
         return self("pit", ax, **options)
 
     def quantile_reliability(self, ax: Axes | None = None, **options: Any) -> Axes:
-        """Draw the share of outcomes at most the quantile of each level, with a simultaneous band.
+        """Draw the share of outcomes that are at most the quantile of each level, with a simultaneous band.
 
         Parameters
         ----------

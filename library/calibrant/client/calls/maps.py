@@ -70,7 +70,7 @@ def fit(
     description : str, optional
         Description of the map.
     allow_shape_change : bool
-        Whether the map may return probabilities of another shape than the newest map of the name.
+        Whether the shape of the output may differ from that of the newest map of the name.
     group_folds : bool
         Whether the rows of a group are in one fold of every cross-validation; the rows need ``groups``.
     timeout : float, optional
@@ -342,7 +342,7 @@ def import_map(
     description : str, optional
         Description of the map.
     allow_shape_change : bool
-        Whether the map may return probabilities of another shape than the newest map of the name.
+        Whether the shape of the output may differ from that of the newest map of the name.
 
     Returns
     -------

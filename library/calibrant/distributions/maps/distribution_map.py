@@ -93,9 +93,10 @@ class DistributionMap(Shown):
         Parameters
         ----------
         by : array_like, shape (n,), optional
-            As in the fit, for a map that was fitted with ``by``. Unknown values get the function of all rows.
+            As in the fit, for a map that was fitted with ``by``. For other values, the function that was fitted to all
+            rows is used.
         seed : int, default 0
-            Seed of the bounds that ``conformal`` excludes at random if ``ties="random"``.
+            Seed for ``conformal`` with ``ties="random"``, which excludes tied bounds at random.
         **forecasts : array_like
             The forecasts by name, of the kind of the map: ``mean`` and ``variance``; ``quantiles`` and ``levels``;
             ``samples``; or ``lower``, ``upper`` and ``level``.
