@@ -207,9 +207,11 @@ def compare_distributions(
     --------
     evaluate_distribution : Scores one forecast.
 
-    Notes ----- The test of Diebold & Mariano (1995) with Student's t distribution. P-values are adjusted by Holm's
-    method (1979), intervals by Bonferroni's. If the forecasts are of different kinds, all are converted to the
-    quantiles, or to the interval, of the forecasts that have them. O(pairs n lags).
+    Notes
+    -----
+    The test of Diebold & Mariano (1995) with Student's t distribution. P-values are adjusted by Holm's method (1979),
+    intervals by Bonferroni's. If the forecasts are of different kinds, all are converted to the quantiles, or to the
+    interval, of the forecasts that have them. O(pairs n lags).
 
     Examples
     --------

@@ -122,12 +122,14 @@ def recalibrate_in_order(
     --------
     fit_distribution : Fits one map to all rows.
 
-    Notes ----- For the central 50 % and 90 % intervals, each error after the shift is divided by the distance from the
-    median to the end of the interval on its side, and the weighted quantile of the quotients (at 0.5 and 0.9) is taken.
-    The ratio is the geometric mean of the two quantiles. With this factor, past intervals would have had their nominal
-    coverage; it is limited to 1/9 to 9. Weights halve with each half-life, and widths are multiplied or divided by at
-    most 3. The defaults are from weekly influenza forecasts of 2023-24 (``docs/benchmarks/flusight.md``). O(n Q) plus
-    O(k log k) at each distinct time with k outcomes in use.
+    Notes
+    -----
+    For the central 50 % and 90 % intervals, each error after the shift is divided by the distance from the median to
+    the end of the interval on its side, and the weighted quantile of the quotients (at 0.5 and 0.9) is taken. The ratio
+    is the geometric mean of the two quantiles. With this factor, past intervals would have had their nominal coverage;
+    it is limited to 1/9 to 9. Weights halve with each half-life, and widths are multiplied or divided by at most 3. The
+    defaults are from weekly influenza forecasts of 2023-24 (``docs/benchmarks/flusight.md``). O(n Q) plus O(k log k) at
+    each distinct time with k outcomes in use.
 
     Examples
     --------

@@ -254,9 +254,11 @@ class PerformanceEstimator:
         --------
         realised : Compares an estimate with labels.
 
-        Notes ----- Late labels are tested by betting on the calibrated probabilities (of the predicted class, for K
-        classes). Only the latest rows are used, at most one for every four effective reference rows, so that the error
-        of the map is small compared with the errors that the test can detect. O(n log n K), or O(cells) for a tally.
+        Notes
+        -----
+        Late labels are tested by betting on the calibrated probabilities (of the predicted class, for K classes). Only
+        the latest rows are used, at most one for every four effective reference rows, so that the error of the map is
+        small compared with the errors that the test can detect. O(n log n K), or O(cells) for a tally.
 
         Examples
         --------
@@ -407,8 +409,10 @@ def fit_performance_estimator(
     --------
     density_ratios : Makes covariate-shift weights from features.
 
-    Notes ----- With calibrated probabilities every figure is a ratio of expected counts. The estimate assumes that P(y
-    | prediction) is that of the reference (or P(y | features), with weights); it cannot detect a change of this
+    Notes
+    -----
+    With calibrated probabilities every figure is a ratio of expected counts. The estimate assumes that P(y |
+    prediction) is that of the reference (or P(y | features), with weights); it cannot detect a change of this
     distribution. The variance of a realised figure around its estimate has three parts: the draw of labels (first
     order), the error of the map (jackknife over the windows), and variation between labelled windows that these two do
     not explain (DerSimonian & Laird 1986, if Cochran's test rejects homogeneity at 5 %). One fit for each window.

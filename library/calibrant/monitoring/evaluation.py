@@ -102,8 +102,10 @@ def evaluate_tally(
     evaluate : Evaluates rows in memory.
     tally : Counts rows.
 
-    Notes ----- The rows of each of the 2,048 cells are treated as if all had their mean prediction; the approximation
-    is only within cells. O(cells) per measure, regardless of the number of rows.
+    Notes
+    -----
+    The rows of each of the 2,048 cells are treated as if all had their mean prediction; the approximation is only
+    within cells. O(cells) per measure, regardless of the number of rows.
 
     Examples
     --------

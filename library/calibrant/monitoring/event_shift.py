@@ -59,11 +59,12 @@ def estimate_event_shift(
     --------
     estimate_label_shift : The same for K classes, from rows.
 
-    Notes ----- Label shift means that P(prediction | class) is that of the reference. The rate maximises the likelihood
-    of Saerens et al. (2002), with beta calibration of the reference as bias-corrected predictions. Its variance is that
-    of the window plus that over 40 Poisson resamples of the reference. A chi-square test compares the window by
-    prediction with the mixture of the reference's classes, with the noise of both. The cost is that of 41 fits to the
-    cells.
+    Notes
+    -----
+    Label shift means that P(prediction | class) is that of the reference. The rate maximises the likelihood of Saerens
+    et al. (2002), with beta calibration of the reference as bias-corrected predictions. Its variance is that of the
+    window plus that over 40 Poisson resamples of the reference. A chi-square test compares the window by prediction
+    with the mixture of the reference's classes, with the noise of both. The cost is that of 41 fits to the cells.
 
     Examples
     --------
