@@ -171,8 +171,7 @@ def test_the_tolerance_is_how_far_the_simplest_candidate_may_be_from_the_best(
     p = random.random(400)
     y = (random.random(400) < np.where(p < 0.5, 0.1, 0.8)).astype(int)
     found = {
-        tolerance: calibrant.fit(method, p, y, tolerance=tolerance, **options).diagnostics
-        for tolerance in (0.0, 1.0)
+        tolerance: calibrant.fit(method, p, y, tolerance=tolerance, **options).diagnostics for tolerance in (0.0, 1.0)
     }
     losses = {int(count): loss for count, loss in found[0.0]["held_out_losses"].items()}
     best = min(losses, key=losses.__getitem__)
