@@ -19,6 +19,9 @@ _WITHIN: Columns = ((1.423, 15.901), (0.097, 0.885), (0.089, 1.311), (0.082, 2.2
 _ECE: Columns = ((4.135, 21.159), (0.777, 2.428), (0.752, 2.722), (0.684, 3.011), (0.859, 2.806), (0.992, 2.114))
 _NAMES = {"temperature": "Temp. Scaling", "vector": "Vector Scaling", "matrix-odir": "MS-ODIR",
           "dirichlet-odir": "Dir-ODIR"}  # fmt: skip
+_OTHERS = {"KDE-ECE": "kde-ece", "MCE": "mce", "Brier score": "brier"}
+#: The number of knots of the paper's table of ECE.
+_KNOTS_OF_ECE = 13
 
 _HEAD = """# Spline calibration as its paper runs it
 
@@ -52,15 +55,24 @@ def page(records: Records) -> str:
         _table(records, "Table 2: KS error, top-2, 6 knots", "top:2", "ks", 6, _TOP_2),
         _table(records, "Table 4: KS error, within-top-2, 14 knots", "within-top:2", "ks", 14, _WITHIN),
         _table(records, "Table 5: accuracy, every rank calibrated, 6 knots", "accuracy", "accuracy", 6, None),
-        _table(records, "Table 6: ECE of 25 right-closed bins, top-1, 13 knots", "confidence", "ece", 13, _ECE),
+        _table(
+            records, "Table 6: ECE of 25 right-closed bins, top-1, 13 knots", "confidence", "ece", _KNOTS_OF_ECE, _ECE
+        ),
         "## Table 7: other measures, top-1, 6 knots\n\nThe paper has this table for ImageNet alone. The values are not "
         "percentages. MCE is of 25 right-closed bins, some of which have few rows; the Brier score is that of the "
         "event.\n",
     ]
     parts += [
         _table(records, f"# {title}", "confidence", measure, 6, None, scale=1.0, digits=4)
-        for title, measure in (("KDE-ECE", "kde-ece"), ("MCE", "mce"), ("Brier score", "brier"))
+        for title, measure in _OTHERS.items()
     ]
+    parts += [f"## The same measures of the other events\n\nWith {_KNOTS_OF_ECE} knots for ECE and 6 for the others.\n"]
+    for event, name in (("top:2", "top-2"), ("within-top:2", "within-top-2")):
+        parts += [_table(records, f"# ECE, {name}", event, "ece", _KNOTS_OF_ECE, None)]
+        parts += [
+            _table(records, f"# {title}, {name}", event, measure, 6, None, scale=1.0, digits=4)
+            for title, measure in _OTHERS.items()
+        ]
     return "\n".join(parts)
 
 

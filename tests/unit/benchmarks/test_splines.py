@@ -52,6 +52,12 @@ def test_the_page_has_the_tables_of_the_paper(record: Record) -> None:
     for title in ("Table 1", "Table 2", "Table 4", "Table 5", "Table 6", "Table 7", "KDE-ECE", "MCE", "Brier score"):
         assert re.search(rf"^#+ {title}", text, re.MULTILINE), title
     assert "mean over 2 halves" in text
+    for title in ("ECE", "KDE-ECE", "MCE", "Brier score"):
+        for event, name in (("top:2", "top-2"), ("within-top:2", "within-top-2")):
+            _, _, own = text.partition(f"### {title}, {name}\n")
+            measure = title.lower().removesuffix(" score")
+            value = record["temperature"][event][measure]
+            assert (f"{100 * value:.3f}" if measure == "ece" else f"{value:.4f}") in own.partition("\n###")[0], title
     shown = f"{100 * record['temperature']['confidence']['ks']:.3f}"
     assert shown in text.partition("## Table 2")[0]
     assert "0.269 to 1.028" in text
