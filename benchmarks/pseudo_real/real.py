@@ -119,7 +119,9 @@ From the best calibrated to the worst, by the calibration error of the whole hel
     parts = [text, *(order_table(answers, file) for file in files)]
     if left_out or problems:
         parts.append("## Not measured\n")
-        parts += [f"- {file}: not every calibrator has a map" for file in left_out]
+        failed = {task.file for task in problems}
+        reasons = ("not run with every calibrator", "not every calibrator has a map")
+        parts += [f"- {file}: {reasons[file in failed]}" for file in left_out]
         parts += [f"- {task.calibrator} on {task.file}: {code}" for task, code in problems.items()]
         parts.append("")
     return "\n".join(parts)
