@@ -580,28 +580,27 @@ def evaluate(
     predictions : array_like, shape (n,) or (n, K)
         P(Y = 1), or one column per class: an array, list, tensor, Series, frame or dictionaries.
     labels : array_like, shape (n,)
-        0 or 1, or 0 to K - 1; or other values, if ``class_names`` or ``pos_label`` is given, or if the columns of
-        ``predictions`` are named after them.
+        0 or 1, or 0 to K - 1. Other values need ``class_names``, ``pos_label`` or a frame with labels as column names.
     measures : str, or sequence of str or mapping, optional
         Names in ``calibrant.MEASURES``, or mappings with ``name``, options and ``as`` (the key of the result).
     diagrams : sequence of str or mapping, optional
         Names in ``calibrant.DIAGRAMS``, or mappings as for ``measures``.
     reduction : str, optional
         ``binary`` (default for (n,)), ``confidence`` (default for (n, K)), ``class:k``, ``top:r``, ``within-top:r``,
-        ``pooled``, ``classwise`` or ``canonical`` (the whole vector). A map of one event sets the default.
+        ``pooled``, ``classwise`` or ``canonical`` (the whole vector). A map fitted to one event sets the default.
     classes : sequence of int or str, optional
         Classes to keep, for (n, K). Rows with other labels are left out, remaining probabilities are renormalised
-        (logits before the softmax), and k of ``class:k`` is the position in ``classes``.
+        (logits are selected before the softmax), and k of ``class:k`` is the position in ``classes``.
     class_names : sequence, optional
         Labels of the classes in the order of the columns; for (n,), of the negative and the positive class.
     pos_label : str, int or bool, optional
         Label of the positive class, for two classes.
     weights, sample_weight : array_like, shape (n,), optional
-        Non-negative weights, not all 0; two names of one argument.
+        Non-negative weights, not all 0. ``sample_weight`` is an alias of ``weights``.
     weights_kind : {"frequency", "importance"}, default "frequency"
         A frequency weight of 2 counts as two rows; of importance weights only the ratios matter.
     groups : array_like, shape (n,), or frame, optional
-        Group of each row, or several columns. The report has the measures of each group and their largest gap.
+        Group of each row, or a column per grouping. The report has the measures of each group and their largest gap.
     map : CalibrationMap, optional
         Map to apply. The report then has the results before and after it.
     interval : float, optional

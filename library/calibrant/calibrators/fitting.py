@@ -277,8 +277,8 @@ def fit(
     predictions : array_like, shape (n,) or (n, K)
         P(Y = 1), or one column per class: an array, list, tensor, Series, frame or dictionaries.
     labels : array_like, shape (n,)
-        0 or 1, or 0 to K - 1; booleans; or other values with ``class_names``, ``pos_label`` or a frame of predictions
-        whose columns are named after them.
+        0 or 1, booleans, or 0 to K - 1. Other values are accepted with ``class_names`` or ``pos_label``, or if the
+        column names of ``predictions`` are the labels.
     reduction : str, optional
         Event to calibrate: ``binary`` (default for (n,)), ``confidence``, ``class:k``, ``top:r`` or ``within-top:r``.
         For the whole vector: ``canonical``, ``classwise`` (one curve per class), ``top-label`` (one curve for the
@@ -290,7 +290,7 @@ def fit(
     pos_label : str, int or bool, optional
         Label of the positive class, for two classes.
     weights, sample_weight : array_like, shape (n,), optional
-        Non-negative weights, not all 0; two names of one argument.
+        Non-negative weights, not all 0. ``sample_weight`` is an alias of ``weights``.
     weights_kind : {"frequency", "importance"}, default "frequency"
         A frequency weight of 2 counts as two rows; of importance weights only the ratios matter.
     groups : array_like, shape (n,), optional
@@ -300,7 +300,8 @@ def fit(
     seed : int, default 0
         Seed of folds and random starts, if the method uses them.
     device : str, default "cpu"
-        ``cpu``, ``cuda`` or ``cuda:1``, for ``pl``, ``pl3``, ``averaged`` and large fits of matrices.
+        ``cpu``, ``cuda`` or ``cuda:1``. Used by ``pl``, ``pl3``, ``averaged`` and large fits of methods such as
+        ``matrix``.
     progress : callable, optional
         Called as ``progress(done, total, stage)`` during long fits; an exception that it raises ends the fit.
     **options : object

@@ -82,11 +82,12 @@ def compare(
     labels : array_like, shape (n,)
         As for ``evaluate``. The rows should be held out from the fits of all maps.
     maps : mapping of str to CalibrationMap, or sequence of CalibrationMap
-        1 to 20 maps by name, or named by their methods. ``uncalibrated`` is reserved for the predictions as given.
+        1 to 20 maps. Maps in a sequence are named after their methods. ``uncalibrated`` is reserved for the predictions
+        as given.
     measures : sequence of str or mapping, optional
         As for ``evaluate``.
     reduction : str, optional
-        As for ``evaluate``. The default is the reduction of the first map of one event.
+        As for ``evaluate``. The default is the reduction of the first map that was fitted to a single event.
     class_names, pos_label : optional
         As for ``evaluate``.
     weights, sample_weight, weights_kind : optional
@@ -98,7 +99,7 @@ def compare(
     interval : float, default 0.95
         Level of all intervals, in (0, 1).
     resamples : int, default 1000
-        Number of resamples; they are the same rows for all contestants.
+        Number of resamples. All contestants are evaluated on the same resampled rows.
     seed : int, default 0
         Seed of the resamples.
     trained : mapping of str to Training, optional
@@ -121,7 +122,7 @@ def compare(
 
     Notes
     -----
-    Each measure is corrected separately. O(contestants x measures x (n log n + resamples)).
+    P-values and intervals are corrected for each measure separately. O(contestants x measures x (n log n + resamples)).
 
     Examples
     --------

@@ -180,16 +180,16 @@ def compare_distributions(
         Two to 20 forecasts by name, each with the arguments of ``evaluate_distribution``, such as ``mean`` and ``std``.
     score : str, optional
         ``crps``, ``log-score``, ``dawid-sebastiani``, ``quantile-score``, ``interval-score``, ``squared-error`` or
-        ``absolute-error``. By default the interval score if a forecast is an interval, the quantile score if one has
-        quantiles, and else the CRPS.
+        ``absolute-error``. The default is the interval score if any forecast is an interval, the quantile score if any
+        has quantiles, and otherwise the CRPS.
     lags : int, default 0
         For forecasts h steps ahead of a time series, at least h - 1; see ``diebold_mariano``.
     weights : array_like, shape (n,), optional
         Weights of the rows.
     weights_kind : {"frequency", "importance"}
-        What weights mean.
+        As for ``evaluate_distribution``.
     clusters : array_like, shape (n,), optional
-        Names; rows with the same name may depend on each other.
+        Cluster of each row. Rows in the same cluster may depend on each other.
     interval : float, default 0.95
         Simultaneous level of the intervals.
 
@@ -210,8 +210,8 @@ def compare_distributions(
     Notes
     -----
     The test of Diebold & Mariano (1995) with Student's t distribution. P-values are adjusted by Holm's method (1979),
-    intervals by Bonferroni's. If the forecasts are of different kinds, all are converted to the quantiles, or to the
-    interval, of the forecasts that have them. O(pairs n lags).
+    intervals by Bonferroni's. If the forecasts are of different kinds, all are converted to a common form: to intervals
+    if any forecast is an interval, otherwise to quantiles. O(pairs n lags).
 
     Examples
     --------

@@ -80,7 +80,7 @@ def recalibrate_in_order(
     narrow: float = 0.375,
     **forecasts: Any,
 ) -> AdaptiveForecasts:
-    """Recalibrate forecasts in the order of time, each from the outcomes that were known when it was made.
+    """Recalibrate forecasts in time order, using only outcomes that were known when each forecast was made.
 
     On the scale ``scale``, the median moves by ``shift`` times the median error of recent forecasts of the shortest
     horizon, and the width is multiplied by a power of the ratio of recent errors to predicted widths.
@@ -90,13 +90,14 @@ def recalibrate_in_order(
     observed : array_like, shape (n,)
         Outcomes; NaN if an outcome is not known yet.
     made, known : array_like, shape (n,)
-        Time at which each forecast was made, and at which its outcome became known, which must be later: dates, or
-        numbers in any unit. An outcome is used only by forecasts that were made when it was known or later.
+        Times at which each forecast was made and its outcome became known: dates, or numbers in any unit. ``known``
+        must be later than ``made``. A forecast is recalibrated only with outcomes known by the time it was made.
     half_life : float
         Time after which an outcome counts half: in days for dates, otherwise in the unit of ``made``. Outcomes known
         for more than ten half-lives are not used.
     horizon : array_like, shape (n,), optional
-        How far ahead each row forecasts. The median error is that of the shortest known horizon.
+        How far ahead each row forecasts. The median error is computed from the outcomes in use with the shortest
+        horizon.
     scale : {"identity", "log1p"}, default "identity"
         Scale of errors and widths; log1p is ln(1 + x).
     support : tuple of (float or None, float or None), default (None, None)
@@ -104,7 +105,8 @@ def recalibrate_in_order(
     shift : float in [0, 1], default 0.7
         Fraction of the median error by which forecasts are shifted.
     widen, narrow : float in [0, 2], default 0.75 and 0.375
-        Power of the ratio if it is above 1, and if it is below 1. Larger powers track faster and are more volatile.
+        Exponent of the ratio: ``widen`` if the ratio is above 1, ``narrow`` if it is below 1. Larger powers track
+        faster and are more volatile.
     **forecasts : array_like
         Forecasts by name, as for ``fit_distribution``.
 
@@ -124,12 +126,12 @@ def recalibrate_in_order(
 
     Notes
     -----
-    For the central 50 % and 90 % intervals, each error after the shift is divided by the distance from the median to
-    the end of the interval on its side, and the weighted quantile of the quotients (at 0.5 and 0.9) is taken. The ratio
-    is the geometric mean of the two quantiles. With this factor, past intervals would have had their nominal coverage;
-    it is limited to 1/9 to 9. Weights halve with each half-life, and widths are multiplied or divided by at most 3. The
-    defaults are from weekly influenza forecasts of 2023-24 (``docs/benchmarks/flusight.md``). O(n Q) plus O(k log k) at
-    each distinct time with k outcomes in use.
+    For the central 50 % and 90 % intervals, each error that remains after the shift is divided by the distance from the
+    median to the end of the interval on the same side. The weighted 0.5 and 0.9 quantiles of these quotients are the
+    factors at which past intervals would have had their nominal coverage, limited to 1/9 to 9. The ratio is their
+    geometric mean. Weights halve with each half-life, and widths are multiplied or divided by at most 3. The defaults
+    are from weekly influenza forecasts of 2023-24 (``docs/benchmarks/flusight.md``). O(n Q) plus O(k log k) at each
+    distinct time with k outcomes in use.
 
     Examples
     --------

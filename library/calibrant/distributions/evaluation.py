@@ -226,8 +226,8 @@ def evaluate_distribution(
     level : float, optional
         Level of these intervals, a number in (0, 1).
     measures : str or sequence, optional
-        Names in ``DISTRIBUTION_MEASURES``, or objects with a ``name``, options and ``as``. By default, those for the
-        kind of forecasts.
+        Names in ``DISTRIBUTION_MEASURES``, or objects with a ``name``, options and ``as``. The default depends on the
+        kind of forecast.
     weights : array_like, shape (n,), optional
         Non-negative weights, not all 0.
     weights_kind : {"frequency", "importance"}, default "frequency"
