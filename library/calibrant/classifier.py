@@ -514,7 +514,7 @@ def _margin(scores: Floats) -> Floats:
 def _scores(estimator: Any, X: Any, classes: Any) -> tuple[Floats, npt.NDArray[np.bool_]]:
     """Return scores (n,) of the positive class, (n, K) or (n, L), and which of the K classes the estimator knows."""
     scale = _scale(estimator)
-    values = (estimator.decision_function if scale == "logit" else estimator.predict_proba)(X)
+    values = _rounded(estimator.decision_function(X)) if scale == "logit" else estimator.predict_proba(X)
     if isinstance(classes, list):
         if isinstance(values, list):  # an array (n, 2) for each label
             values = np.column_stack([_positive(v, c) for v, c in zip(values, estimator.classes_, strict=True)])
@@ -536,6 +536,17 @@ def _scores(estimator: Any, X: Any, classes: Any) -> tuple[Floats, npt.NDArray[n
     full = np.repeat(values.min(axis=1, keepdims=True) - _UNKNOWN, len(classes), axis=1)
     full[:, known] = values
     return (full[:, 1] - full[:, 0] if len(classes) == 2 else full), known
+
+
+def _rounded(logits: Any) -> Any:
+    """Return logits with 40 significant bits.
+
+    The last bits of a product of matrices depend on the number of rows, and a map may have a step at a row of its fit.
+    """
+    if isinstance(logits, list):
+        return [_rounded(each) for each in logits]
+    fraction, exponent = np.frexp(np.asarray(logits, dtype=np.float64))
+    return np.ldexp(np.round(np.ldexp(fraction, 40)), exponent - 40)
 
 
 def _positive(values: Floats, classes: Labels) -> Floats:

@@ -428,14 +428,10 @@ def fit_performance_estimator(
     >>> estimator = calibrant.fit_performance_estimator(p, y)
     >>> round(estimator.estimate(p).figures["auroc"].value, 2)
     0.83
-
-    With a feature whose frequency changed:
-
     >>> feature = np.random.default_rng(2).choice(["a", "b"], 1000)
     >>> ratios = calibrant.density_ratios(feature[:, None], [["a"], ["a"], ["a"], ["b"]])
-    >>> weighted = calibrant.fit_performance_estimator(p, y, weights=ratios)
-    >>> weighted.n, weighted.effective < weighted.n
-    (1000, True)
+    >>> calibrant.fit_performance_estimator(p, y, weights=ratios).effective < 1000
+    True
     """
     threshold, seed = read_fraction(threshold, "/threshold"), read_seed(seed)
     parts = _labelled(predictions, labels, weights, windows, scale, reduction)
