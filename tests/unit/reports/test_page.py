@@ -23,6 +23,6 @@ def test_the_example_runs_and_makes_a_report(tmp_path: Path, monkeypatch: pytest
 def test_the_documented_thresholds_are_those_used() -> None:
     text = " ".join(RULES.read_text("utf-8").split())
     assert f"below {verdict.ALPHA:g}" in text
-    assert f"is below {verdict.LEAST_VARIANCE:g}, its normal approximation" in text
-    assert f"fewer than {verdict.FEW_ROWS} rows, or if X is above {100 * verdict.COULD_HIDE:g} points" in text
-    assert f"More than {advice.MOST_ROWS:,} rows, or {advice.MOST_NUMBERS:,} probabilities" in text
+    assert f"is below {verdict.LEAST_VARIANCE:g}, the normal approximation" in text
+    assert f"fewer than {verdict.FEW_ROWS} rows or X is above {100 * verdict.COULD_HIDE:g} points" in text
+    assert f"more than {advice.MOST_ROWS:,} rows or {advice.MOST_NUMBERS:,} probabilities" in text
