@@ -20,11 +20,12 @@ from schemas.keys import KeyRecord, SessionRecord
 from schemas.listing import ListedMap
 from schemas.maps import DistributionMapDocument, MapDocument, MapRecord, MapSummary
 from schemas.monitor_alarms import DeliveryRecord, Standing
+from schemas.monitor_answers import StoredLabelShifts
 from schemas.monitors import StoredMonitor
 
 STORED = (
     BatchRecord, DeliveryRecord, IdempotencyRecord, JobRecord, KeyRecord, ListedMap, MapRecord, SessionRecord, Standing,
-    StoredAlias, StoredMonitor, UploadRecord, WorkersRecord,
+    StoredAlias, StoredLabelShifts, StoredMonitor, UploadRecord, WorkersRecord,
 )  # fmt: skip
 #: A line of a file, and what two stored documents have in common.
 NOT_STORED = (DistributionMapDocument, Header, MapDocument, MapSummary)
