@@ -9,7 +9,7 @@ from backend import forecasts
 from backend.requester import Requester
 from backend.store.clock import stamp
 from backend.store.registry.maps import is_name, read_reference
-from backend.store.store import distribution_record, imported_record
+from backend.store.store import distribution_record, record_without_fit
 from calibrant.distributions.maps.distribution_map import DistributionMap, load_distribution
 from calibrant.errors import InvalidDocument
 from calibrant.io.errors import InvalidField
@@ -32,7 +32,15 @@ def import_map(requester: Requester, options: ImportOptions) -> MapRecord:
     try:
         fitted = _read(options.document)
         if isinstance(fitted, CalibrationMap):
-            record = imported_record(map_id, options, fitted, who=requester.who)
+            record = record_without_fit(
+                map_id,
+                fitted,
+                name=options.name,
+                tags=options.tags,
+                description=options.description,
+                who=requester.who,
+                imported=True,
+            )
         else:
             record = distribution_record(map_id, options, fitted, forecasts.shapes_of(fitted), None, who=requester.who)
     except InvalidDocument as error:

@@ -17,7 +17,8 @@ from backend.store.chores import Chore
 from backend.store.clock import at, seconds
 from backend.store.errors import ProposalOutdated, UnknownAlias, UnknownMap, UnknownProposal
 from backend.store.keyspace import derived_id
-from backend.store.monitors.buckets import Buckets, TallyKind
+from backend.store.monitors.buckets import Buckets
+from backend.store.monitors.lists import TallyKind
 from backend.store.monitors.standings import Change, Standings
 from backend.store.registry.aliases import promote
 from backend.store.store import Store, distribution_record, map_record
@@ -76,7 +77,7 @@ def challenge(
     It is fitted to the rows ``since`` the start of the evidence if they are sufficient, else to the window.
     """
     policy = record.recalibration
-    found = opponent(store, record)
+    found, champion = opponent(store, record)
     window = window_named(record, policy.window)
     if found.why is not None or window is None:
         return found
@@ -85,7 +86,7 @@ def challenge(
     if len(tally) < policy.least_rows:
         why = f"the window has {len(tally)} labelled rows, but {policy.least_rows} are needed"
         return replace(found, why=why, code="too-few-rows")
-    curve = None if found.champion is None else load(store.maps.get(found.champion).document)
+    curve = None if champion is None else load(champion.document)
     if curve is not None and curve.of_vector:
         why = "the map of the monitor applies to the whole vector, but a challenger applies to a single event"
         return replace(found, why=why, code="map-of-vector")
@@ -95,24 +96,22 @@ def challenge(
         return replace(found, why=error.detail, code=error.code, failed=True)
 
 
-def opponent(store: Store, record: MonitorRecord) -> Challenge:
-    """The champion that a challenger is compared with, or why there can be no challenger."""
+def opponent(store: Store, record: MonitorRecord) -> tuple[Challenge, MapRecord | None]:
+    """The start of a challenge, or why there can be none, with the champion; None for a monitor without a map."""
     policy = record.recalibration
     unlike = unlike_alias(record)
     if unlike is not None:
-        return Challenge(unlike, "alias-not-compared")
+        return Challenge(unlike, "alias-not-compared"), None
     if record.map is None and _is_alias(store, target_of(record), policy.alias):
-        return Challenge(
-            f"{target_of(record)}@{policy.alias} exists, but the monitor has no map, so its map was not compared",
-            "alias-not-compared",
-        )
+        why = f"{target_of(record)}@{policy.alias} exists, but the monitor has no map, so its map was not compared"
+        return Challenge(why, "alias-not-compared"), None
     if window_named(record, policy.window) is None:
-        return Challenge("the monitor no longer has this window", "unknown-window")
+        return Challenge("the monitor no longer has this window", "unknown-window"), None
     try:
         champion = None if record.map is None else store.maps.get(record.map)
     except UnknownMap:
-        return Challenge("the map of the monitor no longer exists", "unknown-map", failed=True)
-    return Challenge(champion=None if champion is None else champion.id)
+        return Challenge("the map of the monitor no longer exists", "unknown-map", failed=True), None
+    return Challenge(champion=None if champion is None else champion.id), champion
 
 
 def _rows(
@@ -163,7 +162,7 @@ def _recalibrated(
 ) -> Challenge:
     """Fit a map of forecasts to the counts of ``train``, and compare it with the forecasts as they are."""
     policy = record.recalibration
-    fitted = fit_pit(pit_of(train, record), where="/options", **policy.options)
+    fitted = fit_pit(pit_of(train, record), **policy.options)
     found = pit_gain(pit_of(held_out, record), fitted, policy.level)
     if found.low <= 0.0:
         return _not_better(record, challenge, found)
@@ -189,9 +188,14 @@ def _not_better(record: MonitorRecord, challenge: Challenge, found: Gain) -> Cha
     return replace(challenge, gain=found, why=why, code="not-better")
 
 
+def tags_of(record: MonitorRecord, occasion: Occasion, rows: int) -> dict[str, str]:
+    """The tags of a challenger that was made from this number of rows."""
+    return {"monitor": record.name, "alarm": occasion.seed, "rows": str(rows)}
+
+
 def _tags(record: MonitorRecord, occasion: Occasion, rows: int, found: Gain) -> dict[str, str]:
     gain = f"{found.value:.6g} ({found.low:.6g} to {found.high:.6g})"
-    return {"monitor": record.name, "alarm": occasion.seed, "rows": str(rows), "gain": gain}
+    return tags_of(record, occasion, rows) | {"gain": gain}
 
 
 def _is_alias(store: Store, name: str, alias: str) -> bool:

@@ -13,7 +13,7 @@ from backend.monitors.rows import Mask, Why, Whys
 from calibrant.batch import Integers
 from calibrant.cells import Floats
 from calibrant.distributions.forecasts import CROSSING, Forecasts, check_levels
-from calibrant.errors import InvalidOption, OutOfRange, PredictionKindMismatch, UnknownMethod
+from calibrant.errors import CalibrationError, InvalidOption, OutOfRange, PredictionKindMismatch, UnknownMethod
 from calibrant.measures.measure import MeasureResult
 from calibrant.monitoring.evidence import Evidence
 from calibrant.monitoring.pit_tally import (
@@ -82,7 +82,10 @@ def check_challengers(forecast: MonitorForecast, policy: RecalibrationSpec) -> N
     if policy.method != METHOD:
         raise UnknownMethod.at("/recalibration/method", f"must be {METHOD} for a monitor of regression")
     empty = PitTally(merged([]), levels_of(forecast), forecast.kind)
-    fit_pit(empty, where="/recalibration/options", **policy.options)
+    try:
+        fit_pit(empty, **policy.options)
+    except CalibrationError as error:
+        raise error.under("/recalibration/options") from None
 
 
 def levels_of(forecast: MonitorForecast) -> Floats:

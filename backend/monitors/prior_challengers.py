@@ -8,13 +8,13 @@ import numpy as np
 from scipy.special import ndtri
 
 from backend.monitors.answers import Kept, Reader
-from backend.monitors.challengers import Challenge, opponent
+from backend.monitors.challengers import Challenge, opponent, tags_of
 from backend.monitors.class_shift import OF_ROWS, SampledMonitor
 from backend.monitors.windows import window_named
-from backend.store.clock import at
 from backend.store.keyspace import derived_id
-from backend.store.store import Store
+from backend.store.store import Store, record_without_fit
 from calibrant.errors import CalibrationError
+from calibrant.maps.calibration_map import CalibrationMap
 from calibrant.monitoring.label_shift import LabelShift
 from schemas.maps import MapRecord
 from schemas.monitor_alarms import Occasion
@@ -32,7 +32,7 @@ def prior_challenge(store: Store, record: MonitorRecord, occasion: Occasion, now
 
     It is not compared with the champion, because it has no labels; it must be accepted.
     """
-    found = opponent(store, record)
+    found, _ = opponent(store, record)
     window = window_named(record, record.recalibration.window)
     if found.why is not None or window is None:
         return found
@@ -48,7 +48,7 @@ def prior_challenge(store: Store, record: MonitorRecord, occasion: Occasion, now
     if not _moved(shift):
         why = f"no class frequency differs significantly from the reference at the level {shift.level:g}"
         return replace(found, why=why, code="not-shifted")
-    return replace(found, assumption=ASSUMPTION, draft=_draft(record, occasion, shift, now))
+    return replace(found, assumption=ASSUMPTION, draft=_draft(record, occasion, shift, shift.map))
 
 
 def _estimate(store: Store, record: MonitorRecord, window: WindowSpec, now: float) -> LabelShift | str:
@@ -76,24 +76,11 @@ def _moved(shift: LabelShift) -> bool:
     return bool(np.any((shift.reference < low) | (high < shift.reference)))
 
 
-def _draft(record: MonitorRecord, occasion: Occasion, shift: LabelShift, now: float) -> MapRecord:
+def _draft(record: MonitorRecord, occasion: Occasion, shift: LabelShift, made: CalibrationMap) -> MapRecord:
     """The record of the corrected map, without a name until it is accepted."""
-    made = shift.map
-    if made is None:
-        raise ValueError("a withheld estimate has no map")
-    return MapRecord(
-        id=derived_id("map", f"{record.uid} {occasion.seed}"),
-        name=None,
-        version=None,
-        method=made.method,
-        options={},
-        reduction=made.reduction,
-        scale=made.scale,
-        n_classes=made.n_classes,
-        n=None,
-        seed=None,
-        created_at=at(now),
-        tags={"monitor": record.name, "alarm": occasion.seed, "rows": str(shift.n), "correction": "label-shift"},
+    return record_without_fit(
+        derived_id("map", f"{record.uid} {occasion.seed}"),
+        made,
+        tags=tags_of(record, occasion, shift.n) | {"correction": "label-shift"},
         description=f"corrected for the class frequencies of a window; assumes that {ASSUMPTION}",
-        document=made.to_document(),
     )

@@ -169,11 +169,20 @@ def distribution_record(
     )
 
 
-def imported_record(map_id: str, options: ImportOptions, fitted: CalibrationMap, *, who: str | None) -> MapRecord:
-    """The record of an imported map, without a summary of its fit."""
+def record_without_fit(
+    map_id: str,
+    fitted: CalibrationMap,
+    *,
+    name: str | None = None,
+    tags: dict[str, str],
+    description: str | None,
+    who: str | None = None,
+    imported: bool = False,
+) -> MapRecord:
+    """The record of a map that was imported or derived from another, without a summary of a fit to rows."""
     return MapRecord(
         id=map_id,
-        name=options.name,
+        name=name,
         version=None,
         method=fitted.method,
         options={},
@@ -185,10 +194,10 @@ def imported_record(map_id: str, options: ImportOptions, fitted: CalibrationMap,
         seed=None,
         created_at=stamp(),
         created_by=who,
-        tags=options.tags,
-        description=options.description,
+        tags=tags,
+        description=description,
         digest=fitted.training_digest,
-        imported=True,
+        imported=imported,
         document=fitted.to_document(),
     )
 

@@ -430,30 +430,24 @@ def fit_distribution(
     )
 
 
-def fit_level_counts(
-    counts: Integers, shown: Forecasts, levels: Floats, options: Mapping[str, Any], where: str = ""
-) -> DistributionMap:
+def fit_level_counts(counts: Integers, shown: Forecasts, levels: Floats, options: Mapping[str, Any]) -> DistributionMap:
     """Fit ``quantile-recalibration`` to ``counts (L + 1,)`` of outcomes between the quantiles at ``levels (L,)``.
 
-    ``shown`` is any forecast of the kind of the counted ones, normal or
-    quantiles; ``options`` are those of the method, ``scale``, ``support`` and ``output_levels``. Raises
-    ``InvalidOption`` below ``where``.
+    ``shown`` is any forecast of the kind of the counted ones, normal or quantiles; ``options`` are those of the method,
+    ``scale``, ``support`` and ``output_levels``. Raises ``InvalidOption``.
     """
     entry = DISTRIBUTION_METHODS["quantile-recalibration"]
     others = ("scale", "support", "output_levels")
     own = {name: value for name, value in options.items() if name not in others}
     whose = f"{entry.name}, besides scale, support and output_levels,"
-    values = read_values(own, entry.options, whose, where=where)
-    try:
-        scale = options.get("scale", "identity")
-        if scale not in SCALES:
-            raise InvalidOption.at("/scale", f"must be one of: {', '.join(SCALES)}")
-        if scale != "identity" and shown.kind == "normal":
-            raise InvalidOption.at("/scale", "must be identity for mean and variance")
-        ends = check_support(options.get("support", (None, None)), InvalidOption)
-        new = _output_levels(options.get("output_levels"), shown, entry)
-    except CalibrationError as error:
-        raise error.under(where) from None
+    values = read_values(own, entry.options, whose)
+    scale = options.get("scale", "identity")
+    if scale not in SCALES:
+        raise InvalidOption.at("/scale", f"must be one of: {', '.join(SCALES)}")
+    if scale != "identity" and shown.kind == "normal":
+        raise InvalidOption.at("/scale", "must be identity for mean and variance")
+    ends = check_support(options.get("support", (None, None)), InvalidOption)
+    new = _output_levels(options.get("output_levels"), shown, entry)
     edges = ndtri(np.concatenate([[0.0], levels, [1.0]]))
     function = level_maps.fit_counts(
         counts.astype(np.float64),

@@ -587,15 +587,13 @@ def pit_evidence(tallies: Sequence[PitTally]) -> Evidence:
 RECALIBRATED = ("normal", "quantiles")
 
 
-def fit_pit(tally: PitTally, *, where: str = "", **options: Any) -> DistributionMap:
+def fit_pit(tally: PitTally, /, **options: Any) -> DistributionMap:
     """Fit quantile recalibration to the counts of a tally.
 
     Parameters
     ----------
     tally : PitTally
         Counts of normal forecasts or of quantiles, from ``tally_pit`` or ``merge_pit``.
-    where : str, default ""
-        JSON Pointer of the options in error messages.
     **options
         ``shape``, ``tails``, ``scale``, ``support`` and ``output_levels`` of ``fit_distribution``.
 
@@ -636,7 +634,7 @@ def fit_pit(tally: PitTally, *, where: str = "", **options: Any) -> Distribution
         if tally.kind == "normal"
         else Forecasts("quantiles", quantiles=scores, levels=tally.levels)
     )
-    return fit_level_counts(tally.counts, shown, tally.levels, options, where)
+    return fit_level_counts(tally.counts, shown, tally.levels, options)
 
 
 def pit_gain(tally: PitTally, fitted: DistributionMap, level: float = 0.95) -> Gain:

@@ -226,6 +226,11 @@ INVALID: list[tuple[dict[str, Any], str, str]] = [
     ),
     ({"recalibration": {"policy": "auto", "options": {"knots": 3}}}, "invalid-option", "/recalibration/options"),
     (
+        {"recalibration": {"policy": "auto", "options": {"where": "/x", "tally": 1}}},
+        "invalid-option",
+        "/recalibration/options",
+    ),
+    (
         {"recalibration": {"policy": "auto", "options": {"support": [1.0, "x"]}}},
         "invalid-option",
         "/recalibration/options/support",

@@ -220,21 +220,22 @@ def test_a_map_of_no_rows_is_the_identity() -> None:
 @pytest.mark.parametrize(
     ("options", "pointer"),
     [
-        ({"shape": "beta"}, "/o/shape"),
-        ({"shape": ["pl"]}, "/o/shape"),
-        ({"tails": None}, "/o/tails"),
-        ({"knots": 3}, "/o"),
-        ({"scale": "sqrt"}, "/o/scale"),
-        ({"scale": ["log1p"]}, "/o/scale"),
-        ({"support": 0.0}, "/o/support"),
-        ({"support": (2.0, 1.0)}, "/o/support"),
-        ({"support": (math.nan, 1.0)}, "/o/support"),
-        ({"output_levels": [0.5]}, "/o/output_levels"),
+        ({"shape": "beta"}, "/shape"),
+        ({"shape": ["pl"]}, "/shape"),
+        ({"tails": None}, "/tails"),
+        ({"knots": 3}, ""),
+        ({"where": "/o", "tally": 1}, ""),
+        ({"scale": "sqrt"}, "/scale"),
+        ({"scale": ["log1p"]}, "/scale"),
+        ({"support": 0.0}, "/support"),
+        ({"support": (2.0, 1.0)}, "/support"),
+        ({"support": (math.nan, 1.0)}, "/support"),
+        ({"output_levels": [0.5]}, "/output_levels"),
     ],
 )
 def test_options_of_a_map_of_counts_are_checked(options: dict[str, Any], pointer: str) -> None:
     with pytest.raises(CalibrationError) as caught:
-        fit_pit(tally_pit(**_quantile_rows(50)), where="/o", **options)
+        fit_pit(tally_pit(**_quantile_rows(50)), **options)
     assert [each.pointer for each in caught.value.offences] == [pointer]
 
 
