@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import groupby
 from typing import NamedTuple
 
@@ -50,11 +51,12 @@ from backend.monitors.windows import (
 from backend.requester import Requester
 from backend.store.clock import now
 from backend.store.keyspace import Keyspace
-from backend.store.monitors.buckets import SPAN, Buckets
+from backend.store.monitors.buckets import Buckets
 from backend.store.monitors.ledger import NO_GROUP, OTHER, OTHER_GROUP, Groups, Ledger
+from backend.store.monitors.lists import SPAN
 from backend.store.monitors.reference import read_reference
-from backend.store.monitors.shifts import read_label_shifts
 from backend.store.monitors.standings import Standings
+from backend.store.monitors.vectors import read_label_shifts
 from backend.store.pages import PageRequest
 from calibrant.cells import Floats
 from calibrant.diagrams.reliability import wilson
@@ -80,6 +82,7 @@ from schemas.monitor_answers import (
     SeriesPoint,
     SeriesQuery,
     Shift,
+    StoredLabelShifts,
     WindowReading,
     answer_of,
 )
@@ -277,12 +280,16 @@ class Reader:
             label_shift=self._label_shift(window, given),
         )
 
+    @cached_property
+    def _label_shifts(self) -> StoredLabelShifts | None:
+        """The estimates of all windows from the reservoir."""
+        return read_label_shifts(self._redis, self._keys, self.record.uid)
+
     def _label_shift(self, window: WindowSpec, given: Estimated) -> LabelShiftReading:
         """The class frequencies of a window: from tallies, or as a worker last estimated them from the reservoir."""
         if self.record.reservoir is None:
             return read_label_shift(given, self.record, self.kept.memory)
-        found = read_label_shifts(self._redis, self._keys, self.record.uid)
-        reading = None if found is None else found.windows.get(window.name)
+        reading = None if self._label_shifts is None else self._label_shifts.windows.get(window.name)
         if reading is not None:
             return reading
         return LabelShiftReading(status="withheld", reason=NOT_YET, level=self.record.interval or LEVEL)

@@ -17,7 +17,7 @@ from backend.store.keyspace import Keyspace
 from backend.store.monitors.definitions import Definitions, delete_keys
 from backend.store.monitors.ledger import Ledger
 from backend.store.monitors.reference import read_reference_vectors
-from backend.store.monitors.shifts import put_label_shifts
+from backend.store.monitors.vectors import put_label_shifts
 from backend.store.store import Store
 from calibrant.batch import read_batch, read_predictions
 from calibrant.errors import CalibrationError

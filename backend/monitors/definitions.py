@@ -21,7 +21,7 @@ from backend.store.chores import Chore, schedule
 from backend.store.clock import now, stamp
 from backend.store.errors import StorageError, UnknownMap
 from backend.store.monitors.reference import put_reference
-from backend.store.monitors.shifts import forget_label_shifts
+from backend.store.monitors.vectors import forget_label_shifts
 from backend.store.registry.maps import read_reference
 from calibrant.calibrators import Fitting
 from calibrant.errors import (

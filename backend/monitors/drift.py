@@ -14,7 +14,8 @@ from backend.monitors.alarms import moved
 from backend.monitors.evidence import oldest_kept
 from backend.monitors.windows import bucket_seconds, reference_span, without_label
 from backend.store.clock import at
-from backend.store.monitors.buckets import MEASURED, WAITING, Buckets, Version
+from backend.store.monitors.buckets import MEASURED, WAITING, Buckets
+from backend.store.monitors.lists import Version
 from calibrant.cells import Floats
 from calibrant.monitoring.drift import PredictionDrift, drift_counts, drift_of_counts, drift_ranges
 from calibrant.monitoring.tally import Tally, merged

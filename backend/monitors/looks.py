@@ -60,12 +60,13 @@ from backend.store.chores import Chore, schedule
 from backend.store.clock import at, seconds
 from backend.store.errors import UnknownMap, UnknownMonitor
 from backend.store.keyspace import Keyspace
-from backend.store.monitors.buckets import Buckets, TallyKind
+from backend.store.monitors.buckets import Buckets
 from backend.store.monitors.definitions import Definitions, delete_keys, delete_left
 from backend.store.monitors.ledger import Change as LedgerChange
 from backend.store.monitors.ledger import Groups, Ledger, Pieces
-from backend.store.monitors.shifts import read_label_shifts
+from backend.store.monitors.lists import TallyKind
 from backend.store.monitors.standings import Change, Standings, put_latest
+from backend.store.monitors.vectors import read_label_shifts
 from backend.store.store import Store
 from calibrant.errors import CalibrationError
 from calibrant.measures.catalogue import read_requests

@@ -22,11 +22,12 @@ from backend.monitors.evidence import factors_of, first_bucket, log_prior_of
 from backend.monitors.readings import quantiles, read_rows
 from backend.monitors.windows import SPANS, Gathered, Span, added, joined
 from backend.requester import Requester
-from backend.store.monitors.buckets import MEASURED, SPAN
+from backend.store.monitors.buckets import MEASURED
 from backend.store.monitors.deliveries import Deliveries
 from backend.store.monitors.ledger import Groups, Ledger
-from backend.store.monitors.shifts import read_label_shifts
+from backend.store.monitors.lists import SPAN
 from backend.store.monitors.standings import Standings
+from backend.store.monitors.vectors import read_label_shifts
 from backend.store.pages import PageRequest
 from backend.store.store import Store
 from calibrant.diagrams.reliability import wilson

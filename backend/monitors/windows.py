@@ -12,7 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from backend.monitors.readings import BINS, FIELDS
-from backend.store.monitors.buckets import MEASURED, ROWS_OF, WAITING, Buckets, Version, by_span
+from backend.store.monitors.buckets import MEASURED, ROWS_OF, WAITING, Buckets
+from backend.store.monitors.lists import Version, by_span
 from backend.store.monitors.reference import (
     Reference,
     add_reference_vectors,

@@ -21,9 +21,8 @@ from backend.store.jobs.events import HELD_EXPIRES
 from backend.store.jobs.runs import is_part
 from backend.store.keyspace import Keyspace, Shared, keys_of_all_tenants, read_key
 from backend.store.monitor_keys import MonitorKeys
-from backend.store.monitors.buckets import KINDS, SPAN, by_rows, by_span
 from backend.store.monitors.ledger import Ids, read_pieces
-from backend.store.monitors.vectors import VECTORS
+from backend.store.monitors.lists import KINDS, OF_BUCKETS, SPAN, by_rows, by_span
 from backend.store.transactions import transact
 from schemas.aliases import StoredAlias
 from schemas.jobs import FINAL
@@ -174,7 +173,7 @@ class _Monitor:
 
     def _span(self, span: int, buckets: Sequence[int]) -> Iterator[Text]:
         k = self._keys
-        lists = [(series, bucket) for series in (*KINDS, VECTORS) for bucket in buckets]
+        lists = [(series, bucket) for series in OF_BUCKETS for bucket in buckets]
         lists += [(by_span(kind), span) for kind in KINDS]
         hashes: list[tuple[str, Kind]] = [(k.counts(bucket), "hash") for bucket in buckets]
         # Written first, so that a repeated restore recognizes what an interrupted one has written.

@@ -1,170 +1,36 @@
-"""The buckets of a monitor: lists of tallies, appended to, read, compacted and expired."""
+"""The buckets of a monitor: read, compacted and expired."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Final, Literal, NamedTuple, cast
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final, cast
 
 import numpy as np
 from redis import Redis
 
 from backend.store.keyspace import Keyspace
-from backend.store.monitor_keys import MonitorKeys
-from backend.store.monitors.scripts import COMPACT, COVER, DROP, VERSIONS
-from backend.store.monitors.vectors import VECTORS, Vectors
+from backend.store.monitors.lists import (
+    KINDS,
+    OF_BUCKETS,
+    SPAN,
+    VECTORS,
+    Lists,
+    Tail,
+    TallyKind,
+    Version,
+    by_rows,
+    by_span,
+    read_field,
+)
+from backend.store.monitors.scripts import COVER, DROP
+from backend.store.monitors.vectors import Vectors
 from calibrant.monitoring.reservoir import Reservoir
-from calibrant.monitoring.tally import Tally, from_bytes, merged
+from calibrant.monitoring.tally import Tally, merged
 from schemas.monitors import MonitorRecord
 
-# --- Lists of tallies: appended to, read, and compacted
-
-#: A list of this many tallies is compacted to one; retried at every multiple of the step if that fails.
-LONG = (64, 32)
-#: Number of tallies merged at once.
-_MOST_MERGED = 512
-#: Number of lists read at once.
-_LISTS_AT_ONCE = 100
-#: Number of lists queried at once.
-_ASKED = 1000
-
-
-class Version(NamedTuple):
-    """The state of a list: its content is determined by generation and length; and three of its counts."""
-
-    generation: int
-    length: int
-    predictions: int = 0
-    joined: int = 0
-    expired: int = 0
-
-
-class Tail(NamedTuple):
-    """The tallies of a list after the first ``since``, with its generation at that time."""
-
-    generation: int
-    since: int
-    parts: list[Tally]
-
-
-class Lists:
-    """The lists of one monitor, each identified by a series and a number."""
-
-    def __init__(self, redis: Redis, keys: MonitorKeys) -> None:
-        self._redis = redis
-        self._keys = keys
-
-    def tally(self, series: str, numbers: Sequence[int]) -> Tally:
-        """The rows of some lists of a series."""
-        found = merged([])
-        for some in self._read(series, numbers):
-            found = merged([found, *(part for _, parts in some for part in parts)])
-        return found
-
-    def tallies(self, series: str, numbers: Sequence[int]) -> dict[int, Tally]:
-        """The rows of each of some lists."""
-        return {number: merged(parts) for some in self._read(series, numbers) for number, parts in some}
-
-    def versions(self, series: str, numbers: Sequence[int], stem_of_counts: str) -> list[Version]:
-        """The current version of each list, with counts whose keys have this prefix (empty for none)."""
-        stems = (self._keys.stem(series), stem_of_counts)
-        found: list[Version] = []
-        for start in range(0, len(numbers), _ASKED):
-            some = map(str, numbers[start : start + _ASKED])
-            answer = self._redis.eval(VERSIONS, 1, self._keys.generations(), series, *stems, *some)
-            rows = np.frombuffer(cast(bytes, answer), "<f8").astype(np.int64).reshape(-1, 5)
-            found += [Version(*row) for row in rows.tolist()]
-        return found
-
-    def tails(self, series: str, wanted: Sequence[tuple[int, int]]) -> list[Tail]:
-        """The tallies of each list after a given number, with the generation."""
-        found: list[Tail] = []
-        for start in range(0, len(wanted), _LISTS_AT_ONCE):
-            some = wanted[start : start + _LISTS_AT_ONCE]
-            with self._redis.pipeline() as pipe:
-                pipe.hmget(self._keys.generations(), [f"{series}:{number}" for number, _ in some])
-                for number, since in some:
-                    pipe.lrange(self._keys.tallies(series, number), since, -1)
-                generations, *answers = pipe.execute()
-            for (_, since), generation, parts in zip(some, generations, answers, strict=True):
-                found.append(Tail(int(generation or 0), since, [from_bytes(part) for part in parts]))
-        return found
-
-    def compact(self, series: str, number: int) -> bool:
-        """Merge the tallies of a list, keeping new ones; returns False if another process did, or the list is gone."""
-        field, key = f"{series}:{number}", self._keys.tallies(series, number)
-        with self._redis.pipeline() as pipe:
-            pipe.lrange(key, 0, _MOST_MERGED - 1)
-            pipe.hget(self._keys.generations(), field)
-            parts, generation = pipe.execute()
-        if generation is None or len(parts) < 2:
-            return False
-        one = merged(map(from_bytes, parts)).to_bytes()
-        keys = (key, self._keys.generations(), self._keys.loose(), self._keys.state())
-        args = (field, generation, str(len(parts)), one)
-        return bool(self._redis.eval(COMPACT, len(keys), *keys, *cast(tuple[str, ...], args)))
-
-    def loose(self) -> list[tuple[str, int]]:
-        """The lists with more than one tally, longest first."""
-        found = [read_field(field) for field in cast(set[bytes], self._redis.smembers(self._keys.loose()))]
-        with self._redis.pipeline(transaction=False) as pipe:
-            for series, number in found:
-                pipe.llen(self._keys.tallies(series, number))
-            lengths = pipe.execute()
-        return [one for _, one in sorted(zip(lengths, found, strict=True), reverse=True)]
-
-    def forget(self, lists: Sequence[tuple[str, int]]) -> None:
-        """Delete lists and the data about them."""
-        if not lists:
-            return
-        fields = [f"{series}:{number}" for series, number in lists]
-        with self._redis.pipeline() as pipe:
-            pipe.unlink(*(self._keys.tallies(series, number) for series, number in lists))
-            pipe.hdel(self._keys.generations(), *fields)
-            pipe.srem(self._keys.loose(), *fields)
-            pipe.execute()
-
-    def _read(self, series: str, numbers: Sequence[int]) -> Iterator[list[tuple[int, list[Tally]]]]:
-        """Yield the tallies of lists, some lists at a time."""
-        for start in range(0, len(numbers), _LISTS_AT_ONCE):
-            some = numbers[start : start + _LISTS_AT_ONCE]
-            with self._redis.pipeline(transaction=False) as pipe:
-                for number in some:
-                    pipe.lrange(self._keys.tallies(series, number), 0, -1)
-                answers = pipe.execute()
-            yield [(number, list(map(from_bytes, parts))) for number, parts in zip(some, answers, strict=True)]
-
-
-def read_field(field: bytes) -> tuple[str, int]:
-    """The series and number of a list from its name in hashes and sets."""
-    series, _, number = field.decode().rpartition(":")
-    return series, int(number)
-
-
-# --- The series of lists with a monitor's tallies
-#
-# The kinds measured and raw have three series: by time bucket, by span (a fixed number of time buckets), and by row
-# bucket, which holds rows in the order in which they were counted. Rows of a bucket are also counted in its span, so
-# that a long window needs few lists, even while labels of old rows still arrive. The kind waiting has the first two: it
-# counts predictions that arrived without a label (outcome 0), and again when their label has arrived (outcome 1).
-
-TallyKind = Literal["measured", "raw", "waiting"]
-KINDS: tuple[TallyKind, ...] = ("measured", "raw", "waiting")
-
-#: Number of time buckets per span.
-SPAN = 64
 #: Number of row buckets per row window, and maximum number of all row buckets.
 _OF_A_WINDOW, _OF_ALL = 16, 4096
-
-
-def by_span(kind: TallyKind) -> str:
-    """The series by span of a kind; the series by time bucket has the name of the kind."""
-    return f"{kind}-spans"
-
-
-def by_rows(kind: TallyKind) -> str:
-    """The series by row bucket of a kind."""
-    return f"{kind}-rows"
 
 
 def rows_of_bucket(record: MonitorRecord) -> int:
@@ -172,10 +38,6 @@ def rows_of_bucket(record: MonitorRecord) -> int:
     windows = [window.rows for window in record.windows if window.rows is not None]
     return max(1, min(windows) // _OF_A_WINDOW, max(windows) // _OF_ALL) if windows else 0
 
-
-# --- Reading, merging and expiring buckets
-
-__all__ = ["MEASURED", "ROWS_OF", "WAITING", "Buckets", "Tail", "TallyKind", "Version"]
 
 #: The series by time bucket of the measured tallies, and the series by row bucket of each kind.
 MEASURED: Final = "measured"
@@ -199,12 +61,11 @@ class Buckets:
         self._keys = keys.monitor(record.uid)
         self._record = record
         self._lists = Lists(redis, self._keys)
-        self.vectors = Vectors(redis, keys, record)
+        self.vectors = Vectors(redis, self._lists, self._keys, record)
 
     def numbers(self, first: int, last: int) -> list[int]:
         """The existing time buckets from ``first`` to ``last``, inclusive, in ascending order."""
-        found = cast(list[bytes], self._redis.zrangebyscore(self._keys.buckets(), first, last))
-        return [int(bucket) for bucket in found]
+        return self._lists.buckets(first, last)
 
     def oldest(self, first: int, last: int) -> int | None:
         """The first existing time bucket from ``first`` to ``last``; None if there is none."""
@@ -279,7 +140,7 @@ class Buckets:
             # A span with some remaining buckets is no longer read, and is deleted with the last of them.
             spans = sorted({b // SPAN for b in some} - {b // SPAN for b in self.numbers(before, before + SPAN)})
             lists = [(by_span(kind), span) for kind in KINDS for span in spans]
-            self._lists.forget(lists + [(series, bucket) for series in (*KINDS, VECTORS) for bucket in some])
+            self._lists.forget(lists + [(series, bucket) for series in OF_BUCKETS for bucket in some])
             # The index is updated last, so that an interrupted deletion is repeated.
             with self._redis.pipeline() as pipe:
                 pipe.zrem(self._keys.vector_bounds(), *map(str, some))

@@ -13,8 +13,7 @@ from backend.store.clock import seconds
 from backend.store.errors import MonitorExists, QuotaExceeded, UnknownMonitor
 from backend.store.formats import read_stored
 from backend.store.keyspace import Keyspace, Shared, job_field, read_job_field
-from backend.store.monitors.buckets import KINDS, SPAN, by_rows, by_span
-from backend.store.monitors.vectors import VECTORS
+from backend.store.monitors.lists import KINDS, OF_BUCKETS, SPAN, by_rows, by_span
 from backend.store.pages import Page, PageRequest, read_page
 from backend.store.transactions import transact
 from schemas.monitors import MonitorRecord, StoredMonitor
@@ -45,7 +44,7 @@ def delete_keys(redis: Redis, keys: Keyspace, uid: str) -> None:
         redis.zrem(own.slots(), *map(str, slots))
     for buckets in _chunks(redis, own.buckets()):
         spans = {bucket // SPAN for bucket in buckets}
-        lists = [own.tallies(series, bucket) for series in (*KINDS, VECTORS) for bucket in buckets]
+        lists = [own.tallies(series, bucket) for series in OF_BUCKETS for bucket in buckets]
         lists += [own.tallies(by_span(kind), span) for kind in KINDS for span in spans]
         redis.unlink(*lists, *map(own.counts, buckets), *map(own.span_counts, spans))
         redis.zrem(own.buckets(), *map(str, buckets))

@@ -17,10 +17,10 @@ from redis import Redis
 from backend.store.errors import MonitorFull, UnknownMonitor
 from backend.store.keyspace import Keyspace
 from backend.store.monitor_keys import MonitorKeys
-from backend.store.monitors.buckets import LONG, SPAN, Buckets, TallyKind, by_rows, by_span, rows_of_bucket
+from backend.store.monitors.buckets import Buckets, rows_of_bucket
 from backend.store.monitors.definitions import unknown_monitor
+from backend.store.monitors.lists import LONG, SPAN, VECTORS, TallyKind, by_rows, by_span
 from backend.store.monitors.scripts import COMMIT, GROUPS
-from backend.store.monitors.vectors import VECTORS
 from calibrant.monitoring.reservoir import Reservoir
 from calibrant.monitoring.tally import Tally, merged
 from schemas.monitors import MonitorRecord

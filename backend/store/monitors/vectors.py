@@ -1,8 +1,9 @@
-"""The reservoirs of a monitor: a uniform sample of the rows of each time bucket with their vectors, in bounded memory.
+"""The reservoirs of a monitor, and the label shift that a worker has estimated from them.
 
-A list per time bucket has reservoirs, to be merged. A row's priority is derived from its id, so its label finds it. Any
-window that ends now has its ``size`` rows of the lowest priorities, and so has the span of the reference; other rows
-are removed (``thin``). Rows that a reservoir would remove anyway are not added to it (``bounds``).
+A reservoir is a uniform sample of rows with their vectors, in bounded memory. A list per time bucket has reservoirs, to
+be merged. A row's priority is derived from its id, so its label finds it. Any window that ends now has its ``size``
+rows of the lowest priorities, and so has the span of the reference; other rows are removed (``thin``). Rows that a
+reservoir would remove anyway are not added to it (``bounds``).
 """
 
 from __future__ import annotations
@@ -12,17 +13,18 @@ from typing import cast
 
 import numpy as np
 from redis import Redis
+from redis.client import Pipeline
 
+from backend.store.formats import read_stored
 from backend.store.keyspace import Keyspace
-from backend.store.monitors.scripts import COMPACT
+from backend.store.monitor_keys import MonitorKeys
+from backend.store.monitors.definitions import while_alive
+from backend.store.monitors.lists import MOST_MERGED, VECTORS, Listed, Lists
 from calibrant.cells import Floats
 from calibrant.monitoring.reservoir import Reservoir, from_bytes, thinned, together
-from schemas.monitors import MonitorRecord
+from schemas.monitor_answers import StoredLabelShifts
+from schemas.monitors import MonitorRecord, StoredMonitor
 
-#: The series of the lists.
-VECTORS = "vectors"
-#: Number of lists read at once, and of reservoirs merged at once.
-_AT_ONCE, _MOST_MERGED = 100, 512
 #: Additions of more than this part of the size are merged at once, so that a list of 64 has at most 16 times the size.
 _MANY = 4
 #: A list is replaced only if less than this share of its rows stays.
@@ -32,9 +34,10 @@ _STAYS = 0.9
 class Vectors:
     """The reservoirs of one monitor, which has a size of them."""
 
-    def __init__(self, redis: Redis, keys: Keyspace, record: MonitorRecord) -> None:
+    def __init__(self, redis: Redis, lists: Lists, keys: MonitorKeys, record: MonitorRecord) -> None:
         self._redis = redis
-        self._keys = keys.monitor(record.uid)
+        self._lists = lists
+        self._keys = keys
         self.size = record.reservoir or 0
         self._classes = record.n_classes or 0
 
@@ -47,7 +50,7 @@ class Vectors:
 
     def sample(self, first: int, last: int) -> Reservoir:
         """A uniform sample of the rows of the time buckets from ``first`` to ``last``, inclusive."""
-        parts = [part for _, _, some in self._read(self._numbers(first, last)) for part in some]
+        parts = [part for found in self._listed(first, last) for part in map(from_bytes, found.parts)]
         return together([Reservoir.empty(self._classes), *parts], self.size)
 
     def after_addition(self, bucket: int, added: Reservoir) -> None:
@@ -57,46 +60,67 @@ class Vectors:
 
     def compact(self, bucket: int) -> None:
         """Merge the reservoirs of a time bucket, unless another process does."""
-        for _, generation, parts in self._read([bucket], _MOST_MERGED):
-            self._replace(bucket, generation, len(parts), together(parts, self.size))
+        for found in self._lists.listed(VECTORS, [bucket], MOST_MERGED):
+            self._replace(found, self._whole(found))
 
     def thin(self, first: int, last: int) -> None:
         """Remove rows that no window that ends now needs, and no sample of the buckets from ``first`` to ``last``."""
-        lists = self._read(self._numbers(0, 2**53))
-        whole = [together(parts, self.size) for _, _, parts in lists]
+        lists = self._listed(0, 2**53)
+        whole = [self._whole(found) for found in lists]
         kept = thinned(whole, self.size)
-        span = [i for i, (bucket, _, _) in enumerate(lists) if first <= bucket <= last]
+        span = [i for i, found in enumerate(lists) if first <= found.number <= last]
         if span:
             bound = together([whole[i] for i in span], self.size).below
             for i in span:
                 kept[i] = whole[i].cut(max(kept[i].below, bound))
-        for (bucket, generation, parts), one in zip(lists, kept, strict=True):
-            if len(one) < _STAYS * sum(map(len, parts)):
-                self._replace(bucket, generation, len(parts), one)
+        for found, one in zip(lists, kept, strict=True):
+            if len(one) < _STAYS * sum(len(from_bytes(part)) for part in found.parts):
+                self._replace(found, one)
 
-    def _numbers(self, first: int, last: int) -> list[int]:
-        found = cast(list[bytes], self._redis.zrangebyscore(self._keys.buckets(), first, last))
-        return [int(bucket) for bucket in found]
+    def _listed(self, first: int, last: int) -> list[Listed]:
+        return self._lists.listed(VECTORS, self._lists.buckets(first, last))
 
-    def _read(self, buckets: Sequence[int], most: int = 0) -> list[tuple[int, bytes, list[Reservoir]]]:
-        """The time buckets that have reservoirs, with the generation and the first ``most`` of each (0: all)."""
-        found = []
-        for start in range(0, len(buckets), _AT_ONCE):
-            some = buckets[start : start + _AT_ONCE]
-            with self._redis.pipeline() as pipe:
-                pipe.hmget(self._keys.generations(), [f"{VECTORS}:{bucket}" for bucket in some])
-                for bucket in some:
-                    pipe.lrange(self._keys.tallies(VECTORS, bucket), 0, most - 1)
-                generations, *answers = pipe.execute()
-            for bucket, generation, parts in zip(some, generations, answers, strict=True):
-                if generation is not None and parts:
-                    found.append((bucket, generation, list(map(from_bytes, parts))))
-        return found
+    def _whole(self, found: Listed) -> Reservoir:
+        return together(map(from_bytes, found.parts), self.size)
 
-    def _replace(self, bucket: int, generation: bytes, number: int, one: Reservoir) -> None:
-        """Replace the first reservoirs of a list by one, unless another process has."""
-        keys = (self._keys.tallies(VECTORS, bucket), self._keys.generations(), self._keys.loose(), self._keys.state())
-        args = (f"{VECTORS}:{bucket}", generation, str(number), one.to_bytes())
-        replaced = self._redis.eval(COMPACT, len(keys), *keys, *cast(tuple[str, ...], args))
-        if replaced and one.below < 1.0:
-            self._redis.zadd(self._keys.vector_bounds(), {str(bucket): one.below}, lt=True)
+    def _replace(self, found: Listed, one: Reservoir) -> None:
+        """Replace the listed reservoirs by one, unless another process has."""
+        if self._lists.replace(VECTORS, found, one.to_bytes()) and one.below < 1.0:
+            self._redis.zadd(self._keys.vector_bounds(), {str(found.number): one.below}, lt=True)
+
+
+# --- The label shift of each window, as a worker has estimated it
+
+#: The fields of a monitor that its estimates depend on, and that can be changed.
+_DEPENDS_ON = ("windows", "reference", "interval")
+
+
+def read_label_shifts(redis: Redis, keys: Keyspace, uid: str) -> StoredLabelShifts | None:
+    """The latest estimates of a monitor; None if there are none."""
+    found = redis.get(keys.monitor(uid).label_shifts())
+    return None if found is None else read_stored(StoredLabelShifts, found)
+
+
+def put_label_shifts(redis: Redis, keys: Keyspace, record: MonitorRecord, found: StoredLabelShifts) -> bool:
+    """Store the estimates for ``record``; False if it has changed, and raises ``UnknownMonitor``."""
+
+    def write(pipe: Pipeline) -> bool:
+        data = cast(bytes | None, pipe.hget(keys.monitor_definitions(), record.name))
+        stored = None if data is None else read_stored(StoredMonitor, data)
+        pipe.multi()
+        if stored is None or not _alike(stored, record):
+            return False
+        pipe.set(keys.monitor(record.uid).label_shifts(), found.model_dump_json())
+        return True
+
+    return while_alive(redis, keys, record.uid, write, keys.monitor_definitions())
+
+
+def forget_label_shifts(redis: Redis, keys: Keyspace, before: MonitorRecord, changed: MonitorRecord) -> None:
+    """Delete the estimates of a monitor if a change of it invalidates them."""
+    if not _alike(before, changed):
+        redis.unlink(keys.monitor(changed.uid).label_shifts())
+
+
+def _alike(one: MonitorRecord, other: MonitorRecord) -> bool:
+    return all(getattr(one, name) == getattr(other, name) for name in _DEPENDS_ON)

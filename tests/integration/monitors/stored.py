@@ -9,14 +9,14 @@ import numpy as np
 
 from backend.store.clock import stamp
 from backend.store.keyspace import new_id
-from backend.store.monitors.buckets import Lists
 from backend.store.monitors.definitions import Definitions
 from backend.store.monitors.deliveries import Deliveries
 from backend.store.monitors.ledger import Change, Groups, Ids, Ledger, padded
+from backend.store.monitors.lists import Lists
 from backend.store.monitors.reference import put_reference
-from backend.store.monitors.shifts import put_label_shifts
 from backend.store.monitors.standings import Change as StandingChange
 from backend.store.monitors.standings import Standings
+from backend.store.monitors.vectors import put_label_shifts
 from backend.store.store import Store
 from calibrant.monitoring.reservoir import Reservoir
 from calibrant.monitoring.tally import Tally, tally_of

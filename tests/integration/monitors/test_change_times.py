@@ -12,9 +12,9 @@ import pytest
 from backend.monitors.alarms import find_alarms
 from backend.monitors.change_times import MOST, estimate_change
 from backend.monitors.looks import look_at
-from backend.store.monitors.buckets import SPAN
 from backend.store.monitors.definitions import Definitions
 from backend.store.monitors.ledger import Change, Ledger
+from backend.store.monitors.lists import SPAN
 from backend.store.monitors.standings import Standings
 from backend.store.store import Store
 from schemas.monitor_alarms import JournalQuery

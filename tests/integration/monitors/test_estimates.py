@@ -12,8 +12,9 @@ from redis import Redis
 
 from backend.monitors.looks import look_at
 from backend.store.keyspace import Keyspace
-from backend.store.monitors.buckets import Buckets, by_span
+from backend.store.monitors.buckets import Buckets
 from backend.store.monitors.definitions import Definitions
+from backend.store.monitors.lists import by_span
 from backend.store.store import Store
 from tests.integration.monitors.writing import Writer
 
