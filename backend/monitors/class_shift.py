@@ -14,6 +14,7 @@ from backend.monitors.windows import reference_span, window_span
 from backend.store.chores import Chore
 from backend.store.errors import UnknownMonitor
 from backend.store.keyspace import Keyspace
+from backend.store.monitors.buckets import Buckets
 from backend.store.monitors.definitions import Definitions, delete_keys
 from backend.store.monitors.ledger import Ledger
 from backend.store.monitors.reference import read_reference_vectors
@@ -79,7 +80,8 @@ class SampledMonitor:
     def __init__(self, store: Store, record: MonitorRecord) -> None:
         self._store = store
         self._record = record
-        self._vectors = Ledger(store.redis, store.keys, record).buckets.vectors
+        self._buckets = Buckets(store.redis, store.keys, record)
+        self._vectors = self._buckets.vectors
 
     def thin(self) -> None:
         """Remove the rows that no sample needs."""
@@ -132,5 +134,4 @@ class SampledMonitor:
 
     def _rows(self, window: WindowSpec, now: float) -> int:
         span = window_span(self._record, window.seconds or 0, now)
-        buckets = Ledger(self._store.redis, self._store.keys, self._record).buckets
-        return buckets.counts(span.first, span.last).get("predictions", 0)
+        return self._buckets.counts(span.first, span.last).get("predictions", 0)

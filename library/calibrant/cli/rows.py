@@ -75,7 +75,7 @@ By = Annotated[
     typer.Option(
         "--by",
         help="For forecasts of a number: column, such as the horizon; the map has its own function for each value. "
-        "No effect without a map.",
+        "Measures without a map do not use it.",
     ),
 ]
 Level = Annotated[
