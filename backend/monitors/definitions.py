@@ -8,7 +8,13 @@ from typing import Any
 
 from backend.batches import take_slot_for
 from backend.monitors.evidence import settling
-from backend.monitors.forecasts import check_challengers, check_forecast, default_measures, with_method
+from backend.monitors.forecasts import (
+    check_challengers,
+    check_forecast,
+    check_options,
+    default_measures,
+    with_method,
+)
 from backend.monitors.online_maps import started
 from backend.monitors.readings import numbers_by_measure
 from backend.monitors.webhook_requests import check_secret, made_secret
@@ -237,6 +243,7 @@ def _check_threshold(
 def _check_recalibration(body: MonitorBody) -> None:
     policy = body.recalibration
     if policy.policy == "off":
+        _check_method(body)  # of a challenger on request
         return
     unlike = unlike_alias(body)
     if unlike is not None:
@@ -250,11 +257,17 @@ def _check_recalibration(body: MonitorBody) -> None:
         return
     _check_settling(body)
     if body.forecast is not None:
-        check_challengers(body.forecast, policy)
-        return
+        check_challengers(body.forecast)
+    _check_method(body)
+
+
+def _check_method(body: MonitorBody) -> None:
+    policy = body.recalibration
     try:
-        fitting = Fitting.read(policy.method, policy.options, "binary", where="/options")
-        fitting.resolve(None)
+        if body.forecast is not None:
+            check_options(body.forecast, policy)
+        else:
+            Fitting.read(policy.method, policy.options, "binary", where="/options").resolve(None)
     except CalibrationError as error:
         raise error.under("/recalibration") from None
 

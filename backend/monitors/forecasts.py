@@ -70,22 +70,28 @@ METHOD = "quantile-recalibration"
 
 
 def with_method(policy: RecalibrationSpec) -> RecalibrationSpec:
-    """A policy for forecasts, with the method of their challengers by default."""
-    return policy if "method" in policy.model_fields_set else policy.model_copy(update={"method": METHOD})
+    """The policy of a request for forecasts, with the method of their challengers by default."""
+    if "method" not in policy.model_fields_set:
+        return policy.model_copy(update={"method": METHOD})
+    if policy.method != METHOD:
+        raise UnknownMethod.at("/recalibration/method", f"must be {METHOD} for a monitor of regression")
+    return policy
 
 
-def check_challengers(forecast: MonitorForecast, policy: RecalibrationSpec) -> None:
-    """Raise the first error of a policy whose challengers are fitted to counts of forecasts."""
+def check_challengers(forecast: MonitorForecast) -> None:
+    """Raise ``PredictionKindMismatch`` if the counts of these forecasts determine no challenger."""
     if forecast.kind not in RECALIBRATED:
         message = f"must be off for {forecast.kind} forecasts, whose counts determine no map; send quantiles"
         raise PredictionKindMismatch.at("/recalibration/policy", message)
-    if policy.method != METHOD:
-        raise UnknownMethod.at("/recalibration/method", f"must be {METHOD} for a monitor of regression")
-    empty = PitTally(merged([]), levels_of(forecast), forecast.kind)
+
+
+def check_options(forecast: MonitorForecast, policy: RecalibrationSpec) -> None:
+    """Raise the first error of the options of challengers, which are fitted to counts of forecasts."""
+    kind = forecast.kind if forecast.kind in RECALIBRATED else "quantiles"
     try:
-        fit_pit(empty, **policy.options)
+        fit_pit(PitTally(merged([]), levels_of(forecast), kind), **policy.options)
     except CalibrationError as error:
-        raise error.under("/recalibration/options") from None
+        raise error.under("/options") from None
 
 
 def levels_of(forecast: MonitorForecast) -> Floats:

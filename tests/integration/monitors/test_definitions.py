@@ -155,6 +155,8 @@ def test_a_definition_that_is_known_is_not_told_again(api: httpx.Client) -> None
         ({"windows": []}, "invalid-field", "/windows"),
         ({"windows": [{"name": "Day", "seconds": 86400}]}, "invalid-field", "/windows/0/name"),
         ({"recalibration": {"policy": "auto", "method": "nonsense"}}, "unknown-method", "/recalibration/method"),
+        ({"recalibration": {"method": "nonsense"}}, "unknown-method", "/recalibration/method"),
+        ({"recalibration": {"options": {"nonsense": 1}}}, "invalid-option", "/recalibration/options"),
         ({"surplus": 1}, "invalid-field", "/surplus"),
     ],
 )

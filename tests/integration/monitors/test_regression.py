@@ -14,6 +14,7 @@ import pytest
 from scipy.special import ndtri
 from typer.testing import CliRunner, Result
 
+from backend.monitors.definitions import check
 from backend.monitors.forecasts import layout_of
 from backend.monitors.ingestion import Account, Ingestion
 from backend.monitors.looks import expire, look_at
@@ -31,7 +32,7 @@ from calibrant.distributions.evaluation import evaluate_distribution
 from calibrant.distributions.maps.distribution_map import load_distribution
 from calibrant.monitoring.pit_tally import counts_of
 from schemas.monitor_alarms import AlarmData
-from schemas.monitors import DAY, HOUR, MonitorBody, MonitorRecord
+from schemas.monitors import DAY, HOUR, MonitorBody, MonitorRecord, RecalibrationSpec
 from service.formats.media import ARROW, NDJSON, NPZ
 from service.stack import Stack
 from tests.integration.monitors.monitored import answered
@@ -225,6 +226,8 @@ INVALID: list[tuple[dict[str, Any], str, str]] = [
         "/recalibration/options/scale",
     ),
     ({"recalibration": {"policy": "auto", "options": {"knots": 3}}}, "invalid-option", "/recalibration/options"),
+    ({"recalibration": {"method": "platt"}}, "unknown-method", "/recalibration/method"),
+    ({"recalibration": {"options": {"shape": "beta"}}}, "invalid-option", "/recalibration/options/shape"),
     (
         {"recalibration": {"policy": "auto", "options": {"where": "/x", "tally": 1}}},
         "invalid-option",
@@ -266,6 +269,12 @@ def test_patches_of_classification_are_refused(http: httpx.Client) -> None:
     for changes in ({"recalibration": {"policy": "online"}}, {"reference": {"start": 1.0, "end": 2.0}}):
         assert http.patch(monitor, json=changes).json()["type"].endswith("prediction-kind-mismatch")
     assert http.patch(monitor, json={"measures": ["pit-ks"]}).json()["measures"] == ["pit-ks"]
+
+
+def test_a_monitor_stored_before_forecasts_had_challengers_can_be_changed(store: Store) -> None:
+    record = _stored(store, recalibration=RecalibrationSpec().model_dump())
+    assert record.recalibration.method == "platt"
+    check(record)
 
 
 @pytest.mark.parametrize("kind", ["samples", "interval"])
