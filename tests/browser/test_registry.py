@@ -174,10 +174,14 @@ def test_no_page_shuts_anyone_out_or_jumps(visits: Visits, keyed: Keyed) -> None
     page.goto("/ui/sign-in")
     assert grave_violations(page) == []
     page = _signed_in(visits, keyed.owner)
+    processor = page.context.new_cdp_session(page)
     for path in ("/ui/maps", "/ui/maps/spam", "/ui/maps/spam:1", "/ui/compare"):
+        # A slow processor: the page would be shown in parts if it did not ask to be shown whole.
+        processor.send("Emulation.setCPUThrottlingRate", {"rate": 40})
         page.goto(path)
         page.wait_for_load_state("networkidle")
         assert layout_shift(page) == 0, path
+        processor.send("Emulation.setCPUThrottlingRate", {"rate": 1})
         for scheme in SCHEMES:
             page.emulate_media(color_scheme=scheme)
             assert grave_violations(page) == [], (path, scheme)
