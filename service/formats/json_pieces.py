@@ -33,6 +33,8 @@ MOST_MEMBERS = 65_536
 _LONGEST_KEY = 64 * 1024
 #: orjson's message for nesting beyond its own limit, which is far above ours.
 _TOO_DEEP = "depth limit"
+#: orjson's message for a number such as 1e999.
+_TOO_LARGE = "number is infinity"
 
 _QUOTE, _COMMA, _COLON = ord('"'), ord(","), ord(":")
 #: ``[`` and ``{`` differ only in this bit, and so do ``]`` and ``}``.
@@ -60,7 +62,10 @@ def parse_json(text: Text, limits: BodyLimits, at: int = 0) -> Any:
     except orjson.JSONDecodeError as error:
         if error.msg.startswith(_TOO_DEEP):
             raise TooLarge(f"the body is nested deeper than {limits.max_json_depth} levels") from error
-        raise MalformedJson(f"the body is not valid JSON at byte {at + _fault(text, error)}") from error
+        place = at + _fault(text, error)
+        if error.msg.startswith(_TOO_LARGE):
+            raise MalformedJson(f"the number at byte {place} is too large for double precision") from error
+        raise MalformedJson(f"the body is not valid JSON at byte {place}") from error
 
 
 def _fault(text: Text, error: orjson.JSONDecodeError) -> int:

@@ -124,8 +124,8 @@ def _kind(array: Array) -> str:
 
 #: A header is a short Python literal; a longer one could exhaust the parser.
 _MAX_HEADER = 4096
-#: Bytes of the magic string, the version and the header length.
-_BEFORE_HEADER = 12
+#: Bytes of the longest header with the magic string, the version and its length.
+MAX_START = _MAX_HEADER + 12
 
 
 class DamagedArray(DamagedFile):
@@ -149,7 +149,7 @@ class Header:
 
 def header_of(data: bytes | memoryview) -> Header:
     """Read the header of an array; raises ``DamagedArray``, or ``ValueError`` if the data is not an array."""
-    stream = io.BytesIO(data[: _MAX_HEADER + _BEFORE_HEADER])
+    stream = io.BytesIO(data[:MAX_START])
     version = np.lib.format.read_magic(stream)
     readers = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
     if version not in readers:
@@ -260,9 +260,7 @@ class NpzTable:
             )
         limits.check_classes(len(self._members))
         with _damage():
-            self._headers = [
-                header_of(self._archive.begin(member, _MAX_HEADER + _BEFORE_HEADER)) for member in self._members
-            ]
+            self._headers = [header_of(self._archive.begin(member, MAX_START)) for member in self._members]
             self.columns = tuple(map(self._column, self._members, self._headers))
 
     def read(self, places: Places) -> Values:

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
 from typing import Any, BinaryIO, cast
+from zipfile import ZipInfo
 
 import numpy as np
 
@@ -39,7 +40,7 @@ from calibrant.io.errors import (
     TooLarge,
 )
 from calibrant.io.limits import MAX_LINE, Limits
-from calibrant.io.npz import BROKEN, Archive, DamagedArray, array_of, header_of
+from calibrant.io.npz import BROKEN, MAX_START, Archive, DamagedArray, Header, array_of, header_of
 from calibrant.io.source import View
 from calibrant.io.table import Array, Body, Floats, Ints
 from calibrant.io.texts import is_number, number
@@ -251,7 +252,9 @@ def read_npy(body: Body, limits: Limits) -> Arrays:
     """Read predictions from an NPY body. Raises ``MalformedNpy`` or ``TooLarge``."""
     limits.check_bytes(len(body))
     try:
-        return {"predictions": _read_array(memoryview(body), "predictions", limits, MalformedNpy, NUMBERS)}
+        data = memoryview(body)
+        header = _read_header(data, len(data), "predictions", limits, MalformedNpy, NUMBERS)
+        return {"predictions": _read_array(data, header, "predictions", MalformedNpy)}
     except CalibrationError:
         raise
     except (ValueError, OSError) as error:
@@ -262,25 +265,31 @@ def read_npz(body: Body, limits: Limits, kinds: Mapping[str, str] = _KINDS) -> A
     """Read the arrays of an NPZ body.
 
     ``kinds`` are the accepted arrays, each with the accepted kinds of its dtype. Arrays that are not compressed, as
-    ``numpy.savez`` writes them, are views of the body. Raises ``MalformedNpz``, ``NotANumber`` or ``TooLarge``.
+    ``numpy.savez`` writes them, are views of the body. Raises ``MalformedNpz``, ``NotANumber`` or ``TooLarge``, the
+    latter before anything but the headers is unpacked.
     """
-    arrays: Arrays = {}
-    unpacked = 0
+    members: dict[str, tuple[ZipInfo, Header]] = {}
     try:
         with _refusing(MalformedNpz):
             archive = Archive(memoryview(body))
+            unpacked = 0
             for member in archive.members:
                 name = _field_of(member.filename, kinds)
-                if name in arrays:
+                if name in members:
                     raise MalformedNpz.at(f"/{name}", "appears twice in the archive")
                 unpacked += member.file_size
                 limits.check_bytes(unpacked)
-                arrays[name] = _read_array(archive.unpack(member), name, limits, MalformedNpz, kinds[name])
+                start = archive.begin(member, MAX_START)
+                header = _read_header(start, member.file_size, name, limits, MalformedNpz, kinds[name])
+                members[name] = member, header
+            return {
+                name: _read_array(archive.unpack(member), header, name, MalformedNpz)
+                for name, (member, header) in members.items()
+            }
     except CalibrationError:
         raise
     except BROKEN as error:
         raise MalformedNpz("the body is not an NPZ archive, or it is damaged") from error
-    return arrays
 
 
 def _field_of(filename: str, kinds: Mapping[str, str]) -> str:
@@ -290,10 +299,15 @@ def _field_of(filename: str, kinds: Mapping[str, str]) -> str:
     return name
 
 
-def _read_array(
-    data: memoryview, name: str, limits: Limits, malformed: type[MalformedNpy | MalformedNpz], kinds: str
-) -> Array:
-    """Read the array of a field.
+def _read_header(
+    data: bytes | memoryview,
+    size: int,
+    name: str,
+    limits: Limits,
+    malformed: type[MalformedNpy | MalformedNpz],
+    kinds: str,
+) -> Header:
+    """Read the header of the array of a field from its first bytes; the array and its header have ``size`` bytes.
 
     Arrays of objects are refused, so nothing is unpickled. Booleans are refused, as in JSON: the formats accept the
     same data.
@@ -306,12 +320,22 @@ def _read_array(
             raise NotANumber.at(pointer, "holds booleans, not numbers")
         if dtype.hasobject or dtype.kind not in kinds or dtype.names is not None:
             raise malformed.at(pointer, _must_hold(kinds))
-        if not header.fills(len(data)):
+        if not header.fills(size):
             raise malformed.at(pointer, "has a shape that does not match its size in bytes")
         limits.check_shape(header.shape, pointer)
-        return array_of(data, header)
+        return header
     except DamagedArray as error:
         raise malformed.at(pointer, error.detail) from error
+
+
+def _read_array(data: memoryview, header: Header, name: str, malformed: type[MalformedNpy | MalformedNpz]) -> Array:
+    """Read the array of a field; ``data`` may be shorter than an archive declares."""
+    try:
+        if not header.fills(len(data)):
+            raise malformed.at(f"/{name}", "has a shape that does not match its size in bytes")
+        return array_of(data, header)
+    except DamagedArray as error:
+        raise malformed.at(f"/{name}", error.detail) from error
 
 
 def _must_hold(kinds: str) -> str:

@@ -55,6 +55,10 @@ def extent_of(batch: Batch, reduction: str) -> Extent:
 _ROW = 2e-7
 #: Estimated seconds of an interval, and of it per row, per resample, and per resample and group of rows.
 _INTERVAL, _DEALT_ROW, _RESAMPLE, _MULTIPLIER = 1.5e-3, 2e-7, 3e-6, 2e-8
+#: Estimated seconds per resample and bin of a distance, and how much longer it takes in a norm that needs powers.
+_BIN, _POWERS = 5e-7, 3.0
+#: Estimated seconds of a measure of resampled rows, even of few.
+_RESAMPLED = 3e-4
 
 
 @dataclass(frozen=True, repr=False)
@@ -163,8 +167,8 @@ class Measure:
         Options with their defaults and allowed values.
     runs : {"inline", "job"}
         Whether the service may compute it within a request.
-    seconds, interval_seconds : callable or None
-        Estimate the seconds for the value and for its interval.
+    seconds, interval_seconds, chance_seconds : callable or None
+        Estimate the seconds for the value, for its interval, and for a p-value from drawn labels.
     over_classes, over_classes_p_value : callable or None
         Combine the values of the classes; the p-value of the result (by default Bonferroni's).
     pooled_p_value : bool
@@ -203,8 +207,10 @@ class Measure:
     runs: Literal["inline", "job"] = "inline"
     #: Estimated seconds for n rows (n K under pooled) of K probabilities with these options.
     seconds: Callable[[int, int, Mapping[str, Any]], float] = lambda n, _classes, _options: _ROW * n
-    #: Estimated seconds of the interval that is computed with the value of one event of n rows.
-    interval_seconds: Callable[[int, Mapping[str, Any], Resampling], float] | None = None
+    #: Estimated seconds of the interval that is computed with the value of one event of n rows; None if there is none.
+    interval_seconds: Callable[[int, Mapping[str, Any], Resampling], float | None] = lambda _n, _options, _draws: None
+    #: Estimated seconds of the p-value of this many rows or, under ``classwise``, rows times classes.
+    chance_seconds: Callable[[int, Mapping[str, Any], Resampling], float] = lambda _rows, _options, _draws: 0.0
     over_classes: Callable[[Floats, Mapping[str, Any]], Floats] = mean_of_classes
     #: P-value of the class-wise value from the classes, the resampling and the options; None for Bonferroni's.
     over_classes_p_value: Callable[..., float | None] | None = None
@@ -232,15 +238,26 @@ class MeasureRequest:
     def seconds(self, extent: Extent, resampling: Resampling) -> float:
         """Estimate the seconds of ``compute``."""
         entry = self.measure
-        once = entry.seconds(extent.rows, extent.n_classes, self.options) * extent.events
+        value = entry.seconds(extent.rows, extent.n_classes, self.options) * extent.events
+        once = value + entry.chance_seconds(extent.rows * extent.events, self.options, resampling)
         if resampling.level is None or entry.own_interval:
             return once
-        if entry.interval_seconds is not None:
-            return once + (entry.interval_seconds(extent.rows, self.options, resampling) if extent.events == 1 else 0.0)
+        own = entry.interval_seconds(extent.rows, self.options, resampling)
+        if own is not None:
+            return once + (own if extent.events == 1 else 0.0)
         if entry.distance is not None or entry.influence is not None:
-            draws = resampling.resamples * (_RESAMPLE + _MULTIPLIER * min(extent.rows, GROUPS))
-            return 2.0 * once + extent.events * (_INTERVAL + _DEALT_ROW * extent.rows + draws)
-        return once * (1 + resampling.resamples * entry.resampled)
+            each = _RESAMPLE + _MULTIPLIER * min(extent.rows, GROUPS) + _BIN * self._bins(extent.rows)
+            return once + value + extent.events * (_INTERVAL + _DEALT_ROW * extent.rows + resampling.resamples * each)
+        return once + (once + _RESAMPLED * extent.events) * resampling.resamples * entry.resampled
+
+    def _bins(self, rows: int) -> float:
+        """Return at most as many bins as the distance may have, more if it is computed with powers."""
+        if "binning" not in self.options and "n_bins" not in self.options:
+            return 0.0
+        exact = self.options.get("binning") == "exact"
+        bins = min(rows, GROUPS) if exact else min(rows, int(self.options.get("n_bins", 15)))
+        norm = self.options.get("norm", self.options.get("p", 1))
+        return bins * (1.0 if norm in (1, 2, "max") else _POWERS)
 
     def of_one(self, subject: Event | Vector, resampling: Resampling) -> MeasureResult:
         """Measure a single event or the whole vector, without an interval unless the measure computes its own."""

@@ -39,6 +39,13 @@ def _flagged(flag: int) -> bytes:
     return bytes(body)
 
 
+def test_the_header_of_an_array_is_read_before_the_array(limits: Limits) -> None:
+    # The second array is damaged: whoever unpacked the first one, or both, before checking would say so.
+    body = bytearray(_npz(labels=np.zeros(1001), predictions=np.zeros(10)))
+    body[body.index(b"predictions.npy") - 300] ^= 255  # in the data of the labels
+    assert refused(lambda: read_npz(body, limits)) == ("too-large", "/labels")
+
+
 @pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
 def test_an_archive_becomes_arrays(save: Any, limits: Limits) -> None:
     read = read_npz(_npz(save, **ARRAYS), limits)

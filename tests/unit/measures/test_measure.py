@@ -114,3 +114,24 @@ def test_what_an_interval_costs_is_in_the_estimate() -> None:
         (request,) = read_requests([name])
         plain, resampled = (request.seconds(Extent(10**6), Resampling(level)) for level in (None, 0.95))
         assert resampled > plain or not (request.measure.resampled or request.measure.distance)
+
+
+@pytest.mark.parametrize(
+    ("entry", "reduction", "level"),
+    [
+        ({"name": "ks", "law": "resampling"}, "binary", None),
+        ({"name": "kuiper", "law": "resampling"}, "classwise", None),
+        ({"name": "ks-by-predicted-class", "law": "resampling"}, "canonical", None),
+        ({"name": "ece", "binning": "exact"}, "binary", 0.9),
+        ({"name": "tce", "p": 2.5}, "classwise", 0.9),
+        ({"name": "ece-by-chance"}, "binary", 0.9),
+        ({"name": "decomposition", "method": "binned"}, "classwise", 0.9),
+    ],
+)
+def test_many_resamples_of_few_rows_are_no_quick_request(
+    entry: dict[str, Any], reduction: str, level: float | None
+) -> None:
+    (request,) = read_requests([entry])
+    extent = Extent(150, 1, 10) if reduction == "classwise" else Extent(150, 10 if reduction == "canonical" else 1)
+    few, many = (request.seconds(extent, Resampling(level, resamples=draws)) for draws in (1_000, 100_000))
+    assert few < 2.0 < many

@@ -78,8 +78,8 @@ def _by_class(vector: Vector, resampling: Resampling, *, law: Law) -> MeasureRes
     return MeasureResult(value, p_value=p_value, parts={"classes": errors})
 
 
-def _seconds(n: int, _classes: int, options: Mapping[str, Any]) -> float:
-    return 2e-7 * n * (1 if options["law"] == "asymptotic" else 200)
+def _chance_seconds(rows: int, options: Mapping[str, Any], resampling: Resampling) -> float:
+    return 0.0 if options["law"] == "asymptotic" else resampling.resamples * (1e-5 + 1e-7 * rows)
 
 
 _LAW = {"law": Option("asymptotic", choices=("asymptotic", "resampling"))}
@@ -99,7 +99,7 @@ MEASURES = (
         event=_compute("ks"),
         over_classes_p_value=_over_classes("ks"),
         options=_LAW,
-        seconds=_seconds,
+        chance_seconds=_chance_seconds,
         distance=lambda event, _, **__: cumulative_distance(event, "ks"),
         triangle=True,
     ),
@@ -116,7 +116,7 @@ MEASURES = (
         event=_compute("kuiper"),
         over_classes_p_value=_over_classes("kuiper"),
         options=_LAW,
-        seconds=_seconds,
+        chance_seconds=_chance_seconds,
         distance=lambda event, _, **__: cumulative_distance(event, "kuiper"),
         triangle=True,
     ),
@@ -133,7 +133,7 @@ MEASURES = (
         event=_end,
         over_classes_p_value=_over_classes("end"),
         options=_LAW,
-        seconds=_seconds,
+        chance_seconds=_chance_seconds,
         better="neither",
         influence=lambda event, _, **__: _end_influence(event),
     ),
@@ -151,7 +151,7 @@ MEASURES = (
         vector=_by_class,
         needs="the whole vector",
         options=_LAW,
-        seconds=_seconds,
+        chance_seconds=_chance_seconds,
         distance=lambda vector, _, **__: by_class_distance(vector),
         triangle=True,
     ),

@@ -120,9 +120,9 @@ def _simulated(method: str, score: str) -> bool:
     return method == "corp" or score != "brier"
 
 
-def _simulation_seconds(n: int, options: Mapping[str, Any], resampling: Resampling) -> float:
+def _simulation_seconds(n: int, options: Mapping[str, Any], resampling: Resampling) -> float | None:
     if not _simulated(options["method"], options["score"]):
-        return 0.0
+        return None
     most = MAX_COMPRESSED if options["method"] == "corp" else options["n_bins"]
     return 0.02 + 1e-7 * n + simulation_seconds(min(n, most), resampling)
 

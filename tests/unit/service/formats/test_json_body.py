@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from service.errors import MalformedJson
 from service.formats.json_body import read_json
 from service.formats.payload import BodyLimits
 from tests.unit.io.refused import refused
@@ -120,3 +121,8 @@ def test_rows_and_classes_are_bounded(limits: BodyLimits) -> None:
 def test_one_long_name_cannot_make_all_names_wide(limits: BodyLimits) -> None:
     names = '["' + "a" * 256 + '"' + ', "b"' * 999 + "]"
     assert refused(lambda: read_json(f'{{"groups": {names}}}'.encode(), limits)) == ("too-large", "")
+
+
+def test_a_number_beyond_doubles_is_named(limits: BodyLimits) -> None:
+    with pytest.raises(MalformedJson, match="the number at byte 22 is too large for double precision"):
+        read_json(b'{"predictions": [0.5, 1e999]}', LIMITS)
