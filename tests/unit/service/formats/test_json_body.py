@@ -125,4 +125,4 @@ def test_one_long_name_cannot_make_all_names_wide(limits: BodyLimits) -> None:
 
 def test_a_number_beyond_doubles_is_named(limits: BodyLimits) -> None:
     with pytest.raises(MalformedJson, match="the number at byte 22 is too large for double precision"):
-        read_json(b'{"predictions": [0.5, 1e999]}', LIMITS)
+        read_json(b'{"predictions": [0.5, 1e999]}', limits)
