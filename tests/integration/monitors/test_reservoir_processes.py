@@ -1,4 +1,4 @@
-"""Processes that fill the reservoirs of one monitor at once, thin them, and are killed; the sample does not depend on it."""
+"""Processes that fill the reservoirs of one monitor at once, and are killed; the sample does not depend on it."""
 
 from __future__ import annotations
 
