@@ -37,6 +37,8 @@ _COUNTS: Mapping[str, str] = {
 _OF = ("tenant", "monitor")
 #: Smaller weights of experts are not exported.
 _LEAST_WEIGHT = 0.01
+#: Class frequencies of monitors with more classes are not exported.
+_MOST_CLASSES = 100
 
 
 def monitor_gauges(latest: Mapping[tuple[str, str], Mapping[str, Any]]) -> Iterable[Metric]:
@@ -154,6 +156,11 @@ def _windows(named: list[tuple[str, Mapping[str, Any]]]) -> Iterable[Metric]:
         "Frequency of the event in a window, estimated without labels under label shift.",
         labels=[*_OF, "window"],
     )
+    of_classes = GaugeMetricFamily(
+        "calibrant_monitor_class_frequency_ratio",
+        "Frequency of a class in a window, estimated without labels under label shift; of at most 100 classes.",
+        labels=[*_OF, "window", "class"],
+    )
     for tenant, values in named:
         name, of_errors = values["name"], frozenset(values.get("errors", ()))
         for window, read in values["windows"].items():
@@ -169,7 +176,11 @@ def _windows(named: list[tuple[str, Mapping[str, Any]]]) -> Iterable[Metric]:
                 drift.add_metric([tenant, name, window], read["drift"])
             if read.get("event_frequency") is not None:
                 shifted.add_metric([tenant, name, window], read["event_frequency"])
-    return errors, others, covered, estimated, realised, drift, shifted
+            frequencies = read.get("class_frequencies") or []
+            if len(frequencies) <= _MOST_CLASSES:
+                for k, frequency in enumerate(frequencies):
+                    of_classes.add_metric([tenant, name, window, str(k)], frequency)
+    return errors, others, covered, estimated, realised, drift, shifted, of_classes
 
 
 # --- Metrics of the whole store, equal in every process; read from the store at each scrape

@@ -328,7 +328,7 @@ class Reader:
         return (
             read_estimates(given, record, memory, THRESHOLD),
             read_drift(given, record),
-            read_label_shift(given, record, memory),
+            self._label_shift(window, given),
         )
 
     def rows_of(self, found: Gathered, group: int | None) -> Tally:

@@ -11,14 +11,14 @@ from redis import Redis
 from backend.monitors.estimates import LEVEL
 from backend.monitors.label_shift import ALPHA, LEAST, reading_of
 from backend.monitors.windows import reference_span, window_span
-from backend.store.chores import Chore
+from backend.store.chores import Chore, schedule
 from backend.store.errors import UnknownMonitor
 from backend.store.keyspace import Keyspace
 from backend.store.monitors.buckets import Buckets
 from backend.store.monitors.definitions import Definitions, delete_keys
 from backend.store.monitors.ledger import Ledger
 from backend.store.monitors.reference import read_reference_vectors
-from backend.store.monitors.vectors import put_label_shifts
+from backend.store.monitors.vectors import put_label_shifts, read_label_shifts
 from backend.store.store import Store
 from calibrant.batch import read_batch, read_predictions
 from calibrant.errors import CalibrationError
@@ -47,13 +47,19 @@ def is_due(record: MonitorRecord, last: StoredLabelShifts | None, totals: Mappin
 def estimate(redis: Redis, chore: Chore) -> float | None:
     """Estimate the label shift of the windows of a monitor; the background task ``estimate``."""
     keys = Keyspace(chore.tenant)
+    before = read_label_shifts(redis, keys, chore.id)
     try:
         record = Definitions(redis, keys).by_uid(chore.id)
         done = estimate_at(Store.of(redis, chore.tenant), record, time.time())
     except UnknownMonitor:
         delete_keys(redis, keys, chore.id)  # it may have been deleted meanwhile
         return None
-    return None if done else 0.0
+    if not done:
+        return 0.0
+    found = read_label_shifts(redis, keys, chore.id)
+    if found is not None and (before is None or found.predictions != before.predictions):
+        schedule(redis, Chore("look", chore.tenant, chore.id))  # which updates the metrics
+    return None
 
 
 def estimate_at(store: Store, record: MonitorRecord, now: float) -> bool:

@@ -213,14 +213,15 @@ def latest_values(reader: Reader, ledger: Ledger, meter: Meter, standing: Standi
 
 
 def _estimated(reader: Reader, window: WindowSpec, now: float, reference: ReferenceTally) -> dict[str, Any]:
-    """The estimated and realised figures of a window, the evidence of drift, and the frequency under label shift."""
+    """The estimated and realised figures of a window, the evidence of drift, and the frequencies under label shift."""
     found, drift, shift = reader.estimates(window, now, reference)
-    figures = found.figures.items()
+    figures, of_classes = found.figures.items(), reader.record.reservoir is not None
     return {
         "estimated": {name: one.estimated for name, one in figures if one.estimated is not None},
         "realised": {name: one.realised for name, one in figures if one.realised is not None},
         "drift": drift.log_e,
-        "event_frequency": None if shift.estimated is None else shift.estimated[1],
+        "event_frequency": None if of_classes or shift.estimated is None else shift.estimated[1],
+        "class_frequencies": shift.estimated if of_classes else None,
     }
 
 

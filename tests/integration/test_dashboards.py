@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+import calibrant
 from calibrant.client import Calibrant
 from service.stack import Stack
 from tests.dashboards import ALERTS, OF_THE_SCRAPE, PANELS, asked_by, expressions, variables
@@ -23,6 +24,7 @@ OF_A_LOOK = (
     "calibrant_calibration_error_ratio",
     "calibrant_measure",
     "calibrant_monitor_alarm",
+    "calibrant_monitor_class_frequency_ratio",
     "calibrant_monitor_changed_timestamp_seconds",
     "calibrant_monitor_drift_evidence",
     "calibrant_monitor_estimate",
@@ -56,6 +58,11 @@ def exposed(service: Stack) -> Iterator[dict[str, set[str]]]:
         client.send_rows("exposed", P, 1 - Y)  # for an alarm
         client.create_monitor("estimated", bucket=60, reference={"batch": client.upload(P, Y).id})
         client.send_rows("estimated", P, Y)
+        vectors, classes, _ = calibrant.logistic_normal(2000, n_classes=3, seed=0)
+        of_classes = {"n_classes": 3, "scale": "logit", "reduction": "confidence", "reservoir": 1000}
+        batch = client.upload(vectors, classes, scale="logit").id
+        client.create_monitor("classes", bucket=60, reference={"batch": batch}, **of_classes)
+        client.send_rows("classes", vectors[:500], classes[:500])
         until = time.monotonic() + PATIENCE
         while not set(OF_A_LOOK) <= (labels := _labels(http)).keys() and time.monotonic() < until:
             client.live()
