@@ -25,6 +25,8 @@ from calibrant.reductions import Classes, Event, Subject
 GROUPS = 2048
 #: The most random numbers times bins of one interval.
 _MAX_DRAWS = 16_000_000
+#: Random numbers that are few: 4 MB.
+_FEW_DRAWS = 1 << 19
 #: Gaps this many times the observed ones are large compared with the noise.
 _LARGE = 1e4
 #: True sizes are tried between those that give at least, and at most, the observed size with this probability.
@@ -291,15 +293,22 @@ def _multiplied(sums: Floats, resampling: Resampling) -> Floats:
     return draws
 
 
-@lru_cache(maxsize=2)
 def _multipliers(seed: int, resamples: int, groups: int) -> Floats:
     """Return normal multipliers ``(resamples, groups)``, which all measures of a batch share.
 
-    Two results are cached, since the cells of a monitor and the ends of their blocks alternate.
+    Two results are cached, since the cells of a monitor and the ends of their blocks alternate; of small ones sixteen,
+    for the groups of a report: at most 64 MB.
     """
+    return (_few_multipliers if resamples * groups <= _FEW_DRAWS else _many_multipliers)(seed, resamples, groups)
+
+
+def _drawn(seed: int, resamples: int, groups: int) -> Floats:
     drawn = np.random.default_rng(seed).standard_normal((resamples, groups))
     drawn.flags.writeable = False
     return drawn
+
+
+_few_multipliers, _many_multipliers = lru_cache(maxsize=16)(_drawn), lru_cache(maxsize=2)(_drawn)
 
 
 def _solve(increasing: Callable[[float], float], target: float) -> float:
