@@ -59,9 +59,16 @@ def exposed(service: Stack) -> Iterator[dict[str, set[str]]]:
         client.create_monitor("estimated", bucket=60, reference={"batch": client.upload(P, Y).id})
         client.send_rows("estimated", P, Y)
         vectors, classes, _ = calibrant.logistic_normal(2000, n_classes=3, seed=0)
-        of_classes = {"n_classes": 3, "scale": "logit", "reduction": "confidence", "reservoir": 1000}
         batch = client.upload(vectors, classes, scale="logit").id
-        client.create_monitor("classes", bucket=60, reference={"batch": batch}, **of_classes)
+        client.create_monitor(
+            "classes",
+            n_classes=3,
+            scale="logit",
+            reduction="confidence",
+            reservoir=1000,
+            bucket=60,
+            reference={"batch": batch},
+        )
         client.send_rows("classes", vectors[:500], classes[:500])
         until = time.monotonic() + PATIENCE
         while not set(OF_A_LOOK) <= (labels := _labels(http)).keys() and time.monotonic() < until:

@@ -38,7 +38,7 @@ def send(url: str, seed: int) -> None:
     order = np.random.default_rng(seed).permutation(ROWS)
     for start in range(0, ROWS, CHUNK):
         rows = order[start : start + CHUNK]
-        times = BEGAN + HOUR * (rows % HOURS) + 1.0
+        times = (BEGAN + HOUR * (rows % HOURS) + 1).astype(np.float64)
         ids, none, at = Ids.of(names_of(rows)), np.zeros(CHUNK, np.uint8), np.arange(CHUNK)
         ingestion, now = Ingestion(ledger, groups, record), BEGAN + HOURS * HOUR
         sys.stdout.write("next\n")
