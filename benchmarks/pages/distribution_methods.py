@@ -18,7 +18,8 @@ does not fall.
 
 _DOCUMENT = """## Map document
 
-One JSON object. Every later version reads documents of format 1.
+One JSON object, which [two scripts](../how-to/apply-elsewhere.md) apply without the library. Every later version reads
+documents of format 1.
 
 | Field | Meaning |
 |---|---|
@@ -27,28 +28,38 @@ One JSON object. Every later version reads documents of format 1.
 | `method` | The calibrator |
 | `family` | The function; it defines `parameters` |
 | `kind` | Of the forecasts that it takes: `normal`, `quantiles`, `samples` or `interval` |
-| `levels` | Levels t of the quantiles, or of both ends of the interval; null for other kinds |
-| `support` | Lowest and highest possible outcome, or null; quantiles of the result are clipped to it |
+| `levels` | Levels t of the quantiles, or of both ends of the interval, as forecasts must have; null for other kinds |
+| `support` | Lowest and highest possible outcome, each null without a bound; quantiles of the result are clipped |
 | `parameters` | The numbers of the family |
 | `diagnostics` | Facts about the fit; not used by the function |
 | `training_digest` | Optional: 32 hexadecimal digits that identify the rows of the fit |
 
-On the scale g, `identity` or `log1p`, g(x) is x or ln(1 + x). Quantiles are linear in the level between their levels,
-on the scale. Below are m the median, q_t the quantile at level t, v the variance, and Phi the standard normal
-distribution function. Samples are first turned into quantiles at the 23 levels from 0.01 to 0.99 of the forecast hubs
-(`conformal`: at its `levels`), linear between the order statistics.
+Both ends of an interval are quantiles, and stay an interval. Quantiles that fall by at most 1e-6 of the larger size are
+replaced by the largest so far; those that cross by more are refused. S samples first become quantiles at the levels
+0.01, 0.025, 0.05, 0.1, 0.15 and so on to 0.95, 0.975, 0.99 (`conformal`: at its `levels`): in ascending order and
+counted from 0, the quantile at t is at the place (S - 1) t, linear between its neighbours.
+
+On the scale g, `identity` or `log1p`, g(x) is x or ln(1 + x), with x above -1. On the scale, quantiles are linear in
+the level between their levels, and constant outside. Below are m the median, q_t the quantile at level t, v the
+variance, and Phi the standard normal distribution function.
 
 {families}
 
-Members are objects with `family` and `parameters`.
+Members are objects with `family` and `parameters`. Variances of `variance-line` and `variance-curve` are clipped to
+[1e-300, 1e300].
 
 **Tails of `level-map`.** Below the lowest level a and above the highest: `flat` is the quantile there; `normal` is
-q_a + (q_a - m) (z - z_a) / z_a on the scale, with z_a the normal score of a; constant if q_a = m.
+q_a + (q_a - m) (z - z_a) / z_a on the scale, with Phi(z_a) = a; constant if q_a = m or a = 1/2.
 
-**`conformal`.** The i-th offset belongs to the i-th pair of levels, t and 1 - t, from outside. The lower quantile falls
-by it and the upper one rises, on the scale; from a mean and variance, both ends are the mean minus and plus the offset
-times sqrt(v). Null is infinite. With `ties: random`, both ends are moved inwards by 1e-9 (relative if above 1) with
-probability 1 - `keep`. Then each interval is widened to contain those inside it, and the median.
+**`conformal`.** The i-th offset belongs to the i-th pair of levels, t and 1 - t, from outside; a median stays.
+
+1. The lower quantile falls by the offset and the upper one rises, on the scale. From a mean and variance, both ends are
+   the mean minus and plus the offset times sqrt(v), and the median is the mean. Null is infinite: the ends are
+   -infinity and infinity, on any scale.
+2. With `ties: random`, both ends of a pair, if finite, are moved inwards by 1e-9 max(1, |end|) with probability
+   1 - `keep` of the pair.
+3. Without a median, if the ends of the innermost pair have crossed, both become their mean.
+4. From inside to outside, each interval is widened to contain those inside it, and the median.
 """
 
 #: Family, parameters and result.
@@ -58,26 +69,27 @@ FAMILIES = (
     (
         "variance-curve",
         "of, thresholds, heights",
-        "linear between the thresholds, constant outside: the variance at v, or for `std` the standard deviation at "
-        "sqrt(v)",
+        "linear from `thresholds` to `heights`, constant outside: the variance at v, or if `of` is `std`, the standard "
+        "deviation at sqrt(v)",
     ),
     (
         "location-scale",
         "shift, factor, scale",
-        "g(m) + shift + factor (g(q_t) - g(m)) on the scale; for means and variances, mean + shift and factor² v",
+        "g(m) + shift + factor (g(q_t) - g(m)) on the scale; for a mean and variance, mean + shift and factor² v",
     ),
     (
         "level-map",
         "knots, heights, levels, scale, tails",
-        "quantiles at `levels`: the given one at the level Phi(z), with z linear in `heights` from the `knots`, "
-        "constant outside",
+        "quantiles at `levels`: for level t, that of the forecast at level Phi(z), or mean + z sqrt(v); z is at t, "
+        "linear from `heights` to `knots`, constant outside",
     ),
     ("conformal", "levels, offsets, keep, scale, ties", "below"),
-    ("by-group", "members, other", "the member of the value of `by`, or other"),
+    ("by-group", "members, other", "the member whose name is the value of `by` as text, or if there is none, other"),
     (
         "average",
         "members, shares",
-        "the mean of the quantiles, or of the means and of the standard deviations, weighted by the shares",
+        "the mean of the members' quantiles, or of their means and of their standard deviations, weighted by the "
+        "shares",
     ),
     ("chain", "members", "one after the other"),
 )

@@ -1,5 +1,6 @@
 // Apply a map document with ECMAScript alone: node apply_map.mjs map.json < rows.json; see apply-elsewhere.md.
-// Rows are a JSON array of numbers, or of arrays with a number per class, on the scale of the document.
+// Rows are a JSON array of numbers, or of arrays with a number per class, on the scale of the document. For a map of
+// predictive distributions they are objects such as {"mean": 1.5, "variance": 0.25, "by": "north"}.
 
 const CLIP = 2 ** -52, PL3 = 1e-16;
 const sum = (row) => row.reduce((a, b) => a + b, 0);
@@ -164,8 +165,168 @@ const TRANSFORMS = { // family -> [whether it takes logits, the function]
   "vector-identity": [false, (p) => p],
 };
 
-// The calibrated probability of one row, or its probabilities by class.
+// Predictive distributions of a number.
+
+const HUBS = [0.01, 0.025, ...Array.from({ length: 19 }, (_, i) => (i + 1) / 20), 0.975, 0.99];
+const FIELDS = { // kind -> the fields of a forecast
+  normal: ["mean", "variance"],
+  quantiles: ["quantiles", "levels"],
+  samples: ["samples"],
+  interval: ["lower", "upper", "level"],
+};
+const LISTS = ["quantiles", "levels", "samples"];
+const refuse = (message) => { throw new RangeError(message); };
+
+const density = (z) => Math.exp((-z * z) / 2) / Math.sqrt(2 * Math.PI);
+const normal = (z) => { // the normal distribution function: a continued fraction in the tails, otherwise a series
+  if (z > 0) return 1 - normal(-z);
+  let found = 0;
+  if (z < -2) {
+    for (let k = 200; k > 0; k--) found = k / (found - z);
+    return density(z) / (found - z);
+  }
+  for (let k = 1, term = z; k < 100; k += 2) {
+    found += term;
+    term *= (z * z) / (k + 2);
+  }
+  return 0.5 + density(z) * found;
+};
+const normalScore = (t) => { // the inverse, by Newton's method, which descends from 0 until rounding stops it
+  if (t > 0.5) return -normalScore(1 - t);
+  for (let z = 0; ;) {
+    const next = z - (normal(z) - t) / density(z);
+    if (!(next < z)) return z;
+    z = next;
+  }
+};
+
+const forward = (x, scale) => {
+  if (scale === "log1p" && x <= -1) refuse("numbers must be above -1 for the scale log1p");
+  return scale === "log1p" ? Math.log1p(x) : x;
+};
+const backward = (g, scale) => (scale === "identity" || g === -Infinity ? g : Math.expm1(g));
+const table = (f, levels = HUBS) => { // the quantiles of a forecast and their levels; of samples, at the given levels
+  if ("lower" in f) return [[f.lower, f.upper], [(1 - f.level) / 2, (1 + f.level) / 2]];
+  if (!("samples" in f)) return [f.quantiles, f.levels];
+  const ascending = descending(f.samples).reverse(), places = ascending.map((_, i) => i);
+  return [levels.map((t) => linear((ascending.length - 1) * t, places, ascending)), levels];
+};
+const withQuantiles = (f, q, levels) => ( // an interval stays an interval
+  "lower" in f ? { lower: q[0], upper: q[1], level: f.level } : { quantiles: q, levels });
+const withVariance = (f, v) => ({ mean: f.mean, variance: Math.min(Math.max(v, 1e-300), 1e300) });
+const varianceCurve = (f, d) => {
+  const std = d.of === "std", height = linear(std ? Math.sqrt(f.variance) : f.variance, d.thresholds, d.heights);
+  return withVariance(f, std ? height * height : height);
+};
+const locationScale = (f, d) => {
+  if ("mean" in f) return { mean: f.mean + d.shift, variance: d.factor * d.factor * f.variance };
+  const [q, levels] = table(f), g = q.map((x) => forward(x, d.scale)), m = linear(0.5, levels, g);
+  return withQuantiles(f, g.map((x) => backward(m + d.shift + d.factor * (x - m), d.scale)), levels);
+};
+const atScore = (z, g, levels, tails) => {
+  const t = normal(z), last = levels.length - 1;
+  for (const [end, beyond] of [[0, t < levels[0]], [last, t > levels[last]]]) {
+    const outer = tails === "normal" && beyond ? normalScore(levels[end]) : 0;
+    if (outer !== 0) return g[end] + Math.max((g[end] - linear(0.5, levels, g)) / outer, 0) * (z - outer);
+  }
+  return linear(t, levels, g);
+};
+const levelMap = (f, d) => {
+  const scores = d.levels.map((t) => linear(t, d.heights, d.knots));
+  if ("mean" in f) return { quantiles: scores.map((z) => f.mean + Math.sqrt(f.variance) * z), levels: d.levels };
+  const [q, levels] = table(f), g = q.map((x) => forward(x, d.scale));
+  return { quantiles: scores.map((z) => backward(atScore(z, g, levels, d.tails), d.scale)), levels: d.levels };
+};
+const running = (values, best) => { // the least or the largest value so far
+  let found = values[0];
+  return values.map((x) => (found = best(found, x)));
+};
+const conformal = (f, d) => {
+  const unit = "mean" in f ? Math.sqrt(f.variance) : 1;
+  const [given, levels] = "mean" in f ? [d.levels.map(() => f.mean), d.levels] : table(f, d.levels);
+  const g = given.map((x) => forward(x, d.scale)), last = g.length - 1, half = g.length >> 1;
+  d.offsets.forEach((offset, i) => {
+    const width = offset === null ? Infinity : offset * unit;
+    g[i] -= width;
+    g[last - i] += width;
+  });
+  const q = g.map((x) => backward(x, d.scale));
+  d.keep.forEach((keep, i) => {
+    if (d.ties !== "random" || Math.random() < keep) return;
+    for (const [k, sign] of [[i, 1], [last - i, -1]]) {
+      if (Number.isFinite(q[k])) q[k] += sign * 1e-9 * Math.max(1, Math.abs(q[k]));
+    }
+  });
+  const even = q.length % 2 === 0;
+  if (even && q[half - 1] > q[half]) q[half - 1] = q[half] = (q[half - 1] + q[half]) / 2;
+  const low = running(q.slice(0, q.length - half).reverse(), Math.min).reverse(); // with the median, if there is one
+  const high = running(q.slice(half), Math.max);
+  return withQuantiles(f, [...low, ...high.slice(even ? 0 : 1)], levels);
+};
+const byGroup = (f, { members, other }, by) => {
+  const named = typeof by === "string" || Number.isInteger(by);
+  if (!named) refuse("by must be a string or an integer: the map has one function for each value");
+  return distribution(Object.hasOwn(members, by) ? members[by] : other, f, by);
+};
+const average = (f, { members, shares }, by) => {
+  const found = members.map((member) => distribution(member, f, by));
+  const mixed = (values) => sum(values.map((x, m) => (shares[m] > 0 ? shares[m] * x : 0)));
+  if ("mean" in found[0]) {
+    return { mean: mixed(found.map((m) => m.mean)), variance: mixed(found.map((m) => Math.sqrt(m.variance))) ** 2 };
+  }
+  const tables = found.map((each) => table(each)[0]), [q, levels] = table(found[0]);
+  return withQuantiles(found[0], q.map((_, k) => mixed(tables.map((values) => values[k]))), levels);
+};
+
+const DISTRIBUTIONS = {
+  identity: (f) => ("samples" in f ? withQuantiles(f, ...table(f)) : f),
+  "variance-line": (f, d) => withVariance(f, d.factor * f.variance + d.offset),
+  "variance-curve": varianceCurve,
+  "location-scale": locationScale,
+  "level-map": levelMap,
+  conformal,
+  "by-group": byGroup,
+  average,
+  chain: (f, d, by) => d.members.reduce((g, member) => distribution(member, g, by), f),
+};
+const distribution = ({ family, parameters }, f, by) => {
+  if (!Object.hasOwn(DISTRIBUTIONS, family)) refuse(`unknown family of distributions: ${family}`);
+  return DISTRIBUTIONS[family](f, parameters, by);
+};
+
+const checked = (document, row) => { // the forecast of a row, with quantiles in order, if the map takes it
+  const names = FIELDS[document.kind], given = Object.keys(row ?? {}).filter((name) => name !== "by");
+  const same = given.length === names.length && names.every((name) => given.includes(name));
+  if (!same) refuse(`a row must be an object with ${names.join(", ")}`);
+  for (const name of names) {
+    const list = LISTS.includes(name), numbers = list ? row[name] : [row[name]];
+    const good = Array.isArray(numbers) && numbers.length > 0 && numbers.every(Number.isFinite);
+    if (!good) refuse(`${name} must be ${list ? "a list of finite numbers" : "a finite number"}`);
+  }
+  const f = Object.fromEntries(names.map((name) => [name, row[name]]));
+  if ("mean" in f && f.variance <= 0) refuse("variance must be above 0");
+  if (document.levels === null) return f;
+  const [q, levels] = table(f), expected = document.levels;
+  const equal = levels.length === expected.length && levels.every((t, i) => Math.abs(t - expected[i]) <= 1e-12);
+  if (!equal) refuse(`levels must be those of the map: ${expected.join(", ")}`);
+  const crossed = q.some((x, i) => i > 0 && q[i - 1] - x > 1e-6 * Math.max(Math.abs(x), Math.abs(q[i - 1])));
+  if (q.length !== levels.length || crossed) refuse("quantiles must be as many as levels, and must not cross");
+  return withQuantiles(f, running(q, Math.max), levels);
+};
+const applyDistribution = (document, row) => {
+  const f = checked(document, row), found = distribution(document, f, row.by);
+  if ("mean" in found) return found;
+  const [low, high] = document.support, [q, levels] = table(found);
+  return withQuantiles(found, q.map((x) => Math.min(Math.max(x, low ?? -Infinity), high ?? Infinity)), levels);
+};
+
+// The calibrated probability of one row, its probabilities by class, or its calibrated distribution.
 export function apply(document, row) {
+  if (document.format !== 1) refuse(`unknown format: ${document.format}`);
+  if (document.prediction_kind === "regression") return applyDistribution(document, row);
+  if (![TRANSFORMS, CURVES].some((all) => Object.hasOwn(all, document.family))) {
+    refuse(`unknown family: ${document.family}`);
+  }
   let logits = document.scale === "logit";
   if (document.family in TRANSFORMS) {
     const [takesLogits, transform] = TRANSFORMS[document.family];
@@ -184,5 +345,5 @@ export function apply(document, row) {
 if (globalThis.process?.argv[1]?.endsWith("apply_map.mjs")) { // run as a script, not imported
   const { readFileSync } = await import("node:fs");
   const rows = JSON.parse(readFileSync(0, "utf-8")), document = JSON.parse(readFileSync(process.argv[2], "utf-8"));
-  process.stdout.write(JSON.stringify(rows.map((row) => apply(document, row))));
+  process.stdout.write(JSON.stringify(rows.map((row) => apply(document, row)))); // infinite bounds become null
 }

@@ -1,13 +1,16 @@
 """Apply a map document with the standard library: ``python apply_map.py map.json < rows.json``; see apply-elsewhere.md.
 
-Rows are a JSON array of numbers, or of arrays with a number per class, on the scale of the document.
+Rows are a JSON array of numbers, or of arrays with a number per class, on the scale of the document. For a map of
+predictive distributions they are objects such as {"mean": 1.5, "variance": 0.25, "by": "north"}.
 """
 
 import json
 import sys
 from bisect import bisect_left, bisect_right
-from itertools import pairwise
-from math import exp, log, log1p, tanh
+from itertools import accumulate, pairwise
+from math import erfc, exp, expm1, inf, isfinite, isinf, log, log1p, sqrt, tanh
+from random import random
+from statistics import NormalDist
 
 CLIP = 2.0**-52
 
@@ -213,9 +216,207 @@ TRANSFORMS = {  # family -> (whether it takes logits, the function)
 }
 
 
+# --- Predictive distributions of a number
+
+HUBS = [0.01, 0.025, *[i / 20 for i in range(1, 20)], 0.975, 0.99]
+FIELDS = {  # kind -> the fields of a forecast
+    "normal": ("mean", "variance"),
+    "quantiles": ("quantiles", "levels"),
+    "samples": ("samples",),
+    "interval": ("lower", "upper", "level"),
+}
+LISTS = ("quantiles", "levels", "samples")
+
+
+def forward(x, scale):
+    if scale == "log1p" and x <= -1.0:
+        raise ValueError("numbers must be above -1 for the scale log1p")
+    return log1p(x) if scale == "log1p" else x
+
+
+def backward(g, scale):
+    if scale == "identity" or isinf(g):
+        return g
+    return inf if g > log(sys.float_info.max) else expm1(g)
+
+
+def table(f, levels=HUBS):
+    """Return the quantiles of a forecast and their levels; those of samples at the given levels."""
+    if "lower" in f:
+        return [f["lower"], f["upper"]], [(1.0 - f["level"]) / 2.0, (1.0 + f["level"]) / 2.0]
+    if "samples" in f:
+        ascending = sorted(f["samples"])
+        last = len(ascending) - 1
+        return [linear(last * t, range(last + 1), ascending) for t in levels], levels
+    return f["quantiles"], f["levels"]
+
+
+def with_quantiles(f, q, levels):
+    """Return a forecast with other quantiles; an interval stays an interval."""
+    if "lower" in f:
+        return {"lower": q[0], "upper": q[1], "level": f["level"]}
+    return {"quantiles": q, "levels": levels}
+
+
+def with_variance(f, v):
+    return {"mean": f["mean"], "variance": min(max(v, 1e-300), 1e300)}
+
+
+def variance_curve(f, d):
+    std = d["of"] == "std"
+    height = linear(sqrt(f["variance"]) if std else f["variance"], d["thresholds"], d["heights"])
+    return with_variance(f, height**2 if std else height)
+
+
+def location_scale(f, d):
+    if "mean" in f:
+        return {"mean": f["mean"] + d["shift"], "variance": d["factor"] ** 2 * f["variance"]}
+    q, levels = table(f)
+    g = [forward(x, d["scale"]) for x in q]
+    m = linear(0.5, levels, g)
+    return with_quantiles(f, [backward(m + d["shift"] + d["factor"] * (x - m), d["scale"]) for x in g], levels)
+
+
+def level_map(f, d):
+    scores = [linear(t, d["heights"], d["knots"]) for t in d["levels"]]
+    if "mean" in f:
+        return {"quantiles": [f["mean"] + sqrt(f["variance"]) * z for z in scores], "levels": d["levels"]}
+    q, levels = table(f)
+    g = [forward(x, d["scale"]) for x in q]
+    found = [backward(at_score(z, g, levels, d["tails"]), d["scale"]) for z in scores]
+    return {"quantiles": found, "levels": d["levels"]}
+
+
+def at_score(z, g, levels, tails):
+    t = 0.5 * erfc(-z / sqrt(2.0))
+    for end, beyond in ((0, t < levels[0]), (-1, t > levels[-1])):
+        outer = NormalDist().inv_cdf(levels[end]) if tails == "normal" and beyond else 0.0
+        if outer != 0.0:
+            return g[end] + max((g[end] - linear(0.5, levels, g)) / outer, 0.0) * (z - outer)
+    return linear(t, levels, g)
+
+
+def conformal(f, d):
+    if "mean" in f:
+        q, levels, unit = [f["mean"]] * len(d["levels"]), d["levels"], sqrt(f["variance"])
+    else:
+        (q, levels), unit = table(f, d["levels"]), 1.0
+    g, half = [forward(x, d["scale"]) for x in q], len(q) // 2
+    for i, offset in enumerate(d["offsets"]):
+        width = inf if offset is None else offset * unit
+        g[i], g[-1 - i] = g[i] - width, g[-1 - i] + width
+    q = [backward(x, d["scale"]) for x in g]
+    for i, keep in enumerate(d["keep"]):
+        if d["ties"] == "random" and random() >= keep:
+            for k, sign in ((i, 1.0), (-1 - i, -1.0)):
+                q[k] += sign * 1e-9 * max(1.0, abs(q[k])) if isfinite(q[k]) else 0.0
+    if len(q) % 2 == 0 and q[half - 1] > q[half]:
+        q[half - 1] = q[half] = (q[half - 1] + q[half]) / 2.0
+    low, high = q[: len(q) - half], q[half:]  # both with the median, if there is one
+    low, high = list(accumulate(reversed(low), min))[::-1], list(accumulate(high, max))
+    return with_quantiles(f, low + high[len(q) % 2 :], levels)
+
+
+def by_group(f, d, by):
+    by = int(by) if isinstance(by, float) and by.is_integer() else by
+    if type(by) not in (str, int):
+        raise ValueError("by must be a string or an integer: the map has one function for each value")
+    return distribution(d["members"].get(str(by), d["other"]), f, by)
+
+
+def average(f, d, by):
+    found = [distribution(member, f, by) for member in d["members"]]
+
+    def mixed(values):
+        return sum(share * x for share, x in zip(d["shares"], values) if share > 0.0)
+
+    if "mean" in found[0]:
+        sd = mixed(sqrt(each["variance"]) for each in found)
+        return {"mean": mixed(each["mean"] for each in found), "variance": sd * sd}
+    q = [mixed(column) for column in zip(*[table(each)[0] for each in found])]
+    return with_quantiles(found[0], q, table(found[0])[1])
+
+
+def chain(f, d, by):
+    for member in d["members"]:
+        f = distribution(member, f, by)
+    return f
+
+
+DISTRIBUTIONS = {
+    "identity": lambda f, _d, _by: with_quantiles(f, *table(f)) if "samples" in f else f,
+    "variance-line": lambda f, d, _: with_variance(f, d["factor"] * f["variance"] + d["offset"]),
+    "variance-curve": lambda f, d, _: variance_curve(f, d),
+    "location-scale": lambda f, d, _: location_scale(f, d),
+    "level-map": lambda f, d, _: level_map(f, d),
+    "conformal": lambda f, d, _: conformal(f, d),
+    "by-group": by_group,
+    "average": average,
+    "chain": chain,
+}
+
+
+def distribution(function, f, by):
+    if function["family"] not in DISTRIBUTIONS:
+        raise ValueError(f"unknown family of distributions: {function['family']}")
+    return DISTRIBUTIONS[function["family"]](f, function["parameters"], by)
+
+
+def checked(document, row):
+    """Return the forecast of a row, with quantiles in order; refuse one that the map does not take."""
+    names = FIELDS[document["kind"]]
+    if not isinstance(row, dict) or {*row} - {"by"} != {*names}:
+        raise ValueError(f"a row must be an object with {', '.join(names)}")
+    for name in names:
+        numbers = row[name] if name in LISTS else [row[name]]
+        if not isinstance(numbers, list) or not numbers or not all(type(x) in (int, float) for x in numbers):
+            raise ValueError(f"{name} must be {'a list of numbers' if name in LISTS else 'a number'}")
+        if not all(isfinite(x) for x in numbers):
+            raise ValueError(f"{name} must be finite")
+    f = {name: row[name] for name in names}
+    if "mean" in f and f["variance"] <= 0.0:
+        raise ValueError("variance must be above 0")
+    if document["levels"] is None:
+        return f
+    q, levels = table(f)
+    if len(levels) != len(document["levels"]) or any(abs(a - b) > 1e-12 for a, b in zip(levels, document["levels"])):
+        raise ValueError(f"levels must be those of the map: {document['levels']}")
+    if len(q) != len(levels) or any(a - b > 1e-6 * max(abs(a), abs(b)) for a, b in pairwise(q)):
+        raise ValueError("quantiles must be as many as levels, and must not cross")
+    return with_quantiles(f, list(accumulate(q, max)), levels)
+
+
+def apply_distribution(document, row):
+    f = checked(document, row)
+    found = distribution(document, f, row.get("by"))
+    if "mean" in found:
+        return found
+    (low, high), (q, levels) = document["support"], table(found)
+    low, high = -inf if low is None else low, inf if high is None else high
+    return with_quantiles(found, [min(max(x, low), high) for x in q], levels)
+
+
+def without_infinity(value):
+    """Return a result with null for infinite bounds, which JSON cannot write."""
+    if isinstance(value, dict):
+        return {name: without_infinity(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return [without_infinity(each) for each in value]
+    return None if isinf(value) else value
+
+
+# --- Any map
+
+
 def apply(document, row):
-    """Return the calibrated probability of one row, or its probabilities by class."""
+    """Return the calibrated probability of one row, its probabilities by class, or its calibrated distribution."""
+    if document["format"] != 1:
+        raise ValueError(f"unknown format: {document['format']}")
+    if document.get("prediction_kind") == "regression":
+        return apply_distribution(document, row)
     logits, family = document["scale"] == "logit", document["family"]
+    if family not in TRANSFORMS and family not in CURVES:
+        raise ValueError(f"unknown family: {family}")
     if family in TRANSFORMS:
         takes_logits, transform = TRANSFORMS[family]
         if takes_logits != logits:
@@ -234,4 +435,4 @@ def apply(document, row):
 if __name__ == "__main__":
     with open(sys.argv[1], encoding="utf-8") as file:
         read = json.load(file)
-    json.dump([apply(read, row) for row in json.load(sys.stdin)], sys.stdout)
+    json.dump(without_infinity([apply(read, row) for row in json.load(sys.stdin)]), sys.stdout)

@@ -9,15 +9,25 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import playwright
 import pytest
 
+import calibrant
+from calibrant.distributions.forecasts import FIELDS, Forecasts
+from calibrant.distributions.maps.distribution_map import DistributionMap
+
 #: The Node.js of the browser's driver, which every environment of the tests has.
 NODE = Path(playwright.__file__).parent / "driver" / "node"
 DOCS, STORED = Path(__file__).parents[2] / "docs" / "how-to", Path(__file__).parent / "stored"
 FILES = sorted(STORED.glob("map-*.json"))
+DISTRIBUTIONS = sorted(STORED.glob("distribution-*.json"))
+COMMANDS = {
+    "python": [sys.executable, "-S", "-I", str(DOCS / "apply_map.py")],
+    "ecmascript": [str(NODE), str(DOCS / "apply_map.mjs")],
+}
 
 
 def _applied(command: list[str], path: Path, tmp_path: Path) -> None:
@@ -31,12 +41,12 @@ def _applied(command: list[str], path: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_the_python_script_applies_every_stored_document(path: Path, tmp_path: Path) -> None:
-    _applied([sys.executable, "-S", "-I", str(DOCS / "apply_map.py")], path, tmp_path)
+    _applied(COMMANDS["python"], path, tmp_path)
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_the_ecmascript_script_applies_every_stored_document(path: Path, tmp_path: Path) -> None:
-    _applied([str(NODE), str(DOCS / "apply_map.mjs")], path, tmp_path)
+    _applied(COMMANDS["ecmascript"], path, tmp_path)
 
 
 def test_the_guide_runs_and_both_scripts_agree_with_the_library(
@@ -68,3 +78,194 @@ def test_the_ecmascript_file_is_a_module_too(tmp_path: Path) -> None:
     )
     found = subprocess.run([str(NODE), str(program)], capture_output=True, text=True, check=True)
     np.testing.assert_allclose(json.loads(found.stdout), stored["calibrated"], rtol=0, atol=1e-12)
+
+
+# --- Predictive distributions
+
+
+def _run(script: str, document: Any, rows: Any, tmp_path: Path) -> subprocess.CompletedProcess[str]:
+    path = tmp_path / "map.json"
+    path.write_text(json.dumps(document), "utf-8")
+    command = [*COMMANDS[script], str(path)]
+    return subprocess.run(command, input=json.dumps(rows), capture_output=True, text=True, check=False)
+
+
+def _rows(forecasts: Any, by: Any = None) -> list[dict[str, Any]]:
+    """A row for each forecast; levels are those of all."""
+    per_row = {name: np.asarray(values).tolist() for name, values in forecasts.items() if not name.startswith("level")}
+    shared = {name: np.asarray(values).tolist() for name, values in forecasts.items() if name.startswith("level")}
+    rows = [{**dict(zip(per_row, row, strict=True)), **shared} for row in zip(*per_row.values(), strict=True)]
+    return rows if by is None else [{**row, "by": value} for row, value in zip(rows, by, strict=True)]
+
+
+def _plain(found: Forecasts) -> dict[str, Any]:
+    return {name: getattr(found, name) for name in FIELDS[found.kind]}
+
+
+def _agrees(script: str, document: Any, forecasts: Any, by: Any, expected: Any, tmp_path: Path, tol: float) -> None:
+    done = _run(script, document, _rows(forecasts, by), tmp_path)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    for row, wanted in zip(found, _rows(expected), strict=True):
+        assert set(row) == set(wanted)
+        for name, values in wanted.items():
+            finite = np.where(np.isfinite(values), values, np.nan)
+            np.testing.assert_allclose(np.array(row[name], np.float64), finite, rtol=tol, atol=tol)
+
+
+@pytest.mark.parametrize("script", COMMANDS)
+@pytest.mark.parametrize("path", DISTRIBUTIONS, ids=lambda path: path.stem)
+def test_the_scripts_apply_every_stored_document_of_distributions(path: Path, script: str, tmp_path: Path) -> None:
+    stored = json.loads(path.read_text("utf-8"))
+    shared = {name: values for name, values in stored["forecasts"].items() if name.startswith("level")}
+    if "quantiles" in stored["calibrated"] and "levels" not in shared:
+        shared = {"levels": stored["document"]["parameters"]["levels"]}
+    wanted = {**stored["calibrated"], **shared}
+    _agrees(script, stored["document"], stored["forecasts"], stored["by"], wanted, tmp_path, 1e-12)
+
+
+LEVELS = [0.025, 0.1, 0.25, 0.5, 0.75, 0.9, 0.975]
+#: Method -> the arguments of its fits, besides the forecasts.
+OPTIONS: dict[str, list[dict[str, Any]]] = {
+    "location-scale": [{}, {"scale": "log1p"}],
+    "quantile-recalibration": [{}, {"shape": "pl", "tails": "flat"}, {"scale": "log1p"}],
+    "conformal": [{}, {"scale": "log1p"}],
+    "averaged": [{}, {"scale": "log1p"}],
+}
+FITS = [
+    pytest.param(method, kind, options, by, id=f"{method}-{kind}-{i}-{'by' if by else 'all'}")
+    for method, entry in calibrant.DISTRIBUTION_METHODS.items()
+    for kind in entry.kinds
+    for i, options in enumerate(OPTIONS.get(method, [{}]))
+    for by in (False, True)
+    if (kind, options.get("scale")) != ("normal", "log1p") and not (by and (i > 0 or method == "identity"))
+]
+
+
+def _forecasts(kind: str, n: int, seed: int) -> tuple[dict[str, Any], np.ndarray, np.ndarray]:
+    """Forecasts of positive numbers that are too narrow and too low, their outcomes and groups."""
+    rng = np.random.default_rng(seed)
+    mean, sd, by = rng.uniform(8.0, 15.0, n), rng.uniform(0.4, 1.2, n), rng.integers(0, 3, n)
+    y = np.maximum(mean + 0.5 + (1.3 + 0.4 * by) * sd * rng.standard_normal(n), 0.1)
+    samples = np.maximum(mean[:, None] + sd[:, None] * rng.standard_normal((n, 40)), 0.0)
+    given: dict[str, dict[str, Any]] = {
+        "normal": {"mean": mean, "variance": sd * sd},
+        "quantiles": {"quantiles": np.quantile(samples, LEVELS, axis=1).T, "levels": LEVELS},
+        "samples": {"samples": samples},
+        "interval": {"lower": samples.min(axis=1), "upper": samples.max(axis=1), "level": 0.9},
+    }
+    return given[kind], y, by
+
+
+def _fitted(method: str, kind: str, by: bool = False, n: int = 240, **options: Any) -> DistributionMap:
+    forecasts, y, groups = _forecasts(kind, n, seed=1)
+    return calibrant.fit_distribution(method, y, by=groups if by else None, **forecasts, **options)
+
+
+@pytest.mark.parametrize(("method", "kind", "options", "by"), FITS)
+def test_the_scripts_agree_with_every_fitted_map_of_distributions(
+    method: str, kind: str, options: dict[str, Any], by: bool, tmp_path: Path
+) -> None:
+    bounded = kind != "normal" or not calibrant.DISTRIBUTION_METHODS[method].keeps_normal
+    fitted = _fitted(method, kind, by, support=(0.0, 30.0) if bounded else (None, None), **options)
+    forecasts, _, groups = _forecasts(kind, 60, seed=2)
+    values = (groups + 1).tolist() if by else None  # the last group was not in the fit
+    expected = _plain(fitted.apply(by=values, **forecasts))
+    for script in COMMANDS:
+        _agrees(script, fitted.to_document(), forecasts, values, expected, tmp_path, 1e-12)
+
+
+@pytest.mark.parametrize("script", COMMANDS)
+@pytest.mark.parametrize("tails", ["normal", "flat"])
+@pytest.mark.parametrize("levels", [[0.5], [0.5, 0.8], [0.6, 0.7], [0.1, 0.2], [1e-9, 0.3, 1.0 - 1e-9]])
+def test_tails_of_quantiles_at_any_levels_agree(levels: list[float], tails: str, script: str, tmp_path: Path) -> None:
+    forecasts, y, _ = _forecasts("samples", 200, seed=1)
+    given = {"quantiles": np.quantile(forecasts["samples"], levels, axis=1).T, "levels": levels}
+    fitted = calibrant.fit_distribution("quantile-recalibration", y, tails=tails, scale="log1p", **given)
+    expected = _plain(fitted.apply(**given))
+    _agrees(script, fitted.to_document(), given, None, expected, tmp_path, 1e-12)
+
+
+@pytest.mark.parametrize("script", COMMANDS)
+@pytest.mark.parametrize("levels", [[0.02, 0.3, 0.7, 0.98], [0.02, 0.3, 0.5, 0.7, 0.98]])
+@pytest.mark.parametrize("kind", ["samples", "normal"])
+def test_infinite_bounds_are_null_and_widths_may_shrink(
+    kind: str, levels: list[float], script: str, tmp_path: Path
+) -> None:
+    fitted = _fitted("conformal", kind, n=20, output_levels=levels, support=(None, None))
+    document = fitted.to_document()
+    assert document["parameters"]["offsets"][0] is None
+    document["parameters"]["offsets"][1] = -2.0
+    forecasts, _, _ = _forecasts(kind, 30, seed=2)
+    expected = _plain(calibrant.load_distribution(document).apply(**forecasts))
+    _agrees(script, document, forecasts, None, expected, tmp_path, 1e-12)
+
+
+@pytest.mark.parametrize("script", COMMANDS)
+def test_random_ties_move_bounds_by_at_most_their_rounding(script: str, tmp_path: Path) -> None:
+    document = _fitted("conformal", "quantiles", ties="random").to_document()
+    forecasts, _, _ = _forecasts("quantiles", 400, seed=2)
+    for keep in (0.0, 1.0):
+        document["parameters"]["keep"] = [keep] * 3
+        expected = _plain(calibrant.load_distribution(document).apply(**forecasts))
+        _agrees(script, document, forecasts, None, expected, tmp_path, 1e-12)
+    document["parameters"]["keep"] = [0.25] * 3
+    kept = expected["quantiles"]
+    _agrees(script, document, forecasts, None, expected, tmp_path, 1.1e-9)
+    found = json.loads(_run(script, document, _rows(forecasts), tmp_path).stdout)
+    moved = np.mean([row["quantiles"][0] - q[0] > 1e-10 for row, q in zip(found, kept, strict=True)])
+    assert moved == pytest.approx(0.75, abs=0.15)  # seven standard errors: the script draws its own numbers
+
+
+@pytest.mark.parametrize("script", COMMANDS)
+def test_quantiles_that_cross_by_rounding_are_put_in_order(script: str, tmp_path: Path) -> None:
+    fitted = _fitted("location-scale", "quantiles")
+    forecasts, _, _ = _forecasts("quantiles", 5, seed=2)
+    forecasts["quantiles"][:, 2] = forecasts["quantiles"][:, 3] * (1.0 + 1e-9)
+    expected = _plain(fitted.apply(**forecasts))
+    _agrees(script, fitted.to_document(), forecasts, None, expected, tmp_path, 1e-12)
+
+
+#: Changes of a document and of a row of its kind, and the error.
+REFUSED: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
+    ("normal", {"format": 2}, {}, "unknown format: 2"),
+    ("normal", {"family": "toString"}, {}, "unknown family of distributions: toString"),
+    ("normal", {"prediction_kind": None, "scale": "probability"}, {}, "unknown family: by-group"),
+    ("normal", {}, {"variance": 0.0}, "variance must be above 0"),
+    ("normal", {}, {"variance": None}, "variance must be a"),
+    ("normal", {}, {"mean": [1.0]}, "mean must be a"),
+    ("normal", {}, {"by": None}, "by must be a string or an integer"),
+    ("normal", {}, {"level": 0.9}, "a row must be an object with mean, variance"),
+    ("normal", {"kind": "samples"}, {}, "a row must be an object with samples"),
+    ("quantiles", {}, {"levels": LEVELS[1:]}, "levels must be those of the map"),
+    ("quantiles", {}, {"levels": [0.05, *LEVELS[1:]]}, "levels must be those of the map"),
+    ("quantiles", {}, {"quantiles": [1.0, 2.0]}, "quantiles must be as many as levels"),
+    ("quantiles", {}, {"quantiles": [7.0, 6.0, 5.0, 4.0, 3.0, 2.0, 1.0]}, "must not cross"),
+    ("quantiles", {}, {"quantiles": [-1.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0]}, "numbers must be above -1"),
+    ("samples", {}, {"samples": []}, "samples must be a list of"),
+    ("interval", {}, {"level": 0.8}, "levels must be those of the map"),
+]
+
+
+@pytest.mark.parametrize("script", COMMANDS)
+@pytest.mark.parametrize(("kind", "changes", "row", "message"), REFUSED)
+def test_the_scripts_refuse_what_the_map_does_not_take(
+    kind: str, changes: dict[str, Any], row: dict[str, Any], message: str, script: str, tmp_path: Path
+) -> None:
+    method, options = ("variance-scaling", {}) if kind == "normal" else ("location-scale", {"scale": "log1p"})
+    document = {**_fitted(method, kind, by=True, n=120, **options).to_document(), **changes}
+    forecasts, _, _ = _forecasts(kind, 1, seed=2)
+    (good,) = _rows(forecasts, ["0"])
+    if not changes:
+        assert _run(script, document, [good], tmp_path).returncode == 0
+    done = _run(script, document, [{**good, **row}], tmp_path)
+    assert done.returncode != 0
+    assert message in done.stderr
+
+
+@pytest.mark.parametrize("script", COMMANDS)
+def test_the_scripts_refuse_a_family_that_they_do_not_know(script: str, tmp_path: Path) -> None:
+    stored = json.loads((STORED / "map-v1-platt.json").read_text("utf-8"))
+    done = _run(script, {**stored["record"]["document"], "family": "constructor"}, [0.5], tmp_path)
+    assert done.returncode != 0
+    assert "unknown family: constructor" in done.stderr
