@@ -353,8 +353,9 @@ def fit_distribution(
     support : tuple of (float or None, float or None), default (None, None)
         Lowest and highest possible outcome, such as ``(0, None)`` for counts. Quantiles are clipped to it.
     output_levels : array_like, shape (Q,), optional
-        Levels of quantiles that are returned for normal forecasts and samples. The default is the 23 levels of the
-        forecast hubs from 0.01 to 0.99, and 0.05, 0.5, 0.95 for ``conformal``.
+        Levels of the quantiles that ``quantile-recalibration`` and ``conformal`` return for normal forecasts and
+        samples. The default is the 23 levels of the forecast hubs from 0.01 to 0.99, and 0.05, 0.5, 0.95 for
+        ``conformal``.
     seed : int, default 0
         Seed of folds.
     mean, variance : array_like, shape (n,), optional
@@ -534,6 +535,9 @@ def _output_levels(levels: Any, forecasts: Forecasts, entry: DistributionMethod)
         if levels is not None:
             raise InvalidOption.at("/output_levels", f"must not be given: those of the {forecasts.kind} are kept")
         return _symmetric(fixed, entry, "level" if forecasts.kind == "interval" else "levels")
+    if levels is not None and entry.keeps_normal:
+        returned = "means and variances" if forecasts.kind == "normal" else f"the {len(LEVELS)} default levels"
+        raise InvalidOption.at("/output_levels", f"must not be given: maps of {entry.name} return {returned}")
     if levels is None:
         return np.array(conformal.LEVELS if entry.name == "conformal" else LEVELS)
     try:

@@ -13,7 +13,7 @@ import calibrant
 from benchmarks.pages.distribution_methods import FAMILIES as DESCRIBED
 from calibrant.distributions.maps.combined import FAMILIES
 from calibrant.distributions.maps.scales import quantiles_at, scores_of
-from calibrant.errors import CalibrationError
+from calibrant.errors import CalibrationError, InvalidDocument, InvalidOption
 
 RANDOM = np.random.default_rng(7)
 N = 400
@@ -306,3 +306,45 @@ def test_an_average_of_few_rows_is_refused() -> None:
 
 def test_the_reference_describes_every_family() -> None:
     assert {family for family, _, _ in DESCRIBED} == set(FAMILIES)
+
+
+def _fitted(method: str, kind: str) -> dict[str, Any]:
+    random = np.random.default_rng(0)
+    given: dict[str, dict[str, Any]] = {
+        "normal": {"mean": random.normal(size=60), "variance": random.uniform(0.5, 2.0, 60)},
+        "quantiles": {"quantiles": np.sort(random.normal(size=(60, 3))), "levels": [0.1, 0.5, 0.9]},
+        "samples": {"samples": random.normal(size=(60, 5))},
+        "interval": {"lower": -np.ones(60), "upper": np.ones(60), "level": 0.8},
+    }
+    return calibrant.fit_distribution(method, random.normal(size=60), **given[kind]).to_document()
+
+
+@pytest.mark.parametrize(
+    ("method", "kind", "changes", "place"),
+    [
+        ("variance-platt", "normal", {"kind": "quantiles", "levels": [0.1, 0.9]}, "/family"),
+        ("variance-isotonic", "normal", {"kind": "samples"}, "/family"),
+        ("variance-scaling", "normal", {"support": [0.0, None]}, "/support"),
+        ("quantile-recalibration", "samples", {"kind": "interval", "levels": [0.1, 0.9]}, "/family"),
+        ("conformal", "normal", {"kind": "quantiles", "levels": [0.1, 0.5, 0.9]}, "/parameters/levels"),
+        ("averaged", "samples", {"kind": "quantiles", "levels": [0.1, 0.5, 0.9]}, "/parameters/members/"),
+        ("averaged", "normal", {"kind": "samples"}, "/parameters/members/"),
+    ],
+)
+def test_a_document_that_contradicts_itself_is_refused(
+    method: str, kind: str, changes: dict[str, Any], place: str
+) -> None:
+    document = _fitted(method, kind)
+    calibrant.load_distribution(document)
+    with pytest.raises(InvalidDocument) as refused:
+        calibrant.load_distribution({**document, **changes})
+    assert refused.value.offences[0].pointer.startswith(place)
+
+
+@pytest.mark.parametrize(("method", "kind"), [("averaged", "samples"), ("identity", "samples"), ("averaged", "normal")])
+def test_output_levels_are_refused_if_the_map_would_not_return_them(method: str, kind: str) -> None:
+    y, given = np.arange(60.0), {"samples": np.zeros((60, 5))}
+    if kind == "normal":
+        given = {"mean": np.zeros(60), "variance": np.ones(60)}
+    with pytest.raises(InvalidOption, match=f"maps of {method} return"):
+        calibrant.fit_distribution(method, y, output_levels=[0.1, 0.9], **given)

@@ -11,16 +11,19 @@ import numpy as np
 
 from calibrant.batch import Integers
 from calibrant.cells import Floats
-from calibrant.distributions.forecasts import Forecasts
+from calibrant.distributions.forecasts import ForecastKind, Forecasts
 from calibrant.distributions.maps.conformal import Conformal
 from calibrant.distributions.maps.levels import LevelMap
 from calibrant.distributions.maps.location_scale import LocationScale
+from calibrant.distributions.maps.scales import LEVELS
 from calibrant.distributions.maps.tables import QuantileTable, normal_of, table_of
 from calibrant.distributions.maps.variance import VarianceCurve, VarianceLine
 from calibrant.errors import InvalidDocument, LengthMismatch
 from calibrant.maps.curves import Numbers, read_array
 
 Groups = Sequence[str] | None
+#: The kind of forecasts, and the levels of quantiles or of the two ends of an interval.
+Result = tuple[ForecastKind, Floats | None]
 #: Shares of an average sum to 1 up to this.
 _ROUNDING = 1e-9
 
@@ -210,3 +213,47 @@ def read_function(document: Any, where: str = "") -> Any:
         raise InvalidDocument.at(f"{where}/parameters", "are nested too deeply") from error
     except InvalidDocument as error:
         raise error.under(where) from error
+
+
+def result_of(function: Any, kind: ForecastKind, levels: Floats | None, where: str = "") -> Result:
+    """Return the kind and levels of what a function returns for forecasts of ``kind`` at ``levels``.
+
+    Raises ``InvalidDocument`` if it does not take them, or if its members do not return the same.
+    """
+    parameters = f"{where}/parameters"
+    if isinstance(function, Chain):
+        for i, member in enumerate(function.members):
+            kind, levels = result_of(member, kind, levels, f"{parameters}/members/{i}")
+        return kind, levels
+    if isinstance(function, Average | ByGroup):
+        members = _members(function)
+        results = [result_of(each, kind, levels, f"{parameters}/{place}") for place, each in members.items()]
+        for place, result in zip(members, results, strict=True):
+            if not _alike(result, results[0]):
+                raise InvalidDocument.at(f"{parameters}/{place}", "must return the same kind and levels as the others")
+        return results[0]
+    if isinstance(function, VarianceLine | VarianceCurve) and kind != "normal":
+        raise InvalidDocument.at(f"{where}/family", f"takes means and variances, but the map takes {kind}")
+    if isinstance(function, LevelMap):
+        if kind == "interval":
+            raise InvalidDocument.at(f"{where}/family", "does not take intervals")
+        return "quantiles", function.levels
+    if isinstance(function, Conformal):
+        if kind in ("quantiles", "interval") and not _alike((kind, levels), (kind, function.levels)):
+            raise InvalidDocument.at(f"{parameters}/levels", "must be the levels of the map")
+        return (kind if kind == "interval" else "quantiles"), function.levels
+    return ("quantiles", np.array(LEVELS)) if kind == "samples" else (kind, levels)
+
+
+def _members(function: Average | ByGroup) -> dict[str, ForecastFunction]:
+    """Return the members by their places in the parameters."""
+    if isinstance(function, Average):
+        return {f"members/{i}": member for i, member in enumerate(function.members)}
+    return {**{f"members/{name}": member for name, member in function.members.items()}, "other": function.other}
+
+
+def _alike(one: Result, other: Result) -> bool:
+    (kind, levels), (same, others) = one, other
+    if kind != same or levels is None or others is None:
+        return kind == same and levels is others
+    return len(levels) == len(others) and bool(np.allclose(levels, others, rtol=0.0, atol=_ROUNDING))

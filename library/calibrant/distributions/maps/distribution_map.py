@@ -14,7 +14,7 @@ import numpy as np
 from calibrant.arrays import group_names
 from calibrant.cells import Floats
 from calibrant.distributions.forecasts import KINDS, ForecastKind, Forecasts, read_forecasts
-from calibrant.distributions.maps.combined import Groups, applied, needs_groups, read_function
+from calibrant.distributions.maps.combined import Groups, applied, needs_groups, read_function, result_of
 from calibrant.distributions.maps.tables import interval_of, quantiles_of
 from calibrant.errors import CalibrationError, InvalidDocument, LengthMismatch, WrongShape
 from calibrant.maps.calibration_map import read_digest, read_document_file
@@ -332,4 +332,6 @@ def load_distribution(document: Mapping[str, Any] | str | Path) -> DistributionM
     if kind in ("quantiles", "interval"):
         levels = read_array(document, "levels", where="", numeric=True, low=0.0, high=1.0, increasing=True)
     support = check_support(document.get("support"), InvalidDocument)
+    if result_of(function, kind, levels)[0] == "normal" and support != (None, None):
+        raise InvalidDocument.at("/support", "must be null: the map returns means and variances")
     return DistributionMap(method, function, kind, levels, support, diagnostics, read_digest(document))
