@@ -26,7 +26,10 @@ class ForecastFields(Document):
     samples: list[list[float]] | None = Field(None, description="a row of samples each")
     lower: list[float] | None = Field(None, description="lower ends of intervals, with `upper` and `level`")
     upper: list[float] | None = Field(None, description="upper ends")
-    by: list[str] | None = Field(None, description="such as the horizon: a map may have one function for each value")
+    by: list[str] | None = Field(
+        None,
+        description="values such as the horizon: a fit with `by` makes a function for each, and its map needs `by` too",
+    )
 
 
 class DistributionArrays(ForecastFields):

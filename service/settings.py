@@ -59,7 +59,7 @@ class Settings:
     max_spool_bytes: int = _setting(
         0,
         "maximum total size in bytes of the temporary files of one process. A tenant may use half of it. Set it if the "
-        "volume has a size limit of its own, as an emptyDir with a sizeLimit has; 0: only the free space of the volume "
+        "volume has its own size limit, such as the sizeLimit of an emptyDir; 0: only the free space of the volume "
         "limits it",
         low=0,
     )

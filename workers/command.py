@@ -34,8 +34,8 @@ Warm = Annotated[
     typer.Option(
         "--warm",
         envvar="CALIBRANT_WARM",
-        help="Run jobs in the worker processes instead of in forked child processes; always on with CUDA. Fewer "
-        "processes are needed, but if a cancelled job does not stop, its worker is killed and restarted.",
+        help="Run jobs in the worker processes instead of in forked child processes; always on with CUDA. This needs "
+        "fewer processes. If a cancelled job does not stop, its worker is killed and restarted.",
     ),
 ]
 DrainSeconds = Annotated[

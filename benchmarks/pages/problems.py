@@ -12,12 +12,14 @@ The service returns every error as a problem document (RFC 9457) with the conten
 fields are:
 
 - `type`: `{prefix}` followed by one of the codes below
-- `title`, `status`, `detail`
-- `errors`: a list of `{{"pointer", "detail"}}`. It names at most five invalid places, as JSON Pointers into the body
+- `title`: a short text, the same for every problem with this code
+- `status`: the HTTP status
+- `detail`: what is wrong with this request
+- `errors`: a list of at most five invalid places, each with a `pointer` (a JSON Pointer into the body) and a `detail`
 
 Problem documents never repeat the values of a request. A failed job has such a document in its field `problem`. The
-service also serves the text of each problem at its `type`. This page is generated from the table of problems (`make
-reference`).
+service also serves each of the texts below at the path in `type`. This page is generated from the table of problems
+(`make reference`).
 """
 
 
@@ -31,4 +33,4 @@ def problems_page() -> str:
 
 
 def _entry(code: str, row: Row) -> str:
-    return f"\n### `{code}`\n\n{row.title}. {row.cause}\n\n*Remedy:* {row.remedy}\n"
+    return f"\n### `{code}`\n\n**{row.title}**\n\n{row.cause}\n\n*Remedy:* {row.remedy}\n"

@@ -8,14 +8,14 @@ OF_NUMBERS = {
     "calibration-error": Row(
         422,
         "The computation failed",
-        "These values or options are not accepted; the detail gives the reason.",
+        "The computation does not accept these values or options; the detail gives the reason.",
         "Change what the detail names.",
     ),
     "not-a-number": Row(
         422,
         "A value is not a number",
-        "A numeric array contains a string, a boolean, null, an object or a number too large for a double. This "
-        "problem also occurs if the name of a group is not a string.",
+        "A numeric array contains a string, a boolean, null, an object or a number too large for a double, or the "
+        "name of a group is not a string.",
         "Send plain numbers, and leave out rows without a value.",
     ),
     "not-finite": Row(
@@ -49,9 +49,9 @@ OF_NUMBERS = {
     "prediction-kind-mismatch": Row(
         422,
         "The prediction kind differs",
-        "The request is for another kind of prediction (classification or regression) than the map or the batch, or "
-        "the call supports only classification.",
-        "Set `prediction_kind` to that of the map and of the batch.",
+        "The request is for classification, but the map, batch or monitor is for regression, or the reverse. Or the "
+        "call or option supports only one of them.",
+        "Set `prediction_kind` to that of the map, batch or monitor.",
     ),
     "wrong-shape": Row(
         422,
@@ -64,9 +64,11 @@ OF_NUMBERS = {
     "length-mismatch": Row(
         422,
         "Arrays differ in length",
-        "The labels, outcomes, weights or groups have another number of rows than the predictions; or the number of "
-        "levels is not the number of columns of the quantiles.",
-        "Send one label or outcome, weight and group for each prediction, in the same order.",
+        "An array such as `labels`, `weights` or `groups` has more or fewer rows than the predictions. For forecasts: "
+        "`levels` and the columns of `quantiles` differ in number, or `by` is missing although the map was fitted "
+        "with it.",
+        "Send one value per row in each array, in the order of the predictions, and one level per column of "
+        "`quantiles`.",
     ),
     "empty-batch": Row(
         422,
@@ -77,21 +79,23 @@ OF_NUMBERS = {
     "invalid-label": Row(
         422,
         "A label is invalid",
-        "Labels must be integers from 0 to K - 1; for predictions of shape (n,), 0 or 1.",
-        "Number the classes from 0, in the order of the columns of the predictions.",
+        "A label is neither an integer from 0 to K - 1 (for predictions of shape (n,): 0 or 1) nor one of the "
+        "`class_names`.",
+        "Number the classes from 0 in the order of the columns of the predictions, or send their names as "
+        "`class_names`.",
     ),
     "invalid-weight": Row(
         422,
         "A weight is invalid",
-        "A weight is negative, all weights are 0, or their sum is not in the range that `weights_kind` allows.",
+        "A weight is negative, all weights are 0, or the sum of frequency weights is out of range.",
         "Send weights of at least 0, at least one of them positive. If only their ratios matter, set "
         "`weights_kind` to `importance`.",
     ),
     "nothing-to-draw": Row(
         422,
         "The diagram cannot be drawn",
-        "The diagram cannot be drawn for these rows; the detail gives the reason. A diagram shows a single event, "
-        "which `canonical` and `classwise` do not define. Some diagrams need more rows, or labels of both classes.",
+        "These rows do not determine the diagram; the detail gives the reason. For example, there are too few rows, "
+        "all labels are equal, or the reduction (`canonical` or `classwise`) has no single event.",
         "Use the reduction `confidence` or `class:k`, another diagram, or more rows.",
     ),
     "no-labels": Row(
@@ -115,7 +119,7 @@ OF_NUMBERS = {
     "one-prediction": Row(
         422,
         "The predictions are all equal",
-        "All predictions are equal, so a map can only return the rate of positives.",
+        "All predictions are equal or almost equal, so they determine no map or measure.",
         "Send the probabilities of the model, not its decisions. For a model that always returns the same prediction, "
         "use the method `accuracy-constant`.",
     ),
@@ -146,7 +150,7 @@ OF_NUMBERS = {
     "unknown-method": Row(
         422,
         "Unknown method",
-        "There is no method with this name, or the service lacks a package that it needs.",
+        "There is no method with this name, or it does not support this kind of prediction.",
         "Use a name from `GET /methods`.",
     ),
     "unknown-reduction": Row(
@@ -154,7 +158,8 @@ OF_NUMBERS = {
         "Unknown or unsuitable reduction",
         "There is no reduction with this name, or it does not fit the number of classes or the request.",
         "Use `binary` for predictions of shape (n,). For (n, K) use `confidence`, `class:k`, `top:r`, `within-top:r`, "
-        "`pooled`, `classwise` or `canonical`.",
+        "`classwise` or `canonical`; for measures also `pooled`; for maps also `top-label`, `ranks` or "
+        "`within-ranks`.",
     ),
     "invalid-option": Row(
         422,

@@ -14,8 +14,8 @@ OF_REQUESTS = {
     "malformed-json": Row(
         400,
         "The body is not valid JSON",
-        "NaN, Infinity, comments and trailing commas are not part of JSON.",
-        "Check the body at the byte that the detail names. If the body contains NaN, leave out those rows.",
+        "The body has a syntax error, or is not UTF-8. JSON has no NaN, Infinity, comments or trailing commas.",
+        "Check the body at the byte that the detail names. If it contains NaN, leave out those rows.",
     ),
     "malformed-npz": Row(
         400,
@@ -39,7 +39,7 @@ OF_REQUESTS = {
     "malformed-parquet": Row(
         400,
         "The body is not a readable Parquet file",
-        "The file is truncated or damaged, or a column uses an encoding whose unpacked size cannot be bounded.",
+        "The file is truncated or damaged, or a column has an encoding that is not supported.",
         "Write the table with `pyarrow.parquet.write_table` and its default options.",
     ),
     "malformed-csv": Row(
@@ -58,22 +58,22 @@ OF_REQUESTS = {
     "unauthorized": Row(
         401,
         "An API key is required",
-        "The service requires API keys, and the request has no key or an unknown one.",
+        "The request has no API key, or its key is unknown, expired or revoked.",
         "Send the header `Authorization: Bearer KEY` with a key from the operator of the service.",
     ),
     "foreign-origin": Row(
         403,
         "Only local requests are allowed",
-        "Without API keys the service accepts requests from this machine only. The request named another host, or came "
-        "from a web page of another origin.",
+        "Without API keys, the service accepts requests from this machine only. The request came from another machine "
+        "or from a web page of another origin, or its `Host` header names another host.",
         "Use 127.0.0.1, localhost or [::1] as the host, or run the service with API keys.",
     ),
     "forged-request": Row(
         403,
         "The request did not come from the web page",
-        "The request used the cookie of the web page or one of its forms, but came from another origin or without the "
-        "page's token.",
-        "Reload the page and try again. A program sends an API key in the `Authorization` header instead.",
+        "The request has the cookie of the web page or sends one of its forms, but it comes from another origin or "
+        "lacks the token of the page.",
+        "Reload the page and try again. Programs must send an API key in the `Authorization` header.",
     ),
     "forbidden": Row(
         403,
@@ -86,14 +86,14 @@ OF_REQUESTS = {
     "not-found": Row(
         404,
         "Not found",
-        "The service has no endpoint at this path.",
+        "There is no endpoint at this path, or the job or monitor has no such diagram, chart or report.",
         "Compare the path with the API reference. An id in a path must not be empty or contain a slash.",
     ),
     "no-bins": Row(
         404,
         "The map has no diagram",
-        "The map was imported, or fitted by a version that did not store bins. It can be applied, but the bins of the "
-        "rows that it was fitted to are not available.",
+        "A map's diagram needs the bins of the rows that it was fitted to. Imported maps, and maps fitted by old "
+        "versions, have no bins. They can still be applied.",
         "Draw a diagram of other rows: `POST /diagrams` with `map`.",
     ),
     "method-not-allowed": Row(
@@ -113,7 +113,7 @@ OF_REQUESTS = {
         "The request took too long to arrive",
         "The headers were not complete after `--header-timeout` seconds, the body was not complete after "
         "`--request-timeout` seconds, or the body arrived more slowly than `--min-upload-rate` allows.",
-        "Send the request faster, or append the rows to a batch in several requests.",
+        "Use a faster connection, compress the body, or append the rows to a batch in several requests.",
     ),
     "url-too-long": Row(
         414,
@@ -150,8 +150,8 @@ OF_REQUESTS = {
         413,
         "The body is too large",
         "The body, its unpacked size or its number of JSON values exceeds a limit of the service.",
-        "Send fewer rows per request, or a narrower number type. The limit on JSON values does not apply to the binary "
-        "formats NPZ, Arrow and Parquet. The operator can raise `--max-body-bytes`, `--max-unpacked-bytes` and "
+        "Send fewer rows per request, or smaller numbers such as float32. The limit on JSON values does not apply to "
+        "NPZ, Arrow and Parquet. The operator can raise `--max-body-bytes`, `--max-unpacked-bytes` and "
         "`--max-json-values`.",
     ),
     "unsupported-media-type": Row(
@@ -171,9 +171,9 @@ OF_REQUESTS = {
     "hook-refused": Row(
         422,
         "A webhook is not allowed",
-        "The URL of a hook is not a valid http or https URL, contains a user name, password or fragment, or has a "
-        "scheme, host, port or private address that the settings `--webhook-hosts` and `--webhook-private-addresses` "
-        "do not allow.",
+        "The URL of a webhook is not a valid http or https URL, or contains a user name, password or fragment. Or the "
+        "settings `--webhook-hosts` and `--webhook-private-addresses` do not allow its scheme, host, port or private "
+        "address.",
         "Correct the field that the first entry of `errors` points to, or ask the operator to allow the host.",
     ),
     "invalid-cursor": Row(

@@ -9,7 +9,7 @@ OF_THE_SERVICE = {
         404,
         "Unknown batch",
         "There is no batch with this id. It was never stored, was deleted, or has expired.",
-        "Check the id, or store the batch again. Its record shows when it expires.",
+        "Check the id, or store the batch again. `expires_at` in its record shows when it expires.",
     ),
     "unknown-map": Row(
         404,
@@ -26,7 +26,7 @@ OF_THE_SERVICE = {
     "unknown-alias": Row(
         404,
         "Unknown alias",
-        "The maps with this name do not have this alias.",
+        "No map with this name has this alias.",
         "List the aliases with `GET /maps/{name}/aliases`.",
     ),
     "map-in-use": Row(
@@ -38,7 +38,8 @@ OF_THE_SERVICE = {
     "output-shape-changed": Row(
         409,
         "The new version returns output of another shape",
-        "The newest version with this name returns output of another shape, and programs may rely on that shape.",
+        "The newest version with this name returns output of a different shape, such as one column instead of "
+        "several. Programs may rely on that shape.",
         "Use another name, use the reduction of the earlier versions, or send `allow_shape_change: true`.",
     ),
     "batch-in-use": Row(
@@ -68,7 +69,7 @@ OF_THE_SERVICE = {
     "job-not-final": Row(
         409,
         "The job has not ended",
-        "The job has no result yet.",
+        "A job has no diagrams until it has ended.",
         "Try again after the number of seconds in `Retry-After`, or send `Prefer: wait=10`.",
     ),
     "job-cancelled": Row(
@@ -93,16 +94,16 @@ OF_THE_SERVICE = {
         409,
         "The monitor exists",
         "There is already a monitor with this name.",
-        "Change it with `PATCH /monitors/{name}`, delete it, or choose another name.",
+        "Change the monitor with `PATCH /monitors/{name}`, delete it, or choose another name.",
     ),
     "monitor-full": Row(
         429,
         "The monitor has reached its limit of ids",
-        "With these rows, the monitor would hold more ids than its `max_ids` allows. A long request is ingested in "
-        "chunks of 5,000 rows. The chunks before the one that failed are already counted, and are not counted again "
-        "when you repeat the request.",
-        "Send the rows again after the number of seconds in `Retry-After`. Ids are removed after `horizon` "
-        "plus `skew` seconds; until then, repeated rows are detected.",
+        "With these rows, the monitor would hold more ids than its `max_ids` allows. Long requests are ingested in "
+        "chunks of 5,000 rows. The chunks before the one that failed are counted, and are not counted again when you "
+        "repeat the request.",
+        "Send the whole request again after the number of seconds in `Retry-After`. The monitor removes ids after "
+        "`horizon` plus `skew` seconds.",
     ),
     "unknown-delivery": Row(
         404,
@@ -115,13 +116,13 @@ OF_THE_SERVICE = {
         404,
         "Unknown hook",
         "The monitor has no hook with this name.",
-        "The call `GET /monitors/{name}` lists the hooks.",
+        "List the hooks with `GET /monitors/{name}`.",
     ),
     "unknown-rule": Row(
         404,
         "Unknown rule",
         "The monitor has no rule with this name.",
-        "The call `GET /monitors/{name}/alarms` lists the rules.",
+        "List the rules with `GET /monitors/{name}/alarms`.",
     ),
     "no-alarm": Row(
         409,
@@ -133,12 +134,12 @@ OF_THE_SERVICE = {
         404,
         "There is no proposal",
         "No challenger of this monitor is waiting to be accepted or rejected.",
-        "The call `GET /monitors/{name}/audit` lists earlier proposals.",
+        "List earlier proposals with `GET /monitors/{name}/audit`.",
     ),
     "proposal-outdated": Row(
         409,
         "The proposal is outdated",
-        "The challenger was compared with the map that the alias pointed at. The alias has since been moved.",
+        "The alias was moved after the challenger was compared with the map that it pointed at.",
         "Reject the proposal, and request a new challenger with `POST /monitors/{name}/recalibrate`.",
     ),
     "quota-exceeded": Row(
@@ -166,7 +167,7 @@ OF_THE_SERVICE = {
     "storage-error": Row(
         500,
         "The store failed",
-        "The store returned something that the service cannot use.",
+        "The store returned data that the service cannot read.",
         "Tell the operator: the log has the cause. Repeating the request is unlikely to help.",
     ),
     "later-format": Row(
@@ -192,8 +193,8 @@ OF_THE_SERVICE = {
     "embedded-store-failed": Row(
         500,
         "The store did not start",
-        "The embedded Redis server did not start, or another service uses its data folder.",
-        "See `redis.log` in the data folder. Give each service a folder of its own with `--data`.",
+        "The embedded Redis server ended, or was not ready in time.",
+        "See `redis.log` in the data folder.",
     ),
     "folder-in-use": Row(
         500,
@@ -204,8 +205,8 @@ OF_THE_SERVICE = {
     "worker-lost": Row(
         500,
         "The worker was lost",
-        "The service ran the job several times, and each time the worker process ended: it ran out of memory, or the "
-        "process or its machine was stopped.",
+        "The job ran several times, and each time its worker process ended. It ran out of memory, or the process or "
+        "its machine was stopped.",
         "Send the request again. If it fails again, send fewer rows, or give the workers more memory.",
     ),
     "time-limit": Row(
@@ -223,28 +224,29 @@ OF_THE_SERVICE = {
     "internal-error": Row(
         500,
         "Internal error",
-        "The service failed for a reason that is not in the request. The error has been logged.",
-        "Tell the operator when the error occurred. Please report it if the log shows a fault in Calibrant.",
+        "The service failed unexpectedly. The error has been logged.",
+        "Tell the operator when the error occurred. If the log shows a fault in Calibrant, please report it.",
     ),
     "deadline-exceeded": Row(
         503,
         "The response took too long",
-        "The request exceeded the time limit of the service.",
-        "Send the request with `Prefer: respond-async`, so that it runs as a job.",
+        "The response did not begin within `--request-timeout` seconds.",
+        "Send fewer rows. For `POST /evaluate` and `POST /maps`, you can also send `Prefer: respond-async`, which "
+        "makes a job.",
     ),
     "too-many-streams": Row(
         503,
         "Too many event streams are open",
-        "The limit of open event streams per process was reached. One tenant may use half of the limit, and one API "
+        "The limit of open event streams per process was reached. One tenant may use half of the streams, and one API "
         "key a quarter. The detail names the limit that was reached.",
         "Try again after the number of seconds in `Retry-After`, or poll `GET /jobs/{job_id}`.",
     ),
     "too-many-connections": Row(
         503,
         "Too many connections from one address",
-        "The client's address has reached the limit of connections from one address to this process.",
+        "This address has as many connections to one process as `--max-connections-per-address` allows.",
         "Close idle connections and use a connection pool. If clients connect through a reverse proxy, the operator "
-        "must list it in `CALIBRANT_TRUSTED_PROXIES`.",
+        "must list the proxy in `CALIBRANT_TRUSTED_PROXIES`.",
     ),
     "busy": Row(
         503,
@@ -270,14 +272,15 @@ OF_THE_SERVICE = {
     "unsuitable-store": Row(
         503,
         "The configuration is unsafe",
-        "There are two causes: Redis may evict keys, so that stored maps could be lost; or the service listens on a "
-        "network address but has no API key.",
-        "Set `maxmemory-policy noeviction` in Redis, or create an API key, and restart the service.",
+        "There are two possible causes. Redis would delete stored data when its memory is full, because its "
+        "`maxmemory-policy` is not `noeviction`. Or the service listens on a network address, but no API key exists.",
+        "Set `maxmemory-policy noeviction` in Redis, or run `calibrant keys create`; the detail says which. The API "
+        "then recovers without a restart.",
     ),
     "store-unavailable": Row(
         503,
         "The store is unavailable",
-        "Redis cannot be reached. Acknowledged data is kept.",
+        "Redis cannot be reached, is loading its data or refuses writes. The request may not have been applied.",
         "Send the request again after the number of seconds in `Retry-After`.",
     ),
 }

@@ -45,7 +45,7 @@ def backup(
     ] = True,
     force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
 ) -> None:
-    """Write the contents of the store to a file; the service may keep running."""
+    """Write the contents of the store to a file. The service can keep running."""
     from backend.store.backup.contents import write_backup
 
     with (

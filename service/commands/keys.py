@@ -37,7 +37,7 @@ def create(
     tenant: Annotated[str, typer.Option(help="Tenant whose data the key can access; a new name creates a tenant.")] = (
         DEFAULT_TENANT
     ),
-    scope: Annotated[str, typer.Option(help="read, write or admin; each includes the ones before it.")] = "write",
+    scope: Annotated[str, typer.Option(help="read, write or admin; each scope includes the previous ones.")] = "write",
     expires: Annotated[str | None, typer.Option(help="The key expires after this duration, such as 90d.")] = None,
     rate_limit: Annotated[
         int | None, typer.Option(min=0, help="Requests per minute; 0 for no limit; default: the service's setting.")
@@ -84,7 +84,7 @@ def revoke(
     redis_url_file: RedisUrlFile = None,
     data: Data = DATA,
 ) -> None:
-    """Revoke a key; takes effect in every process within a second."""
+    """Revoke a key. Every process rejects it within a second."""
     with _store(store_url(redis_url, redis_url_file), data) as store:
         store.revoke(key_id)
     typer.echo(f"key {key_id} is revoked", err=True)

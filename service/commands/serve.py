@@ -32,7 +32,7 @@ def serve(
 ) -> None:
     """Run everything: the store, a worker and the API. Press Ctrl-C to stop.
 
-    The settings of ``api`` and ``worker`` can be given as environment variables.
+    Environment variables set the options of calibrant api and calibrant worker.
     """
     start_log(log_level, log_format)
     from service.stack import serve_all

@@ -110,15 +110,15 @@ def calibrate(
 ) -> None:
     """Apply a calibration map to a file of predictions.
 
-    For CSV and JSON Lines, the output is CSV with the columns of the file and a new last column ``calibrated``, or with
-    one column per class, such as ``calibrated_bird``. For other files, the output has only the calibrated columns. CSV
-    keeps its separator. If --out ends in .tsv, the separator is a tab; if it ends in .npz, the output is NPZ with only
-    the calibrated probabilities; if it ends in .parquet, the output is Parquet, and the columns of a
-    Parquet or Arrow file are kept.
+    The suffix of --out determines the format: .csv, .tsv, .parquet or .npz. The default is CSV, with the separator of
+    the file.
 
-    A map of predictive distributions gives columns such as ``calibrated_mean`` and ``calibrated_std``,
-    ``calibrated_q0.05``, or ``calibrated_lower`` and ``calibrated_upper``; in NPZ, arrays such as ``quantiles`` and
-    ``levels``.
+    The output keeps the columns of a CSV or JSON Lines file, and Parquet output also those of a Parquet or Arrow file.
+    The new columns come last: calibrated, or one per class, such as calibrated_bird. Otherwise the output has only the
+    new columns. NPZ output has only the array calibrated.
+
+    For a map of predictive distributions, the new columns are calibrated_mean and calibrated_std, calibrated_q0.05 and
+    so on, or calibrated_lower and calibrated_upper. NPZ output has arrays such as quantiles and levels.
     """
     if out != STANDARD and out.suffix.lower() not in FORMS:
         raise typer.BadParameter(f"must end in one of {', '.join(FORMS)}", param_hint="--out")

@@ -72,7 +72,7 @@ def show(ref: Ref, as_json: Json = False, server: NeededServer = None) -> None:
 
 @maps.command()
 def export(ref: Ref, out: Out = STANDARD, server: NeededServer = None) -> None:
-    """Write a map as JSON, which is all that is needed to apply it."""
+    """Write a map as JSON. This document alone is enough to apply the map."""
     with client_of(server, _WHOSE) as client:
         document = client.export_map(ref)
     with errors_in_a_line():
@@ -114,7 +114,7 @@ def alias(
     as_json: Json = False,
     server: NeededServer = None,
 ) -> None:
-    """Point an alias at a version of a map; the switch is atomic."""
+    """Point an alias at a version of a map. The change is atomic."""
     with client_of(server, _WHOSE) as client:
         record = client.alias(name, alias, version)
     if as_json:

@@ -34,8 +34,8 @@ SupportOf = Annotated[
     str | None,
     typer.Option(
         "--support",
-        help="With --regression: lowest and highest possible outcome, such as '0,100'; one may be missing, as in '0,' "
-        "for counts. Quantiles are clipped to this range.",
+        help="With --regression: lowest and highest possible outcome, such as '0,100'; either may be omitted, as in "
+        "'0,' for counts. Quantiles are clipped to this range.",
     ),
 ]
 
@@ -48,8 +48,8 @@ ScoreOf = Annotated[
     str | None,
     typer.Option(
         "--score",
-        help="With --against: score of the comparison. Default: interval-score if a file has intervals, quantile-score "
-        "if one has quantiles, otherwise crps.",
+        help="With --against: score of the comparison. Default: interval-score if either file has intervals, "
+        "quantile-score if either has quantiles, otherwise crps.",
     ),
 ]
 Lags = Annotated[

@@ -74,8 +74,8 @@ By = Annotated[
     str | None,
     typer.Option(
         "--by",
-        help="For forecasts of a number: column, such as the horizon; the map has its own function for each value. "
-        "Measures without a map do not use it.",
+        help="For forecasts of a number: column, such as the horizon. A map has a separate function for each value of "
+        "this column. Without a map, the column is not used.",
     ),
 ]
 Level = Annotated[
