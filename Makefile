@@ -241,6 +241,9 @@ reference: $(STAMP) ## regenerate docs/reference from the code
 gallery: $(STAMP) ## draw the gallery; writes docs/reference/gallery.md and docs/pictures/gallery
 	$(BIN)/python -m benchmarks.gallery
 
+gallery-orders: $(STAMP) ## measure the gallery's models with known true errors; writes benchmarks/gallery/orders.json
+	$(BIN)/python -m benchmarks.gallery.orders
+
 pictures-golden: $(STAMP) ## redraw the golden images that have changed, for review; writes tests/golden/pictures
 	$(BIN)/python -m tests.unit.plots
 	$(BIN)/python -m tests.unit.benchmarks.gallery_images

@@ -77,7 +77,9 @@ class FitDistributionOptions(Document):
         description="lowest and highest possible outcome, such as [0, null] for counts",
     )
     output_levels: list[Level] | None = Field(
-        None, description="levels of the quantiles that a map of normal forecasts or samples returns"
+        None,
+        description="levels of the quantiles that quantile-recalibration and conformal return for normal forecasts and "
+        "samples",
     )
     seed: Seed = 0
     tags: Tags = Field({}, description="up to 32 short strings by name")

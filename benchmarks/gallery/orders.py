@@ -1,7 +1,7 @@
 """How measures order calibrated models, beside the order of their true errors.
 
 The models, calibrators and rows are those of ``make pseudo-real``: real classifiers on generated data, whose true error
-a million unseen rows tell. The figures stand in orders.json, which ``python -m benchmarks.gallery.orders`` writes.
+a million unseen rows tell. The figures stand in orders.json, which ``make gallery-orders`` writes.
 """
 
 from __future__ import annotations

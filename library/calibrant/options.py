@@ -21,7 +21,8 @@ MOST = 100_000
 class Option:
     """An option: its default, and the allowed choices or range of integers (or of numbers, if ``real``).
 
-    With choices, the range is also allowed if the option is ``real`` or ``whole``.
+    With choices, the range is also allowed if the option is ``real`` or ``whole``. With ``most`` above 0, a value is a
+    list of 1 to ``most`` distinct allowed values, or null if that is the default.
     """
 
     default: float | str | bool | None
@@ -30,9 +31,18 @@ class Option:
     high: float = MOST
     real: bool = False
     whole: bool = False
+    most: int = 0
 
     def accepts(self, value: object) -> bool:
         """Return whether ``value`` is allowed; True is not 1."""
+        if self.most == 0:
+            return self._accepts_one(value)
+        if not isinstance(value, list | tuple):
+            return value is None and self.default is None
+        listed = 1 <= len(value) <= self.most and all(self._accepts_one(each) for each in value)
+        return listed and len(set(value)) == len(value)
+
+    def _accepts_one(self, value: object) -> bool:
         if any(type(value) is type(choice) and value == choice for choice in self.choices):
             return True
         if self.choices and not (self.real or self.whole):
@@ -46,10 +56,14 @@ class Option:
         """A description of the allowed values."""
         json = {None: "null", True: "true", False: "false"}
         named = ", ".join(json[c] if c is None or isinstance(c, bool) else str(c) for c in self.choices)
-        if self.choices and not (self.real or self.whole):
-            return named
+        only_named = bool(self.choices) and not (self.real or self.whole)
         ranged = f"{'a number' if self.real else 'an integer'} from {self.low:g} to {self.high:g}"
-        return f"{named} or {ranged}" if named else ranged
+        one = named if only_named else f"{named} or {ranged}" if named else ranged
+        if self.most == 0:
+            return one
+        null = "null or " if self.default is None else ""
+        each = f"one of {one}" if only_named else one
+        return f"{null}a list of 1 to {self.most} distinct values, each {each}"
 
 
 #: Boolean options with the default true, and false.
@@ -60,7 +74,7 @@ def read_values(
     given: Mapping[str, Any], options: Mapping[str, Option], whose: str, *, where: str = ""
 ) -> dict[str, Any]:
     """Return every option by name; raise ``InvalidOption`` for the first invalid one, below ``where``."""
-    given = {name: plain(value) for name, value in given.items()}
+    given = {name: _plain(value) for name, value in given.items()}
     for name, value in given.items():
         option = options.get(name)
         if option is None:
@@ -69,6 +83,11 @@ def read_values(
         if not option.accepts(value):
             raise InvalidOption.at(f"{where}/{name}", f"must be {option.allowed}")
     return {name: given.get(name, option.default) for name, option in options.items()}
+
+
+def _plain(value: Any) -> Any:
+    """Return ``plain`` of a value, or of each value of a list or tuple, as a new list."""
+    return [plain(each) for each in value] if isinstance(value, list | tuple) else plain(value)
 
 
 def _options_of(whose: str, name: str, options: Mapping[str, Option]) -> str:

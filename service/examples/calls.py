@@ -386,7 +386,7 @@ CALLS: tuple[Example, ...] = (
         "POST /evaluate",
         "by-a-job",
         "A measure that needs a long fit: 202 and a job",
-        {"batch": BATCH, "measures": [{"name": "ece-pl", "folds": 3}]},
+        {"batch": BATCH, "measures": [{"name": "ece-pl", "folds": 3, "candidates": [1, 2]}]},
         202,
     ),
     Example(

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import io
 import zlib
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from hypothesis import strategies as st
+
+from calibrant.diagrams.catalogue import DIAGRAMS
+from calibrant.measures.catalogue import MEASURES
+from calibrant.options import Option
 
 #: The variable that holds the ids of a batch of each prediction kind that every fuzzed service holds, as JSON.
 BATCH_VARIABLE = "CALIBRANT_FUZZ_BATCH"
@@ -40,15 +45,21 @@ def fitting(body: dict[str, Any], batches: dict[str, str]) -> dict[str, Any]:
     if chosen % 3 == 0:
         return body
     kind = "regression" if body.get("prediction_kind") == "regression" else "classification"
-    known = {"batch": batches[kind], "map": KNOWN_MAP}
-    kept: dict[str, Any] = body | {name: known[name] for name in known if isinstance(body.get(name), str)}
+    stored = {"batch": batches[kind], "map": KNOWN_MAP}
+    kept: dict[str, Any] = body | {name: stored[name] for name in stored if isinstance(body.get(name), str)}
     kept |= {"against": [batches[kind]]} if isinstance(body.get("against"), list) else {}
     if kind == "regression":
         return _forecasts(kept, np.random.default_rng(chosen))
     if not isinstance(body.get("predictions"), list):
         return kept
-    kept |= {name: _names(kept[name]) for name in ("measures", "diagrams") if isinstance(kept.get(name), list)}
-    rows = _rows(np.random.default_rng(chosen))
+    random = np.random.default_rng(chosen)
+    known: dict[str, Mapping[str, Any]] = {"measures": MEASURES, "diagrams": DIAGRAMS}
+    kept |= {
+        name: [_with_option(one, catalogue, random) for one in _names(kept[name])]
+        for name, catalogue in known.items()
+        if isinstance(kept.get(name), list)
+    }
+    rows = _rows(random)
     fitted = {name: rows[name] for name in rows if isinstance(body.get(name), list)}
     return {name: value for name, value in kept.items() if name not in ("scale", "classes", "options")} | fitted
 
@@ -90,6 +101,33 @@ def _names(asked: list[Any]) -> list[Any]:
     """Measures or diagrams without the options that were made up, each once."""
     names = [one.get("name") if isinstance(one, dict) else one for one in asked]
     return list(dict.fromkeys(name for name in names if isinstance(name, str)))
+
+
+def _with_option(name: str, catalogue: Mapping[str, Any], random: np.random.Generator) -> Any:
+    """The name, or in half of the cases an object with one option of the catalogue, mostly with an accepted value."""
+    options = list(catalogue[name].options.items()) if name in catalogue else []
+    if not options or random.integers(2):
+        return name
+    chosen, option = options[int(random.integers(len(options)))]
+    return {"name": name, chosen: option_value(option, random)}
+
+
+def option_value(option: Option, random: np.random.Generator) -> Any:
+    """An accepted value of an option, or in a fifth of the cases one that is probably refused."""
+    if random.integers(5) == 0:
+        return [[], [1, 1], [[1]], "1", 0, -1, 1e300, True, {}, [None], list(range(200))][int(random.integers(11))]
+    if option.most:
+        several = {str(one): one for one in (_one_value(option, random) for _ in range(random.integers(1, 4)))}
+        return list(several.values())[: option.most]
+    return _one_value(option, random)
+
+
+def _one_value(option: Option, random: np.random.Generator) -> Any:
+    if option.choices and (random.integers(2) or not (option.real or option.whole)):
+        return option.choices[int(random.integers(len(option.choices)))]
+    if option.real:
+        return float(random.uniform(option.low, min(option.high, option.low + 10.0)))
+    return int(random.integers(int(option.low), int(min(option.high, option.low + 10)), endpoint=True))
 
 
 def _rows(random: np.random.Generator) -> dict[str, list[Any]]:

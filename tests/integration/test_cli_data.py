@@ -51,7 +51,7 @@ def _run(server: str | None, *arguments: str | Path) -> Result:
     [
         ["evaluate"],
         ["evaluate", "--group", "site", "--interval", "0.9", "--resamples", "100", "--measure", "ece", "--seed", "3"],
-        ["evaluate", "--measure", "ece-pl", "--measure", "decomposition"],
+        ["evaluate", "--measure", '{"name": "ece-pl", "candidates": [2, 1]}', "--measure", "decomposition"],
         ["fit", "--method", "isotonic"],
         ["fit", "--method", "pl", "--seed", "5"],
     ],
@@ -86,7 +86,15 @@ def test_both_draw_the_same_picture(here: Run, there: Run, csv: Path, flags: lis
 
 
 @pytest.mark.parametrize(
-    "asked", [["--measure", "nope"], ["--reduction", "top:2"], ["--interval", "2"], ["--label", "z"]], ids=" ".join
+    "asked",
+    [
+        ["--measure", "nope"],
+        ["--measure", '{"name": "ece-pl", "candidates": [2, 2]}'],
+        ["--reduction", "top:2"],
+        ["--interval", "2"],
+        ["--label", "z"],
+    ],
+    ids=" ".join,
 )
 def test_both_refuse_the_same_in_the_same_words(here: Run, there: Run, csv: Path, asked: list[str]) -> None:
     answers = [run("evaluate", csv, *asked) for run in (here, there)]

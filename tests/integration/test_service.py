@@ -16,6 +16,10 @@ RANDOM = np.random.default_rng(0)
 TRUE = RANDOM.random(3000)
 P, Y = TRUE**1.5, (RANDOM.random(3000) < TRUE).astype(int)
 PROBS = RANDOM.dirichlet([0.5] * 4, 1200)
+BAD_CANDIDATES: list[tuple[str, Any]] = [
+    *[("pl", []), ("pl", [1, 1]), ("pl", [0]), ("pl", [True]), ("pl", [1.5]), ("pl", ["1"]), ("pl", [[1]])],
+    *[("pl", [{}]), ("pl", 3), ("pl", "3"), ("pl", {"1": 1}), ("pl3", list(range(1, 66))), ("averaged", [65])],
+]
 LABELS = np.array([RANDOM.choice(4, p=row**0.5 / (row**0.5).sum()) for row in PROBS])
 
 
@@ -87,7 +91,7 @@ def test_a_measure_that_is_a_fit_is_a_job_and_its_report_that_of_a_notebook(
 ) -> None:
     fitted = client.fit("platt", client.upload(P, Y).id)
     body = {"predictions": P.tolist(), "labels": Y.tolist(), "groups": ["a", "b"] * (len(P) // 2), "map": fitted.id}
-    asked: list[str | dict[str, Any]] = ["ece-averaged", {"name": "ece-pl3", "norm": 2, "folds": 5}, "ks"]
+    asked: list[str | dict[str, Any]] = ["ece-averaged", {"name": "ece-pl3", "norm": 2, "candidates": [3, 1]}, "ks"]
     queued = _post(http, "/evaluate", body | {"measures": asked, "interval": 0.9})
     assert queued.status_code == 202
     assert queued.headers["Location"] == f"/jobs/{queued.json()['id']}"
@@ -103,6 +107,43 @@ def test_a_measure_that_is_a_fit_is_a_job_and_its_report_that_of_a_notebook(
     assert set(report["groups"]) == {"a", "b"}
     assert report["map"] == fitted.id
     assert report["after"]["measures"]["ece-averaged"]["value"] is not None
+
+
+def test_a_list_of_an_option_travels_in_a_query_and_comes_back_in_the_definition(
+    http: httpx.Client, client: Calibrant
+) -> None:
+    asked = {"name": "ece-pl", "candidates": [2, 4], "folds": 3}
+    queued = _post(
+        http,
+        "/evaluate",
+        _npz(predictions=P[:600], labels=Y[:600]),
+        "application/x-npz",
+        measures=json.dumps([asked]),
+    )
+    assert queued.status_code == 202
+    job = client.wait(queued.json()["id"], timeout=120)
+    assert job.result is not None
+    result = job.result["report"]["measures"]["ece-pl"]
+    assert result["definition"].items() >= asked.items()
+    calibrated = calibrant.fit("pl", P[:600], Y[:600], candidates=[2, 4], folds=3).apply(P[:600])
+    assert result["value"] == pytest.approx(np.mean(np.abs(calibrated - P[:600])), abs=1e-12)
+    refused = _post(
+        http,
+        "/evaluate",
+        _npz(predictions=P[:600], labels=Y[:600]),
+        "application/x-npz",
+        measures=json.dumps([asked | {"candidates": [2, 2]}]),
+    )
+    assert _problem(refused) == (422, "invalid-option", "/measures/0/candidates")
+
+
+def test_the_catalogue_of_measures_describes_every_option_of_a_fit(http: httpx.Client) -> None:
+    measures = {each["name"]: each["options"] for each in http.get("/measures").json()}
+    for method in http.get("/methods").json():
+        if f"ece-{method['name']}" in measures:
+            own = measures[f"ece-{method['name']}"]
+            assert {name: each for name, each in method["options"].items() if name != "folds"}.items() <= own.items()
+            assert all(each["allowed"] for each in own.values())
 
 
 def test_an_evaluation_that_cannot_be_run_is_refused_before_it_is_queued(http: httpx.Client) -> None:
@@ -281,6 +322,19 @@ GOOD: dict[str, Any] = {"predictions": [0.1, 0.9], "labels": [0, 1]}
             "/evaluate",
             GOOD | {"measures": [{"name": "ece-pl", "folds": 1}]},
             (422, "invalid-option", "/measures/0/folds"),
+        ),
+        *(
+            (
+                "/evaluate",
+                GOOD | {"measures": ["ks", {"name": f"ece-{method}", "candidates": candidates}]},
+                (422, "invalid-option", "/measures/1/candidates"),
+            )
+            for method, candidates in BAD_CANDIDATES
+        ),
+        (
+            "/evaluate",
+            GOOD | {"diagrams": [{"name": "fit-on-test", "method": "pl", "options": {"candidates": [2, 2]}}]},
+            (422, "invalid-option", "/diagrams/0/options/candidates"),
         ),
         ("/calibrate", {"map": "nothing", "predictions": [0.1]}, (404, "unknown-map", "/map")),
         ("/calibrate", {"predictions": [0.1]}, (422, "invalid-field", "/map")),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -17,7 +16,7 @@ from calibrant.calibrators.smoothing import (
     fit_smoothed_vector,
     is_extreme,
 )
-from calibrant.errors import CalibrationError, InvalidOption
+from calibrant.errors import CalibrationError
 from calibrant.maps.curves import Constant, Curve
 from calibrant.maps.ranks import OneVsRest, Ranks
 from calibrant.maps.softmax_device import passes_on
@@ -73,8 +72,10 @@ class Method:
         What the maps accept, their parameters, and whether they are monotone and differentiable.
     event, vector : callable or None
         Fit a curve to an event, and a transform to the whole vector; None if not defined.
-    options : mapping of str to Option, or type
-        Options, or a dataclass that checks them.
+    options : mapping of str to Option
+        Options by name.
+    grouped : type or None
+        Dataclass of the options, which the fit takes as the argument ``options``; None if they are its arguments.
     runs : {"inline", "job"}
         Whether the service may fit it within a request.
     on_device : bool
@@ -107,7 +108,8 @@ class Method:
     traits: Traits
     event: Callable[..., FittedCurve] | None = None
     vector: Callable[..., FittedTransform] | None = None
-    options: Mapping[str, Option] | type[Any] = field(default_factory=dict)
+    options: Mapping[str, Option] = field(default_factory=dict)
+    grouped: type[Any] | None = None
     runs: Literal["inline", "job"] = "inline"
     #: Whether the fit uses the device of the context.
     on_device: bool = False
@@ -149,18 +151,14 @@ class Method:
         >>> calibrant.METHODS["platt"].read_options({})
         {'target_smoothing': True}
         """
-        if isinstance(self.options, Mapping):
-            return read_values(options, self.options, self.name, where=where)
-        known = self.known_options()
-        if any(name not in known for name in options):
-            names = ", ".join(known)
-            raise InvalidOption.at(where, f"has an unknown option; the options of {self.name} are: {names}")
-        # JSON has no tuples.
-        values = {name: tuple(value) if isinstance(value, list) else value for name, value in options.items()}
-        try:
-            return {"options": self.options(**values)}
-        except InvalidOption as error:
-            raise error.under(where) from None
+        values = read_values(options, self.options, self.name, where=where)
+        if self.grouped is None:
+            return values
+        return {
+            "options": self.grouped(
+                **{name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
+            )
+        }
 
     def curve(self, event: Event, context: FitContext, options: Mapping[str, Any]) -> FittedCurve:
         """Fit a curve to an event.
@@ -254,7 +252,7 @@ class Method:
         Returns
         -------
         dict of str to dict
-            The ``default`` of each option and a description of the ``allowed`` values (None if not available).
+            The ``default`` of each option and a description of the ``allowed`` values.
 
         See Also
         --------
@@ -266,9 +264,7 @@ class Method:
         >>> calibrant.METHODS["platt"].known_options()
         {'target_smoothing': {'default': True, 'allowed': 'true, false'}}
         """
-        if isinstance(self.options, Mapping):
-            return {name: {"default": o.default, "allowed": o.allowed} for name, o in self.options.items()}
-        return {f.name: {"default": f.default, "allowed": None} for f in dataclasses.fields(self.options)}
+        return {name: {"default": o.default, "allowed": o.allowed} for name, o in self.options.items()}
 
 
 def fit_curve(method: Method, event: Event) -> FittedCurve:

@@ -120,10 +120,10 @@ def fitted_error(
 
 def fit_options(name: str) -> Mapping[str, Option]:
     """Return the options of the fit of a method of ``EVALUATORS`` to an event, and ``folds``."""
-    own = METHODS[name].options
-    if isinstance(own, Mapping):
-        return {"folds": CHOICES["folds"], **own}
-    return CHOICES if own is PiecewiseOptions else {"folds": CHOICES["folds"]}
+    own = dict(METHODS[name].options)
+    if name == "averaged":  # whose default depends on whether it fits an event
+        own["folds"] = CHOICES["folds"]
+    return {"folds": CHOICES["folds"], **own}
 
 
 def _single(method: Method, event: Event, options: Mapping[str, Any]) -> tuple[Curve, dict[str, Any]]:

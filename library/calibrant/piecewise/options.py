@@ -21,9 +21,10 @@ Starts = Literal["quantiles", "several"]
 MAX_PIECES = 64
 MAX_FOLDS = 100
 
-#: The options of PL and PL3 other than the candidates.
+#: The options of PL and PL3.
 CHOICES: Mapping[str, Option] = MappingProxyType(
     {
+        "candidates": Option(None, high=MAX_PIECES, most=MAX_PIECES),
         "folds": Option(10, low=2, high=MAX_FOLDS),
         "loss": Option("log-loss", choices=get_args(Loss)),
         "select": Option("brier", choices=get_args(Loss)),
@@ -31,6 +32,14 @@ CHOICES: Mapping[str, Option] = MappingProxyType(
         "monotone": OFF,
         "starts": Option("quantiles", choices=get_args(Starts)),
         "tolerance": Option(TOLERANCE, low=0.0, high=1.0, real=True),
+    }
+)
+#: The options of their average.
+AVERAGED_CHOICES: Mapping[str, Option] = MappingProxyType(
+    {
+        "candidates": CHOICES["candidates"],
+        "folds": Option(None, choices=(None,), low=2, high=MAX_FOLDS, whole=True),
+        "keep_order": OFF,
     }
 )
 
@@ -58,11 +67,7 @@ class PiecewiseOptions:
     tolerance: float = TOLERANCE
 
     def __post_init__(self) -> None:
-        if self.candidates is not None and not _are_piece_counts(self.candidates):
-            raise InvalidOption.at("/candidates", f"must be distinct numbers of pieces from 1 to {MAX_PIECES}")
-        for name, option in CHOICES.items():
-            if not option.accepts(getattr(self, name)):
-                raise InvalidOption.at(f"/{name}", f"must be {option.allowed}")
+        _check(self, CHOICES)
 
     def piece_counts(self, n: int) -> tuple[int, ...]:
         """Return the candidates for ``n`` rows, ascending."""
@@ -84,22 +89,17 @@ class AveragedOptions:
     keep_order: bool = False
 
     def __post_init__(self) -> None:
-        self.piecewise()
-        if not isinstance(self.keep_order, bool):
-            raise InvalidOption.at("/keep_order", "must be true or false")
+        _check(self, AVERAGED_CHOICES)
 
     def piecewise(self) -> PiecewiseOptions:
-        """Return the options for PL and PL3; raise ``InvalidOption`` if they are invalid."""
+        """Return the options for PL and PL3."""
         return PiecewiseOptions(candidates=self.candidates, folds=10 if self.folds is None else self.folds)
 
 
-def _are_piece_counts(candidates: object) -> bool:
-    return (
-        isinstance(candidates, tuple)
-        and len(candidates) > 0
-        and all(type(count) is int and 1 <= count <= MAX_PIECES for count in candidates)
-        and len(set(candidates)) == len(candidates)
-    )
+def _check(given: PiecewiseOptions | AveragedOptions, options: Mapping[str, Option]) -> None:
+    for name, option in options.items():
+        if not option.accepts(getattr(given, name)):
+            raise InvalidOption.at(f"/{name}", f"must be {option.allowed}")
 
 
 def check_rows(p: Floats, y: Outcomes, options: PiecewiseOptions) -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -77,6 +78,8 @@ def test_rows_that_hang_together_have_no_band(event: Event) -> None:
         ("pl-de", {"degree": 2, "segments": 2}),
         ("pl", {"loss": "brier", "final": "refit", "tolerance": 0.0}),
         ("iop-oi", {"n_knots": 3}),
+        ("pl3", {"candidates": [3, 1]}),
+        ("averaged", {"candidates": [2], "keep_order": True}),
     ],
 )
 def test_options_of_the_fit_are_those_of_the_measure(method: str, options: dict[str, Any]) -> None:
@@ -88,6 +91,7 @@ def test_options_of_the_fit_are_those_of_the_measure(method: str, options: dict[
     report = calibrant.evaluate(p, y, measures=[measure], diagrams=[asked])
     shown = report.diagrams["fit-on-test"]
     assert options.items() <= shown["definition"]["options"].items()
+    assert json.loads(json.dumps(shown["definition"])) == shown["definition"]
     assert shown["data"]["alpha_1"] == pytest.approx(report[f"ece-{method}"].value, abs=1e-12)
     with pytest.raises(InvalidOption) as caught:
         read_diagrams([asked | {"options": {"width": 3}}])

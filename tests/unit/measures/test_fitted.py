@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from typing import Any, Literal
 
 import numpy as np
@@ -7,12 +8,18 @@ import numpy.typing as npt
 import pytest
 
 import calibrant
+from calibrant.diagrams.catalogue import read_diagrams
 from calibrant.errors import InvalidOption
-from calibrant.measures.fitted import fitted_error
+from calibrant.measures.fitted import EVALUATORS, fitted_error
 from calibrant.reductions import Event
 
 NAMES: tuple[Literal["pl", "pl3", "averaged"], ...] = ("pl", "pl3", "averaged")
 Floats = npt.NDArray[np.float64]
+#: What is not a list of distinct numbers of pieces.
+BAD_LISTS: tuple[Any, ...] = (
+    *([], [1, 1], [0], [65], [-1], [1.0], [True], ["1"], [None], [float("nan")], [[1]], [[]], [{}], [10**400]),
+    *(list(range(1, 66)), [1] * 100_000, 3, "3", "[1]", {"1": 1}, True, np.array([1, 2])),
+)
 
 
 def _drawn(n: int, power: float, seed: int) -> tuple[Floats, Floats, npt.NDArray[np.int8]]:
@@ -89,9 +96,12 @@ def test_what_cannot_be_fitted_is_told_in_the_answer() -> None:
         ("platt", {"target_smoothing": False}),
         ("venn-abers", {"merge": "brier"}),
         ("mli-spline", {"folds": 3}),
+        ("pl", {"candidates": [5, 2], "folds": 3, "starts": "several", "tolerance": 0.0}),
+        ("pl3", {"candidates": [3], "final": "weighted"}),
+        ("averaged", {"candidates": [4, 1], "folds": 4, "keep_order": True}),
     ],
 )
-def test_the_options_of_a_measure_are_those_of_the_fit(method: str, options: dict[str, Any]) -> None:
+def test_the_value_with_options_is_that_of_a_fit_with_them(method: str, options: dict[str, Any]) -> None:
     _, p, _ = _drawn(900, 1.4, 3)
     p = 0.3 + 0.4 * p  # far from 0 and 1, where maps are clipped when they are applied
     y = (np.random.default_rng(1).random(len(p)) < 1.4 * p - 0.1).astype(np.int8)
@@ -100,6 +110,27 @@ def test_the_options_of_a_measure_are_those_of_the_fit(method: str, options: dic
     result = found.measures[f"ece-{method}"]
     assert result.value == pytest.approx(np.mean(np.abs(calibrated - p) ** 1.5), abs=1e-12)
     assert result.definition.items() >= options.items()
+    assert json.loads(json.dumps(result.definition)) == result.definition
+
+
+@pytest.mark.parametrize("method", EVALUATORS)
+def test_every_option_of_a_method_is_one_of_its_measure_and_of_its_diagrams(method: str) -> None:
+    options = dict(calibrant.METHODS[method].options)
+    if method == "averaged":  # whose folds depend on whether it fits an event
+        assert options.pop("folds").default is None
+    assert options.items() <= dict(calibrant.MEASURES[f"ece-{method}"].options).items()
+    defaults = {name: option.default for name, option in options.items() if name != "folds"}
+    for diagram in ("fit-on-test", "logit-logit"):
+        (request,) = read_diagrams([{"name": diagram, "method": method, "options": defaults}])
+        assert request.options["options"] == defaults
+
+
+def test_candidates_choose_the_number_of_pieces() -> None:
+    _, p, y = _drawn(900, 1.4, 3)
+    asked = [{"name": "ece-pl", "candidates": [pieces], "as": str(pieces)} for pieces in (1, 4)]
+    report = calibrant.evaluate(p, y, measures=asked)
+    assert [report.measures[key].definition["pieces"] for key in ("1", "4")] == [1, 4]
+    assert report.measures["1"].value != report.measures["4"].value
 
 
 @pytest.mark.parametrize("method", ["iop-oi", "iop-op"])
@@ -133,10 +164,31 @@ def test_the_debiased_error_of_norms_near_two_is_near_that_of_norm_two() -> None
         ("ece-spline", "boundary", "free"),
         ("ece-histogram", "n_bins", 0),
         ("ece-iop-oi", "n_knots", 65),
+        *[("ece-pl", "candidates", each) for each in BAD_LISTS],
+        ("ece-pl3", "candidates", [2, 2]),
+        ("ece-averaged", "candidates", []),
+        ("ece-averaged", "keep_order", "yes"),
+        ("ece-averaged", "keep_order", [True]),
+        ("ece-pl", "loss", ["brier"]),
+        ("ece-histogram", "n_bins", [7]),
     ],
 )
 def test_a_bad_option_of_the_fit_is_refused_by_name(name: str, option: str, value: Any) -> None:
     _, p, y = _drawn(50, 1.0, 0)
     with pytest.raises(InvalidOption) as caught:
         calibrant.evaluate(p, y, measures=[{"name": name, option: value}])
+    allowed = calibrant.MEASURES[name].options[option].allowed
+    assert caught.value.offences[0].detail == f"must be {allowed}"
     assert caught.value.offences[0].pointer == f"/measures/0/{option}"
+
+
+@pytest.mark.parametrize("candidates", BAD_LISTS)
+@pytest.mark.parametrize("method", NAMES)
+def test_a_bad_list_of_the_fit_is_refused_by_name(method: str, candidates: Any) -> None:
+    _, p, y = _drawn(50, 1.0, 0)
+    with pytest.raises(InvalidOption) as caught:
+        calibrant.fit(method, p, y, candidates=candidates)
+    assert caught.value.offences[0].pointer == "/candidates"
+    with pytest.raises(InvalidOption) as caught:
+        read_diagrams([{"name": "fit-on-test", "method": method, "options": {"candidates": candidates}}])
+    assert caught.value.offences[0].pointer == "/diagrams/0/options/candidates"

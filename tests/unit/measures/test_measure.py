@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import numpy as np
@@ -100,6 +101,25 @@ def test_an_option_takes_what_it_names_and_nothing_else() -> None:
     assert real.allowed == "null or a number from 0.5 to 2"
     whole = Option(3, low=1, high=9)
     assert [whole.accepts(x) for x in (1, 9, 10, 2.0, True)] == [True, True, False, False, False]
+    listed = Option(None, low=1, high=9, most=3)
+    assert all(listed.accepts(x) for x in (None, [1], [9, 1, 2], (3, 4)))
+    refused: list[Any] = [[], [1, 1], [1, 2, 3, 4], [0], [10], [1.0], [True], ["1"], [None], [[1]], [{}], {1}, "123", 1]
+    assert not any(listed.accepts(x) for x in refused)
+    assert listed.allowed == "null or a list of 1 to 3 distinct values, each an integer from 1 to 9"
+    named = Option("a", choices=("a", "b", 2), most=2)
+    assert all(named.accepts(x) for x in (["a"], ["b", 2]))
+    assert not any(named.accepts(x) for x in (None, "a", ["c"], ["a", "a"], ["a", "b", 2], [2.0], [["a"]]))
+    assert named.allowed == "a list of 1 to 2 distinct values, each one of a, b, 2"
+
+
+def test_a_list_of_an_option_is_copied_and_has_numbers_of_python() -> None:
+    given: Any = [np.int64(2), 1]
+    (request,) = read_requests([{"name": "ece-pl", "candidates": given}])
+    given.append("later")
+    assert request.options["candidates"] == [2, 1]
+    assert json.dumps(request.options["candidates"]) == "[2, 1]"
+    (request,) = read_requests([{"name": "ece-pl", "candidates": (3, 1)}])
+    assert request.options["candidates"] == [3, 1]
 
 
 def test_pooled_events_have_no_p_value_but_where_it_knows_their_rows(batch: tuple[Any, Any]) -> None:

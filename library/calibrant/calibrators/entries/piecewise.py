@@ -12,7 +12,7 @@ from calibrant.calibrators.smoothing import FittedTransform
 from calibrant.errors import requires
 from calibrant.maps.averaged import mirrored
 from calibrant.maps.ranks import OneVsRest
-from calibrant.piecewise.options import AveragedOptions, PiecewiseOptions, check_rows
+from calibrant.piecewise.options import AVERAGED_CHOICES, CHOICES, AveragedOptions, PiecewiseOptions, check_rows
 from calibrant.reductions import Classes, Event, Vector
 
 _EVENT = "the probability of an event"
@@ -77,7 +77,8 @@ METHODS = (
             "except at the knots",
         ),
         event=_piecewise("pl"),
-        options=PiecewiseOptions,
+        options=CHOICES,
+        grouped=PiecewiseOptions,
         runs="job",
         on_device=True,
         seconds=_seconds,
@@ -97,7 +98,8 @@ METHODS = (
             "except at the knots",
         ),
         event=_piecewise("pl3"),
-        options=PiecewiseOptions,
+        options=CHOICES,
+        grouped=PiecewiseOptions,
         runs="job",
         on_device=True,
         seconds=_seconds,
@@ -122,7 +124,8 @@ METHODS = (
         ),
         event=_averaged,
         vector=_averaged_vector,
-        options=AveragedOptions,
+        options=AVERAGED_CHOICES,
+        grouped=AveragedOptions,
         runs="job",
         on_device=True,
         seconds=_seconds,

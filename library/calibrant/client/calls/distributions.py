@@ -231,7 +231,8 @@ def fit_distribution(
     support : tuple of (float or None, float or None)
         Lowest and highest possible outcome.
     output_levels : sequence of float, optional
-        Levels of the quantiles that ``quantile-recalibration`` and ``conformal`` return for normal forecasts and samples.
+        Levels of the quantiles that ``quantile-recalibration`` and ``conformal`` return for normal forecasts and
+        samples.
     allow_shape_change : bool
         Whether the map may return forecasts of another kind than the newest map of the name.
     **rows
