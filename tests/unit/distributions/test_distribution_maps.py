@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -343,7 +343,7 @@ def test_a_document_that_contradicts_itself_is_refused(
 
 @pytest.mark.parametrize(("method", "kind"), [("averaged", "samples"), ("identity", "samples"), ("averaged", "normal")])
 def test_output_levels_are_refused_if_the_map_would_not_return_them(method: str, kind: str) -> None:
-    y, given = np.arange(60.0), {"samples": np.zeros((60, 5))}
+    y, given = np.arange(60.0), cast(dict[str, Any], {"samples": np.zeros((60, 5))})
     if kind == "normal":
         given = {"mean": np.zeros(60), "variance": np.ones(60)}
     with pytest.raises(InvalidOption, match=f"maps of {method} return"):
