@@ -16,10 +16,11 @@ import pyarrow.parquet
 import pytest
 
 from calibrant.io.arrow import _Reader
-from calibrant.io.errors import DamagedFile, FileTooLarge, NotLabels
+from calibrant.io.csv import layout_of
+from calibrant.io.errors import DamagedFile, FileTooLarge, NotLabels, WrongShape
 from calibrant.io.files import ForecastOptions, Sheet, read_forecast_sheet, read_sheet
-from calibrant.io.limits import Limits
-from calibrant.io.strict import read_arrow, read_npz
+from calibrant.io.limits import FileLimits, Limits
+from calibrant.io.strict import read_arrow, read_csv, read_npz
 from tests.unit.io.refused import refused
 
 ROWS = b"label,p\n0,0.25\n", b"1,0.5\n"
@@ -160,3 +161,40 @@ def test_the_header_of_a_page_has_few_values() -> None:
     body = memoryview(_page_of_many_values(1 << 16))[4:]
     with pytest.raises(FileTooLarge, match="too many values"):
         _Reader(body, 64).struct(0)
+
+
+def test_a_row_over_many_lines_has_bounded_cells() -> None:
+    for head in (b"y,p\n", b""):
+        with pytest.raises(FileTooLarge, match="1,048,576 characters"):
+            read(head + b'"a\n",' * 300_000 + b"1\n")
+    with pytest.raises(FileTooLarge, match="columns"):
+        read(b'"a\n",' * 20_000 + b"1\n0\n")
+    long = b"predictions,labels\n" + b'"a\n",' * 300_000 + b"1\n"
+    assert refused(lambda: read_csv(long, Limits(1 << 30, None, 10))) == ("too-large", "")
+
+
+def test_the_first_rows_of_a_wide_file_have_bounded_cells() -> None:
+    width = 5_000
+    header = ",".join(f"c{k}" for k in range(width)).encode() + b"\n"
+    layout = layout_of(io.BytesIO(header + (b"11," * (width - 1) + b"11\n") * 1000), FileLimits())
+    assert len(layout.sample) == 209
+
+
+def test_blank_lines_beyond_one_per_row_are_bounded() -> None:
+    assert len(read(b"label,p\n\n" + b"0,0.25\n\n1,0.5\n\n" * 60_000)) == 120_000
+    for end in (b"\n", b"\r"):
+        with pytest.raises(FileTooLarge, match="blank lines"):
+            read(b"label,p\n" + end * 200_000)
+
+
+def test_json_lines_with_many_numbers_are_converted_before_all_are_read() -> None:
+    line = b'{"p":[%b],"label":1}\n' % b",".join([b"0.1"] * 10_000)
+    data = b'{"p":[%b],"label":1}\n' % b",".join([b"[]"] * 300_000)
+    assert _peak_of(lambda: _refused_file(line + data * 20)) < 200 << 20
+    with pytest.raises(FileTooLarge, match="columns"):
+        read(b'{"p":[%b],"label":1}\n' % b",".join([b"0"] * 10_001))
+
+
+def _refused_file(data: bytes) -> None:
+    with pytest.raises(WrongShape):
+        read(data)
