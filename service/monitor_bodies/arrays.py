@@ -138,7 +138,7 @@ def read_arrow_rows(body: Body, limits: BodyLimits, what: What, columns: Columns
     def read(table: Any) -> MonitorRows:
         places = find_columns(table.schema.names, what, n_classes)
         found = {field: [table.column(at) for at in own] for field, own in places.items()}
-        return _rows(found, n_classes, table.num_rows)
+        return _rows(found, n_classes, table.num_rows, limits)
 
     return read_stream(body, limits, check, read)
 
@@ -177,14 +177,14 @@ def _check_type(kind: Any, field: str, width: int | None) -> None:
         raise InvalidField.at(f"/{field}", f"must be a column of {_TYPES.get(field, 'numbers')}")
 
 
-def _rows(columns: dict[str, list[Any]], n_classes: int | None, n: int) -> MonitorRows:
+def _rows(columns: dict[str, list[Any]], n_classes: int | None, n: int, limits: BodyLimits) -> MonitorRows:
     why = np.zeros(n, np.uint8)
     one = {field: arrays[0] for field, arrays in columns.items()}
     groups, names = _groups(one["group"], why) if "group" in one else (None, [])
     return MonitorRows(
         why,
         np.arange(n),
-        _ids(one["id"], why) if "id" in one else None,
+        _ids(one["id"], why, limits) if "id" in one else None,
         _predictions(columns["prediction"], n_classes, why) if "prediction" in columns else None,
         _numbers(one["label"], why, Why.NO_LABEL) if "label" in one else None,
         _arrow_times(one["timestamp"], why) if "timestamp" in one else None,
@@ -193,8 +193,10 @@ def _rows(columns: dict[str, list[Any]], n_classes: int | None, n: int) -> Monit
     )
 
 
-def _ids(column: Any, why: Whys) -> Ids:
+def _ids(column: Any, why: Whys, limits: BodyLimits) -> Ids:
     """The ids of a column; null means no id, and a row with an empty id is refused."""
+    if not arrow.is_number(arrow.value_type(column.type)):
+        arrow.check_decoded(column, limits)
     plain = arrow.decoded(column)
     ids = arrow_ids(plain)
     there = plain.is_valid().to_numpy(zero_copy_only=False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
@@ -153,53 +154,68 @@ _LONG_LIST = 15
 Struct = dict[int, Any]
 
 
-def read_struct(data: memoryview, at: int, depth: int = 0) -> tuple[Struct, int]:
-    """Parse a struct; returns its values by field number, and the offset of its end.
+class _Reader:
+    """A parser of structs that reads at most ``most`` values; strings are views of the data.
 
-    Raises ``DamagedFile``, or ``IndexError`` if the struct is truncated.
+    Raises ``DamagedFile`` or ``FileTooLarge``, or ``IndexError`` for a truncated struct.
     """
-    if depth > _DEEPEST:
-        raise DamagedFile("a header is nested too deeply")
-    found: Struct = {}
-    field = 0
-    while head := data[at]:
+
+    def __init__(self, data: memoryview, most: int) -> None:
+        self._data, self._left = data, most
+
+    def struct(self, at: int, depth: int = 0) -> tuple[Struct, int]:
+        """Parse a struct; returns its values by field number, and the offset of its end."""
+        if depth > _DEEPEST:
+            raise DamagedFile("a header is nested too deeply")
+        found: Struct = {}
+        field = 0
+        while head := self._data[at]:
+            at += 1
+            if head >> 4:
+                field += head >> 4
+            else:
+                field, at = _signed(self._data, at)
+            self._count()
+            # The type of a boolean field is its value.
+            if head & 15 <= _FALSE:
+                found[field] = head & 15 == _TRUE
+            else:
+                found[field], at = self._value(at, head & 15, depth)
+        return found, at + 1
+
+    def _count(self) -> None:
+        self._left -= 1
+        if self._left < 0:
+            raise FileTooLarge("a header of the file has too many values")
+
+    def _value(self, at: int, kind: int, depth: int) -> tuple[Any, int]:
+        data = self._data
+        if kind in (_I16, _I32, _I64):
+            return _signed(data, at)
+        if kind == _BINARY:
+            length, at = _unsigned(data, at)
+            return data[at : at + length], at + length
+        if kind == _STRUCT:
+            return self.struct(at, depth + 1)
+        if kind in (_LIST, _SET):
+            return self._list(at, depth + 1)
+        if kind in (_TRUE, _FALSE, _BYTE, _DOUBLE):
+            return data[at], at + (8 if kind == _DOUBLE else 1)
+        raise DamagedFile("a header has a field of an unknown type")
+
+    def _list(self, at: int, depth: int) -> tuple[list[Any], int]:
+        if depth > _DEEPEST:
+            raise DamagedFile("a header is nested too deeply")
+        length, kind = self._data[at] >> 4, self._data[at] & 15
         at += 1
-        if head >> 4:
-            field += head >> 4
-        else:
-            field, at = _signed(data, at)
-        # The type of a boolean field is its value.
-        found[field], at = (head & 15 == _TRUE, at) if head & 15 <= _FALSE else _value(data, at, head & 15, depth)
-    return found, at + 1
-
-
-def _value(data: memoryview, at: int, kind: int, depth: int) -> tuple[Any, int]:
-    if kind in (_I16, _I32, _I64):
-        return _signed(data, at)
-    if kind == _BINARY:
-        length, at = _unsigned(data, at)
-        return bytes(data[at : at + length]), at + length
-    if kind == _STRUCT:
-        return read_struct(data, at, depth + 1)
-    if kind in (_LIST, _SET):
-        return _list(data, at, depth + 1)
-    if kind in (_TRUE, _FALSE, _BYTE, _DOUBLE):
-        return data[at], at + (8 if kind == _DOUBLE else 1)
-    raise DamagedFile("a header has a field of an unknown type")
-
-
-def _list(data: memoryview, at: int, depth: int) -> tuple[list[Any], int]:
-    if depth > _DEEPEST:
-        raise DamagedFile("a header is nested too deeply")
-    length, kind = data[at] >> 4, data[at] & 15
-    at += 1
-    if length == _LONG_LIST:
-        length, at = _unsigned(data, at)
-    found = []
-    for _ in range(length):
-        value, at = _value(data, at, kind, depth)
-        found.append(value)
-    return found, at
+        if length == _LONG_LIST:
+            length, at = _unsigned(self._data, at)
+        found = []
+        for _ in range(length):
+            self._count()
+            value, at = self._value(at, kind, depth)
+            found.append(value)
+        return found, at
 
 
 def _signed(data: memoryview, at: int) -> tuple[int, int]:
@@ -240,6 +256,8 @@ _VALUE_BYTES = 8
 _ENCODINGS = frozenset({0, 2, 3, 4, 5, 6, 8, 9})
 #: The largest footer, which is parsed in Python. A page is expensive: on top of the free ones, one is allowed per KiB.
 _FOOTER_BYTES, _FREE, _BYTES_EACH = 4 * 1024 * 1024, 4096, 1024
+#: The most values of a footer, and of the header of a page, which has about twenty.
+_FOOTER_VALUES, _PAGE_VALUES = 1_000_000, 64
 
 
 def check_file(body: memoryview, limits: Limits) -> list[str]:
@@ -262,7 +280,7 @@ def check_file(body: memoryview, limits: Limits) -> list[str]:
             if pages > most:
                 raise FileTooLarge("the file has too many pages for its size")
     names = [element.get(_NAME) for element in elements]
-    return [name.decode("utf-8", "replace") for name in names if isinstance(name, bytes)]
+    return [str(name, "utf-8", "replace") for name in names if isinstance(name, memoryview)]
 
 
 def _footer(body: memoryview) -> Struct:
@@ -271,7 +289,7 @@ def _footer(body: memoryview) -> Struct:
         raise DamagedFile("the file is not a Parquet file, or it is truncated")
     if size > _FOOTER_BYTES:
         raise FileTooLarge(f"the footer may have at most {_FOOTER_BYTES} bytes")
-    return read_struct(body[-8 - size : -8], 0)[0]
+    return _Reader(body[-8 - size : -8], _FOOTER_VALUES).struct(0)[0]
 
 
 def _chunks(footer: Struct, n_leaves: int) -> Iterator[Struct]:
@@ -298,7 +316,7 @@ def _pages(body: memoryview, column: Struct) -> Iterator[int]:
     if end > len(body):
         raise DamagedFile("a column lies outside the file")
     while at < end:
-        header, at = read_struct(body, at)
+        header, at = _Reader(body, _PAGE_VALUES).struct(at)
         at += _natural_field(header.get(_PACKED))
         yield _page(header)
 
@@ -370,7 +388,9 @@ def null_rows(column: Any) -> Ints:
     """Return the indices of null rows, including nulls in a dictionary."""
     plain = whole(column)
     if _types().is_dictionary(plain.type) and plain.dictionary.null_count:
-        plain = plain.dictionary_decode()
+        codes = _codes(plain)
+        empty = plain.dictionary.is_null().to_numpy(zero_copy_only=False)
+        return np.flatnonzero((codes < 0) | empty[codes])
     if not plain.null_count:
         return np.empty(0, np.int64)
     return np.flatnonzero(plain.is_null().to_numpy(zero_copy_only=False))
@@ -394,12 +414,37 @@ def lists_of(column: Any) -> tuple[Ints, Any]:
 def codes_of(column: Any) -> tuple[Ints, list[Any]]:
     """Dictionary-encode a column; returns the codes, -1 for null, and the values, None for a null value."""
     coded = whole(column if _types().is_dictionary(column.type) else column.dictionary_encode())
-    indices = coded.indices.fill_null(-1) if coded.null_count else coded.indices
-    codes = indices.to_numpy(zero_copy_only=False).astype(np.int64)
+    codes = _codes(coded)
     values = coded.dictionary.to_pylist()
     if None in values:
         codes[np.isin(codes, [i for i, value in enumerate(values) if value is None])] = -1
     return codes, values
+
+
+def _codes(coded: Any) -> Ints:
+    """Return the indices of a dictionary-encoded array, -1 for null."""
+    indices = coded.indices.cast("int64")
+    found: Ints = (indices.fill_null(-1) if coded.null_count else indices).to_numpy(zero_copy_only=False)
+    return found.copy() if not found.flags.writeable else found
+
+
+def check_decoded(column: Any, limits: Limits) -> None:
+    """Check the bytes of a column of strings without its dictionary, in which one long string can stand for many."""
+    if _types().is_dictionary(column.type):
+        plain = whole(column)
+        sizes = needed_pyarrow("compute", "Arrow data").compute.binary_length(plain.dictionary).fill_null(0)
+        counts = np.bincount(_codes(plain) + 1, minlength=len(sizes) + 1)[1:]
+        limits.check_bytes(int(counts @ sizes.to_numpy(zero_copy_only=False).astype(np.int64)))
+
+
+def cells_of(column: Any) -> list[Any]:
+    """Convert a column to Python values; equal strings of a dictionary are one object."""
+    if not _types().is_dictionary(column.type):
+        cells: list[Any] = column.to_pylist()
+        return cells
+    codes, values = codes_of(column)
+    values.append(None)
+    return [values[code] for code in codes.tolist()]
 
 
 @cache
@@ -495,7 +540,7 @@ class _Columns(ABC):
             names = first.schema.names
             limits.check_classes(len(names))
             if len(set(names)) < len(names):
-                twice = sorted({name for name in names if names.count(name) > 1})
+                twice = sorted(name for name, count in Counter(names).items() if count > 1)
                 raise DuplicateColumns(f"the file has {listed(twice)} more than once; rename the duplicates")
             if not first.num_rows:
                 raise EmptyFile("the file has no rows")
@@ -527,7 +572,7 @@ class _Columns(ABC):
                     field="file",
                 )
             column.validate(full=True)
-            cells = column.to_pylist()
+            cells = cells_of(column)
         return ["" if cell is None else cell.isoformat() if hasattr(cell, "isoformat") else str(cell) for cell in cells]
 
     def whole(self) -> Any:
@@ -544,11 +589,10 @@ class _Columns(ABC):
     def _column(self, name: str, first: Any) -> Column:
         """Describe a column by its first rows; the width of lists is the length of the first."""
         if is_list(first.type):
-            row = first[0].as_py() or ()
-            return Column(name, (), max(1, len(row)))
+            return Column(name, (), max(1, int(lists_of(first.slice(0, 1))[0][0])))
         if not self._is_plain(first.type):
             return Column(name, ("a value of another kind",))
-        return Column(name, tuple("" if value is None else str(value) for value in first.to_pylist()))
+        return Column(name, tuple("" if value is None else str(value) for value in cells_of(first)))
 
     def _numbers(self, column: Any, name: str, field: Field) -> Floats:
         if is_list(column.type) and field in VECTORS:
@@ -562,6 +606,8 @@ class _Columns(ABC):
 
     def _lists(self, column: Any, name: str, field: Field) -> Floats:
         """Convert a column of lists to (n, K)."""
+        if not is_number(column.type.value_type):
+            raise NotANumber(f"column {quoted(name)} has lists of other values; {field} must be numbers", field=field)
         self._refuse_null(column, name, field)
         lengths, flat = lists_of(column)
         width = int(lengths[0])

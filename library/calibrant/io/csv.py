@@ -8,6 +8,7 @@ import csv
 import io
 import re
 from array import array
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -55,8 +56,12 @@ class Block:
         return None if self.line is None else self.line + i
 
 
+#: The most blank lines that are skipped, besides one per row.
+_MOST_BLANK = 100_000
+
+
 class Rows:
-    """The rows of a text file; lines have at most ``longest`` characters.
+    """The rows of a text file; lines, and rows with line breaks in quoted cells, have at most ``longest`` characters.
 
     Blank lines are skipped and bytes that are not UTF-8 become lone surrogates; if ``strict``, both are errors. The
     header follows the first ``skipped`` lines.
@@ -79,6 +84,9 @@ class Rows:
         self._encoding, self._separator, self._strict, self._skipped = encoding, separator, strict, skipped
         self._width = 0
         self._row = 0
+        self._characters = 0  # of the lines read for the current row
+        self._blank = 0  # blank lines less rows
+        self._each = self._every()
         self.header_lines = 0
 
     def header(self) -> list[str]:
@@ -112,22 +120,33 @@ class Rows:
         """Read the next rows; an empty list only at the end."""
         found: list[list[str]] = []
         try:
-            while not found and (read := list(islice(self._reader, rows))):
+            while not found and (read := list(islice(self._each, rows))):
                 found = read if self._strict else [row for row in read if row and (len(row) > 1 or row[0].strip())]
+                self._blank += len(read) - 2 * len(found)
+                if self._blank > _MOST_BLANK:
+                    raise FileTooLarge(f"the file has more than {_MOST_BLANK:,} blank lines beyond one per row")
         except csv.Error as error:
             raise self._malformed(error) from error
         except UnicodeDecodeError as error:
             raise self._undecodable() from error
         return found
 
+    def _every(self) -> Iterator[list[str]]:
+        for cells in self._reader:
+            self._characters = 0
+            yield cells
+
     def _lines(self, longest: int) -> Iterator[str]:
-        """Yield the lines; raises ``FileTooLarge`` before a long line fills the memory."""
+        """Yield the lines; raises ``FileTooLarge`` before a long line or row fills the memory."""
         number = 0
         while line := self._text.readline(longest + 1):
             number += 1
             if len(line) > longest:
                 raise FileTooLarge(f"line {number} has more than the limit of {longest:,} characters")
             if number > self._skipped:
+                self._characters += len(line)
+                if self._characters > longest:
+                    raise FileTooLarge(f"the row up to line {number} has more than the limit of {longest:,} characters")
                 yield line
 
     def _refuse_ragged(self, block: Block) -> NoReturn:
@@ -196,8 +215,8 @@ def read_cells(
 
 # --- The layout of a text file, inferred from its beginning: encoding, separator, header, first rows
 
-#: Rows from which columns are inferred.
-SAMPLE_ROWS = 1000
+#: The most rows and cells from which columns are inferred.
+SAMPLE_ROWS, _SAMPLE_CELLS = 1000, 1 << 20
 _SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical bars"}
 _UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
@@ -217,6 +236,11 @@ class Layout:
     widths: tuple[int, ...] = ()
 
 
+def _rows_at_once(width: int) -> int:
+    """Return how many rows of ``width`` cells are read at once, or inferred from."""
+    return max(1, min(SAMPLE_ROWS, _SAMPLE_CELLS // max(1, width)))
+
+
 def layout_of(file: BinaryIO, limits: FileLimits, decimal: str = ".") -> Layout:
     """Infer the layout from the beginning of a file; raises a ``TabularError`` if it is not a table."""
     file.seek(0)
@@ -229,8 +253,9 @@ def layout_of(file: BinaryIO, limits: FileLimits, decimal: str = ".") -> Layout:
     limits.check_classes(first.count(separator) + 1)
     rows = Rows(file, encoding, separator, skipped=skipped)
     header = tuple(rows.header())
+    limits.check_classes(len(header))
     _check_header(header)
-    sample = tuple(map(tuple, rows.sample(SAMPLE_ROWS)))
+    sample = tuple(map(tuple, rows.sample(_rows_at_once(len(header)))))
     if not sample:
         raise EmptyFile(f"the file has a header ({listed(header)}) but no rows")
     notes = () if separator == "," else (f"the columns are separated by {_SEPARATORS[separator]}",)
@@ -310,7 +335,7 @@ def _check_header(header: tuple[str, ...]) -> None:
         raise NoHeader(
             f"the first line has numbers instead of column names; add a header line such as {quoted('label,p')}"
         )
-    twice = sorted({name for name in names if names.count(name) > 1}) if len(set(names)) < len(names) else []
+    twice = sorted(name for name, count in Counter(names).items() if count > 1)
     if twice:
         raise DuplicateColumns(f"the header has {listed(twice)} more than once; rename the duplicates")
 
@@ -552,5 +577,5 @@ class CsvTable:
         """Yield the cells of every row, unchanged, in the same order as ``read``."""
         rows = Rows(self._file, self._layout.encoding, self._layout.separator, skipped=self._layout.skipped)
         rows.header()
-        for block in rows.blocks(SAMPLE_ROWS):
+        for block in rows.blocks(_rows_at_once(len(self.columns))):
             yield from block.rows

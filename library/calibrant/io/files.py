@@ -17,6 +17,7 @@ from calibrant.io.csv import CsvTable
 from calibrant.io.errors import (
     DamagedFile,
     MissingValue,
+    NotLabels,
     TabularError,
     TooManyGroups,
     UnknownColumn,
@@ -39,7 +40,7 @@ from calibrant.io.table import (
     Table,
     Values,
 )
-from calibrant.io.texts import MAX_LISTED, is_missing, listed, quoted, row_of, span
+from calibrant.io.texts import MAX_LISTED, MAX_TEXT, is_missing, listed, quoted, row_of, span
 
 __all__ = [
     "ForecastOptions",
@@ -281,7 +282,7 @@ def read_forecast_sheet(
         forecasts, notes = read_distributions(values.vectors, chosen, table.columns)
         _check_shapes(values, len(forecasts), FIELDS[forecasts.kind][0])
         texts = {
-            field: None if at is None else _whole(table.texts(at), table.columns[at].name)
+            field: None if at is None else _names(table.texts(at), table.columns[at].name)
             for field, at in chosen.texts.items()
         }
         for field, cells in texts.items():
@@ -341,6 +342,13 @@ def _whole(cells: list[str], name: str) -> list[str]:
     found = [cell.strip() for cell in cells]
     if "" in found:
         raise MissingValue(f"{row_of(found.index(''))} of column {quoted(name)} is empty")
+    return found
+
+
+def _names(cells: list[str], name: str) -> list[str]:
+    found = _whole(cells, name)
+    if max(map(len, found), default=0) > MAX_TEXT:
+        raise NotLabels(f"column {quoted(name)} has a value of more than {MAX_TEXT} characters")
     return found
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Iterator
 from typing import Any, BinaryIO
@@ -26,8 +27,8 @@ from calibrant.io.table import Coded, Column, Floats, Places, Values
 from calibrant.io.texts import Coding, quoted, refusal, row_of
 
 _SAMPLE_ROWS, _SAMPLE_BYTES = 1000, 4 << 20
-#: Rows per step.
-_BLOCK = 1 << 12
+#: The most rows per step, and the bytes of their lines.
+_BLOCK, _BLOCK_BYTES = 1 << 12, 4 << 20
 
 
 class JsonLinesTable:
@@ -46,6 +47,7 @@ class JsonLinesTable:
             raise EmptyFile("the file has no rows")
         limits.check_classes(len(sample[0]))
         self.columns = tuple(_column(name, [row.get(name) for row in sample]) for name in sample[0])
+        limits.check_classes(max(column.width for column in self.columns))
 
     def read(self, places: Places) -> Values:
         """Read some columns; raises the ``TabularError`` of the first bad value."""
@@ -53,7 +55,7 @@ class JsonLinesTable:
         blocks: dict[int, list[Floats]] = {at: [] for at in places.numbers}
         coding = {at: Coding(names[at], places.field_of(at)) for at in places.texts}
         held: dict[int, list[Any]] = {at: [] for at in names}
-        n = 0
+        n = flushed = begun = 0
 
         def flush(first: int) -> None:
             for at, cells in held.items():
@@ -67,12 +69,13 @@ class JsonLinesTable:
         for n, row in enumerate(self._rows(), 1):
             for at, name in names.items():
                 held[at].append(row.get(name))
-            if n % _BLOCK == 0:
+            if n - flushed == _BLOCK or self._file.tell() - begun > _BLOCK_BYTES:
                 self._limits.check_rows(n, width=width)
-                flush(n - _BLOCK)
+                flush(flushed)
+                flushed, begun = n, self._file.tell()
         self._limits.check_rows(n, width=width)
-        if n % _BLOCK:
-            flush(n - n % _BLOCK)
+        if n > flushed:
+            flush(flushed)
 
         def column(at: int, field: Field) -> Floats | Coded:
             return coding[at].done() if field in TEXTS else np.concatenate(blocks[at])
@@ -118,6 +121,11 @@ class JsonLinesTable:
         return self._plain(cells, name, field, first, 1)
 
     def _plain(self, cells: list[Any], name: str, field: Field, first: int, width: int) -> Floats:
+        if set(map(type, cells)) <= {int, float}:
+            with contextlib.suppress(OverflowError):  # an integer beyond doubles, which is named below
+                numbers = np.array(cells, dtype=np.float64)
+                if np.isfinite(numbers).all():
+                    return numbers
         found = np.empty(len(cells))
         for i, cell in enumerate(cells):
             value = cell if type(cell) in (int, float) else None

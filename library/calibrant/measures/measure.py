@@ -211,6 +211,8 @@ class Measure:
     interval_seconds: Callable[[int, Mapping[str, Any], Resampling], float | None] = lambda _n, _options, _draws: None
     #: Estimated seconds of the p-value of this many rows or, under ``classwise``, rows times classes.
     chance_seconds: Callable[[int, Mapping[str, Any], Resampling], float] = lambda _rows, _options, _draws: 0.0
+    #: Estimated seconds of a resample of a distance on a grid, on top of those of its rows.
+    resample_seconds: float = 0.0
     over_classes: Callable[[Floats, Mapping[str, Any]], Floats] = mean_of_classes
     #: P-value of the class-wise value from the classes, the resampling and the options; None for Bonferroni's.
     over_classes_p_value: Callable[..., float | None] | None = None
@@ -247,6 +249,7 @@ class MeasureRequest:
             return once + (own if extent.events == 1 else 0.0)
         if entry.distance is not None or entry.influence is not None:
             each = _RESAMPLE + _MULTIPLIER * min(extent.rows, GROUPS) + _BIN * self._bins(extent.rows)
+            each += entry.resample_seconds
             return once + value + extent.events * (_INTERVAL + _DEALT_ROW * extent.rows + resampling.resamples * each)
         return once + (once + _RESAMPLED * extent.events) * resampling.resamples * entry.resampled
 

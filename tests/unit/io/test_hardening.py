@@ -6,15 +6,21 @@ import gzip
 import io
 import subprocess
 import sys
+import tracemalloc
 import zipfile
+from collections.abc import Callable
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
 import pytest
 
-from calibrant.io.errors import DamagedFile, FileTooLarge
-from calibrant.io.files import Sheet, read_sheet
-from calibrant.io.limits import Limits
-from calibrant.io.strict import read_npz
+from calibrant.io.arrow import _Reader
+from calibrant.io.csv import layout_of
+from calibrant.io.errors import DamagedFile, FileTooLarge, NotLabels, WrongShape
+from calibrant.io.files import ForecastOptions, Sheet, read_forecast_sheet, read_sheet
+from calibrant.io.limits import FileLimits, Limits
+from calibrant.io.strict import read_arrow, read_csv, read_npz
 from tests.unit.io.refused import refused
 
 ROWS = b"label,p\n0,0.25\n", b"1,0.5\n"
@@ -85,3 +91,110 @@ def test_the_readers_are_imported_with_numpy_alone() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["[1.]", "True", "True"]
+
+
+def _arrow(table: pa.Table) -> bytes:
+    out = io.BytesIO()
+    with pa.ipc.new_stream(out, table.schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as writer:
+        writer.write_table(table)
+    return out.getvalue()
+
+
+def _coded(*texts: str | None) -> pa.DictionaryArray:
+    """A long column of codes of the first text."""
+    return pa.DictionaryArray.from_arrays(pa.array(np.zeros(100_000, np.int8)), pa.array(texts))
+
+
+def _peak_of(call: Callable[[], object]) -> int:
+    """The most bytes that Python and pyarrow held at once during a call."""
+    pool = pa.proxy_memory_pool(pa.system_memory_pool())
+    before = pa.default_memory_pool()
+    pa.set_memory_pool(pool)
+    tracemalloc.start()
+    try:
+        call()
+        return tracemalloc.get_traced_memory()[1] + (pool.max_memory() or 0)
+    finally:
+        tracemalloc.stop()
+        pa.set_memory_pool(before)
+
+
+def test_a_missing_name_in_a_dictionary_does_not_repeat_the_others() -> None:
+    columns = {"predictions": np.full(100_000, 0.5), "groups": _coded("x" * 1000, None)}
+    body = _arrow(pa.table(columns))
+    bound = Limits(1 << 30, None, 10)
+    assert _peak_of(lambda: refused(lambda: read_arrow(body, bound))) < 20 << 20
+    assert refused(lambda: read_arrow(body, bound)) == ("invalid-option", "/groups/0")
+
+
+@pytest.mark.parametrize("code", [np.int8, np.uint8, np.uint64])
+def test_missing_names_in_a_dictionary_are_found(code: type) -> None:
+    groups = pa.DictionaryArray.from_arrays(pa.array([0, 1, 0], type=pa.from_numpy_dtype(code)), pa.array(["a", None]))
+    body = _arrow(pa.table({"predictions": [0.5, 0.5, 0.5], "groups": groups}))
+    assert refused(lambda: read_arrow(body, Limits(1 << 20, None, 10))) == ("not-a-number", "/groups/1")
+
+
+def test_a_long_name_of_forecasts_is_refused_and_not_repeated() -> None:
+    zeros = np.zeros(100_000)
+    body = _arrow(pa.table({"y": zeros, "mean": zeros, "std": zeros + 1, "time": _coded("x" * 1000)}))
+    options = ForecastOptions(times="time")
+
+    def read_it() -> None:
+        with pytest.raises(NotLabels, match="more than 256 characters"):
+            read_forecast_sheet(io.BytesIO(body), name="a", options=options, max_rows=None)
+
+    assert _peak_of(read_it) < 60 << 20
+
+
+def _page_of_many_values(depth: int) -> bytes:
+    """A Parquet file with an unknown list in the header of its page."""
+    out = io.BytesIO()
+    table = pa.table({"predictions": np.full(8, 0.5)})
+    pa.parquet.write_table(table, out, compression="none", use_dictionary=False)
+    body = out.getvalue()
+    # PageHeader: the type of the page, then a list of empty structs as field 20.
+    header = b"\x15\0" + b"\x09\x28" + b"\xfc" + b"\x80\x80\x04" + bytes(depth)
+    return body[:4] + header + body[4:]
+
+
+def test_the_header_of_a_page_has_few_values() -> None:
+    body = memoryview(_page_of_many_values(1 << 16))[4:]
+    with pytest.raises(FileTooLarge, match="too many values"):
+        _Reader(body, 64).struct(0)
+
+
+def test_a_row_over_many_lines_has_bounded_cells() -> None:
+    for head in (b"y,p\n", b""):
+        with pytest.raises(FileTooLarge, match="1,048,576 characters"):
+            read(head + b'"a\n",' * 300_000 + b"1\n")
+    with pytest.raises(FileTooLarge, match="columns"):
+        read(b'"a\n",' * 20_000 + b"1\n0\n")
+    long = b"predictions,labels\n" + b'"a\n",' * 300_000 + b"1\n"
+    assert refused(lambda: read_csv(long, Limits(1 << 30, None, 10))) == ("too-large", "")
+
+
+def test_the_first_rows_of_a_wide_file_have_bounded_cells() -> None:
+    width = 5_000
+    header = ",".join(f"c{k}" for k in range(width)).encode() + b"\n"
+    layout = layout_of(io.BytesIO(header + (b"11," * (width - 1) + b"11\n") * 1000), FileLimits())
+    assert len(layout.sample) == 209
+
+
+def test_blank_lines_beyond_one_per_row_are_bounded() -> None:
+    assert len(read(b"label,p\n\n" + b"0,0.25\n\n1,0.5\n\n" * 60_000)) == 120_000
+    for end in (b"\n", b"\r"):
+        with pytest.raises(FileTooLarge, match="blank lines"):
+            read(b"label,p\n" + end * 200_000)
+
+
+def test_json_lines_with_many_numbers_are_converted_before_all_are_read() -> None:
+    line = b'{"p":[%b],"label":1}\n' % b",".join([b"0.1"] * 10_000)
+    data = b'{"p":[%b],"label":1}\n' % b",".join([b"[]"] * 300_000)
+    assert _peak_of(lambda: _refused_file(line + data * 20)) < 200 << 20
+    with pytest.raises(FileTooLarge, match="columns"):
+        read(b'{"p":[%b],"label":1}\n' % b",".join([b"0"] * 10_001))
+
+
+def _refused_file(data: bytes) -> None:
+    with pytest.raises(WrongShape):
+        read(data)

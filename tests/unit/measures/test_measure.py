@@ -146,6 +146,8 @@ def test_what_an_interval_costs_is_in_the_estimate() -> None:
         ({"name": "tce", "p": 2.5}, "classwise", 0.9),
         ({"name": "ece-by-chance"}, "binary", 0.9),
         ({"name": "decomposition", "method": "binned"}, "classwise", 0.9),
+        ({"name": "smooth-ece"}, "binary", 0.9),
+        ({"name": "kde-ece"}, "binary", 0.9),
     ],
 )
 def test_many_resamples_of_few_rows_are_no_quick_request(

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import io
 from dataclasses import replace
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from service.errors import TooLarge
 from service.formats.payload import BodyLimits
+from service.monitor_bodies.arrays import read_arrow_rows
 from service.monitor_bodies.documents import (
     MOST_BYTES,
     MOST_ROWS,
@@ -68,3 +71,15 @@ def test_values_without_number_are_refused_before_they_are_parsed() -> None:
     check_text(b"1," * 1000, replace(LIMITS, max_json_values=1000))
     with pytest.raises(TooLarge):
         check_text(b" " * 10_001, LIMITS)
+
+
+def test_ids_of_a_dictionary_count_as_if_each_row_had_its_own() -> None:
+    ids = pa.DictionaryArray.from_arrays(pa.array(np.zeros(1000, np.int8)), pa.array(["x" * 199]))
+    out = io.BytesIO()
+    table = pa.table({"id": ids, "prediction": np.full(1000, 0.5), "label": np.zeros(1000, np.int8)})
+    with pa.ipc.new_stream(out, table.schema) as writer:
+        writer.write_table(table)
+    wide = replace(LIMITS, max_rows=1000, max_unpacked_bytes=200_000)
+    assert len(read_arrow_rows(out.getvalue(), wide, "rows", None).ids or ()) == 1000
+    with pytest.raises(TooLarge):
+        read_arrow_rows(out.getvalue(), replace(wide, max_unpacked_bytes=100_000), "rows", None)
