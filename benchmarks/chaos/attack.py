@@ -27,6 +27,7 @@ from urllib.parse import urlsplit
 import httpx
 import numpy as np
 import orjson
+import pyarrow as pa
 import zstandard
 
 from backend.store.api_keys import ApiKeyStore
@@ -38,7 +39,7 @@ from benchmarks.http.load import peak_bytes, reset_peak
 from service.stack import Stack, stack
 
 MB = 1_000_000
-_JSON = "application/json"
+_JSON, _ARROW = "application/json", "application/vnd.apache.arrow.stream"
 _ROUTES = ("/evaluate", "/v2/models/m/infer", "/maps/import", "/maps", "/calibrate", "/monitors/m/rows", "/batches")
 #: Errors of an attacker's socket when the service resets or closes the connection.
 _CUT = (ConnectionResetError, BrokenPipeError, TimeoutError)
@@ -220,6 +221,25 @@ def _random_bodies(to: Target) -> Iterator[Callable[[], str]]:
         yield lambda path=path, body=bytes(mutated), kind=kind: to.post(path, body, kind=kind)  # type: ignore[misc]
 
 
+def _long_names(to: Target) -> Iterator[Callable[[], str]]:
+    rows = 200_000
+    once = pa.DictionaryArray.from_arrays(pa.array(np.zeros(rows, np.int8)), pa.array(["x" * 20_000, None]))
+    half, zero = pa.array(np.full(rows, 0.5)), pa.array(np.zeros(rows))
+    for path, columns in (
+        ("/evaluate", {"predictions": half, "labels": zero, "groups": once}),
+        ("/batches", {"predictions": half, "labels": zero, "groups": once}),
+        ("/monitors/m/rows", {"id": once, "prediction": half, "label": zero}),
+    ):
+        out = io.BytesIO()
+        table = pa.table(columns)
+        with pa.ipc.new_stream(out, table.schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as stream:
+            stream.write_table(table)
+        body = out.getvalue()
+        yield from [lambda path=path, body=body: to.post(path, body, kind=_ARROW)] * 8  # type: ignore[misc]
+    cells = gzip.compress(b"predictions,labels\n" + b'"ab\n",' * 5_000_000 + b"1\n")
+    yield from [lambda: to.post("/evaluate", cells, kind="text/csv", encoding="gzip")] * 8
+
+
 def _hoarding(to: Target) -> Iterator[Callable[[], str]]:
     p = np.random.default_rng(2).random(1_500_000)
     out = io.BytesIO()
@@ -240,6 +260,7 @@ ATTACKS: dict[str, tuple[int, Callable[[Target], Iterator[Callable[[], str]]]]] 
     "205 event streams": (205, _streams),
     "duplicate keys and parameters, empty ids, text that is not UTF-8": (4, _doubled),
     "bodies with random bytes": (4, _random_bodies),
+    "kB of Arrow and gzip with strings and cells of gigabytes": (4, _long_names),
     "batches until the tenant's share of the store is full": (2, _hoarding),
 }
 
