@@ -235,7 +235,7 @@ def _long_names(to: Target) -> Iterator[Callable[[], str]]:
         with pa.ipc.new_stream(out, table.schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as stream:
             stream.write_table(table)
         body = out.getvalue()
-        yield from [lambda path=path, body=body: to.post(path, body, kind=_ARROW)] * 8  # type: ignore[misc]
+        yield from [lambda path=path, body=body: to.post(path, body, kind=_ARROW)] * 8
     cells = gzip.compress(b"predictions,labels\n" + b'"ab\n",' * 5_000_000 + b"1\n")
     yield from [lambda: to.post("/evaluate", cells, kind="text/csv", encoding="gzip")] * 8
 
