@@ -21,7 +21,8 @@ OF_REQUESTS = {
         400,
         "The body is not an NPZ archive of plain arrays",
         "The archive is damaged, uses a compression method other than deflate, or contains something other than "
-        "arrays named after the fields. Arrays must be numeric; only `groups` may contain strings.",
+        "arrays named after the fields. Arrays must be numeric; only `groups`, `clusters`, `by` and `times` may "
+        "contain strings.",
         "Write the archive with `numpy.savez`, name the arrays after the fields, and send the options in the query.",
     ),
     "malformed-npy": Row(
