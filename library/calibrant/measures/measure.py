@@ -167,8 +167,10 @@ class Measure:
         Options with their defaults and allowed values.
     runs : {"inline", "job"}
         Whether the service may compute it within a request.
-    seconds, interval_seconds, chance_seconds : callable or None
+    seconds, interval_seconds, chance_seconds : callable
         Estimate the seconds for the value, for its interval, and for a p-value from drawn labels.
+    resample_seconds : float
+        Estimated seconds of each resample of an interval, besides those that depend on its rows and bins.
     over_classes, over_classes_p_value : callable or None
         Combine the values of the classes; the p-value of the result (by default Bonferroni's).
     pooled_p_value : bool
