@@ -81,7 +81,7 @@ class Shown:
             + "</tr>"
             for row in rows
         )
-        caption = f'<caption style="text-align:left;white-space:nowrap">{escape(table.title)}</caption>'
+        caption = f'<caption style="color:inherit;text-align:left;white-space:nowrap">{escape(table.title)}</caption>'
         notes = "".join(f"<p>{escape(note)}</p>" for note in table.notes)
         return f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{notes}"
 

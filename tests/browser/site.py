@@ -27,7 +27,7 @@ def violations(folder: Path) -> list[str]:
         path = find_chromium(playwright.chromium)
         with playwright.chromium.launch(executable_path=path, args=flags()) as browser:
             page = browser.new_page(viewport={"width": 390, "height": 844})
-            for file in sorted(folder.rglob("*.html")):
+            for file in sorted(set(folder.rglob("*.html")) - set(folder.glob("_static/**/*.html"))):
                 name = file.relative_to(folder).as_posix()
                 if name.startswith(_THEME) or file.stem != _SAMPLES.get(Path(name).parent.as_posix(), file.stem):
                     continue
