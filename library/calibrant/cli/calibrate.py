@@ -113,9 +113,9 @@ def calibrate(
     The suffix of --out determines the format: .csv, .tsv, .parquet or .npz. The default is CSV, with the separator of
     the file.
 
-    The output keeps the columns of a CSV or JSON Lines file, and Parquet output also those of a Parquet or Arrow file.
-    The new columns come last: calibrated, or one per class, such as calibrated_bird. Otherwise the output has only the
-    new columns. NPZ output has only the array calibrated.
+    The new columns are calibrated, or one per class, such as calibrated_bird. They follow the columns of a CSV
+    or JSON Lines file; in Parquet output, also those of a Parquet or Arrow file. In all other cases, the output has
+    only the new columns. NPZ output has only the array calibrated.
 
     For a map of predictive distributions, the new columns are calibrated_mean and calibrated_std, calibrated_q0.05 and
     so on, or calibrated_lower and calibrated_upper. NPZ output has arrays such as quantiles and levels.

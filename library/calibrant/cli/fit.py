@@ -89,8 +89,8 @@ Out = Annotated[
     typer.Option(
         "--out",
         callback=in_a_folder,
-        help="JSON file for the map; - for standard output. Without --server, the default is FILE.json on a terminal, "
-        "otherwise standard output.",
+        help="JSON file for the map; - for standard output. Without --server, the default is standard output, "
+        "or if that is a terminal, a file such as preds.json for preds.csv.",
     ),
 ]
 
@@ -124,9 +124,9 @@ def fit(
 ) -> None:
     """Fit a calibration map.
 
-    Without a server, the command writes the map as JSON: to --out, to FILE.json if the output is a terminal, and
-    otherwise to standard output. With --server, the server stores the map and the command prints its name and version,
-    or its id.
+    Without a server, the command writes the map as JSON: to --out, or to standard output. If that is a terminal, it
+    writes a file in the working directory instead, such as preds.json for preds.csv. With --server, the server stores
+    the map and the command prints its name and version, or its id.
     """
     if not server and name is not None:
         raise typer.BadParameter("needs --server; to write the map to a file, use --out", param_hint="--name")
