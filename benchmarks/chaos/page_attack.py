@@ -80,7 +80,7 @@ _HELD = (
         "2 kB of Arrow with one string of 20,000 characters for 100,000 rows; similar Parquet and CSV",
         "20.4 GB and 503 after 86 s on the page; 4.4 GB in `/evaluate`",
         "strings of a dictionary are not copied for each row, and their bytes are counted first",
-        "413 or 422 within .3 s (below)",
+        "413 or 422 within .3 s",
     ),
     (
         "200 kB of Parquet whose page headers have 200,000 values; a CSV row of 5 million cells",
