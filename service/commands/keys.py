@@ -48,7 +48,7 @@ def create(
 ) -> None:
     """Create a key and print it. The key is shown only once and not stored.
 
-    Once a key exists, the service requires a key for every request.
+    Once a key exists, every request but health checks needs a key.
     """
     from backend.store.clock import stamp
 
