@@ -139,7 +139,7 @@ OF_THE_SERVICE = {
     "proposal-outdated": Row(
         409,
         "The proposal is outdated",
-        "The alias was moved after the challenger was compared with the map that it pointed at.",
+        "The alias no longer points at the map that the challenger was compared with.",
         "Reject the proposal, and request a new challenger with `POST /monitors/{name}/recalibrate`.",
     ),
     "quota-exceeded": Row(

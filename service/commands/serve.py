@@ -32,7 +32,7 @@ def serve(
 ) -> None:
     """Run everything: the store, a worker and the API. Press Ctrl-C to stop.
 
-    Environment variables set the options of calibrant api and calibrant worker.
+    Set other options of api and worker by their environment variables.
     """
     start_log(log_level, log_format)
     from service.stack import serve_all
