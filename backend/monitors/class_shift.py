@@ -50,22 +50,21 @@ def estimate(redis: Redis, chore: Chore) -> float | None:
     before = read_label_shifts(redis, keys, chore.id)
     try:
         record = Definitions(redis, keys).by_uid(chore.id)
-        done = estimate_at(Store.of(redis, chore.tenant), record, time.time())
+        if record.reservoir is None:
+            return None
+        found = estimate_at(Store.of(redis, chore.tenant), record, time.time())
     except UnknownMonitor:
         delete_keys(redis, keys, chore.id)  # it may have been deleted meanwhile
         return None
-    if not done:
+    if found is None:
         return 0.0
-    found = read_label_shifts(redis, keys, chore.id)
-    if found is not None and (before is None or found.predictions != before.predictions):
+    if before is None or found.predictions != before.predictions:
         schedule(redis, Chore("look", chore.tenant, chore.id))  # which updates the metrics
     return None
 
 
-def estimate_at(store: Store, record: MonitorRecord, now: float) -> bool:
-    """Thin the reservoir, and estimate from it at time ``now``; False if the monitor was changed meanwhile."""
-    if record.reservoir is None:
-        return True
+def estimate_at(store: Store, record: MonitorRecord, now: float) -> StoredLabelShifts | None:
+    """Thin the reservoir, and store estimates from it at time ``now``; None if the monitor was changed meanwhile."""
     began = time.monotonic()
     totals = Ledger(store.redis, store.keys, record).totals()
     sampled = SampledMonitor(store, record)
@@ -77,7 +76,7 @@ def estimate_at(store: Store, record: MonitorRecord, now: float) -> bool:
         windows={window.name: sampled.read(window, now) for window in record.windows},
     )
     timed = found.model_copy(update={"seconds": time.monotonic() - began})
-    return put_label_shifts(store.redis, store.keys, record, timed)
+    return timed if put_label_shifts(store.redis, store.keys, record, timed) else None
 
 
 class SampledMonitor:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import Any, Literal
 
 import numpy as np
 from scipy.special import ndtr
 
 from calibrant.binning import Bins
 from calibrant.cells import Floats
-from calibrant.measures.intervals import Distance, Integers, row_scale
+from calibrant.measures.intervals import GROUPS, Distance, Integers, row_scale
 from calibrant.reductions import Event
 
 Norm = Literal[1, 2]
+#: Estimated seconds per resample and bin, and how much longer it takes in a norm that needs powers.
+_BIN, _POWERS = 5e-7, 3.0
 
 
 def expected_calibration_error(bins: Bins, norm: Norm) -> tuple[float, float]:
@@ -117,3 +120,10 @@ def binned_distance(event: Event, bins: Bins, order: float, *, root: bool) -> Di
 
     # For norm 2 the correction is a constant and does not change deviations.
     return Distance(gap, noise, size, debiased if order == 1 and not root else None)
+
+
+def bins_seconds(n: int, options: Mapping[str, Any]) -> float:
+    """Estimate the seconds of a resample of the gaps of bins, in a norm that may need powers."""
+    bins = min(n, GROUPS if options.get("binning") == "exact" else int(options.get("n_bins", 15)))
+    norm = options.get("norm", options.get("p", 1))
+    return bins * _BIN * (1.0 if norm in (1, 2, "max") else _POWERS)

@@ -55,8 +55,6 @@ def extent_of(batch: Batch, reduction: str) -> Extent:
 _ROW = 2e-7
 #: Estimated seconds of an interval, and of it per row, per resample, and per resample and group of rows.
 _INTERVAL, _DEALT_ROW, _RESAMPLE, _MULTIPLIER = 1.5e-3, 2e-7, 3e-6, 2e-8
-#: Estimated seconds per resample and bin of a distance, and how much longer it takes in a norm that needs powers.
-_BIN, _POWERS = 5e-7, 3.0
 #: Estimated seconds of a measure of resampled rows, even of few.
 _RESAMPLED = 3e-4
 
@@ -167,10 +165,9 @@ class Measure:
         Options with their defaults and allowed values.
     runs : {"inline", "job"}
         Whether the service may compute it within a request.
-    seconds, interval_seconds, chance_seconds : callable
-        Estimate the seconds for the value, for its interval, and for a p-value from drawn labels.
-    resample_seconds : float
-        Estimated seconds of each resample of an interval, besides those that depend on its rows and bins.
+    seconds, interval_seconds, chance_seconds, resample_seconds : callable
+        Estimate the seconds for the value, for its interval, for a p-value from drawn labels, and for one resample of
+        its distance.
     over_classes, over_classes_p_value : callable or None
         Combine the values of the classes; the p-value of the result (by default Bonferroni's).
     pooled_p_value : bool
@@ -213,8 +210,8 @@ class Measure:
     interval_seconds: Callable[[int, Mapping[str, Any], Resampling], float | None] = lambda _n, _options, _draws: None
     #: Estimated seconds of the p-value of this many rows or, under ``classwise``, rows times classes.
     chance_seconds: Callable[[int, Mapping[str, Any], Resampling], float] = lambda _rows, _options, _draws: 0.0
-    #: Estimated seconds of a resample of a distance on a grid, on top of those of its rows.
-    resample_seconds: float = 0.0
+    #: Estimated seconds of a resample of a distance of n rows, on top of those of its groups of rows.
+    resample_seconds: Callable[[int, Mapping[str, Any]], float] = lambda _n, _options: 0.0
     over_classes: Callable[[Floats, Mapping[str, Any]], Floats] = mean_of_classes
     #: P-value of the class-wise value from the classes, the resampling and the options; None for Bonferroni's.
     over_classes_p_value: Callable[..., float | None] | None = None
@@ -250,19 +247,10 @@ class MeasureRequest:
         if own is not None:
             return once + (own if extent.events == 1 else 0.0)
         if entry.distance is not None or entry.influence is not None:
-            each = _RESAMPLE + _MULTIPLIER * min(extent.rows, GROUPS) + _BIN * self._bins(extent.rows)
-            each += entry.resample_seconds
+            each = _RESAMPLE + _MULTIPLIER * min(extent.rows, GROUPS)
+            each += entry.resample_seconds(extent.rows, self.options)
             return once + value + extent.events * (_INTERVAL + _DEALT_ROW * extent.rows + resampling.resamples * each)
         return once + (once + _RESAMPLED * extent.events) * resampling.resamples * entry.resampled
-
-    def _bins(self, rows: int) -> float:
-        """Return at most as many bins as the distance may have, more if it is computed with powers."""
-        if "binning" not in self.options and "n_bins" not in self.options:
-            return 0.0
-        exact = self.options.get("binning") == "exact"
-        bins = min(rows, GROUPS) if exact else min(rows, int(self.options.get("n_bins", 15)))
-        norm = self.options.get("norm", self.options.get("p", 1))
-        return bins * (1.0 if norm in (1, 2, "max") else _POWERS)
 
     def of_one(self, subject: Event | Vector, resampling: Resampling) -> MeasureResult:
         """Measure a single event or the whole vector, without an interval unless the measure computes its own."""

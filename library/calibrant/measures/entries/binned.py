@@ -22,7 +22,14 @@ from calibrant.binning import (
 )
 from calibrant.cells import Floats
 from calibrant.errors import EmptyBatch, TooFewRows
-from calibrant.measures.binned import Norm, binned_distance, chance_error, expected_calibration_error, squared_bias
+from calibrant.measures.binned import (
+    Norm,
+    binned_distance,
+    bins_seconds,
+    chance_error,
+    expected_calibration_error,
+    squared_bias,
+)
 from calibrant.measures.intervals import Distance, Resampling
 from calibrant.measures.measure import Measure, MeasureResult
 from calibrant.options import Option
@@ -180,7 +187,8 @@ _KANGSEPP = "Kangsepp, Valk & Kull (2022)"
 
 
 def _entry(name: str, title: str, definition: str, source: str, **rest: Any) -> Measure:
-    return Measure(name, title, _FAMILY, definition, source, **{"lowest": 0.0, "highest": 1.0, **rest})
+    common = {"lowest": 0.0, "highest": 1.0, "resample_seconds": bins_seconds}
+    return Measure(name, title, _FAMILY, definition, source, **{**common, **rest})
 
 
 #: The options of ``ece``.

@@ -12,6 +12,7 @@ from scipy.special import ndtri
 
 from calibrant.cells import Floats
 from calibrant.maps.temperature import logits_of, optimal_temperature, temperatures_without
+from calibrant.measures.binned import bins_seconds
 from calibrant.measures.confidence import (
     auroc,
     auroc_influence,
@@ -272,6 +273,7 @@ MEASURES = (
         event=_scaled_ece,
         vector=_scaled_ece,
         distance=_scaled_ece_distance,
+        resample_seconds=bins_seconds,
         options={
             **ECE_OPTIONS,
             "folds": Option(10, low=2, high=100),

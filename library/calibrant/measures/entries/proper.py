@@ -10,7 +10,7 @@ import numpy as np
 from calibrant.binning import MAX_COMPRESSED, compressed
 from calibrant.cells import Floats
 from calibrant.errors import InvalidOption
-from calibrant.measures.binned import binned_distance
+from calibrant.measures.binned import binned_distance, bins_seconds
 from calibrant.measures.improvement import ImprovedScore, Recalibration, improvement, out_of_fold, parts_of
 from calibrant.measures.intervals import Distance, Resampling, joined
 from calibrant.measures.measure import Measure, MeasureResult, with_interval
@@ -258,6 +258,7 @@ MEASURES = (
         },
         seconds=lambda n, n_classes, _options: 3e-7 * n * n_classes,
         interval_seconds=_simulation_seconds,
+        resample_seconds=bins_seconds,
     ),
     Measure(
         "sharpness",

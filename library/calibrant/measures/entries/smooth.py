@@ -45,7 +45,7 @@ MEASURES = (
         options={"bandwidth": Option("fixed-point", choices=("fixed-point",), low=NARROWEST, high=1, real=True)},
         seconds=lambda n, _classes, _options: 4e-8 * n + 5e-3,
         distance=_smooth_distance,
-        resample_seconds=5e-5,
+        resample_seconds=lambda _n, _options: 5e-5,
     ),
     Measure(
         "kde-ece",
@@ -64,6 +64,6 @@ MEASURES = (
         options={"form": Option("integral", choices=("integral", "pointwise")), "norm": Option(1, choices=(1, 2))},
         seconds=lambda n, _classes, _options: 2e-7 * n + 1e-2,
         distance=lambda event, _, **options: kde_distance(event, **options),
-        resample_seconds=2.5e-4,
+        resample_seconds=lambda _n, _options: 2.5e-4,
     ),
 )
