@@ -182,7 +182,12 @@ def group_names(groups: Any, missing: str = NO_GROUP) -> list[str]:
     named = [_named(column if isinstance(column, list | tuple) else _listed(column), missing) for column in columns]
     if len({len(column) for column in named}) > 1:
         raise LengthMismatch.at("/groups", "must have columns of the same length")
-    return [_JOINT.join(parts) for parts in zip(*named, strict=True)]
+    return [joined(parts) for parts in zip(*named, strict=True)]
+
+
+def joined(parts: Iterable[str]) -> str:
+    """Return the name of a group that is a combination of values."""
+    return _JOINT.join(parts)
 
 
 def _listed(values: Any) -> list[Any]:

@@ -207,9 +207,9 @@ def test_a_pipeline_of_hugging_face_predicts_the_label(typed: Typed, scores: Any
 
 
 def test_an_option_given_twice_is_refused(typed: Typed, scores: Any) -> None:
-    """Ask for two groups, of which the last would win without a word."""
+    """Ask for two labels, of which the last would win without a word."""
     scores.to_csv("scores.csv", index=False)
-    refused = typed("calibrant evaluate scores.csv --prediction p --group site --group=sex")
+    refused = typed("calibrant evaluate scores.csv --prediction p --label y --label=site")
     assert refused.exit_code == 2
-    assert "--group takes one value" in refused.stderr
+    assert "--label takes one value" in refused.stderr
     assert typed("calibrant evaluate scores.csv --measure ece --measure ks").exit_code == 0

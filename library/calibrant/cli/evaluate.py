@@ -111,7 +111,7 @@ def evaluate(
 
     With --regression, the predictions are distributions of a number, such as forecasts with quantiles.
     """
-    if time is not None and group is not None:
+    if time is not None and group:
         raise typer.BadParameter("cannot be combined with --group", param_hint="--time")
     columns = Columns(
         prediction,

@@ -65,9 +65,11 @@ Holdout = Annotated[
     ),
 ]
 FoldGroup = Annotated[
-    str | None,
+    list[str] | None,
     typer.Option(
-        "--group", help="Column of group names; every cross-validation keeps the rows of a group in the same fold."
+        "--group",
+        help="Column of group names; every cross-validation keeps the rows of a group in the same fold. Repeat the "
+        "option for the combinations of several columns.",
     ),
 ]
 Name = Annotated[
@@ -159,11 +161,11 @@ def fit(
 
         options = read_options(option)
         fitting = Fitting.read(method, options, reduction, where="/options")
-        rows, held = _split(read_rows(file, columns), holdout, seed, by_group=group is not None)
+        rows, held = _split(read_rows(file, columns), holdout, seed, by_group=bool(group))
         if reduction is None and rows.predictions.ndim == 2 and fitting.method.vector is None:
             reduction = "classwise"
             say("reduction: classwise, one curve per class; for the predicted class alone use --reduction confidence")
-        fitted = engine.fit(rows, Fit(method, options, name, reduction, seed, allow_shape_change, group is not None))
+        fitted = engine.fit(rows, Fit(method, options, name, reduction, seed, allow_shape_change, bool(group)))
         _summarize(fitted, len(rows))
         if held is not None:
             requested = Evaluate(list(_SCORES), map=fitted.ref or fitted.document, seed=seed)

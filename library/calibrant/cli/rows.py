@@ -90,7 +90,12 @@ Levels = Annotated[
     ),
 ]
 Group = Annotated[
-    str | None, typer.Option("--group", help="Column of group names; each group is also measured separately.")
+    list[str] | None,
+    typer.Option(
+        "--group",
+        help="Column of group names; each group is also measured separately. Repeat the option for the combinations "
+        "of several columns.",
+    ),
 ]
 Weight = Annotated[str | None, typer.Option("--weight", help="Column of row weights, each at least 0.")]
 ScaleName = Annotated[
@@ -127,7 +132,7 @@ class Columns:
     prediction: Sequence[str] | None = None
     label: str | None = None
     weight: str | None = None
-    group: str | None = None
+    group: Sequence[str] | None = None
     scale: str = "probability"
     map_label: Sequence[str] | None = None
     class_names: str | Sequence[str] | None = None
@@ -141,10 +146,12 @@ class Columns:
 
     def of(self, field: str) -> Sequence[str]:
         """Return the columns given for a field of ``calibrant.io``."""
-        single = {"labels": self.label, "weights": self.weight, "groups": self.group, "times": self.time}
+        single = {"labels": self.label, "weights": self.weight, "times": self.time}
         single |= {"observed": self.label, "clusters": self.cluster, "by": self.by}
         if field in single:
             return [name for name in (single[field],) if name]
+        if field == "groups":
+            return self.group or ()
         return self.prediction or () if _FLAGS.get(field) == "--prediction" else ()
 
 
@@ -233,7 +240,7 @@ def sheet_options(columns: Columns) -> SheetOptions:
         predictions=tuple(columns.prediction) if columns.prediction else None,
         labels=columns.label,
         weights=columns.weight,
-        groups=columns.group,
+        groups=tuple(columns.group) if columns.group else None,
         scale=_scale(columns.scale),
         mapping=_mapping(columns.map_label),
         class_names=_class_names(columns.class_names),
@@ -251,7 +258,7 @@ def forecast_options(columns: Columns) -> ForecastOptions:
         observed=columns.label,
         forecasts=_parts(columns.prediction),
         weights=columns.weight,
-        groups=columns.group,
+        groups=tuple(columns.group) if columns.group else None,
         clusters=columns.cluster,
         by=columns.by,
         times=columns.time,

@@ -187,7 +187,7 @@ class _Chooser:
         predictions = [at for name in options.predictions or () for at in self._matching(name)]
         labels = self._labels_by_name(predictions) if stated is None and labelled else stated
         weights = self._one(options.weights, WEIGHTS, "weights")
-        groups = self._one(options.groups, GROUPS, "groups")
+        groups = self._groups(options.groups)
         family = self._as_stated(predictions) if predictions else self._guess(labels)
         if labelled and labels is None:
             labels = self._labels_by_content(family)
@@ -244,6 +244,12 @@ class _Chooser:
             self._notes.append(f"{field}: column {quoted(self._names[at])} (inferred from its name)")
             return self._choose(at, field)
         return None
+
+    def _groups(self, stated: Sequence[str] | None) -> tuple[int, ...]:
+        if stated:
+            return tuple(self._find(name, "groups") for name in stated)
+        found = self._one(None, GROUPS, "groups")
+        return () if found is None else (found,)
 
     def _as_stated(self, predictions: Sequence[int]) -> Family:
         names = [self._names[at] for at in predictions]

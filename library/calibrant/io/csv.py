@@ -536,7 +536,7 @@ class _Found:
             {field: np.concatenate(blocks) for field, blocks in self._vectors.items()},
             np.concatenate(self._weights) if self._weights else None,
             None if self._places.labels is None else coded[self._places.labels],
-            None if self._places.groups is None else coded[self._places.groups],
+            tuple(coded[at] for at in self._places.groups),
             None if self._places.predicted is None else coded[self._places.predicted],
         )
 

@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
+from functools import reduce
 from pathlib import Path
 from typing import BinaryIO
 
+import numpy as np
+
+from calibrant.arrays import joined
 from calibrant.distributions.forecasts import FIELDS
 from calibrant.evaluation import MAX_GROUPS
 from calibrant.io.arrow import ArrowTable, ParquetTable
@@ -182,7 +186,7 @@ def _check_shapes(values: Values, n: int, of: str) -> None:
     lengths = {field: len(found) for field, found in values.vectors.items() if field not in ("levels", "level")} | {
         "labels": None if values.labels is None else len(values.labels.codes),
         "weights": None if values.weights is None else len(values.weights),
-        "groups": None if values.groups is None else len(values.groups.codes),
+        "groups": next((len(column.codes) for column in values.groups if len(column.codes) != n), None),
         "predicted classes": None if values.predicted is None else len(values.predicted.codes),
     }
     for field, length in lengths.items():
@@ -207,16 +211,27 @@ def _classes(table: Table, chosen: Chosen, options: SheetOptions, values: Values
     )
 
 
-def _groups(coded: Coded | None, table: Table, places: Places) -> list[str] | None:
-    if coded is None or places.groups is None:
+def _groups(columns: Sequence[Coded], table: Table, places: Places) -> list[str] | None:
+    """Return the group of every row; the values of several columns are joined as ``calibrant.arrays`` joins them."""
+    if not columns:
         return None
-    name = table.columns[places.groups].name
+    names = [table.columns[at].name for at in places.groups]
+    for name, coded in zip(names, columns, strict=True):
+        if "" in coded.texts:
+            row = row_of(coded.first(coded.texts.index("")))
+            raise MissingValue(f"{row} of column {quoted(name)} is empty", field="groups")
+    coded = reduce(_combined, columns)
     if len(coded.texts) > MAX_GROUPS:
-        raise TooManyGroups(f"column {quoted(name)} has more than {MAX_GROUPS:,} distinct groups", field="groups")
-    if "" in coded.texts:
-        row = row_of(coded.first(coded.texts.index("")))
-        raise MissingValue(f"{row} of column {quoted(name)} is empty", field="groups")
+        of = f"column {quoted(names[0])} has" if len(names) == 1 else f"columns {listed(names)} together have"
+        raise TooManyGroups(f"{of} more than {MAX_GROUPS:,} distinct groups", field="groups")
     return [coded.texts[code] for code in coded.codes.tolist()]
+
+
+def _combined(one: Coded, other: Coded) -> Coded:
+    """Encode the combinations of two columns."""
+    pairs, codes = np.unique(one.codes * len(other.texts) + other.codes, return_inverse=True)
+    pairs_of_codes = (divmod(pair, len(other.texts)) for pair in pairs.tolist())
+    return Coded(tuple(joined((one.texts[i], other.texts[j])) for i, j in pairs_of_codes), codes)
 
 
 # --- Files of predictive distributions

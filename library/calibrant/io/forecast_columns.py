@@ -119,7 +119,7 @@ class _Chooser:
         }
         stated = None if options.observed is None else self._find(options.observed, "observed")
         weights = self._one(options.weights, WEIGHTS, "weights")
-        groups = self._one(options.groups, GROUPS, "groups")
+        groups = self._groups(options.groups)
         explicit = None if options.forecasts is None else self._stated(options.forecasts)
         observed = self._one(None, OBSERVED, "observed") if stated is None and labelled else stated
         reading = self._guessed() if explicit is None else explicit
@@ -169,6 +169,12 @@ class _Chooser:
             self._notes.append(f"{field}: column {quoted(self._names[at])} (inferred from its name)")
             return self._choose(at, field)
         return None
+
+    def _groups(self, stated: Sequence[str] | None) -> tuple[int, ...]:
+        if stated:
+            return tuple(self._find(name, "groups") for name in stated)
+        found = self._one(None, GROUPS, "groups")
+        return () if found is None else (found,)
 
     def _called(self, known: frozenset[str]) -> list[int]:
         return [at for at, name in enumerate(self._names) if at not in self._chosen and word(name) in known]

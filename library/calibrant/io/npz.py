@@ -95,7 +95,7 @@ def values_at(places: Places, read: Callable[[int, Field], Any]) -> Values:
         {field: stacked([read(at, field) for at in of], field) for field, of in places.vectors.items()},
         None if places.weights is None else read(places.weights, "weights"),
         None if places.labels is None else read(places.labels, "labels"),
-        None if places.groups is None else read(places.groups, "groups"),
+        tuple(read(at, "groups") for at in places.groups),
         None if places.predicted is None else read(places.predicted, "labels"),
     )
 

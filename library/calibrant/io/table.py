@@ -30,8 +30,10 @@ class SheetOptions:
     ----------
     predictions : tuple of str, optional
         Column of P(Y=1), or one column per class in class order; a name may have wildcards, such as ``prob_*``.
-    labels, weights, groups : str, optional
+    labels, weights : str, optional
         Names of columns.
+    groups : tuple of str, optional
+        Names of columns; the group of a row is the combination of their values.
     scale : {"probability", "logit"}
         Scale of the predictions; never inferred.
     mapping : mapping of str to int, optional
@@ -49,7 +51,7 @@ class SheetOptions:
     predictions: tuple[str, ...] | None = None
     labels: str | None = None
     weights: str | None = None
-    groups: str | None = None
+    groups: tuple[str, ...] | None = None
     scale: Scale = "probability"
     mapping: Mapping[str, int] | None = None
     class_names: tuple[str, ...] | None = None
@@ -107,8 +109,10 @@ class ForecastOptions:
     forecasts : mapping of str to str, optional
         Column of each part: ``mean``, ``std``, ``variance``, ``lower``, ``upper``, a quantile such as ``q0.05``; or
         columns of ``quantiles`` or ``samples``, also with wildcards, such as ``draw_*``.
-    weights, groups, clusters, by, times : str, optional
+    weights, clusters, by, times : str, optional
         Names of columns.
+    groups : tuple of str, optional
+        Names of columns; the group of a row is the combination of their values.
     levels : tuple of float, optional
         Levels of the quantiles, if the names of the columns do not have them.
     level : float, optional
@@ -120,7 +124,7 @@ class ForecastOptions:
     observed: str | None = None
     forecasts: Mapping[str, str] | None = None
     weights: str | None = None
-    groups: str | None = None
+    groups: tuple[str, ...] | None = None
     clusters: str | None = None
     by: str | None = None
     times: str | None = None
@@ -191,7 +195,7 @@ class Places:
     predictions: tuple[int, ...] = ()
     labels: int | None = None
     weights: int | None = None
-    groups: int | None = None
+    groups: tuple[int, ...] = ()
     predicted: int | None = None
     #: Columns of the outcomes and the predictive distributions by field, such as ``observed`` and ``quantiles``.
     forecasts: Mapping[Field, tuple[int, ...]] = field(default_factory=dict)
@@ -210,14 +214,14 @@ class Places:
     @property
     def texts(self) -> tuple[int, ...]:
         """Indices of string columns: labels, groups, then predicted classes."""
-        return tuple(at for at in (self.labels, self.groups, self.predicted) if at is not None)
+        return tuple(at for at in (self.labels, *self.groups, self.predicted) if at is not None)
 
     def field_of(self, at: int) -> Field:
         """Return the field that a column is read as."""
         for name, places in self.vectors.items():
             if at in places:
                 return name
-        return "weights" if at == self.weights else "groups" if at == self.groups else "labels"
+        return "weights" if at == self.weights else "groups" if at in self.groups else "labels"
 
 
 @dataclass(frozen=True)
@@ -227,7 +231,7 @@ class Values:
     vectors: Mapping[Field, Floats]
     weights: Floats | None = None
     labels: Coded | None = None
-    groups: Coded | None = None
+    groups: tuple[Coded, ...] = ()
     predicted: Coded | None = None
 
     @property

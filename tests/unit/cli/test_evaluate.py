@@ -57,6 +57,18 @@ def test_groups_have_a_table_with_their_largest_gap(run: Run, csv: Path) -> None
     assert "largest gap" in found.stdout
 
 
+def test_two_columns_of_groups_are_measured_by_their_combinations(run: Run, csv: Path, csv_text: str) -> None:
+    header, *rows = csv_text.splitlines()
+    csv.write_text("\n".join([f"{header},half", *(f"{row},{i % 2}" for i, row in enumerate(rows))]), "utf-8")
+    found = run("evaluate", csv, "--group", "site", "--group", "half", "--measure", "ks", "--json")
+    assert set(json.loads(found.stdout)["groups"]) == {
+        f"{site}, {half}" for site in ("north", "south") for half in "01"
+    }
+    refused = run("evaluate", csv, "--group", "site", "--group", "hal")
+    assert refused.exit_code == 1
+    assert "--group half" in refused.stderr
+
+
 def test_a_map_is_told_before_and_after(run: Run, csv: Path, tmp_path: Path) -> None:
     document = tmp_path / "map.json"
     assert run("fit", csv, "--method", "platt", "--out", document).exit_code == 0

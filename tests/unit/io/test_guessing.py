@@ -45,7 +45,7 @@ def test_columns_that_are_called_as_the_labels_are_theirs() -> None:
 
 
 def test_what_is_asked_for_is_not_guessed() -> None:
-    options = SheetOptions(predictions=("b",), labels="a", weights="c", groups="d")
+    options = SheetOptions(predictions=("b",), labels="a", weights="c", groups=("d",))
     found = sheet("a,b,c,d,label,p\n1,0.5,2,x,0,0.1\n0,0.25,1,y,0,0.1\n", options=options)
     assert found.predictions.tolist() == [0.5, 0.25]
     assert found.labels is not None

@@ -168,7 +168,7 @@ CASES = {
         "groups",
         "for both labels and groups",
         None,
-        SheetOptions(labels="p", groups="p"),
+        SheetOptions(labels="p", groups=("p",)),
     ),
     # The scale.
     "percent": Case(

@@ -5,10 +5,12 @@ from __future__ import annotations
 import contextlib
 import gzip
 import io
+import json
 import subprocess
 import sys
 import threading
 import zipfile
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +20,19 @@ import pytest
 import zstandard
 
 from calibrant.errors import CalibrationError
-from calibrant.io.errors import BadMapping, FileTooLarge, NotANumber, TabularError, UnreadableFile
-from calibrant.io.files import Sheet, SheetOptions, read_sheet
+from calibrant.io.errors import (
+    BadMapping,
+    FileTooLarge,
+    MissingValue,
+    NotANumber,
+    TabularError,
+    TooManyGroups,
+    UnclearColumns,
+    UnknownColumn,
+    UnreadableFile,
+    WrongShape,
+)
+from calibrant.io.files import ForecastOptions, Sheet, SheetOptions, read_forecast_sheet, read_sheet
 from tests.traced import PeakOf
 from tests.unit.io import files
 
@@ -47,6 +60,62 @@ def test_every_kind_of_file_refuses_more_rows_than_the_limit(data: bytes) -> Non
     assert len(read(data, max_rows=4)) == 4
     with pytest.raises(FileTooLarge, match="3"):
         read(data, max_rows=3)
+
+
+def _in_every_format(columns: Mapping[str, Sequence[Any]]) -> dict[str, bytes]:
+    rows = list(zip(*columns.values(), strict=True))
+    archive = io.BytesIO()
+    arrays: dict[str, Any] = {name: np.array(values) for name, values in columns.items()}
+    np.savez(archive, **arrays)
+    return {
+        "csv": "\n".join(",".join(map(str, row)) for row in [tuple(columns), *rows]).encode(),
+        "json lines": "\n".join(json.dumps(dict(zip(columns, row, strict=True))) for row in rows).encode(),
+        "npz": archive.getvalue(),
+        "parquet": files.parquet(pa.table(columns)),
+        "arrow": files.arrow(pa.table(columns), stream=True),
+    }
+
+
+def test_the_group_of_a_row_is_the_combination_of_the_values_of_several_columns() -> None:
+    columns: dict[str, list[Any]] = {
+        "y": [1, 0, 1, 0],
+        "p": [0.5, 0.25, 0.75, 0.5],
+        "site": ["b", "a", "b", "a"],
+        "age": [30, 9, 4, 9],
+    }
+    options = SheetOptions(groups=("age", "site"))
+    for name, data in _in_every_format(columns).items():
+        assert read(data, options=options).groups == ["30, b", "9, a", "4, b", "9, a"], name
+    # pyarrow reads plain CSV files; a quoted cell that spans lines takes the other path.
+    rows = b'y,p,site,age\n1,.5,"b\nb",30\n0,.5,a,9\n'
+    assert read(rows, options=options).groups == ["30, b\nb", "9, a"]
+    mean = io.BytesIO(b"y,mean,std,site,age\n1,1,1,b,2\n2,1,1,a,2\n")
+    forecasts = read_forecast_sheet(mean, name="f.csv", options=ForecastOptions(groups=("site", "age")), max_rows=None)
+    assert forecasts.groups == ["b, 2", "a, 2"]
+
+
+def test_several_columns_of_groups_have_one_bound_and_no_missing_value() -> None:
+    n = 1200
+    columns = {
+        "y": [0, 1] * (n // 2),
+        "p": [0.5] * n,
+        "a": [i % 40 for i in range(n)],
+        "b": [i // 40 for i in range(n)],
+    }
+    for data in _in_every_format(columns).values():
+        assert len(set(read(data, options=SheetOptions(groups=("a",))).groups or ())) == 40
+        with pytest.raises(TooManyGroups, match="columns 'a', 'b' together have more than 1,000 distinct groups"):
+            read(data, options=SheetOptions(groups=("a", "b")))
+        with pytest.raises(UnclearColumns, match="'a' cannot be used for both groups and groups"):
+            read(data, options=SheetOptions(groups=("a", "a")))
+        with pytest.raises(UnknownColumn, match=r"no column 'c'"):
+            read(data, options=SheetOptions(groups=("a", "c")))
+    with pytest.raises(MissingValue, match="row 2 of column 'b' is empty"):
+        read(b"y,p,a,b\n1,.5,x,y\n0,.5,x,\n", options=SheetOptions(groups=("a", "b")))
+    archive = io.BytesIO()
+    np.savez(archive, y=[0, 1], p=[0.5, 0.5], a=[1, 2], b=[1, 2, 3])
+    with pytest.raises(WrongShape, match="groups has length 3"):
+        read(archive.getvalue(), options=SheetOptions(groups=("a", "b")))
 
 
 def test_what_is_not_plain_is_said() -> None:
