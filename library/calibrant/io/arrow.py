@@ -31,7 +31,7 @@ from calibrant.io.errors import (
 from calibrant.io.limits import FileLimits, Limits
 from calibrant.io.npz import numbers_of, texts_of, values_at
 from calibrant.io.source import bytes_of
-from calibrant.io.table import Array, Body, Coded, Column, Floats, Ints, Places, Values
+from calibrant.io.table import Array, Body, Coded, Column, Floats, Ints, Places, Values, sample_rows
 from calibrant.io.texts import Coding, listed, quoted, row_of
 
 # --- Checks of an Arrow stream before pyarrow reads it
@@ -524,7 +524,6 @@ def damage(arrow: Any) -> Iterator[None]:
 
 # --- Files as tables: first the first rows, then the chosen columns
 
-_SAMPLE_ROWS = 1000
 #: First bytes of an Arrow file, followed by a stream.
 _FILE_MAGIC = b"ARROW1\0\0"
 
@@ -539,6 +538,7 @@ class _Columns(ABC):
         with damage(arrow):
             names = first.schema.names
             limits.check_classes(len(names))
+            first = first.slice(0, sample_rows(len(names)))
             if len(set(names)) < len(names):
                 twice = sorted(name for name, count in Counter(names).items() if count > 1)
                 raise DuplicateColumns(f"the file has {listed(twice)} more than once; rename the duplicates")
@@ -561,18 +561,22 @@ class _Columns(ABC):
 
             return values_at(places, read)
 
-    def texts(self, at: int) -> list[str]:
-        """Read one column as strings; null becomes empty."""
-        name = self.columns[at].name
+    def scan(self, places: Sequence[int], add: Callable[[int, Sequence[str]], object]) -> None:
+        """Pass on the cells of some columns as strings; null becomes empty."""
+        names = [self.columns[at].name for at in places]
         with damage(self._arrow):
-            column = self._whole([name]).column(name)
-            if not (self._is_plain(column.type) or self._arrow.types.is_timestamp(column.type)):
-                raise NotLabels(
-                    f"column {quoted(name)} has the type {_kind(column.type)}; it must be numbers or strings",
-                    field="file",
-                )
-            column.validate(full=True)
-            cells = cells_of(column)
+            table = self._whole(names)
+            table.validate(full=True)
+            for at, name in zip(places, names, strict=True):
+                add(at, self._cells(table.column(name), name))
+
+    def _cells(self, column: Any, name: str) -> list[str]:
+        if not (self._is_plain(column.type) or self._arrow.types.is_timestamp(column.type)):
+            raise NotLabels(
+                f"column {quoted(name)} has the type {_kind(column.type)}; it must be numbers or strings",
+                field="file",
+            )
+        cells = cells_of(column)
         return ["" if cell is None else cell.isoformat() if hasattr(cell, "isoformat") else str(cell) for cell in cells]
 
     def whole(self) -> Any:
@@ -659,7 +663,7 @@ class ParquetTable(_Columns):
             check_file(self._body, limits)
             schema = _parquet_file(arrow, self._body).schema_arrow
             self._coded = [name for name, kind in zip(schema.names, schema.types, strict=True) if is_text(kind)]
-            batches = self._open().iter_batches(_SAMPLE_ROWS, use_threads=False)
+            batches = self._open().iter_batches(sample_rows(len(schema)), use_threads=False)
             first = next((batch for batch in batches if batch.num_rows), None)
             table = schema.empty_table() if first is None else arrow.Table.from_batches([first])
         super().__init__(arrow, table, limits)
@@ -684,7 +688,7 @@ class ArrowTable(_Columns):
             with arrow.ipc.open_stream(self._buffer) as reader:
                 first = next((batch for batch in reader if batch.num_rows), None)
                 table = reader.schema.empty_table() if first is None else arrow.Table.from_batches([first])
-        super().__init__(arrow, table.slice(0, _SAMPLE_ROWS), limits)
+        super().__init__(arrow, table, limits)
 
     def _whole(self, names: list[str]) -> Any:
         with self._arrow.ipc.open_stream(self._buffer) as reader:

@@ -22,7 +22,7 @@ from calibrant.io.errors import (
     UnknownColumn,
 )
 from calibrant.io.table import Column, Floats, Places, Scale, SheetOptions
-from calibrant.io.texts import is_missing, is_number, is_numeric, listed, quoted, refusal, row_of, span
+from calibrant.io.texts import is_missing, is_number, is_numeric, listed, may_be_numbers, quoted, refusal, row_of, span
 
 # --- Column names
 
@@ -347,7 +347,7 @@ class _Chooser:
     def _is_free_number(self, at: int) -> bool:
         """Whether a column is not chosen yet and is numeric or entirely missing."""
         sample = self._columns[at].sample
-        return at not in self._chosen and (any(map(is_numeric, sample)) or all(map(is_missing, sample)))
+        return at not in self._chosen and may_be_numbers(sample)
 
     def _is_class(self, at: int, labels: int | None) -> bool:
         """Whether a column has the values of the labels, or only 0 and 1: predicted classes, not probabilities."""

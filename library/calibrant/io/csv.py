@@ -37,7 +37,7 @@ from calibrant.io.errors import (
 from calibrant.io.limits import MAX_LINE, FileLimits, Limits
 from calibrant.io.npz import values_at
 from calibrant.io.source import Kept
-from calibrant.io.table import Column, Floats, Places, Values
+from calibrant.io.table import Column, Floats, Places, Values, sample_rows
 from calibrant.io.texts import Coding, is_missing, is_number, listed, number, quoted, refusal, row_of, with_point
 
 # --- Rows of a text table, read by the standard library in blocks, with row and line numbers for errors
@@ -215,8 +215,6 @@ def read_cells(
 
 # --- The layout of a text file, inferred from its beginning: encoding, separator, header, first rows
 
-#: The most rows and cells from which columns are inferred.
-SAMPLE_ROWS, _SAMPLE_CELLS = 1000, 1 << 20
 _SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical bars"}
 _UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
@@ -236,11 +234,6 @@ class Layout:
     widths: tuple[int, ...] = ()
 
 
-def _rows_at_once(width: int) -> int:
-    """Return how many rows of ``width`` cells are read at once, or inferred from."""
-    return max(1, min(SAMPLE_ROWS, _SAMPLE_CELLS // max(1, width)))
-
-
 def layout_of(file: BinaryIO, limits: FileLimits, decimal: str = ".") -> Layout:
     """Infer the layout from the beginning of a file; raises a ``TabularError`` if it is not a table."""
     file.seek(0)
@@ -255,7 +248,7 @@ def layout_of(file: BinaryIO, limits: FileLimits, decimal: str = ".") -> Layout:
     header = tuple(rows.header())
     limits.check_classes(len(header))
     _check_header(header)
-    sample = tuple(map(tuple, rows.sample(_rows_at_once(len(header)))))
+    sample = tuple(map(tuple, rows.sample(sample_rows(len(header)))))
     if not sample:
         raise EmptyFile(f"the file has a header ({listed(header)}) but no rows")
     notes = () if separator == "," else (f"the columns are separated by {_SEPARATORS[separator]}",)
@@ -564,9 +557,11 @@ class CsvTable:
         found = read_fast(self._file, self._layout, places, self._limits)
         return read_plain(self._file, self._layout, places, self._limits) if found is None else found
 
-    def texts(self, at: int) -> list[str]:
-        """Read one column, unchanged."""
-        return [row[at] for row in self.rows()]
+    def scan(self, places: Sequence[int], add: Callable[[int, Sequence[str]], object]) -> None:
+        """Pass on the cells of some columns, unchanged, in blocks of rows."""
+        for block in self._blocks():
+            for at in places:
+                add(at, [row[at] for row in block.rows])
 
     @property
     def separator(self) -> str:
@@ -575,7 +570,10 @@ class CsvTable:
 
     def rows(self) -> Iterator[list[str]]:
         """Yield the cells of every row, unchanged, in the same order as ``read``."""
+        for block in self._blocks():
+            yield from block.rows
+
+    def _blocks(self) -> Iterator[Block]:
         rows = Rows(self._file, self._layout.encoding, self._layout.separator, skipped=self._layout.skipped)
         rows.header()
-        for block in rows.blocks(_rows_at_once(len(self.columns))):
-            yield from block.rows
+        return rows.blocks(sample_rows(len(self.columns)))

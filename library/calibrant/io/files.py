@@ -43,6 +43,7 @@ from calibrant.io.table import (
     SheetOptions,
     Table,
     Values,
+    cells_at,
 )
 from calibrant.io.texts import MAX_LISTED, MAX_TEXT, is_missing, listed, quoted, row_of, span
 
@@ -127,26 +128,40 @@ def read_sheet(
             raise _all_missing(table, chosen.places, error, known) from error
 
 
+#: The most cells in which missing values are counted.
+_MOST_COUNTED = 10_000_000
+
+
 def _all_missing(
     table: Table, places: Places, error: MissingValue, known: AbstractSet[str] = frozenset()
 ) -> MissingValue:
-    """Return the error that counts the missing values of all columns; ``error`` if there is only one.
+    """Return the error that counts the missing values of all columns; ``error`` if there is one, or too many cells.
 
     ``known`` are names of classes, which are not missing values.
     """
-    counts: dict[int, int] = {}
-    first = None
-    for at in (*places.numbers, *places.texts):
-        if table.columns[at].width > 1:
-            return error
-        try:
-            texts = table.texts(at)
-        except TabularError:
-            return error
-        missing = [row for row, text in enumerate(texts) if is_missing(text) and text.strip() not in known]
-        if missing:
-            counts[at] = len(missing)
-            first = missing[0] if first is None else min(first, missing[0])
+    columns = (*places.numbers, *places.texts)
+    if any(table.columns[at].width > 1 for at in columns):
+        return error
+    counts, read = dict.fromkeys(columns, 0), dict.fromkeys(columns, 0)
+    first, total = None, 0
+
+    def add(at: int, cells: Sequence[str]) -> None:
+        nonlocal first, total
+        total += len(cells)
+        if total > _MOST_COUNTED:
+            raise error
+        missing = {cell for cell in set(cells) if is_missing(cell) and cell.strip() not in known}
+        rows = [row for row, cell in enumerate(cells, read[at]) if cell in missing] if missing else []
+        if rows:
+            counts[at] += len(rows)
+            first = rows[0] if first is None else min(first, rows[0])
+        read[at] += len(cells)
+
+    try:
+        table.scan(columns, add)
+    except TabularError:
+        return error
+    counts = {at: count for at, count in counts.items() if count}
     if first is None or sum(counts.values()) < 2:
         return error
     listing = [f"{count:,} of column {quoted(table.columns[at].name)}" for at, count in counts.items()]
@@ -174,7 +189,7 @@ def _sheet(table: Table, chosen: Chosen, options: SheetOptions, values: Values) 
         options.scale,
         None if classes is None else classes.names,
         (*table.notes, *chosen.notes, *(() if classes is None else classes.notes), *scale_notes, *rounding),
-        None if chosen.times is None else _whole(table.texts(chosen.times), table.columns[chosen.times].name),
+        None if chosen.times is None else _whole(cells_at(table, [chosen.times])[0], table.columns[chosen.times].name),
     )
 
 
@@ -297,7 +312,7 @@ def read_forecast_sheet(
         forecasts, notes = read_distributions(values.vectors, chosen, table.columns)
         _check_shapes(values, len(forecasts), FIELDS[forecasts.kind][0])
         texts = {
-            field: None if at is None else _names(table.texts(at), table.columns[at].name)
+            field: None if at is None else _names(cells_at(table, [at])[0], table.columns[at].name)
             for field, at in chosen.texts.items()
         }
         for field, cells in texts.items():
@@ -342,7 +357,8 @@ def read_columns(
     limits = FileLimits(max_bytes)
     with opened(source, limits) as file, open_table(file, name, limits) as table:
         places = [_place(table, column) for column in names]
-        return [_whole(table.texts(at), table.columns[at].name) for at in places]
+        columns = zip(places, cells_at(table, places), strict=True)
+        return [_whole(cells, table.columns[at].name) for at, cells in columns]
 
 
 def _place(table: Table, stated: str) -> int:

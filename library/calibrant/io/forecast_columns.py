@@ -24,7 +24,7 @@ from calibrant.io.errors import (
     UnknownColumn,
 )
 from calibrant.io.table import Column, Floats, ForecastOptions, Places
-from calibrant.io.texts import is_missing, is_number, is_numeric, listed, quoted, span
+from calibrant.io.texts import is_number, listed, may_be_numbers, quoted, span
 
 # --- Column names
 
@@ -182,7 +182,7 @@ class _Chooser:
     def _is_free(self, at: int) -> bool:
         """Whether a column is not chosen yet and has numbers, missing values or vectors."""
         sample = self._columns[at].sample
-        return at not in self._chosen and (any(map(is_numeric, sample)) or all(map(is_missing, sample)))
+        return at not in self._chosen and may_be_numbers(sample)
 
     # --- Distributions that the options name
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -51,45 +51,49 @@ class JsonLinesTable:
 
     def read(self, places: Places) -> Values:
         """Read some columns; raises the ``TabularError`` of the first bad value."""
-        names = {at: self.columns[at].name for at in (*places.numbers, *places.texts)}
-        blocks: dict[int, list[Floats]] = {at: [] for at in places.numbers}
-        coding = {at: Coding(names[at], places.field_of(at)) for at in places.texts}
-        held: dict[int, list[Any]] = {at: [] for at in names}
-        n = flushed = begun = 0
-
-        def flush(first: int) -> None:
-            for at, cells in held.items():
-                if at in coding:
-                    coding[at].add([_text(cell) for cell in cells])
-                else:
-                    blocks[at].append(self._numbers(cells, at, places.field_of(at), first))
-                cells.clear()
-
+        columns: dict[int, list[Floats]] = {at: [] for at in places.numbers}
+        coding = {at: Coding(self.columns[at].name, places.field_of(at)) for at in places.texts}
         width = sum(self.columns[at].width for at in places.numbers)
-        for n, row in enumerate(self._rows(), 1):
-            for at, name in names.items():
-                held[at].append(row.get(name))
-            if n - flushed == _BLOCK or self._file.tell() - begun > _BLOCK_BYTES:
-                self._limits.check_rows(n, width=width)
-                flush(flushed)
-                flushed, begun = n, self._file.tell()
-        self._limits.check_rows(n, width=width)
-        if n > flushed:
-            flush(flushed)
+        n = 0
+        for rows in self._blocks():
+            self._limits.check_rows(n + len(rows), width=width)
+            for at, texts in coding.items():
+                texts.add([_text(cell) for cell in self._cells(rows, at)])
+            for at, blocks in columns.items():
+                blocks.append(self._numbers(self._cells(rows, at), at, places.field_of(at), n))
+            n += len(rows)
 
         def column(at: int, field: Field) -> Floats | Coded:
-            return coding[at].done() if field in TEXTS else np.concatenate(blocks[at])
+            return coding[at].done() if field in TEXTS else np.concatenate(columns[at])
 
         return values_at(places, column)
 
-    def texts(self, at: int) -> list[str]:
-        """Read one column as strings; null becomes empty."""
-        return [_text(row.get(self.columns[at].name)) for row in self._rows()]
+    def scan(self, places: Sequence[int], add: Callable[[int, Sequence[str]], object]) -> None:
+        """Pass on the cells of some columns as strings, in blocks of rows; null becomes empty."""
+        for rows in self._blocks():
+            for at in places:
+                add(at, [_text(cell) for cell in self._cells(rows, at)])
 
     def rows(self) -> Iterator[list[str]]:
         """Yield the values of every row as strings, in the order of the columns; null becomes empty."""
         for row in self._rows():
             yield [_text(row.get(column.name)) for column in self.columns]
+
+    def _cells(self, rows: Sequence[dict[str, Any]], at: int) -> list[Any]:
+        name = self.columns[at].name
+        return [row.get(name) for row in rows]
+
+    def _blocks(self) -> Iterator[list[dict[str, Any]]]:
+        """Yield all rows in blocks of at most ``_BLOCK`` rows and about ``_BLOCK_BYTES``."""
+        block: list[dict[str, Any]] = []
+        begun = 0
+        for row in self._rows():
+            block.append(row)
+            if len(block) == _BLOCK or self._file.tell() - begun > _BLOCK_BYTES:
+                yield block
+                block, begun = [], self._file.tell()
+        if block:
+            yield block
 
     def _rows(self) -> Iterator[dict[str, Any]]:
         """Yield the object of every line that is not blank."""

@@ -30,7 +30,7 @@ from calibrant.io.errors import (
 )
 from calibrant.io.limits import FileLimits
 from calibrant.io.source import View, bytes_of
-from calibrant.io.table import Array, Coded, Column, Floats, Places, Values
+from calibrant.io.table import Array, Coded, Column, Floats, Places, Values, sample_rows
 from calibrant.io.texts import Coding, quoted, row_of
 
 # --- Arrays as columns of finite numbers or of strings
@@ -240,8 +240,6 @@ def _check_list(data: memoryview) -> None:
 
 # --- NPZ and NPY files as tables
 
-_SAMPLE_ROWS = 1000
-
 
 class NpzTable:
     """A ``Table`` of an NPZ archive; raises ``DamagedFile``, ``WrongKind`` or ``FileTooLarge``."""
@@ -267,9 +265,10 @@ class NpzTable:
         """Read some arrays; raises the ``TabularError`` of the first bad one."""
         return _values(self.columns, places, self._array)
 
-    def texts(self, at: int) -> list[str]:
-        """Read one array as strings."""
-        return plain_texts(self._array(at), self.columns[at].name)
+    def scan(self, places: Sequence[int], add: Callable[[int, Sequence[str]], object]) -> None:
+        """Pass on some arrays as strings."""
+        for at in places:
+            add(at, plain_texts(self._array(at), self.columns[at].name))
 
     def _array(self, at: int) -> Array:
         member, header, name = self._members[at], self._headers[at], self.columns[at].name
@@ -282,7 +281,7 @@ class NpzTable:
         itemsize = header.dtype.itemsize
         if len(header.shape) != 1 or header.dtype.kind not in "fiubU" or not 0 < itemsize <= _MAX_HEADER:
             return Column(name, (), header.shape[1] if len(header.shape) > 1 else 1)
-        rows = min(header.shape[0], _SAMPLE_ROWS)
+        rows = min(header.shape[0], sample_rows(len(self._members)))
         first = memoryview(self._archive.begin(member, header.length + rows * itemsize))
         return Column(name, tuple(map(str, array_of(first, replace(header, shape=(rows,))).tolist())))
 
@@ -303,9 +302,10 @@ class NpyTable:
         """Read the array; raises a ``TabularError`` if it is invalid."""
         return _values(self.columns, places, self._array)
 
-    def texts(self, at: int) -> list[str]:
-        """Read the array as strings."""
-        return plain_texts(self._array(at), self.columns[at].name)
+    def scan(self, places: Sequence[int], add: Callable[[int, Sequence[str]], object]) -> None:
+        """Pass on the array as strings."""
+        for at in places:
+            add(at, plain_texts(self._array(at), self.columns[at].name))
 
     def _array(self, at: int) -> Array:
         check_header(self._header, self.columns[at].name, len(self._data), self._limits)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Literal, Protocol
 
 import numpy as np
@@ -218,10 +219,14 @@ class Places:
 
     def field_of(self, at: int) -> Field:
         """Return the field that a column is read as."""
-        for name, places in self.vectors.items():
-            if at in places:
-                return name
-        return "weights" if at == self.weights else "groups" if at in self.groups else "labels"
+        return self._fields.get(at, "labels")
+
+    @cached_property
+    def _fields(self) -> dict[int, Field]:
+        found: dict[int, Field] = dict.fromkeys(self.groups, "groups")
+        if self.weights is not None:
+            found[self.weights] = "weights"
+        return found | {at: name for name, places in self.vectors.items() for at in places}
 
 
 @dataclass(frozen=True)
@@ -238,6 +243,15 @@ class Values:
     def predictions(self) -> Floats:
         """Predictions of classes."""
         return self.vectors["predictions"]
+
+
+#: The most rows and cells from which columns are inferred.
+_SAMPLE_ROWS, _SAMPLE_CELLS = 1000, 1 << 20
+
+
+def sample_rows(width: int) -> int:
+    """Return how many rows of ``width`` cells columns are inferred from."""
+    return max(1, min(_SAMPLE_ROWS, _SAMPLE_CELLS // max(1, width)))
 
 
 class Table(Protocol):
@@ -257,6 +271,16 @@ class Table(Protocol):
         """Read some columns of every row; raises the ``TabularError`` of the first bad one."""
         ...
 
-    def texts(self, at: int) -> list[str]:
-        """Read one column as strings; a missing value is empty."""
+    def scan(self, places: Sequence[int], add: Callable[[int, Sequence[str]], object]) -> None:
+        """Pass on the cells of some columns as strings, with the index of their column, in one pass over the file.
+
+        A missing value is empty. ``add`` may be called for several blocks of rows.
+        """
         ...
+
+
+def cells_at(table: Table, places: Sequence[int]) -> list[list[str]]:
+    """Read some columns as strings; a missing value is empty."""
+    found: dict[int, list[str]] = {at: [] for at in places}
+    table.scan(places, lambda at, cells: found[at].extend(cells))
+    return [found[at] for at in places]

@@ -64,6 +64,8 @@ MISSING = frozenset(("", "na", "n/a", "#n/a", "<na>", "nan", "-nan", "null", "no
 _COMMA = re.compile(r"[+-]?\d+,\d+(?:[eE][+-]?\d+)?")
 #: Numbers with both marks, or with the same mark twice: 1,234.5 and 1.234,5 and 1,234,567.
 _THOUSANDS = re.compile(r"[+-]?\d{1,3}(?:(?:,\d{3})+\.\d+|(?:\.\d{3})+,\d+|(?:,\d{3}){2,}|(?:\.\d{3}){2,})")
+#: First characters of what ``float`` parses.
+_FIRST = frozenset("+-.0123456789iInN")
 _INFINITE = re.compile(r"[+-]?inf(?:inity)?", re.IGNORECASE)
 
 
@@ -97,7 +99,17 @@ def is_number(text: str) -> bool:
 def is_numeric(text: str) -> bool:
     """Whether a cell is a number, also one with a decimal comma, separators of thousands or a percent sign."""
     clean = text.strip()
-    return is_number(clean) or any(kind.fullmatch(clean) for kind in (_COMMA, _THOUSANDS)) or _is_percentage(clean)
+    return clean[:1] in _FIRST and (
+        is_number(clean) or any(kind.fullmatch(clean) for kind in (_COMMA, _THOUSANDS)) or _is_percentage(clean)
+    )
+
+
+def may_be_numbers(cells: Sequence[str]) -> bool:
+    """Whether a column with these first cells can be numeric: one of them is, or all are missing."""
+    if any(map(is_numeric, cells[:1])):
+        return True
+    distinct = set(cells)
+    return any(map(is_numeric, distinct)) or all(map(is_missing, distinct))
 
 
 def _is_percentage(text: str) -> bool:

@@ -96,7 +96,7 @@ def test_the_group_of_a_row_is_the_combination_of_the_values_of_several_columns(
 
 def test_several_columns_of_groups_have_one_bound_and_no_missing_value() -> None:
     n = 1200
-    columns = {
+    columns: dict[str, list[Any]] = {
         "y": [0, 1] * (n // 2),
         "p": [0.5] * n,
         "a": [i % 40 for i in range(n)],
@@ -116,6 +116,37 @@ def test_several_columns_of_groups_have_one_bound_and_no_missing_value() -> None
     np.savez(archive, y=[0, 1], p=[0.5, 0.5], a=[1, 2], b=[1, 2, 3])
     with pytest.raises(WrongShape, match="groups has length 3"):
         read(archive.getvalue(), options=SheetOptions(groups=("a", "b")))
+
+
+class _Counted(io.BytesIO):
+    """A file that counts the bytes that are read."""
+
+    count = 0
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        found = super().read(size)
+        self.count += len(found)
+        return found
+
+    def readinto(self, buffer: Any, /) -> int:
+        found = super().readinto(buffer)
+        self.count += found
+        return found
+
+    def readline(self, size: int | None = -1, /) -> bytes:
+        found = super().readline(size)
+        self.count += len(found)
+        return found
+
+
+@pytest.mark.parametrize("kind", ["csv", "json lines"])
+def test_missing_values_of_many_columns_are_counted_in_one_pass(kind: str) -> None:
+    columns: dict[str, list[Any]] = {"y": [0, 1] * 20} | {f"prob_{k}": ["", "nan"] * 20 for k in range(500)}
+    data = _in_every_format(columns)[kind]
+    file = _Counted(data)
+    with pytest.raises(MissingValue, match=r"40 rows of column 'prob_0', .* those of 492 more columns, first in row 1"):
+        read_sheet(file, name="a.bin", max_rows=None)
+    assert len(data) < file.count < 8 * len(data)
 
 
 def test_what_is_not_plain_is_said() -> None:
