@@ -26,6 +26,8 @@ _BLOCK, _KEPT = 1 << 16, 1 << 22
 _FLOOR = 1e-7
 #: Features with a spread below this fraction of their mean are constant up to rounding.
 _CONSTANT = 1e-10
+#: The widest range of logits. The solver adds up the squares of all rows, whatever their weights.
+_WIDEST = 1e150
 
 
 @dataclass(frozen=True)
@@ -60,7 +62,8 @@ class Features:
             else:
                 parts = (weights[rows] @ (x * x) for rows, x in centred.blocks())
             spread = sum(parts, np.zeros((K, K) if full else K))
-        if not np.isfinite(spread).all():
+            wide = not probabilities and len(given) and given.max() - given.min() > _WIDEST
+        if wide or not np.isfinite(spread).all():
             raise OutOfRange("logits are too far apart to be squared")
         rounding = (_CONSTANT * np.abs(centre)) ** 2
         if not full:

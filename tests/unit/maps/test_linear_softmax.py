@@ -11,7 +11,15 @@ from scipy.optimize import minimize
 from sklearn.linear_model import LogisticRegression
 
 import calibrant
-from calibrant.errors import InvalidDocument, InvalidOption, MissingClass, NotConverged, OnePrediction, TooFewRows
+from calibrant.errors import (
+    InvalidDocument,
+    InvalidOption,
+    MissingClass,
+    NotConverged,
+    OnePrediction,
+    OutOfRange,
+    TooFewRows,
+)
 from calibrant.maps import softmax_regression
 from calibrant.maps.linear_softmax import (
     Dirichlet,
@@ -291,3 +299,9 @@ def test_every_fit_reports_its_objective_and_a_small_gradient(method: str, n_cla
     if found.get("strength") == 0.0:
         own = fitted.apply(vector.p)[np.arange(len(vector)), vector.labels]
         assert found["objective"] == pytest.approx(-np.log(own).mean(), abs=1e-9)
+
+
+def test_logits_whose_squares_overflow_in_a_sum_of_all_rows_are_refused() -> None:
+    z = np.array([[0.0, -1e155, 1e155], [-800.0, -40.0, 1.0], [1.0, 1.0, 40.0]])
+    with pytest.raises(OutOfRange, match="too far apart to be squared"):
+        calibrant.fit("matrix-odir", z, [0, 0, 2], weights=[1e-3, 1.0, 2.0], scale="logit")
