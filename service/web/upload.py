@@ -93,10 +93,10 @@ class FieldMessage(NamedTuple):
 class Choices:
     """The options of a file as entered; empty fields are inferred, except the scale.
 
-    ``predictions`` contains names separated by commas, for regression pairs such as ``mean=mu``, and ``columns`` names
-    chosen from a list. ``labels`` is also the column of outcomes. ``class_names`` contains labels separated by commas.
-    ``mapping`` contains pairs of a label's text and its class; it is ignored if the class names or the positive label
-    are given.
+    ``predictions`` and ``groups`` contain names separated by commas, ``predictions`` of numbers pairs such as
+    ``mean=mu``, and ``columns`` names chosen from a list. ``labels`` is also the column of outcomes. ``class_names``
+    contains labels separated by commas. ``mapping`` contains pairs of a label's text and its class; it is ignored if
+    the class names or the positive label are given.
     """
 
     prediction_kind: PredictionKind = "classification"
@@ -133,13 +133,12 @@ class Choices:
 
     def options(self) -> SheetOptions:
         """Convert to the options of the file reader; raises ``BadMapping`` for classes that are not valid."""
-        typed = tuple(name.strip() for name in self.predictions.split(",") if name.strip())
         names = self._class_names()
         return SheetOptions(
-            self.columns or typed or None,
+            self.columns or _listed(self.predictions),
             self.labels or None,
             self.weights or None,
-            (self.groups,) if self.groups else None,
+            _listed(self.groups),
             self.scale,
             None if names or self.pos_label else self._mapping(),
             class_names=names,
@@ -153,7 +152,7 @@ class Choices:
             self.labels or None,
             self._parts(),
             weights=self.weights or None,
-            groups=(self.groups,) if self.groups else None,
+            groups=_listed(self.groups),
             clusters=self.clusters or None,
             by=self.by or None,
             times=self.times or None,
@@ -297,6 +296,11 @@ def store_file(here: Context, file: UploadFile, choices: Choices, *, heavy: Call
     upload = UploadRecord(file=plain(name), said=list(sheet.notes), classes=classes)
     here.store.uploads.put(batch.id, upload, ttl=settings.batch_ttl)
     return batch
+
+
+def _listed(text: str) -> tuple[str, ...] | None:
+    """Return the names in a list separated by commas; None if it is empty."""
+    return tuple(name.strip() for name in text.split(",") if name.strip()) or None
 
 
 def _reader(choices: Choices) -> Callable[..., Sheet | ForecastSheet]:

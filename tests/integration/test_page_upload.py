@@ -72,6 +72,15 @@ def test_what_was_chosen_stays_beside_what_is_wrong(visitor: Visitor) -> None:
     assert "<nowhere>" not in refused.text
 
 
+def test_groups_are_the_combinations_of_the_columns_that_are_typed(visitor: Visitor) -> None:
+    rows = "".join(f"0.{i % 9 + 1},{i % 2},{'ab'[i // 2 % 2]},{i // 4 % 2}\n" for i in range(200))
+    text = visitor.get(_report_of(_send(visitor, f"p,y,site,half\n{rows}".encode(), groups="site, half"))).text
+    assert all(f">{site}, {half}<" in text for site in "ab" for half in "01")
+    refused = _send(visitor, CSV, groups="site, nowhere", part=False)
+    assert refused.status_code == 422
+    assert "no column" in refused.text
+
+
 def test_where_predictions_are_not_found_columns_are_suggested_for_the_labels_too(visitor: Visitor) -> None:
     refused = _send(visitor, b"first,second,came\n" + b"0.25,0.5,1\n0.5,0.125,0\n" * 20)
     assert refused.status_code == 422
