@@ -201,7 +201,8 @@ def _instead(name: str) -> str:
         return f'; use calibrant.evaluate(predictions, labels, measures=["{measure}"])'
     if (method := options.known_name(name, fitting.METHODS, fitting.FAMILIAR)) in fitting.METHODS:
         return f'; use calibrant.fit("{method}", predictions, labels)'
-    familiar = {"calibration_curve": "CalibrationDisplay", "CalibratedClassifierCV": "CalibrantClassifier"}
+    diagrams = ("calibration_curve", "reliability_curve", "reliability_diagram", "plot_calibration_curve")
+    familiar = {"CalibratedClassifierCV": "CalibrantClassifier", **dict.fromkeys(diagrams, "CalibrationDisplay")}
     by_small = {each.lower(): each for each in __all__}
     near = [familiar[name]] if name in familiar else get_close_matches(name.lower(), by_small, n=1, cutoff=0.7)
     return f"; use calibrant.{by_small.get(near[0], near[0])}" if near else ""

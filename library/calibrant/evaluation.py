@@ -133,7 +133,8 @@ class Report(Shown, ByMeasure[MeasureResult]):
     _what = "measure in this report"
     _familiar = MappingProxyType(
         {
-            **dict.fromkeys(("to_dict", "to_df", "to_json", "to_pandas", "to_polars"), "to_frame()"),
+            **dict.fromkeys(("to_df", "to_pandas", "to_polars"), "to_frame()"),
+            **dict.fromkeys(("to_json", "as_dict"), "to_dict()"),
             **dict.fromkeys(("save", "to_html"), "calibrant.report(predictions, labels).save(path)"),
             **dict.fromkeys(("score", "summary"), "measures, or print the report"),
         }
@@ -210,6 +211,28 @@ class Report(Shown, ByMeasure[MeasureResult]):
                 for record in _records(group.measures, group.after)
             ]
         )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the report as plain JSON, with the fields of an answer of ``POST /evaluate``.
+
+        Returns
+        -------
+        dict
+            Only numbers, strings, lists and dicts.
+
+        See Also
+        --------
+        to_frame : Returns the results as a frame.
+
+        Examples
+        --------
+        >>> import calibrant
+        >>> found = calibrant.evaluate([0.1, 0.4, 0.6, 0.9], [0, 1, 1, 1], measures=["ks"]).to_dict()
+        >>> found["n"], found["measures"]["ks"]["value"]
+        (4, 0.25)
+        """
+        found: dict[str, Any] = import_module("calibrant.reports.document").report_document(self, None)
+        return found
 
     def _table(self) -> Table:
         title = f"Report: {self.n:,} rows, reduction {self.reduction}"

@@ -116,7 +116,7 @@ def test_results_and_maps_name_what_they_have_in_place_of_an_attribute(scores: A
     fitted = calibrant.fit("platt", scores["p"], scores["y"])
     for result, name, remedy in [
         (report, "ece", r"report\['ece'\]"),
-        (report, "to_dict", r"to_frame\(\)"),
+        (report, "to_pandas", r"to_frame\(\)"),
         (report, "save", r"calibrant.report\(predictions, labels\).save\(path\)"),
         (fitted, "transform", r"apply\(predictions\)"),
         (fitted, "predict_proba", r"apply\(predictions\)"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 
 import calibrant
 from calibrant.errors import CalibrationError
+from calibrant.reports.document import report_document
 from calibrant.results import frame_of
 
 RANDOM = np.random.default_rng(0)
@@ -31,6 +33,32 @@ def test_a_report_is_a_mapping_of_its_measures() -> None:
     for key, message in (("ecee", "did you mean ece"), ("x", "there are: ece, log-loss"), (3, "there are")):
         with pytest.raises(KeyError, match=message):
             report[key]  # type: ignore[index]
+
+
+def test_results_are_compared_with_numbers_and_with_each_other() -> None:
+    found = calibrant.evaluate(P, Y, measures=["ece", "brier"])
+    ece, brier = found["ece"], found["brier"]
+    assert 0 < ece < 1
+    assert ece <= float(ece) <= ece
+    assert ece >= np.float64(0.0)
+    assert (ece < brier) is (float(ece) < float(brier))
+    mixed: list[Any] = [1.0, ece, -1.0]
+    assert sorted(mixed) == [-1.0, ece, 1.0]
+    with pytest.raises(TypeError, match="not supported between"):
+        assert ece < "0.1"
+    missing = calibrant.evaluate([0.2, 0.4], [1, 1], measures=["auroc"])["auroc"]
+    with pytest.raises(TypeError, match="there is no value"):
+        assert missing > 0.5
+
+
+def test_a_report_is_the_json_of_the_service() -> None:
+    fitted = calibrant.fit("platt", P[:200], Y[:200])
+    report = calibrant.evaluate(P, Y, groups=["a", "b"] * 200, map=fitted, interval=0.9, resamples=100)
+    found = json.loads(json.dumps(report.to_dict()))
+    assert found == report_document(report, None)
+    assert found["measures"]["ece"]["value"] == report["ece"].value
+    assert set(found["groups"]) == {"a", "b"}
+    assert found["after"]["measures"]["ks"]["interval"] == list(report.after["ks"].interval or ())  # type: ignore[index]
 
 
 def test_the_text_has_no_empty_columns_and_the_in_sample_note() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, SupportsFloat
 
 import numpy as np
 
@@ -109,6 +109,19 @@ class MeasureResult:
         if self.value is None:
             raise TypeError(f"there is no value: {self.problem}")
         return float(self.value)
+
+    def __lt__(self, other: object) -> bool:
+        """Compare the value with a number or another result, as in ``assert report["ece"] < 0.05``."""
+        return float(self) < float(other) if isinstance(other, SupportsFloat) else NotImplemented
+
+    def __le__(self, other: object) -> bool:
+        return float(self) <= float(other) if isinstance(other, SupportsFloat) else NotImplemented
+
+    def __gt__(self, other: object) -> bool:
+        return float(self) > float(other) if isinstance(other, SupportsFloat) else NotImplemented
+
+    def __ge__(self, other: object) -> bool:
+        return float(self) >= float(other) if isinstance(other, SupportsFloat) else NotImplemented
 
     def __round__(self, digits: int | None = None) -> float:
         return round(float(self), digits)

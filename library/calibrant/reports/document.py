@@ -9,6 +9,7 @@ from typing import Any
 from calibrant.by_size import MeasuresBySize
 from calibrant.comparison import CalibrationLaw, ComparisonReport, ContestantReport
 from calibrant.evaluation import Report
+from calibrant.measures.gaps import Gap
 from calibrant.measures.measure import MeasureResult
 from calibrant.measures.selective import CostPlane
 
@@ -28,9 +29,9 @@ def report_document(report: Report, map_id: str | None) -> dict[str, Any]:
     if report.improvement is not None:
         body["improvement"] = _measures(report.improvement)
     if report.gaps is not None:
-        body["gaps"] = {key: dataclasses.asdict(gap) for key, gap in report.gaps.items()}
+        body["gaps"] = {key: _plain(gap) for key, gap in report.gaps.items()}
     if report.gaps_after is not None:
-        body["after"]["gaps"] = {key: dataclasses.asdict(gap) for key, gap in report.gaps_after.items()}
+        body["after"]["gaps"] = {key: _plain(gap) for key, gap in report.gaps_after.items()}
     if report.diagrams:
         body["diagrams"] = dict(report.diagrams)
     if report.after_diagrams:
@@ -76,7 +77,7 @@ def by_size_document(found: MeasuresBySize) -> dict[str, Any]:
             "mean": list(curve.mean),
             "standard_deviation": list(curve.standard_deviation),
             "lost": list(curve.lost),
-            "full": _measure(curve.full),
+            "full": _plain(curve.full),
         }
         for key, curve in found.curves.items()
     }
@@ -101,11 +102,15 @@ def _contestant(found: ContestantReport, map_id: str | None) -> dict[str, Any]:
 
 
 def _measures(results: Mapping[str, MeasureResult]) -> dict[str, Any]:
-    return {key: _measure(result) for key, result in results.items()}
+    return {key: _plain(result) for key, result in results.items()}
 
 
-def _measure(result: MeasureResult) -> dict[str, Any]:
-    return {f.name: getattr(result, f.name) for f in dataclasses.fields(result)} | {
-        "definition": dict(result.definition),
-        "parts": dict(result.parts),
-    }
+def _plain(result: MeasureResult | Gap) -> dict[str, Any]:
+    """Convert a result to a dictionary with lists and dictionaries."""
+    found = {each.name: getattr(result, each.name) for each in dataclasses.fields(result)}
+    for name, value in found.items():
+        if isinstance(value, tuple):
+            found[name] = list(value)
+        elif isinstance(value, Mapping):
+            found[name] = dict(value)
+    return found
