@@ -37,7 +37,8 @@ LABELS = _set_of(
 )
 PREDICTIONS = _set_of(
     "p prob probs proba probas probability probabilities score scores yprob yprobs yproba yscore prediction "
-    "predictions pred preds ypred yhat predprob predproba predictedprobability softmax calibrated probabilityclass"
+    "predictions pred preds ypred yhat phat predprob predproba predictedprobability softmax calibrated "
+    "probabilityclass scoredprobabilities scoredprobabilitiesforclass"
 )
 LOGITS = _set_of("logit logits logodds ylogit ylogits rawformulaval rawformulavalclass")
 WEIGHTS = _set_of("w weight weights sampleweight sampleweights")
@@ -46,6 +47,8 @@ GROUPS = _set_of("group groups subgroup")
 FALLBACKS = _set_of("fit fitted pd confidence conf risk propensity")
 #: Names of the confidence in a predicted class, and of whether that class is correct.
 _CONFIDENCE, _CORRECT = _set_of("confidence conf"), _set_of("correct iscorrect")
+#: Names of the negative and the positive class, which are never in the other order.
+_PAIRS = frozenset((("neg", "pos"), ("negative", "positive"), ("no", "yes"), ("n", "y"), ("false", "true")))
 _IDS = _set_of("id ids index idx rowid rowindex rownumber rowname rownames row key uuid guid resample fold")
 #: Words before the number of a class, in addition to names of predictions.
 _OF_CLASS = frozenset(("class",))
@@ -56,6 +59,7 @@ _BEFORE_CLASS = _set_of(
 
 _NUMBERED = re.compile(r"(.*?)[ _.\-\[(=]*(0|[1-9][0-9]{0,5})[\])]?")
 _BETWEEN = re.compile(r"[ _.\-\[(=]+")
+_LAST = re.compile(r"(.+?)[ _.\-]+([^ _.\-]+)")
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+|[0-9]+")
 _PROB = re.compile("prob(?!lem|e|at)")
 
@@ -82,7 +86,7 @@ def _is_like_prediction(name: str) -> bool:
 def _is_predicted_class(name: str) -> bool:
     """Whether a name is that of a predicted class, such as ``y_pred`` or ``predicted_label``."""
     found = word(name)
-    return found.startswith(("pred", "ypred", "yhat")) and _PROB.search(found) is None
+    return found.startswith(("pred", "ypred", "yhat", "scoredlabel")) and _PROB.search(found) is None
 
 
 def _is_id(name: str) -> bool:
@@ -102,7 +106,7 @@ def _split(name: str, known: frozenset[str]) -> tuple[str, str] | None:
     """Split a name such as ``prob_cat`` or ``y_pred_proba[cat]`` into its stem and its class, or return None."""
     found = None
     for mark in _BETWEEN.finditer(name):
-        stem, rest = name[: mark.start()], name[mark.end() :].rstrip("])").strip()
+        stem, rest = name[: mark.start()], name[mark.end() :].rstrip("])").strip(" \"'")
         words = _words(stem)
         if rest and (word(stem) in known or (words and words[-1] in _BEFORE_CLASS and known is not LOGITS)):
             found = stem, rest
@@ -148,6 +152,36 @@ def named(names: Sequence[str], known: frozenset[str]) -> list[Family]:
         if found is not None and not found[1].isdecimal():
             stems.setdefault(word(found[0]), []).append((at, found[1]))
     return [Family(tuple(at for at, _ in of), tuple(name for _, name in of)) for of in stems.values() if len(of) > 1]
+
+
+def before(names: Sequence[str], known: frozenset[str]) -> list[Family]:
+    """Find columns such as ``cat_prob`` and ``dog_prob``, also after a common beginning: ``pet_cat_prob``.
+
+    They are in file order, or in the order of their numbers.
+    """
+    stems: dict[str, list[tuple[int, str]]] = {}
+    for at, name in enumerate(names):
+        found = _LAST.fullmatch(name)
+        if found is not None and word(found[2]) in known:
+            stems.setdefault(word(found[2]), []).append((at, found[1]))
+    families = []
+    for of in stems.values():
+        ends = min(stem for _, stem in of), max(stem for _, stem in of)
+        common = next((i for i, (a, b) in enumerate(zip(*ends, strict=False)) if a != b), len(min(ends, key=len)))
+        rest = [stem[common:] for _, stem in of]
+        if not all(map(str.isdecimal, rest)):  # part of a name is no beginning
+            common = 1 + max((mark.end() - 1 for mark in _BETWEEN.finditer(of[0][1][:common])), default=-1)
+            rest = [stem[common:] for _, stem in of]
+        order = sorted(range(len(of)), key=lambda i: int(rest[i])) if all(map(str.isdecimal, rest)) else range(len(of))
+        if len(of) > 1 and all(rest):
+            families.append(Family(tuple(of[i][0] for i in order), tuple(rest[i] for i in order)))
+    return families
+
+
+def _negative_first(family: Family) -> Family:
+    if tuple(name.casefold() for name in reversed(family.classes)) in _PAIRS:
+        return Family(family.places[::-1], family.classes[::-1])
+    return family
 
 
 # --- Choosing columns: those given in the options, else inferred
@@ -269,7 +303,7 @@ class _Chooser:
             found = [family for family in found if not self._is_calibrated(family)] or found
         if len(found) > 1:
             raise self._unclear([tuple(self._names[at] for at in family.places) for family in found], "predictions")
-        family = self._in_order(found[0])
+        family = self._in_order(found[0]) if self._options.class_names else _negative_first(found[0])
         self._check_gap(family)
         self._note(family)
         for at in family.places:
@@ -294,6 +328,9 @@ class _Chooser:
         # A single column prob_0 is not P(Y=1).
         by_number = [family for family in numbered(names, known) if family.classes != ("0",)]
         several += [family for family in by_number if len(family.places) > 1]
+        taken = {at for family in several for at in family.places}
+        ending = [family for family in before(names, known) if not taken & set(family.places)]
+        several += [found for family in ending if (found := self._fitting(family, texts)) is not None]
         used = {at for family in several for at in family.places}
         free = [at for at, name in enumerate(names) if name and at not in used]
         if texts and texts <= {*names}:

@@ -67,6 +67,20 @@ def sheet(text: str, options: SheetOptions = PLAIN, *, labelled: bool = True) ->
             [0, 1],
         ),
         ("label,score_dark_green,score_red\nred,0.75,0.25\ndark_green,0.5,0.5\n", [[0.75, 0.25], [0.5, 0.5]], [1, 0]),
+        ("kind,cat_prob,dog_prob\ndog,0.75,0.25\ncat,0.5,0.5\n", [[0.75, 0.25], [0.5, 0.5]], [1, 0]),
+        ("pet,pet_cat_scores,pet_dog_scores\ndog,0.75,0.25\ncat,0.5,0.5\n", [[0.75, 0.25], [0.5, 0.5]], [1, 0]),
+        ("y,class1_prob,class0_prob\n1,0.75,0.25\n0,0.5,0.5\n", [[0.25, 0.75], [0.5, 0.5]], [1, 0]),
+        ("ill,ill_1_PREDICTION,ill_0_PREDICTION\n1,0.75,0.25\n0,0.5,0.5\n", [[0.25, 0.75], [0.5, 0.5]], [1, 0]),
+        # The positive class is class 1 wherever its column stands
+        ("y,prob_pos,prob_neg\n1,0.75,0.25\n0,0.5,0.5\n", [[0.25, 0.75], [0.5, 0.5]], [1, 0]),
+        ("y,Yes,No\nYes,0.75,0.25\nNo,0.5,0.5\n", [[0.25, 0.75], [0.5, 0.5]], [1, 0]),
+        # Azure Machine Learning
+        ("won,Scored Labels,Scored Probabilities\n1,1,0.75\n0,0,0.25\n", [0.75, 0.25], [1, 0]),
+        (
+            'kind,Scored Probabilities for Class ""a"",Scored Probabilities for Class ""b""\nb,0.75,0.25\na,0.5,0.5\n',
+            [[0.75, 0.25], [0.5, 0.5]],
+            [1, 0],
+        ),
         # Lines before the header
         ("sep=;\ny;p\n1;0.75\n0;0.25\n", [0.75, 0.25], [1, 0]),
         ("# model 3\n\n# run 4\ny,p\n1,0.75\n0,0.25\n", [0.75, 0.25], [1, 0]),
@@ -93,6 +107,7 @@ def test_files_of_other_tools_need_no_options(text: str, predictions: list[Any],
             (("calibrated_cat", "calibrated_dog"), ("cat", "dog")),
         ),
         ("y,a,b\n1,0.75,0.25\n0,0.5,0.5\n", (("a", "b"),)),
+        ("y,lr_prob,rf_prob\n1,0.5,0.4\n0,0.2,0.1\n", (("lr_prob",), ("rf_prob",))),
     ],
 )
 def test_several_readings_are_never_decided(text: str, readings: tuple[tuple[str, ...], ...]) -> None:
