@@ -57,9 +57,12 @@ _BEFORE_CLASS = _set_of(
     "p prob probs proba probas probability probabilities score scores pred softmax calibrated logit logits"
 )
 
-_NUMBERED = re.compile(r"(.*?)[ _.\-\[(=]*(0|[1-9][0-9]{0,5})[\])]?")
+# Stems do not end with a separator, so that the time is linear in the length of a name.
+_NUMBERED = re.compile(r"(|.*?[^ _.\-\[(=])[ _.\-\[(=]*(0|[1-9][0-9]{0,5})[\])]?")
+#: More characters than a known name has; the most words that the name of a class can have.
+_LONGEST, _CLASS_WORDS = 48, 16
 _BETWEEN = re.compile(r"[ _.\-\[(=]+")
-_LAST = re.compile(r"(.+?)[ _.\-]+([^ _.\-]+)")
+_LAST = re.compile(r"(.*[^ _.\-])[ _.\-]+([^ _.\-]+)")
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+|[0-9]+")
 _PROB = re.compile("prob(?!lem|e|at)")
 
@@ -104,13 +107,14 @@ class Family:
 
 def _split(name: str, known: frozenset[str]) -> tuple[str, str] | None:
     """Split a name such as ``prob_cat`` or ``y_pred_proba[cat]`` into its stem and its class, or return None."""
-    found = None
-    for mark in _BETWEEN.finditer(name):
+    for mark in reversed([*_BETWEEN.finditer(name)][-_CLASS_WORDS:]):
         stem, rest = name[: mark.start()], name[mark.end() :].rstrip("])").strip(" \"'")
-        words = _words(stem)
-        if rest and (word(stem) in known or (words and words[-1] in _BEFORE_CLASS and known is not LOGITS)):
-            found = stem, rest
-    return found
+        if rest and (
+            (len(stem) < _LONGEST and word(stem) in known)
+            or (known is not LOGITS and (words := _words(stem[-_LONGEST:])) and words[-1] in _BEFORE_CLASS)
+        ):
+            return stem, rest
+    return None
 
 
 def suffix(name: str, known: frozenset[str] = PREDICTIONS | LOGITS) -> str | None:

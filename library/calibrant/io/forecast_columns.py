@@ -58,16 +58,18 @@ LEVELS = _set_of("levels quantilelevels taus probs")
 SAMPLES = _prefixed("s sample samples draw draws member members ensemble ens sim sims")
 LEVEL = _set_of("level coverage confidence")
 
+# Stems do not end with a separator and numbers are bounded, so that the time is linear in the length of a name.
 _LEVEL = re.compile(
-    r"(?:(?P<stem>.*[ _.\-])?(?:q|quantile|quant|tau|p|pct|percentile)(?:[ _\-]|\.(?=\d*\.))?|)(?P<number>\d*\.?\d+)%?",
+    r"(?:(?P<stem>.*[ _.\-])?(?:q|quantile|quant|tau|p|pct|percentile)(?:[ _\-]|\.(?=\d*\.))?|)"
+    r"(?P<number>\d{0,20}\.?\d{1,20})%?",
     re.IGNORECASE,
 )
 _END = re.compile(
-    r"(?P<stem>.*?)[ _.\-]*(?:(?P<low>lower|low|lo|lwr)|(?P<high>upper|high|hi|upr))(?:[ _.\-]?bound)?"
+    r"(?P<stem>|.*?[^ _.\-])[ _.\-]*(?:(?P<low>lower|low|lo|lwr)|(?P<high>upper|high|hi|upr))(?:[ _.\-]?bound)?"
     r"[ _.\-]*(?P<number>\d{0,2}\.?\d*)%?",
     re.IGNORECASE,
 )
-_SAMPLE = re.compile(r"(?P<stem>.*?)[ _.\-\[(]*(?P<number>\d{1,6})[\])]?")
+_SAMPLE = re.compile(r"(?P<stem>|.*?[^ _.\-\[(])[ _.\-\[(]*(?P<number>\d{1,6})[\])]?")
 
 #: The most names in the offer of an error.
 _MAX_OFFERED = 100

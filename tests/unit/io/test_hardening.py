@@ -9,6 +9,7 @@ import sys
 import tracemalloc
 import zipfile
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +18,7 @@ import pytest
 
 from calibrant.io.arrow import _Reader
 from calibrant.io.csv import layout_of
-from calibrant.io.errors import DamagedFile, FileTooLarge, NotLabels, WrongShape
+from calibrant.io.errors import DamagedFile, FileTooLarge, NotLabels, TabularError, WrongShape
 from calibrant.io.files import ForecastOptions, Sheet, read_forecast_sheet, read_sheet
 from calibrant.io.limits import FileLimits, Limits
 from calibrant.io.strict import read_arrow, read_csv, read_npz
@@ -198,3 +199,13 @@ def test_json_lines_with_many_numbers_are_converted_before_all_are_read() -> Non
 def _refused_file(data: bytes) -> None:
     with pytest.raises(WrongShape):
         read(data)
+
+
+@pytest.mark.parametrize("mark", ["_", "0_", "0", "1.", "q_"])
+@pytest.mark.parametrize("read", [read_sheet, read_forecast_sheet])
+def test_names_of_many_separators_and_digits_are_refused(read: Callable[..., Any], mark: str) -> None:
+    """One megabyte of such names took half a minute when the time grew with the square of their length."""
+    names = [(mark * 250)[:250] + f"{i:04d}x" for i in range(500)]
+    rows = (",".join(["y", *names]), ",".join(["1"] + ["0.5"] * 500), ",".join(["0"] + ["0.25"] * 500))
+    with pytest.raises(TabularError):
+        read(io.BytesIO("\n".join(rows).encode()), name="a.csv", max_rows=None)
