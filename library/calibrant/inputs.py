@@ -85,7 +85,10 @@ def read_rows(
 
 
 def prediction_array(predictions: Any, known: tuple[str, ...] | None = None) -> tuple[Array, list[str] | None]:
-    """Convert predictions to an array; with the names of the columns of a frame, in the order of ``known`` classes."""
+    """Convert predictions to an array; with the names of the columns of a frame, in the order of ``known`` classes.
+
+    Without them, numbered columns are in the order of their numbers, and the negative class precedes the positive one.
+    """
     columns: list[str] | None
     if is_records(predictions):
         values, columns, _ = read_records(predictions, known)
@@ -103,7 +106,18 @@ def prediction_array(predictions: Any, known: tuple[str, ...] | None = None) -> 
             if order is not None and names != tuple(order) and sorted(names) == sorted(order):
                 taken = [names.index(name) for name in order]
                 return values[:, taken], [columns[k] for k in taken]
+    if known is None and any(map(is_reversed, _readings(columns))):
+        return values[:, ::-1], columns[::-1]
     return values, columns
+
+
+#: Names of the negative and the positive class.
+_PAIRS = frozenset((("neg", "pos"), ("negative", "positive"), ("no", "yes"), ("n", "y"), ("false", "true")))
+
+
+def is_reversed(classes: Sequence[str]) -> bool:
+    """Return whether two classes are named after a positive class and its negative, such as ``yes`` and ``no``."""
+    return tuple(name.casefold() for name in reversed(classes)) in _PAIRS
 
 
 #: Type of narrow numbers -> how far from 1 the sum of a row may be, if the softmax was computed in that type.
@@ -243,7 +257,10 @@ def _readings(columns: Sequence[str]) -> list[tuple[str, ...]]:
     """Return the class names that column names may stand for: the names, or what follows their common prefix."""
     shared = columns[0][: _shared_length(columns)]
     cut = shared[: max(shared.rfind(mark) for mark in "_.- :") + 1]
-    return [names for names in (tuple(name[len(cut) :] for name in columns), tuple(columns)) if all(names)]
+    ends = [tuple(name[len(begin) :] for name in columns) for begin in (cut, "")]
+    if not shared[-1:].isdecimal() and all(name[len(shared) :].isdecimal() for name in columns):
+        ends.append(tuple(name[len(shared) :] for name in columns))
+    return [names for names in ends if all(names)]
 
 
 def _are_other_integers(names: Sequence[str]) -> bool:

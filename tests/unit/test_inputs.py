@@ -95,6 +95,31 @@ def test_numbered_columns_are_no_names(columns: list[Any]) -> None:
     assert read_rows(pd.DataFrame(MATRIX, columns=columns), [1, 2, 0, 1]).class_names is None
 
 
+@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
+@pytest.mark.parametrize(
+    ("columns", "names"),
+    [
+        (["prob_pos", "prob_neg"], ("neg", "pos")),
+        (["Yes", "No"], ("No", "Yes")),
+        (["p_true", "p_false"], ("false", "true")),
+        (["p1", "p0"], None),
+        (["cat", "dog"], ("cat", "dog")),
+        (["prob_neg", "prob_pos"], ("neg", "pos")),
+    ],
+)
+def test_the_positive_class_is_class_1_in_any_order(
+    columns: list[str], names: tuple[str, ...] | None, frame: Any
+) -> None:
+    given = frame({columns[0]: [0.75, 0.5], columns[1]: [0.25, 0.5]})
+    rows = read_rows(given, [1, 0])
+    assert rows.class_names == names
+    swapped = columns[0] in ("prob_pos", "Yes", "p_true", "p1")
+    assert rows.batch.predictions.given[0].tolist() == ([0.25, 0.75] if swapped else [0.75, 0.25])
+    if names is not None:
+        assert read_rows(given, [names[1], names[0]]).batch.labels.tolist() == [1, 0]
+        assert read_rows(given, [1, 0], class_names=names[::-1]).class_names == names[::-1]
+
+
 def test_string_labels_without_names_are_refused_with_a_remedy() -> None:
     with pytest.raises(InvalidLabel, match=r"class_names .*classes_"):
         read_rows(MATRIX, ["cat", "dog", "bird", "cat"])

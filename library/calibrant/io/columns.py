@@ -10,6 +10,7 @@ from fnmatch import fnmatchcase
 import numpy as np
 
 from calibrant.batch import TOLERANCE
+from calibrant.inputs import is_reversed
 from calibrant.io.errors import (
     Field,
     LooksLikeLogits,
@@ -47,8 +48,6 @@ GROUPS = _set_of("group groups subgroup")
 FALLBACKS = _set_of("fit fitted pd confidence conf risk propensity")
 #: Names of the confidence in a predicted class, and of whether that class is correct.
 _CONFIDENCE, _CORRECT = _set_of("confidence conf"), _set_of("correct iscorrect")
-#: Names of the negative and the positive class, which are never in the other order.
-_PAIRS = frozenset((("neg", "pos"), ("negative", "positive"), ("no", "yes"), ("n", "y"), ("false", "true")))
 _IDS = _set_of("id ids index idx rowid rowindex rownumber rowname rownames row key uuid guid resample fold")
 #: Words before the number of a class, in addition to names of predictions.
 _OF_CLASS = frozenset(("class",))
@@ -183,9 +182,7 @@ def before(names: Sequence[str], known: frozenset[str]) -> list[Family]:
 
 
 def _negative_first(family: Family) -> Family:
-    if tuple(name.casefold() for name in reversed(family.classes)) in _PAIRS:
-        return Family(family.places[::-1], family.classes[::-1])
-    return family
+    return Family(family.places[::-1], family.classes[::-1]) if is_reversed(family.classes) else family
 
 
 # --- Choosing columns: those given in the options, else inferred
