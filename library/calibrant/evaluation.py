@@ -674,7 +674,7 @@ def evaluate(
         scale=scale,
         known=map.class_names if isinstance(map, CalibrationMap) else None,
     )
-    rows.warn_of_classes()
+    rows.warn_of_kind()
     evaluation = Evaluation(
         read_requests(measures),
         reduction_by_name(reduction, rows.class_names),

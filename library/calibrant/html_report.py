@@ -171,7 +171,7 @@ def report(
         scale=scale,
         known=map.class_names if isinstance(map, CalibrationMap) else None,
     )
-    rows.warn_of_classes()
+    rows.warn_of_kind()
     reduction = reduction_by_name(reduction, rows.class_names)
     batch, n_classes = rows.batch, rows.batch.predictions.n_classes
     options = full(len(batch), n_classes, reduction, seed=seed)

@@ -18,8 +18,11 @@ from calibrant.records import is_records, read_records
 # --- Rows: predictions with labels, weights and groups
 
 
-#: From this many rows on, probabilities that are all 0 or 1 are probably predicted classes.
+#: From this many rows on, probabilities that are all 0 or 1 are probably predicted classes, and logits whose rows sum
+#: to 1 probabilities.
 _MANY_ROWS = 20
+#: How far from 1 the sum of a row of probabilities may be.
+_SUM = 1e-5
 
 
 @dataclass(frozen=True)
@@ -30,14 +33,26 @@ class Rows:
     groups: list[str] | None = None
     class_names: tuple[str, ...] | None = None
 
-    def warn_of_classes(self) -> None:
-        """Warn the caller of a public function if all predictions are 0 or 1. O(n K), or O(K) if the first are not."""
+    def warn_of_kind(self) -> None:
+        """Warn the caller of a public function of predicted classes, or of probabilities in place of logits. O(n K)."""
         p = self.batch.predictions.given
+        warn_of_probabilities(p, self.batch.predictions.scale, stacklevel=4)
         if len(p) >= _MANY_ROWS and np.isin(p[:_MANY_ROWS], (0.0, 1.0)).all() and np.isin(p, (0.0, 1.0)).all():
             text = (
                 "all predictions are 0 or 1, like predicted classes; pass probabilities, such as those of predict_proba"
             )
             warnings.warn(text, stacklevel=4)  # its caller calls through ``explained``
+
+
+def warn_of_probabilities(given: Array, scale: str, *, stacklevel: int) -> None:
+    """Warn if rows of logits are rows of probabilities. O(n K), or O(K) if the first ones are not."""
+    if scale != "logit" or given.ndim != 2 or len(given) < _MANY_ROWS:
+        return
+    for rows in (given[:_MANY_ROWS], given):
+        if rows.min() < 0.0 or np.abs(rows.sum(axis=1) - 1.0).max() > _SUM:
+            return
+    text = "the logits are in [0, 1] and each row sums to 1, like probabilities; pass logits, or fit with probabilities"
+    warnings.warn(text, stacklevel=stacklevel + 1)
 
 
 def read_rows(

@@ -278,3 +278,17 @@ def test_familiar_names_of_methods(name: str, method: str) -> None:
 @pytest.mark.parametrize("name", ["log_loss", "brier_score", "ece_sweep", "nll"])
 def test_a_familiar_name_of_a_measure_is_its_key(name: str) -> None:
     assert calibrant.evaluate(P, Y, measures=name).measures[name].value is not None
+
+
+def test_probabilities_in_place_of_logits_are_said() -> None:
+    p = np.tile([[0.2, 0.3, 0.5], [0.25, 0.5, 0.25]], (20, 1))
+    labels = np.arange(40) % 3
+    fitted = calibrant.fit("temperature", np.log(p), labels, scale="logit")
+    with pytest.warns(UserWarning, match="each row sums to 1, like probabilities") as said:
+        fitted.apply(p)
+    assert said[0].filename == __file__
+    with pytest.warns(UserWarning, match="each row sums to 1, like probabilities") as said:
+        calibrant.evaluate(p, labels, scale="logit")
+    assert said[0].filename == __file__
+    fitted.apply(p[:5])
+    fitted.apply(np.log(p))

@@ -17,7 +17,7 @@ from calibrant.arrays import like
 from calibrant.batch import Predictions, Scale, read_class_names, read_predictions
 from calibrant.cells import Floats
 from calibrant.errors import InvalidDocument, InvalidOption, ScaleMismatch, UnknownReduction, WrongShape
-from calibrant.inputs import prediction_array, predictions_for
+from calibrant.inputs import prediction_array, predictions_for, warn_of_probabilities
 from calibrant.maps.baselines import AccuracyConstant, PredictedClass
 from calibrant.maps.curves import Curve
 from calibrant.maps.ensemble import Ensemble, SmoothedVector, VectorIdentity
@@ -188,8 +188,9 @@ class CalibrationMap(Shown):
         array([0. , 0.5, 1. ])
         """
         values, columns = prediction_array(predictions, self.class_names)
-        found = self.apply_checked(read_predictions(values, scale=self.scale), clip=clip)
-        return like(predictions, found, columns)
+        checked = read_predictions(values, scale=self.scale)
+        warn_of_probabilities(checked.given, self.scale, stacklevel=2)
+        return like(predictions, self.apply_checked(checked, clip=clip), columns)
 
     def apply_checked(self, predictions: Predictions, *, clip: bool = True) -> Floats:
         """Apply the map to predictions that are already checked.
