@@ -49,7 +49,7 @@ def warn_of_probabilities(given: Array, scale: str, *, stacklevel: int) -> None:
     if scale != "logit" or given.ndim != 2 or len(given) < _MANY_ROWS:
         return
     for rows in (given[:_MANY_ROWS], given):
-        if rows.min() < 0.0 or np.abs(rows.sum(axis=1) - 1.0).max() > _SUM:
+        if rows.min() < 0.0 or rows.max() > 1.0 or np.abs(rows.sum(axis=1) - 1.0).max() > _SUM:
             return
     text = "the logits are in [0, 1] and each row sums to 1, like probabilities; pass logits, or fit with probabilities"
     warnings.warn(text, stacklevel=stacklevel + 1)
