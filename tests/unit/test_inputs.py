@@ -290,5 +290,11 @@ def test_probabilities_in_place_of_logits_are_said() -> None:
     with pytest.warns(UserWarning, match="each row sums to 1, like probabilities") as said:
         calibrant.evaluate(p, labels, scale="logit")
     assert said[0].filename == __file__
+    with pytest.warns(UserWarning, match="each row sums to 1, like probabilities") as said:
+        calibrant.fit("temperature", p, labels, scale="logit")
+    assert said[0].filename == __file__
+    with pytest.warns(UserWarning, match="each row sums to 1, like probabilities") as said:
+        calibrant.compare(p, labels, [fitted], scale="logit")
+    assert said[0].filename == __file__
     fitted.apply(p[:5])
     fitted.apply(np.log(p))

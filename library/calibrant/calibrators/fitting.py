@@ -347,6 +347,7 @@ def fit(
         pos_label=pos_label,
         scale=scale,
     )
+    rows.warn_of_kind()
     batch = rows.batch if rows.groups is None else grouped(rows.batch, rows.groups)
     try:
         fitting = Fitting.read(method, options, reduction_by_name(reduction, rows.class_names))

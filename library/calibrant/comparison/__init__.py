@@ -152,6 +152,7 @@ def compare(
         scale=scale,
         known=next((one.map.class_names for one in contestants if one.map.class_names), None),
     )
+    rows.warn_of_kind()
     reduction = reduction_by_name(reduction, rows.class_names)
     comparison = Comparison(Evaluation(read_requests(measures), reduction, None, resampling), contestants, correction)
     return comparison.run(rows.batch)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
-from functools import reduce
 from pathlib import Path
 from typing import BinaryIO
 
@@ -235,18 +234,20 @@ def _groups(columns: Sequence[Coded], table: Table, places: Places) -> list[str]
         if "" in coded.texts:
             row = row_of(coded.first(coded.texts.index("")))
             raise MissingValue(f"{row} of column {quoted(name)} is empty", field="groups")
-    coded = reduce(_combined, columns)
-    if len(coded.texts) > MAX_GROUPS:
-        of = f"column {quoted(names[0])} has" if len(names) == 1 else f"columns {listed(names)} together have"
-        raise TooManyGroups(f"{of} more than {MAX_GROUPS:,} distinct groups", field="groups")
+    coded = columns[0]
+    _check_groups(len(coded.texts), names)
+    for other in columns[1:]:
+        pairs, codes = np.unique(coded.codes * len(other.texts) + other.codes, return_inverse=True)
+        _check_groups(len(pairs), names)
+        pairs_of_codes = (divmod(pair, len(other.texts)) for pair in pairs.tolist())
+        coded = Coded(tuple(joined((coded.texts[i], other.texts[j])) for i, j in pairs_of_codes), codes)
     return [coded.texts[code] for code in coded.codes.tolist()]
 
 
-def _combined(one: Coded, other: Coded) -> Coded:
-    """Encode the combinations of two columns."""
-    pairs, codes = np.unique(one.codes * len(other.texts) + other.codes, return_inverse=True)
-    pairs_of_codes = (divmod(pair, len(other.texts)) for pair in pairs.tolist())
-    return Coded(tuple(joined((one.texts[i], other.texts[j])) for i, j in pairs_of_codes), codes)
+def _check_groups(count: int, names: Sequence[str]) -> None:
+    if count > MAX_GROUPS:
+        of = f"column {quoted(names[0])} has" if len(names) == 1 else f"columns {listed(names)} together have"
+        raise TooManyGroups(f"{of} more than {MAX_GROUPS:,} distinct groups", field="groups")
 
 
 # --- Files of predictive distributions
