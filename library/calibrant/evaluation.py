@@ -30,7 +30,7 @@ from calibrant.measures.cross_fitting import (
     training_of,
     unproven,
 )
-from calibrant.measures.gaps import Gap, grouped_seconds, largest_gap
+from calibrant.measures.gaps import Gap, grouped_seconds, largest_gaps
 from calibrant.measures.improvement import improvements
 from calibrant.measures.intervals import PLAIN, Resampling
 from calibrant.measures.measure import MeasureRequest, MeasureResult, answers, extent_of
@@ -527,12 +527,7 @@ class Evaluation:
     def _gaps(
         self, of: Subject, members: Members, by_group: Mapping[str, Mapping[str, MeasureResult]]
     ) -> dict[str, Gap]:
-        found = {}
-        for i, request in enumerate(self.measures):
-            results = {name: answered[request.key] for name, answered in by_group.items()}
-            with step(i, len(self.measures), request.key):
-                found[request.key] = largest_gap(request, of, members, results, self.resampling)
-        return found
+        return largest_gaps(self.measures, of, members, by_group, self.resampling)
 
 
 def calibrated(

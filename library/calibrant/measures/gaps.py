@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -12,7 +12,7 @@ from calibrant.cells import Floats
 from calibrant.measures.intervals import Integers, Resampling
 from calibrant.measures.measure import Extent, MeasureRequest, MeasureResult, answers, extent
 from calibrant.measures.repeated import repeated, repeats
-from calibrant.progress import check, muted
+from calibrant.progress import check, muted, report, step
 from calibrant.reductions import Subject
 
 #: No interval is computed if its resamples are estimated to take longer than this, in seconds.
@@ -67,97 +67,164 @@ class Gap:
     problem: str | None = None
 
 
-def largest_gap(
-    request: MeasureRequest,
+def largest_gaps(
+    requests: Sequence[MeasureRequest],
     subject: Subject,
     members: Mapping[str, Integers],
-    results: Mapping[str, MeasureResult],
+    by_group: Mapping[str, Mapping[str, MeasureResult]],
     resampling: Resampling,
-) -> Gap:
-    """Return the largest gap of a measure, from its ``results`` by group; ``members`` are the rows of each group.
+) -> dict[str, Gap]:
+    """Return the largest gap of each measure, from the results ``by_group``; ``members`` are the rows of each group.
 
     Debiased values are compared if every group has one, since plain values are larger in smaller groups. The p-value
     is (1 + #) / (B + 1) for # of B permutations of the group labels with at least this gap. The interval resamples rows
     within the groups, subtracts the bias that resampling adds to the value of each group, and adds and subtracts a
     quantile of the range of the deviations (triangle inequality). For measures whose bias changes with their size, such
     as binned errors, the interval is what the intervals of the G groups allow, each at level 1 - (1 - level) / G. It
-    starts at 0 if the p-value does not reject equal groups. O(2 resamples x the measure).
+    starts at 0 if the p-value does not reject equal groups. O(2 resamples x the measures); all measures have the same
+    resamples.
     """
-    debiased = all(r.debiased is not None for r in results.values())
-    of: Literal["value", "debiased"] = "debiased" if debiased else "value"
+    gaps, values = {}, {}
+    for request in requests:
+        results = {name: answered[request.key] for name, answered in by_group.items()}
+        gaps[request.key], values[request.key] = gap_of(results)
+    if resampling.level is None:
+        return gaps
+    plain = replace(resampling, level=None)
+    # Measures with values in the same groups are measured together.
+    together: dict[tuple[str, ...], list[MeasureRequest]] = {}
+    for request in requests:
+        seconds = request.seconds(extent(subject), plain) * 2 * resampling.resamples
+        if gaps[request.key].value is None:
+            continue
+        if request.measure.own_interval or seconds > MAX_SECONDS:
+            problem = "no interval and no p-value: the resamples would take too long"
+            gaps[request.key] = replace(gaps[request.key], problem=problem)
+        else:
+            together.setdefault(tuple(values[request.key]), []).append(request)
+    for i, (names, several) in enumerate(together.items()):
+        groups = _Groups(subject, [members[name] for name in names], resampling)
+        debiased = {request.key: gaps[request.key].of == "debiased" for request in several}
+        with step(2 * i, 2 * len(together)):
+            shuffled = groups.resampled(several, debiased, shuffled=True)
+        with step(2 * i + 1, 2 * len(together)):
+            drawn = groups.resampled([each for each in several if not _is_binned(each)], debiased, shuffled=False)
+        for request in several:
+            key, known = request.key, np.array(list(values[request.key].values()))
+            gaps[key] = groups.with_interval(request, gaps[key], known, shuffled[key], drawn.get(key))
+    return gaps
+
+
+def gap_of(results: Mapping[str, MeasureResult]) -> tuple[Gap, dict[str, float]]:
+    """Return the gap without an interval, and the values of the groups that have one."""
+    of: Literal["value", "debiased"] = "debiased" if all(r.debiased is not None for r in results.values()) else "value"
     found = {name: getattr(result, of) for name, result in results.items()}
     known = {name: float(value) for name, value in found.items() if value is not None}
     if len(known) < 2:
-        return Gap(None, None, of, problem="no gap: fewer than two groups have a value")
+        return Gap(None, None, of, problem="no gap: fewer than two groups have a value"), known
     ranked = sorted(known, key=known.__getitem__)
     low, high = ranked[0], ranked[-1]
-    gap = Gap((low, high), known[high] - known[low], of)
-    if resampling.level is None:
-        return gap
-    plain = replace(resampling, level=None)
-    if request.measure.own_interval or request.seconds(extent(subject), plain) * 2 * resampling.resamples > MAX_SECONDS:
-        return replace(gap, problem="no interval and no p-value: the resamples would take too long")
-    rows = [members[name] for name in known]
-    random = resampling.generator()
-    # In a canonical order, so that draws do not depend on the order of the rows.
-    order = subject.order()
-    rank = np.empty(len(order), dtype=np.int64)
-    rank[order] = np.arange(len(order))
-    ordered = np.concatenate([own[np.argsort(rank[own])] for own in rows])
-    ends = np.cumsum([len(own) for own in rows])[:-1]
+    return Gap((low, high), known[high] - known[low], of), known
 
-    parts, at_once = np.split(ordered, ends), repeated(request, subject, debiased=debiased)
-    chunk = 1 if at_once is None else max(1, _AT_ONCE // len(ordered))
 
-    def values(parts: Sequence[Integers]) -> Floats:
-        """Measure rows ``(resamples, m)`` of each group: ``(resamples, groups)``."""
-        check()
-        if at_once is not None:
-            return np.stack([at_once(own) for own in parts], axis=1)
-        with muted():
-            drawn = [getattr(answers([request], subject.rows(own[0]), plain)[request.key], of) for own in parts]
-        return np.array([[np.nan if value is None else value for value in drawn]])
+def _is_binned(request: MeasureRequest) -> bool:
+    """Return whether the measure's bias changes with its size."""
+    return request.measure.distance is not None and not request.measure.triangle
 
-    def resampled(draw: Callable[[], Integers]) -> Floats | None:
-        starts = range(0, resampling.resamples, chunk)
-        rows = (np.stack([draw() for _ in range(min(chunk, resampling.resamples - i))]) for i in starts)
-        found = np.concatenate([values(np.split(several, ends, axis=1)) for several in rows])
-        kept = found[np.isfinite(found).all(axis=1)]
-        return kept if len(kept) >= (1.0 - _LOST) * resampling.resamples else None
 
-    binned = request.measure.distance is not None and not request.measure.triangle
+class _Groups:
+    """Resamples of groups of rows."""
 
-    def redrawn() -> Integers:
-        # The draws of ``random.choice``, which spends most of its time on checks.
-        return np.concatenate([own[random.integers(0, len(own), len(own))] for own in parts])
+    def __init__(self, subject: Subject, rows: Sequence[Integers], resampling: Resampling) -> None:
+        self.subject, self.resampling = subject, resampling
+        # In a canonical order, so that draws do not depend on the order of the rows.
+        order = subject.order()
+        rank = np.empty(len(order), dtype=np.int64)
+        rank[order] = np.arange(len(order))
+        self.ordered = np.concatenate([own[np.argsort(rank[own])] for own in rows])
+        self.sizes = np.array([len(own) for own in rows])
+        self.ends = np.cumsum(self.sizes)[:-1]
 
-    drawn = None if binned else resampled(redrawn)
-    shuffled = resampled(lambda: random.permutation(ordered))
-    if shuffled is None or (drawn is None and not binned):
-        return replace(gap, problem="no interval and no p-value: too many resamples of a group have no value")
-    seen = gap.value or 0.0
-    reached = int(np.count_nonzero(shuffled.max(axis=1) - shuffled.min(axis=1) >= seen - 1e-12))
-    p_value = (1 + reached) / (len(shuffled) + 1)
-    equal = p_value > 1.0 - resampling.level
-    if drawn is None:
-        between = between_intervals(request, [subject.rows(own) for own in parts], resampling)
-        if between is None:
-            return replace(gap, p_value=p_value, problem="no interval: the measure has none in a group")
-        least, most = between
-        return replace(gap, interval=(0.0 if equal else min(least, seen), max(most, seen)), p_value=p_value)
-    off = drawn - drawn.mean(axis=0)
-    reach = float(np.quantile(off.max(axis=1) - off.min(axis=1), resampling.level))
-    # Basic bootstrap: a resample deviates from the observed value about as that does from the truth.
-    corrected = 2.0 * np.array(list(known.values())) - drawn.mean(axis=0)
-    centre = float(corrected.max() - corrected.min())
-    least = 0.0 if equal else max(min(centre - reach, seen), 0.0)
-    return replace(gap, interval=(least, max(centre + reach, seen)), p_value=p_value)
+    def _rows(self, *, shuffled: bool) -> Iterator[Integers]:
+        """Yield rows ``(resamples, n)`` in chunks: the groups' labels permuted, or rows drawn within the groups."""
+        resamples, n = self.resampling.resamples, len(self.ordered)
+        random = np.random.default_rng([self.resampling.seed, 2 + shuffled])
+        chunk = max(1, _AT_ONCE // n)
+        first, size = (np.repeat(of, self.sizes) for of in (np.r_[0, self.ends], self.sizes))
+        for i in range(0, resamples, chunk):
+            report(i, resamples, "resamples")
+            some = min(chunk, resamples - i)
+            if shuffled:
+                yield random.permuted(np.tile(self.ordered, (some, 1)), axis=1)
+            else:
+                yield self.ordered[first + (random.random((some, n)) * size).astype(np.int64)]
+
+    def resampled(
+        self, requests: Sequence[MeasureRequest], debiased: Mapping[str, bool], *, shuffled: bool
+    ) -> dict[str, Floats | None]:
+        """Return each measure's values ``(resamples, groups)``; None if too many resamples have none."""
+        if not requests:
+            return {}
+        fast, slow = repeated(requests, self.subject, debiased)
+        found: dict[str, list[Floats]] = {request.key: [] for request in requests}
+        for rows in self._rows(shuffled=shuffled):
+            parts = np.split(rows, self.ends, axis=1)
+            measured = [fast(part) for part in parts]
+            for key in measured[0]:
+                found[key].append(np.stack([values[key] for values in measured], axis=1))
+            if slow:
+                for key, values in self._one_at_a_time(slow, parts, debiased).items():
+                    found[key].append(values)
+        kept = {key: np.concatenate(values) for key, values in found.items()}
+        kept = {key: values[np.isfinite(values).all(axis=1)] for key, values in kept.items()}
+        least = (1.0 - _LOST) * self.resampling.resamples
+        return {key: values if len(values) >= least else None for key, values in kept.items()}
+
+    def _one_at_a_time(
+        self, requests: Sequence[MeasureRequest], parts: Sequence[Integers], debiased: Mapping[str, bool]
+    ) -> dict[str, Floats]:
+        plain = replace(self.resampling, level=None)
+        found = {request.key: np.full((len(parts[0]), len(parts)), np.nan) for request in requests}
+        for place in np.ndindex(len(parts[0]), len(parts)):
+            check()
+            with muted():
+                results = answers(requests, self.subject.rows(parts[place[1]][place[0]]), plain)
+            for key, result in results.items():
+                value = result.debiased if debiased[key] else result.value
+                found[key][place] = np.nan if value is None else value
+        return found
+
+    def with_interval(
+        self, request: MeasureRequest, gap: Gap, known: Floats, shuffled: Floats | None, drawn: Floats | None
+    ) -> Gap:
+        """Return the gap with interval and p-value, from the values of its groups and their resamples."""
+        level = 0.0 if self.resampling.level is None else self.resampling.level
+        if shuffled is None or (drawn is None and not _is_binned(request)):
+            return replace(gap, problem="no interval and no p-value: too many resamples of a group have no value")
+        seen = gap.value or 0.0
+        reached = int(np.count_nonzero(shuffled.max(axis=1) - shuffled.min(axis=1) >= seen - 1e-12))
+        p_value = (1 + reached) / (len(shuffled) + 1)
+        equal = p_value > 1.0 - level
+        if drawn is None:
+            groups = [self.subject.rows(own) for own in np.split(self.ordered, self.ends)]
+            between = between_intervals(request, groups, self.resampling)
+            if between is None:
+                return replace(gap, p_value=p_value, problem="no interval: the measure has none in a group")
+            least, most = between
+            return replace(gap, interval=(0.0 if equal else min(least, seen), max(most, seen)), p_value=p_value)
+        off = drawn - drawn.mean(axis=0)
+        reach = float(np.quantile(off.max(axis=1) - off.min(axis=1), level))
+        # Basic bootstrap: a resample deviates from the observed value about as that does from the truth.
+        corrected = 2.0 * known - drawn.mean(axis=0)
+        centre = float(corrected.max() - corrected.min())
+        least = 0.0 if equal else max(min(centre - reach, seen), 0.0)
+        return replace(gap, interval=(least, max(centre + reach, seen)), p_value=p_value)
 
 
 def grouped_seconds(
     request: MeasureRequest, size: Extent, groups: int, resampling: Resampling, *, together: bool = False
 ) -> float:
-    """Estimate the seconds of the measure of each group and of ``largest_gap``; ``size`` is that of all groups.
+    """Estimate the seconds of the measure of each group and of ``largest_gaps``; ``size`` is that of all groups.
 
     ``together`` if the rows have no weights and one event each per class, so that resamples may be measured at once.
     """

@@ -35,6 +35,8 @@ _FEW = 0.025
 _SOME = 256
 #: The number of true sizes tried between them.
 _TRUTHS = 9
+#: Error of a size that is solved for, as a fraction of it.
+_SOLVED = 1e-9
 #: Resamples without a value are left out, up to this fraction.
 _LOST = 0.1
 
@@ -313,14 +315,16 @@ _few_multipliers, _many_multipliers = lru_cache(maxsize=16)(_drawn), lru_cache(m
 
 def _solve(increasing: Callable[[float], float], target: float) -> float:
     """Return the size, at least 0, at which an increasing function reaches the target; 0 if it starts above."""
-    low, high = 0.0, 1.0
-    if increasing(low) >= target:
+
+    def above(size: float) -> float:
+        check()
+        return increasing(size) - target
+
+    if above(0.0) >= 0.0:
         return 0.0
-    while increasing(high) < target:
-        check()
+    low, high = 0.0, 1.0
+    while above(high) < 0.0:
         low, high = high, 2.0 * high
-    for _ in range(30):
-        check()
-        middle = (low + high) / 2.0
-        low, high = (middle, high) if increasing(middle) < target else (low, middle)
-    return high
+    from scipy.optimize import brentq
+
+    return float(brentq(above, low, high, xtol=_SOLVED * high))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -15,8 +16,8 @@ from calibrant.measures.intervals import Integers
 from calibrant.measures.measure import MeasureRequest, mean_of_classes
 from calibrant.reductions import Classes, Event, Subject
 
-#: Measures rows ``(resamples, m)`` of a subject: ``(resamples,)``.
-Repeated = Callable[[Integers], Floats]
+#: Measures rows ``(resamples, m)`` of a subject: by key, ``(resamples,)``.
+Repeated = Callable[[Integers], dict[str, Floats]]
 #: Sweeps beyond this number of bins continue one resample at a time.
 _SWEPT = 64
 
@@ -28,40 +29,75 @@ def repeats(request: MeasureRequest) -> bool:
     return name in _OF_ROWS and binning in allowed
 
 
-def repeated(request: MeasureRequest, subject: Subject, *, debiased: bool) -> Repeated | None:
-    """Return a function that measures many resamples; None if the measure, its options or weights need one at a time.
+def repeated(
+    requests: Sequence[MeasureRequest], subject: Subject, debiased: Mapping[str, bool]
+) -> tuple[Repeated, list[MeasureRequest]]:
+    """Return a function that measures many resamples, and the requests that need one resample at a time.
 
-    O(rows log rows) for ``rows (resamples, m)``, a few nanoseconds for each row.
+    ``debiased`` states for each request whether its debiased value is wanted. Weights, most measures and some options
+    need one resample at a time. O(rows log rows) for ``rows (resamples, m)``, a few nanoseconds for each row.
     """
-    if not repeats(request):
-        return None
-    options = request.options
-    of_rows = _OF_ROWS[request.measure.name]
+    events = _unweighted(subject)
+    together = [r for r in requests if events and repeats(r) and _has(r, subject, debiased=debiased[r.key])]
+    ordered = [_Ordered(event) for event in events] if together else []
+
+    def found(rows: Integers) -> dict[str, Floats]:
+        parts = [event.resamples(rows) for event in ordered]
+        values = {}
+        for r in together:
+            of_rows = _OF_ROWS[r.measure.name]
+            of_events = [of_rows(part, debiased=debiased[r.key], **r.options) for part in parts]
+            one_event = isinstance(subject, Event)
+            values[r.key] = (
+                of_events[0] if one_event else r.measure.over_classes(np.stack(of_events, axis=-1), r.options)
+            )
+        return values
+
+    return found, [r for r in requests if r not in together]
+
+
+def _unweighted(subject: Subject) -> list[Event]:
+    """Return the events of rows without weights; none if resamples cannot be measured at once."""
     if isinstance(subject, Event):
-        return None if subject.w is not None or subject.per_row > 1 else _of_event(subject, of_rows, options, debiased)
-    if not isinstance(subject, Classes) or subject.vector.w is not None:
-        return None
-    if debiased and request.measure.over_classes is not mean_of_classes:
-        return None
-
-    def over_classes(rows: Integers) -> Floats:
-        found = [_of_event(event, of_rows, options, debiased)(rows) for event in subject.events()]
-        return request.measure.over_classes(np.stack(found, axis=-1), request.options)
-
-    return over_classes
+        return [subject] if subject.w is None and subject.per_row == 1 else []
+    return list(subject.events()) if isinstance(subject, Classes) and subject.vector.w is None else []
 
 
-def _of_event(event: Event, of_rows: Callable[..., Floats], options: Mapping[str, Any], debiased: bool) -> Repeated:
-    order = np.lexsort((event.y, event.p))
-    rank = np.empty(len(order), dtype=np.int32)
-    rank[order] = np.arange(len(order), dtype=np.int32)
-    p, y = event.p[order].astype(np.float64), event.y[order].astype(np.int32)
+def _has(request: MeasureRequest, subject: Subject, *, debiased: bool) -> bool:
+    """Return whether the measure of several events follows from those of each."""
+    return isinstance(subject, Event) or not debiased or request.measure.over_classes is mean_of_classes
 
-    def found(rows: Integers) -> Floats:
-        chosen = np.sort(rank[rows], axis=1)
-        return of_rows(p.take(chosen), y.take(chosen), debiased=debiased, **options)
 
-    return found
+class _Ordered:
+    """Rows of an event in the order of their predictions."""
+
+    def __init__(self, event: Event) -> None:
+        order = np.lexsort((event.y, event.p))
+        self.rank = np.empty(len(order), dtype=np.int32)
+        self.rank[order] = np.arange(len(order), dtype=np.int32)
+        self.p, self.y = event.p[order].astype(np.float64), event.y[order].astype(np.int64)
+
+    def resamples(self, rows: Integers) -> _Resamples:
+        chosen = np.sort(self.rank[rows], axis=1)
+        return _Resamples(self.p.take(chosen), self.y.take(chosen))
+
+
+class _Resamples:
+    """Sorted resamples ``(resamples, m)`` of an event."""
+
+    def __init__(self, p: Floats, y: Integers) -> None:
+        self.p, self.y = p, y
+
+    @cached_property
+    def ends(self) -> npt.NDArray[np.bool_]:
+        """Whether each position ``(resamples, m + 1)`` is between distinct predictions."""
+        ends = np.ones((len(self.p), self.p.shape[1] + 1), dtype=np.bool_)
+        np.not_equal(self.p[:, 1:], self.p[:, :-1], out=ends[:, 1:-1])
+        return ends
+
+    @cached_property
+    def of_equal_mass(self) -> _EqualMass:
+        return _EqualMass(self)
 
 
 def _running(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -70,21 +106,15 @@ def _running(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return sums
 
 
-def _ends(p: Floats) -> npt.NDArray[np.bool_]:
-    """Return whether each position ``(resamples, m + 1)`` is between distinct predictions."""
-    ends = np.ones((len(p), p.shape[1] + 1), dtype=np.bool_)
-    np.not_equal(p[:, 1:], p[:, :-1], out=ends[:, 1:-1])
-    return ends
-
-
-def _ks(p: Floats, y: Integers, **_: Any) -> Floats:
-    path = np.abs(_running(y - p))
-    largest: Floats = np.where(_ends(p), path, 0.0).max(axis=1) / p.shape[1]
+def _ks(of: _Resamples, **_: Any) -> Floats:
+    path = np.abs(_running(of.y - of.p))
+    path *= of.ends
+    largest: Floats = path.max(axis=1) / of.p.shape[1]
     return largest
 
 
-def _ks_end(p: Floats, y: Integers, **_: Any) -> Floats:
-    end: Floats = (y.sum(axis=1) - p.sum(axis=1)) / p.shape[1]
+def _ks_end(of: _Resamples, **_: Any) -> Floats:
+    end: Floats = (of.y.sum(axis=1) - of.p.sum(axis=1)) / of.p.shape[1]
     return end
 
 
@@ -113,9 +143,9 @@ def _equal_width(p: Floats, y: Integers, n_bins: int, closed: str) -> tuple[Floa
 class _EqualMass:
     """Bins of equal mass of sorted resamples, with borders between distinct predictions."""
 
-    def __init__(self, p: Floats, y: Integers) -> None:
+    def __init__(self, of: _Resamples) -> None:
+        p, y, ends = of.p, of.y, of.ends
         self.p, self.y, self.sum_p, self.sum_y = p, y, _running(p), _running(y)
-        ends = _ends(p)
         self.distinct = ends.sum(axis=1) - 1
         # Resamples without ties need no search for the nearest border.
         tied = np.flatnonzero(self.distinct < p.shape[1])
@@ -160,15 +190,15 @@ class _EqualMass:
         return counts
 
 
-def _ece(p: Floats, y: Integers, *, debiased: bool, norm: int | str, binning: str, n_bins: int, **rest: Any) -> Floats:
+def _ece(of: _Resamples, *, debiased: bool, norm: int | str, binning: str, n_bins: int, **rest: Any) -> Floats:
     if binning == "equal-width":
-        return _error(*_equal_width(p, y, n_bins, rest["closed"]), norm, debiased)
-    return _error(*_EqualMass(p, y).bins(n_bins, np.arange(len(p))), norm, debiased)
+        return _error(*_equal_width(of.p, of.y, n_bins, rest["closed"]), norm, debiased)
+    return _error(*of.of_equal_mass.bins(n_bins, np.arange(len(of.p))), norm, debiased)
 
 
-def _ece_sweep(p: Floats, y: Integers, *, debiased: bool, norm: int | str, **_: Any) -> Floats:
-    cut = _EqualMass(p, y)
-    counts, found = cut.swept(), np.empty(len(p))
+def _ece_sweep(of: _Resamples, *, debiased: bool, norm: int | str, **_: Any) -> Floats:
+    cut = of.of_equal_mass
+    counts, found = cut.swept(), np.empty(len(of.p))
     for n_bins in np.unique(counts).tolist():
         which = np.flatnonzero(counts == n_bins)
         found[which] = _error(*cut.bins(n_bins, which), norm, debiased)

@@ -15,7 +15,7 @@ from calibrant.errors import InvalidOption, ScaleMismatch, WrongShape
 from calibrant.evaluation import GroupReport, Report
 from calibrant.maps.calibration_map import CalibrationMap
 from calibrant.measures.catalogue import read_requests
-from calibrant.measures.gaps import Gap, between_intervals, largest_gap
+from calibrant.measures.gaps import Gap, between_intervals, gap_of
 from calibrant.measures.improvement import improvements
 from calibrant.measures.intervals import Resampling
 from calibrant.measures.measure import MeasureRequest, MeasureResult, answers
@@ -45,8 +45,7 @@ class _Requests:
     def _gap(self, request: MeasureRequest, events: Mapping[str, Event], found: Mapping[str, Answers]) -> Gap:
         """Return the largest gap; its interval is what the intervals of the groups allow (Bonferroni)."""
         results = {name: answered[request.key] for name, answered in found.items()}
-        plain = replace(self.resampling, level=None)
-        gap = largest_gap(request, next(iter(events.values())), {}, results, plain)
+        gap = gap_of(results)[0]
         if self.resampling.level is None or gap.value is None:
             return gap
         ends = between_intervals(
