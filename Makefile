@@ -39,6 +39,8 @@ serve: $(STAMP) ## run the service on 127.0.0.1:8000 with data in .calibrant/; s
 # A crashed process fails the run; a restarted one would repeat the test that crashed it. With a thread per core in each
 # process, threads of linear algebra would wait for each other: 40 % of the processor time of some files.
 test: export OMP_NUM_THREADS = 1
+# Services that tests start do not compile our modules again, even if the environment says so.
+test: export PYTHONDONTWRITEBYTECODE =
 test: $(STAMP) ## run the test suite; installs Chromium if it is missing
 	$(BIN)/python -m tests.browser.install
 	$(BIN)/python -m pytest -n auto --maxprocesses 4 --max-worker-restart 0 --dist loadfile --no-loadscope-reorder

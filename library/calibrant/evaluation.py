@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from calibrant.applied import warn_of_training
 from calibrant.arguments import explained
 from calibrant.batch import Batch, Scale, read_classes, restrict
 from calibrant.cells import Floats, WeightsKind
@@ -670,6 +671,7 @@ def evaluate(
         known=map.class_names if isinstance(map, CalibrationMap) else None,
     )
     rows.warn_of_kind()
+    warn_of_training(predictions, rows.batch)
     evaluation = Evaluation(
         read_requests(measures),
         reduction_by_name(reduction, rows.class_names),

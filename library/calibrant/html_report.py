@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from calibrant.applied import warn_of_training
 from calibrant.arguments import explained
 from calibrant.arrays import group_names
 from calibrant.batch import Scale
@@ -172,6 +173,7 @@ def report(
         known=map.class_names if isinstance(map, CalibrationMap) else None,
     )
     rows.warn_of_kind()
+    warn_of_training(predictions, rows.batch)
     reduction = reduction_by_name(reduction, rows.class_names)
     batch, n_classes = rows.batch, rows.batch.predictions.n_classes
     options = full(len(batch), n_classes, reduction, seed=seed)

@@ -3,6 +3,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pandas as pd
+import polars as pl
 import pytest
 
 import calibrant
@@ -147,3 +149,37 @@ def test_other_rows_and_fits_that_cannot_be_repeated_have_no_cross_fitted_values
     assert again.after is not None
     assert again.in_sample is True
     assert "cross_fitted" not in {**elsewhere["ece"].parts, **again.after["ece"].parts}
+
+
+@pytest.mark.parametrize("kind", [np.asarray, pd.Series, pl.Series], ids=["numpy", "pandas", "polars"])
+def test_predictions_calibrated_by_a_map_of_the_same_rows_are_warned_of(kind: Any) -> None:
+    p, y = kind(P), kind(Y)
+    fitted = calibrant.fit("isotonic", p, y)
+    calibrated = fitted.apply(p)
+    with pytest.warns(UserWarning, match="in-sample: .*map="):
+        calibrant.evaluate(calibrated, y)
+    with pytest.warns(UserWarning, match="in-sample"):
+        calibrant.report(calibrated, y)
+
+
+def test_vectors_of_logits_calibrated_by_a_map_of_the_same_rows_are_warned_of() -> None:
+    frame = pd.DataFrame(np.log(PROBS), columns=["a", "b", "c", "d"])
+    labels = np.array(["a", "b", "c", "d"])[LABELS]
+    fitted = calibrant.fit("temperature", frame, labels, scale="logit")
+    calibrated = fitted.apply(frame[["d", "c", "b", "a"]])
+    assert list(calibrated.columns) == ["a", "b", "c", "d"]
+    calibrant.evaluate(calibrated, labels)  # the frame that it was applied to is deleted
+    calibrated = fitted.apply(frame)
+    with pytest.warns(UserWarning, match="in-sample"):
+        calibrant.evaluate(calibrated, labels)
+
+
+def test_no_warning_without_the_rows_of_the_fit() -> None:
+    p, y, others = P[:700], Y[:700], P[700:]
+    fitted = calibrant.fit("isotonic", p, y)
+    calibrated = fitted.apply(others)
+    calibrant.evaluate(calibrated, Y[700:])
+    calibrated = fitted.apply(P)
+    calibrant.evaluate(calibrated, Y)
+    calibrated = fitted.apply(p)
+    calibrant.evaluate(calibrated, 1 - y)

@@ -13,6 +13,7 @@ from typing import Any, get_args, overload
 import numpy as np
 import numpy.typing as npt
 
+from calibrant.applied import remember
 from calibrant.arrays import like
 from calibrant.batch import Predictions, Scale, read_class_names, read_predictions
 from calibrant.cells import Floats
@@ -190,7 +191,10 @@ class CalibrationMap(Shown):
         values, columns = prediction_array(predictions, self.class_names)
         checked = read_predictions(values, scale=self.scale)
         warn_of_probabilities(checked.given, self.scale, stacklevel=2)
-        return like(predictions, self.apply_checked(checked, clip=clip), columns)
+        result = like(predictions, self.apply_checked(checked, clip=clip), columns)
+        if self.training_digest is not None:
+            remember(predictions, result, self.training_digest, self.class_names, self.scale)
+        return result
 
     def apply_checked(self, predictions: Predictions, *, clip: bool = True) -> Floats:
         """Apply the map to predictions that are already checked.

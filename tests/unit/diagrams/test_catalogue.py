@@ -107,7 +107,7 @@ def test_a_map_is_drawn_before_and_after(event: Event) -> None:
     report = calibrant.evaluate(event.p, event.y, map=fitted, diagrams=MORE, measures=["ece"])
     assert list(report.diagrams) == ["reliability", "mine"]
     assert report.after_diagrams is not None
-    after = calibrant.evaluate(fitted.apply(event.p), event.y, diagrams=MORE)
+    after = calibrant.evaluate(fitted.apply(event.p).tolist(), event.y, diagrams=MORE)
     assert report.after_diagrams == after.diagrams
     assert report.diagrams["reliability"]["data"]["ece"] == pytest.approx(report.measures["ece"].value, abs=1e-14)
     assert report.diagrams == calibrant.evaluate(event.p, event.y, diagrams=MORE).diagrams
