@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,6 +20,12 @@ GOLDEN = Path(__file__).parent / "golden"
 # How long a case takes is a property of the machine, which may be busy.
 settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("busy")
+
+
+def pytest_collection_finish() -> None:
+    """Leave the collected tests and modules out of garbage collections, which would search them again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")

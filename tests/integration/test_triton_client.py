@@ -48,6 +48,13 @@ def maps(service: Stack) -> dict[str, Any]:
         }
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _collected() -> Iterator[None]:
+    """Collect what clients left while it is expected."""
+    yield
+    gc.collect()
+
+
 @pytest.fixture(params=[tritonclient.http, tritonclient.http.aio], ids=["blocking", "awaiting"])
 def call(request: pytest.FixtureRequest, service: Stack) -> Iterator[Call]:
     address = service.url.removeprefix("http://")
@@ -64,7 +71,6 @@ def call(request: pytest.FixtureRequest, service: Stack) -> Iterator[Call]:
 
         yield run
         run("close")
-    gc.collect()  # here, where what the client left is expected
 
 
 def _tensor(values: npt.NDArray[Any], datatype: str, *, binary: bool) -> tritonclient.http.InferInput:
