@@ -207,13 +207,14 @@ def _checked_sums(values: Floats) -> Floats:
     sums = _sums(values)
     away = np.abs(sums - 1.0)
     if away.max() > TOLERANCE:
+        rounded = "" if away.max() > 0.005 * values.shape[1] + 1e-9 else ", as if rounded: divide each by its sum"
         raise _invalid(
             OutOfRange,
             "/predictions",
             away > TOLERANCE,
             "must sum to 1",
-            "does not sum to 1",
-            "do not sum to 1",
+            f"does not sum to 1{rounded}",
+            f"do not sum to 1{rounded}",
             noun="rows ",
         )
     return sums

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 import numpy as np
 
 from calibrant.batch import TOLERANCE
-from calibrant.inputs import is_reversed
+from calibrant.inputs import is_negative, is_reversed
 from calibrant.io.errors import (
     Field,
     LooksLikeLogits,
@@ -64,6 +65,10 @@ _BETWEEN = re.compile(r"[ _.\-\[(=]+")
 _LAST = re.compile(r"(.*[^ _.\-])[ _.\-]+([^ _.\-]+)")
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+|[0-9]+")
 _PROB = re.compile("prob(?!lem|e|at)")
+#: Names of features that look like names of predictions.
+_FEATURES = _set_of("ph pvalue pvalues pval")
+#: The end of a name, a number; the highest of several probabilities.
+_DIGITS, _HIGHEST = re.compile("[0-9]+$"), _set_of("max top highest")
 
 
 def word(name: str) -> str:
@@ -78,7 +83,7 @@ def _words(name: str) -> list[str]:
 def _is_like_prediction(name: str) -> bool:
     """Whether a name contains ``prob`` or ``calibrated``, or begins with ``score``, ``p``, ``pred`` or the like."""
     words = _words(name)
-    if not words:
+    if not words or word(name) in _FEATURES:
         return False
     first = words[1] if words[0] == "y" and len(words) > 1 else words[0]
     starts = first in ("p", "score", "scores", "pred", "preds", "prediction", "predictions", "predicted", "yhat", "hat")
@@ -133,12 +138,13 @@ def numbered(names: Sequence[str], known: frozenset[str]) -> list[Family]:
     stems: dict[str, dict[int, int]] = {}
     for at, name in enumerate(names):
         found = _NUMBERED.fullmatch(name)
-        if found is not None and (not found[1] or _is_stem(found[1], known | _OF_CLASS)):
+        if found is not None and (not found[1] or _is_stem(found[1], known | _OF_CLASS) or _begins_as(found[1], known)):
             stems.setdefault(found[1].casefold(), {})[int(found[2])] = at
     return [
         Family(tuple(at for _, at in sorted(of.items())), tuple(str(k) for k in sorted(of)))
         for stem, of in stems.items()
-        if (len(of) > 1 or word(stem) in known) and (stem or set(of) == set(range(len(of))))
+        if (len(of) > 1 or word(stem) in known)
+        and (set(of) == set(range(len(of))) or (stem and _is_stem(stem, known | _OF_CLASS)))
     ]
 
 
@@ -147,14 +153,42 @@ def _is_stem(stem: str, known: frozenset[str]) -> bool:
     return word(stem) in known or (len(words) > 1 and words[-1] in _BEFORE_CLASS & known)
 
 
+def _begins_as(stem: str, known: frozenset[str]) -> bool:
+    """Whether a stem is a name of predictions and that of a model, such as ``p_forest`` in ``p_forest_0``."""
+    words = _words(stem)
+    return len(words) == 2 and words[0] in _BEFORE_CLASS & known
+
+
 def named(names: Sequence[str], known: frozenset[str]) -> list[Family]:
-    """Find columns such as ``prob_cat`` and ``prob_dog``, in file order."""
+    """Find columns such as ``prob_cat`` and ``prob_dog``, in file order or in that of the numbers at their ends."""
     stems: dict[str, list[tuple[int, str]]] = {}
     for at, name in enumerate(names):
         found = _split(name, known)
         if found is not None and not found[1].isdecimal():
             stems.setdefault(word(found[0]), []).append((at, found[1]))
-    return [Family(tuple(at for at, _ in of), tuple(name for _, name in of)) for of in stems.values() if len(of) > 1]
+    families = [
+        Family(tuple(at for at, _ in of), tuple(name for _, name in of)) for of in stems.values() if len(of) > 1
+    ]
+    return [_by_number(family) for family in families]
+
+
+def _by_number(family: Family) -> Family:
+    """Return columns whose classes differ only in a number at the end, such as ``class2``, in the order of numbers."""
+    ends = [_DIGITS.search(name[-_LONGEST:]) for name in family.classes]
+    numbers = [int(end[0]) for end in ends if end is not None]
+    stems = {name[: len(name) - len(end[0])] for name, end in zip(family.classes, ends, strict=True) if end is not None}
+    if len(set(numbers)) < len(family.classes) or len(stems) > 1:
+        return family
+    order = sorted(range(len(numbers)), key=numbers.__getitem__)
+    return Family(tuple(family.places[i] for i in order), tuple(family.classes[i] for i in order))
+
+
+def _without_common_start(family: Family, texts: AbstractSet[str]) -> Family:
+    """Return columns such as ``P_petcat`` and ``P_petdog`` with classes ``cat`` and ``dog``, if texts name them."""
+    first, last = min(family.classes), max(family.classes)
+    common = next((i for i, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), 0)
+    rest = tuple(name[common:] for name in family.classes)
+    return Family(family.places, rest) if among(texts, rest) else family
 
 
 def before(names: Sequence[str], known: frozenset[str]) -> list[Family]:
@@ -182,13 +216,34 @@ def before(names: Sequence[str], known: frozenset[str]) -> list[Family]:
 
 
 def _negative_first(family: Family) -> Family:
-    return Family(family.places[::-1], family.classes[::-1]) if is_reversed(family.classes) else family
+    return _reversed(family) if is_reversed(family.classes) else family
+
+
+def _reversed(family: Family) -> Family:
+    return Family(family.places[::-1], family.classes[::-1])
+
+
+def among(texts: AbstractSet[str], classes: Sequence[str]) -> list[str]:
+    """Return the classes that the texts name; none if a text names no class. Case matters only if it distinguishes."""
+    for fold in (str, str.casefold):
+        folded = {fold(text) for text in texts}
+        if len(folded) == len(texts) and len({fold(name) for name in classes}) == len(classes):
+            found = [name for name in classes if fold(name) in folded]
+            if len(found) == len(texts):
+                return found
+    return []
 
 
 # --- Choosing columns: those given in the options, else inferred
 
 #: The most names in the offer of an error.
 _MAX_OFFERED = 100
+#: From this many equal first values on, the distinct values of the whole column are consulted.
+_EQUAL = 100
+#: From this many rows on, scores of the predicted class 0 of at least one half are those of this class.
+_SOME_ROWS = 5
+#: Returns the distinct values of some columns of all rows, as strings.
+Distinct = Callable[[Sequence[int]], Mapping[int, AbstractSet[str]]]
 
 
 @dataclass(frozen=True)
@@ -204,14 +259,16 @@ class Chosen:
 class _Chooser:
     """Chooses the columns of a table."""
 
-    def __init__(self, columns: Sequence[Column], options: SheetOptions) -> None:
-        self._columns, self._options = columns, options
+    def __init__(self, columns: Sequence[Column], options: SheetOptions, distinct: Distinct) -> None:
+        self._columns, self._options, self._read_distinct = columns, options, distinct
+        self._equal: Mapping[int, AbstractSet[str]] | None = None
         self._names = [column.name for column in columns]
         self._chosen: dict[int, Field] = {}
         self._notes: list[str] = []
         self._labelled = True
         self._pipeline: int | None = None  # the column of the labels that a pipeline predicted
         self._distinct: dict[int | None, set[float]] = {}
+        self._folded = {name.casefold() for name in self._names}
 
     def choose(self, *, labelled: bool) -> Chosen:
         options = self._options
@@ -224,6 +281,7 @@ class _Chooser:
         weights = self._one(options.weights, WEIGHTS, "weights")
         groups = self._groups(options.groups)
         family = self._as_stated(predictions) if predictions else self._guess(labels)
+        self._check_classes(family)
         if labelled and labels is None:
             labels = self._labels_by_content(family)
         predicted = self._predicted(family, labels) if labelled else None
@@ -290,7 +348,42 @@ class _Chooser:
         names = [self._names[at] for at in predictions]
         ends = [end for name in names if (end := suffix(name)) is not None]
         classes = ends if len(set(ends)) == len(names) > 1 else names
-        return self._in_order(Family(tuple(predictions), tuple(classes)))
+        family = Family(tuple(predictions), tuple(classes))
+        wildcard = len(self._options.predictions or ()) < len(predictions)
+        return self._ordered(family) if wildcard or self._options.class_names or self._options.pos_label else family
+
+    def _ordered(self, family: Family) -> Family:
+        """Return the columns in the order of the class names or with the positive class last, if they name them."""
+        names, positive = self._options.class_names, self._options.pos_label
+        if names is not None:
+            found = [name for text in names for name in among({text}, family.classes)]
+            if len(names) != len(family.classes) or sorted(found) != sorted(family.classes):
+                return family
+            return Family(tuple(family.places[family.classes.index(name)] for name in found), names)
+        if positive is not None and len(family.classes) == 2 and (end := among({positive.strip()}, family.classes)):
+            return family if family.classes[1] == end[0] else _reversed(family)
+        return _negative_first(family)
+
+    def _check_classes(self, family: Family) -> None:
+        """Raise an error if the columns are named after other classes than the given ones."""
+        names, columns = self._options.class_names, [self._names[at] for at in family.places]
+        if names is None:
+            return
+        if len(columns) == 1:
+            end = suffix(columns[0])
+            if len(names) == 2 and end is not None and among({end}, names) == [names[0]]:
+                raise UnclearColumns(
+                    f"column {quoted(columns[0])} is that of {quoted(names[0])}, and {quoted(names[1])} is class 1",
+                    field="predictions",
+                )
+            return
+        shared = [name for name in family.classes if among({name}, names)]
+        if shared and len(shared) < len(names) == len(family.classes):
+            raise UnclearColumns(
+                f"the columns of predictions are named after {listed(family.classes)}, but the classes are "
+                f"{listed(names)}",
+                field="predictions",
+            )
 
     def _guess(self, labels: int | None) -> Family:
         """Infer the columns of predictions from their names; raises an error if there are none or several."""
@@ -304,7 +397,7 @@ class _Chooser:
             found = [family for family in found if not self._is_calibrated(family)] or found
         if len(found) > 1:
             raise self._unclear([tuple(self._names[at] for at in family.places) for family in found], "predictions")
-        family = self._in_order(found[0]) if self._options.class_names else _negative_first(found[0])
+        family = self._ordered(found[0])
         self._check_gap(family)
         self._note(family)
         for at in family.places:
@@ -314,27 +407,25 @@ class _Chooser:
     def _is_calibrated(self, family: Family) -> bool:
         return all("calibrated" in _words(self._names[at]) for at in family.places)
 
-    def _in_order(self, family: Family) -> Family:
-        """Return the columns in the order of the given class names, if they have these names."""
-        names = self._options.class_names
-        if names is None or set(names) != set(family.classes) or len(names) != len(family.classes):
-            return family
-        return Family(tuple(family.places[family.classes.index(name)] for name in names), names)
-
     def _candidates(self, known: frozenset[str], labels: int | None) -> list[Family]:
         """Return all families of columns that can be the predictions."""
         names = [name if self._is_free_number(at) else "" for at, name in enumerate(self._names)]
         texts = self._texts(labels) if self._options.class_names is None else set(self._options.class_names)
-        several = [found for family in named(names, known) if (found := self._fitting(family, texts)) is not None]
+        several, used = list[Family](), set[int]()
         # A single column prob_0 is not P(Y=1).
         by_number = [family for family in numbered(names, known) if family.classes != ("0",)]
-        several += [family for family in by_number if len(family.places) > 1]
-        taken = {at for family in several for at in family.places}
-        ending = [family for family in before(names, known) if not taken & set(family.places)]
-        several += [found for family in ending if (found := self._fitting(family, texts)) is not None]
-        used = {at for family in several for at in family.places}
+        for families in (named(names, known), [of for of in by_number if len(of.places) > 1], before(names, known)):
+            fitting = [
+                (family, found)
+                for family in families
+                if not used & set(family.places)
+                and (found := family if families is by_number else self._fitting(family, texts)) is not None
+            ]
+            several += [found for _, found in fitting]
+            # Columns beside those of the labels, such as prob_max, are no other predictions.
+            used |= {at for family, _ in fitting for at in family.places}
         free = [at for at, name in enumerate(names) if name and at not in used]
-        if texts and texts <= {*names}:
+        if among(texts, names):
             free = [at for at in free if not self._is_class(at, labels)]
         if (called := self._fitting(Family(tuple(free), tuple(names[at] for at in free)), texts, own=True)) is not None:
             several.append(called)
@@ -353,13 +444,16 @@ class _Chooser:
 
     def _fitting(self, family: Family, texts: set[str], *, own: bool = False) -> Family | None:
         """Return the columns whose names are the labels or whose rows sum to 1; ``own`` requires the labels."""
-        if own and not (texts and texts <= set(family.classes)):
+        if texts and not own and not among(texts, family.classes):
+            family = _without_common_start(family, texts)
+        chosen = set(among(texts, family.classes))
+        if own and not chosen:
             return None
         if self._sums_to_one(family.places):
             return family
-        if not texts or not texts <= set(family.classes):
+        if not chosen:
             return None
-        kept = [(at, name) for at, name in zip(family.places, family.classes, strict=True) if name in texts]
+        kept = [(at, name) for at, name in zip(family.places, family.classes, strict=True) if name in chosen]
         if len(kept) > 1 and self._sums_to_one([at for at, _ in kept]):
             return Family(tuple(at for at, _ in kept), tuple(name for _, name in kept))
         return None if own else family
@@ -371,9 +465,20 @@ class _Chooser:
         sums = [sum(map(float, row)) for row in rows if all(map(is_number, row))]
         return bool(sums) and all(abs(total - 1) <= max(0.01, 0.005 * len(places)) for total in sums)
 
-    def _texts(self, labels: int | None) -> set[str]:
-        sample = () if labels is None else self._columns[labels].sample
-        return {text.strip() for text in sample if not is_missing(text)}
+    def _texts(self, at: int | None) -> set[str]:
+        """Return the distinct values of the first rows, or of all rows if the first ones are equal, perhaps sorted."""
+        if at is None:
+            return set()
+        found = {text.strip() for text in self._columns[at].sample if not is_missing(text)}
+        if not self._is_equal(at):
+            return found
+        if self._equal is None:
+            self._equal = self._read_distinct([at for at in range(len(self._columns)) if self._is_equal(at)])
+        return found | {text.strip() for text in self._equal.get(at, ()) if not is_missing(text)}
+
+    def _is_equal(self, at: int) -> bool:
+        column = self._columns[at]
+        return column.width == 1 and len(column.sample) >= _EQUAL and len(set(column.sample)) == 1
 
     def _numbers(self, at: int | None) -> set[float]:
         """Return the distinct numbers of the first rows; empty if there are other values too."""
@@ -390,7 +495,14 @@ class _Chooser:
     def _is_class(self, at: int, labels: int | None) -> bool:
         """Whether a column has the values of the labels, or only 0 and 1: predicted classes, not probabilities."""
         found = self._numbers(at)
+        if len(found) == 1 and found <= {0.0, 1.0}:
+            return self._is_predicted_class(at)
         return len(found) > 1 and (found == {0.0, 1.0} or (_are_integers(found) and found <= self._numbers(labels)))
+
+    def _is_predicted_class(self, at: int) -> bool:
+        """Whether a name is that of a predicted class, such as ``y_pred``; SAS writes ``I_y`` beside ``F_y``."""
+        name = self._names[at]
+        return _is_predicted_class(name) or (name[:2] in ("I_", "i_") and f"f_{name[2:].casefold()}" in self._folded)
 
     def _has_fractions(self, at: int) -> bool:
         return not _is_id(self._names[at]) and not _are_integers(self._numbers(at))
@@ -423,14 +535,15 @@ class _Chooser:
         else:
             what = "logit" if self._options.scale == "logit" else "probability"
             end = suffix(names[0])
-            event = "class 1" if end is None or end.isdecimal() or not self._names_event(end) else quoted(end)
+            named_ = end is not None and (is_negative(end) or (not end.isdecimal() and self._names_event(end)))
+            event = quoted(end) if named_ and end is not None else "class 1"
             self._notes.append(
                 f"predictions: column {quoted(names[0])}, the {what} of {event} (inferred from its name)"
             )
 
     def _names_event(self, end: str) -> bool:
         labels = next((at for at, field in self._chosen.items() if field == "labels"), None)
-        return end in self._texts(labels)
+        return bool(among({end}, sorted(self._texts(labels))))
 
     # --- Labels
 
@@ -449,7 +562,10 @@ class _Chooser:
         free = [at for at, name in enumerate(self._names) if name and self._is_free_number(at)]
         names = [self._names[at] for at in (*free, *predictions)]
         classes = {*names} | {end for name in names if (end := suffix(name)) is not None}
-        naming = [at for at in range(len(self._names)) if self._is_naming(at, classes)]
+        families = named(names, PREDICTIONS | LOGITS)
+        naming = [at for at in range(len(self._names)) if self._is_naming(at, classes, families)]
+        if len({self._columns[at].sample for at in naming}) == 1:  # the same labels twice, as SAS writes them
+            naming = naming[:1]
         if len(naming) > 1:
             raise self._unclear([(self._names[at],) for at in naming], "labels")
         for at in naming:
@@ -468,18 +584,23 @@ class _Chooser:
         if label in self._chosen or all(map(is_number, texts)) or low < 1 / max(2, len(texts)) - TOLERANCE:
             return None
         others = [at for at in range(len(words)) if at not in (label, score) and at not in self._chosen]
-        found = [at for at in others if self._texts(at) & texts and not _is_predicted_class(self._names[at])]
+        found = [at for at in others if self._texts(at) & texts and not self._is_predicted_class(at)]
         if len(found) != 1:
             return None
         self._pipeline = label
         return found[0]
 
-    def _is_naming(self, at: int, classes: set[str]) -> bool:
+    def _is_naming(self, at: int, classes: AbstractSet[str], families: Sequence[Family]) -> bool:
         """Whether a column of strings, but not of predicted classes, has only names of other columns."""
         name, texts = self._names[at], self._texts(at)
-        if not name or at in self._chosen or _is_predicted_class(name):
+        if not name or at in self._chosen or self._is_predicted_class(at) or len(texts) < 2:
             return False
-        return len(texts) > 1 and texts <= classes and not any(map(is_number, texts))
+        if any(map(is_number, texts)):
+            return False
+        folded = {name.casefold() for name in classes}
+        return {text.casefold() for text in texts} <= folded or any(
+            among(texts, _without_common_start(family, texts).classes) for family in families
+        )
 
     def _labels_by_content(self, family: Family) -> int:
         """Return the only column whose content can be labels; raises an error if there are none or several."""
@@ -508,7 +629,7 @@ class _Chooser:
         name, texts = self._names[at], self._texts(at)
         if at in self._chosen or not name or not texts or len(texts) > width:
             return False
-        if _is_id(name) or _is_predicted_class(name):
+        if _is_id(name) or self._is_predicted_class(at):
             return False
         return not any(is_number(text) and not float(text).is_integer() for text in texts)
 
@@ -528,12 +649,17 @@ class _Chooser:
         texts, name = self._texts(labels), self._names[family.places[0]]
         found = [
             at
-            for at, other in enumerate(self._names)
+            for at in range(len(self._names))
             if at not in self._chosen
-            and (at == self._pipeline or _is_predicted_class(other))
+            and (at == self._pipeline or self._is_predicted_class(at))
             and len(self._texts(at) & texts) > 0
         ]
-        is_top = word(name) in _CONFIDENCE or len(texts) > 2 or not all(map(is_number, texts))
+        is_top = (
+            word(name) in _CONFIDENCE
+            or len(texts) > 2
+            or not all(map(is_number, texts))
+            or (len(found) == 1 and self._is_above_half(family.places[0], found[0]))
+        )
         is_event = (end := suffix(name)) is not None and end in texts
         low = min(self._numbers(family.places[0]), default=0.0)
         if len(found) != 1 or not is_top or is_event or low < 1 / max(2, len(texts)) - TOLERANCE:
@@ -543,6 +669,12 @@ class _Chooser:
             f"{quoted(name)} is the confidence in it"
         )
         return self._choose(found[0], "labels")
+
+    def _is_above_half(self, score: int, predicted: int) -> bool:
+        """Whether rows of the predicted class 0 have scores, and none below one half."""
+        pairs = zip(self._columns[score].sample, self._columns[predicted].sample, strict=True)
+        scores = [float(text) for text, of_class in pairs if is_number(of_class) and float(of_class) == 0.0]
+        return len(scores) >= _SOME_ROWS and min(scores) >= 0.5 and max(scores) > 0.5
 
     # --- Errors
 
@@ -581,7 +713,8 @@ class _Chooser:
             and not _is_id(self._names[at])
             and self._is_probability(at)
         ]
-        summing = tuple(offer)
+        whole = _negative_first(_by_number(Family(tuple(map(self._names.index, offer)), tuple(offer))))
+        summing = whole.classes
         if self._sums_to_one([self._names.index(name) for name in summing]):
             return UnclearColumns(
                 f"no column of predictions found, but the rows of {span(summing)} sum to 1; if they are the "
@@ -634,12 +767,24 @@ def _are_integers(values: set[float]) -> bool:
     return all(value.is_integer() for value in values)
 
 
-def choose(columns: Sequence[Column], options: SheetOptions, *, labelled: bool) -> Chosen:
+def choose(columns: Sequence[Column], options: SheetOptions, distinct: Distinct, *, labelled: bool) -> Chosen:
     """Choose the columns of a table; raises a ``TabularError`` if a column is missing or ambiguous.
 
     Columns are inferred from their names and contents. The scale logit is never inferred.
     """
-    return _Chooser(columns, options).choose(labelled=labelled)
+    return _Chooser(columns, options, distinct).choose(labelled=labelled)
+
+
+def check_confidence(places: Places, columns: Sequence[Column], confidence: Floats, n_classes: int) -> None:
+    """Raise an error if a column that seemed to be the confidence in a predicted class is too low in later rows."""
+    if places.predicted is None or confidence.min() >= 1 / max(2, n_classes) - TOLERANCE:
+        return
+    name, predicted = quoted(columns[places.predictions[0]].name), quoted(columns[places.predicted].name)
+    raise UnclearColumns(
+        f"column {name} is not the confidence in {predicted}, as {row_of(int(np.argmin(confidence)))} is below "
+        f"1/{max(2, n_classes)}; if it is P(Y=1), name the positive label",
+        field="predictions",
+    )
 
 
 # --- Checks of the scale: probabilities must not be percentages or logits

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
@@ -14,7 +15,7 @@ from calibrant.arrays import joined
 from calibrant.distributions.forecasts import FIELDS
 from calibrant.evaluation import MAX_GROUPS
 from calibrant.io.arrow import ArrowTable, ParquetTable
-from calibrant.io.columns import Chosen, check_scale, choose, without_rounding
+from calibrant.io.columns import Chosen, check_confidence, check_scale, choose, without_rounding
 from calibrant.io.compression import FILE, unpacked
 from calibrant.io.csv import CsvTable
 from calibrant.io.errors import (
@@ -119,7 +120,7 @@ def read_sheet(
     """
     limits = FileLimits(max_bytes, max_rows, heavy=heavy, spool=spool)
     with opened(source, limits) as file, open_table(file, name, limits, options.decimal) as table:
-        chosen = choose(table.columns, options, labelled=labelled)
+        chosen = choose(table.columns, options, partial(_distinct, table), labelled=labelled)
         try:
             return _sheet(table, chosen, options, table.read(chosen.places))
         except MissingValue as error:
@@ -127,8 +128,36 @@ def read_sheet(
             raise _all_missing(table, chosen.places, error, known) from error
 
 
-#: The most cells in which missing values are counted.
+#: The most cells in which missing values are counted, or distinct values are looked for.
 _MOST_COUNTED = 10_000_000
+#: The most distinct values of a column that are told apart.
+_MOST_DISTINCT = 1000
+
+
+class _Enough(Exception):
+    """Ends a scan of a table."""
+
+
+def _distinct(table: Table, places: Sequence[int]) -> dict[int, set[str]]:
+    """Return the distinct values of some columns: some of many, and in up to ``_MOST_COUNTED`` cells."""
+    found: dict[int, set[str]] = {at: set() for at in places}
+    total = 0
+
+    def add(at: int, cells: Sequence[str]) -> None:
+        nonlocal total
+        total += len(cells)
+        if len(found[at]) <= _MOST_DISTINCT:
+            found[at].update(cells)
+        if total > _MOST_COUNTED:
+            raise _Enough
+
+    try:
+        table.scan(places, add)
+    except _Enough:
+        pass
+    except TabularError:
+        return {}  # raised again when the columns are read
+    return found
 
 
 def _all_missing(
@@ -177,6 +206,8 @@ def _sheet(table: Table, chosen: Chosen, options: SheetOptions, values: Values) 
     names = [table.columns[at].name for at in chosen.places.predictions]
     _check_shapes(values, len(values.predictions), "predictions")
     scale_notes = check_scale(values.predictions, options.scale, span(names))
+    if values.labels is not None and options.scale == "probability":
+        check_confidence(chosen.places, table.columns, values.predictions, len(values.labels.texts))
     is_probability = options.scale == "probability"
     predictions, rounding = without_rounding(values.predictions) if is_probability else (values.predictions, ())
     classes = _classes(table, chosen, options, values)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from calibrant.inputs import is_negation, is_negative
 from calibrant.io.errors import BadMapping, LabelsNeedMapping, MissingValue, NotLabels, TabularError, UnmappedLabel
 from calibrant.io.table import Coded, Ints
 from calibrant.io.texts import is_missing, is_number, listed, quoted, row_of
@@ -78,7 +79,9 @@ def read_labels(
             raise MissingValue(f"{where} {what}; fill it in or remove the row", field="labels")
     if mapping is not None:
         return _mapped(coded, name, _checked(mapping, n_classes), n_classes)
+    event = aliases[0][-1] if len(aliases) == 1 < len(aliases[0]) else None  # that of p_yes
     if pos_label is not None:
+        _check_event(coded, event, pos_label.strip())
         return _of_positive(coded, name, pos_label, n_classes)
     if class_names is not None:
         return _of_names(coded, name, class_names, n_classes)
@@ -86,16 +89,22 @@ def read_labels(
     plain = [text if k is None else str(k) for text, k in zip(coded.texts, whole, strict=True)]
     if by_name and all(text in by_name for text in plain):
         return _of_columns(coded, plain, by_name, aliases)
+    folded = {text.casefold(): text for text in by_name}
+    if len(folded) == len(by_name) > 0 and all(text.casefold() in folded for text in plain):
+        return _of_columns(coded, [folded[text.casefold()] for text in plain], by_name, aliases)
+    lower = [text.casefold() for text in plain]
+    if event is not None and n_classes == 2 and (found := _of_negative(coded, lower, event)) is not None:
+        return found
     numbers = [k for k in whole if k is not None]
     if len(numbers) == len(whole) and all(0 <= k < n_classes for k in numbers):
         as_floats = any(text != str(k) for text, k in zip(coded.texts, numbers, strict=True))
         notes = ("labels: written as 0.0 and 1.0, read as integers",) if as_floats else ()
         return Classes(_classes(numbers, coded), None, notes)
-    events = [text for text in plain if len(aliases) == 1 and text in aliases[0]]
+    called = {alias.casefold() for alias in aliases[0]} if len(aliases) == 1 else set()
+    events = [text for text in plain if text.casefold() in called]
     if len(events) == 1 and len(plain) == 2:
         found = _of_positive(coded, name, coded.texts[plain.index(events[0])], n_classes)
         return replace(found, notes=(f"labels: {quoted(events[0])} is class 1, as the predictions are named after it",))
-    lower = [text.casefold() for text in coded.texts]
     if n_classes == 2 and {*lower} <= {*_BOOLEANS}:
         return Classes(_classes([_BOOLEANS.index(text) for text in lower], coded), None)
     raise _refusal(coded, plain, name, aliases, n_classes)
@@ -103,6 +112,32 @@ def read_labels(
 
 #: Words of class 0 and of class 1.
 _BOOLEANS = ("false", "true")
+
+
+def _check_event(coded: Coded, event: str | None, pos_label: str) -> None:
+    """Raise an error if the column of predictions is named after the other label than the positive one."""
+    named = [text for text in coded.texts if event is not None and text.casefold() == event.casefold()]
+    if named and named[0].casefold() != pos_label.casefold():
+        raise BadMapping(
+            f"by its name, the column of predictions is that of {quoted(named[0])}, but the positive label is "
+            f"{quoted(pos_label)}",
+            field="mapping",
+        )
+
+
+def _of_negative(coded: Coded, lower: Sequence[str], event: str) -> Classes | None:
+    """Convert labels 0 and 1 if the column of predictions is named after class 0; None for other names and labels."""
+    for negative, positive in (("0", "1"), _BOOLEANS):
+        if is_negation(event) and {*lower} == {negative, positive}:
+            raise LabelsNeedMapping(
+                f"by its name, the column of predictions is that of {quoted(event)}; name the label of this class",
+                field="mapping",
+                offer={positive: 0, negative: 1},
+            )
+        if is_negative(event) and {*lower} <= {negative, positive}:
+            note = f"labels: {quoted(negative)} is class 1, as the predictions are those of {quoted(event)}"
+            return Classes(_classes([int(text == negative) for text in lower], coded), (positive, negative), (note,))
+    return None
 
 
 def _of_positive(coded: Coded, name: str, pos_label: str, n_classes: int) -> Classes:

@@ -219,3 +219,118 @@ def test_bad_vectors_are_refused_by_row(cell: str, error: type[TabularError]) ->
 def test_a_file_of_comments_is_refused(text: str) -> None:
     with pytest.raises(TabularError):
         sheet(text)
+
+
+def _rows(head: str, *rows: str, times: int = 1) -> str:
+    return "\n".join([head, *rows * times]) + "\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "predictions", "labels"),
+    [
+        # The number at the end of a class orders the columns: SAS, columns sorted as text
+        ("BAD,P_BAD1,P_BAD0\n1,0.75,0.25\n0,0.25,0.75\n", PLAIN, [[0.25, 0.75], [0.75, 0.25]], [1, 0]),
+        ("y,p_class1,p_class0\n1,0.75,0.25\n0,0.25,0.75\n", PLAIN, [[0.25, 0.75], [0.75, 0.25]], [1, 0]),
+        # A single column of class 0
+        ("y,p_false\n1,0.25\n0,0.75\n", PLAIN, [0.25, 0.75], [0, 1]),
+        ("y,prob_negative\n1,0.25\n0,0.75\n", PLAIN, [0.25, 0.75], [0, 1]),
+        ("y,prob_class_0\nTrue,0.25\nFalse,0.75\n", PLAIN, [0.25, 0.75], [0, 1]),
+        ("y,prob_0\n1,0.25\n0,0.75\n", SheetOptions(predictions=("prob_0",)), [0.25, 0.75], [0, 1]),
+        # The positive label orders two named columns; a wildcard takes the negative class first
+        ("y,p_no,p_yes\nyes,0.25,0.75\nno,0.5,0.5\n", SheetOptions(pos_label="no"), [[0.75, 0.25], [0.5, 0.5]], [0, 1]),
+        ("y,yes,no\nyes,0.75,0.25\n", SheetOptions(pos_label="yes"), [[0.25, 0.75]], [1]),
+        (
+            "y,p_no,p_yes\nyes,0.25,0.75\nno,0.5,0.5\n",
+            SheetOptions(predictions=("p_no", "p_yes"), pos_label="no"),
+            [[0.75, 0.25], [0.5, 0.5]],
+            [0, 1],
+        ),
+        ("y,prob_yes,prob_no\n1,0.75,0.25\n", SheetOptions(predictions=("prob_*",)), [[0.25, 0.75]], [1]),
+        # Classes and labels that differ in case; the highest probability beside them; SAS's predicted class
+        ("pet,Cat,Dog\ncat,0.75,0.25\ndog,0.25,0.75\n", PLAIN, [[0.75, 0.25], [0.25, 0.75]], [0, 1]),
+        ("y,p_yes\nYes,0.75\nNo,0.25\n", PLAIN, [0.75, 0.25], [1, 0]),
+        (
+            "y,p_cat,p_dog,p_max\ncat,0.75,0.25,0.75\ndog,0.25,0.75,0.75\n",
+            PLAIN,
+            [[0.75, 0.25], [0.25, 0.75]],
+            [0, 1],
+        ),
+        (
+            "F_pet,I_pet,P_petcat,P_petdog\ncat,cat,0.75,0.25\ndog,cat,0.75,0.25\n",
+            PLAIN,
+            [[0.75, 0.25], [0.75, 0.25]],
+            [0, 1],
+        ),
+        # PyCaret's score is that of the predicted class
+        (
+            _rows("target,prediction_label,prediction_score", "1,1,0.75", "0,0,0.75", "1,0,0.75", times=5),
+            PLAIN,
+            [0.75] * 15,
+            [1, 1, 0] * 5,
+        ),
+        ("pH,y,prob\n0.5,1,0.75\n0.25,0,0.25\n", PLAIN, [0.75, 0.25], [1, 0]),
+    ],
+)
+def test_columns_mean_what_their_names_say(text: str, options: SheetOptions, predictions: Any, labels: Any) -> None:
+    found = sheet(text, options)
+    np.testing.assert_allclose(found.predictions, predictions)
+    assert found.labels is not None
+    assert found.labels.tolist() == labels
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "told"),
+    [
+        ("y,p_no\nyes,0.25\nno,0.5\n", SheetOptions(pos_label="yes"), "column of predictions is that of 'no'"),
+        ("y,p_no\nyes,0.25\nno,0.5\n", SheetOptions(class_names=("no", "yes")), "'p_no' is that of 'no'"),
+        ("y,p_not_fraud\n1,0.25\n0,0.5\n", PLAIN, "name the label of this class"),
+        (
+            "y,p_cow,p_cat\ncat,0.25,0.75\n",
+            SheetOptions(class_names=("cat", "dog")),
+            "named after 'cow', 'cat', but the classes are 'cat', 'dog'",
+        ),
+        ("y_true,y_pred\n1,0\n0,0\n1,0\n", PLAIN, "'y_pred' has predicted classes"),
+    ],
+)
+def test_columns_of_other_classes_are_refused(text: str, options: SheetOptions, told: str) -> None:
+    with pytest.raises(TabularError) as refused:
+        sheet(text, options)
+    assert told in refused.value.detail
+
+
+def test_a_map_of_named_classes_is_not_applied_to_columns_of_others() -> None:
+    options = SheetOptions(class_names=("bird", "cat", "dog"))
+    with pytest.raises(UnclearColumns, match="named after 'dog', 'bird', 'fish'"):
+        sheet("prob_dog,prob_bird,prob_fish\n0.5,0.25,0.25\n", options, labelled=False)
+
+
+def test_readings_are_whole_sets_of_columns_in_the_order_of_the_classes() -> None:
+    with pytest.raises(UnclearColumns) as refused:
+        sheet("y,p_a_0,p_a_1,p_b_0,p_b_1\n1,0.25,0.75,0.5,0.5\n0,0.75,0.25,0.5,0.5\n")
+    assert refused.value.readings == (("p_a_0", "p_a_1"), ("p_b_0", "p_b_1"))
+    with pytest.raises(UnclearColumns) as refused:
+        sheet("y,pos,neg\n1,0.75,0.25\n0,0.25,0.75\n")
+    assert refused.value.readings == (("neg", "pos"),)
+    with pytest.raises(UnclearColumns) as refused:
+        sheet("label,LABEL_0,LABEL_10,LABEL_2\n1,0.5,0.25,0.25\n0,0.25,0.25,0.5\n")
+    assert refused.value.readings == (("LABEL_0", "LABEL_2", "LABEL_10"),)
+
+
+@pytest.mark.parametrize("kind", ["csv", "jsonl"])
+def test_sorted_files_are_read_as_shuffled_ones(kind: str) -> None:
+    def of(head: str, rows: list[str]) -> str:
+        if kind == "csv":
+            return _rows(head, *rows)
+        names = head.split(",")
+        cells = ([cell if cell.isalpha() else float(cell) for cell in row.split(",")] for row in rows)
+        return "\n".join(json.dumps(dict(zip(names, row, strict=True))) for row in cells)
+
+    found = sheet(of("pet,cat,dog", ["cat,0.75,0.25"] * 1500 + ["dog,0.25,0.75"] * 1500))
+    assert found.classes == ("cat", "dog")
+    found = sheet(of("y_true,y_pred,y_pred_proba", ["1,1,0.75"] * 1500 + ["0,0,0.25"] * 1500))
+    assert found.predictions.ndim == 1
+    assert set(found.predictions.tolist()) == {0.25, 0.75}
+    with pytest.raises(NoPredictions, match="'y_pred' has predicted classes"):
+        sheet(of("y_true,y_pred", ["1,1"] * 1500 + ["0,0"] * 1500))
+    with pytest.raises(UnclearColumns, match="row 1501 is below 1/2"):
+        sheet(of("label,pred,score", ["yes,yes,0.75", "yes,yes,0.8"] * 750 + ["no,no,0.25"]))
