@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib.resources import files
@@ -69,8 +69,6 @@ _FIELDS: Mapping[str, FormField] = {
     "/times": "times",
     **dict.fromkeys((f"/{name}" for name in _PARTS), "predictions"),
 }
-#: Bytes of a character in an array of numpy.
-_CHARACTER_BYTES = 4
 #: A level as entered.
 _LEVEL = re.compile(r"0?\.[0-9]{1,12}")
 
@@ -282,7 +280,7 @@ def store_file(here: Context, file: UploadFile, choices: Choices, *, heavy: Call
             )
         except NoRoom as error:
             raise SpoolFull("the volume of temporary files is full") from error
-    arrays = arrays_of(sheet, settings.max_unpacked_bytes)
+    arrays = arrays_of(sheet)
     if sum(array.nbytes for array in arrays.values()) > LIGHT_BYTES:
         heavy()
     classes = None
@@ -309,8 +307,8 @@ def _reader(choices: Choices) -> Callable[..., Sheet | ForecastSheet]:
     return partial(read_sheet, options=choices.options())
 
 
-def arrays_of(sheet: Sheet | ForecastSheet, max_bytes: int) -> Arrays:
-    """Convert a sheet to the arrays of a request body; raises ``FileTooLarge`` for names of more than ``max_bytes``."""
+def arrays_of(sheet: Sheet | ForecastSheet) -> Arrays:
+    """Convert a sheet to the arrays of a request body."""
     found: dict[str, np.ndarray | None] = {"weights": sheet.weights}
     texts = {"groups": sheet.groups}
     if isinstance(sheet, ForecastSheet):
@@ -320,15 +318,8 @@ def arrays_of(sheet: Sheet | ForecastSheet, max_bytes: int) -> Arrays:
         texts |= {"clusters": sheet.clusters, "by": sheet.by, "times": sheet.times}
     else:
         found |= {"predictions": sheet.predictions, "labels": sheet.labels}
-    found |= {name: None if cells is None else _names(cells, name, max_bytes) for name, cells in texts.items()}
+    found |= {name: None if cells is None else np.array(cells, dtype=np.object_) for name, cells in texts.items()}
     return {name: array for name, array in found.items() if array is not None}
-
-
-def _names(cells: Sequence[str], field: str, max_bytes: int) -> np.ndarray:
-    """Convert names to an array, in which every name has the width of the longest."""
-    if len(cells) * max(map(len, cells), default=0) * _CHARACTER_BYTES > max_bytes:
-        raise FileTooLarge(f"the longest of the {field} is too long for so many rows; shorten it or use fewer rows")
-    return np.array(cells, dtype=np.str_)
 
 
 # --- The pages
