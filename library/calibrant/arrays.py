@@ -185,6 +185,16 @@ def group_names(groups: Any, missing: str = NO_GROUP) -> list[str]:
     return [joined(parts) for parts in zip(*named, strict=True)]
 
 
+def numbered_names(names: Sequence[str]) -> tuple[list[str], npt.NDArray[np.int64]]:
+    """Return the distinct names in order, and the number of each row's, as ``numpy.unique`` would. O(n).
+
+    An array of strings has the width of the longest: with one of 256 characters, a million rows take a gigabyte.
+    """
+    distinct = sorted(set(names))
+    number = {name: i for i, name in enumerate(distinct)}
+    return distinct, np.array([number[name] for name in names], dtype=np.int64)
+
+
 def joined(parts: Iterable[str]) -> str:
     """Return the name of a group that is a combination of values."""
     return _JOINT.join(parts)

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import expit
 
+from calibrant.arrays import numbered_names
 from calibrant.cells import Floats, WeightsKind, take
 from calibrant.errors import (
     CalibrationError,
@@ -130,9 +131,9 @@ def read_batch(
 
 def grouped(batch: Batch, names: Sequence[str]) -> Batch:
     """Return the batch with the groups of its rows by name; raises ``LengthMismatch``. O(n log n)."""
-    found = np.unique(np.asarray(names, dtype=np.str_), return_inverse=True)[1]
+    found = numbered_names(names)[1]
     _check_length(found, len(batch), "/groups")
-    return replace(batch, groups=found.astype(np.int64, copy=False))
+    return replace(batch, groups=found)
 
 
 def read_predictions(predictions: Any, *, scale: Scale = "probability") -> Predictions:

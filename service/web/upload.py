@@ -20,7 +20,7 @@ from backend.forecasts import fields_of
 from backend.store.errors import StorageError, problem_of
 from calibrant.batch import MAX_CLASS_NAME
 from calibrant.errors import CalibrationError, in_rows
-from calibrant.io.columns import GROUPS, LABELS, PREDICTIONS, WEIGHTS
+from calibrant.io.column_names import GROUPS, LABELS, PREDICTIONS, WEIGHTS
 from calibrant.io.errors import (
     BadMapping,
     DecimalComma,

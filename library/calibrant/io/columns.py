@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
@@ -11,7 +10,34 @@ from fnmatch import fnmatchcase
 import numpy as np
 
 from calibrant.batch import TOLERANCE
-from calibrant.inputs import is_negative, is_reversed
+from calibrant.inputs import is_negative
+from calibrant.io.column_names import (
+    CONFIDENCE,
+    CORRECT,
+    FALLBACKS,
+    GROUPS,
+    LABELS,
+    LOGITS,
+    NUMBERED,
+    PREDICTIONS,
+    WEIGHTS,
+    Family,
+    among,
+    before,
+    by_number,
+    is_id,
+    is_like_prediction,
+    is_predicted_class,
+    named,
+    negative_first,
+    numbered,
+    reverse,
+    suffix,
+    suffix_number,
+    without_common_start,
+    word,
+    words_of,
+)
 from calibrant.io.errors import (
     Field,
     LooksLikeLogits,
@@ -25,214 +51,6 @@ from calibrant.io.errors import (
 )
 from calibrant.io.table import Column, Floats, Places, Scale, SheetOptions
 from calibrant.io.texts import is_missing, is_number, is_numeric, listed, may_be_numbers, quoted, refusal, row_of, span
-
-# --- Column names
-
-
-def _set_of(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
-LABELS = _set_of(
-    "y label labels target targets class truth ytrue groundtruth gt actual actuals outcome truelabel truelabels "
-    "trueclass classlabel obs observed"
-)
-PREDICTIONS = _set_of(
-    "p prob probs proba probas probability probabilities score scores yprob yprobs yproba yscore prediction "
-    "predictions pred preds ypred yhat phat predprob predproba predictedprobability softmax calibrated "
-    "probabilityclass scoredprobabilities scoredprobabilitiesforclass"
-)
-LOGITS = _set_of("logit logits logodds ylogit ylogits rawformulaval rawformulavalclass")
-WEIGHTS = _set_of("w weight weights sampleweight sampleweights")
-GROUPS = _set_of("group groups subgroup")
-#: Names of probabilities that count only if no other column has such a name.
-FALLBACKS = _set_of("fit fitted pd confidence conf risk propensity")
-#: Names of the confidence in a predicted class, and of whether that class is correct.
-_CONFIDENCE, _CORRECT = _set_of("confidence conf"), _set_of("correct iscorrect")
-_IDS = _set_of("id ids index idx rowid rowindex rownumber rowname rownames row key uuid guid resample fold")
-#: Words before the number of a class, in addition to names of predictions.
-_OF_CLASS = frozenset(("class",))
-#: The last word before the name of a class: ``y_pred_proba`` in ``y_pred_proba_bird``.
-_BEFORE_CLASS = _set_of(
-    "p prob probs proba probas probability probabilities score scores pred softmax calibrated logit logits"
-)
-
-# Stems do not end with a separator, so that the time is linear in the length of a name.
-_NUMBERED = re.compile(r"(|.*?[^ _.\-\[(=])[ _.\-\[(=]*(0|[1-9][0-9]{0,5})[\])]?")
-#: More characters than a known name has; the most words that the name of a class can have.
-_LONGEST, _CLASS_WORDS = 48, 16
-_BETWEEN = re.compile(r"[ _.\-\[(=]+")
-_LAST = re.compile(r"(.*[^ _.\-])[ _.\-]+([^ _.\-]+)")
-_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+|[0-9]+")
-_PROB = re.compile("prob(?!lem|e|at)")
-#: Names of features that look like names of predictions.
-_FEATURES = _set_of("ph pvalue pvalues pval")
-#: The end of a name, a number; the highest of several probabilities.
-_DIGITS, _HIGHEST = re.compile("[0-9]+$"), _set_of("max top highest")
-
-
-def word(name: str) -> str:
-    """Return the letters and digits of a name, in lower case."""
-    return "".join(c for c in name.casefold() if c.isalnum())
-
-
-def _words(name: str) -> list[str]:
-    return [found.lower() for found in _WORD.findall(name)]
-
-
-def _is_like_prediction(name: str) -> bool:
-    """Whether a name contains ``prob`` or ``calibrated``, or begins with ``score``, ``p``, ``pred`` or the like."""
-    words = _words(name)
-    if not words or word(name) in _FEATURES:
-        return False
-    first = words[1] if words[0] == "y" and len(words) > 1 else words[0]
-    starts = first in ("p", "score", "scores", "pred", "preds", "prediction", "predictions", "predicted", "yhat", "hat")
-    return starts or words[-1] == "score" or "calibrated" in words or _PROB.search(word(name)) is not None
-
-
-def _is_predicted_class(name: str) -> bool:
-    """Whether a name is that of a predicted class, such as ``y_pred`` or ``predicted_label``."""
-    found = word(name)
-    return found.startswith(("pred", "ypred", "yhat", "scoredlabel")) and _PROB.search(found) is None
-
-
-def _is_id(name: str) -> bool:
-    words = _words(name)
-    return word(name) in _IDS or words[-1:] in (["id"], ["uuid"]) or words[:1] == ["unnamed"]
-
-
-@dataclass(frozen=True)
-class Family:
-    """Columns of predictions that belong together: their indices, and the names of their classes."""
-
-    places: tuple[int, ...]
-    classes: tuple[str, ...]
-
-
-def _split(name: str, known: frozenset[str]) -> tuple[str, str] | None:
-    """Split a name such as ``prob_cat`` or ``y_pred_proba[cat]`` into its stem and its class, or return None."""
-    for mark in reversed([*_BETWEEN.finditer(name)][-_CLASS_WORDS:]):
-        stem, rest = name[: mark.start()], name[mark.end() :].rstrip("])").strip(" \"'")
-        if rest and (
-            (len(stem) < _LONGEST and word(stem) in known)
-            or (known is not LOGITS and (words := _words(stem[-_LONGEST:])) and words[-1] in _BEFORE_CLASS)
-        ):
-            return stem, rest
-    return None
-
-
-def suffix(name: str, known: frozenset[str] = PREDICTIONS | LOGITS) -> str | None:
-    """Return the class at the end of a column name: ``cat`` for ``prob_cat``, ``1`` for ``p1``, or None."""
-    found = _NUMBERED.fullmatch(name)
-    if found is not None and word(found[1]) in known:
-        return found[2]
-    split = _split(name, known)
-    return None if split is None else split[1]
-
-
-def numbered(names: Sequence[str], known: frozenset[str]) -> list[Family]:
-    """Find columns such as ``prob_0`` to ``prob_9``, or ``0`` to ``9``, in the order of their numbers.
-
-    A single column counts if it has a word before its number. Gaps between numbers after a word are not checked.
-    """
-    stems: dict[str, dict[int, int]] = {}
-    for at, name in enumerate(names):
-        found = _NUMBERED.fullmatch(name)
-        if found is not None and (not found[1] or _is_stem(found[1], known | _OF_CLASS) or _begins_as(found[1], known)):
-            stems.setdefault(found[1].casefold(), {})[int(found[2])] = at
-    return [
-        Family(tuple(at for _, at in sorted(of.items())), tuple(str(k) for k in sorted(of)))
-        for stem, of in stems.items()
-        if (len(of) > 1 or word(stem) in known)
-        and (set(of) == set(range(len(of))) or (stem and _is_stem(stem, known | _OF_CLASS)))
-    ]
-
-
-def _is_stem(stem: str, known: frozenset[str]) -> bool:
-    words = _words(stem)
-    return word(stem) in known or (len(words) > 1 and words[-1] in _BEFORE_CLASS & known)
-
-
-def _begins_as(stem: str, known: frozenset[str]) -> bool:
-    """Whether a stem is a name of predictions and that of a model, such as ``p_forest`` in ``p_forest_0``."""
-    words = _words(stem)
-    return len(words) == 2 and words[0] in _BEFORE_CLASS & known
-
-
-def named(names: Sequence[str], known: frozenset[str]) -> list[Family]:
-    """Find columns such as ``prob_cat`` and ``prob_dog``, in file order or in that of the numbers at their ends."""
-    stems: dict[str, list[tuple[int, str]]] = {}
-    for at, name in enumerate(names):
-        found = _split(name, known)
-        if found is not None and not found[1].isdecimal():
-            stems.setdefault(word(found[0]), []).append((at, found[1]))
-    families = [
-        Family(tuple(at for at, _ in of), tuple(name for _, name in of)) for of in stems.values() if len(of) > 1
-    ]
-    return [_by_number(family) for family in families]
-
-
-def _by_number(family: Family) -> Family:
-    """Return columns whose classes differ only in a number at the end, such as ``class2``, in the order of numbers."""
-    ends = [_DIGITS.search(name[-_LONGEST:]) for name in family.classes]
-    numbers = [int(end[0]) for end in ends if end is not None]
-    stems = {name[: len(name) - len(end[0])] for name, end in zip(family.classes, ends, strict=True) if end is not None}
-    if len(set(numbers)) < len(family.classes) or len(stems) > 1:
-        return family
-    order = sorted(range(len(numbers)), key=numbers.__getitem__)
-    return Family(tuple(family.places[i] for i in order), tuple(family.classes[i] for i in order))
-
-
-def _without_common_start(family: Family, texts: AbstractSet[str]) -> Family:
-    """Return columns such as ``P_petcat`` and ``P_petdog`` with classes ``cat`` and ``dog``, if texts name them."""
-    first, last = min(family.classes), max(family.classes)
-    common = next((i for i, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), 0)
-    rest = tuple(name[common:] for name in family.classes)
-    return Family(family.places, rest) if among(texts, rest) else family
-
-
-def before(names: Sequence[str], known: frozenset[str]) -> list[Family]:
-    """Find columns such as ``cat_prob`` and ``dog_prob``, also after a common beginning: ``pet_cat_prob``.
-
-    They are in file order, or in the order of their numbers.
-    """
-    stems: dict[str, list[tuple[int, str]]] = {}
-    for at, name in enumerate(names):
-        found = _LAST.fullmatch(name)
-        if found is not None and word(found[2]) in known:
-            stems.setdefault(word(found[2]), []).append((at, found[1]))
-    families = []
-    for of in stems.values():
-        ends = min(stem for _, stem in of), max(stem for _, stem in of)
-        common = next((i for i, (a, b) in enumerate(zip(*ends, strict=False)) if a != b), len(min(ends, key=len)))
-        rest = [stem[common:] for _, stem in of]
-        if not all(map(str.isdecimal, rest)):  # part of a name is no beginning
-            common = 1 + max((mark.end() - 1 for mark in _BETWEEN.finditer(of[0][1][:common])), default=-1)
-            rest = [stem[common:] for _, stem in of]
-        order = sorted(range(len(of)), key=lambda i: int(rest[i])) if all(map(str.isdecimal, rest)) else range(len(of))
-        if len(of) > 1 and all(rest):
-            families.append(Family(tuple(of[i][0] for i in order), tuple(rest[i] for i in order)))
-    return families
-
-
-def _negative_first(family: Family) -> Family:
-    return _reversed(family) if is_reversed(family.classes) else family
-
-
-def _reversed(family: Family) -> Family:
-    return Family(family.places[::-1], family.classes[::-1])
-
-
-def among(texts: AbstractSet[str], classes: Sequence[str]) -> list[str]:
-    """Return the classes that the texts name; none if a text names no class. Case matters only if it distinguishes."""
-    for fold in (str, str.casefold):
-        folded = {fold(text) for text in texts}
-        if len(folded) == len(texts) and len({fold(name) for name in classes}) == len(classes):
-            found = [name for name in classes if fold(name) in folded]
-            if len(found) == len(texts):
-                return found
-    return []
-
 
 # --- Choosing columns: those given in the options, else inferred
 
@@ -313,7 +131,7 @@ class _Chooser:
                 f"no column of numbers matches {quoted(name)}; the file has {self._listed(self._names)}",
                 field="predictions",
             )
-        ends = [_NUMBERED.fullmatch(self._names[at]) for at in found]
+        ends = [NUMBERED.fullmatch(self._names[at]) for at in found]
         if len({end[1] for end in ends if end is not None}) == 1 and None not in ends:
             found.sort(key=lambda at: int(suffix_number(self._names[at])))
         return [self._choose(at, "predictions") for at in found]
@@ -361,8 +179,8 @@ class _Chooser:
                 return family
             return Family(tuple(family.places[family.classes.index(name)] for name in found), names)
         if positive is not None and len(family.classes) == 2 and (end := among({positive.strip()}, family.classes)):
-            return family if family.classes[1] == end[0] else _reversed(family)
-        return _negative_first(family)
+            return family if family.classes[1] == end[0] else reverse(family)
+        return negative_first(family)
 
     def _check_classes(self, family: Family) -> None:
         """Raise an error if the columns are named after other classes than the given ones."""
@@ -405,7 +223,7 @@ class _Chooser:
         return family
 
     def _is_calibrated(self, family: Family) -> bool:
-        return all("calibrated" in _words(self._names[at]) for at in family.places)
+        return all("calibrated" in words_of(self._names[at]) for at in family.places)
 
     def _candidates(self, known: frozenset[str], labels: int | None) -> list[Family]:
         """Return all families of columns that can be the predictions."""
@@ -433,7 +251,7 @@ class _Chooser:
         single = [at for at in free if word(names[at]) in known]
         single += [family.places[0] for family in by_number if len(family.places) == 1 and family.places[0] in free]
         if known is not LOGITS:
-            single += [at for at in free if _is_like_prediction(names[at]) and self._is_probability(at)]
+            single += [at for at in free if is_like_prediction(names[at]) and self._is_probability(at)]
         single = [at for at in single if at not in used and suffix(names[at]) != "0"]
         kept = sorted({at for at in single if not self._is_class(at, labels)})
         if not kept and not several:
@@ -445,7 +263,7 @@ class _Chooser:
     def _fitting(self, family: Family, texts: set[str], *, own: bool = False) -> Family | None:
         """Return the columns whose names are the labels or whose rows sum to 1; ``own`` requires the labels."""
         if texts and not own and not among(texts, family.classes):
-            family = _without_common_start(family, texts)
+            family = without_common_start(family, texts)
         chosen = set(among(texts, family.classes))
         if own and not chosen:
             return None
@@ -502,10 +320,10 @@ class _Chooser:
     def _is_predicted_class(self, at: int) -> bool:
         """Whether a name is that of a predicted class, such as ``y_pred``; SAS writes ``I_y`` beside ``F_y``."""
         name = self._names[at]
-        return _is_predicted_class(name) or (name[:2] in ("I_", "i_") and f"f_{name[2:].casefold()}" in self._folded)
+        return is_predicted_class(name) or (name[:2] in ("I_", "i_") and f"f_{name[2:].casefold()}" in self._folded)
 
     def _has_fractions(self, at: int) -> bool:
-        return not _is_id(self._names[at]) and not _are_integers(self._numbers(at))
+        return not is_id(self._names[at]) and not _are_integers(self._numbers(at))
 
     def _is_probability(self, at: int) -> bool:
         """Whether a column has numbers in [0, 1] that are not all whole."""
@@ -549,9 +367,9 @@ class _Chooser:
 
     def _labels_by_name(self, predictions: Sequence[int]) -> int | None:
         """Return the column with a name of labels, or else the only text column whose values name columns."""
-        confident = any(word(name) in _CONFIDENCE for name in self._names)
-        if confident and any(word(name) in _CORRECT for name in self._names):
-            return self._one(None, _CORRECT, "labels")
+        confident = any(word(name) in CONFIDENCE for name in self._names)
+        if confident and any(word(name) in CORRECT for name in self._names):
+            return self._one(None, CORRECT, "labels")
         true = self._beside_pipeline()
         if true is not None:
             self._notes.append(f"labels: column {quoted(self._names[true])} (the only column with values of 'label')")
@@ -599,14 +417,14 @@ class _Chooser:
             return False
         folded = {name.casefold() for name in classes}
         return {text.casefold() for text in texts} <= folded or any(
-            among(texts, _without_common_start(family, texts).classes) for family in families
+            among(texts, without_common_start(family, texts).classes) for family in families
         )
 
     def _labels_by_content(self, family: Family) -> int:
         """Return the only column whose content can be labels; raises an error if there are none or several."""
         width = len(family.places) if len(family.places) > 1 else max(2, self._columns[family.places[0]].width)
         found = [at for at in range(len(self._names)) if self._could_be_labels(at, width)]
-        likely = [at for at in found if word(self._names[at]) in _CORRECT] or found
+        likely = [at for at in found if word(self._names[at]) in CORRECT] or found
         if len(likely) > 1:
             raise self._unclear([(self._names[at],) for at in likely], "labels")
         if not likely:
@@ -629,7 +447,7 @@ class _Chooser:
         name, texts = self._names[at], self._texts(at)
         if at in self._chosen or not name or not texts or len(texts) > width:
             return False
-        if _is_id(name) or self._is_predicted_class(at):
+        if is_id(name) or self._is_predicted_class(at):
             return False
         return not any(is_number(text) and not float(text).is_integer() for text in texts)
 
@@ -644,7 +462,7 @@ class _Chooser:
                 f"column {score} is the confidence in {label}, not P(Y=1); do not name a positive label",
                 field="predictions",
             )
-        if any((options.mapping, options.pos_label, options.class_names)) or word(self._names[labels]) in _CORRECT:
+        if any((options.mapping, options.pos_label, options.class_names)) or word(self._names[labels]) in CORRECT:
             return None
         texts, name = self._texts(labels), self._names[family.places[0]]
         found = [
@@ -655,7 +473,7 @@ class _Chooser:
             and len(self._texts(at) & texts) > 0
         ]
         is_top = (
-            word(name) in _CONFIDENCE
+            word(name) in CONFIDENCE
             or len(texts) > 2
             or not all(map(is_number, texts))
             or (len(found) == 1 and self._is_above_half(family.places[0], found[0]))
@@ -698,7 +516,7 @@ class _Chooser:
             if cells and not any(is_number(text) for _, text in cells) and all(is_numeric(text) for _, text in cells):
                 return refusal(cells[0][1], self._names[at], "predictions", cells[0][0])
         classes = [self._names[at] for at in free if self._is_class(at, labels)]
-        predicted = [name for name in classes if word(name) in PREDICTIONS or _is_predicted_class(name)]
+        predicted = [name for name in classes if word(name) in PREDICTIONS or is_predicted_class(name)]
         if predicted:
             return NoPredictions(
                 f"column {quoted(predicted[0])} has predicted classes, not probabilities; save the probabilities too, "
@@ -710,10 +528,10 @@ class _Chooser:
             self._names[at]
             for at in free
             if word(self._names[at]) not in LABELS | WEIGHTS | GROUPS
-            and not _is_id(self._names[at])
+            and not is_id(self._names[at])
             and self._is_probability(at)
         ]
-        whole = _negative_first(_by_number(Family(tuple(map(self._names.index, offer)), tuple(offer))))
+        whole = negative_first(by_number(Family(tuple(map(self._names.index, offer)), tuple(offer))))
         summing = whole.classes
         if self._sums_to_one([self._names.index(name) for name in summing]):
             return UnclearColumns(
@@ -755,12 +573,6 @@ class _Chooser:
             end = suffix(self._names[at])
             found.append(tuple(dict.fromkeys((name, self._names[at], *([end] if end else [])))))
         return tuple(found)
-
-
-def suffix_number(name: str) -> str:
-    """Return the number at the end of a column name, or 0."""
-    found = _NUMBERED.fullmatch(name)
-    return "0" if found is None else found[2]
 
 
 def _are_integers(values: set[float]) -> bool:

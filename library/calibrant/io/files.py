@@ -130,7 +130,7 @@ def read_sheet(
 
 #: The most cells in which missing values are counted, or distinct values are looked for.
 _MOST_COUNTED = 10_000_000
-#: The most distinct values of a column that are told apart.
+#: About the most distinct values of a column that are collected.
 _MOST_DISTINCT = 1000
 
 
