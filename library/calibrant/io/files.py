@@ -164,10 +164,11 @@ def _all_missing(
     if first is None or sum(counts.values()) < 2:
         return error
     listing = [f"{count:,} of column {quoted(table.columns[at].name)}" for at, count in counts.items()]
+    unit = "row" if next(iter(counts.values())) == 1 else "rows"
     rest = len(listing) - MAX_LISTED
     shown = ", ".join(listing[:MAX_LISTED]) + (f" and those of {rest} more columns" if rest > 0 else "")
     return MissingValue(
-        f"values are missing in {shown.replace(' of', ' rows of', 1)}, first in {row_of(first)}; fill them in or "
+        f"values are missing in {shown.replace(' of', f' {unit} of', 1)}, first in {row_of(first)}; fill them in or "
         "remove the rows",
         field=error.field,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -12,6 +13,8 @@ from calibrant.io.errors import BadMapping, LabelsNeedMapping, MissingValue, Not
 from calibrant.io.table import Coded, Ints
 from calibrant.io.texts import is_missing, is_number, listed, quoted, row_of
 
+#: Larger numbers are not exact in a double.
+_EXACT = 2.0**53
 _INTEGER = re.compile(r"([+-]?\d{1,18})(\.0*)?", re.ASCII)
 
 
@@ -25,9 +28,12 @@ class Classes:
 
 
 def integer(text: str) -> int | None:
-    """Parse an integer written as ``1`` or ``1.0``; returns None for any other text."""
+    """Parse an integer written as ``1``, ``1.0`` or ``1.0e+00``; returns None for any other text."""
     found = _INTEGER.fullmatch(text)
-    return None if found is None else int(found[1])
+    if found is not None:
+        return int(found[1])
+    value = float(text) if "e" in text.lower() and is_number(text) else math.inf
+    return int(value) if value.is_integer() and abs(value) < _EXACT else None
 
 
 def read_labels(

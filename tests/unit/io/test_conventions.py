@@ -84,6 +84,16 @@ def sheet(text: str, options: SheetOptions = PLAIN, *, labelled: bool = True) ->
         # Lines before the header
         ("sep=;\ny;p\n1;0.75\n0;0.25\n", [0.75, 0.25], [1, 0]),
         ("# model 3\n\n# run 4\ny,p\n1,0.75\n0,0.25\n", [0.75, 0.25], [1, 0]),
+        # numpy.savetxt writes the header as a comment, R's write.table names of rows without a header
+        ("# y,p\n1.000000000000000000e+00,7.5e-01\n0.000000000000000000e+00,2.5e-01\n", [0.75, 0.25], [1, 0]),
+        ("# run 4\n# y p\n1.0e+00 7.5e-01\n0.0e+00 2.5e-01\n", [0.75, 0.25], [1, 0]),
+        ("# a, b\ny,p\n1,0.75\n0,0.25\n", [0.75, 0.25], [1, 0]),
+        ('"y" "p"\n"1" 1 0.75\n"2" 0 0.25\n', [0.75, 0.25], [1, 0]),
+        ("y p\n1 1 0.75\n2 0 0.25\n", [0.75, 0.25], [1, 0]),
+        ('"y","p"\n"1",1,0.75\n"2",0,0.25\n', [0.75, 0.25], [1, 0]),
+        # Empty rows of Excel at the end
+        ("y,p,\n1,0.75,\n0,0.25,\n,,\n , ,\n,,\n", [0.75, 0.25], [1, 0]),
+        ("y,p\n1,0.75\n0,0.25\n" + ",\n" * 5000, [0.75, 0.25], [1, 0]),
         # JSON Lines
         ('{"y": true, "p": 0.75}\n\n{"p": 0.25, "y": false}\n', [0.75, 0.25], [1, 0]),
         ('{"y": "1", "probs": [0.25, 0.75]}\n{"y": "0", "probs": [1, 0]}\n', [[0.25, 0.75], [1, 0]], [1, 0]),
@@ -114,6 +124,16 @@ def test_several_readings_are_never_decided(text: str, readings: tuple[tuple[str
     with pytest.raises(UnclearColumns) as refused:
         sheet(text)
     assert refused.value.readings == readings
+
+
+def test_empty_rows_before_others_are_missing_values() -> None:
+    with pytest.raises(MissingValue, match=r"3,000 rows of column 'p', 3,000 of column 'y', first in row 3;"):
+        sheet("y,p\n1,0.75\n0,0.25\n" + ",\n" * 3000 + "1,0.5\n" + ",\n")
+
+
+def test_names_of_rows_that_could_be_a_decimal_comma_are_refused_with_a_hint() -> None:
+    with pytest.raises(RaggedRow, match=r"write 0\.5, not 0,5; if R wrote names of rows, use write\.csv\("):
+        sheet("y,p\n1,1,0.75\n2,0,0.25\n")
 
 
 def test_without_labels_the_calibrated_columns_are_left_out() -> None:

@@ -137,7 +137,7 @@ CASES = {
     ),
     "underscore": Case(HEAD + TAIL + "1,0.1_0\n", "not-a-number", "predictions", "is not a number"),
     # Columns.
-    "one column": Case("label p\n1 0.5\n", "no-predictions", "predictions", "has only one column, 'label p'", ()),
+    "one column": Case("label:p\n1:0.5\n", "no-predictions", "predictions", "has only one column, 'label:p'", ()),
     "no predictions": Case("label,a,b\n1,0.2,x\n", "no-predictions", "predictions", "or choose one of 'a'", ("a",)),
     "predictions of ids": Case(
         "label,a,id\n1,2,0.5\n", "no-predictions", "predictions", "(no other column has numbers in [0, 1])", ()
