@@ -568,10 +568,14 @@ class _Columns(ABC):
             table = self._whole(names)
             table.validate(full=True)
             for at, name in zip(places, names, strict=True):
-                add(at, self._cells(table.column(name), name))
+                column = table.column(name)
+                width = self.columns[at].width
+                size = sample_rows(width) if width > 1 else max(1, len(column))
+                for start in range(0, len(column), size):
+                    add(at, self._cells(column.slice(start, size), name, vectors=width > 1))
 
-    def _cells(self, column: Any, name: str) -> list[str]:
-        if not (self._is_plain(column.type) or self._arrow.types.is_timestamp(column.type)):
+    def _cells(self, column: Any, name: str, *, vectors: bool) -> list[str]:
+        if not (vectors or self._is_plain(column.type) or self._arrow.types.is_timestamp(column.type)):
             raise NotLabels(
                 f"column {quoted(name)} has the type {_kind(column.type)}; it must be numbers or strings",
                 field="file",
@@ -593,7 +597,8 @@ class _Columns(ABC):
     def _column(self, name: str, first: Any) -> Column:
         """Describe a column by its first rows; the width of lists is the length of the first."""
         if is_list(first.type):
-            return Column(name, (), max(1, int(lists_of(first.slice(0, 1))[0][0])))
+            lengths = lists_of(first)[0]
+            return Column(name, (), max(1, int(lengths[np.argmax(lengths >= 0)])))
         if not self._is_plain(first.type):
             return Column(name, ("a value of another kind",))
         return Column(name, tuple("" if value is None else str(value) for value in cells_of(first)))
@@ -606,7 +611,10 @@ class _Columns(ABC):
                 f"column {quoted(name)} has the type {_kind(column.type)}; {field} must be numbers", field=field
             )
         self._refuse_null(column, name, field)
-        return numbers_of(number_array(column.cast(self._arrow.float64(), safe=False)), name, field)
+        return numbers_of(self._floats(column), name, field)
+
+    def _floats(self, column: Any) -> Array:
+        return number_array(column.cast(self._arrow.float64(), safe=False))
 
     def _lists(self, column: Any, name: str, field: Field) -> Floats:
         """Convert a column of lists to (n, K)."""
@@ -621,7 +629,7 @@ class _Columns(ABC):
         if len(empty := null_rows(flat)):
             row = row_of(int(empty[0]) // width)
             raise MissingValue(f"{row} of column {quoted(name)} has a missing number", field=field)
-        return numbers_of(self._numbers(flat, name, field).reshape(-1, width), name, field)
+        return numbers_of(self._floats(flat).reshape(-1, width), name, field)
 
     def _texts(self, column: Any, name: str, field: Field) -> Coded:
         kind = value_type(column.type)

@@ -38,7 +38,18 @@ from calibrant.io.limits import MAX_LINE, FileLimits, Limits
 from calibrant.io.npz import values_at
 from calibrant.io.source import Kept
 from calibrant.io.table import Column, Floats, Places, Values, sample_rows
-from calibrant.io.texts import Coding, is_missing, is_number, listed, number, quoted, refusal, row_of, with_point
+from calibrant.io.texts import (
+    Coding,
+    is_missing,
+    is_number,
+    lacks_number,
+    listed,
+    number,
+    quoted,
+    refusal,
+    row_of,
+    with_point,
+)
 
 # --- Rows of a text table, read by the standard library in blocks, with row and line numbers for errors
 
@@ -302,7 +313,7 @@ def layout_of(file: BinaryIO, limits: FileLimits, decimal: str = ".") -> Layout:
     if encoding == "utf-16":
         notes = ("the text is UTF-16", *notes)
     columns = list(zip(*sample, strict=True))
-    widths = tuple(map(_width, columns)) if any("[" in cell for cell in sample[0]) else (1,) * len(header)
+    widths = tuple(map(_width, columns)) if any("[" in cell for row in sample for cell in row) else (1,) * len(header)
     data_at = _data_at(head, encoding, rows.header_lines, skipped)
     return Layout(
         encoding,
@@ -464,8 +475,9 @@ def _vector(cell: str) -> list[str] | None:
 
 
 def _width(cells: Sequence[str]) -> int:
-    """Return the length of the vectors of a column, or 1 if its cells are no vectors."""
-    lengths = {None if (numbers := _vector(cell)) is None else len(numbers) for cell in cells}
+    """Return the length of the vectors of a column, or 1 if its cells are no vectors; they may be missing."""
+    vectors = (_vector(cell) for cell in cells if not is_missing(cell))
+    lengths = {None if numbers is None else len(numbers) for numbers in vectors}
     width = next(iter(lengths)) if len(lengths) == 1 else None
     return width if width is not None and width > 1 else 1
 
@@ -500,7 +512,7 @@ def _vectors(cells: Sequence[str], block: Block, *, width: int, name: str, field
     for i, cell in enumerate(cells):
         numbers = _vector(cell)
         if numbers is None or len(numbers) != width:
-            if is_missing(cell):
+            if lacks_number(cell):
                 raise refusal(cell, name, field, block.row + i, block.line_of(i))
             where = row_of(block.row + i, block.line_of(i))
             raise WrongShape(f"{where} of column {quoted(name)} is not a list of {width} numbers", field=field)

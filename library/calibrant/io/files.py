@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
@@ -44,7 +45,7 @@ from calibrant.io.table import (
     Values,
     cells_at,
 )
-from calibrant.io.texts import MAX_LISTED, MAX_TEXT, is_missing, listed, quoted, row_of, span
+from calibrant.io.texts import MAX_LISTED, MAX_TEXT, is_missing, lacks_number, listed, quoted, row_of, span
 
 __all__ = [
     "ForecastOptions",
@@ -139,17 +140,16 @@ def _all_missing(
     ``known`` are names of classes, which are not missing values.
     """
     columns = (*places.numbers, *places.texts)
-    if any(table.columns[at].width > 1 for at in columns):
-        return error
     counts, read = dict.fromkeys(columns, 0), dict.fromkeys(columns, 0)
     first, total = None, 0
 
     def add(at: int, cells: Sequence[str]) -> None:
         nonlocal first, total
-        total += len(cells)
+        total += len(cells) * table.columns[at].width
         if total > _MOST_COUNTED:
             raise error
-        missing = {cell for cell in set(cells) if is_missing(cell) and cell.strip() not in known}
+        is_gap = lacks_number if at in places.numbers else is_missing
+        missing = {cell for cell in set(cells) if is_gap(cell) and cell.strip() not in known}
         rows = [row for row, cell in enumerate(cells, read[at]) if cell in missing] if missing else []
         if rows:
             counts[at] += len(rows)
@@ -189,7 +189,7 @@ def _sheet(table: Table, chosen: Chosen, options: SheetOptions, values: Values) 
         options.scale,
         None if classes is None else classes.names,
         (*table.notes, *chosen.notes, *(() if classes is None else classes.notes), *scale_notes, *rounding),
-        None if chosen.times is None else _whole(cells_at(table, [chosen.times])[0], table.columns[chosen.times].name),
+        None if chosen.times is None else _times(table, chosen.times),
     )
 
 
@@ -371,10 +371,16 @@ def _place(table: Table, stated: str) -> int:
     return names.index(name)
 
 
-def _whole(cells: list[str], name: str) -> list[str]:
+def _times(table: Table, at: int) -> list[str]:
+    return _whole(cells_at(table, [at])[0], table.columns[at].name, is_missing)
+
+
+def _whole(cells: list[str], name: str, is_gap: Callable[[str], bool] = operator.not_) -> list[str]:
     found = [cell.strip() for cell in cells]
-    if "" in found:
-        raise MissingValue(f"{row_of(found.index(''))} of column {quoted(name)} is empty")
+    rows = [row for row, cell in enumerate(found) if is_gap(cell)]
+    if rows:
+        many = f"values are missing in {len(rows):,} rows of column {quoted(name)}, first in {row_of(rows[0])}"
+        raise MissingValue(many if len(rows) > 1 else f"{row_of(rows[0])} of column {quoted(name)} is empty")
     return found
 
 

@@ -116,6 +116,8 @@ class JsonLinesTable:
         name, width = self.columns[at].name, self.columns[at].width
         if width > 1 and field in VECTORS:
             for i, cell in enumerate(cells):
+                if cell is None:
+                    raise refusal("", name, field, first + i)
                 if not isinstance(cell, list) or len(cell) != width:
                     raise WrongShape(
                         f"{row_of(first + i)} of {quoted(name)} is not a list of {width} numbers", field=field
@@ -163,7 +165,7 @@ def _parsed(line: bytes, number: int) -> dict[str, Any] | None:
 
 
 def _column(name: str, cells: list[Any]) -> Column:
-    first = cells[0]
+    first = next((cell for cell in cells if cell is not None), None)
     if isinstance(first, list):
         return Column(name, (), max(1, len(first)))
     if isinstance(first, dict):

@@ -10,6 +10,7 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -78,8 +79,8 @@ def texts_of(array: Array, name: str, field: Field) -> Coded:
 
 
 def plain_texts(array: Array, name: str) -> list[str]:
-    """Convert an array (n,) to strings; raises ``WrongShape`` for another type or shape."""
-    if array.ndim != 1 or array.dtype.kind not in "fiuUM":
+    """Convert an array (n,) or (n, K) to a string per row; raises ``WrongShape`` for another type or shape."""
+    if array.ndim not in (1, 2) or array.dtype.kind not in "fiuUM":
         raise WrongShape(
             f"{quoted(name)} has {_kind(array)} of the shape {array.shape}; one string or number per row is required"
         )
@@ -268,7 +269,7 @@ class NpzTable:
     def scan(self, places: Sequence[int], add: Callable[[int, Sequence[str]], object]) -> None:
         """Pass on some arrays as strings."""
         for at in places:
-            add(at, plain_texts(self._array(at), self.columns[at].name))
+            _scan(self._array(at), self.columns[at].name, partial(add, at))
 
     def _array(self, at: int) -> Array:
         member, header, name = self._members[at], self._headers[at], self.columns[at].name
@@ -305,12 +306,18 @@ class NpyTable:
     def scan(self, places: Sequence[int], add: Callable[[int, Sequence[str]], object]) -> None:
         """Pass on the array as strings."""
         for at in places:
-            add(at, plain_texts(self._array(at), self.columns[at].name))
+            _scan(self._array(at), self.columns[at].name, partial(add, at))
 
     def _array(self, at: int) -> Array:
         check_header(self._header, self.columns[at].name, len(self._data), self._limits)
         with _damage(self.columns[at].name):
             return _kept(array_of(self._data, self._header))
+
+
+def _scan(array: Array, name: str, add: Callable[[Sequence[str]], object]) -> None:
+    size = sample_rows(array.shape[1]) if array.ndim == 2 else max(1, array.size)
+    for start in range(0, len(array) if array.ndim else 1, size):
+        add(plain_texts(array[start : start + size] if array.ndim else array, name))
 
 
 def _kept(array: Array) -> Array:

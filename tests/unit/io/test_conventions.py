@@ -7,6 +7,7 @@ import json
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from calibrant.io.errors import (
@@ -22,8 +23,15 @@ from calibrant.io.errors import (
     WrongShape,
 )
 from calibrant.io.files import Sheet, SheetOptions, read_sheet
+from tests.unit.io import files
 
 PLAIN = SheetOptions()
+
+
+def npz(**arrays: Any) -> bytes:
+    out = io.BytesIO()
+    np.savez(out, **arrays)
+    return out.getvalue()
 
 
 def sheet(text: str, options: SheetOptions = PLAIN, *, labelled: bool = True) -> Sheet:
@@ -203,6 +211,40 @@ def test_missing_values_are_counted_in_all_columns() -> None:
         "values are missing in 2 rows of column 'p', 1 of column 'w', 2 of column 'y', first in row 2; fill them in or "
         "remove the rows"
     )
+
+
+GAPS = [[0.5, 0.5], *[[None, 0.5], [0.5, float("nan")], None] * 2, [0.5, 0.5]]
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        "\n".join(json.dumps({"y": 1, "p": row}) for row in GAPS).encode(),
+        "\n".join(["y,p", *(f"1,{'' if row is None else row}".replace(", ", " ") for row in GAPS)]).encode(),
+        files.parquet(pa.table({"y": [1] * 8, "p": GAPS})),
+        npz(y=np.ones(8, dtype=int), p=np.array([row or [None, None] for row in GAPS], dtype=float)),
+    ],
+    ids=["json lines", "csv", "parquet", "npz"],
+)
+def test_missing_values_are_counted_in_vectors(data: bytes) -> None:
+    with pytest.raises(MissingValue, match=r"^values are missing in 6 rows of column 'p', first in row 2;"):
+        read_sheet(io.BytesIO(data), name="a", max_rows=None)
+
+
+def test_missing_values_may_be_written_as_dashes_in_numbers_but_not_in_labels() -> None:
+    with pytest.raises(MissingValue, match="in 3 rows of column 'p', first in row 2"):
+        sheet("y,p\n1,0.5\n1,?\n0,-\n0,.\n")
+    found = sheet("y,p\n+,0.5\n-,0.25\n", SheetOptions(pos_label="+"))
+    assert found.labels is not None
+    assert found.labels.tolist() == [1, 0]
+
+
+@pytest.mark.parametrize("cell", ["", "NA", "NaN"])
+def test_missing_times_are_counted(cell: str) -> None:
+    with pytest.raises(MissingValue, match="values are missing in 80 rows of column 'day', first in row 2"):
+        sheet("y,p,day\n1,0.5,2024-01-01\n" + f"0,0.5,{cell}\n" * 80, SheetOptions(times="day"))
+    with pytest.raises(WrongShape, match="column 'p' has vectors"):
+        sheet("y,p,w\n1,[0.5 0.5],1\n", SheetOptions(times="p", predictions=("w",)))
 
 
 @pytest.mark.parametrize(
