@@ -74,6 +74,10 @@ class JsonLinesTable:
             for at in places:
                 add(at, [_text(cell) for cell in self._cells(rows, at)])
 
+    def objects(self) -> Iterator[dict[str, Any]]:
+        """Yield the object of every row."""
+        return self._rows()
+
     def rows(self) -> Iterator[list[str]]:
         """Yield the values of every row as strings, in the order of the columns; null becomes empty."""
         for row in self._rows():
