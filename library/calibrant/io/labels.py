@@ -101,14 +101,26 @@ def read_labels(
     if len(events) == 1 and len(plain) == 2:
         found = _of_positive(coded, name, coded.texts[plain.index(events[0])], n_classes)
         return replace(found, notes=(f"labels: {quoted(events[0])} is class 1, as the predictions are named after it",))
-    lower = [text.casefold() for text in coded.texts]
-    if n_classes == 2 and {*lower} <= {*_BOOLEANS}:
-        return Classes(_classes([_BOOLEANS.index(text) for text in lower], coded), None)
+    booleans = _booleans(coded.texts)
+    if n_classes == 2 and booleans is not None:
+        return Classes(_classes(booleans, coded), None)
     raise _refusal(coded, plain, name, aliases, n_classes)
 
 
-#: Words of class 0 and of class 1.
-_BOOLEANS = ("false", "true")
+#: Words of class 0 and of class 1: of most tools, of R, and of German, French, Spanish and Italian spreadsheets.
+_BOOLEANS = (
+    *(("false", "true"), ("f", "t"), ("falsch", "wahr"), ("faux", "vrai")),
+    *(("falso", "verdadero"), ("falso", "vero")),
+)
+
+
+def _booleans(texts: Sequence[str]) -> list[int] | None:
+    """Return the class of each text if they are the two words of a boolean, or one of true and false; else None."""
+    lower = [text.casefold() for text in texts]
+    for words in _BOOLEANS:
+        if {*lower} <= {*words} and (len(lower) == 2 or words == _BOOLEANS[0]):
+            return [words.index(text) for text in lower]
+    return None
 
 
 def _of_positive(coded: Coded, name: str, pos_label: str, n_classes: int) -> Classes:
@@ -118,8 +130,11 @@ def _of_positive(coded: Coded, name: str, pos_label: str, n_classes: int) -> Cla
             f"a positive label is for two classes, but the predictions have {n_classes}; name the classes instead",
             field="mapping",
         )
-    whole = integer(pos_label.strip())
-    is_positive = [text == pos_label.strip() or (whole is not None and integer(text) == whole) for text in coded.texts]
+    positive_text, whole = pos_label.strip(), integer(pos_label.strip())
+    if _booleans(coded.texts) is not None:  # in any case
+        by_lower = {text.casefold(): text for text in coded.texts}
+        positive_text = by_lower.get(positive_text.casefold(), positive_text)
+    is_positive = [text == positive_text or (whole is not None and integer(text) == whole) for text in coded.texts]
     others = [text for text, positive in zip(coded.texts, is_positive, strict=True) if not positive]
     if len(others) > 1 or not any(is_positive):
         what = "has more than two" if any(is_positive) else "does not have it"
@@ -128,7 +143,7 @@ def _of_positive(coded: Coded, name: str, pos_label: str, n_classes: int) -> Cla
             f"the labels are {listed(sorted(coded.texts, key=_natural))}",
             field="mapping",
         )
-    names = (others[0] if others else f"not {pos_label.strip()}", pos_label.strip())
+    names = (others[0] if others else f"not {positive_text}", positive_text)
     plain = names in (("0", "1"), ("False", "True"), ("0.0", "1.0"))
     return Classes(_classes([int(positive) for positive in is_positive], coded), None if plain else names)
 
@@ -144,6 +159,12 @@ def _of_names(coded: Coded, name: str, class_names: Sequence[str], n_classes: in
     plain = [text if (k := integer(text)) is None else str(k) for text in coded.texts]
     if not all(text in names for text in plain) and all(text in map(str, range(n_classes)) for text in plain):
         return Classes(_classes([int(text) for text in plain], coded), names)
+    booleans = _booleans(coded.texts) if n_classes == 2 else None
+    if booleans is not None and not all(text in names for text in coded.texts):
+        # The names may be the words themselves in other case, in any order; otherwise false comes first.
+        lower = [name.casefold() for name in names]
+        cased = [text.casefold() for text in coded.texts]
+        return Classes(_classes([*map(lower.index, cased)] if {*cased} <= {*lower} else booleans, coded), names)
     for code, text in enumerate(coded.texts):
         if text not in names and plain[code] not in names:
             raise UnmappedLabel(

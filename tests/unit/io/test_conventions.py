@@ -12,6 +12,7 @@ import pytest
 
 from calibrant.io.errors import (
     DamagedFile,
+    LabelsNeedMapping,
     MissingValue,
     NoPredictions,
     NotANumber,
@@ -172,6 +173,27 @@ def test_class_names_order_the_columns_that_have_them() -> None:
     assert named.labels.tolist() == [1, 0]
     with pytest.raises(UnmappedLabel, match=r"'hen', first in row 2 .* is not one of the class names"):
         sheet("label,p0,p1\ncat,1,0\nhen,0,1\n", SheetOptions(class_names=("dog", "cat")))
+
+
+@pytest.mark.parametrize("words", [("F", "T"), ("false", "TRUE"), ("FALSCH", "WAHR"), ("Faux", "Vrai")])
+def test_booleans_of_every_tool_are_labels(words: tuple[str, str]) -> None:
+    text = f"y,p\n{words[1]},0.75\n{words[0]},0.25\n"
+    readings: list[tuple[SheetOptions, list[int], tuple[str, str] | None]] = [
+        (PLAIN, [1, 0], None),
+        (SheetOptions(pos_label=words[1].swapcase()), [1, 0], words),
+        (SheetOptions(pos_label=words[0].lower()), [0, 1], (words[1], words[0])),
+        (SheetOptions(class_names=("healthy", "sick")), [1, 0], ("healthy", "sick")),
+        (SheetOptions(class_names=(words[1].lower(), words[0].lower())), [0, 1], (words[1].lower(), words[0].lower())),
+    ]
+    for options, labels, names in readings:
+        found = sheet(text, options)
+        assert found.labels is not None
+        assert (found.labels.tolist(), found.classes) == (labels, names)
+
+
+def test_one_letter_alone_is_no_boolean() -> None:
+    with pytest.raises(LabelsNeedMapping):
+        sheet("y,p\nF,0.75\nF,0.25\n")
 
 
 def test_a_positive_label_is_one_of_two() -> None:
