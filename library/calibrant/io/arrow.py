@@ -384,6 +384,18 @@ def is_text(kind: Any) -> bool:
     return bool(_types().is_string(kind) or _types().is_large_string(kind))
 
 
+def spark_vectors(column: Any) -> tuple[Any, Ints]:
+    """Return a column of Spark's vectors, which are structs, as lists, with the indices of sparse vectors.
+
+    Other columns are returned unchanged.
+    """
+    if not _types().is_struct(column.type) or not {"type", "values"} <= {field.name for field in column.type}:
+        return column, np.empty(0, np.int64)
+    compute, rows = needed_pyarrow("compute", "Arrow data").compute, whole(column)
+    dense = compute.equal(compute.struct_field(rows, "type"), 1).fill_null(True)
+    return compute.struct_field(rows, "values"), np.flatnonzero(~dense.to_numpy(zero_copy_only=False))
+
+
 def null_rows(column: Any) -> Ints:
     """Return the indices of null rows, including nulls in a dictionary."""
     plain = whole(column)
@@ -556,7 +568,14 @@ class _Columns(ABC):
             self._limits.check_rows(table.num_rows, width=sum(self.columns[at].width for at in places.numbers))
 
             def read(at: int, field: Field) -> Any:
-                column, name = table.column(self.columns[at].name), self.columns[at].name
+                name = self.columns[at].name
+                column, sparse = spark_vectors(table.column(name))
+                if len(sparse):
+                    raise WrongShape(
+                        f"{row_of(int(sparse[0]))} of column {quoted(name)} is a sparse vector; save arrays, as with "
+                        "pyspark.ml.functions.vector_to_array",
+                        field=field,
+                    )
                 return self._texts(column, name, field) if field in TEXTS else self._numbers(column, name, field)
 
             return values_at(places, read)
@@ -568,7 +587,7 @@ class _Columns(ABC):
             table = self._whole(names)
             table.validate(full=True)
             for at, name in zip(places, names, strict=True):
-                column = table.column(name)
+                column, _ = spark_vectors(table.column(name))
                 width = self.columns[at].width
                 size = sample_rows(width) if width > 1 else max(1, len(column))
                 for start in range(0, len(column), size):
@@ -596,6 +615,7 @@ class _Columns(ABC):
 
     def _column(self, name: str, first: Any) -> Column:
         """Describe a column by its first rows; the width of lists is the length of the first."""
+        first, _ = spark_vectors(first)
         if is_list(first.type):
             lengths = lists_of(first)[0]
             return Column(name, (), max(1, int(lengths[np.argmax(lengths >= 0)])))

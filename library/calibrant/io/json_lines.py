@@ -85,7 +85,7 @@ class JsonLinesTable:
 
     def _cells(self, rows: Sequence[dict[str, Any]], at: int) -> list[Any]:
         name = self.columns[at].name
-        return [row.get(name) for row in rows]
+        return [_dense(row.get(name)) for row in rows]
 
     def _blocks(self) -> Iterator[list[dict[str, Any]]]:
         """Yield all rows in blocks of at most ``_BLOCK`` rows and about ``_BLOCK_BYTES``."""
@@ -169,12 +169,17 @@ def _parsed(line: bytes, number: int) -> dict[str, Any] | None:
 
 
 def _column(name: str, cells: list[Any]) -> Column:
-    first = next((cell for cell in cells if cell is not None), None)
+    first = _dense(next((cell for cell in cells if cell is not None), None))
     if isinstance(first, list):
         return Column(name, (), max(1, len(first)))
     if isinstance(first, dict):
         return Column(name, ("a value of another kind",))
     return Column(name, tuple(map(_text, cells)))
+
+
+def _dense(cell: Any) -> Any:
+    """Return a dense vector as Spark writes it, ``{"type": 1, "values": [0.25, 0.75]}``, as a list."""
+    return cell["values"] if type(cell) is dict and cell.get("type") == 1 and "values" in cell else cell
 
 
 def _text(cell: Any) -> str:

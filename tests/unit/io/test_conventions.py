@@ -235,6 +235,43 @@ def test_missing_values_are_counted_in_all_columns() -> None:
     )
 
 
+SPARK = pa.struct(
+    {"type": pa.int8(), "size": pa.int32(), "indices": pa.list_(pa.int32()), "values": pa.list_(pa.float64())}
+)
+
+
+def dense(*values: float) -> dict[str, Any]:
+    return {"type": 1, "size": None, "indices": None, "values": list(values)}
+
+
+@pytest.mark.parametrize("form", ["parquet", "json lines"])
+def test_dense_vectors_of_spark_are_predictions(form: str) -> None:
+    sparse = {"type": 0, "size": 2, "indices": [0], "values": [1.0]}
+
+    def read(*vectors: dict[str, Any] | None) -> Sheet:
+        columns = {
+            "label": [1.0, 0.0],
+            "features": [sparse, dense(3, 4)],
+            "rawPrediction": [dense(-1, 1), dense(2, 3)],
+            "probability": list(vectors),
+            "prediction": [1.0, 0.0],
+        }
+        rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+        data = "\n".join(map(json.dumps, rows)).encode()
+        if form == "parquet":
+            kinds = {"features": SPARK, "rawPrediction": SPARK, "probability": SPARK}
+            data = files.parquet(pa.table({k: pa.array(v, type=kinds.get(k)) for k, v in columns.items()}))
+        return read_sheet(io.BytesIO(data), name="a", max_rows=None)
+
+    found = read(dense(0.25, 0.75), dense(0.5, 0.5))
+    assert found.labels is not None
+    assert (found.predictions.tolist(), found.labels.tolist()) == ([[0.25, 0.75], [0.5, 0.5]], [1, 0])
+    with pytest.raises(WrongShape, match=r"row 2 of .*'probability' is (a sparse vector|not a list)"):
+        read(dense(0.25, 0.75), sparse)
+    with pytest.raises(MissingValue, match="row 2 of"):
+        read(dense(0.25, 0.75), None)
+
+
 GAPS = [[0.5, 0.5], *[[None, 0.5], [0.5, float("nan")], None] * 2, [0.5, 0.5]]
 
 
