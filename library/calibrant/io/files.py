@@ -486,7 +486,9 @@ def _refuse_others(head: bytes, name: str) -> None:
     if text.startswith((b"<!doctype", b"<html", b"<?xml", b"<svg")):
         raise _wrong(name, "an HTML or XML page")
     if text.startswith(b"["):
-        raise _wrong(name, "JSON: save it as CSV or JSON Lines (one object per line), or send it to the API")
+        raise _wrong(
+            name, "JSON: save it as CSV or JSON Lines, with pandas as df.to_json(path, orient='records', lines=True)"
+        )
 
 
 def _wrong(name: str, kind: str) -> WrongKind:

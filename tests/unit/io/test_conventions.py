@@ -106,6 +106,17 @@ def sheet(text: str, options: SheetOptions = PLAIN, *, labelled: bool = True) ->
         # JSON Lines
         ('{"y": true, "p": 0.75}\n\n{"p": 0.25, "y": false}\n', [0.75, 0.25], [1, 0]),
         ('{"y": "1", "probs": [0.25, 0.75]}\n{"y": "0", "probs": [1, 0]}\n', [[0.25, 0.75], [1, 0]], [1, 0]),
+        (
+            '{"kind": "cat", "probs": {"bird": 0.25, "cat": 0.75}}\n{"probs": {"cat": 0, "bird": 1}, "kind": "bird"}\n',
+            [[0.25, 0.75], [1, 0]],
+            [1, 0],
+        ),
+        (
+            '{"y": 1, "scores": [{"label": "LABEL_1", "score": 0.75}, {"label": "LABEL_0", "score": 0.25}]}\n'
+            '{"y": 0, "scores": [{"label": "LABEL_0", "score": 0.5}, {"label": "LABEL_1", "score": 0.5}]}\n',
+            [[0.25, 0.75], [0.5, 0.5]],
+            [1, 0],
+        ),
     ],
 )
 def test_files_of_other_tools_need_no_options(text: str, predictions: list[Any], labels: list[int]) -> None:
@@ -317,6 +328,12 @@ def test_missing_times_are_counted(cell: str) -> None:
         (['{"y": 1, "p": 0.5}', '{"y": 1, "p": 1e999}'], TabularError, "row 2 of column 'p' is infinite"),
         (['{"y": 1, "p": 0.5}', '{"y": 1, "p": [0.5]}'], NotANumber, "row 2 of 'p' is not a number"),
         (['{"y": 1, "p": [0.5, 0.5]}', '{"y": 1, "p": [1]}'], WrongShape, "row 2 of 'p' is not a list of 2 numbers"),
+        (['{"y": 1, "p": {"a": 0, "b": 1}}', '{"y": 1, "p": {"a": 0, "c": 1}}'], RaggedRow, "line 2 has keys"),
+        (
+            ['{"y": 1, "p": {"a": 0, "b": 1}}', '{"y": 1, "p": null}'],
+            MissingValue,
+            "'p_a', 1 of column 'p_b', first in",
+        ),
         ([f'{{"y": 1, "p": {"[" * 100_000}'], DamagedFile, "line 1 is not a JSON object"),
         ([json.dumps({"y": 1, "p": "x" * (1 << 20)})], TabularError, "line 1 has more than the limit"),
     ],

@@ -75,6 +75,15 @@ CASES = {
     "pdf": Case(b"%PDF-1.7", "wrong-kind-of-file", "file", "is a PDF document"),
     "html": Case("\n<!DOCTYPE html><html>", "wrong-kind-of-file", "file", "is an HTML or XML page"),
     "json": Case('[{"p": 1}]', "wrong-kind-of-file", "file", "is JSON: save it as CSV"),
+    "json of rows": Case('[{"p": 1}]', "wrong-kind-of-file", "file", "orient='records', lines=True"),
+    "json of columns": Case(
+        '{"y":{"0":1,"1":0},"p":{"0":0.5,"1":0.25}}', "wrong-kind-of-file", "file", "orient='records', lines=True"
+    ),
+    "json of lists": Case('{"y": [1, 0], "p": [0.5, 0.25]}', "wrong-kind-of-file", "file", "one JSON object, not one"),
+    "json over lines": Case('{\n"y": [1, 0]\n}', "wrong-kind-of-file", "file", "orient='records', lines=True"),
+    "long json of columns": Case(
+        '{"y":{' + ",".join(f'"{i}":1' for i in range(200_000)) + "}}", "wrong-kind-of-file", "file", "lines=True"
+    ),
     "pickle": Case(pickle.dumps([1]), "wrong-kind-of-file", "file", "a Python pickle, which is never loaded"),
     "old excel": Case(b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "wrong-kind-of-file", "file", "old Excel"),
     "excel": Case(archive({"xl/workbook.xml": b""}), "wrong-kind-of-file", "file", "an Excel workbook: save it as CSV"),
