@@ -187,7 +187,7 @@ def _sheet(table: Table, chosen: Chosen, options: SheetOptions, values: Values) 
         values.weights,
         _groups(values.groups, table, chosen.places),
         options.scale,
-        None if classes is None else classes.names,
+        _own_names(table) if classes is None else classes.names,
         (*table.notes, *chosen.notes, *(() if classes is None else classes.notes), *scale_notes, *rounding),
         None if chosen.times is None else _times(table, chosen.times),
     )
@@ -213,6 +213,9 @@ def _classes(table: Table, chosen: Chosen, options: SheetOptions, values: Values
     if values.labels is None or chosen.places.labels is None:
         return None
     n_classes = 2 if values.predictions.ndim == 1 else values.predictions.shape[1]
+    class_names = options.class_names
+    if options.mapping is None and options.pos_label is None:
+        class_names = class_names or _own_names(table)
     if values.predicted is not None:
         return Classes(whether_equal(values.labels, values.predicted), None)
     return read_labels(
@@ -221,9 +224,13 @@ def _classes(table: Table, chosen: Chosen, options: SheetOptions, values: Values
         chosen.classes,
         n_classes,
         options.mapping,
-        class_names=options.class_names,
+        class_names=class_names,
         pos_label=options.pos_label,
     )
+
+
+def _own_names(table: Table) -> tuple[str, ...] | None:
+    return table.class_names if isinstance(table, NpzTable) else None
 
 
 def _groups(columns: Sequence[Coded], table: Table, places: Places) -> list[str] | None:

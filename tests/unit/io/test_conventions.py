@@ -283,6 +283,41 @@ def test_dense_vectors_of_spark_are_predictions(form: str) -> None:
         read(dense(0.25, 0.75), None)
 
 
+def test_an_array_of_an_archive_names_the_classes() -> None:
+    probs, names = np.array([[0.25, 0.75, 0], [0, 0, 1], [1, 0, 0], [0, 1, 0]]), ("bird", "cat", "dog")
+    kinds = np.array(["cat", "dog", "bird", "cat"])
+
+    def read(options: SheetOptions = PLAIN, *, labelled: bool = True, **arrays: Any) -> Sheet:
+        return read_sheet(io.BytesIO(npz(**arrays)), name="a", options=options, max_rows=None, labelled=labelled)
+
+    for labels in (kinds, np.array([1, 2, 0, 1])):
+        found = read(y=labels, probs=probs, classes=np.array(names))
+        assert found.labels is not None
+        assert (found.labels.tolist(), found.classes) == ([1, 2, 0, 1], names)
+        assert found.notes[0] == "classes: 'bird', 'cat', 'dog', in this order (array 'classes')"
+    assert read(labelled=False, probs=probs, class_names=np.array(names)).classes == names
+    event = read(y=np.array(["no", "yes", "no"]), p=np.array([0.25, 0.75, 0.5]), classes_=np.array(["no", "yes"]))
+    assert event.labels is not None
+    assert (event.labels.tolist(), event.classes) == ([0, 1, 0], ("no", "yes"))
+    assert read(y=np.array([1, 2, 0, 1]), probs=probs, classes=np.arange(3)).classes is None
+    # With one element per row, they are the labels.
+    assert read(probs=probs[:3], classes=np.array([1, 2, 0])).labels is not None
+
+
+@pytest.mark.parametrize("order", "<>")
+def test_fields_of_a_structured_array_are_columns(order: str) -> None:
+    rows = np.array(
+        [(1, [0.25, 0.75], "a"), (0, [0.5, 0.5], "b")],
+        dtype=[("y", f"{order}i8"), ("p", f"{order}f8", 2), ("group", f"{order}U1")],
+    )
+    out = io.BytesIO()
+    np.save(out, rows)
+    found = read_sheet(out, name="a", max_rows=None)
+    assert found.labels is not None
+    assert (found.predictions.tolist(), found.labels.tolist()) == ([[0.25, 0.75], [0.5, 0.5]], [1, 0])
+    assert found.groups == ["a", "b"]
+
+
 GAPS = [[0.5, 0.5], *[[None, 0.5], [0.5, float("nan")], None] * 2, [0.5, 0.5]]
 
 

@@ -242,7 +242,18 @@ CASES = {
     ),
     # Arrays.
     "objects": Case(npz(labels=LABELS, probs=np.array([None, 1])), "pickled-objects", "file", "'probs' has Python obj"),
-    "array of records": Case(npy(np.zeros(2, dtype="f8,f8")), "pickled-objects", "file", "never loaded"),
+    "array of records": Case(npz(y=LABELS, p=np.zeros(2, dtype="f8,f8")), "pickled-objects", "file", "never loaded"),
+    "records of objects": Case(npy(np.zeros(2, dtype="f8,O")), "pickled-objects", "file", "never loaded"),
+    "record of records": Case(
+        npy(np.zeros(2, dtype=[("y", "i8"), ("p", "f8,f8")])), "not-a-number", "predictions", "an unsupported type"
+    ),
+    "cut records": Case(npy(np.zeros(2, dtype="f8,f8"))[:-1], "damaged-file", "file", "does not match its size"),
+    "records of surrogates": Case(
+        npy(np.array([("ab", 0.5)], dtype="U2,f8")).replace(b"a\0\0\0b", b"\0\xd8\0\0b"),
+        "damaged-file",
+        "file",
+        "Unicode",
+    ),
     "one array": Case(npy(ROWS), "no-labels", "labels", "an NPY file has only predictions", ()),
     "logits array": Case(npz(labels=LABELS, logits=ROWS), "looks-like-logits", "scale", "to be logits", ("logit",)),
     "nan in array": Case(npz(y=LABELS, p=np.array([0, np.nan])), "missing-value", "predictions", "row 2"),
