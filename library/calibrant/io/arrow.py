@@ -32,7 +32,8 @@ from calibrant.io.limits import FileLimits, Limits
 from calibrant.io.npz import numbers_of, texts_of, values_at
 from calibrant.io.source import bytes_of
 from calibrant.io.table import Array, Body, Coded, Column, Floats, Ints, Places, Values, sample_rows
-from calibrant.io.texts import Coding, listed, quoted, row_of
+from calibrant.io.texts import Coding, listed, number, quoted, refusal, row_of
+from calibrant.io.texts import is_number as is_number_text
 
 # --- Checks of an Arrow stream before pyarrow reads it
 #
@@ -626,12 +627,24 @@ class _Columns(ABC):
     def _numbers(self, column: Any, name: str, field: Field) -> Floats:
         if is_list(column.type) and field in VECTORS:
             return self._lists(column, name, field)
+        if is_text(value_type(column.type)):
+            return self._parsed(column, name, field)
         if not (is_number(column.type) or self._arrow.types.is_decimal(column.type)):
             raise NotANumber(
                 f"column {quoted(name)} has the type {_kind(column.type)}; {field} must be numbers", field=field
             )
         self._refuse_null(column, name, field)
         return numbers_of(self._floats(column), name, field)
+
+    def _parsed(self, column: Any, name: str, field: Field) -> Floats:
+        """Convert a column of strings as a text file's."""
+        self._refuse_null(column, name, field)
+        codes, texts = codes_of(column)
+        values = np.array([_number(text) for text in texts], dtype=np.float64)
+        bad = np.flatnonzero(~np.isfinite(values[codes]))
+        if len(bad):
+            raise refusal(texts[codes[bad[0]]], name, field, int(bad[0]))
+        return values[codes]
 
     def _floats(self, column: Any) -> Array:
         return number_array(column.cast(self._arrow.float64(), safe=False))
@@ -721,6 +734,11 @@ class ArrowTable(_Columns):
     def _whole(self, names: list[str]) -> Any:
         with self._arrow.ipc.open_stream(self._buffer) as reader:
             return reader.read_all().select(names)
+
+
+def _number(text: str | None) -> float:
+    """Parse a number; NaN if it is none."""
+    return number(text) if text is not None and is_number_text(text) else np.nan
 
 
 def _kind(kind: Any) -> str:

@@ -26,7 +26,7 @@ from calibrant.io.errors import (
 from calibrant.io.limits import MAX_LINE, FileLimits
 from calibrant.io.npz import values_at
 from calibrant.io.table import Coded, Column, Floats, Places, Values
-from calibrant.io.texts import Coding, quoted, refusal, row_of
+from calibrant.io.texts import Coding, is_number, quoted, refusal, row_of
 
 _SAMPLE_ROWS, _SAMPLE_BYTES = 1000, 4 << 20
 #: The most rows per step, and the bytes of their lines.
@@ -153,7 +153,9 @@ class JsonLinesTable:
                     return numbers
         found = np.empty(len(cells))
         for i, cell in enumerate(cells):
-            value = cell if type(cell) in (int, float) else None
+            value = (
+                cell if type(cell) in (int, float) else float(cell) if type(cell) is str and is_number(cell) else None
+            )
             try:
                 found[i] = np.nan if value is None else value
             except OverflowError:

@@ -318,6 +318,23 @@ def test_fields_of_a_structured_array_are_columns(order: str) -> None:
     assert found.groups == ["a", "b"]
 
 
+@pytest.mark.parametrize("form", ["parquet", "json lines"])
+def test_numbers_written_as_strings_are_read_as_in_text_files(form: str) -> None:
+    def read(*cells: str | None) -> Sheet:
+        rows = [{"y": "1", "p": cell} for cell in cells]
+        lines = "\n".join(map(json.dumps, rows)).encode()
+        data = lines if form == "json lines" else files.parquet(pa.Table.from_pylist(rows))
+        return read_sheet(io.BytesIO(data), name="a", max_rows=None)
+
+    assert read("0.5", "2.5e-1").predictions.tolist() == [0.5, 0.25]
+    with pytest.raises(MissingValue, match="in 3 rows of column 'p', first in row 2"):
+        read("0.5", None, "NA", "-")
+    with pytest.raises(NotANumber, match="row 2 of column 'p' is not a number"):
+        read("0.5", "half")
+    with pytest.raises(TabularError, match="row 2 of column 'p' is infinite"):
+        read("0.5", "inf")
+
+
 GAPS = [[0.5, 0.5], *[[None, 0.5], [0.5, float("nan")], None] * 2, [0.5, 0.5]]
 
 
