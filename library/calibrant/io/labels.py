@@ -77,6 +77,10 @@ def read_labels(
     """
     by_name = _by_name(aliases, n_classes)
     known = {*(mapping or ()), *by_name, *(class_names or ())}
+    notes: tuple[str, ...] = ()
+    none = [text for text in coded.texts if text.casefold() == "none"]
+    if pos_label is not None and none and len(coded.texts) == 2:  # otherwise, all labels were positive
+        known, notes = {*known, *none}, (f"labels: {quoted(none[0])} is read as the negative label",)
     for code, text in enumerate(coded.texts):
         if is_missing(text) and text not in known:
             what = "is empty" if not text else f"is {quoted(text)}, a missing value"
@@ -85,7 +89,7 @@ def read_labels(
     if mapping is not None:
         return _mapped(coded, name, _checked(mapping, n_classes), n_classes)
     if pos_label is not None:
-        return _of_positive(coded, name, pos_label, n_classes)
+        return replace(_of_positive(coded, name, pos_label, n_classes), notes=notes)
     if class_names is not None:
         return _of_names(coded, name, class_names, n_classes)
     whole = [integer(text) for text in coded.texts]

@@ -202,6 +202,17 @@ def test_booleans_of_every_tool_are_labels(words: tuple[str, str]) -> None:
         assert (found.labels.tolist(), found.classes) == (labels, names)
 
 
+def test_none_is_the_negative_label_beside_a_positive_one() -> None:
+    text = "y,p\ndisease,0.75\nNone,0.25\n"
+    found = sheet(text, SheetOptions(pos_label="disease"))
+    assert found.labels is not None
+    assert (found.labels.tolist(), found.classes) == ([1, 0], ("None", "disease"))
+    assert "labels: 'None' is read as the negative label" in found.notes
+    for options, more in ((PLAIN, ""), (SheetOptions(pos_label="disease"), "health,0.5\n")):
+        with pytest.raises(MissingValue, match="'None', a missing value"):
+            sheet(text + more, options)
+
+
 def test_one_letter_alone_is_no_boolean() -> None:
     with pytest.raises(LabelsNeedMapping):
         sheet("y,p\nF,0.75\nF,0.25\n")
