@@ -303,7 +303,8 @@ def _offer(
 
 def _natural(text: str) -> tuple[int, str]:
     """Sort key: integers by value, then other strings alphabetically."""
-    return (int(text), "") if integer(text) is not None else (1 << 62, text.casefold())
+    whole = integer(text)
+    return (1 << 62, text.casefold()) if whole is None else (whole, "")
 
 
 def _pairs(mapping: Mapping[str, int]) -> str:

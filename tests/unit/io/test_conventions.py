@@ -225,6 +225,8 @@ def test_a_positive_label_is_one_of_two() -> None:
     for wrong in ("2", "yes"):
         with pytest.raises(UnmappedLabel, match="does not have it"):
             sheet("y,p\n-1,0.5\n1,1\n", SheetOptions(pos_label=wrong))
+        with pytest.raises(UnmappedLabel, match=r"the labels are '0\.0', '1e0'"):
+            sheet("y,p\n1e0,0.5\n0.0,1\n", SheetOptions(pos_label=wrong))
     with pytest.raises(UnmappedLabel, match="has more than two"):
         sheet("y,p\na,0.5\nb,1\nc,1\n", SheetOptions(pos_label="a"))
 
