@@ -99,6 +99,13 @@ def test_the_sample_is_offered_and_evaluated_by_its_button(visitor: Visitor) -> 
     assert visitor.post("/ui/sample", data={"csrf_token": "guessed"}).status_code == 403
 
 
+def test_the_front_page_offers_files_of_every_format(visitor: Visitor) -> None:
+    found = re.search(r'name="file" required accept="([^"]*)"', visitor.get("/").text)
+    assert found is not None
+    suffixes = ".csv .tsv .txt .jsonl .npz .npy .parquet .arrow .feather .gz .zst"
+    assert set(suffixes.split()) <= set(found[1].split(","))
+
+
 def test_the_front_page_says_which_columns_are_looked_for(visitor: Visitor) -> None:
     text = visitor.get("/").text
     assert "a column of predictions, such as <code>p</code>" in text
