@@ -168,8 +168,6 @@ def calibrate(
                 calibrated, names = forecast_columns(forecasts)
                 write_calibrated(source, file, calibrated, names, out, decimal)
                 return
-            if document.get("n_classes") is not None:
-                columns = columns_for(columns, document)
-            rows = read_rows(file, columns, labelled=False, source=source)
+            rows = read_rows(file, columns_for(columns, document), labelled=False, source=source)
             calibrated = engine.calibrate(rows, applied)
             write_calibrated(source, file, calibrated, document.get("class_names") or rows.classes, out, decimal)

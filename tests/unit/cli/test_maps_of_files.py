@@ -173,3 +173,19 @@ def test_the_report_of_a_few_groups_draws_each(run: Run, tmp_path: Path) -> None
     drawn = [alt for alt in re.findall(r'<img[^>]* alt="([^"]*)"', out.read_text("utf-8")) if "north" in alt]
     assert len(drawn) == 1
     assert "south" in drawn[0]
+
+
+def test_a_map_of_one_label_is_not_applied_to_the_column_of_the_other(run: Run, tmp_path: Path) -> None:
+    def saved(name: str, head: str) -> Path:
+        path = tmp_path / name
+        path.write_text(f"y,{head}\n" + "yes,0.7\nno,0.2\nyes,0.6\nno,0.4\nyes,0.3\n" * 20, "utf-8")
+        return path
+
+    out = tmp_path / "yes.json"
+    assert run("fit", saved("yes.csv", "p_yes"), "--method", "platt", "--out", out).exit_code == 0
+    other = saved("-no.csv", "p_no")
+    for command in ("calibrate", "evaluate"):
+        refused = run(command, other, "--map", out)
+        assert refused.exit_code != 0
+        assert "column 'p_no' is that of 'no', and 'yes' is class 1" in refused.stderr
+    assert run("calibrate", saved("p.csv", "p"), "--map", out).exit_code == 0
