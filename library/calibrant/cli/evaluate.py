@@ -160,7 +160,7 @@ def evaluate(
         else:
             from calibrant.cli.report_tables import report_tables
 
-            write_lines(*report_tables(report, by=grouped_by))
+            write_lines(*report_tables(report, by=grouped_by, level=interval))
         gate.check(report)
 
 
@@ -202,5 +202,5 @@ def _evaluate_forecasts(
         else:
             from calibrant.cli.report_tables import report_tables
 
-            write_lines(*report_tables(report, by=grouped_by))
+            write_lines(*report_tables(report, by=grouped_by, level=interval))
         gate.check(report)

@@ -239,8 +239,8 @@ def _measured(
     n_classes = None if rows.predictions.ndim == 1 else rows.predictions.shape[1]
     options = full(len(rows), n_classes, reduction, seed=seed)
     found = engine.evaluate(replace(rows, groups=None), Evaluate(reduction=reduction, map=applied, **options))
-    grouped = None if rows.groups is None else by_group(reduction, n_classes, seed=seed)
-    if grouped is not None:
+    if rows.groups is not None:
+        grouped = by_group(len(rows), n_classes, reduction, weighted=rows.weights is not None, seed=seed)
         found = joined(found, engine.evaluate(rows, Evaluate(reduction=reduction, map=applied, **grouped)))
     with working("comparing maps"):
         found |= _beside(rows, reduction, seed, recommended=applied is None)

@@ -15,7 +15,7 @@ from calibrant.reports.advice import advice, improved
 from calibrant.reports.contest import contest
 from calibrant.reports.figures import figures, group_figure
 from calibrant.reports.panel import ReportSubject
-from calibrant.reports.tables import facts, grouped, measured
+from calibrant.reports.tables import facts, fewer, grouped, measured
 from calibrant.reports.text import cleaned
 from calibrant.reports.verdict import verdict
 
@@ -174,6 +174,8 @@ def _shown(report: Mapping[str, Any], about: ReportSubject) -> dict[str, Any]:
         "fitting": fitting(advised.python, about) if advised is not None and advised.python is not None else [],
         "figures": figures(report, about),
         "measures": measured(report),
+        "later": lookup.after_the_map(report),
+        "fewer": fewer(report),
         "groups": grouped(report),
         "group_figure": group_figure(report),
         "contest": contest(report),
