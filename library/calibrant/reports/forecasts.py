@@ -482,7 +482,7 @@ def _shown(report: Mapping[str, Any], about: ReportSubject) -> dict[str, Any]:
         "group_figure": None,
         "facts": _facts(report, about),
         "reproduction": html.Reproduction(
-            html.folded(options), [] if about.command is None else [about.command], [], _python(report, about)
+            html.in_words(options), [] if about.command is None else [about.command], [], [], _python(report, about)
         ),
     }
 
