@@ -93,6 +93,23 @@ def test_pages_name_the_classes_and_what_each_score_is_of(visitor: Visitor) -> N
         visitor.delete(f"/maps/{map_id}")
 
 
+@pytest.mark.parametrize("part", [True, False])
+def test_a_fit_of_another_shape_is_refused_until_the_box_is_checked(visitor: Visitor, part: bool) -> None:
+    vectors = [[0.7, 0.2, 0.1], [0.2, 0.5, 0.3], [0.3, 0.3, 0.4], [0.6, 0.3, 0.1]] * 10
+    rows = {"predictions": vectors, "labels": [0, 1, 2, 1] * 10}
+    visitor.post("/maps", json=rows | {"method": "temperature", "name": "shaped"}).raise_for_status()
+    report = f"/ui/reports/{visitor.post('/batches', json=ROWS).json()['id']}"
+    title = "Allow another output shape than earlier versions"
+    assert f'name="allow_shape_change" value="yes">{title}</label>' in visitor.get(report).text
+    fields = {"method": "platt", "name": "shaped"}
+    refused = visitor.submit(f"{report}/fit", fields, part=part)
+    assert refused.status_code == 409
+    assert title in refused.text
+    assert "allow_shape_change" not in refused.text
+    made = visitor.submit(f"{report}/fit", fields | {"allow_shape_change": "yes"}, part=part)
+    assert (made.headers.get("hx-redirect") or made.headers["location"]).startswith("/ui/maps/")
+
+
 def test_versions_stand_side_by_side_each_with_its_picture_and_document(visitor: Visitor, spam: list[str]) -> None:
     text = visitor.get("/ui/maps/spam").text
     assert [text.index(f"/ui/maps/{each}") for each in reversed(spam)] == sorted(
