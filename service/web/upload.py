@@ -28,13 +28,14 @@ from calibrant.io.errors import (
     Field,
     FileTooLarge,
     InvalidForecasts,
+    InvalidTimes,
     NoRoom,
     Offer,
     TabularError,
 )
 from calibrant.io.files import read_forecast_sheet, read_sheet
 from calibrant.io.limits import LIGHT_BYTES
-from calibrant.io.periods import InvalidTimes, periods
+from calibrant.io.periods import periods
 from calibrant.io.table import ForecastOptions, ForecastSheet, Sheet, SheetOptions
 from calibrant.io.texts import plain, quoted
 from schemas.batches import BatchOptions, BatchRecord, DistributionBatchOptions, Scale, UploadRecord

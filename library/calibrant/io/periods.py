@@ -5,15 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
-from calibrant.io.errors import TabularError
+from calibrant.io.errors import InvalidTimes
 from calibrant.io.texts import number
-
-
-class InvalidTimes(TabularError):
-    """A cell that is not a time, or times beside groups."""
-
-    code = "invalid-times"
-
 
 #: The shortest time between the first and the last row, and the format of the period.
 _PERIODS = (

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 import calibrant
-from calibrant.io.periods import InvalidTimes, periods
+from calibrant.io.errors import InvalidTimes
+from calibrant.io.periods import periods
 from tests.unit.cli.conftest import Run
 
 
