@@ -28,14 +28,16 @@ from calibrant.io.errors import (
     Field,
     FileTooLarge,
     InvalidForecasts,
+    InvalidTimes,
     NoRoom,
     Offer,
     TabularError,
 )
 from calibrant.io.files import read_forecast_sheet, read_sheet
 from calibrant.io.limits import LIGHT_BYTES
+from calibrant.io.periods import periods
 from calibrant.io.table import ForecastOptions, ForecastSheet, Sheet, SheetOptions
-from calibrant.io.texts import plain
+from calibrant.io.texts import plain, quoted
 from schemas.batches import BatchOptions, BatchRecord, DistributionBatchOptions, Scale, UploadRecord
 from schemas.distributions import PredictionKind
 from schemas.problems import Problem
@@ -130,8 +132,13 @@ class Choices:
         )
 
     def options(self) -> SheetOptions:
-        """Convert to the options of the file reader; raises ``BadMapping`` for classes that are not valid."""
+        """Convert to the options of the file reader.
+
+        Raises ``BadMapping`` for classes that are not valid, and ``InvalidTimes`` for times beside groups.
+        """
         names = self._class_names()
+        if self.times and self.groups:
+            raise InvalidTimes("name a column of times or of groups, not both", field="times")
         return SheetOptions(
             self.columns or _listed(self.predictions),
             self.labels or None,
@@ -142,6 +149,7 @@ class Choices:
             class_names=names,
             pos_label=self.pos_label or None,
             decimal=self.decimal,
+            times=self.times or None,
         )
 
     def forecast_options(self) -> ForecastOptions:
@@ -280,6 +288,10 @@ def store_file(here: Context, file: UploadFile, choices: Choices, *, heavy: Call
             )
         except NoRoom as error:
             raise SpoolFull("the volume of temporary files is full") from error
+    if isinstance(sheet, Sheet) and sheet.times is not None:
+        column = quoted(choices.times)
+        note = f"groups: the periods of column {column}"
+        sheet = replace(sheet, groups=periods(sheet.times, f"column {column}"), notes=(*sheet.notes, note))
     arrays = arrays_of(sheet)
     if sum(array.nbytes for array in arrays.values()) > LIGHT_BYTES:
         heavy()

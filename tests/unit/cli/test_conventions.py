@@ -14,8 +14,8 @@ import pyarrow.parquet
 import pytest
 
 import calibrant
-from calibrant.cli.exits import Refused
-from calibrant.cli.periods import periods
+from calibrant.io.errors import InvalidTimes
+from calibrant.io.periods import periods
 from tests.unit.cli.conftest import Run
 
 
@@ -173,5 +173,5 @@ def test_the_period_depends_on_the_time_between_the_first_and_the_last_row(
 
 @pytest.mark.parametrize("bad", ["yesterday", "31.01.2024", "inf", "nan", "1e300", "99999999"])
 def test_what_is_no_time_is_refused_by_its_row(bad: str) -> None:
-    with pytest.raises(Refused, match="column 't' has no time in row 2"):
+    with pytest.raises(InvalidTimes, match="column 't' has no time in row 2"):
         periods(["2024-01-01", bad], "column 't'")

@@ -19,7 +19,9 @@ def document(run: Run, csv: Path, tmp_path: Path) -> Path:
     path = tmp_path / "map.json"
     found = run("fit", csv, "--method", "beta", "--out", path)
     assert (found.exit_code, found.stdout) == (0, "")
-    assert "in-sample scores (optimistic)" in found.stderr
+    assert re.search(
+        r"in-sample scores \(optimistic\) of the event binary: log loss .* -> .*, plain ece .* -> ", found.stderr
+    )
     return path
 
 
@@ -28,6 +30,19 @@ def test_a_fit_writes_the_document_that_the_library_reads(document: Path, run: R
     assert fitted.method == "beta"
     # Without a file the document is the answer.
     assert run("fit", csv, "--method", "beta").stdout == document.read_text("utf-8")
+
+
+def test_a_fit_of_vectors_names_what_each_score_is_of(run: Run, tmp_path: Path) -> None:
+    random = np.random.default_rng(0)
+    p = random.dirichlet(np.ones(3), 90)
+    labels = (p.cumsum(axis=1) > random.random((90, 1))).argmax(axis=1)
+    rows = "\n".join(",".join(map(str, [label, *row])) for label, row in zip(labels, p, strict=True))
+    (tmp_path / "k.csv").write_text(f"label,prob_0,prob_1,prob_2\n{rows}\n", "utf-8")
+    found = run("fit", tmp_path / "k.csv", "--method", "temperature", "--reduction", "canonical", "--holdout", "0.3")
+    assert re.search(
+        r"in-sample scores \(optimistic\) of the whole vector: log loss .*; of the confidence: plain ece ", found.stderr
+    )
+    assert re.search(r"held-out scores \(.*, confidence\): log loss .*, brier .*, plain ece ", found.stderr)
 
 
 def test_options_of_a_method_are_read_as_json(run: Run, csv: Path) -> None:
