@@ -45,6 +45,8 @@ if TYPE_CHECKING:
 #: The rows of each group, by name.
 Members = dict[str, npt.NDArray[np.int64]]
 
+_IN_SAMPLE = "in-sample: the map was fitted to these rows, so the results after it look better than on new rows"
+
 #: The reductions of (n,) predictions, unless a map names their event.
 _OF_ONE_COLUMN = ("binary", "confidence", "pooled", "classwise", "canonical")
 #: The most groups, and the most characters of a group's name.
@@ -241,7 +243,7 @@ class Report(Shown, ByMeasure[MeasureResult]):
         gains = [f"{score} {text_of(gain.value)}" for score, gain in (self.improvement or {}).items()]
         what = "improvement, cross-fitted" if self.in_sample else "improvement"
         if self.in_sample:
-            notes.append("in-sample: the map was fitted to these rows, so the results after it are too good")
+            notes.append(_IN_SAMPLE)
         notes += [f"{what}: {', '.join(gains)}"] if gains else []
         return _measures_table(title, self.measures, self.after, notes)
 
@@ -300,6 +302,8 @@ class GroupReport(Shown, ByMeasure[MeasureResult]):
         Results by key, for the predictions as given.
     after : mapping of str to MeasureResult or None
         Results after the map; None without a map.
+    in_sample : bool or None
+        As in the report.
 
     See Also
     --------
@@ -318,11 +322,13 @@ class GroupReport(Shown, ByMeasure[MeasureResult]):
     n: int
     measures: Mapping[str, MeasureResult]
     after: Mapping[str, MeasureResult] | None = None
+    in_sample: bool | None = None
 
     _what = "measure in this group"
 
     def _table(self) -> Table:
-        return _measures_table(f"Group: {self.n:,} rows", self.measures, self.after)
+        notes = [_IN_SAMPLE] if self.in_sample else []
+        return _measures_table(f"Group: {self.n:,} rows", self.measures, self.after, notes)
 
 
 @dataclass(frozen=True)
@@ -428,6 +434,7 @@ class Evaluation:
             diagrams=diagrams,
         )
         applied: Subject | None = None
+        held_out: Subject | None = None
         if self.map is not None:
             in_sample = self.training.is_in_sample(batch)
             with begin("map"):
@@ -449,7 +456,7 @@ class Evaluation:
                 diagrams = diagrams_of(self.diagrams, applied, self.resampling)
             found = replace(found, after=measures, after_diagrams=diagrams, improvement=improved, in_sample=in_sample)
         if members is not None:
-            found = self._with_groups(found, raw, applied, members, begin)
+            found = self._with_groups(found, raw, applied, held_out, members, begin)
         report(1, 1, "done")
         return found
 
@@ -485,18 +492,20 @@ class Evaluation:
         drawn = sum(request.seconds(extent, self.resampling) for request in self.diagrams)
         again = self.training.seconds(batch) if self.map is not None and self.training.is_in_sample(batch) else 0.0
         if again:
-            again += sum(request.seconds(extent, replace(self.resampling, level=None)) for request in self.measures)
+            plain = replace(self.resampling, level=None)
+            times = 1 if members is None else 2
+            again += times * sum(request.seconds(extent, plain) for request in self.measures)
         return (once + drawn) * (1 if self.map is None else 2) + again
 
-    def _answers(self, of: Subject, in_sample: bool | None = None) -> dict[str, MeasureResult]:
-        found = answers(self.measures, of, self.resampling)
-        return unproven(found) if in_sample else found
+    def _answers(self, of: Subject) -> dict[str, MeasureResult]:
+        return answers(self.measures, of, self.resampling)
 
     def _with_groups(
         self,
         report: Report,
         raw: Subject,
         applied: Subject | None,
+        held_out: Subject | None,
         members: Members,
         begin: Callable[[str], AbstractContextManager[None]],
     ) -> Report:
@@ -508,21 +517,25 @@ class Evaluation:
             groups = {name: GroupReport(len(members[name]), found) for name, found in before.items()}
             return replace(report, groups=groups, gaps=gaps)
         with begin("groups after the map"):
-            after = self._by_group(applied, members, report.in_sample)
-        groups = {name: GroupReport(len(members[name]), before[name], after[name]) for name in members}
+            after = self._by_group(applied, members)
+            if report.in_sample:
+                plain = replace(self, resampling=replace(self.resampling, level=None))
+                again = {} if held_out is None else plain._by_group(held_out, members)
+                after = {name: unproven(found, again.get(name)) for name, found in after.items()}
+        groups = {
+            name: GroupReport(len(members[name]), before[name], after[name], report.in_sample) for name in members
+        }
         with begin("gaps after the map"):
             gaps_after = self._gaps(applied, members, after)
         if report.in_sample:
             gaps_after = {key: replace(gap, p_value=None) for key, gap in gaps_after.items()}
         return replace(report, groups=groups, gaps=gaps, gaps_after=gaps_after)
 
-    def _by_group(
-        self, of: Subject, members: Members, in_sample: bool | None = None
-    ) -> dict[str, dict[str, MeasureResult]]:
+    def _by_group(self, of: Subject, members: Members) -> dict[str, dict[str, MeasureResult]]:
         found = {}
         for i, (name, chosen) in enumerate(members.items()):
             with step(i, len(members), f"group {i + 1}"):
-                found[name] = self._answers(of.rows(chosen), in_sample)
+                found[name] = self._answers(of.rows(chosen))
         return found
 
     def _gaps(

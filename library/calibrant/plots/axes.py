@@ -67,7 +67,7 @@ class Plotter:
             entries = kept
         else:
             raise InvalidOption.at("/diagrams", f"need {diagram}, because this report does not have its rows")
-        return _draw(request.diagram.name, entries, ax)
+        return _draw(request.diagram.name, entries, ax, in_sample=bool(report.in_sample))
 
     def reliability(self, ax: Axes | None = None, **options: Any) -> Axes:
         """Draw the reliability diagram: the observed frequency of each bin, with its interval.
@@ -476,7 +476,7 @@ def _figure(number: int = 1) -> Any:
     return pyplot.subplots(1, number, figsize=(_SIDE * number, _SIDE), layout="constrained", squeeze=False)[1][0]
 
 
-def _draw(name: str, entries: Sequence[Mapping[str, Any]], ax: Axes | None) -> Axes:
+def _draw(name: str, entries: Sequence[Mapping[str, Any]], ax: Axes | None, *, in_sample: bool = False) -> Axes:
     every = [data_of(entry) for entry in entries]
     plot = plot_of(name, every[0])
     if ax is None:
@@ -499,7 +499,12 @@ def _draw(name: str, entries: Sequence[Mapping[str, Any]], ax: Axes | None) -> A
         axis.set_label_text(title)
     ax.set(xlim=x, ylim=y)
     ax.set_title(_title(plot, every))
-    handles = [handle for i, data in enumerate(every) for handle in _handles(plot, data, entries[i], looks, i)]
+    sides = ("before the map", "after the map, in-sample" if in_sample else "after the map")
+    handles = [
+        handle
+        for data, entry, look, side in zip(every, entries, looks, sides, strict=False)
+        for handle in _handles(plot, data, entry, look, side if len(every) > 1 else None)
+    ]
     ax.legend(handles=handles, loc="best", fontsize="small", framealpha=0.7)
     return ax
 
@@ -536,14 +541,13 @@ def _title(plot: Plot, every: Sequence[Data]) -> str:
     return f"{plot.kind}\n{errors[0][0]} " + " \N{RIGHTWARDS ARROW} ".join(f"{value:.3f}" for _, value in errors)
 
 
-def _handles(plot: Plot, data: Data, entry: Mapping[str, Any], looks: Sequence[Look], i: int) -> list[Any]:
-    """Return the legend of one diagram, or its line alone if there are two."""
+def _handles(plot: Plot, data: Data, entry: Mapping[str, Any], look: Look, side: str | None) -> list[Any]:
+    """Return the legend of one diagram, or its line alone, labelled ``side``, if there are two."""
     from matplotlib.lines import Line2D
 
-    if len(looks) == 1:
-        return [_handle(key) for key in plot.keys(data, entry.get("definition") or {}, looks[0])]
-    name = ("before the map", "after the map")[i]
-    return [Line2D([], [], color=colour(looks[i].colour), marker="s" if looks[i].square else "o", label=name)]
+    if side is None:
+        return [_handle(key) for key in plot.keys(data, entry.get("definition") or {}, look)]
+    return [Line2D([], [], color=colour(look.colour), marker="s" if look.square else "o", label=side)]
 
 
 def _handle(key: Key) -> Any:

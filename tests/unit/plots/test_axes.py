@@ -47,6 +47,12 @@ def test_every_diagram_is_drawn_on_given_axes(name: str, with_map: bool, style: 
     assert (legend == ["before the map", "after the map"]) == with_map
 
 
+def test_a_diagram_on_the_rows_of_the_fit_says_so() -> None:
+    ax = calibrant.evaluate(P, Y, map=calibrant.fit("platt", P, Y)).plot()
+    legend = [text.get_text() for text in cast(Any, ax.get_legend()).get_texts()]
+    assert legend == ["before the map", "after the map, in-sample"]
+
+
 def test_a_diagram_of_the_report_is_drawn_as_it_is() -> None:
     report = calibrant.evaluate(P, Y, diagrams=[{"name": "reliability", "n_bins": 3}])
     without_rows = pickle.loads(pickle.dumps(report))
