@@ -363,17 +363,29 @@ def one_of(name: object, known: Iterable[str], familiar: Mapping[str, str] = Map
     """
     names = list(known)
     if isinstance(name, str) and len(name) <= _MOST_COMPARED:
-        plain = name.strip().lower().replace("_", "-").replace(" ", "-")
+        plain = plain_name(name)
         every = [*names, *familiar]
         near = get_close_matches(plain, every, n=3, cutoff=0.7)
         if not near and len(plain) <= _SHORT:
             near = get_close_matches(plain, every, n=3, cutoff=0.65)
         near += [known for known in names if plain and known not in near and known.startswith(plain)][:3]
+        near = [plain] if plain in every else near
         if near:
             return f"is unknown; did you mean {' or '.join(dict.fromkeys(familiar.get(n, n) for n in near))}?"
     return f"must be one of: {', '.join(names)}"
 
 
+def plain_name(name: str) -> str:
+    """Return a name in small letters with hyphens.
+
+    >>> plain_name("TemperatureScaling"), plain_name("log_loss"), plain_name("ECE")
+    ('temperature-scaling', 'log-loss', 'ece')
+    """
+    return _BORDER.sub("-", name.strip()[:_MOST_COMPARED]).lower().replace("_", "-").replace(" ", "-")
+
+
+#: Between a small letter and a capital.
+_BORDER = re.compile("(?<=[a-z0-9])(?=[A-Z])")
 #: Names of at most this many characters, in which two exchanged letters are much, need to resemble less.
 _SHORT = 4
 #: The most characters of a name that is compared with known names.

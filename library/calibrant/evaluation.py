@@ -22,7 +22,7 @@ from calibrant.diagrams.diagram import DiagramRequest, diagrams_of
 from calibrant.errors import InvalidOption, LengthMismatch, UnknownReduction, WrongShape
 from calibrant.inputs import classes_by_name, read_rows, reduction_by_name
 from calibrant.maps.calibration_map import CalibrationMap
-from calibrant.measures.catalogue import read_requests
+from calibrant.measures.catalogue import FAMILIAR, read_requests
 from calibrant.measures.cross_fitting import (
     UNKNOWN,
     Training,
@@ -37,7 +37,7 @@ from calibrant.measures.intervals import PLAIN, Resampling
 from calibrant.measures.measure import MeasureRequest, MeasureResult, answers, extent_of
 from calibrant.progress import Progress, report, reporting, step
 from calibrant.reductions import Event, Subject, Vector, reduce, resolve, resolve_event, subject, whole_vector
-from calibrant.results import ByMeasure, Shown, Table, frame_of, interval_of, text_of
+from calibrant.results import ByMeasure, ByName, Shown, Table, frame_of, interval_of, text_of
 
 if TYPE_CHECKING:
     from calibrant.plots.axes import Plotter
@@ -45,7 +45,9 @@ if TYPE_CHECKING:
 #: The rows of each group, by name.
 Members = dict[str, npt.NDArray[np.int64]]
 
-_IN_SAMPLE = "in-sample: the map was fitted to these rows, so the results after it look better than on new rows"
+_IN_SAMPLE = (
+    "in-sample: the map was fitted to these rows, so the results after it look better than they would on new rows"
+)
 
 #: The reductions of (n,) predictions, unless a map names their event.
 _OF_ONE_COLUMN = ("binary", "confidence", "pooled", "classwise", "canonical")
@@ -134,6 +136,7 @@ class Report(Shown, ByMeasure[MeasureResult]):
     source: Source | None = field(default=None, compare=False)
 
     _what = "measure in this report"
+    _aliases = FAMILIAR
     _familiar = MappingProxyType(
         {
             **dict.fromkeys(("to_df", "to_pandas", "to_polars"), "to_frame()"),
@@ -325,6 +328,7 @@ class GroupReport(Shown, ByMeasure[MeasureResult]):
     in_sample: bool | None = None
 
     _what = "measure in this group"
+    _aliases = FAMILIAR
 
     def _table(self) -> Table:
         notes = [_IN_SAMPLE] if self.in_sample else []
@@ -515,7 +519,7 @@ class Evaluation:
             gaps = self._gaps(raw, members, before)
         if applied is None:
             groups = {name: GroupReport(len(members[name]), found) for name, found in before.items()}
-            return replace(report, groups=groups, gaps=gaps)
+            return replace(report, groups=ByName("group", groups), gaps=gaps)
         with begin("groups after the map"):
             after = self._by_group(applied, members)
             if report.in_sample:
@@ -529,7 +533,7 @@ class Evaluation:
             gaps_after = self._gaps(applied, members, after)
         if report.in_sample:
             gaps_after = {key: replace(gap, p_value=None) for key, gap in gaps_after.items()}
-        return replace(report, groups=groups, gaps=gaps, gaps_after=gaps_after)
+        return replace(report, groups=ByName("group", groups), gaps=gaps, gaps_after=gaps_after)
 
     def _by_group(self, of: Subject, members: Members) -> dict[str, dict[str, MeasureResult]]:
         found = {}

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import json
+import pickle
 import sys
 from typing import Any
 
@@ -33,6 +35,37 @@ def test_a_report_is_a_mapping_of_its_measures() -> None:
     for key, message in (("ecee", "did you mean ece"), ("x", "there are: ece, log-loss"), (3, "there are")):
         with pytest.raises(KeyError, match=message):
             report[key]  # type: ignore[index]
+
+
+def test_a_report_finds_measures_by_other_names_and_the_nearest_ones() -> None:
+    report = calibrant.evaluate(P, Y, measures=["ece", "nll", "brier"], groups=["cat", "dog"] * 200)
+    assert report["ECE"] is report["calibration_error"] is report["ece"]
+    assert report["log-loss"] is report["LogLoss"] is report["nll"]
+    assert report["brier_score"] is report["brier"]
+    assert "log_loss" in report
+    assert report.groups is not None
+    assert report.groups["cat"]["log-loss"] is report.groups["cat"]["nll"]
+    with pytest.raises(KeyError, match="no such group; did you mean cat"):
+        report.groups["cta"]
+    assert copy.deepcopy(report.groups) == pickle.loads(pickle.dumps(report)).groups == report.groups
+    many = calibrant.evaluate(P, Y, groups=[f"{i % 50}" for i in range(400)], measures=["brier"]).groups
+    assert many is not None
+    with pytest.raises(KeyError, match=r"there are: 0, 1, .*, \.\.\."):
+        many["x"]
+
+
+def test_catalogues_name_the_nearest_entry() -> None:
+    for catalogue, name, message in (
+        (calibrant.METHODS, "betta", "the method is unknown; did you mean beta"),
+        (calibrant.METHODS, "sigmoid", "did you mean platt"),
+        (calibrant.MEASURES, "ECE", r"did you mean ece\?"),
+        (calibrant.MEASURES, "nll", r"did you mean log-loss\?"),
+        (calibrant.DIAGRAMS, "relability", "did you mean reliability"),
+        (calibrant.DIAGRAMS, "zzz", "must be one of: reliability"),
+    ):
+        with pytest.raises(KeyError, match=message):
+            catalogue[name]
+        assert name not in catalogue
 
 
 def test_results_are_compared_with_numbers_and_with_each_other() -> None:

@@ -38,10 +38,30 @@ from calibrant.options import OFF, ON, Catalogue, Option, known_name, read_seed,
 from calibrant.progress import Progress, report, reporting, step
 from calibrant.reductions import Vector, reduce, resolve_event, whole_vector
 
+#: Names that other libraries use -> names here.
+FAMILIAR: Mapping[str, str] = MappingProxyType(
+    {
+        "beta-calibration": "beta",
+        "hist": "histogram",
+        "histogram-binning": "histogram",
+        "isotonic-regression": "isotonic",
+        "logistic": "platt",
+        "logistic-calibration": "platt",
+        "matrix-scaling": "matrix",
+        "platt-scaling": "platt",
+        "sigmoid": "platt",
+        "temp": "temperature",
+        "temperature-scaling": "temperature",
+        "ts": "temperature",
+        "vector-scaling": "vector",
+    }
+)
+
 #: The catalogue of calibrators by name.
 METHODS: Mapping[str, Method] = Catalogue(
     "method",
     {entry.name: entry for group in (events, binnings, splines, piecewise, vectors) for entry in group.METHODS},
+    FAMILIAR,
 )
 
 _KEEP = {"keep_order": OFF}
@@ -61,26 +81,6 @@ def read_method(method: object) -> Method:
     if entry is None:
         raise UnknownMethod.at("/method", one_of(method, METHODS, FAMILIAR))
     return entry
-
-
-#: Names that other libraries use -> names here.
-FAMILIAR: Mapping[str, str] = MappingProxyType(
-    {
-        "beta-calibration": "beta",
-        "hist": "histogram",
-        "histogram-binning": "histogram",
-        "isotonic-regression": "isotonic",
-        "logistic": "platt",
-        "logistic-calibration": "platt",
-        "matrix-scaling": "matrix",
-        "platt-scaling": "platt",
-        "sigmoid": "platt",
-        "temp": "temperature",
-        "temperature-scaling": "temperature",
-        "ts": "temperature",
-        "vector-scaling": "vector",
-    }
-)
 
 
 @dataclass(frozen=True)

@@ -27,10 +27,6 @@ MAX_MEASURES = 64
 #: The families in the order of the documentation.
 _FAMILIES = (binned, cumulative, smooth, kernel, hypothesis_tests, fitted, proper, canonical, confidence)
 
-MEASURES: Mapping[str, Measure] = Catalogue(
-    "measure", {entry.name: entry for family in _FAMILIES for entry in family.MEASURES}
-)
-
 #: Names that other libraries use -> names here.
 FAMILIAR: Mapping[str, str] = MappingProxyType(
     {
@@ -49,6 +45,9 @@ FAMILIAR: Mapping[str, str] = MappingProxyType(
     }
 )
 
+MEASURES: Mapping[str, Measure] = Catalogue(
+    "measure", {entry.name: entry for family in _FAMILIES for entry in family.MEASURES}, FAMILIAR
+)
 
 #: The default measures of ``evaluate``.
 PANEL: tuple[str | Mapping[str, Any], ...] = (

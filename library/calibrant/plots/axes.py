@@ -17,6 +17,7 @@ from calibrant.evaluation import Report
 from calibrant.plots.canvas import DARK, LIGHT
 from calibrant.plots.diagram import plot_of
 from calibrant.plots.panel import AFTER, BEFORE, Data, Key, Look, Plot, Range, Values, data_of, values
+from calibrant.results import Suggesting
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -26,7 +27,7 @@ _SIDE = 5.0
 _TICKS = 6
 
 
-class Plotter:
+class Plotter(Suggesting):
     """Draw the diagrams of a report on matplotlib axes.
 
     ``report.plot()`` draws a reliability diagram, and each method another one. With a map, the diagrams before and
@@ -210,7 +211,7 @@ class Plotter:
         return self("ks-graphs", ax, **options)
 
 
-class DistributionPlotter:
+class DistributionPlotter(Suggesting):
     """Draw the diagrams of predictive distributions on matplotlib axes.
 
     ``report.plot()`` draws the coverage by level, and each method another diagram. With ``after``, such as

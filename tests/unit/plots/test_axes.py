@@ -68,6 +68,15 @@ def test_a_diagram_of_the_report_is_drawn_as_it_is() -> None:
         report.plot.reliability(n_bins=0)
 
 
+def test_a_misspelt_diagram_names_the_nearest_one() -> None:
+    plot: Any = calibrant.evaluate(P, Y).plot
+    with pytest.raises(AttributeError, match="use reliability"):
+        plot.relaibility()
+    drawn: Any = calibrant.evaluate_distribution(P, mean=P, std=P + 1.0).plot
+    with pytest.raises(AttributeError, match="use sharpness"):
+        drawn.sharpnes()
+
+
 def test_a_reduction_without_diagrams_says_why() -> None:
     p = RANDOM.dirichlet(np.ones(3), 100)
     report = calibrant.evaluate(p, RANDOM.integers(0, 3, 100), reduction="classwise")
