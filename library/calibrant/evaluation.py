@@ -22,7 +22,7 @@ from calibrant.diagrams.diagram import DiagramRequest, diagrams_of
 from calibrant.errors import InvalidOption, LengthMismatch, UnknownReduction, WrongShape
 from calibrant.inputs import classes_by_name, read_rows, reduction_by_name
 from calibrant.maps.calibration_map import CalibrationMap
-from calibrant.measures.catalogue import FAMILIAR, read_requests
+from calibrant.measures.catalogue import FAMILIAR, MEASURES, read_requests
 from calibrant.measures.cross_fitting import (
     UNKNOWN,
     Training,
@@ -248,7 +248,25 @@ class Report(Shown, ByMeasure[MeasureResult]):
         if self.in_sample:
             notes.append(_IN_SAMPLE)
         notes += [f"{what}: {', '.join(gains)}"] if gains else []
+        notes += self._event_note()
         return _measures_table(title, self.measures, self.after, notes)
+
+    def _event_note(self) -> list[str]:
+        """Return a note if scores of several classes are those of the confidence, and no reduction was given."""
+        source = self.source
+        if source is None or source.evaluation.reduction is not None or self.reduction != "confidence":
+            return []
+        scores = [key for key, found in self.measures.items() if _is_score(found)]
+        of_event = source.evaluation.map is not None and not source.evaluation.map.of_vector
+        if not scores or of_event or source.batch.predictions.n_classes is None:
+            return []
+        event = "the event that the predicted class is the label"
+        return [f'{", ".join(scores)}: of {event}; pass reduction="canonical" for scores of all classes']
+
+
+def _is_score(found: MeasureResult) -> bool:
+    entry = MEASURES.get(str(found.definition.get("name")))
+    return entry is not None and entry.family == "Proper scores"
 
 
 def _measures_table(

@@ -140,6 +140,26 @@ def test_sizes_and_costs_are_tables() -> None:
     assert "<table" in plane._repr_html_()
 
 
+def test_scores_of_several_classes_name_their_event_if_no_reduction_was_given() -> None:
+    p = RANDOM.dirichlet(np.ones(3), 300)
+    y = (RANDOM.random((300, 1)) > p.cumsum(axis=1)).sum(axis=1)
+    note = 'log_loss, brier: of the event that the predicted class is the label; pass reduction="canonical"'
+    report = calibrant.evaluate(p, y, measures=["log_loss", "brier", "ece"])
+    assert note in repr(report)
+    assert "of the event that the predicted class" in report._repr_html_()
+    with_map = calibrant.evaluate(p, y, measures=["brier"], map=calibrant.fit("vector", p[:200], y[:200]))
+    assert "predicted class" in repr(with_map)
+    event = calibrant.fit("platt", p[:200], y[:200])
+    for other in (
+        calibrant.evaluate(p, y, measures=["ece"]),
+        calibrant.evaluate(p, y, measures=["brier"], reduction="confidence"),
+        calibrant.evaluate(p, y, measures=["brier"], reduction="canonical"),
+        calibrant.evaluate(p, y, measures=["brier"], map=event),
+        calibrant.evaluate(P, Y, measures=["brier"]),
+    ):
+        assert "predicted class" not in repr(other)
+
+
 def test_html_is_escaped() -> None:
     key = "<script>alert(1)</script>"
     report = calibrant.evaluate(P, Y, measures=[{"name": "ece", "as": key}])
