@@ -74,6 +74,6 @@ def meant_by(unknown: str, known: list[str]) -> str:
     """Return what to pass in place of an unknown argument: the nearest one, or else all."""
     familiar = _FAMILIAR.get(unknown)
     if familiar is not None and (familiar == _OPTION or any(familiar.startswith(each) for each in known)):
-        return f"n_bins and the like are {familiar}" if familiar == _OPTION else f"pass {familiar}"
+        return f"{unknown} is {familiar}" if familiar == _OPTION else f"pass {familiar}"
     near = get_close_matches(unknown[:64], known, n=1)
     return f"did you mean {near[0]}?" if near else f"the arguments are: {', '.join(known)}"
