@@ -66,6 +66,8 @@ def _explanation(name: str, parameters: Signature, given: Mapping[str, object], 
 def refuse_misspelt(name: str, options: Iterable[str], known: list[str]) -> None:
     """Raise ``TypeError`` if an option is a familiar name, or the misspelt name, of another argument of a function."""
     for option in options:
+        if option == "options":
+            raise TypeError(f"{name}() has no argument options; pass each as an argument: {name}(..., **options)")
         if _FAMILIAR.get(option, _OPTION) != _OPTION or get_close_matches(option[:64], known, n=1, cutoff=0.85):
             raise TypeError(f"{name}() has no argument {option}; {meant_by(option, known)}")
 

@@ -22,7 +22,7 @@ from calibrant.diagrams.diagram import DiagramRequest, diagrams_of
 from calibrant.errors import InvalidOption, LengthMismatch, UnknownReduction, WrongShape
 from calibrant.inputs import classes_by_name, read_rows, reduction_by_name
 from calibrant.maps.calibration_map import CalibrationMap
-from calibrant.measures.catalogue import FAMILIAR, MEASURES, read_requests
+from calibrant.measures.catalogue import FAMILIAR, MEASURES, applicable, read_requests
 from calibrant.measures.cross_fitting import (
     UNKNOWN,
     Training,
@@ -140,6 +140,7 @@ class Report(Shown, ByMeasure[MeasureResult]):
     _familiar = MappingProxyType(
         {
             **dict.fromkeys(("to_df", "to_pandas", "to_polars"), "to_frame()"),
+            **{f"to_{kind}": f"to_frame().to_{kind}(...)" for kind in ("csv", "excel", "latex", "markdown", "parquet")},
             **dict.fromkeys(("to_json", "as_dict"), "to_dict()"),
             **dict.fromkeys(("save", "to_html"), "calibrant.report(predictions, labels).save(path)"),
             **dict.fromkeys(("score", "summary"), "measures, or print the report"),
@@ -636,7 +637,7 @@ def evaluate(
     labels : array_like, shape (n,)
         0 or 1, or 0 to K - 1. Other values need ``class_names``, ``pos_label`` or a frame with labels as column names.
     measures : str, or sequence of str or mapping, optional
-        Names in ``calibrant.MEASURES``, or mappings with ``name``, options and ``as`` (the key of the result).
+        Names in ``calibrant.MEASURES``, or mappings with ``name``, options and ``as`` (the key); or ``"all"``, if fast.
     diagrams : sequence of str or mapping, optional
         Names in ``calibrant.DIAGRAMS``, or mappings as for ``measures``.
     reduction : str, optional
@@ -708,7 +709,7 @@ def evaluate(
     rows.warn_of_kind()
     warn_of_training(predictions, rows.batch)
     evaluation = Evaluation(
-        read_requests(measures),
+        read_requests(applicable(measures, reduction)),
         reduction_by_name(reduction, rows.class_names),
         map,
         resampling,

@@ -134,6 +134,11 @@ class ByMeasure(Generic[Result]):
         """Return the keys of the measures."""
         return list(self.measures)
 
+    def get(self, key: str, default: Any = None) -> Any:
+        """Return the result of a measure, or ``default`` if there is none."""
+        name = _name_in(self.measures, key, self._aliases)
+        return default if name is None else self.measures[name]
+
     def values(self) -> list[Result]:
         """Return the results of the measures."""
         return list(self.measures.values())

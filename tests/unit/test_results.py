@@ -84,6 +84,28 @@ def test_results_are_compared_with_numbers_and_with_each_other() -> None:
         assert missing > 0.5
 
 
+def test_results_are_added_multiplied_and_rounded_as_numbers() -> None:
+    report = calibrant.evaluate(P, Y, measures=["ece", "brier"])
+    ece, brier = report["ece"], report["brier"]
+    x, z = float(ece), float(brier)
+    assert (ece * 100, 100 * ece, ece / 2, 1 / ece) == (x * 100, 100 * x, x / 2, 1 / x)
+    assert (ece - brier, 1 - ece, ece + brier, -ece) == (x - z, 1 - x, x + z, -x)
+    assert abs(ece - brier) == abs(x - z)
+    assert abs(ece) == x
+    assert sum([ece, brier]) == x + z
+    assert np.round(ece, 2) == round(x, 2)
+    assert np.mean([ece, brier]) == pytest.approx((x + z) / 2)
+    assert (ece * np.ones(2)).tolist() == (np.ones(2) * ece).tolist() == [x, x]
+    assert report.get("ECE") is ece
+    assert report.get("ks", 0.5) == 0.5
+    missing = calibrant.evaluate([0.2, 0.4], [1, 1], measures=["auroc"])["auroc"]
+    with pytest.raises(TypeError, match="there is no value"):
+        missing - 1
+    for name, use in (("ci", "interval"), ("pvalue", "p_value"), ("statistic", "value")):
+        with pytest.raises(AttributeError, match=f"use {use}"):
+            getattr(ece, name)
+
+
 def test_a_report_is_the_json_of_the_service() -> None:
     fitted = calibrant.fit("platt", P[:200], Y[:200])
     report = calibrant.evaluate(P, Y, groups=["a", "b"] * 200, map=fitted, interval=0.9, resamples=100)

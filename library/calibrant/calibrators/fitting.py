@@ -42,6 +42,7 @@ from calibrant.reductions import Vector, reduce, resolve_event, whole_vector
 FAMILIAR: Mapping[str, str] = MappingProxyType(
     {
         "beta-calibration": "beta",
+        "ensemble-temperature-scaling": "ets",
         "hist": "histogram",
         "histogram-binning": "histogram",
         "isotonic-regression": "isotonic",
@@ -352,7 +353,7 @@ def fit(
     try:
         fitting = Fitting.read(method, options, reduction_by_name(reduction, rows.class_names))
     except InvalidOption:
-        refuse_misspelt("fit", options, list(signature(fit).parameters))
+        refuse_misspelt("fit", options, list(signature(fit).parameters)[:-1])
         raise
     fitted = fitting.run(batch, FitContext(seed, device, progress))
     return with_training(fitted, batch, options, seed, rows.class_names)

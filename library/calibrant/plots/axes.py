@@ -18,9 +18,10 @@ from calibrant.distributions.forecasts import Forecasts
 from calibrant.errors import InvalidOption, requires
 from calibrant.evaluation import Report
 from calibrant.options import known_name
-from calibrant.plots.canvas import DARK, LIGHT
+from calibrant.plots.canvas import DARK, LIGHT, NothingToDraw
 from calibrant.plots.diagram import plot_of
 from calibrant.plots.panel import AFTER, BEFORE, Data, Key, Look, Plot, Range, Values, data_of, values
+from calibrant.reductions import MANY
 from calibrant.results import Suggesting
 
 if TYPE_CHECKING:
@@ -501,7 +502,10 @@ def entries_of(report: Report, diagram: str, options: Mapping[str, Any]) -> tupl
     (request,) = read_diagrams([{"name": diagram, **options}])
     kept = [each[diagram] for each in (report.diagrams, report.after_diagrams) if each and diagram in each]
     if report.source is not None and (options or not kept):
-        return request.diagram.name, report.source.diagram(request)
+        entries = report.source.diagram(request)
+        if entries[0]["data"] is None and report.reduction in MANY:
+            raise NothingToDraw(f'{entries[0]["problem"]}; evaluate again, as with reduction="confidence"')
+        return request.diagram.name, entries
     if not kept or options:
         raise InvalidOption.at("/diagrams", f"need {diagram}, because this report does not have its rows")
     return request.diagram.name, kept
