@@ -47,7 +47,8 @@ def explained(function: Callable[P, R]) -> Callable[P, R]:
         try:
             parameters.bind(*args, **kwargs)
         except TypeError as error:
-            raise TypeError(_explanation(function.__name__, parameters, kwargs, str(error))) from None
+            name = function.__name__ if function.__name__ != "__init__" else function.__qualname__.split(".")[-2]
+            raise TypeError(_explanation(name, parameters, kwargs, str(error))) from None
         return function(*args, **kwargs)
 
     return call
@@ -75,6 +76,8 @@ def refuse_misspelt(name: str, options: Iterable[str], known: list[str]) -> None
 def meant_by(unknown: str, known: list[str]) -> str:
     """Return what to pass in place of an unknown argument: the nearest one, or else all."""
     familiar = _FAMILIAR.get(unknown)
+    if familiar == _OPTION and "options" in known:
+        return f'it is an option of a method: options={{"{unknown}": ...}}'
     if familiar is not None and (familiar == _OPTION or any(familiar.startswith(each) for each in known)):
         return f"{unknown} is {familiar}" if familiar == _OPTION else f"pass {familiar}"
     near = get_close_matches(unknown[:64], known, n=1)
