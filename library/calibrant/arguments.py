@@ -29,6 +29,21 @@ _FAMILIAR: Mapping[str, str] = MappingProxyType(
         "title": "name",
     }
 )
+_OBSERVED, _STD = "observed, the outcomes", "std or variance"
+#: The same for functions of predictive distributions.
+_FAMILIAR_OF_FORECASTS: Mapping[str, str] = MappingProxyType(
+    {
+        **_FAMILIAR,
+        **dict.fromkeys(("labels", "outcomes", "target", "targets", "y", "y_test", "y_true"), _OBSERVED),
+        **dict.fromkeys(("sd", "sigma", "std_dev", "stddev", "stdev", "y_std"), _STD),
+        **dict.fromkeys(("sigma2", "var"), "variance"),
+        **dict.fromkeys(("loc", "mu", "prediction", "predictions", "y_mean", "y_pred"), "mean"),
+        **dict.fromkeys(("alphas", "q", "quantile_levels", "taus"), "levels"),
+        **dict.fromkeys(("quantile_forecasts", "y_quantiles"), "quantiles"),
+        "ensemble": "samples",
+        "sample_weight": "weights",
+    }
+)
 
 
 def explained(function: Callable[P, R]) -> Callable[P, R]:
@@ -75,7 +90,7 @@ def refuse_misspelt(name: str, options: Iterable[str], known: list[str]) -> None
 
 def meant_by(unknown: str, known: list[str]) -> str:
     """Return what to pass in place of an unknown argument: the nearest one, or else all."""
-    familiar = _FAMILIAR.get(unknown)
+    familiar = (_FAMILIAR_OF_FORECASTS if "observed" in known else _FAMILIAR).get(unknown)
     if familiar == _OPTION and "options" in known:
         return f'it is an option of a method: options={{"{unknown}": ...}}'
     if familiar is not None and (familiar == _OPTION or any(familiar.startswith(each) for each in known)):

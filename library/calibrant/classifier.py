@@ -269,7 +269,7 @@ class CalibrantClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  
         """
         estimator = self._estimator()
         if not (isinstance(self.ensemble, bool) or self.ensemble == "auto"):
-            raise InvalidOption.at("/ensemble", "must be true, false or auto")
+            raise InvalidOption.at("/ensemble", 'must be True, False or "auto"')
         X, y = indexable(X, y)
         assert_all_finite(y, input_name="y")
         check_classification_targets(y)

@@ -51,6 +51,39 @@ def test_calibrated_columns_of_polars_stay_polars(pets: Any) -> None:
     assert series.name == "dog"
 
 
+def test_forecasts_name_what_to_pass_instead_of_an_argument_of_another_library() -> None:
+    """Pass the arguments of scikit-learn, scipy and properscoring with forecasts of a number."""
+    y, mean = [0.0, 1.0], [0.5, 0.5]
+    for given, remedy in (
+        ({"mean": mean, "sigma": mean}, "no argument sigma; pass std or variance"),
+        ({"quantiles": [mean, mean], "quantile_levels": mean}, "no argument quantile_levels; pass levels"),
+        ({"y_true": y, "mean": mean}, "no argument y_true; pass observed, the outcomes"),
+        ({"mu": mean, "std": mean}, "no argument mu; pass mean"),
+        ({"mean": mean, "std": mean, "random_state": 1}, "no argument random_state; pass seed"),
+        ({"mean": mean, "std": mean, "wieghts": y}, "no argument wieghts; did you mean weights"),
+    ):
+        unknown: Any = given
+        with pytest.raises(TypeError, match=remedy):
+            calibrant.evaluate_distribution(y, **unknown)
+    with pytest.raises(calibrant.CalibrationError, match="predictive distributions of a number: use fit_distribution"):
+        calibrant.fit("conformal", mean, [0, 1])
+
+
+def test_messages_of_python_calls_are_in_the_words_of_python() -> None:
+    """Pass one number, nothing, logits and groups of another length."""
+    p, y = [0.1, 0.9], [0, 1]
+    wrong: Any
+    for wrong, message in ((5, "labels must be an array, a list or a column, not int"), (None, "column, not None")):
+        with pytest.raises(calibrant.CalibrationError, match=message):
+            calibrant.evaluate(p, wrong)
+    with pytest.raises(calibrant.CalibrationError, match='pass logits with scale="logit"'):
+        calibrant.evaluate([-2.0, 2.5], y)
+    with pytest.raises(calibrant.CalibrationError, match="groups has 1 rows, but predictions have 2"):
+        calibrant.evaluate(p, y, groups=["a"])
+    with pytest.raises(calibrant.CalibrationError, match="predictions and labels have different indexes"):
+        calibrant.evaluate(pd.Series(p), pd.Series(y, index=[1, 0]))
+
+
 @pytest.mark.parametrize(
     ("call", "remedy"),
     [

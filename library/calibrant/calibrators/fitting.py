@@ -27,7 +27,7 @@ from calibrant.calibrators.method import (
 )
 from calibrant.cells import Floats, WeightsKind
 from calibrant.digest import digest
-from calibrant.errors import InvalidOption, UnknownMethod, UnknownReduction, one_of
+from calibrant.errors import InvalidOption, UnknownMethod, UnknownReduction, one_of, plain_name
 from calibrant.inputs import read_rows, reduction_by_name
 from calibrant.maps.calibration_map import VECTORS, CalibrationMap
 from calibrant.maps.curves import Curve, read_array
@@ -65,6 +65,8 @@ METHODS: Mapping[str, Method] = Catalogue(
     FAMILIAR,
 )
 
+#: Methods of ``fit_distribution`` alone.
+_OF_FORECASTS = ("conformal", "location-scale", "quantile-recalibration", "std-isotonic", "variance-scaling")
 _KEEP = {"keep_order": OFF}
 _RANKED = {**_KEEP, "n_ranks": Option(None, choices=(None,), low=1, whole=True)}
 #: The options that a reduction adds to the method's own.
@@ -79,6 +81,8 @@ WRAPPERS: Mapping[str, Mapping[str, Option]] = {
 def read_method(method: object) -> Method:
     """Find a calibrator by name; raises ``UnknownMethod``."""
     entry = METHODS.get(known_name(method, METHODS, FAMILIAR)) if isinstance(method, str) else None
+    if entry is None and isinstance(method, str) and plain_name(method) in _OF_FORECASTS:
+        raise UnknownMethod.at("/method", "is for predictive distributions of a number: use fit_distribution")
     if entry is None:
         raise UnknownMethod.at("/method", one_of(method, METHODS, FAMILIAR))
     return entry
