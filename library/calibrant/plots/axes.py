@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 #: Inches of a figure of one diagram.
 _SIDE = 5.0
 _TICKS = 6
-#: Sum of the differences of red, green and blue, in [0, 1], from which colours are easily told apart.
+#: Sum of the differences of red, green and blue, in [0, 1], from which colours differ clearly.
 _UNLIKE = 0.6
 #: Names of binnings in scikit-learn -> names here.
 BINNINGS = {"uniform": "equal-width", "quantile": "equal-mass"}
