@@ -49,8 +49,8 @@ def array_of(value: Any, field: str) -> Array:
     array = _converted(value, field)
     if not array.ndim:
         hint = '; of a frame, pass frame["name"]' if isinstance(value, str) else ""
-        kind = type(value).__name__
-        raise WrongShape.at(f"/{field}", f"must be an array, a list or a column; this is a {kind}{hint}")
+        kind = "None" if value is None else type(value).__name__
+        raise WrongShape.at(f"/{field}", f"must be an array, a list or a column, not {kind}{hint}")
     if array.dtype.kind == "O":
         refuse_missing(np.frompyfunc(lambda each: each is None, 1, 1)(array).astype(np.bool_), field)
     return array
@@ -107,7 +107,7 @@ def check_aligned(given: Mapping[str, Any]) -> None:
     for field, index in indexed[1:]:
         first, other = indexed[0]
         if len(index) == len(other) and not index.equals(other):
-            raise UnusableRows(f"{field}: has a different index than {first}; align them, or pass .to_numpy() of both")
+            raise UnusableRows(f"{first} and {field} have different indexes; align them, or pass .to_numpy() of both")
 
 
 def is_frame(value: Any) -> bool:

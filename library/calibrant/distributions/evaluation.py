@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from calibrant.arguments import explained
 from calibrant.arrays import array_of, check_aligned, group_names, numbered_names
 from calibrant.batch import read_numbers, read_weights
 from calibrant.cells import Floats, WeightsKind
@@ -188,6 +189,7 @@ def _records(report: DistributionReport) -> list[dict[str, Any]]:
 # --- The call
 
 
+@explained
 def evaluate_distribution(
     observed: Any,
     *,
