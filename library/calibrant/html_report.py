@@ -12,7 +12,7 @@ import numpy as np
 
 from calibrant.applied import warn_of_training
 from calibrant.arguments import explained
-from calibrant.arrays import group_names
+from calibrant.arrays import check_aligned, group_names
 from calibrant.batch import Scale
 from calibrant.cells import WeightsKind
 from calibrant.diagrams.catalogue import read_diagrams
@@ -267,6 +267,8 @@ def report_distribution(
     given = {"mean": mean, "variance": variance, "quantiles": quantiles, "levels": levels, "samples": samples}
     forecasts = read_forecasts(**given, lower=lower, upper=upper, level=level)
     columns = {"weights": weights, "groups": groups, "clusters": clusters, "by": by}
+    aligned = {"mean": mean, "variance": variance, "quantiles": quantiles, "samples": samples}
+    check_aligned({"observed": observed, **aligned, "lower": lower, "upper": upper, **columns})
     found = forecast_document(
         forecasts,
         read_observed(observed, len(forecasts)),
