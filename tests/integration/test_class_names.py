@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any, cast
 
@@ -166,3 +167,11 @@ def test_the_client_recognises_what_the_library_recognises(client: Calibrant) ->
     for call in calls:
         with pytest.raises(TypeError, match=r"stored map; client\.import_map\(map\.to_document"):
             call()
+
+
+def test_metadata_of_the_inference_protocol_has_the_names(http: httpx.Client, client: Calibrant) -> None:
+    client.fit("temperature", MATRIX, LABELS, class_names=["bird", "ca,t", "dög"], name="named-model")
+    client.fit("temperature", MATRIX, LABELS, name="unnamed-model")
+    named, unnamed = (http.get(f"/v2/models/{name}-model").json()["parameters"] for name in ("named", "unnamed"))
+    assert json.loads(named["class_names"]) == ["bird", "ca,t", "dög"]
+    assert "class_names" not in unnamed
