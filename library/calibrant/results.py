@@ -18,7 +18,17 @@ Cell = str | float | None
 Result = TypeVar("Result")
 
 #: Columns of numbers, which may all be missing.
-_NUMBERS = ("value", "debiased", "low", "high", "p_value", "mean", "standard_deviation")
+_NUMBERS = (
+    "value",
+    "debiased",
+    "low",
+    "high",
+    "p_value",
+    "mean",
+    "standard_deviation",
+    "cross_fitted",
+    "cross_fitted_debiased",
+)
 
 _STYLE = "text-align:right;padding:.2em .7em;font-variant-numeric:tabular-nums"
 
