@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, NamedTuple, SupportsFloat
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -25,6 +25,7 @@ from calibrant.measures.intervals import (
 from calibrant.options import Option
 from calibrant.progress import check, muted, step
 from calibrant.reductions import MANY, Classes, Event, Subject, Vector
+from calibrant.results import Measured
 
 
 class Extent(NamedTuple):
@@ -60,7 +61,7 @@ _RESAMPLED = 3e-4
 
 
 @dataclass(frozen=True, repr=False)
-class MeasureResult:
+class MeasureResult(Measured):
     """Result of one measure.
 
     Attributes
@@ -99,36 +100,6 @@ class MeasureResult:
     parts: Mapping[str, Any] = field(default_factory=dict)
     definition: Mapping[str, Any] = field(default_factory=dict)
     problem: str | None = None
-
-    def __repr__(self) -> str:
-        named = ("value", "debiased", "interval", "p_value", "problem")
-        known = [f"{name}={getattr(self, name)!r}" for name in named if getattr(self, name) is not None]
-        return f"MeasureResult({', '.join(known)})"
-
-    def __float__(self) -> float:
-        if self.value is None:
-            raise TypeError(f"there is no value: {self.problem}")
-        return float(self.value)
-
-    def __lt__(self, other: object) -> bool:
-        """Compare the value with a number or another result, as in ``assert report["ece"] < 0.05``."""
-        return float(self) < float(other) if isinstance(other, SupportsFloat) else NotImplemented
-
-    def __le__(self, other: object) -> bool:
-        return float(self) <= float(other) if isinstance(other, SupportsFloat) else NotImplemented
-
-    def __gt__(self, other: object) -> bool:
-        return float(self) > float(other) if isinstance(other, SupportsFloat) else NotImplemented
-
-    def __ge__(self, other: object) -> bool:
-        return float(self) >= float(other) if isinstance(other, SupportsFloat) else NotImplemented
-
-    def __round__(self, digits: int | None = None) -> float:
-        return round(float(self), digits)
-
-    def __format__(self, spec: str) -> str:
-        """Format the value, as ``f"{report['ece']:.3f}"``; without a format, everything."""
-        return format(float(self), spec) if spec else str(self)
 
 
 def with_interval(
