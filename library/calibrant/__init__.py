@@ -180,6 +180,8 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """Load a name when it is first used."""
+    if name == "client":  # which needs an extra
+        return import_module(f"{__name__}.client")
     module = _MODULE_OF.get(name)
     if module is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}{_instead(name)}")
@@ -203,6 +205,10 @@ def _instead(name: str) -> str:
         return f'; use calibrant.fit("{method}", predictions, labels)'
     diagrams = ("calibration_curve", "reliability_curve", "reliability_diagram", "plot_calibration_curve")
     familiar = {"CalibratedClassifierCV": "CalibrantClassifier", **dict.fromkeys(diagrams, "CalibrationDisplay")}
+    familiar |= {
+        "AsyncCalibrant": "client.AsyncCalibrant",
+        **dict.fromkeys(("Calibrant", "Client"), "client.Calibrant"),
+    }
     by_small = {each.lower(): each for each in __all__}
     near = [familiar[name]] if name in familiar else get_close_matches(name.lower(), by_small, n=1, cutoff=0.7)
     return f"; use calibrant.{by_small.get(near[0], near[0])}" if near else ""

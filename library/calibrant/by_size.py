@@ -15,7 +15,7 @@ from calibrant.cells import Floats, WeightsKind
 from calibrant.errors import InvalidOption
 from calibrant.evaluation import Evaluation
 from calibrant.inputs import read_rows, reduction_by_name
-from calibrant.maps.calibration_map import CalibrationMap
+from calibrant.maps.calibration_map import CalibrationMap, check_map
 from calibrant.measures.catalogue import read_requests
 from calibrant.measures.intervals import PLAIN, Resampling
 from calibrant.measures.measure import MeasureRequest, MeasureResult, answers, extent_of
@@ -348,6 +348,7 @@ def measure_by_size(
     (9, 8, 7, 5, 4, 4, 3, 2, 1, 1)
     """
     resampling = Resampling.read(None, seed=seed)
+    check_map(map)
     rows = read_rows(
         predictions,
         labels,
@@ -357,7 +358,7 @@ def measure_by_size(
         class_names=class_names,
         pos_label=pos_label,
         scale=scale,
-        known=map.class_names if isinstance(map, CalibrationMap) else None,
+        known=None if map is None else map.class_names,
     )
     reductions: str | tuple[Any, ...] | None = (
         reduction_by_name(reduction, rows.class_names)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -127,3 +129,26 @@ def test_forecasts_with_another_index_than_the_outcomes_are_refused() -> None:
     for call in calls:
         with pytest.raises(UnusableRows, match="mean: has a different index than observed"):
             call()
+
+
+def test_the_path_of_a_map_is_refused_with_a_remedy() -> None:
+    path: Any = "map.json"
+    calls: list[Callable[[], Any]] = [
+        lambda: calibrant.report(P, Y, map=path),
+        lambda: _by_size(P, Y, map=path),
+        lambda: calibrant.evaluate_tally(calibrant.tally(P, Y), map=path),
+    ]
+    for call in calls:
+        with pytest.raises(InvalidOption, match=r"map must be a calibration map; calibrant.load\(path\)"):
+            call()
+    with pytest.raises(InvalidOption, match=r"calibrant.load_distribution\(path\)"):
+        calibrant.report_distribution(Q, mean=P, variance=np.ones(400), map=path)
+
+
+def test_the_client_is_loaded_when_it_is_first_used() -> None:
+    code = "import sys, calibrant; print('httpx' in sys.modules, calibrant.client.Calibrant.__name__)"
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert out.stdout.split() == ["False", "Calibrant"]
+    for name in ("Client", "Calibrant"):
+        with pytest.raises(AttributeError, match=f"{name}'; use calibrant.client.Calibrant"):
+            getattr(calibrant, name)
