@@ -306,7 +306,7 @@ def predictions_of(predictions: Any, known: Sequence[str] | None) -> tuple[Array
 
 
 def needs_names(rows: Mapping[str, Any]) -> bool:
-    """Return whether the classes of these rows can only be told from their names."""
+    """Return whether the classes of these rows are known only from their names."""
     predictions, labels = rows.get("predictions"), rows.get("labels")
     if predictions is None or any(rows.get(name) is not None for name in _LABELS):
         return False
