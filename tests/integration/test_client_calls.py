@@ -95,6 +95,8 @@ def test_a_report_is_shown_as_by_the_library(either: Calibrant) -> None:
     assert local.groups is not None
     assert repr(report.groups["a"]) == repr(local.groups["a"])
     assert report.plot().get_ylabel() == "observed frequency"
+    with pytest.raises(calibrant.CalibrationError, match=r'evaluate with diagrams=\["reliability"\]'):
+        either.evaluate(P, Y).plot()
     assert pickle.loads(pickle.dumps(report)) == report
     compared, by_library = either.compare(P, Y, ["shown"]), calibrant.compare(P, Y, {"shown": fitted})
     assert repr(compared) == repr(by_library)

@@ -66,7 +66,8 @@ class Plotter:
         elif kept and not options:
             entries = kept
         else:
-            raise InvalidOption.at("/diagrams", f"need {diagram}, because this report does not have its rows")
+            how = f'evaluate with diagrams=["{diagram}"]'
+            raise InvalidOption.at("/diagrams", f"need {diagram}, because this report does not have its rows; {how}")
         return _draw(request.diagram.name, entries, ax)
 
     def reliability(self, ax: Axes | None = None, **options: Any) -> Axes:
