@@ -11,6 +11,7 @@ import pytest
 
 from calibrant.io.errors import (
     DamagedFile,
+    DuplicateColumns,
     MissingValue,
     NoPredictions,
     NotANumber,
@@ -196,6 +197,8 @@ def test_missing_values_are_counted_in_all_columns() -> None:
         (['{"y": 1, "p": 0.5}', '{"y": 1, "p": 1e999}'], TabularError, "row 2 of column 'p' is infinite"),
         (['{"y": 1, "p": 0.5}', '{"y": 1, "p": [0.5]}'], NotANumber, "row 2 of 'p' is not a number"),
         (['{"y": 1, "p": [0.5, 0.5]}', '{"y": 1, "p": [1]}'], WrongShape, "row 2 of 'p' is not a list of 2 numbers"),
+        (['{"y": 1, "p": 0.5}', '{"p": 0.1, "y": 1, "p": 0.9}'], DuplicateColumns, "line 2 has the key 'p' twice"),
+        (['{"y": 1, "p": 0.5, "x": {"a": 1, "a": 2}}'], DuplicateColumns, "line 1 has the key 'a' twice"),
         ([f'{{"y": 1, "p": {"[" * 100_000}'], DamagedFile, "line 1 is not a JSON object"),
         ([json.dumps({"y": 1, "p": "x" * (1 << 20)})], TabularError, "line 1 has more than the limit"),
     ],
