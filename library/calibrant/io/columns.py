@@ -23,7 +23,18 @@ from calibrant.io.errors import (
     UnknownColumn,
 )
 from calibrant.io.table import Column, Floats, Places, Scale, SheetOptions
-from calibrant.io.texts import is_missing, is_number, is_numeric, listed, may_be_numbers, quoted, refusal, row_of, span
+from calibrant.io.texts import (
+    are_digits,
+    is_missing,
+    is_number,
+    is_numeric,
+    listed,
+    may_be_numbers,
+    quoted,
+    refusal,
+    row_of,
+    span,
+)
 
 # --- Column names
 
@@ -152,7 +163,7 @@ def named(names: Sequence[str], known: frozenset[str]) -> list[Family]:
     stems: dict[str, list[tuple[int, str]]] = {}
     for at, name in enumerate(names):
         found = _split(name, known)
-        if found is not None and not found[1].isdecimal():
+        if found is not None and not are_digits(found[1]):
             stems.setdefault(word(found[0]), []).append((at, found[1]))
     return [Family(tuple(at for at, _ in of), tuple(name for _, name in of)) for of in stems.values() if len(of) > 1]
 
@@ -172,10 +183,10 @@ def before(names: Sequence[str], known: frozenset[str]) -> list[Family]:
         ends = min(stem for _, stem in of), max(stem for _, stem in of)
         common = next((i for i, (a, b) in enumerate(zip(*ends, strict=False)) if a != b), len(min(ends, key=len)))
         rest = [stem[common:] for _, stem in of]
-        if not all(map(str.isdecimal, rest)):  # part of a name is no beginning
+        if not all(map(are_digits, rest)):  # part of a name is no beginning
             common = 1 + max((mark.end() - 1 for mark in _BETWEEN.finditer(of[0][1][:common])), default=-1)
             rest = [stem[common:] for _, stem in of]
-        order = sorted(range(len(of)), key=lambda i: int(rest[i])) if all(map(str.isdecimal, rest)) else range(len(of))
+        order = sorted(range(len(of)), key=lambda i: int(rest[i])) if all(map(are_digits, rest)) else range(len(of))
         if len(of) > 1 and all(rest):
             families.append(Family(tuple(of[i][0] for i in order), tuple(rest[i] for i in order)))
     return families
@@ -402,7 +413,7 @@ class _Chooser:
         return bool(self._columns[at].width > 1 or (found and inside and not _are_integers(found)))
 
     def _check_gap(self, family: Family) -> None:
-        if not all(name.isdecimal() for name in family.classes) or len(family.places) == 1:
+        if not all(map(are_digits, family.classes)) or len(family.places) == 1:
             return
         present = {int(name) for name in family.classes}
         low = 0 if 0 in present else 1
@@ -423,7 +434,7 @@ class _Chooser:
         else:
             what = "logit" if self._options.scale == "logit" else "probability"
             end = suffix(names[0])
-            event = "class 1" if end is None or end.isdecimal() or not self._names_event(end) else quoted(end)
+            event = "class 1" if end is None or are_digits(end) or not self._names_event(end) else quoted(end)
             self._notes.append(
                 f"predictions: column {quoted(names[0])}, the {what} of {event} (inferred from its name)"
             )
