@@ -56,10 +56,10 @@ _HELD = (
         "one tenant fills the store (`maxmemory` 64 MB)",
         "63.4 MB, then 503 for all tenants, readiness `ok`",
         "`store_budget`, half of it per tenant; readiness is `degraded`",
-        "24.6 MB, then 507 for that tenant only",
+        "507 for that tenant (below); the other tenant stores (`test_budget.py`)",
     ),
     (
-        "duplicate keys in NDJSON, events and queries",
+        "duplicate keys in NDJSON, JSON Lines files, events and queries; events with two kinds of data",
         "accepted",
         "every reader counts keys",
         "refused",
@@ -93,6 +93,70 @@ _HELD = (
         "accepted, and the rows counted twice",
         "`missing-id`; numbers must be plain digits",
         "refused",
+    ),
+    (
+        "importance weights of 1e308",
+        "refused, although any scale is documented",
+        "weights are scaled before they are summed",
+        "results as with weights of 1, also for 1e-308 and 5e-324 (`test_queries.py`)",
+    ),
+    (
+        "a body with invalid UTF-8",
+        'always "from byte 0"',
+        "the position of the first undecodable byte is determined",
+        "bytes 0, 2 and 106 are named (`test_json_pieces.py`)",
+    ),
+    (
+        "known faults of Lua and the protocol in Redis",
+        "compose and Kubernetes ran Redis 7.4.2",
+        "Redis 7.4.11; a documented [update](../how-to/redis.md#update)",
+        "no file names another version or one before 7.4.11 (`test_containers.py`)",
+    ),
+    (
+        "a changed package or image in a build",
+        "`--extra-index-url` for torch, tags, no hashes",
+        "a hashed lock is installed first, torch second, the project last ([ADR 29](../adr/0029-locks.md)); "
+        "`make image-digests`",
+        "all packages but torch have hashes, no install mixes indexes (`test_locks.py`); images have tags until "
+        "`make image-digests` has run",
+    ),
+    (
+        "a store that does not answer, on a busy machine",
+        "the test failed: 2.3 s, bound 1.5 s",
+        "bounds are fractions of a long `store_timeout`",
+        "probes take less than 6 s with a timeout of 12 s (`test_outages.py`)",
+    ),
+    (
+        "`calibrant evaluate` of a refused file",
+        "5 of 85 runs aborted with code 134",
+        "pyarrow's threads read no Python file",
+        "only the calling thread reads a file (`test_reading.py`)",
+    ),
+    (
+        "`ets` on predictions of a forest with exact zeros",
+        "`NotConverged` on one of three halves",
+        "changes of the loss are summed by row, with a bound on their rounding",
+        "optima of three such data sets (`test_ets.py`)",
+    ),
+    (
+        "generated clients of the OpenAPI document",
+        "7 dangling references; 7 calls left out by openapi-python-client; 8 errors of redocly",
+        "every reference resolves, every model has one name",
+        "every call is generated, and every example sent (`test_generated_client.py`); `make openapi-clients` runs "
+        "openapi-typescript and redocly",
+    ),
+    (
+        "JSON tensors of Triton's HTTP client",
+        "415, since it sends no Content-Type",
+        "`/v2` reads a body without Content-Type as JSON",
+        "JSON and binary, FP32 and FP64, as the library calibrates (`test_triton_client.py`)",
+    ),
+    (
+        "other HTTP clients",
+        "`cloudevents` and `prometheus_client` worked, others were not tried",
+        "a test for each client",
+        "`cloudevents` (`test_cloudevents_sdk.py`), `standardwebhooks` (`test_webhooks_page.py`), `prometheus_client`, "
+        "httpx, curl, requests (`test_http_clients.py`); KServe's in `make integrations`",
     ),
 )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
-from calibrant.io import columns, forecast_columns
+from calibrant.io import column_names, forecast_columns
 from calibrant.io.errors import TabularError
 
 _HEAD = """# Columns and errors of files
@@ -28,12 +28,12 @@ _ERRORS = """
 def columns_page() -> str:
     """The page: names in alphabetical order, errors in the order of the code."""
     known = {
-        "Labels": columns.LABELS,
-        "Probabilities": columns.PREDICTIONS,
-        "Probabilities, if no other column has such a name": columns.FALLBACKS,
-        "Logits, with `--scale logit`": columns.LOGITS,
-        "Weights": columns.WEIGHTS,
-        "Groups": columns.GROUPS,
+        "Labels": column_names.LABELS,
+        "Probabilities": column_names.PREDICTIONS,
+        "Probabilities, if no other column has such a name": column_names.FALLBACKS,
+        "Logits, with `--scale logit`": column_names.LOGITS,
+        "Weights": column_names.WEIGHTS,
+        "Groups": column_names.GROUPS,
         "Outcomes, of regression": forecast_columns.OBSERVED,
         "Means": forecast_columns.MEAN,
         "Means, if no other column has such a name": forecast_columns.POINTS,

@@ -113,7 +113,7 @@ def check_values(text: Text, limits: BodyLimits) -> None:
         found += _separators(block)
         if found > most:
             raise TooLarge(
-                f"a JSON body may have at most {most} values (commas and colons); "
+                f"a JSON body may have at most {most} values (commas and colons, the limit max_json_values); "
                 "the binary formats NPZ, Arrow and Parquet have no such limit"
             )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any, Literal, TypeVar, get_args, get_origin
@@ -30,6 +31,8 @@ STRUCTURED = (
 )
 #: Options that may also be names separated by commas.
 _NAMED = ("measures", "diagrams", "maps", "batches", "class_names", "against")
+#: A whole number, and any number, in a query.
+_WHOLE, _NUMBER = re.compile(r"-?[0-9]+"), re.compile(r"-?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 #: Options that may also be a single name.
 _ONE_NAME = ("diagram",)
 
@@ -75,17 +78,23 @@ def pointer_of(name: str) -> str:
 
 
 def _check_numbers(options: Mapping[str, Any], model: type[BaseModel]) -> None:
-    """Raise ``InvalidField`` for a number with an underscore, which pydantic accepts as Python does."""
+    """Raise ``InvalidField`` for texts such as ``1_0``, ``+5`` and an integer ``5.0``, which pydantic accepts."""
+    numbers = _numbers_of(model)
     for name, value in options.items():
-        if isinstance(value, str) and "_" in value and name in _numbers_of(model):
-            raise InvalidField.at(pointer_of(name), "must be a number without underscores")
+        if isinstance(value, str) and name in numbers and not numbers[name].fullmatch(value):
+            whole = "a whole number" if numbers[name] is _WHOLE else "a number"
+            raise InvalidField.at(pointer_of(name), f"must be {whole} in plain digits")
 
 
 @cache
-def _numbers_of(model: type[BaseModel]) -> frozenset[str]:
-    """The fields of a model that contain numbers and no text."""
+def _numbers_of(model: type[BaseModel]) -> Mapping[str, re.Pattern[str]]:
+    """The fields of a model that contain one number and no text, and how a query writes the number."""
     kinds = {name: set(_kinds_of(field.annotation)) for name, field in model.model_fields.items()}
-    return frozenset(name for name, found in kinds.items() if found & {int, float} and str not in found)
+    return {
+        name: _NUMBER if float in found else _WHOLE
+        for name, found in kinds.items()
+        if name not in STRUCTURED and found & {int, float} and str not in found
+    }
 
 
 def _kinds_of(annotation: Any) -> Iterator[Any]:

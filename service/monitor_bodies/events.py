@@ -89,8 +89,8 @@ def read_binary(body: Body, headers: Headers, limits: BodyLimits) -> Event:
 def read_structured(body: Body, kind: str, limits: BodyLimits) -> Iterator[Event | None]:
     """Read one event as JSON, or a batch; raises ``MalformedJson``, ``InvalidField``, ``TooLarge``.
 
-    An element of a batch that is not an event, or has an invalid ``data_base64``, becomes None; the others are read.
-    Long arrays are ``LongArray`` objects.
+    An element of a batch that is not an event, has an invalid ``data_base64``, or has both kinds of data, becomes None;
+    the others are read. Long arrays are ``LongArray`` objects.
     """
     document = read_document(finite(body), limits)
     if kind != EVENTS:
@@ -120,6 +120,8 @@ def _event(document: Any, where: str, limits: BodyLimits) -> Event:
     attributes = {name: value for name, value in document.items() if isinstance(value, str) and name != "data"}
     if "data_base64" not in document:
         return Event(attributes, document.get("data"), where)
+    if document.get("data") is not None:  # section 3.1.1 of the JSON event format
+        raise InvalidField.at(f"{where}/data", "must be absent if data_base64 is given")
     try:
         raw = base64.b64decode(document["data_base64"], validate=True)
     except (binascii.Error, TypeError, ValueError) as error:

@@ -90,6 +90,23 @@ def _store_image() -> str:
     return found[1]
 
 
+def test_three_quarters_of_the_memory_of_redis_are_for_data_wherever_it_is_stated() -> None:
+    manifest = (MANIFESTS / "components/redis/redis.yaml").read_text("utf-8")
+    texts = {
+        ".env.example": (REPOSITORY / ".env.example").read_text("utf-8"),
+        "docker-compose.yml": COMPOSE_TEXT,
+        "redis.yaml": manifest,
+        "deploy.md": (REPOSITORY / "docs/how-to/deploy.md").read_text("utf-8"),
+    }
+    for name, text in texts.items():
+        whole = re.search(r"REDIS_MEMORY.*?\b(\d+)g\b|limits:\s.*?memory: (\d+)Gi", text, re.DOTALL)
+        data = re.search(r"maxmemory.*?\b(\d+)gb\b", text, re.DOTALL | re.IGNORECASE)
+        assert whole, name
+        assert data, name
+        assert int(data[1]) == 0.75 * int(whole[1] or whole[2]), name
+        assert "three quarters" in text.lower(), name
+
+
 # Names that stand in several places
 
 

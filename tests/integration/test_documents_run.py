@@ -102,7 +102,13 @@ def _check_problem(told: str) -> None:
 
 
 def test_every_link_of_the_documents_leads_somewhere() -> None:
-    pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md", *(ROOT / "docs").rglob("*.md")]
+    pages = [
+        ROOT / "README.md",
+        ROOT / "CONTRIBUTING.md",
+        ROOT / "SECURITY.md",
+        ROOT / "CHANGELOG.md",
+        *(ROOT / "docs").rglob("*.md"),
+    ]
     for page in pages:
         text = re.sub(r"```.*?```", "", page.read_text("utf-8"), flags=re.DOTALL)
         for link, anchor in re.findall(r"\]\((?!https?:|mailto:)([^)#\s]*)(?:#([^)\s]*))?\)", text):

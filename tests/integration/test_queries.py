@@ -23,6 +23,10 @@ def problem(answer: httpx.Response) -> tuple[int, str, str]:
         ("interval=0.9_5", "/interval"),
         ("resamples=1_00", "/resamples"),
         ("seed=1_0", "/seed"),
+        ("seed=1.0", "/seed"),
+        ("seed=%2B1", "/seed"),
+        ("interval=%200.9", "/interval"),
+        ("interval=inf", "/interval"),
         ("seed=1&seed=2", "/seed"),
         ("measures=ece&measures=ks", "/measures"),
         ('measures=[{"name":"ece","name":"ks"}]', "/measures"),
@@ -39,7 +43,12 @@ def test_an_option_that_is_doubled_or_no_plain_number_is_refused(api: httpx.Clie
     [
         ("/jobs?limit=1&limit=2", "/limit"),
         ("/jobs?limit=1_0", "/limit"),
+        ("/jobs?limit=5.0", "/limit"),
+        ("/jobs?limit=%2B5", "/limit"),
+        ("/jobs?limit=%205", "/limit"),
+        ("/jobs?limit=%D9%A5", "/limit"),
         ("/batches?limit=1&limit=1", "/limit"),
+        ("/batches?created_after=1577836800", "/created_after"),
         ("/maps?limit=1&limit=2", "/limit"),
         ("/maps?limit=1_0", "/limit"),
         ("/monitors?limit=1&limit=2", "/limit"),
@@ -56,6 +65,12 @@ def test_a_doubled_field_of_a_call_for_rows_is_refused(store: Store, api: httpx.
     monitored(store)
     answer = api.post("/monitors/m/events?by=id&by=source", content=b"{}", headers={"content-type": "application/json"})
     assert problem(answer) == (422, "invalid-field", "/by")
+
+
+def test_numbers_in_plain_digits_are_accepted(api: httpx.Client) -> None:
+    for query in ("interval=0.9&seed=0", "interval=9e-1", "interval=.9"):
+        assert api.post(f"/evaluate?{query}", content=ROWS, headers=CSV).status_code == 200
+    assert api.get("/jobs?limit=5").status_code == 200
 
 
 def test_names_with_underscores_and_several_tags_are_taken(api: httpx.Client) -> None:

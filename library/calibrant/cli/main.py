@@ -8,6 +8,7 @@ reason and exits with 1; the other commands work.
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
@@ -74,9 +75,13 @@ _FAMILIAR_OPTIONS: Mapping[str, str] = MappingProxyType(
     }
 )
 
+#: How the values of numeric options are written.
+_WHOLE = re.compile(r"-?[0-9]+")
+_NUMBER = re.compile(r"-?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+
 
 class Command(TyperCommand):
-    """A command that suggests an option for the name of another tool."""
+    """A command that suggests an option for the name of another tool, and reads numbers in plain digits."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the arguments; an option that takes one value may be given once, since the last would win."""
@@ -85,13 +90,28 @@ class Command(TyperCommand):
             times = sum(given.count(name) for name in each.opts)
             if times > 1 and not (getattr(each, "multiple", True) or getattr(each, "is_flag", False)):
                 ctx.fail(f"{each.opts[0]} takes one value, and was given {times} times")
+        copied = list(args)
         try:
-            return super().parse_args(ctx, args)
+            rest = super().parse_args(ctx, args)
         except Exception as error:  # a usage error, whose class differs between versions of typer
             option = getattr(error, "option_name", "")
             if option in _FAMILIAR_OPTIONS:
                 ctx.fail(f"No such option: {option}; did you mean {_FAMILIAR_OPTIONS[option]}?")
             raise
+        self._check_numbers(ctx, copied)
+        return list(rest)
+
+    def _check_numbers(self, ctx: Any, args: list[str]) -> None:
+        """Refuse numbers such as ``1_0``, ``5.0`` for an integer, and digits of other scripts, which typer accepts."""
+        given = self.make_parser(ctx).parse_args(args)[0]
+        for each in self.params:
+            text, kind = each.consume_value(ctx, given)[0], type(ctx.params.get(each.name))
+            if not isinstance(text, str) or kind not in (int, float):
+                continue
+            if kind is int and not _WHOLE.fullmatch(text):
+                ctx.fail(f"{each.opts[0]} must be a whole number in plain digits")
+            if kind is float and not _NUMBER.fullmatch(text):
+                ctx.fail(f"{each.opts[0]} must be a number in plain digits")
 
 
 class Commands(TyperGroup):
@@ -149,7 +169,9 @@ class Commands(TyperGroup):
             return typer.core.TyperCommand(name, help=text)
         if not isinstance(target, typer.Typer):
             function, target = target, _app()
-            target.command(name, cls=Command)(function)
+            target.command(name)(function)
+        for registered in target.registered_commands:
+            registered.cls = Command
         command = typer.main.get_command(target)
         command.name = name
         return command

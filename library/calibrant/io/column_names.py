@@ -8,6 +8,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from calibrant.inputs import is_reversed
+from calibrant.io.texts import are_digits
 
 # --- Column names
 
@@ -149,7 +150,7 @@ def named(names: Sequence[str], known: frozenset[str]) -> list[Family]:
     stems: dict[str, list[tuple[int, str]]] = {}
     for at, name in enumerate(names):
         found = _split(name, known)
-        if found is not None and not found[1].isdecimal():
+        if found is not None and not are_digits(found[1]):
             stems.setdefault(word(found[0]), []).append((at, found[1]))
     families = [
         Family(tuple(at for at, _ in of), tuple(name for _, name in of)) for of in stems.values() if len(of) > 1
@@ -191,10 +192,10 @@ def before(names: Sequence[str], known: frozenset[str]) -> list[Family]:
         ends = min(stem for _, stem in of), max(stem for _, stem in of)
         common = next((i for i, (a, b) in enumerate(zip(*ends, strict=False)) if a != b), len(min(ends, key=len)))
         rest = [stem[common:] for _, stem in of]
-        if not all(map(str.isdecimal, rest)):  # part of a name is no beginning
+        if not all(map(are_digits, rest)):  # part of a name is no beginning
             common = 1 + max((mark.end() - 1 for mark in _BETWEEN.finditer(of[0][1][:common])), default=-1)
             rest = [stem[common:] for _, stem in of]
-        order = sorted(range(len(of)), key=lambda i: int(rest[i])) if all(map(str.isdecimal, rest)) else range(len(of))
+        order = sorted(range(len(of)), key=lambda i: int(rest[i])) if all(map(are_digits, rest)) else range(len(of))
         if len(of) > 1 and all(rest):
             families.append(Family(tuple(of[i][0] for i in order), tuple(rest[i] for i in order)))
     return families

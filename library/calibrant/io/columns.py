@@ -50,7 +50,18 @@ from calibrant.io.errors import (
     UnknownColumn,
 )
 from calibrant.io.table import Column, Floats, Places, Scale, SheetOptions
-from calibrant.io.texts import is_missing, is_number, is_numeric, listed, may_be_numbers, quoted, refusal, row_of, span
+from calibrant.io.texts import (
+    are_digits,
+    is_missing,
+    is_number,
+    is_numeric,
+    listed,
+    may_be_numbers,
+    quoted,
+    refusal,
+    row_of,
+    span,
+)
 
 # --- Choosing columns: those given in the options, else inferred
 
@@ -332,7 +343,7 @@ class _Chooser:
         return bool(self._columns[at].width > 1 or (found and inside and not _are_integers(found)))
 
     def _check_gap(self, family: Family) -> None:
-        if not all(name.isdecimal() for name in family.classes) or len(family.places) == 1:
+        if not all(map(are_digits, family.classes)) or len(family.places) == 1:
             return
         present = {int(name) for name in family.classes}
         low = 0 if 0 in present else 1
@@ -353,7 +364,7 @@ class _Chooser:
         else:
             what = "logit" if self._options.scale == "logit" else "probability"
             end = suffix(names[0])
-            named_ = end is not None and (is_negative(end) or (not end.isdecimal() and self._names_event(end)))
+            named_ = end is not None and (is_negative(end) or (not are_digits(end) and self._names_event(end)))
             event = quoted(end) if named_ and end is not None else "class 1"
             self._notes.append(
                 f"predictions: column {quoted(names[0])}, the {what} of {event} (inferred from its name)"

@@ -62,14 +62,14 @@ LEVEL = _set_of("level coverage confidence")
 _LEVEL = re.compile(
     r"(?:(?P<stem>.*[ _.\-])?(?:q|quantile|quant|tau|p|pct|percentile)(?:[ _\-]|\.(?=\d*\.))?|)"
     r"(?P<number>\d{0,20}\.?\d{1,20})%?",
-    re.IGNORECASE,
+    re.IGNORECASE | re.ASCII,
 )
 _END = re.compile(
     r"(?P<stem>|.*?[^ _.\-])[ _.\-]*(?:(?P<low>lower|low|lo|lwr)|(?P<high>upper|high|hi|upr))(?:[ _.\-]?bound)?"
     r"[ _.\-]*(?P<number>\d{0,2}\.?\d*)%?",
-    re.IGNORECASE,
+    re.IGNORECASE | re.ASCII,
 )
-_SAMPLE = re.compile(r"(?P<stem>|.*?[^ _.\-\[(])[ _.\-\[(]*(?P<number>\d{1,6})[\])]?")
+_SAMPLE = re.compile(r"(?P<stem>|.*?[^ _.\-\[(])[ _.\-\[(]*(?P<number>\d{1,6})[\])]?", re.ASCII)
 
 #: The most names in the offer of an error.
 _MAX_OFFERED = 100

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, BinaryIO
 
@@ -14,6 +15,7 @@ from calibrant.io.errors import (
     TEXTS,
     VECTORS,
     DamagedFile,
+    DuplicateColumns,
     EmptyFile,
     Field,
     FileTooLarge,
@@ -212,12 +214,25 @@ def _parsed(line: bytes, number: int) -> dict[str, Any] | None:
     if not text:
         return None
     try:
-        row = json.loads(text)
+        row = json.loads(text, object_pairs_hook=_each_once)
+    except _Duplicate as error:
+        raise DuplicateColumns(f"line {number} has the key {quoted(str(error))} twice") from error
     except (ValueError, RecursionError):
         row = None
     if not isinstance(row, dict) or not row:
         raise DamagedFile(f"line {number} is not a JSON object; in JSON Lines, each line is one object")
     return row
+
+
+class _Duplicate(ValueError):
+    """The name of a key that an object has twice."""
+
+
+def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise _Duplicate(Counter(name for name, _ in pairs).most_common(1)[0][0])
+    return found
 
 
 def _column(name: str, cells: list[Any]) -> Column:

@@ -63,9 +63,9 @@ def row_of(row: int, line: int | None = None) -> str:
 MISSING = frozenset(("", "na", "n/a", "#n/a", "<na>", "nan", "-nan", "null", "none", "nil", "?"))
 #: Further markers in columns of numbers, which can be labels.
 _NO_NUMBER = MISSING | {"-", "--", "."}
-_COMMA = re.compile(r"[+-]?\d+,\d+(?:[eE][+-]?\d+)?")
+_COMMA = re.compile(r"[+-]?\d+,\d+(?:[eE][+-]?\d+)?", re.ASCII)
 #: Numbers with both marks, or with the same mark twice: 1,234.5 and 1.234,5 and 1,234,567.
-_THOUSANDS = re.compile(r"[+-]?\d{1,3}(?:(?:,\d{3})+\.\d+|(?:\.\d{3})+,\d+|(?:,\d{3}){2,}|(?:\.\d{3}){2,})")
+_THOUSANDS = re.compile(r"[+-]?\d{1,3}(?:(?:,\d{3})+\.\d+|(?:\.\d{3})+,\d+|(?:,\d{3}){2,}|(?:\.\d{3}){2,})", re.ASCII)
 #: First characters of what ``float`` parses.
 _FIRST = frozenset("+-.0123456789iInN")
 _INFINITE = re.compile(r"[+-]?inf(?:inity)?", re.IGNORECASE)
@@ -95,6 +95,11 @@ def with_point(text: str) -> str:
     """Return a number with a decimal comma with a decimal point; any other cell unchanged."""
     clean = text.strip()
     return clean.replace(",", ".") if _COMMA.fullmatch(clean) else text
+
+
+def are_digits(text: str) -> bool:
+    """Whether a text has only ASCII digits; ``str.isdecimal`` also accepts those of other scripts."""
+    return text.isascii() and text.isdecimal()
 
 
 def is_number(text: str) -> bool:

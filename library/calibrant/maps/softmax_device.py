@@ -28,7 +28,7 @@ def check_device(device: str) -> None:
     """Raise ``InvalidOption`` for a device that does not exist, and ``MissingExtra`` if it needs torch."""
     if device == "cpu":
         return
-    if not isinstance(device, str) or re.fullmatch(r"cuda(:\d{1,3})?", device) is None:
+    if not isinstance(device, str) or re.fullmatch(r"cuda(:[0-9]{1,3})?", device) is None:
         raise InvalidOption.at("/device", "must be cpu, cuda, or cuda: and a number")
     with requires("torch", f"the device {device}"):
         import torch

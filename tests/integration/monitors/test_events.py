@@ -102,6 +102,7 @@ BATCH = {"content-type": "application/cloudevents-batch+json"}
 @pytest.mark.parametrize(
     "bad",
     [5, {}, event("rows", {"prediction": 0.5, "label": 1}, ""), event("rows", None, data_base64="%")]
+    + [event("rows", {"prediction": 0.5, "label": 1}, data_base64=base64.b64encode(b'{"prediction": 0.5}').decode())]
     + [event("predictions", data) for data in ([1], None, 0.5, {"rows": 5}, {"rows": [], "more": 1})],
 )
 def test_a_bad_event_of_a_batch_is_one_refused_row_and_the_others_count(
@@ -218,6 +219,8 @@ def test_vectors_are_taken_by_a_monitor_of_their_classes(store: Store, api: http
         (event("rows", 5), EVENT, "/data"),
         (event("rows", {"rows": 5}), EVENT, "/data/rows"),
         (event("rows", None, data_base64="%"), EVENT, "/data_base64"),
+        (event("rows", {"prediction": 0.5, "label": 1}, data_base64="e30="), EVENT, "/data"),
+        (event("rows", [], data_base64="e30="), EVENT, "/data"),
         ([], EVENT, ""),
         ({"rows": []}, {"content-type": "application/cloudevents-batch+json"}, ""),
         ({}, KSERVE | {"ce-specversion": "2.0"}, "/specversion"),

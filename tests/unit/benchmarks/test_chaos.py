@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 import random
+import re
 from dataclasses import replace
 from itertools import count
+from pathlib import Path
 
 import pytest
 
@@ -152,3 +154,10 @@ def test_the_schedule_ends_with_its_time() -> None:
 
 def test_the_page_is_that_of_the_figures() -> None:
     assert PAGE.read_text("utf-8") == page(), "run python -m benchmarks.chaos.page"
+
+
+def test_every_test_that_the_page_names_exists() -> None:
+    tests = {path.name for path in Path(__file__).parents[2].rglob("test_*.py")}
+    named = set(re.findall(r"`(test_\w+\.py)`", page()))
+    assert len(named) >= 12
+    assert named <= tests

@@ -12,6 +12,7 @@ import pytest
 
 from calibrant.io.errors import (
     DamagedFile,
+    DuplicateColumns,
     LabelsNeedMapping,
     MissingValue,
     NoPredictions,
@@ -399,6 +400,8 @@ def test_missing_times_are_counted(cell: str) -> None:
             MissingValue,
             "'p_a', 1 of column 'p_b', first in",
         ),
+        (['{"y": 1, "p": 0.5}', '{"p": 0.1, "y": 1, "p": 0.9}'], DuplicateColumns, "line 2 has the key 'p' twice"),
+        (['{"y": 1, "p": 0.5, "x": {"a": 1, "a": 2}}'], DuplicateColumns, "line 1 has the key 'a' twice"),
         ([f'{{"y": 1, "p": {"[" * 100_000}'], DamagedFile, "line 1 is not a JSON object"),
         ([json.dumps({"y": 1, "p": "x" * (1 << 20)})], TabularError, "line 1 has more than the limit"),
     ],

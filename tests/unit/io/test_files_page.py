@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from calibrant.io import columns, errors, forecast_columns
+from calibrant.io import column_names, errors, forecast_columns
 from tests.unit.io import test_forecast_files
 from tests.unit.io.test_messages import CASES
 
@@ -33,13 +33,13 @@ def test_every_code_is_among_the_refusals_that_are_tried() -> None:
 
 @pytest.mark.parametrize("field", ["PREDICTIONS", "LOGITS", "LABELS", "WEIGHTS", "GROUPS"])
 def test_every_name_that_is_inferred_is_on_the_page(field: str) -> None:
-    listed = {columns.word(name) for name in re.findall(r"`([^`\n]+)`", PAGE)}
-    assert getattr(columns, field) <= listed
+    listed = {column_names.word(name) for name in re.findall(r"`([^`\n]+)`", PAGE)}
+    assert getattr(column_names, field) <= listed
 
 
 @pytest.mark.parametrize(
     "field", ["OBSERVED", "MEAN", "POINTS", "STD", "VARIANCE", "QUANTILES", "LEVELS", "SAMPLES", "LEVEL"]
 )
 def test_every_name_of_a_distribution_is_on_the_page(field: str) -> None:
-    listed = {columns.word(name) for name in re.findall(r"`([^`\n]+)`", PAGE)}
+    listed = {column_names.word(name) for name in re.findall(r"`([^`\n]+)`", PAGE)}
     assert getattr(forecast_columns, field) <= listed

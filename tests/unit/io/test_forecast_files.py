@@ -110,6 +110,20 @@ def test_every_format_gives_the_same_arrays(form: str) -> None:
     assert (sheet.forecasts.level, sheet.forecasts.upper.tolist()) == (0.8, INTERVAL["upper"])
 
 
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("q\u0660\u0665", "q\u0669\u0665"),
+        ("sample_\u0661", "sample_\u0662"),
+        ("lower_\u0669\u0660", "upper_\u0669\u0660"),
+        ("q\uff10.\uff15", "q\uff10.\uff19"),
+    ],
+)
+def test_digits_of_other_scripts_are_no_levels_and_no_numbers_of_samples(names: tuple[str, str]) -> None:
+    with pytest.raises(TabularError):
+        read(csv(BESIDE | {names[0]: [0.0, 1.0, -3.0], names[1]: [1.0, 2.0, 4.0]}))
+
+
 @pytest.mark.parametrize("form", ["json lines", "parquet", "arrow", "feather", "csv"])
 def test_a_column_of_lists_is_quantiles_or_samples(form: str) -> None:
     lists = [[0.0, 1.0, 4.0], [1.0, 2.0, 3.0]]

@@ -54,3 +54,10 @@ def test_what_is_asked_for_is_not_guessed() -> None:
     assert found.weights.tolist() == [2, 1]
     assert found.groups == ["x", "y"]
     assert found.notes == ()
+
+
+def test_digits_of_other_scripts_are_names_of_classes_in_the_order_of_the_file() -> None:
+    found = sheet("\u0662_prob,\u0661_prob,label\n0.75,0.25,\u0662\n0.25,0.75,\u0661\n0.5,0.5,\u0662\n")
+    assert found.classes == ("\u0662", "\u0661")
+    assert found.labels is not None
+    assert found.labels.tolist() == [0, 1, 0]
