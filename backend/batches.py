@@ -82,7 +82,7 @@ def find_rows(requester: Requester, arrays: Arrays, options: RowOptions) -> Requ
 def with_class_names(rows: RequestRows, names: list[str] | None) -> RequestRows:
     """Check the names of the classes, and convert labels that are names; raises ``InvalidOption``, ``InvalidLabel``."""
     predictions, labels = rows.arrays.get("predictions"), rows.arrays.get("labels")
-    if predictions is None or (names is None and (labels is None or labels.dtype.kind != "U")):
+    if predictions is None or (names is None and (labels is None or labels.dtype.kind not in "UO")):
         return rows
     n_classes = predictions.shape[1] if predictions.ndim == 2 else 2
     if names is None:

@@ -134,7 +134,7 @@ class _Evaluation:
         if self.report:
             names, pictures = MEASURES[rows.forecasts.kind], len(DISTRIBUTION_DIAGRAMS)
         sides = 1 + (self.map is not None)
-        parts = 1 + (len(np.unique(rows.names["groups"])) if "groups" in rows.names else 0)
+        parts = 1 + (len(set(rows.names["groups"].tolist())) if "groups" in rows.names else 0)
         levels = min(rows.width, MOST_LEVELS) if rows.forecasts.kind == "quantiles" else len(LEVELS)
         total = sides * pictures * (_DRAWN + _NULL_DRAWN * levels + n * (_ROW + _NUMBER * rows.width))
         for name in names:

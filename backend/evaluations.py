@@ -249,7 +249,8 @@ def report_or_queue(requester: Requester, arrays: Arrays, options: EvaluateOptio
     reduction = task.reduction(batch)
     n_classes = batch.predictions.n_classes if spec.classes is None else len(spec.classes)
     spec = whole(spec, len(batch), n_classes, reduction)
-    by_group = None if groups is None else apart(spec, reduction, n_classes)
+    weighted = batch.weights is not None
+    by_group = None if groups is None else apart(spec, len(batch), n_classes, reduction, weighted=weighted)
     tasks = [read_task(each, find_map) for each in (spec, by_group) if each is not None]
     seconds = sum(each.seconds(batch, groups) for each in tasks) + seconds_to_recommend(batch)
     if not all(each.inline for each in tasks) or not runs_inline(requester, seconds):

@@ -38,16 +38,16 @@ def whole(spec: EvaluateSpec, n: int, n_classes: int | None, reduction: str) -> 
     return spec.model_copy(update=given)
 
 
-def apart(spec: EvaluateSpec, reduction: str, n_classes: int | None) -> EvaluateSpec | None:
-    """The additional evaluation by group of a full report; None if the first evaluation already covers groups."""
+def apart(spec: EvaluateSpec, n: int, n_classes: int | None, reduction: str, *, weighted: bool) -> EvaluateSpec | None:
+    """The additional evaluation by group of a full report; None if the first evaluation already covers groups.
+
+    It has the level of ``spec``, and at most its resamples.
+    """
     if spec.by_group:
         return None
-    options = by_group(reduction, n_classes, seed=spec.seed)
-    return (
-        None
-        if options is None
-        else spec.model_copy(update=options | {"diagrams": None, "maps": None, "by_group": True})
-    )
+    options = by_group(n, n_classes, reduction, weighted=weighted, seed=spec.seed)
+    options |= {"interval": spec.interval, "resamples": min(spec.resamples, options["resamples"])}
+    return spec.model_copy(update=options | {"diagrams": None, "maps": None, "by_group": True})
 
 
 def make(
@@ -61,7 +61,9 @@ def make(
     with reporting(progress):
         with step(0, 3):
             found = evaluate(spec, groups if spec.by_group else None)
-        again = None if groups is None else apart(spec, found["reduction"], batch.predictions.n_classes)
+        weighted = batch.weights is not None
+        n_classes = batch.predictions.n_classes if spec.classes is None else len(spec.classes)
+        again = None if groups is None else apart(spec, len(batch), n_classes, found["reduction"], weighted=weighted)
         if again is not None:
             with step(1, 3):
                 found = joined(found, evaluate(again, groups))

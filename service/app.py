@@ -78,6 +78,7 @@ def create_app(settings: Settings, *, needs_key: bool = False) -> FastAPI:
         seconds=settings.request_timeout,
         slots=process.slots,
         bodies=process.bodies,
+        light=process.light,
         rate=settings.min_upload_rate,
     )
     app.add_middleware(

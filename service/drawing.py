@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections import deque
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -14,6 +12,7 @@ from calibrant.reports import html
 from service.callers import LOCAL, Caller
 from service.errors import Busy
 from service.shares import Exhausted, Shares
+from service.turns import Turns
 
 T = TypeVar("T")
 
@@ -27,9 +26,7 @@ class DrawingQueue:
 
     def __init__(self, most: int = MOST_WAITING) -> None:
         self._shares = Shares(most)
-        self._is_taken = False
-        # The waiting requests by tenant: the first tenant is next, and then moves to the end.
-        self._lines: dict[str, deque[asyncio.Future[None]]] = {}
+        self._turns = Turns(1)
 
     async def draw(self, caller: Caller, work: Callable[[], T]) -> T:
         """Run drawing work when it is its turn; raises ``Busy`` if too much is waiting."""
@@ -39,42 +36,17 @@ class DrawingQueue:
             detail = f"{full.holder} has reached the limit of {full.most} pictures waiting to be drawn"
             raise Busy(detail).with_headers({"Retry-After": _RETRY_AFTER}) from full
         try:
-            await self._turn(caller.tenant)
+            await self._turns.take(caller)
             try:
                 return await run_in_threadpool(work)
             finally:
-                self._pass_on()
+                self._turns.give_back(caller)
         finally:
             self._shares.give_back(caller)
 
     async def warm(self) -> None:
         """Import what drawing needs, so that the first picture is as fast as the others."""
         await self.draw(LOCAL, _load)
-
-    async def _turn(self, tenant: str) -> None:
-        if not self._is_taken:
-            self._is_taken = True
-            return
-        mine = asyncio.get_running_loop().create_future()
-        self._lines.setdefault(tenant, deque()).append(mine)
-        try:
-            await mine
-        except asyncio.CancelledError:
-            if not mine.cancelled():  # it had already been its turn
-                self._pass_on()
-            raise
-
-    def _pass_on(self) -> None:
-        while self._lines:
-            tenant = next(iter(self._lines))
-            line = self._lines.pop(tenant)
-            first = line.popleft()
-            if line:
-                self._lines[tenant] = line
-            if not first.done():  # skip cancelled requests
-                first.set_result(None)
-                return
-        self._is_taken = False
 
 
 def _load() -> None:

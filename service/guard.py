@@ -9,13 +9,18 @@ from typing import Final
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from backend.store.errors import problem_of
+from calibrant.io.limits import LIGHT_BYTES
 from service.errors import Busy, DeadlineExceeded, RequestError, TooSlow
 from service.problems import respond
 from service.settings import Settings
 from service.shares import Exhausted, Shares
+from service.turns import Turns
 
 #: Seconds after which a client may try again if all slots are in use.
 _RETRY_AFTER = "1"
+#: Bytes of bodies up to ``LIGHT_BYTES`` that a process handles at once. Each may take about a microsecond of a thread,
+#: and a thread of another tenant waits for as many threads as there are.
+MOST_LIGHT_BYTES: Final = 2 * LIGHT_BYTES
 #: Methods whose requests have no body.
 _WITHOUT_BODY = ("GET", "HEAD")
 #: Seconds of waiting for a body over which its rate is measured.
@@ -52,6 +57,38 @@ class Slots:
         state = scope["state"]
         if state.pop("holds_slot", False):
             self._shares.give_back(state["caller"])
+
+
+class LightBodies:
+    """Turns of requests with a body that is not heavy, by its bytes: reading many at once would hold up all requests.
+
+    A request waits without a thread, and keeps its turn until it ends.
+    """
+
+    def __init__(self) -> None:
+        self._turns = Turns(MOST_LIGHT_BYTES)
+
+    @staticmethod
+    async def take_for(scope: Scope, size: int) -> None:
+        """Wait for the turn of a request; raises ``DeadlineExceeded`` if its time is over by then."""
+        light: LightBodies = scope["state"]["light"]
+        await light.take(scope, size)
+
+    async def take(self, scope: Scope, size: int) -> None:
+        """Wait for the turn of a request with a body of ``size`` bytes."""
+        state = scope["state"]
+        if state.get("holds_turn"):
+            return
+        await self._turns.take(state["caller"], size)
+        state["holds_turn"] = size
+        if Guard.is_over(scope):
+            raise DeadlineExceeded("the response was not ready in time")
+
+    def give_back(self, scope: Scope) -> None:
+        """End the turn of a request, if it has one."""
+        state = scope["state"]
+        if size := state.pop("holds_turn", 0):
+            self._turns.give_back(state["caller"], size)
 
 
 class Bodies:
@@ -104,8 +141,11 @@ class Guard:
     ``is_over``. A response that has started, such as a stream of events, has no time limit.
     """
 
-    def __init__(self, app: ASGIApp, *, seconds: float, slots: Slots, bodies: Bodies, rate: int = 0) -> None:
+    def __init__(
+        self, app: ASGIApp, *, seconds: float, slots: Slots, bodies: Bodies, light: LightBodies, rate: int = 0
+    ) -> None:
         self._app = app
+        self._light = light
         self._seconds = seconds
         self._slots = slots
         self._bodies = bodies
@@ -121,7 +161,7 @@ class Guard:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        scope.setdefault("state", {}).update(slots=self._slots, bodies=self._bodies)
+        scope.setdefault("state", {}).update(slots=self._slots, bodies=self._bodies, light=self._light)
         watched = _Watched(scope, receive, send, seconds=self._seconds, rate=self._rate)
         watched.look()
         try:
@@ -130,6 +170,7 @@ class Guard:
             watched.close()
             self._slots.give_back(scope)
             self._bodies.give_back(scope)
+            self._light.give_back(scope)
 
 
 async def _discard() -> None:

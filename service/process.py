@@ -24,7 +24,7 @@ from backend.telemetry.tracing import open_tracer
 from service.access import PATIENCE
 from service.callers import Keyring, Sessions
 from service.drawing import DrawingQueue
-from service.guard import Bodies, Slots
+from service.guard import Bodies, LightBodies, Slots
 from service.metrics import Metrics
 from service.rates import Rates
 from service.settings import Settings
@@ -74,6 +74,7 @@ class Process:
         self.monitors = Kept()
         self.slots = Slots(settings.max_heavy_requests)
         self.bodies = Bodies(settings)
+        self.light = LightBodies()
         self.spools = Spools(settings.max_spool_bytes)
         self.streams = Streams(settings.max_event_streams)
         self.drawing = DrawingQueue()

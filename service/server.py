@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import socket
+import sys
 
 import typer
 import uvicorn
@@ -16,6 +17,8 @@ from service.connections import Connection
 from service.process import Process
 from service.settings import Settings, is_loopback
 
+#: A fifth of Python's default.
+_SWITCH_SECONDS = 0.001
 #: Exit status for invalid settings, which a restart does not fix.
 REFUSED = 2
 
@@ -74,6 +77,8 @@ def run_api(settings: Settings, *, host: str, port: int, socket_fd: int | None =
         forwarded_allow_ips=settings.trusted_proxies,
         timeout_graceful_shutdown=settings.drain_seconds,
     )
+    # The event loop waits this long for each thread that runs Python code.
+    sys.setswitchinterval(_SWITCH_SECONDS)
     # Imported objects live until the process ends, so exclude them from garbage collection.
     gc.collect()
     gc.freeze()

@@ -26,7 +26,9 @@ Mask = npt.NDArray[np.bool_]
 class MonitorRows:
     """``refused (n,)`` is the reason why a reader refused a row, else 0; other values of a refused row are ignored.
 
-    ``ids`` are empty for rows without one. ``predictions`` are (n,) or (n, K), ``labels (n,)`` integers as doubles,
+    ``ids`` are empty for rows without one. ``predictions`` are (n,) or (n, K); if a reader refused rows without K
+    numbers, (m, K) for the others, and ``places (n,)`` are indices into them, -1 for none: memory must follow what was
+    sent, not n times K. ``labels (n,)`` are integers as doubles,
     ``times (n,)`` seconds since 1970 with NaN for now, ``groups (n,)`` indices into ``names``, -1 for none.
     ``numbers (n,)`` are the positions of the rows in the request. ``unknown`` has the first unknown field of refused
     rows, by index.
@@ -41,6 +43,7 @@ class MonitorRows:
     groups: Integers | None = None
     names: Sequence[str] = ()
     unknown: Mapping[int, str] = field(default_factory=dict)
+    places: Integers | None = None
 
     def __len__(self) -> int:
         """The number of rows."""
@@ -61,15 +64,23 @@ class MonitorRows:
         return np.where(np.isnan(self.times), now, self.times)
 
     def _of(self, chosen: slice | Mask, ids: Ids | None) -> MonitorRows:
+        predictions, places = self.predictions, None
+        if predictions is not None and self.places is not None:
+            places = self.places[chosen]
+            if (places >= 0).all():
+                predictions, places = predictions[places], None
+        elif predictions is not None:
+            predictions = predictions[chosen]
         return MonitorRows(
             self.refused[chosen],
             self.numbers[chosen],
             ids,
-            None if self.predictions is None else self.predictions[chosen],
+            predictions,
             None if self.labels is None else self.labels[chosen],
             None if self.times is None else self.times[chosen],
             None if self.groups is None else self.groups[chosen],
             self.names,
+            places=places,
         )
 
 
@@ -82,17 +93,35 @@ def together(parts: Sequence[MonitorRows]) -> MonitorRows:
     for part in parts:
         for name in part.names:
             place.setdefault(name, len(place))
+    predictions, places = _all_predictions(parts)
     return MonitorRows(
         np.concatenate([np.zeros(0, np.uint8), *(part.refused for part in parts)]),
         np.arange(n),
         _all_ids(parts) if any(part.ids is not None for part in parts) else None,
-        _all([part.predictions for part in parts], parts),
+        predictions,
         _all([part.labels for part in parts], parts),
         _all([part.times for part in parts], parts),
         _all_groups(parts, place) if place else None,
         list(place),
         _all_unknown(parts),
+        places,
     )
+
+
+def _all_predictions(parts: Sequence[MonitorRows]) -> tuple[Floats | None, Integers | None]:
+    """The predictions of all parts, and their places, if a part has places."""
+    if all(part.places is None for part in parts):
+        return _all([part.predictions for part in parts], parts), None
+    found, places, m = [], [], 0
+    for part in parts:
+        if part.predictions is None:
+            places.append(np.full(len(part), -1))
+            continue
+        own = np.arange(len(part)) if part.places is None else part.places
+        places.append(np.where(own < 0, -1, own + m))
+        found.append(part.predictions)
+        m += len(part.predictions)
+    return np.concatenate(found), np.concatenate(places)
 
 
 def _all(columns: Sequence[Floats | None], parts: Sequence[MonitorRows]) -> Floats | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 from typing import Any, cast
 
 import numpy as np
@@ -304,14 +305,31 @@ def _joined(chunks: Mapping[tuple[int, int], bytes], parts: range) -> Array:
 
 
 def _to_bytes(array: Array) -> bytes:
+    """The bytes of an NPY file; for strings of an NPZ file with the distinct ones, and the place of each row's.
+
+    An array of strings has the width of the longest, so that it must not have one for each row.
+    """
     out = io.BytesIO()
-    np.save(out, array, allow_pickle=False)
+    if array.dtype.kind == "O":
+        places: dict[str, int] = {}
+        rows = np.array([places.setdefault(name, len(places)) for name in array.tolist()], dtype=np.uint32)
+        names = [name.encode() for name in places]
+        ends = np.cumsum([len(name) for name in names], dtype=np.uint32)
+        np.savez(out, text=np.frombuffer(b"".join(names), np.uint8), ends=ends, rows=rows)
+    else:
+        np.save(out, array, allow_pickle=False)
     return out.getvalue()
 
 
 def _from_bytes(data: bytes) -> Array:
-    array: Array = np.load(io.BytesIO(data), allow_pickle=False)
-    return array
+    found = np.load(io.BytesIO(data), allow_pickle=False)
+    if isinstance(found, np.ndarray):  # also strings, as an earlier version stored them
+        return found
+    with found:
+        text, ends = found["text"].tobytes(), found["ends"].tolist()
+        names = np.array([text[a:b].decode() for a, b in pairwise([0, *ends])], dtype=np.object_)
+        strings: Array = names[found["rows"]]
+    return strings
 
 
 # --- Records that expire with a batch: the uploaded file, and the jobs of its reports

@@ -202,8 +202,14 @@ def _instead(name: str) -> str:
     if (method := options.known_name(name, fitting.METHODS, fitting.FAMILIAR)) in fitting.METHODS:
         return f'; use calibrant.fit("{method}", predictions, labels)'
     diagrams = ("calibration_curve", "reliability_curve", "reliability_diagram", "plot_calibration_curve")
-    familiar = {"CalibratedClassifierCV": "CalibrantClassifier", **dict.fromkeys(diagrams, "CalibrationDisplay")}
-    by_small = {each.lower(): each for each in __all__}
+    calibrate = 'fit("platt", predictions, labels).apply(predictions)'
+    familiar = {
+        "CalibratedClassifierCV": "CalibrantClassifier",
+        "Calibrator": "fit, METHODS and CalibrationMap",
+        **dict.fromkeys(diagrams, "CalibrationDisplay"),
+        **dict.fromkeys(("apply", "calibrate", "recalibrate", "transform"), calibrate),
+    }
+    by_small = {each.lower(): each for each in __all__ if each not in ("CalibrationError", "MissingExtra")}
     near = [familiar[name]] if name in familiar else get_close_matches(name.lower(), by_small, n=1, cutoff=0.7)
     return f"; use calibrant.{by_small.get(near[0], near[0])}" if near else ""
 

@@ -29,6 +29,21 @@ _FAMILIAR: Mapping[str, str] = MappingProxyType(
         "title": "name",
     }
 )
+_OBSERVED, _STD = "observed, the outcomes", "std or variance"
+#: The same for functions of predictive distributions.
+_FAMILIAR_OF_FORECASTS: Mapping[str, str] = MappingProxyType(
+    {
+        **_FAMILIAR,
+        **dict.fromkeys(("labels", "outcomes", "target", "targets", "y", "y_test", "y_true"), _OBSERVED),
+        **dict.fromkeys(("sd", "sigma", "std_dev", "stddev", "stdev", "y_std"), _STD),
+        **dict.fromkeys(("sigma2", "var"), "variance"),
+        **dict.fromkeys(("loc", "mu", "prediction", "predictions", "y_mean", "y_pred"), "mean"),
+        **dict.fromkeys(("alphas", "q", "quantile_levels", "taus"), "levels"),
+        **dict.fromkeys(("quantile_forecasts", "y_quantiles"), "quantiles"),
+        "ensemble": "samples",
+        "sample_weight": "weights",
+    }
+)
 
 
 def explained(function: Callable[P, R]) -> Callable[P, R]:
@@ -47,7 +62,8 @@ def explained(function: Callable[P, R]) -> Callable[P, R]:
         try:
             parameters.bind(*args, **kwargs)
         except TypeError as error:
-            raise TypeError(_explanation(function.__name__, parameters, kwargs, str(error))) from None
+            name = function.__name__ if function.__name__ != "__init__" else function.__qualname__.split(".")[-2]
+            raise TypeError(_explanation(name, parameters, kwargs, str(error))) from None
         return function(*args, **kwargs)
 
     return call
@@ -66,14 +82,18 @@ def _explanation(name: str, parameters: Signature, given: Mapping[str, object], 
 def refuse_misspelt(name: str, options: Iterable[str], known: list[str]) -> None:
     """Raise ``TypeError`` if an option is a familiar name, or the misspelt name, of another argument of a function."""
     for option in options:
+        if option == "options":
+            raise TypeError(f"{name}() has no argument options; pass each as an argument: {name}(..., **options)")
         if _FAMILIAR.get(option, _OPTION) != _OPTION or get_close_matches(option[:64], known, n=1, cutoff=0.85):
             raise TypeError(f"{name}() has no argument {option}; {meant_by(option, known)}")
 
 
 def meant_by(unknown: str, known: list[str]) -> str:
     """Return what to pass in place of an unknown argument: the nearest one, or else all."""
-    familiar = _FAMILIAR.get(unknown)
+    familiar = (_FAMILIAR_OF_FORECASTS if "observed" in known else _FAMILIAR).get(unknown)
+    if familiar == _OPTION and "options" in known:
+        return f'it is an option of a method: options={{"{unknown}": ...}}'
     if familiar is not None and (familiar == _OPTION or any(familiar.startswith(each) for each in known)):
-        return f"n_bins and the like are {familiar}" if familiar == _OPTION else f"pass {familiar}"
+        return f"{unknown} is {familiar}" if familiar == _OPTION else f"pass {familiar}"
     near = get_close_matches(unknown[:64], known, n=1)
     return f"did you mean {near[0]}?" if near else f"the arguments are: {', '.join(known)}"

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import expit
 
+from calibrant.arrays import numbered_names
 from calibrant.cells import Floats, WeightsKind, take
 from calibrant.errors import (
     CalibrationError,
@@ -130,9 +131,9 @@ def read_batch(
 
 def grouped(batch: Batch, names: Sequence[str]) -> Batch:
     """Return the batch with the groups of its rows by name; raises ``LengthMismatch``. O(n log n)."""
-    found = np.unique(np.asarray(names, dtype=np.str_), return_inverse=True)[1]
+    found = numbered_names(names)[1]
     _check_length(found, len(batch), "/groups")
-    return replace(batch, groups=found.astype(np.int64, copy=False))
+    return replace(batch, groups=found)
 
 
 def read_predictions(predictions: Any, *, scale: Scale = "probability") -> Predictions:
@@ -157,7 +158,7 @@ def read_predictions(predictions: Any, *, scale: Scale = "probability") -> Predi
     if low < -TOLERANCE or high > 1.0 + TOLERANCE:
         bad = (values < -TOLERANCE) | (values > 1.0 + TOLERANCE)
         percentages = low >= 0.0 and 1.5 < high <= 100.0
-        hint = "divide percentages by 100" if percentages else "logits need scale: logit"
+        hint = "divide percentages by 100" if percentages else 'pass logits with scale="logit"'
         if low >= 0.0 and values.ndim == 1 and (values == np.floor(values)).all():
             hint = "divide percentages by 100, and in place of predicted classes pass those of predict_proba"
         raise _invalid(
@@ -207,13 +208,14 @@ def _checked_sums(values: Floats) -> Floats:
     sums = _sums(values)
     away = np.abs(sums - 1.0)
     if away.max() > TOLERANCE:
+        rounded = "" if away.max() > 0.005 * values.shape[1] + 1e-9 else ", as if rounded: divide each by its sum"
         raise _invalid(
             OutOfRange,
             "/predictions",
             away > TOLERANCE,
             "must sum to 1",
-            "does not sum to 1",
-            "do not sum to 1",
+            f"does not sum to 1{rounded}",
+            f"do not sum to 1{rounded}",
             noun="rows ",
         )
     return sums

@@ -5,12 +5,13 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from inspect import signature
+from inspect import Parameter, signature
 from typing import Any, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
 
+from calibrant.arguments import explained, meant_by
 from calibrant.batch import Integers, Scale
 from calibrant.calibrators import Fitting, fit, read_method
 from calibrant.cells import Floats
@@ -201,6 +202,7 @@ class CalibrantClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  
     (569, 2)
     """
 
+    @explained
     def __init__(
         self,
         estimator: Any = None,
@@ -267,7 +269,7 @@ class CalibrantClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  
         """
         estimator = self._estimator()
         if not (isinstance(self.ensemble, bool) or self.ensemble == "auto"):
-            raise InvalidOption.at("/ensemble", "must be true, false or auto")
+            raise InvalidOption.at("/ensemble", 'must be True, False or "auto"')
         X, y = indexable(X, y)
         assert_all_finite(y, input_name="y")
         check_classification_targets(y)
@@ -423,8 +425,12 @@ class CalibrantClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  
         """Return the parameters for the estimator's ``fit`` and the splitter's ``split``."""
         if _routes():
             return process_routing(self, "fit", sample_weight=sample_weight, **fit_params)
-        given = dict(fit_params)
-        if sample_weight is not None and "sample_weight" in signature(estimator.fit).parameters:
+        given, known = dict(fit_params), signature(estimator.fit).parameters
+        takes_any = any(each.kind is Parameter.VAR_KEYWORD for each in known.values())
+        for name in given:
+            if name not in known and (not takes_any or (isinstance(estimator, FrozenEstimator) and name == "weights")):
+                raise TypeError(f"fit() has no argument {name}; {meant_by(name, ['X', 'y', 'sample_weight'])}")
+        if sample_weight is not None and "sample_weight" in known:
             given["sample_weight"] = sample_weight
         elif sample_weight is not None and not isinstance(estimator, FrozenEstimator):
             warnings.warn(

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+from inspect import signature
 from typing import TYPE_CHECKING, Any, Self
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from calibrant.errors import InvalidOption, requires
+from calibrant.arguments import meant_by
+from calibrant.errors import InvalidLabel, InvalidOption, requires
 from calibrant.evaluation import Report, evaluate
+from calibrant.plots.axes import BINNINGS, draw_reliability, entries_of
+from calibrant.plots.panel import data_of, values
+from calibrant.results import Suggesting
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_BINNINGS = {"uniform": "equal-width", "quantile": "equal-mass"}
 
-
-class CalibrationDisplay:
+class CalibrationDisplay(Suggesting):
     """Reliability diagram with intervals, made like ``sklearn.calibration.CalibrationDisplay``.
 
     Parameters
@@ -30,6 +32,8 @@ class CalibrationDisplay:
 
     Attributes
     ----------
+    prob_true, prob_pred : ndarray, shape (b,)
+        Observed frequency and mean prediction of each bin.
     ax_ : Axes
         Axes of the last drawing.
     figure_ : Figure
@@ -51,6 +55,12 @@ class CalibrationDisplay:
         self.report = report
         self.name = name
         self.options = options or {}
+        data = data_of(entries_of(report, "reliability", self.options)[1][-1])
+        self.prob_true, self.prob_pred = values(data["observed_frequency"]), values(data["mean_prediction"])
+
+    def __repr__(self) -> str:
+        name = "" if self.name is None else f"{self.name}, "
+        return f"CalibrationDisplay: {name}{self.report.n:,} rows, {len(self.prob_true)} bins"
 
     @classmethod
     def from_predictions(
@@ -65,6 +75,8 @@ class CalibrationDisplay:
         sample_weight: Any = None,
         name: str | None = None,
         ax: Axes | None = None,
+        ref_line: bool = True,
+        **line: Any,
     ) -> Self:
         """Draw the reliability diagram of predictions, in scikit-learn's order of arguments.
 
@@ -88,6 +100,8 @@ class CalibrationDisplay:
             Title.
         ax : Axes, optional
             Axes to draw on, which may belong to another display; by default, those of a new figure.
+        ref_line, **line : object
+            As in ``plot``.
 
         Returns
         -------
@@ -109,18 +123,22 @@ class CalibrationDisplay:
         >>> CalibrationDisplay.from_predictions([0, 1, 1, 1], [0.1, 0.4, 0.6, 0.9]).report.n
         4
         """
-        if strategy not in _BINNINGS:
-            raise InvalidOption.at("/strategy", f"must be one of: {', '.join(_BINNINGS)}")
-        options = {"n_bins": n_bins, "binning": _BINNINGS[strategy]}
-        report = evaluate(
-            y_prob,
-            y_true,
-            measures=[{"name": "ece", **options}],
-            pos_label=pos_label,
-            class_names=class_names,
-            sample_weight=sample_weight,
-        )
-        return cls(report, name=name, options=options).plot(ax)
+        if strategy not in BINNINGS:
+            raise InvalidOption.at("/strategy", f"must be one of: {', '.join(BINNINGS)}")
+        options = {"n_bins": n_bins, "binning": BINNINGS[strategy]}
+        try:
+            report = evaluate(
+                y_prob,
+                y_true,
+                measures=[{"name": "ece", **options}],
+                pos_label=pos_label,
+                class_names=class_names,
+                sample_weight=sample_weight,
+            )
+        except InvalidLabel as error:
+            order = error.detail.replace("predictions are the first argument", "labels are the first argument here")
+            raise InvalidLabel(order, error.offences) from None
+        return cls(report, name=name, options=options).plot(ax, ref_line=ref_line, **line)
 
     @classmethod
     def from_estimator(
@@ -135,6 +153,8 @@ class CalibrationDisplay:
         sample_weight: Any = None,
         name: str | None = None,
         ax: Axes | None = None,
+        ref_line: bool = True,
+        **line: Any,
     ) -> Self:
         """Draw the reliability diagram of a fitted classifier.
 
@@ -158,6 +178,8 @@ class CalibrationDisplay:
             Title; by default the class of the estimator.
         ax : Axes, optional
             Axes to draw on, which may belong to another display; by default, those of a new figure.
+        ref_line, **line : object
+            As in ``plot``.
 
         Returns
         -------
@@ -208,15 +230,21 @@ class CalibrationDisplay:
             sample_weight=sample_weight,
             name=type(estimator).__name__ if name is None else name,
             ax=ax,
+            ref_line=ref_line,
+            **line,
         )
 
-    def plot(self, ax: Axes | None = None) -> Self:
+    def plot(self, ax: Axes | None = None, *, ref_line: bool = True, **line: Any) -> Self:
         """Draw the diagram again; on the axes of another display, it is overlaid in a different color.
 
         Parameters
         ----------
         ax : Axes, optional
-            Axes to draw on, which may belong to another display; by default, those of a new figure.
+            Axes to draw on, which may have other reliability diagrams; by default, those of a new figure.
+        ref_line : bool, default True
+            Whether to draw the diagonal.
+        **line : object
+            Properties of the line, such as ``color``. Without any, the first model on the axes is drawn with bars.
 
         Returns
         -------
@@ -235,18 +263,12 @@ class CalibrationDisplay:
         True
         """
         with requires("plots", "a diagram"):
-            import calibrant.plots.axes as plots
-        if ax is not None and ax in _DRAWN and ax.has_data():
-            self.ax_ = plots.overlay(ax, self.report, self.options, _DRAWN[ax], self.name)
-        else:
-            self.ax_ = self.report.plot.reliability(ax, **self.options)
-            _DRAWN[self.ax_] = []
-            if self.name is not None:
-                self.ax_.set_title(self.name)
-        _DRAWN[self.ax_].append(self.name)
+            from matplotlib.cbook import normalize_kwargs
+            from matplotlib.lines import Line2D
+        known = ["ax", *signature(self.from_predictions).parameters][:-1]
+        for key in normalize_kwargs(dict(line), Line2D):
+            if not hasattr(Line2D, f"set_{key}"):
+                raise TypeError(f"the display has no argument {key}; {meant_by(key, known)}")
+        self.ax_ = draw_reliability(self.report, ax, self.options, name=self.name, diagonal=ref_line, style=line)
         self.figure_ = self.ax_.figure
         return self
-
-
-#: Axes with displays -> the names of the displays on them; a second model is drawn over the first.
-_DRAWN: WeakKeyDictionary[Axes, list[str | None]] = WeakKeyDictionary()

@@ -358,22 +358,38 @@ def one_of(name: object, known: Iterable[str], familiar: Mapping[str, str] = Map
     'is unknown; did you mean isotonic?'
     >>> one_of("eec", ["ece", "mce", "ks"])
     'is unknown; did you mean ece?'
+    >>> one_of("DirichletCalibration", ["dirichlet-l2", "beta"])
+    'is unknown; did you mean dirichlet-l2?'
     >>> one_of("xyz", ["platt", "isotonic"])
     'must be one of: platt, isotonic'
     """
     names = list(known)
     if isinstance(name, str) and len(name) <= _MOST_COMPARED:
-        plain = name.strip().lower().replace("_", "-").replace(" ", "-")
-        every = [*names, *familiar]
+        plain, every = plain_name(name), [*names, *familiar]
+        plain = plain if plain in every else _SUFFIX.sub("", plain)
         near = get_close_matches(plain, every, n=3, cutoff=0.7)
         if not near and len(plain) <= _SHORT:
             near = get_close_matches(plain, every, n=3, cutoff=0.65)
         near += [known for known in names if plain and known not in near and known.startswith(plain)][:3]
+        near = [plain] if plain in every else near
         if near:
             return f"is unknown; did you mean {' or '.join(dict.fromkeys(familiar.get(n, n) for n in near))}?"
     return f"must be one of: {', '.join(names)}"
 
 
+def plain_name(name: str) -> str:
+    """Return a name in small letters with hyphens.
+
+    >>> plain_name("TemperatureScaling"), plain_name("log_loss"), plain_name("ECE")
+    ('temperature-scaling', 'log-loss', 'ece')
+    """
+    return _BORDER.sub("-", name.strip()[:_MOST_COMPARED]).lower().replace("_", "-").replace(" ", "-")
+
+
+#: What names of methods end with in other libraries.
+_SUFFIX = re.compile("-(binning|calibration|calibrator|scaler|scaling)$")
+#: Between a small letter and a capital.
+_BORDER = re.compile("(?<=[a-z0-9])(?=[A-Z])")
 #: Names of at most this many characters, in which two exchanged letters are much, need to resemble less.
 _SHORT = 4
 #: The most characters of a name that is compared with known names.

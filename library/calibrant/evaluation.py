@@ -22,7 +22,7 @@ from calibrant.diagrams.diagram import DiagramRequest, diagrams_of
 from calibrant.errors import InvalidOption, LengthMismatch, UnknownReduction, WrongShape
 from calibrant.inputs import classes_by_name, read_rows, reduction_by_name
 from calibrant.maps.calibration_map import CalibrationMap
-from calibrant.measures.catalogue import read_requests
+from calibrant.measures.catalogue import FAMILIAR, MEASURES, applicable, read_requests
 from calibrant.measures.cross_fitting import (
     UNKNOWN,
     Training,
@@ -37,13 +37,17 @@ from calibrant.measures.intervals import PLAIN, Resampling
 from calibrant.measures.measure import MeasureRequest, MeasureResult, answers, extent_of
 from calibrant.progress import Progress, report, reporting, step
 from calibrant.reductions import Event, Subject, Vector, reduce, resolve, resolve_event, subject, whole_vector
-from calibrant.results import ByMeasure, Shown, Table, frame_of, interval_of, text_of
+from calibrant.results import ByMeasure, ByName, Shown, Table, frame_of, interval_of, text_of
 
 if TYPE_CHECKING:
     from calibrant.plots.axes import Plotter
 
 #: The rows of each group, by name.
 Members = dict[str, npt.NDArray[np.int64]]
+
+_IN_SAMPLE = (
+    "in-sample: the map was fitted to these rows, so the results after it look better than they would on new rows"
+)
 
 #: The reductions of (n,) predictions, unless a map names their event.
 _OF_ONE_COLUMN = ("binary", "confidence", "pooled", "classwise", "canonical")
@@ -132,9 +136,11 @@ class Report(Shown, ByMeasure[MeasureResult]):
     source: Source | None = field(default=None, compare=False)
 
     _what = "measure in this report"
+    _aliases = FAMILIAR
     _familiar = MappingProxyType(
         {
             **dict.fromkeys(("to_df", "to_pandas", "to_polars"), "to_frame()"),
+            **{f"to_{kind}": f"to_frame().to_{kind}(...)" for kind in ("csv", "excel", "latex", "markdown", "parquet")},
             **dict.fromkeys(("to_json", "as_dict"), "to_dict()"),
             **dict.fromkeys(("save", "to_html"), "calibrant.report(predictions, labels).save(path)"),
             **dict.fromkeys(("score", "summary"), "measures, or print the report"),
@@ -241,9 +247,27 @@ class Report(Shown, ByMeasure[MeasureResult]):
         gains = [f"{score} {text_of(gain.value)}" for score, gain in (self.improvement or {}).items()]
         what = "improvement, cross-fitted" if self.in_sample else "improvement"
         if self.in_sample:
-            notes.append("in-sample: the map was fitted to these rows, so the results after it are too good")
+            notes.append(_IN_SAMPLE)
         notes += [f"{what}: {', '.join(gains)}"] if gains else []
+        notes += self._event_note()
         return _measures_table(title, self.measures, self.after, notes)
+
+    def _event_note(self) -> list[str]:
+        """Return a note if scores of several classes are those of the confidence, and no reduction was given."""
+        source = self.source
+        if source is None or source.evaluation.reduction is not None or self.reduction != "confidence":
+            return []
+        scores = [key for key, found in self.measures.items() if _is_score(found)]
+        of_event = source.evaluation.map is not None and not source.evaluation.map.of_vector
+        if not scores or of_event or source.batch.predictions.n_classes is None:
+            return []
+        event = "the event that the predicted class is the label"
+        return [f'{", ".join(scores)}: of {event}; pass reduction="canonical" for scores of all classes']
+
+
+def _is_score(found: MeasureResult) -> bool:
+    entry = MEASURES.get(str(found.definition.get("name")))
+    return entry is not None and entry.family == "Proper scores"
 
 
 def _measures_table(
@@ -300,6 +324,8 @@ class GroupReport(Shown, ByMeasure[MeasureResult]):
         Results by key, for the predictions as given.
     after : mapping of str to MeasureResult or None
         Results after the map; None without a map.
+    in_sample : bool or None
+        As in the report.
 
     See Also
     --------
@@ -318,11 +344,14 @@ class GroupReport(Shown, ByMeasure[MeasureResult]):
     n: int
     measures: Mapping[str, MeasureResult]
     after: Mapping[str, MeasureResult] | None = None
+    in_sample: bool | None = None
 
     _what = "measure in this group"
+    _aliases = FAMILIAR
 
     def _table(self) -> Table:
-        return _measures_table(f"Group: {self.n:,} rows", self.measures, self.after)
+        notes = [_IN_SAMPLE] if self.in_sample else []
+        return _measures_table(f"Group: {self.n:,} rows", self.measures, self.after, notes)
 
 
 @dataclass(frozen=True)
@@ -428,6 +457,7 @@ class Evaluation:
             diagrams=diagrams,
         )
         applied: Subject | None = None
+        held_out: Subject | None = None
         if self.map is not None:
             in_sample = self.training.is_in_sample(batch)
             with begin("map"):
@@ -449,7 +479,7 @@ class Evaluation:
                 diagrams = diagrams_of(self.diagrams, applied, self.resampling)
             found = replace(found, after=measures, after_diagrams=diagrams, improvement=improved, in_sample=in_sample)
         if members is not None:
-            found = self._with_groups(found, raw, applied, members, begin)
+            found = self._with_groups(found, raw, applied, held_out, members, begin)
         report(1, 1, "done")
         return found
 
@@ -485,18 +515,20 @@ class Evaluation:
         drawn = sum(request.seconds(extent, self.resampling) for request in self.diagrams)
         again = self.training.seconds(batch) if self.map is not None and self.training.is_in_sample(batch) else 0.0
         if again:
-            again += sum(request.seconds(extent, replace(self.resampling, level=None)) for request in self.measures)
+            plain = replace(self.resampling, level=None)
+            times = 1 if members is None else 2
+            again += times * sum(request.seconds(extent, plain) for request in self.measures)
         return (once + drawn) * (1 if self.map is None else 2) + again
 
-    def _answers(self, of: Subject, in_sample: bool | None = None) -> dict[str, MeasureResult]:
-        found = answers(self.measures, of, self.resampling)
-        return unproven(found) if in_sample else found
+    def _answers(self, of: Subject) -> dict[str, MeasureResult]:
+        return answers(self.measures, of, self.resampling)
 
     def _with_groups(
         self,
         report: Report,
         raw: Subject,
         applied: Subject | None,
+        held_out: Subject | None,
         members: Members,
         begin: Callable[[str], AbstractContextManager[None]],
     ) -> Report:
@@ -506,23 +538,27 @@ class Evaluation:
             gaps = self._gaps(raw, members, before)
         if applied is None:
             groups = {name: GroupReport(len(members[name]), found) for name, found in before.items()}
-            return replace(report, groups=groups, gaps=gaps)
+            return replace(report, groups=ByName("group", groups), gaps=gaps)
         with begin("groups after the map"):
-            after = self._by_group(applied, members, report.in_sample)
-        groups = {name: GroupReport(len(members[name]), before[name], after[name]) for name in members}
+            after = self._by_group(applied, members)
+            if report.in_sample:
+                plain = replace(self, resampling=replace(self.resampling, level=None))
+                again = {} if held_out is None else plain._by_group(held_out, members)
+                after = {name: unproven(found, again.get(name)) for name, found in after.items()}
+        groups = {
+            name: GroupReport(len(members[name]), before[name], after[name], report.in_sample) for name in members
+        }
         with begin("gaps after the map"):
             gaps_after = self._gaps(applied, members, after)
         if report.in_sample:
             gaps_after = {key: replace(gap, p_value=None) for key, gap in gaps_after.items()}
-        return replace(report, groups=groups, gaps=gaps, gaps_after=gaps_after)
+        return replace(report, groups=ByName("group", groups), gaps=gaps, gaps_after=gaps_after)
 
-    def _by_group(
-        self, of: Subject, members: Members, in_sample: bool | None = None
-    ) -> dict[str, dict[str, MeasureResult]]:
+    def _by_group(self, of: Subject, members: Members) -> dict[str, dict[str, MeasureResult]]:
         found = {}
         for i, (name, chosen) in enumerate(members.items()):
             with step(i, len(members), f"group {i + 1}"):
-                found[name] = self._answers(of.rows(chosen), in_sample)
+                found[name] = self._answers(of.rows(chosen))
         return found
 
     def _gaps(
@@ -555,7 +591,7 @@ def _members(groups: Sequence[str], n: int) -> Members:
     if isinstance(groups, str) or not isinstance(groups, Sequence | np.ndarray):
         raise WrongShape.at("/groups", "must be an array of group names")
     if len(groups) != n:
-        raise LengthMismatch.at("/groups", f"has {len(groups)} rows, but /predictions has {n}")
+        raise LengthMismatch.at("/groups", f"has {len(groups)} rows, but predictions have {n}")
     if isinstance(groups, Groups):
         return groups.members
     number: dict[str, int] = {}
@@ -601,7 +637,7 @@ def evaluate(
     labels : array_like, shape (n,)
         0 or 1, or 0 to K - 1. Other values need ``class_names``, ``pos_label`` or a frame with labels as column names.
     measures : str, or sequence of str or mapping, optional
-        Names in ``calibrant.MEASURES``, or mappings with ``name``, options and ``as`` (the key of the result).
+        Names in ``calibrant.MEASURES``, or mappings with ``name``, options and ``as`` (the key); or ``"all"``, if fast.
     diagrams : sequence of str or mapping, optional
         Names in ``calibrant.DIAGRAMS``, or mappings as for ``measures``.
     reduction : str, optional
@@ -673,7 +709,7 @@ def evaluate(
     rows.warn_of_kind()
     warn_of_training(predictions, rows.batch)
     evaluation = Evaluation(
-        read_requests(measures),
+        read_requests(applicable(measures, reduction)),
         reduction_by_name(reduction, rows.class_names),
         map,
         resampling,

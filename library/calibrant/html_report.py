@@ -179,7 +179,8 @@ def report(
     options = full(len(batch), n_classes, reduction, seed=seed)
     found = _evaluated(options, reduction, map, Rows(batch))
     if rows.groups is not None:
-        found = joined(found, _evaluated(by_group(reduction, n_classes, seed=seed), reduction, map, rows))
+        grouped = by_group(len(batch), n_classes, reduction, weighted=batch.weights is not None, seed=seed)
+        found = joined(found, _evaluated(grouped, reduction, map, rows))
         drawn = group_diagrams(batch, rows.groups, reduction)
         found |= {} if drawn is None else {"group_diagrams": drawn}
     if map is None:

@@ -12,7 +12,7 @@ import numpy as np
 from calibrant.arrays import Array, array_of, check_aligned, group_names, is_frame
 from calibrant.batch import Batch, Scale, read_batch, read_class_names, read_predictions
 from calibrant.cells import WeightsKind
-from calibrant.errors import InvalidLabel, InvalidOption, NotANumber
+from calibrant.errors import InvalidLabel, InvalidOption, NotANumber, WrongShape
 from calibrant.records import is_records, read_records
 
 # --- Rows: predictions with labels, weights and groups
@@ -23,6 +23,8 @@ from calibrant.records import is_records, read_records
 _MANY_ROWS = 20
 #: How far from 1 the sum of a row of probabilities may be.
 _SUM = 1e-5
+#: The most names in a message, and the most characters of each.
+_FEW, _LONG = 5, 40
 
 
 @dataclass(frozen=True)
@@ -32,11 +34,19 @@ class Rows:
     batch: Batch
     groups: list[str] | None = None
     class_names: tuple[str, ...] | None = None
+    #: Whether labels are numbers of columns that are named and not sorted by name.
+    by_position: bool = False
 
     def warn_of_kind(self) -> None:
         """Warn the caller of a public function of predicted classes, or of probabilities in place of logits. O(n K)."""
         p = self.batch.predictions.given
         warn_of_probabilities(p, self.batch.predictions.scale, stacklevel=4)
+        if self.by_position and self.class_names is not None:
+            text = (
+                f"labels are numbers and the columns {_listing(self.class_names)}, in this order; if class 0 is not "
+                f"{self.class_names[0]!r}, pass class_names in the order of the numbers"
+            )
+            warnings.warn(text, stacklevel=4)
         if len(p) >= _MANY_ROWS and np.isin(p[:_MANY_ROWS], (0.0, 1.0)).all() and np.isin(p, (0.0, 1.0)).all():
             text = (
                 "all predictions are 0 or 1, like predicted classes; pass probabilities, such as those of predict_proba"
@@ -45,13 +55,14 @@ class Rows:
 
 
 def warn_of_probabilities(given: Array, scale: str, *, stacklevel: int) -> None:
-    """Warn if rows of logits are rows of probabilities. O(n K), or O(K) if the first ones are not."""
-    if scale != "logit" or given.ndim != 2 or len(given) < _MANY_ROWS:
+    """Warn if logits are probabilities: all in [0, 1], and rows sum to 1. O(n K), or O(K) if the first ones are not."""
+    if scale != "logit" or len(given) < _MANY_ROWS:
         return
     for rows in (given[:_MANY_ROWS], given):
-        if rows.min() < 0.0 or rows.max() > 1.0 or np.abs(rows.sum(axis=1) - 1.0).max() > _SUM:
+        if rows.min() < 0.0 or rows.max() > 1.0 or (rows.ndim == 2 and np.abs(rows.sum(axis=1) - 1.0).max() > _SUM):
             return
-    text = "the logits are in [0, 1] and each row sums to 1, like probabilities; pass logits, or fit with probabilities"
+    sums = " and each row sums to 1" if given.ndim == 2 else ""
+    text = f"the logits are in [0, 1]{sums}, like probabilities; pass logits, or fit with probabilities"
     warnings.warn(text, stacklevel=stacklevel + 1)
 
 
@@ -96,7 +107,13 @@ def read_rows(
         if found.ndim != 1 or (found != np.floor(found)).any():
             raise
         raise InvalidLabel(f"{error}; {_remedy(found, values)}", error.offences) from error
-    return Rows(batch, None if groups is None else group_names(groups), names)
+    inferred = class_names is None and pos_label is None and names is not None and names is not known
+    by_position = inferred and not _are_sorted(names or ()) and array_of(labels, "labels").dtype.kind in "biu"
+    return Rows(batch, None if groups is None else group_names(groups), names, by_position)
+
+
+def _are_sorted(names: Sequence[str]) -> bool:
+    return list(names) == sorted(names, key=str.casefold) or any(name.lstrip("-").isdecimal() for name in names)
 
 
 def prediction_array(predictions: Any, known: tuple[str, ...] | None = None) -> tuple[Array, list[str] | None]:
@@ -108,6 +125,8 @@ def prediction_array(predictions: Any, known: tuple[str, ...] | None = None) -> 
     if is_records(predictions):
         values, columns, _ = read_records(predictions, known)
     else:
+        if known is not None and is_frame(predictions) and set(known) < {str(name) for name in predictions.columns}:
+            predictions = predictions[[name for name in predictions.columns if str(name) in known]]
         values = array_of(predictions, "predictions")
         if values.ndim == 2 and values.shape[1] == 1:
             return values[:, 0], None
@@ -123,16 +142,42 @@ def prediction_array(predictions: Any, known: tuple[str, ...] | None = None) -> 
                 return values[:, taken], [columns[k] for k in taken]
     if known is None and any(map(is_reversed, _readings(columns))):
         return values[:, ::-1], columns[::-1]
+    if known is not None and len(known) == len(columns):
+        for names in _readings(columns):
+            if len(set(names)) == len(names) and set(names) & set(known) not in (set(), set(known)):
+                raise WrongShape.at(
+                    "/predictions", f"have columns of {_listing(names)}, but the classes are {_listing(known)}"
+                )
     return values, columns
+
+
+def _listing(names: Sequence[str]) -> str:
+    shown = ", ".join(repr(name[:_LONG]) for name in names[:_FEW])
+    return shown if len(names) <= _FEW else f"{shown} and {len(names) - _FEW} more"
 
 
 #: Names of the negative and the positive class.
 _PAIRS = frozenset((("neg", "pos"), ("negative", "positive"), ("no", "yes"), ("n", "y"), ("false", "true")))
 
 
+#: How the name of a class begins that is the rest of another, and may be class 0 or 1.
+_NEGATIONS = tuple(f"{no}{mark}" for no in ("no", "not", "non") for mark in "_- ")
+
+
 def is_reversed(classes: Sequence[str]) -> bool:
     """Return whether two classes are named after a positive class and its negative, such as ``yes`` and ``no``."""
     return tuple(name.casefold() for name in reversed(classes)) in _PAIRS
+
+
+def is_negative(name: str) -> bool:
+    """Return whether the name of one of two classes says that it is class 0, such as ``no`` or ``class_0``."""
+    folded = name.casefold().removeprefix("class").lstrip("_- ")
+    return folded in {"0", *(negative for negative, _ in _PAIRS)}
+
+
+def is_negation(name: str) -> bool:
+    """Return whether a class is named after another that it excludes, such as ``not_fraud``."""
+    return name.casefold().startswith(_NEGATIONS)
 
 
 #: Type of narrow numbers -> how far from 1 the sum of a row may be, if the softmax was computed in that type.
@@ -188,7 +233,9 @@ def _flat(values: Array) -> Array:
 def _check_order(predictions: Array, labels: Array) -> None:
     """Raise ``InvalidLabel`` if labels and predictions are apparently in each other's place."""
     if labels.ndim == 2 and labels.shape[1] > 1 and predictions.ndim == 1 and len(labels) == len(predictions):
-        raise InvalidLabel.at("/labels", "have several columns and predictions one; predictions are the first argument")
+        one_hot = np.isin(labels, (0, 1)).all() and (labels.sum(axis=1) == 1).all()
+        hint = "for one-hot rows pass labels.argmax(axis=1)" if one_hot else "predictions are the first argument"
+        raise InvalidLabel.at("/labels", f"have several columns and predictions one; {hint}")
     if (
         predictions.ndim != 1
         or labels.dtype.kind != "f"
@@ -247,7 +294,13 @@ def _read_labels(
     """Return labels as numbers, and the names of the classes if they are known."""
     values = _flat(array_of(labels, "labels"))
     if values.ndim == 2 and values.shape == predictions.shape:
-        raise InvalidLabel.at("/labels", "must have shape (n,); for one-hot rows pass labels.argmax(axis=1)")
+        one_hot = np.isin(values, (0, 1)).all() and (values.sum(axis=1) == 1).all()
+        hint = (
+            "for one-hot rows pass labels.argmax(axis=1)"
+            if one_hot
+            else "for several labels a row evaluate each column"
+        )
+        raise InvalidLabel.at("/labels", f"must have shape (n,); {hint}")
     if values.dtype.kind == "S":
         values = np.char.decode(values, "utf-8")
     n_classes = predictions.shape[1] if predictions.ndim == 2 else 2
@@ -321,7 +374,9 @@ def _of_positive(
         raise InvalidOption.at("/pos_label", f"is for two classes, but predictions have {n_classes}; pass class_names")
     distinct = _distinct(values)
     if pos_label not in distinct:
-        raise InvalidOption.at("/pos_label", "is not among the labels")
+        kinds = " and ".join(sorted({type(value).__name__ for value in distinct}))
+        text = f"is of type {type(pos_label).__name__}, and the labels are of type {kinds}"
+        raise InvalidOption.at("/pos_label", "is not among the labels" if type(pos_label).__name__ in kinds else text)
     if len(distinct) > 2:
         raise InvalidOption.at("/pos_label", f"needs labels of two values, but there are {len(distinct)}")
     other = next(iter(distinct - {pos_label}), f"not {pos_label}")

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from types import MappingProxyType
 from typing import Any, Protocol, TypeVar
 
-from calibrant.errors import CalibrationError, InvalidOption, one_of
+from calibrant.errors import CalibrationError, InvalidOption, one_of, plain_name
 from calibrant.results import Shown, Table
 
 #: The default upper limit of an integer option.
@@ -117,10 +116,6 @@ def plain(value: Any) -> Any:
     return value.item() if hasattr(value, "dtype") and getattr(value, "ndim", None) == 0 else value
 
 
-#: Between a small letter and a capital.
-_BORDER = re.compile("(?<=[a-z0-9])(?=[A-Z])")
-
-
 class Entry(Protocol):
     """An entry of a catalogue."""
 
@@ -134,14 +129,24 @@ E = TypeVar("E", bound=Entry)
 
 
 class Catalogue(Shown, Mapping[str, E]):
-    """A read-only mapping of names to entries, which is shown as a list of names and titles."""
+    """A read-only mapping of names to entries, which is shown as a list of names and titles.
 
-    def __init__(self, what: str, entries: Mapping[str, E]) -> None:
+    An unknown name raises ``KeyError`` with the nearest names; ``familiar`` maps other names to those of the catalogue.
+    """
+
+    def __init__(self, what: str, entries: Mapping[str, E], familiar: Mapping[str, str] = MappingProxyType({})) -> None:
         self._what = what
         self._entries = dict(entries)
+        self._names = familiar
 
     def __getitem__(self, name: str) -> E:
-        return self._entries[name]
+        try:
+            return self._entries[name]
+        except KeyError:
+            raise KeyError(f"the {self._what} {one_of(name, self, self._names)}") from None
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._entries
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._entries)
@@ -198,8 +203,7 @@ def known_name(name: str, catalogue: Mapping[str, Any], familiar: Mapping[str, s
     """
     if name in catalogue:
         return name
-    plain = _BORDER.sub("-", name[:64]).lower().replace("_", "-").replace(" ", "-")
-    found = familiar.get(plain, plain)
+    found = familiar.get(plain_name(name), plain_name(name))
     return found if found in catalogue else name
 
 

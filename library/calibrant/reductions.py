@@ -24,13 +24,22 @@ from calibrant.cells import (
     take,
     vector_order,
 )
-from calibrant.errors import UnknownReduction
+from calibrant.errors import UnknownReduction, one_of, plain_name
 
 _CLASS = re.compile(r"class:(0|[1-9][0-9]{0,8})\Z")
 _RANK = re.compile(r"(within-)?top:([1-9][0-9]{0,8})\Z")
 #: Reductions to more than one event.
 MANY = ("classwise", "canonical")
-_NAMES = "binary, confidence, class:k, top:r, within-top:r, pooled, classwise or canonical"
+_NAMES = ("binary", "confidence", "class:k", "top:r", "within-top:r", "pooled", "classwise", "canonical")
+#: Names that papers and other libraries use -> names here.
+_FAMILIAR = {
+    **dict.fromkeys(("argmax", "max", "top-1", "top-label", "top1", "toplabel"), "confidence"),
+    **dict.fromkeys(("macro", "marginal", "one-vs-rest", "ovr", "per-class"), "classwise"),
+    **dict.fromkeys(("full", "joint", "multiclass", "strong", "vector"), "canonical"),
+    **dict.fromkeys(("flat", "micro"), "pooled"),
+    "ranks": "top:r",
+    "within-ranks": "within-top:r",
+}
 #: Columns of a matrix that are converted together: as many as fit in a cache line.
 _COLUMNS = 16
 #: Rows that are transposed at once.
@@ -229,7 +238,7 @@ def resolve(reduction: str | None, n_classes: int | None) -> str:
         raise UnknownReduction.at("/reduction", "must be the name of a reduction")
     of_class, ranked = _CLASS.match(reduction), _RANK.match(reduction)
     if not (of_class or ranked) and reduction not in ("binary", "confidence", "pooled", *MANY):
-        raise UnknownReduction.at("/reduction", f"must be {_NAMES}")
+        raise UnknownReduction.at("/reduction", _meant_by(reduction))
     if reduction == "binary" and n_classes not in (None, 2):
         raise UnknownReduction.at("/reduction", "binary needs predictions of shape (n,) or (n, 2)")
     if of_class and n_classes is not None and int(of_class[1]) >= n_classes:
@@ -237,6 +246,14 @@ def resolve(reduction: str | None, n_classes: int | None) -> str:
     if ranked and n_classes is not None and int(ranked[2]) > n_classes:
         raise UnknownReduction.at("/reduction", f"must be a rank from 1 to {n_classes}")
     return reduction
+
+
+def _meant_by(unknown: str) -> str:
+    """Return what an unknown reduction must be, with the nearest one."""
+    if plain_name(unknown).startswith("class:"):
+        return "must be class:k, where k is the number of a class or one of the class names"
+    near = one_of(unknown, _NAMES, _FAMILIAR)
+    return near if "did you mean" in near else f"must be {', '.join(_NAMES[:-1])} or {_NAMES[-1]}"
 
 
 def resolve_event(reduction: str | None, n_classes: int | None) -> str:

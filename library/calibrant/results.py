@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
-from calibrant.errors import MissingExtra
+from calibrant.errors import MissingExtra, plain_name
 
 Cell = str | float | None
 Result = TypeVar("Result")
@@ -38,14 +38,11 @@ class Table:
         return [self.columns[j] for j in kept], [[text_of(row[j]) for j in kept] for row in self.rows]
 
 
-class Shown:
-    """Base class of results that are shown as a table; a subclass defines ``_table``."""
+class Suggesting:
+    """Base class of objects whose unknown attributes raise ``AttributeError`` with what to use instead."""
 
     #: Attributes that other libraries have -> what to use here.
     _familiar: ClassVar[Mapping[str, str]] = MappingProxyType({})
-
-    def _table(self) -> Table:
-        raise NotImplementedError
 
     if not TYPE_CHECKING:  # to a type checker, every name would be an attribute
 
@@ -58,6 +55,13 @@ class Shown:
         near = get_close_matches(name[:64], [each for each in dir(self) if not each.startswith("_")], n=1)
         found = self._familiar.get(name, near[0] if near else None)
         return "" if found is None else f"; use {found}"
+
+
+class Shown(Suggesting):
+    """Base class of results that are shown as a table; a subclass defines ``_table``."""
+
+    def _table(self) -> Table:
+        raise NotImplementedError
 
     def __repr__(self) -> str:
         table = self._table()
@@ -107,14 +111,18 @@ class ByMeasure(Generic[Result]):
 
     #: What a key is, for the error.
     _what: ClassVar[str] = "measure in this result"
+    #: Names that other libraries use -> names of measures.
+    _aliases: ClassVar[Mapping[str, str]] = MappingProxyType({})
     measures: Mapping[str, Result]
 
     def __getitem__(self, key: str) -> Result:
-        found: Result = lookup(self.measures, key, self._what)
-        return found
+        name = _name_in(self.measures, key, self._aliases)
+        if name is None:
+            raise KeyError(_no_such(self._what, self.measures, key))
+        return self.measures[name]
 
     def __contains__(self, key: object) -> bool:
-        return _name_in(self.measures, key) is not None
+        return _name_in(self.measures, key, self._aliases) is not None
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.measures)
@@ -125,6 +133,11 @@ class ByMeasure(Generic[Result]):
     def keys(self) -> list[str]:
         """Return the keys of the measures."""
         return list(self.measures)
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """Return the result of a measure, or ``default`` if there is none."""
+        name = _name_in(self.measures, key, self._aliases)
+        return default if name is None else self.measures[name]
 
     def values(self) -> list[Result]:
         """Return the results of the measures."""
@@ -173,17 +186,38 @@ def frame_of(records: Sequence[Mapping[str, Any]]) -> Any:
     raise MissingExtra("to_frame needs pandas or polars, and neither is installed: pip install pandas")
 
 
-def lookup(results: Mapping[str, Any], key: object, what: str) -> Any:
-    """Return the entry of a key; raises ``KeyError`` that names the nearest keys."""
-    name = _name_in(results, key)
-    if name is not None:
-        return results[name]
+class ByName(dict[str, Result]):
+    """Results by name; an unknown name raises ``KeyError`` with the nearest ones."""
+
+    def __init__(self, what: str, results: Mapping[str, Result]) -> None:
+        super().__init__(results)
+        self._what = what
+
+    def __missing__(self, key: object) -> Result:
+        raise KeyError(_no_such(self._what, self, key))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self._what, dict(self))
+
+
+#: The most names that an error lists.
+_MOST_NAMES = 20
+
+
+def _no_such(what: str, results: Mapping[str, Any], key: object) -> str:
+    """Return that a key does not exist, with the nearest keys, or else the first ones."""
     near = get_close_matches(key[:64], list(results), n=3) if isinstance(key, str) else []
-    hint = f"did you mean {' or '.join(near)}?" if near else f"there are: {', '.join(results)}"
-    raise KeyError(f"there is no such {what}; {hint}")
+    more = ", ..." if len(results) > _MOST_NAMES else ""
+    hint = f"did you mean {' or '.join(near)}?" if near else f"there are: {', '.join([*results][:_MOST_NAMES])}{more}"
+    return f"there is no such {what}; {hint}"
 
 
-def _name_in(results: Mapping[str, Any], key: object) -> str | None:
-    """Return the key under which a result is found: the key itself, or with hyphens."""
-    names = (key, key.replace("_", "-")) if isinstance(key, str) else ()
-    return next((name for name in names if name in results), None)
+def _name_in(results: Mapping[str, Any], key: object, aliases: Mapping[str, str]) -> str | None:
+    """Return the key under which a result is found: the key itself, in small letters with hyphens, or an alias."""
+    if not isinstance(key, str) or key in results:
+        return key if isinstance(key, str) else None
+
+    def known(name: str) -> str:
+        return aliases.get(plain_name(name), plain_name(name))
+
+    return next((name for name in results if known(name) == known(key)), None)

@@ -24,7 +24,7 @@ from service.formats.json_body import read_json
 from service.formats.media import ARROW, CSV, JSON, NPY, NPZ, PARQUET
 from service.formats.options import Options, pointer_of, query_fields, read_options
 from service.formats.payload import Body, BodyLimits, Payload, fields_of_kind
-from service.guard import Bodies, Slots
+from service.guard import Bodies, LightBodies, Slots
 from service.headers import read_header
 from service.settings import Settings
 
@@ -67,7 +67,7 @@ CONTENT_TYPES = (JSON, *BINARY)
 ENCODINGS = ("gzip", "zstd", "deflate")
 _CHARSETS = ("utf-8", "utf8", "us-ascii")
 #: Bodies up to this size are parsed on the event loop, which is cheaper than a thread.
-_INLINE_BYTES = 16 * 1024
+INLINE_BYTES = 16 * 1024
 #: Bodies up to this size are not counted: the server buffers as much per connection anyway.
 _UNCOUNTED_BYTES = 64 * 1024
 #: Approximate size of the parts that a body is joined from.
@@ -82,7 +82,7 @@ async def read_payload(request: Request, settings: Settings) -> Payload:
     body = await bounded(request, settings.max_body_bytes)
     if encoding is not None:  # its unpacked size can be anything up to the limit
         Slots.take_for(request.scope)
-    if kind == JSON and encoding is None and len(body) <= _INLINE_BYTES:
+    if kind == JSON and encoding is None and len(body) <= INLINE_BYTES:
         return read_json(body, BodyLimits.of(settings))
     limits = BodyLimits.of(settings, partial(Slots.take_for, request.scope))
     payload = await run_in_threadpool(read_body, body, kind, encoding, query, limits)
@@ -179,7 +179,7 @@ def _options(query: QueryParams, kind: str) -> dict[str, str]:
 
 
 async def bounded(request: Request, limit: int) -> bytearray:
-    """Read the body as sent; a large one takes a slot for heavy work once it is complete.
+    """Read the body as sent; once complete, a large one takes a slot for heavy work, and others wait for their turn.
 
     Raises ``TooLarge`` before more than ``limit`` bytes are held in memory, and ``Busy``.
     """
@@ -205,4 +205,6 @@ async def bounded(request: Request, limit: int) -> bytearray:
             Bodies.hold_for(request.scope, size)
     if size > LIGHT_BYTES:  # a request with a large body counts as heavy
         Slots.take_for(request.scope)
+    elif size > INLINE_BYTES:
+        await LightBodies.take_for(request.scope, size)
     return parts[0] if len(parts) == 1 else bytearray().join(parts)

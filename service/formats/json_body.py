@@ -86,12 +86,11 @@ def _long_numbers(name: str, values: LongArray, limits: BodyLimits) -> Array:
 def _long_names(field: str, values: LongArray, limits: BodyLimits) -> Array:
     """Convert a long array to names."""
     found: list[Array] = []
-    rows, longest = 0, 0
+    rows = 0
     for piece in values.pieces():
         limits.check_rows(rows + len(piece), f"/{field}")
         found.append(read_names(piece, limits, rows, field))
-        rows, longest = rows + len(piece), max(longest, found[-1].itemsize)
-        limits.check_bytes(rows * longest)
+        rows += len(piece)
     return np.concatenate(found)
 
 

@@ -181,15 +181,19 @@ def _rows(columns: dict[str, list[Any]], n_classes: int | None, n: int, limits: 
     why = np.zeros(n, np.uint8)
     one = {field: arrays[0] for field, arrays in columns.items()}
     groups, names = _groups(one["group"], why) if "group" in one else (None, [])
+    ids = _ids(one["id"], why, limits) if "id" in one else None
+    given = columns.get("prediction")
+    predictions, places = (None, None) if given is None else _predictions(given, n_classes, why)
     return MonitorRows(
         why,
         np.arange(n),
-        _ids(one["id"], why, limits) if "id" in one else None,
-        _predictions(columns["prediction"], n_classes, why) if "prediction" in columns else None,
+        ids,
+        predictions,
         _numbers(one["label"], why, Why.NO_LABEL) if "label" in one else None,
         _arrow_times(one["timestamp"], why) if "timestamp" in one else None,
         groups,
         names,
+        places=places,
     )
 
 
@@ -227,26 +231,26 @@ def _numbers(column: Any, why: Whys, null: Why) -> Floats:
     return arrow.number_array(column)
 
 
-def _predictions(columns: list[Any], n_classes: int | None, why: Whys) -> Floats:
+def _predictions(columns: list[Any], n_classes: int | None, why: Whys) -> tuple[Floats, Integers | None]:
+    """The predictions, and their places if some rows have none."""
     if n_classes is None:
-        return _numbers(columns[0], why, Why.NO_PREDICTION)
+        return _numbers(columns[0], why, Why.NO_PREDICTION), None
     if len(columns) > 1:
-        return np.column_stack([_numbers(column, why, Why.NO_PREDICTION) for column in columns])
+        return np.column_stack([_numbers(column, why, Why.NO_PREDICTION) for column in columns]), None
     return _vectors(columns[0], n_classes, why)
 
 
-def _vectors(column: Any, width: int, why: Whys) -> Floats:
-    """A column of lists as (n, K); a row with another length or a null is refused."""
+def _vectors(column: Any, width: int, why: Whys) -> tuple[Floats, Integers | None]:
+    """A column of lists as (m, K), and their places if rows are refused for a null or another length."""
     lengths, flat = arrow.lists_of(column)
     why[(lengths == -1) & (why == 0)] = Why.NO_PREDICTION
     why[(lengths != width) & (why == 0)] = Why.WRONG_SHAPE
     numbers = arrow.number_array(flat)  # null rows contribute none
     right = lengths == width
     if not right.all():
-        found = np.full((len(lengths), width), np.nan)
-        found[right] = numbers[np.repeat(right, np.maximum(lengths, 0))].reshape(-1, width)
-        return found
-    return numbers.reshape(-1, width)
+        found = numbers[np.repeat(right, np.maximum(lengths, 0))].reshape(-1, width)
+        return found, np.where(right, np.cumsum(right) - 1, -1)
+    return numbers.reshape(-1, width), None
 
 
 def _arrow_times(column: Any, why: Whys) -> Floats:

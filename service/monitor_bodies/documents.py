@@ -16,6 +16,7 @@ import orjson
 from backend.monitors.ingestion import MOST_NAMED
 from backend.monitors.rows import MAX_GROUP_BYTES, MonitorRows, What, Why, together
 from backend.store.monitors.ledger import Ids
+from calibrant.batch import Integers
 from calibrant.cells import Floats
 from schemas.monitors import MonitorForecast, MonitorRecord
 from service.errors import InvalidField, MalformedJson, TooLarge
@@ -198,16 +199,18 @@ def rows_of(documents: Sequence[Any], what: What, columns: Columns) -> MonitorRo
                 unknown[row] = name
     column = {field: [one.get(field) for one in documents] for field in fields}
     groups, names = _groups(column["group"], why) if "group" in fields else (None, ())
+    predictions, places = _predictions(column["prediction"], n_classes, why) if "prediction" in fields else (None, None)
     return MonitorRows(
         why,
         np.arange(len(documents)),
         _ids(column["id"], why),
-        _predictions(column["prediction"], n_classes, why) if "prediction" in fields else None,
+        predictions,
         _labels(column["label"], why) if "label" in fields else None,
         _times(column["timestamp"], why),
         groups,
         names,
         unknown,
+        places,
     )
 
 
@@ -269,8 +272,9 @@ def _ids(values: list[Any], why: Whys) -> Ids | None:
     return Ids.of([one.encode() for one in values])
 
 
-def _predictions(values: list[Any], n_classes: int | None, why: Whys) -> Floats:
-    return _numbers(values, why, _of_prediction) if n_classes is None else _vectors(values, n_classes, why)
+def _predictions(values: list[Any], n_classes: int | None, why: Whys) -> tuple[Floats, Integers | None]:
+    """The predictions, and their places if some rows have none."""
+    return (_numbers(values, why, _of_prediction), None) if n_classes is None else _vectors(values, n_classes, why)
 
 
 def _labels(values: list[Any], why: Whys) -> Floats:
@@ -298,20 +302,22 @@ def _numbers(values: list[Any], why: Whys, reason: Callable[[Any], Why]) -> Floa
     return found
 
 
-def _vectors(values: list[Any], n_classes: int, why: Whys) -> Floats:
-    """Vectors as (n, K), NaN for invalid rows, which are refused."""
+def _vectors(values: list[Any], n_classes: int, why: Whys) -> tuple[Floats, Integers | None]:
+    """Vectors as (m, K), and their places if rows are refused for having none."""
     if set(map(type, values)) == {list} and set(map(len, values)) == {n_classes}:
         flat = [number for row in values for number in row]
         if set(map(type, flat)) <= _NUMBERS:
-            return np.array(flat, dtype=np.float64).reshape(-1, n_classes)
-    found = np.full((len(values), n_classes), np.nan)
+            return np.array(flat, dtype=np.float64).reshape(-1, n_classes), None
+    found: list[list[float]] = []
+    places = np.full(len(values), -1)
     for i, value in enumerate(values):
         reason = _of_vector(value, n_classes)
         if reason is None:
-            found[i] = value
+            places[i] = len(found)
+            found.append(value)
         elif not why[i]:
             why[i] = reason
-    return found
+    return np.array(found, dtype=np.float64).reshape(-1, n_classes), places
 
 
 def _of_vector(value: Any, n_classes: int) -> Why | None:

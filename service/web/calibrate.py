@@ -104,8 +104,8 @@ def _calibrated_predictions(
     here: Context, record: MapRecord, choices: Choices, file: BinaryIO, **limits: Any
 ) -> Calibrated:
     fitted = here.find_map(record.id).map
-    names = fitted.class_names if fitted.n_classes else None
-    sheet = read_sheet(file, options=replace(choices.options(), scale=fitted.scale, class_names=names), **limits)
+    options = replace(choices.options(), scale=fitted.scale, class_names=fitted.class_names)
+    sheet = read_sheet(file, options=options, **limits)
     note_rows(sheet.predictions.shape)
     if sheet.predictions.nbytes > LIGHT_BYTES:
         limits["heavy"]()

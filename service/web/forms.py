@@ -13,8 +13,8 @@ from starlette.formparsers import FormParser, MultiPartException, MultiPartParse
 from calibrant.io.limits import LIGHT_BYTES
 from calibrant.io.source import is_full
 from service.errors import RequestError, SpoolFull, TooLarge, UnsupportedMediaType
-from service.formats.body import bounded
-from service.guard import Bodies, Slots
+from service.formats.body import INLINE_BYTES, bounded
+from service.guard import Bodies, LightBodies, Slots
 from service.shares import Spool, Spools
 from service.web.visit import Visiting
 from service.web.visitor import HEADER, check_origin, check_token
@@ -121,6 +121,9 @@ async def multipart(request: Request, limit: int, token: str | None, spools: Spo
             await chunks.aclose()
         try:
             parser.check_whole()
+            size = sum(part.size or 0 for part in form.values() if isinstance(part, UploadFile))
+            if INLINE_BYTES < size <= LIGHT_BYTES:
+                await LightBodies.take_for(request.scope, size)
             yield form
         finally:
             await form.close()

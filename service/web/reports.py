@@ -159,14 +159,19 @@ async def report_data(batch_id: str, visit: Visiting, map: str | None = None, jo
 @router.post("/reports/{batch_id}/fit")
 async def post_fit(batch_id: str, visit: Visiting, form: Form) -> Response:
     """Fit a map to the rows of the report, directly or as a job."""
-    fields = {"batch": batch_id, "method": text_of(form, "method"), "name": text_of(form, "name") or None}
+    fields = {
+        "batch": batch_id,
+        "method": text_of(form, "method"),
+        "name": text_of(form, "name") or None,
+        "allow_shape_change": text_of(form, "allow_shape_change") == "yes",
+    }
     made = await run_in_threadpool(_fit, visit.here, batch_id, fields)
     if isinstance(made, MapRecord):
         return redirect_to(visit, f"/ui/maps/{made.id}")
     return redirect_to(visit, f"/ui/jobs/{made.id}")
 
 
-def _fit(here: Context, batch_id: str, fields: dict[str, str | None]) -> MapRecord | JobRecord:
+def _fit(here: Context, batch_id: str, fields: dict[str, str | bool | None]) -> MapRecord | JobRecord:
     kind = here.store.batches.record(batch_id).prediction_kind
     payload = Payload({}, {**fields, "prediction_kind": kind}, from_query=False)
     options = read_options_of_kind(payload, FitOptions, FitDistributionOptions)

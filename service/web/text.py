@@ -11,7 +11,8 @@ from typing import Any
 from markupsafe import Markup
 
 from calibrant.errors import in_rows
-from calibrant.maps.calibration_map import VECTORS
+from calibrant.in_sample import binned, scored
+from calibrant.reports.numbers import class_list
 from schemas.problems import Problem
 from service.errors import InvalidField
 from service.html import prose as marked
@@ -68,11 +69,6 @@ def capitalized(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def scored(reduction: str) -> str:
-    """What the in-sample log loss of a map with this reduction is about."""
-    return "the whole vector" if reduction in VECTORS else f"the event {reduction}"
-
-
 def shortened(text: str, most: int) -> str:
     """A text of at most this many characters, cut between two words."""
     if len(text) <= most:
@@ -108,6 +104,8 @@ FILTERS: Mapping[str, Callable[..., Any]] = {
     "sentence": sentence,
     "capitalized": capitalized,
     "scored": scored,
+    "binned": binned,
+    "class_list": class_list,
     "shortened": shortened,
     "e_value": e_value,
     "explanation": explanation,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib.resources import files
@@ -20,7 +20,7 @@ from backend.forecasts import fields_of
 from backend.store.errors import StorageError, problem_of
 from calibrant.batch import MAX_CLASS_NAME
 from calibrant.errors import CalibrationError, in_rows
-from calibrant.io.columns import GROUPS, LABELS, PREDICTIONS, WEIGHTS
+from calibrant.io.column_names import GROUPS, LABELS, PREDICTIONS, WEIGHTS
 from calibrant.io.errors import (
     BadMapping,
     DecimalComma,
@@ -28,14 +28,16 @@ from calibrant.io.errors import (
     Field,
     FileTooLarge,
     InvalidForecasts,
+    InvalidTimes,
     NoRoom,
     Offer,
     TabularError,
 )
 from calibrant.io.files import read_forecast_sheet, read_sheet
 from calibrant.io.limits import LIGHT_BYTES
+from calibrant.io.periods import periods
 from calibrant.io.table import ForecastOptions, ForecastSheet, Sheet, SheetOptions
-from calibrant.io.texts import plain
+from calibrant.io.texts import plain, quoted
 from schemas.batches import BatchOptions, BatchRecord, DistributionBatchOptions, Scale, UploadRecord
 from schemas.distributions import PredictionKind
 from schemas.problems import Problem
@@ -69,8 +71,6 @@ _FIELDS: Mapping[str, FormField] = {
     "/times": "times",
     **dict.fromkeys((f"/{name}" for name in _PARTS), "predictions"),
 }
-#: Bytes of a character in an array of numpy.
-_CHARACTER_BYTES = 4
 #: A level as entered.
 _LEVEL = re.compile(r"0?\.[0-9]{1,12}")
 
@@ -132,8 +132,13 @@ class Choices:
         )
 
     def options(self) -> SheetOptions:
-        """Convert to the options of the file reader; raises ``BadMapping`` for classes that are not valid."""
+        """Convert to the options of the file reader.
+
+        Raises ``BadMapping`` for classes that are not valid, and ``InvalidTimes`` for times beside groups.
+        """
         names = self._class_names()
+        if self.times and self.groups:
+            raise InvalidTimes("name a column of times or of groups, not both", field="times")
         return SheetOptions(
             self.columns or _listed(self.predictions),
             self.labels or None,
@@ -144,6 +149,7 @@ class Choices:
             class_names=names,
             pos_label=self.pos_label or None,
             decimal=self.decimal,
+            times=self.times or None,
         )
 
     def forecast_options(self) -> ForecastOptions:
@@ -282,7 +288,11 @@ def store_file(here: Context, file: UploadFile, choices: Choices, *, heavy: Call
             )
         except NoRoom as error:
             raise SpoolFull("the volume of temporary files is full") from error
-    arrays = arrays_of(sheet, settings.max_unpacked_bytes)
+    if isinstance(sheet, Sheet) and sheet.times is not None:
+        column = quoted(choices.times)
+        note = f"groups: the periods of column {column}"
+        sheet = replace(sheet, groups=periods(sheet.times, f"column {column}"), notes=(*sheet.notes, note))
+    arrays = arrays_of(sheet)
     if sum(array.nbytes for array in arrays.values()) > LIGHT_BYTES:
         heavy()
     classes = None
@@ -309,8 +319,8 @@ def _reader(choices: Choices) -> Callable[..., Sheet | ForecastSheet]:
     return partial(read_sheet, options=choices.options())
 
 
-def arrays_of(sheet: Sheet | ForecastSheet, max_bytes: int) -> Arrays:
-    """Convert a sheet to the arrays of a request body; raises ``FileTooLarge`` for names of more than ``max_bytes``."""
+def arrays_of(sheet: Sheet | ForecastSheet) -> Arrays:
+    """Convert a sheet to the arrays of a request body."""
     found: dict[str, np.ndarray | None] = {"weights": sheet.weights}
     texts = {"groups": sheet.groups}
     if isinstance(sheet, ForecastSheet):
@@ -320,15 +330,8 @@ def arrays_of(sheet: Sheet | ForecastSheet, max_bytes: int) -> Arrays:
         texts |= {"clusters": sheet.clusters, "by": sheet.by, "times": sheet.times}
     else:
         found |= {"predictions": sheet.predictions, "labels": sheet.labels}
-    found |= {name: None if cells is None else _names(cells, name, max_bytes) for name, cells in texts.items()}
+    found |= {name: None if cells is None else np.array(cells, dtype=np.object_) for name, cells in texts.items()}
     return {name: array for name, array in found.items() if array is not None}
-
-
-def _names(cells: Sequence[str], field: str, max_bytes: int) -> np.ndarray:
-    """Convert names to an array, in which every name has the width of the longest."""
-    if len(cells) * max(map(len, cells), default=0) * _CHARACTER_BYTES > max_bytes:
-        raise FileTooLarge(f"the longest of the {field} is too long for so many rows; shorten it or use fewer rows")
-    return np.array(cells, dtype=np.str_)
 
 
 # --- The pages

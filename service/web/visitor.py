@@ -95,6 +95,11 @@ def is_of_htmx(headers: Headers) -> bool:
 # --- Errors on the web page
 
 SIGN_IN = "/ui/sign-in"
+#: Remedies in terms of the forms of the page, instead of those in terms of the API.
+_REMEDIES = {
+    "output-shape-changed": "Use another name, or select “Allow another output shape than earlier versions” and try "
+    "again."
+}
 
 
 def refusal(document: Problem, headers: Mapping[str, str] | None, scope: Scope) -> Response:
@@ -103,7 +108,7 @@ def refusal(document: Problem, headers: Mapping[str, str] | None, scope: Scope) 
     code = document.type.removeprefix(PREFIX)
     if code == "unauthorized":
         return _to_sign_in(scope, sent)
-    values = known(visitor_of(scope)) | {"problem": document, "remedy": TABLE[code].remedy}
+    values = known(visitor_of(scope)) | {"problem": document, "remedy": _REMEDIES.get(code, TABLE[code].remedy)}
     template = "problem.html" if is_of_htmx(sent) else "refusal.html"
     return render(template, values, status=document.status, headers=headers)
 

@@ -77,6 +77,39 @@ def test_the_list_shows_every_map_and_filters_it_page_by_page(visitor: Visitor, 
     assert (refused.status_code, "cursor" in refused.text) == (422, True)
 
 
+def test_pages_name_the_classes_and_what_each_score_is_of(visitor: Visitor) -> None:
+    vectors = [[0.7, 0.2, 0.1], [0.2, 0.5, 0.3], [0.3, 0.3, 0.4], [0.6, 0.3, 0.1]] * 10
+    rows = {"predictions": vectors, "labels": [0, 1, 2, 1] * 10, "class_names": ["bird", "cat", "<b>"]}
+    made = visitor.post("/maps", json=rows | {"method": "temperature", "name": "pets"}).raise_for_status().json()
+    two = visitor.post("/maps", json=ROWS | {"method": "platt", "class_names": ["ham", "spam"]}).raise_for_status()
+    pages = [visitor.get(f"/ui/maps{path}").text for path in ("", "/pets", f"/{made['id']}")]
+    for text in pages:
+        assert "bird, cat, &lt;b&gt;" in text
+        assert "Plain ECE" in text
+        assert "the confidence" in text
+        assert re.search(r"(?<!lain )\bECE\b", text.replace("the ECE that of", "")) is None
+    assert all("ham, spam" in text for text in (pages[0], visitor.get(f"/ui/maps/{two.json()['id']}").text))
+    for map_id in (made["id"], two.json()["id"]):
+        visitor.delete(f"/maps/{map_id}")
+
+
+@pytest.mark.parametrize("part", [True, False])
+def test_a_fit_of_another_shape_is_refused_until_the_box_is_checked(visitor: Visitor, part: bool) -> None:
+    vectors = [[0.7, 0.2, 0.1], [0.2, 0.5, 0.3], [0.3, 0.3, 0.4], [0.6, 0.3, 0.1]] * 10
+    rows = {"predictions": vectors, "labels": [0, 1, 2, 1] * 10}
+    visitor.post("/maps", json=rows | {"method": "temperature", "name": "shaped"}).raise_for_status()
+    report = f"/ui/reports/{visitor.post('/batches', json=ROWS).json()['id']}"
+    title = "Allow another output shape than earlier versions"
+    assert f'name="allow_shape_change" value="yes">{title}</label>' in visitor.get(report).text
+    fields = {"method": "platt", "name": "shaped"}
+    refused = visitor.submit(f"{report}/fit", fields, part=part)
+    assert refused.status_code == 409
+    assert title in refused.text
+    assert "allow_shape_change" not in refused.text
+    made = visitor.submit(f"{report}/fit", fields | {"allow_shape_change": "yes"}, part=part)
+    assert (made.headers.get("hx-redirect") or made.headers["location"]).startswith("/ui/maps/")
+
+
 def test_versions_stand_side_by_side_each_with_its_picture_and_document(visitor: Visitor, spam: list[str]) -> None:
     text = visitor.get("/ui/maps/spam").text
     assert [text.index(f"/ui/maps/{each}") for each in reversed(spam)] == sorted(

@@ -81,6 +81,23 @@ def test_groups_are_the_combinations_of_the_columns_that_are_typed(visitor: Visi
     assert "no column" in refused.text
 
 
+def test_periods_of_a_column_of_times_are_compared(visitor: Visitor) -> None:
+    rows = "".join(f"0.{i % 9 + 1},{i % 2},2026-0{i // 50 + 1}-03,{'ab'[i // 2 % 2]}\n" for i in range(200))
+    content = f"p,y,when,site\n{rows}".encode()
+    text = visitor.get(_report_of(_send(visitor, content, times="when"))).text
+    assert all(f">2026-0{month}<" in text for month in range(1, 5))
+    assert "groups: the periods of column &#39;when&#39;" in text
+    for fields, message in (
+        ({"times": "site"}, "Column &#39;site&#39; has no time in row 1"),
+        ({"times": "nowhere"}, "no column"),
+        ({"times": "when", "groups": "site"}, "not both"),
+    ):
+        found = _send(visitor, content, part=False, **fields)
+        assert found.status_code == 422
+        assert 'id="times-hint" class="error"' in found.text
+        assert message in found.text.partition('id="times-hint"')[2]
+
+
 def test_where_predictions_are_not_found_columns_are_suggested_for_the_labels_too(visitor: Visitor) -> None:
     refused = _send(visitor, b"first,second,came\n" + b"0.25,0.5,1\n0.5,0.125,0\n" * 20)
     assert refused.status_code == 422
@@ -97,6 +114,13 @@ def test_the_sample_is_offered_and_evaluated_by_its_button(visitor: Visitor) -> 
     assert "sample.csv" in text
     assert "calibration rejected" in text
     assert visitor.post("/ui/sample", data={"csrf_token": "guessed"}).status_code == 403
+
+
+def test_the_front_page_offers_files_of_every_format(visitor: Visitor) -> None:
+    found = re.search(r'name="file" required accept="([^"]*)"', visitor.get("/").text)
+    assert found is not None
+    suffixes = ".csv .tsv .txt .jsonl .npz .npy .parquet .arrow .feather .gz .zst"
+    assert set(suffixes.split()) <= set(found[1].split(","))
 
 
 def test_the_front_page_says_which_columns_are_looked_for(visitor: Visitor) -> None:

@@ -51,6 +51,39 @@ def test_calibrated_columns_of_polars_stay_polars(pets: Any) -> None:
     assert series.name == "dog"
 
 
+def test_forecasts_name_what_to_pass_instead_of_an_argument_of_another_library() -> None:
+    """Pass the arguments of scikit-learn, scipy and properscoring with forecasts of a number."""
+    y, mean = [0.0, 1.0], [0.5, 0.5]
+    for given, remedy in (
+        ({"mean": mean, "sigma": mean}, "no argument sigma; pass std or variance"),
+        ({"quantiles": [mean, mean], "quantile_levels": mean}, "no argument quantile_levels; pass levels"),
+        ({"y_true": y, "mean": mean}, "no argument y_true; pass observed, the outcomes"),
+        ({"mu": mean, "std": mean}, "no argument mu; pass mean"),
+        ({"mean": mean, "std": mean, "random_state": 1}, "no argument random_state; pass seed"),
+        ({"mean": mean, "std": mean, "wieghts": y}, "no argument wieghts; did you mean weights"),
+    ):
+        unknown: Any = given
+        with pytest.raises(TypeError, match=remedy):
+            calibrant.evaluate_distribution(y, **unknown)
+    with pytest.raises(calibrant.CalibrationError, match="predictive distributions of a number: use fit_distribution"):
+        calibrant.fit("conformal", mean, [0, 1])
+
+
+def test_messages_of_python_calls_are_in_the_words_of_python() -> None:
+    """Pass one number, nothing, logits and groups of another length."""
+    p, y = [0.1, 0.9], [0, 1]
+    wrong: Any
+    for wrong, message in ((5, "labels must be an array, a list or a column, not int"), (None, "column, not None")):
+        with pytest.raises(calibrant.CalibrationError, match=message):
+            calibrant.evaluate(p, wrong)
+    with pytest.raises(calibrant.CalibrationError, match='pass logits with scale="logit"'):
+        calibrant.evaluate([-2.0, 2.5], y)
+    with pytest.raises(calibrant.CalibrationError, match="groups has 1 rows, but predictions have 2"):
+        calibrant.evaluate(p, y, groups=["a"])
+    with pytest.raises(calibrant.CalibrationError, match="predictions and labels have different indexes"):
+        calibrant.evaluate(pd.Series(p), pd.Series(y, index=[1, 0]))
+
+
 @pytest.mark.parametrize(
     ("call", "remedy"),
     [
@@ -102,6 +135,11 @@ def test_names_of_classes_in_other_libraries_are_names_here(scores: Any) -> None
         ("CalibratedClassifierCV", "calibrant.CalibrantClassifier"),
         ("calibration_curve", "calibrant.CalibrationDisplay"),
         ("methods", "calibrant.METHODS"),
+        ("calibrate", r'calibrant.fit\("platt", predictions, labels\).apply\(predictions\)'),
+        ("Calibrator", "use calibrant.fit"),
+        ("MulticlassCalibrationError", r'measures=\["ece"\]'),
+        ("binary_calibration_error", r'measures=\["ece"\]'),
+        ("DirichletCalibrator", "module 'calibrant' has no attribute"),
     ],
 )
 def test_a_class_of_another_library_names_its_equivalent(name: str, remedy: str) -> None:
@@ -117,6 +155,7 @@ def test_results_and_maps_name_what_they_have_in_place_of_an_attribute(scores: A
     for result, name, remedy in [
         (report, "ece", r"report\['ece'\]"),
         (report, "to_pandas", r"to_frame\(\)"),
+        (report, "to_csv", r"to_frame\(\)\.to_csv"),
         (report, "save", r"calibrant.report\(predictions, labels\).save\(path\)"),
         (fitted, "transform", r"apply\(predictions\)"),
         (fitted, "predict_proba", r"apply\(predictions\)"),
@@ -125,6 +164,36 @@ def test_results_and_maps_name_what_they_have_in_place_of_an_attribute(scores: A
         with pytest.raises(AttributeError, match=remedy):
             getattr(result, name)
     assert not hasattr(report, "__array__")
+
+
+def test_unknown_names_of_methods_and_measures_name_what_to_use(scores: Any) -> None:
+    """Use names of papers and other libraries."""
+    p, y = scores["p"], scores["y"]
+    for method, near in (("DirichletCalibration", "dirichlet-l2"), ("BetaCalibrator", "beta")):
+        with pytest.raises(calibrant.CalibrationError, match=f"did you mean {near}"):
+            calibrant.fit(method, p, y)
+    with pytest.raises(TypeError, match=r"no argument options; pass each as an argument: fit\(\.\.\., \*\*options\)"):
+        calibrant.fit("histogram", p, y, options={"n_bins": 10})
+    with pytest.raises(calibrant.CalibrationError, match="slope and intercept are parameters of the map that fit"):
+        calibrant.evaluate(p, y, measures=["ece", "calibration_slope"])
+    assert calibrant.evaluate(p, y, measures="bce")["log_loss"].value is not None
+    with pytest.raises(calibrant.CalibrationError, match="only evaluate"):
+        calibrant.measure_by_size(p, y, measures="all")
+
+
+def test_measures_may_be_all_and_the_default_ones_apply_to_the_reduction() -> None:
+    """Ask for everything, and for the whole vector without naming measures."""
+    p = np.random.default_rng(0).dirichlet(np.ones(3), 60)
+    y = np.arange(60) % 3
+    for reduction in ("confidence", "canonical"):
+        found = calibrant.evaluate(p, y, measures="all", reduction=reduction)
+        assert not [key for key in found if "is defined for" in (found[key].problem or "")]
+        assert {"brier", "kde-ce"} < set(found)
+        assert ("ece" in found) == (reduction == "confidence")
+    whole = calibrant.evaluate(p, y, reduction="canonical")
+    assert all(result.value is not None for result in whole.values())
+    with pytest.raises(calibrant.CalibrationError, match='evaluate again, as with reduction="confidence"'):
+        whole.plot()
 
 
 def test_a_measure_is_a_number_where_a_number_is_needed(scores: Any) -> None:

@@ -125,8 +125,8 @@ def test_what_is_not_an_array_is_named(matrix: tuple[Any, Any]) -> None:
         (p, np.eye(3)[y], "argmax"),
         (y, p, "predictions are the first argument"),
         (scipy.sparse.csr_matrix(p), y, "toarray"),
-        ({0.5, 0.25}, [0, 1], "is a set"),
-        ((v for v in (0.5, 0.25)), [0, 1], "is a generator"),
+        ({0.5, 0.25}, [0, 1], "not set"),
+        ((v for v in (0.5, 0.25)), [0, 1], "not generator"),
         ((np.log(p), np.zeros((len(p), 8))), y, "pass one of them"),
     ]:
         with pytest.raises(calibrant.CalibrationError, match=remedy):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
@@ -60,6 +62,28 @@ def test_several_models_share_the_axes_as_in_scikit_learn() -> None:
     assert calibrant.evaluate(p, y).plot(ax) is ax
     with pytest.raises(calibrant.CalibrationError, match=r"axes\[0\]"):
         calibrant.evaluate(p, y).plot(ax=np.array([ax]))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("given", "remedy"),
+    [
+        ({"n_bins": 5}, r'CalibrantClassifier\(\) has no argument n_bins; .*options=\{"n_bins": ...\}'),
+        ({"random_state": 0}, "pass seed"),
+        ({"base_estimator": GaussianNB()}, "did you mean estimator"),
+    ],
+)
+def test_the_classifier_names_what_to_pass_instead_of_an_unknown_argument(given: dict[str, Any], remedy: str) -> None:
+    """Pass what scikit-learn's classes or the calibrators take."""
+    with pytest.raises(TypeError, match=remedy):
+        calibrant.CalibrantClassifier(**given)
+
+
+@pytest.mark.parametrize("model", [GaussianNB(), FrozenEstimator(GaussianNB().fit([[0.0], [1.0]], [0, 1]))])
+def test_weights_of_a_fit_are_sample_weight(model: Any) -> None:
+    """Pass weights under the name that evaluate takes."""
+    X, y = np.linspace(0, 1, 40)[:, None], np.tile([0, 1], 20)
+    with pytest.raises(TypeError, match="no argument weights; did you mean sample_weight"):
+        calibrant.CalibrantClassifier(model).fit(X, y, weights=np.ones(40))
 
 
 def test_the_classifier_replaces_calibrated_classifier_cv_for_texts() -> None:

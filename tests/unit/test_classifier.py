@@ -277,8 +277,8 @@ def test_scores_that_do_not_determine_the_map_fall_back_to_platt_scaling() -> No
     [
         ({"method": "venn"}, "did you mean venn-abers"),
         ({"method": None}, "method must be one of"),
-        ({"ensemble": "yes"}, "ensemble must be true, false or auto"),
-        ({"ensemble": None}, "ensemble must be true, false or auto"),
+        ({"ensemble": "yes"}, 'ensemble must be True, False or "auto"'),
+        ({"ensemble": None}, 'ensemble must be True, False or "auto"'),
         ({"reduction": "confidence"}, "reduction must be one of"),
         ({"reduction": "binary"}, "reduction"),
         ({"reduction": "canonical"}, "reduction must be a reduction to one event"),

@@ -130,6 +130,26 @@ def test_every_measure_after_an_in_sample_map_has_its_cross_fitted_value() -> No
     assert "cross_fitted" in report.to_frame().columns
 
 
+def test_groups_on_the_rows_of_the_fit_say_so_and_are_cross_fitted() -> None:
+    fitted, groups = calibrant.fit("isotonic", P, Y), np.where(np.arange(len(P)) % 3, "a", "b")
+    report = calibrant.evaluate(P, Y, map=fitted, groups=groups, measures=["ece", "brier"], interval=0.9, resamples=100)
+    made = out_of_fold_predictions(read_batch(P, Y), training_of(fitted))
+    held_out = calibrant.evaluate(made, Y, groups=groups, measures=["ece", "brier"]).groups
+    assert report.groups is not None
+    assert held_out is not None
+    for name, group in report.groups.items():
+        assert group.after is not None
+        for key, found in group.after.items():
+            assert found.parts["cross_fitted"] == pytest.approx(held_out[name][key].value, abs=1e-12)
+            assert found.p_value is None
+        assert "in-sample" in repr(group)
+        assert "cross-fitted" in repr(group)
+    assert "cross_fitted" in report.to_frame(groups=True).columns
+    elsewhere = calibrant.evaluate(P[:-1], Y[:-1], map=fitted, groups=groups[:-1]).groups
+    assert elsewhere is not None
+    assert "in-sample" not in repr(elsewhere["a"])
+
+
 def test_maps_of_the_vector_have_cross_fitted_values_of_every_reduction() -> None:
     fitted = calibrant.fit("vector", PROBS, LABELS)
     for reduction, measure in (("confidence", "ece"), ("classwise", "ece"), ("canonical", "log-loss")):

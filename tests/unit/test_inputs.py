@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import calibrant
-from calibrant.errors import CalibrationError, InvalidLabel, InvalidOption, UnusableRows
+from calibrant.errors import CalibrationError, InvalidLabel, InvalidOption, OutOfRange, UnusableRows, WrongShape
 from calibrant.inputs import read_rows
 
 P, Y = [0.1, 0.4, 0.6, 0.9], [0, 1, 0, 1]
@@ -298,3 +298,43 @@ def test_probabilities_in_place_of_logits_are_said() -> None:
     assert said[0].filename == __file__
     fitted.apply(p[:5])
     fitted.apply(np.log(p))
+
+
+def test_numbers_of_named_columns_that_are_not_sorted_are_warned_of() -> None:
+    p = np.array([[0.25, 0.75], [0.75, 0.25]] * 5)
+    y = np.array([0, 1] * 5)
+    with pytest.warns(UserWarning, match="columns 'spam', 'ham', in this order"):
+        calibrant.evaluate(pd.DataFrame(p, columns=["spam", "ham"]), y)
+    calibrant.evaluate(pd.DataFrame(p, columns=["ham", "spam"]), y)
+    calibrant.evaluate(pd.DataFrame(p, columns=["spam", "ham"]), np.array(["spam", "ham"] * 5))
+    calibrant.evaluate(pd.DataFrame(p, columns=["spam", "ham"]), y, class_names=["spam", "ham"])
+
+
+def test_a_map_takes_its_columns_and_refuses_those_of_other_classes() -> None:
+    p = np.array([[0.5, 0.25, 0.25], [0.25, 0.5, 0.25], [0.25, 0.25, 0.5]] * 4)
+    frame = pd.DataFrame(p, columns=["a", "b", "c"])
+    fitted = calibrant.fit("temperature", frame, ["a", "b", "b"] * 4)
+    expected = fitted.apply(frame)
+    wider = frame[["c", "a", "b"]].assign(label="a")
+    pd.testing.assert_frame_equal(fitted.apply(wider), expected)
+    with pytest.raises(WrongShape, match="columns of 'a', 'b', 'd', but the classes are 'a', 'b', 'c'"):
+        fitted.apply(frame.rename(columns={"c": "d"}))
+    np.testing.assert_array_equal(fitted.apply(frame.set_axis(["u", "v", "w"], axis=1)), expected)
+
+
+def test_logits_of_one_event_that_are_probabilities_are_warned_of() -> None:
+    p, y = np.linspace(0.05, 0.95, 40), np.arange(40) % 2
+    fitted = calibrant.fit("platt", np.log(p / (1 - p)), y, scale="logit")
+    with pytest.warns(UserWarning, match=r"the logits are in \[0, 1\], like probabilities"):
+        fitted.apply(p)
+
+
+def test_rounded_rows_and_labels_of_several_columns_have_a_remedy() -> None:
+    with pytest.raises(OutOfRange, match="does not sum to 1, as if rounded: divide each by its sum"):
+        calibrant.evaluate([[0.333, 0.333, 0.333], [0.5, 0.25, 0.25]], [0, 1])
+    with pytest.raises(InvalidLabel, match="for several labels a row evaluate each column"):
+        calibrant.evaluate([[0.5, 0.5], [0.25, 0.75]], [[1, 1], [0, 1]])
+    with pytest.raises(InvalidLabel, match="one-hot"):
+        calibrant.evaluate([0.5, 0.25], [[1, 0], [0, 1]])
+    with pytest.raises(InvalidOption, match="is of type str, and the labels are of type int"):
+        calibrant.evaluate([0.5, 0.25], [1, 0], pos_label="1")

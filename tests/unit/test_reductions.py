@@ -46,6 +46,29 @@ def test_a_reduction_that_does_not_fit_is_refused(reduction: str, n_classes: int
 
 
 @pytest.mark.parametrize(
+    ("reduction", "meant"),
+    [
+        ("class-wise", "classwise"),
+        ("ClassWise", "classwise"),
+        ("macro", "classwise"),
+        ("top-label", "confidence"),
+        ("ranks", "top:r"),
+        ("canonicl", "canonical"),
+    ],
+)
+def test_an_unknown_reduction_names_the_nearest_one(reduction: str, meant: str) -> None:
+    with pytest.raises(UnknownReduction, match=rf"did you mean {meant}\?"):
+        resolve(reduction, 3)
+
+
+def test_an_unknown_class_and_an_unlike_name_name_what_is_accepted() -> None:
+    with pytest.raises(UnknownReduction, match="the number of a class or one of the class names"):
+        resolve("class:cta", 3)
+    with pytest.raises(UnknownReduction, match=r"must be binary, confidence, .* or canonical"):
+        resolve("xyz", 3)
+
+
+@pytest.mark.parametrize(
     ("reduction", "p", "y"),
     [
         ("top:1", [0.5, 0.6, 0.4], [1, 0, 0]),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import json
+import pickle
 import sys
 from typing import Any
 
@@ -35,6 +37,37 @@ def test_a_report_is_a_mapping_of_its_measures() -> None:
             report[key]  # type: ignore[index]
 
 
+def test_a_report_finds_measures_by_other_names_and_the_nearest_ones() -> None:
+    report = calibrant.evaluate(P, Y, measures=["ece", "nll", "brier"], groups=["cat", "dog"] * 200)
+    assert report["ECE"] is report["calibration_error"] is report["ece"]
+    assert report["log-loss"] is report["LogLoss"] is report["nll"]
+    assert report["brier_score"] is report["brier"]
+    assert "log_loss" in report
+    assert report.groups is not None
+    assert report.groups["cat"]["log-loss"] is report.groups["cat"]["nll"]
+    with pytest.raises(KeyError, match="no such group; did you mean cat"):
+        report.groups["cta"]
+    assert copy.deepcopy(report.groups) == pickle.loads(pickle.dumps(report)).groups == report.groups
+    many = calibrant.evaluate(P, Y, groups=[f"{i % 50}" for i in range(400)], measures=["brier"]).groups
+    assert many is not None
+    with pytest.raises(KeyError, match=r"there are: 0, 1, .*, \.\.\."):
+        many["x"]
+
+
+def test_catalogues_name_the_nearest_entry() -> None:
+    for catalogue, name, message in (
+        (calibrant.METHODS, "betta", "the method is unknown; did you mean beta"),
+        (calibrant.METHODS, "sigmoid", "did you mean platt"),
+        (calibrant.MEASURES, "ECE", r"did you mean ece\?"),
+        (calibrant.MEASURES, "nll", r"did you mean log-loss\?"),
+        (calibrant.DIAGRAMS, "relability", "did you mean reliability"),
+        (calibrant.DIAGRAMS, "zzz", "must be one of: reliability"),
+    ):
+        with pytest.raises(KeyError, match=message):
+            catalogue[name]
+        assert name not in catalogue
+
+
 def test_results_are_compared_with_numbers_and_with_each_other() -> None:
     found = calibrant.evaluate(P, Y, measures=["ece", "brier"])
     ece, brier = found["ece"], found["brier"]
@@ -49,6 +82,28 @@ def test_results_are_compared_with_numbers_and_with_each_other() -> None:
     missing = calibrant.evaluate([0.2, 0.4], [1, 1], measures=["auroc"])["auroc"]
     with pytest.raises(TypeError, match="there is no value"):
         assert missing > 0.5
+
+
+def test_results_are_added_multiplied_and_rounded_as_numbers() -> None:
+    report = calibrant.evaluate(P, Y, measures=["ece", "brier"])
+    ece, brier = report["ece"], report["brier"]
+    x, z = float(ece), float(brier)
+    assert (ece * 100, 100 * ece, ece / 2, 1 / ece) == (x * 100, 100 * x, x / 2, 1 / x)
+    assert (ece - brier, 1 - ece, ece + brier, -ece) == (x - z, 1 - x, x + z, -x)
+    assert abs(ece - brier) == abs(x - z)
+    assert abs(ece) == x
+    assert sum([ece, brier]) == x + z
+    assert np.round(ece, 2) == round(x, 2)
+    assert np.mean([ece, brier]) == pytest.approx((x + z) / 2)
+    assert (ece * np.ones(2)).tolist() == (np.ones(2) * ece).tolist() == [x, x]
+    assert report.get("ECE") is ece
+    assert report.get("ks", 0.5) == 0.5
+    missing = calibrant.evaluate([0.2, 0.4], [1, 1], measures=["auroc"])["auroc"]
+    with pytest.raises(TypeError, match="there is no value"):
+        missing - 1
+    for name, use in (("ci", "interval"), ("pvalue", "p_value"), ("statistic", "value")):
+        with pytest.raises(AttributeError, match=f"use {use}"):
+            getattr(ece, name)
 
 
 def test_a_report_is_the_json_of_the_service() -> None:
@@ -105,6 +160,26 @@ def test_sizes_and_costs_are_tables() -> None:
     assert len(plane.to_frame()) == plane.first.size
     assert plane.to_frame()["relative"].tolist() == plane.relative.ravel().tolist()
     assert "<table" in plane._repr_html_()
+
+
+def test_scores_of_several_classes_name_their_event_if_no_reduction_was_given() -> None:
+    p = RANDOM.dirichlet(np.ones(3), 300)
+    y = (RANDOM.random((300, 1)) > p.cumsum(axis=1)).sum(axis=1)
+    note = 'log_loss, brier: of the event that the predicted class is the label; pass reduction="canonical"'
+    report = calibrant.evaluate(p, y, measures=["log_loss", "brier", "ece"])
+    assert note in repr(report)
+    assert "of the event that the predicted class" in report._repr_html_()
+    with_map = calibrant.evaluate(p, y, measures=["brier"], map=calibrant.fit("vector", p[:200], y[:200]))
+    assert "predicted class" in repr(with_map)
+    event = calibrant.fit("platt", p[:200], y[:200])
+    for other in (
+        calibrant.evaluate(p, y, measures=["ece"]),
+        calibrant.evaluate(p, y, measures=["brier"], reduction="confidence"),
+        calibrant.evaluate(p, y, measures=["brier"], reduction="canonical"),
+        calibrant.evaluate(p, y, measures=["brier"], map=event),
+        calibrant.evaluate(P, Y, measures=["brier"]),
+    ):
+        assert "predicted class" not in repr(other)
 
 
 def test_html_is_escaped() -> None:

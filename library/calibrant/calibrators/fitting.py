@@ -27,7 +27,7 @@ from calibrant.calibrators.method import (
 )
 from calibrant.cells import Floats, WeightsKind
 from calibrant.digest import digest
-from calibrant.errors import InvalidOption, UnknownMethod, UnknownReduction, one_of
+from calibrant.errors import InvalidOption, UnknownMethod, UnknownReduction, one_of, plain_name
 from calibrant.inputs import read_rows, reduction_by_name
 from calibrant.maps.calibration_map import VECTORS, CalibrationMap
 from calibrant.maps.curves import Curve, read_array
@@ -38,35 +38,11 @@ from calibrant.options import OFF, ON, Catalogue, Option, known_name, read_seed,
 from calibrant.progress import Progress, report, reporting, step
 from calibrant.reductions import Vector, reduce, resolve_event, whole_vector
 
-#: The catalogue of calibrators by name.
-METHODS: Mapping[str, Method] = Catalogue(
-    "method",
-    {entry.name: entry for group in (events, binnings, splines, piecewise, vectors) for entry in group.METHODS},
-)
-
-_KEEP = {"keep_order": OFF}
-_RANKED = {**_KEEP, "n_ranks": Option(None, choices=(None,), low=1, whole=True)}
-#: The options that a reduction adds to the method's own.
-WRAPPERS: Mapping[str, Mapping[str, Option]] = {
-    "classwise": {"renormalise": ON, **_KEEP},
-    "top-label": _KEEP,
-    "ranks": _RANKED,
-    "within-ranks": _RANKED,
-}
-
-
-def read_method(method: object) -> Method:
-    """Find a calibrator by name; raises ``UnknownMethod``."""
-    entry = METHODS.get(known_name(method, METHODS, FAMILIAR)) if isinstance(method, str) else None
-    if entry is None:
-        raise UnknownMethod.at("/method", one_of(method, METHODS, FAMILIAR))
-    return entry
-
-
 #: Names that other libraries use -> names here.
 FAMILIAR: Mapping[str, str] = MappingProxyType(
     {
         "beta-calibration": "beta",
+        "ensemble-temperature-scaling": "ets",
         "hist": "histogram",
         "histogram-binning": "histogram",
         "isotonic-regression": "isotonic",
@@ -81,6 +57,35 @@ FAMILIAR: Mapping[str, str] = MappingProxyType(
         "vector-scaling": "vector",
     }
 )
+
+#: The catalogue of calibrators by name.
+METHODS: Mapping[str, Method] = Catalogue(
+    "method",
+    {entry.name: entry for group in (events, binnings, splines, piecewise, vectors) for entry in group.METHODS},
+    FAMILIAR,
+)
+
+#: Methods of ``fit_distribution`` alone.
+_OF_FORECASTS = ("conformal", "location-scale", "quantile-recalibration", "std-isotonic", "variance-scaling")
+_KEEP = {"keep_order": OFF}
+_RANKED = {**_KEEP, "n_ranks": Option(None, choices=(None,), low=1, whole=True)}
+#: The options that a reduction adds to the method's own.
+WRAPPERS: Mapping[str, Mapping[str, Option]] = {
+    "classwise": {"renormalise": ON, **_KEEP},
+    "top-label": _KEEP,
+    "ranks": _RANKED,
+    "within-ranks": _RANKED,
+}
+
+
+def read_method(method: object) -> Method:
+    """Find a calibrator by name; raises ``UnknownMethod``."""
+    entry = METHODS.get(known_name(method, METHODS, FAMILIAR)) if isinstance(method, str) else None
+    if entry is None and isinstance(method, str) and plain_name(method) in _OF_FORECASTS:
+        raise UnknownMethod.at("/method", "is for predictive distributions of a number: use fit_distribution")
+    if entry is None:
+        raise UnknownMethod.at("/method", one_of(method, METHODS, FAMILIAR))
+    return entry
 
 
 @dataclass(frozen=True)
@@ -352,7 +357,7 @@ def fit(
     try:
         fitting = Fitting.read(method, options, reduction_by_name(reduction, rows.class_names))
     except InvalidOption:
-        refuse_misspelt("fit", options, list(signature(fit).parameters))
+        refuse_misspelt("fit", options, list(signature(fit).parameters)[:-1])
         raise
     fitted = fitting.run(batch, FitContext(seed, device, progress))
     return with_training(fitted, batch, options, seed, rows.class_names)

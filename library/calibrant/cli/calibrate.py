@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+import gzip
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, BinaryIO
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, cast
 
 import typer
 
@@ -37,13 +39,13 @@ if TYPE_CHECKING:
 # --- Writing the calibrated probabilities; for a text file, next to its own columns
 
 #: Allowed suffixes of the output file.
-FORMS = (".csv", ".tsv", ".txt", ".npz", ".parquet")
+FORMS = (".csv", ".csv.gz", ".tsv", ".txt", ".jsonl", ".npz", ".parquet", ".arrow", ".feather")
 
 
 def write_calibrated(
     source: BinaryIO, file: Path, calibrated: Floats, classes: Sequence[str] | None, out: Path, decimal: str = "."
 ) -> None:
-    """Write ``calibrated`` (n,) or (n, K), after the columns of ``source`` if it is a text file or both are Parquet.
+    """Write ``calibrated`` (n,) or (n, K), after the columns of ``source`` if it is a text file or both have types.
 
     ``file`` is the path of the source, ``classes`` are the names of the classes, and ``decimal`` is the decimal mark
     of text. Raises ``Refused`` if the source already has a column of that name.
@@ -55,26 +57,49 @@ def write_calibrated(
         with opened(out) as npz:
             np.savez(npz, allow_pickle=False, calibrated=calibrated)
         return
-    from calibrant.io.calibrated import BLOCK, calibrated_arrow, calibrated_text
-    from calibrant.io.errors import DuplicateColumns, needed_pyarrow
+    from calibrant.io.calibrated import BLOCK, calibrated_arrow, calibrated_lines, calibrated_text
+    from calibrant.io.errors import DuplicateColumns
     from calibrant.io.files import open_table
     from calibrant.io.limits import FileLimits
 
     with open_table(source, name_of(file), FileLimits()) as table:
         try:
-            if suffix == ".parquet":
-                made = calibrated_arrow(table, calibrated, classes)
-                with opened(out) as written:
-                    needed_pyarrow("parquet", "a Parquet file").parquet.write_table(made, written)
+            if suffix in (".parquet", ".arrow", ".feather"):
+                _write_table(calibrated_arrow(table, calibrated, classes), out)
                 return
             separator = "\t" if suffix == ".tsv" else None
-            pieces = calibrated_text(table, calibrated, classes, separator=separator, decimal=decimal)
+            pieces = (
+                calibrated_lines(table, calibrated, classes)
+                if suffix == ".jsonl"
+                else calibrated_text(table, calibrated, classes, separator=separator, decimal=decimal)
+            )
         except DuplicateColumns as error:
             raise Refused(error.detail) from error
-        with opened(out) as written, bar() as shown:
+        with opened(out) as written, bar() as shown, _packed(written, suffix) as target:
             for i, piece in enumerate(pieces):
-                written.write(piece)
+                target.write(piece)
                 shown(min(i * BLOCK, len(calibrated)), len(calibrated), "writing")
+
+
+@contextlib.contextmanager
+def _packed(written: BinaryIO, suffix: str) -> Iterator[BinaryIO]:
+    if suffix != ".gz":
+        yield written
+        return
+    with gzip.open(written, "wb") as packed:
+        yield cast(BinaryIO, packed)
+
+
+def _write_table(table: Any, out: Path) -> None:
+    """Write a pyarrow table as Parquet, or as an Arrow file, which Feather is too."""
+    from calibrant.io.errors import needed_pyarrow
+
+    with opened(out) as written:
+        if out.suffix.lower() == ".parquet":
+            needed_pyarrow("parquet", "a Parquet file").parquet.write_table(table, written)
+            return
+        with needed_pyarrow("ipc", "an Arrow file").ipc.new_file(written, table.schema) as writer:
+            writer.write_table(table)
 
 
 def _write_arrays(forecasts: Forecasts, out: Path) -> None:
@@ -110,17 +135,17 @@ def calibrate(
 ) -> None:
     """Apply a calibration map to a file of predictions.
 
-    The suffix of --out determines the format: .csv, .tsv, .parquet or .npz. The default is CSV, with the separator of
-    the file.
+    The suffix of --out determines the format: .csv, .csv.gz, .tsv, .jsonl, .parquet, .arrow, .feather or .npz. The
+    default is CSV, with the separator of the file.
 
     The new columns are calibrated, or one per class, such as calibrated_bird. They follow the columns of a CSV
-    or JSON Lines file; in Parquet output, also those of a Parquet or Arrow file. In all other cases, the output has
-    only the new columns. NPZ output has only the array calibrated.
+    or JSON Lines file; in Parquet, Arrow and JSON Lines output, also those of a Parquet or Arrow file. In all other
+    cases, the output has only the new columns. NPZ output has only the array calibrated.
 
     For a map of predictive distributions, the new columns are calibrated_mean and calibrated_std, calibrated_q0.05 and
     so on, or calibrated_lower and calibrated_upper. NPZ output has arrays such as quantiles and levels.
     """
-    if out != STANDARD and out.suffix.lower() not in FORMS:
+    if out != STANDARD and not out.name.lower().endswith(FORMS):
         raise typer.BadParameter(f"must end in one of {', '.join(FORMS)}", param_hint="--out")
     with engine_of(server) as engine:
         applied = read_map(map_of, server)
@@ -143,8 +168,6 @@ def calibrate(
                 calibrated, names = forecast_columns(forecasts)
                 write_calibrated(source, file, calibrated, names, out, decimal)
                 return
-            if document.get("n_classes") is not None:
-                columns = columns_for(columns, document)
-            rows = read_rows(file, columns, labelled=False, source=source)
+            rows = read_rows(file, columns_for(columns, document), labelled=False, source=source)
             calibrated = engine.calibrate(rows, applied)
             write_calibrated(source, file, calibrated, document.get("class_names") or rows.classes, out, decimal)

@@ -25,7 +25,7 @@ from calibrant.cli.options import (
     read_measures,
 )
 from calibrant.cli.output import Json, write_json, write_lines
-from calibrant.cli.periods import Time, periods
+from calibrant.cli.periods import Time
 from calibrant.cli.regression import (
     Against,
     EvaluateForecasts,
@@ -152,6 +152,8 @@ def evaluate(
         applied = None if map_of is None else read_map(map_of, server)
         rows = note_reduction(read_rows(file, columns_for(columns, applied)), reduction)
         if rows.times is not None:
+            from calibrant.io.periods import periods
+
             rows = replace(rows, groups=periods(rows.times, f"{name_of(file)}: column '{time}'"))
         report = engine.evaluate(rows, Evaluate(measures, None, reduction, applied, interval, resamples, seed))
     with errors_in_a_line():
@@ -160,7 +162,7 @@ def evaluate(
         else:
             from calibrant.cli.report_tables import report_tables
 
-            write_lines(*report_tables(report, by=grouped_by))
+            write_lines(*report_tables(report, by=grouped_by, level=interval))
         gate.check(report)
 
 
@@ -189,6 +191,8 @@ def _evaluate_forecasts(
         fitted = None if applied is None or server else read_distribution_map(applied)
         rows = read_forecast_rows(file, columns)
         if rows.times is not None:
+            from calibrant.io.periods import periods
+
             rows = replace(rows, groups=periods(rows.times, f"{name_of(file)}: column '{columns.time}'"))
         request = EvaluateForecasts(measures, fitted, interval, seed, compared(rows))
         if server:
@@ -202,5 +206,5 @@ def _evaluate_forecasts(
         else:
             from calibrant.cli.report_tables import report_tables
 
-            write_lines(*report_tables(report, by=grouped_by))
+            write_lines(*report_tables(report, by=grouped_by, level=interval))
         gate.check(report)

@@ -287,22 +287,25 @@ def _summarize(fitted: Fitted, n: int) -> None:
     document, scores = fitted.document, fitted.in_sample
     say(f"fitted {document['method']} ({document['reduction']}) to {counted(n)}")
     if scores is not None:
-        changes = (
-            f"{name.replace('_', ' ')} {scores['before'][name]:.4f} -> {scores['after'][name]:.4f}"
-            for name in ("log_loss", "brier", "ece")
+        from calibrant.in_sample import binned, scored
+
+        log_loss, brier, ece = (
+            f"{scores['before'][name]:.4f} -> {scores['after'][name]:.4f}" for name in ("log_loss", "brier", "ece")
         )
-        say(f"in-sample scores (optimistic): {', '.join(changes)}")
+        of, of_ece = scored(document["reduction"]), binned(document["reduction"])
+        between = "," if of == of_ece else f"; of {of_ece}:"
+        say(f"in-sample scores (optimistic) of {of}: log loss {log_loss}, brier {brier}{between} plain ece {ece}")
 
 
-#: The measures of the held-out rows.
-_SCORES = ("log-loss", "brier", "ece")
+#: The measures of the held-out rows, and their titles.
+_SCORES = {"log-loss": "log loss", "brier": "brier", "ece": "plain ece"}
 
 
 def _summarize_held_out(report: dict[str, Any]) -> None:
     """Print the scores of the held-out rows before and after the map."""
     before, after = report["measures"], report["after"]["measures"]
     changes = [
-        f"{name.replace('-', ' ')} {before[name]['value']:.4f} -> {after[name]['value']:.4f}"
+        f"{_SCORES[name]} {before[name]['value']:.4f} -> {after[name]['value']:.4f}"
         for name in _SCORES
         if before[name]["value"] is not None and after[name]["value"] is not None
     ]

@@ -41,13 +41,14 @@ def list_maps(
     if as_json:
         write_json([listed.to_dict() for listed in found])
         return
-    shown = table("map", "id", "method", "reduction", "rows", "aliases", "created", left=4)
+    shown = table("map", "id", "method", "reduction", "classes", "rows", "aliases", "created", left=5)
     for listed in found:
         shown.add_row(
             _called(listed),
             listed.id,
             plain(listed.method),
-            listed.reduction,
+            listed.reduction or "-",
+            _classes(listed) or "-",
             "-" if listed.n is None else f"{listed.n:,}",
             ", ".join(listed.aliases),
             listed.created_at,
@@ -128,16 +129,28 @@ def _called(listed: ListedMap | MapRecord) -> str:
     return listed.id if listed.name is None else f"{listed.name}:{listed.version}"
 
 
+def _classes(listed: ListedMap | MapRecord) -> str:
+    """The names of the classes, the first ones if they are many, or the number of classes without names."""
+    from calibrant.reports.numbers import class_list
+
+    if listed.class_names:
+        return class_list(listed.class_names)
+    return "" if listed.n_classes is None else str(listed.n_classes)
+
+
 def _facts(record: MapRecord) -> dict[str, Any]:
     facts: dict[str, Any] = {"id": record.id, "method": record.method, "options": _pairs(record.options)}
-    facts |= {"reduction": record.reduction, "scale": record.scale, "classes": record.n_classes, "rows": record.n}
+    facts |= {"reduction": record.reduction, "scale": record.scale, "classes": _classes(record), "rows": record.n}
     facts |= {"created": record.created_at, "by": record.created_by, "tags": _pairs(record.tags)}
     facts["description"] = record.description
     if record.in_sample is not None:
-        before, after = record.in_sample.before, record.in_sample.after
-        for name in ("log_loss", "brier", "ece"):
+        from calibrant.in_sample import binned, scored
+
+        before, after, reduction = record.in_sample.before, record.in_sample.after, record.reduction or ""
+        titles = {"log_loss": ("log loss", scored), "brier": ("brier", scored), "ece": ("plain ece", binned)}
+        for name, (title, of) in titles.items():
             change = f"{getattr(before, name):.4f} -> {getattr(after, name):.4f}"
-            facts[f"{name.replace('_', ' ')}, in-sample"] = change
+            facts[f"{title}, in-sample"] = f"{change} (of {of(reduction)})"
     return facts
 
 

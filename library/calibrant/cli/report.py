@@ -11,7 +11,7 @@ import typer
 from calibrant.cli.engine import engine_of, read_map
 from calibrant.cli.exits import errors_in_a_line
 from calibrant.cli.options import SEED, Evaluate, Reduction, Seed
-from calibrant.cli.output import STANDARD, Out, opened, say, working
+from calibrant.cli.output import STANDARD, in_a_folder, opened, say, working
 from calibrant.cli.regression import (
     FanTime,
     RemoteForecasts,
@@ -98,6 +98,16 @@ MapOf = Annotated[
 ]
 
 
+def _html_file(out: Path) -> Path:
+    """Check the name of the output file; raises ``BadParameter``."""
+    if out != STANDARD and out.suffix.lower() not in ("", ".html", ".htm"):
+        raise typer.BadParameter(f"must end in .html or .htm, not {out.suffix}")
+    return in_a_folder(out) or out
+
+
+ReportOut = Annotated[Path, typer.Option("--out", callback=_html_file, help="Output file; - for standard output.")]
+
+
 def report(
     context: typer.Context,
     file: File,
@@ -120,7 +130,7 @@ def report(
     reduction: Reduction = None,
     seed: Seed = SEED,
     map_of: MapOf = None,
-    out: Out = Path("report.html"),
+    out: ReportOut = Path("report.html"),
     server: Server = None,
 ) -> None:
     """Write a report as one HTML file: the verdict, the diagrams, and the measures with explanations."""
@@ -239,8 +249,8 @@ def _measured(
     n_classes = None if rows.predictions.ndim == 1 else rows.predictions.shape[1]
     options = full(len(rows), n_classes, reduction, seed=seed)
     found = engine.evaluate(replace(rows, groups=None), Evaluate(reduction=reduction, map=applied, **options))
-    grouped = None if rows.groups is None else by_group(reduction, n_classes, seed=seed)
-    if grouped is not None:
+    if rows.groups is not None:
+        grouped = by_group(len(rows), n_classes, reduction, weighted=rows.weights is not None, seed=seed)
         found = joined(found, engine.evaluate(rows, Evaluate(reduction=reduction, map=applied, **grouped)))
     with working("comparing maps"):
         found |= _beside(rows, reduction, seed, recommended=applied is None)

@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from calibrant.cli.output import counted, plain, table
-from calibrant.reports.lookup import gap_kind, kind
-from calibrant.reports.lookup import shown as shown_number
+from calibrant.reports import lookup, numbers
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -16,10 +15,10 @@ _NONE = "-"
 Json = Mapping[str, Any]
 
 
-def report_tables(report: Json, *, by: str = "group") -> Iterator[str | Table]:
+def report_tables(report: Json, *, by: str = "group", level: float | None = None) -> Iterator[str | Table]:
     """Yield the tables and lines for the JSON of a ``ReportAnswer``, or of predictive distributions.
 
-    ``by`` says what the groups are.
+    ``by`` says what the groups are, and ``level`` is that of the intervals.
     """
     yield _rows(report)
     after = report.get("after")
@@ -29,7 +28,7 @@ def report_tables(report: Json, *, by: str = "group") -> Iterator[str | Table]:
         yield _before_after(report["measures"], after["measures"], in_sample=bool(report["in_sample"]))
         yield from _gains(report)
     if report.get("groups"):
-        yield _groups(report, by)
+        yield from _groups(report, by, level)
     if report.get("comparison"):
         yield from _compared(report["comparison"])
     yield from _problems(report)
@@ -94,29 +93,41 @@ def _compared(comparison: Json) -> Iterator[str | Table]:
     yield _filled(("difference", "value", "interval", "p-value", "problem"), rows)
 
 
-def _groups(report: Json, by: str) -> Table:
-    """One row per group or period and the largest gap between two groups; with a map, after the map."""
-    after = "after" in report
-    keys = list(report["measures"])
-    sides = {name: (group["after"] if after else group)["measures"] for name, group in report["groups"].items()}
-    kinds = {key: kind(measures[key] for measures in sides.values()) for key in keys}
+def _groups(report: Json, by: str, level: float | None) -> Iterator[str | Table]:
+    """A table of the groups or periods; with a map, one before and one after it."""
+    for side in lookup.sides_of_groups(report):
+        yield _group_table(side, {name: group["n"] for name, group in report["groups"].items()}, by)
+    if level is not None:
+        resamples = lookup.resamples(report["groups"].values())
+        origin = "" if resamples is None else f", from {resamples:,} resamples,"
+        yield f"The {numbers.level(level)} interval{origin} is below each value."
+
+
+def _group_table(side: lookup.GroupSide, rows: Mapping[str, int], by: str) -> Table:
+    """One row per group, and the largest gap between two groups."""
+    keys = list(next(iter(side.measures.values())))
+    kinds = {key: lookup.kind(measures[key] for measures in side.measures.values()) for key in keys}
     heads = [key if kinds[key] is None else f"{key}, {kinds[key]}" for key in keys]
-    shown = table(f"{by}, after the map" if after else by, "rows", *heads)
-    for name, measures in sides.items():
-        rows = f"{report['groups'][name]['n']:,}"
-        shown.add_row(plain(name), rows, *(_number(shown_number(measures[key], kinds[key])) for key in keys))
-    gaps = (report["after"] if after else report).get("gaps")
-    if gaps is None:
+    shown = table(f"{by}, {side.name}" if side.name else by, "rows", *heads)
+    for name, measures in side.measures.items():
+        values = (_above(_number(lookup.shown(measures[key], kinds[key])), measures[key]) for key in keys)
+        shown.add_row(plain(name), f"{rows[name]:,}", *values)
+    if not side.gaps:
         return shown
-    shown.add_row("largest gap", "", *(_gap(gaps[key], kinds[key]) for key in keys))
-    if any(gaps[key]["p_value"] is not None for key in keys):
-        shown.add_row("p-value of the gap", "", *(_p(gaps[key]["p_value"]) for key in keys))
+    shown.add_row("largest gap", "", *(_above(_gap(side.gaps[key], kinds[key]), side.gaps[key]) for key in keys))
+    if any(side.gaps[key]["p_value"] is not None for key in keys):
+        shown.add_row("p-value of the gap", "", *(_p(side.gaps[key]["p_value"]) for key in keys))
     return shown
+
+
+def _above(number: str, found: Json) -> str:
+    """The number above its interval, if it has one."""
+    return number if found["interval"] is None else f"{number}\n{_interval(found['interval'])}"
 
 
 def _gap(gap: Json, which: str | None) -> str:
     """The gap, with the kind of the values that it compares if they may be debiased."""
-    of = gap_kind(gap, which)
+    of = lookup.gap_kind(gap, which)
     number = _number(gap["value"])
     return number if of is None or number == _NONE else f"{number}, {of}"
 

@@ -355,7 +355,8 @@ def _words(context: typer.Context) -> Iterator[str]:
         given = context.params[name]
         for value in given if isinstance(given, list | tuple) else [given]:
             if parameter.param_type_name == "argument":
-                yield str(value)
+                text = str(value)
+                yield f"./{text}" if text.startswith("-") and text != "-" else text
             elif value is True:
                 yield parameter.opts[0]
             elif "@" not in str(value) or name != "server":  # a URL may hold a password

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 from scipy.special import ndtri
 
-from calibrant.arrays import group_names
+from calibrant.arrays import group_names, numbered_names
 from calibrant.batch import Integers, check_weights
 from calibrant.cells import Floats, WeightsKind
 from calibrant.distributions.cross_fitting import (
@@ -410,7 +410,7 @@ def fit_distribution(
     ends = _read_support(support, y, forecasts, entry)
     new = _output_levels(output_levels, forecasts, entry)
     w = np.ones(len(y)) if weights is None else _read_weights(weights, len(y), weights_kind, entry)
-    numbers = None if clusters is None else np.unique(clusters, return_inverse=True)[1]
+    numbers = None if clusters is None else numbered_names(clusters)[1]
     rows = Rows(forecasts, y, w, names, numbers, new, scale, ends)
     values = read_values(options, entry.options, entry.name)
     fit = _member(entry.name, entry.name not in ("averaged", "identity") and names is not None, values, seed)

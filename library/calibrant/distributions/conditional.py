@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from calibrant.arrays import array_of, group_names
+from calibrant.arrays import array_of, group_names, numbered_names
 from calibrant.batch import Integers, read_numbers
 from calibrant.cells import Floats
 from calibrant.distributions import scores
@@ -91,7 +91,7 @@ def conditional_coverage(
     member, names = _members(by, len(y), n_bins)
     numbers = None
     if clusters is not None:
-        numbers = np.unique(_names(clusters, "clusters", len(y)), return_inverse=True)[1].astype(np.int64)
+        numbers = numbered_names(_names(clusters, "clusters", len(y)))[1]
     return coverage_in_bins(given, y, member, names, level=used, clusters=numbers, seed=seed)
 
 
@@ -105,10 +105,10 @@ def _members(by: Any, n: int, n_bins: int) -> tuple[Integers, list[str]]:
         if len(numbers) != n:
             raise LengthMismatch.at("/by", f"has {len(numbers)} rows, but the forecasts have {n}")
         return equal_bins(numbers, None, n_bins)
-    distinct, member = np.unique(_names(by, "by", n), return_inverse=True)
+    distinct, member = numbered_names(_names(by, "by", n))
     if len(distinct) > _MOST_GROUPS:
         raise InvalidOption.at("/by", f"must name at most {_MOST_GROUPS} groups; of a covariate pass numbers")
-    return member.astype(np.int64), [str(name) for name in distinct]
+    return member, distinct
 
 
 def _names(values: Any, field: str, n: int) -> list[str]:

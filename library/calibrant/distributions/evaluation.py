@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from calibrant.arrays import array_of, check_aligned, group_names
+from calibrant.arguments import explained
+from calibrant.arrays import array_of, check_aligned, group_names, numbered_names
 from calibrant.batch import read_numbers, read_weights
 from calibrant.cells import Floats, WeightsKind
 from calibrant.distributions.forecasts import Forecasts, read_forecasts, read_observed, refuse
@@ -188,6 +189,7 @@ def _records(report: DistributionReport) -> list[dict[str, Any]]:
 # --- The call
 
 
+@explained
 def evaluate_distribution(
     observed: Any,
     *,
@@ -314,8 +316,7 @@ def read_rows(
             clusters = None if clusters is None else _chosen(_names(clusters, len(w), "clusters"), kept)
             rows = rows.rows(kept)
     if clusters is not None:
-        number = np.unique(_names(clusters, len(rows), "clusters"), return_inverse=True)[1]
-        rows = replace(rows, clusters=number.astype(np.int64))
+        rows = replace(rows, clusters=numbered_names(_names(clusters, len(rows), "clusters"))[1])
     return rows, None if groups is None else _names(groups, len(rows), "groups")
 
 
@@ -326,12 +327,11 @@ def _report(rows: Rows, requests: Requests, names: list[str] | None) -> Distribu
             found[key] = compute_measure(measure, rows, options)
     groups = None
     if names is not None:
-        distinct, member = np.unique(names, return_inverse=True)
+        distinct, member = numbered_names(names)
         if len(distinct) > _MOST_GROUPS:
             raise InvalidOption.at("/groups", f"must name at most {_MOST_GROUPS} groups")
         groups = {
-            str(name): _report(rows.rows(np.flatnonzero(member == i)), requests, None)
-            for i, name in enumerate(distinct)
+            name: _report(rows.rows(np.flatnonzero(member == i)), requests, None) for i, name in enumerate(distinct)
         }
     forecasts = rows.forecasts
     return DistributionReport(len(rows), forecasts.kind, forecasts.n_repaired, found, groups, rows)

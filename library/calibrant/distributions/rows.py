@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from calibrant.arrays import numbered_names
 from calibrant.batch import Integers
 from calibrant.cells import Floats, take
 from calibrant.digest import rows_digest
@@ -55,7 +56,7 @@ class Rows:
         """Return the canonical order of the rows, so that results do not depend on the given one. O(Q n log n)."""
         given = self.forecasts
         columns = [given.mean, given.variance] if given.kind == "normal" else list(table_of(given).q.T)
-        names = [] if self.by is None else [np.unique(self.by, return_inverse=True)[1]]
+        names = [] if self.by is None else [numbered_names(self.by)[1]]
         groups = [] if self.groups is None else [self.groups]
         return np.lexsort([*groups, *names, self.w, self.y, *columns])
 

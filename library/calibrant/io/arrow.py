@@ -32,7 +32,8 @@ from calibrant.io.limits import FileLimits, Limits
 from calibrant.io.npz import numbers_of, texts_of, values_at
 from calibrant.io.source import bytes_of
 from calibrant.io.table import Array, Body, Coded, Column, Floats, Ints, Places, Values, sample_rows
-from calibrant.io.texts import Coding, listed, quoted, row_of
+from calibrant.io.texts import Coding, listed, number, quoted, refusal, row_of
+from calibrant.io.texts import is_number as is_number_text
 
 # --- Checks of an Arrow stream before pyarrow reads it
 #
@@ -384,6 +385,18 @@ def is_text(kind: Any) -> bool:
     return bool(_types().is_string(kind) or _types().is_large_string(kind))
 
 
+def spark_vectors(column: Any) -> tuple[Any, Ints]:
+    """Return a column of Spark's vectors, which are structs, as lists, with the indices of sparse vectors.
+
+    Other columns are returned unchanged.
+    """
+    if not _types().is_struct(column.type) or not {"type", "values"} <= {field.name for field in column.type}:
+        return column, np.empty(0, np.int64)
+    compute, rows = needed_pyarrow("compute", "Arrow data").compute, whole(column)
+    dense = compute.equal(compute.struct_field(rows, "type"), 1).fill_null(True)
+    return compute.struct_field(rows, "values"), np.flatnonzero(~dense.to_numpy(zero_copy_only=False))
+
+
 def null_rows(column: Any) -> Ints:
     """Return the indices of null rows, including nulls in a dictionary."""
     plain = whole(column)
@@ -556,7 +569,14 @@ class _Columns(ABC):
             self._limits.check_rows(table.num_rows, width=sum(self.columns[at].width for at in places.numbers))
 
             def read(at: int, field: Field) -> Any:
-                column, name = table.column(self.columns[at].name), self.columns[at].name
+                name = self.columns[at].name
+                column, sparse = spark_vectors(table.column(name))
+                if len(sparse):
+                    raise WrongShape(
+                        f"{row_of(int(sparse[0]))} of column {quoted(name)} is a sparse vector; save arrays, as with "
+                        "pyspark.ml.functions.vector_to_array",
+                        field=field,
+                    )
                 return self._texts(column, name, field) if field in TEXTS else self._numbers(column, name, field)
 
             return values_at(places, read)
@@ -568,10 +588,14 @@ class _Columns(ABC):
             table = self._whole(names)
             table.validate(full=True)
             for at, name in zip(places, names, strict=True):
-                add(at, self._cells(table.column(name), name))
+                column, _ = spark_vectors(table.column(name))
+                width = self.columns[at].width
+                size = sample_rows(width) if width > 1 else max(1, len(column))
+                for start in range(0, len(column), size):
+                    add(at, self._cells(column.slice(start, size), name, vectors=width > 1))
 
-    def _cells(self, column: Any, name: str) -> list[str]:
-        if not (self._is_plain(column.type) or self._arrow.types.is_timestamp(column.type)):
+    def _cells(self, column: Any, name: str, *, vectors: bool) -> list[str]:
+        if not (vectors or self._is_plain(column.type) or self._arrow.types.is_timestamp(column.type)):
             raise NotLabels(
                 f"column {quoted(name)} has the type {_kind(column.type)}; it must be numbers or strings",
                 field="file",
@@ -592,8 +616,10 @@ class _Columns(ABC):
 
     def _column(self, name: str, first: Any) -> Column:
         """Describe a column by its first rows; the width of lists is the length of the first."""
+        first, _ = spark_vectors(first)
         if is_list(first.type):
-            return Column(name, (), max(1, int(lists_of(first.slice(0, 1))[0][0])))
+            lengths = lists_of(first)[0]
+            return Column(name, (), max(1, int(lengths[np.argmax(lengths >= 0)])))
         if not self._is_plain(first.type):
             return Column(name, ("a value of another kind",))
         return Column(name, tuple("" if value is None else str(value) for value in cells_of(first)))
@@ -601,12 +627,27 @@ class _Columns(ABC):
     def _numbers(self, column: Any, name: str, field: Field) -> Floats:
         if is_list(column.type) and field in VECTORS:
             return self._lists(column, name, field)
+        if is_text(value_type(column.type)):
+            return self._parsed(column, name, field)
         if not (is_number(column.type) or self._arrow.types.is_decimal(column.type)):
             raise NotANumber(
                 f"column {quoted(name)} has the type {_kind(column.type)}; {field} must be numbers", field=field
             )
         self._refuse_null(column, name, field)
-        return numbers_of(number_array(column.cast(self._arrow.float64(), safe=False)), name, field)
+        return numbers_of(self._floats(column), name, field)
+
+    def _parsed(self, column: Any, name: str, field: Field) -> Floats:
+        """Convert a column of strings as a text file's."""
+        self._refuse_null(column, name, field)
+        codes, texts = codes_of(column)
+        values = np.array([_number(text) for text in texts], dtype=np.float64)
+        bad = np.flatnonzero(~np.isfinite(values[codes]))
+        if len(bad):
+            raise refusal(texts[codes[bad[0]]], name, field, int(bad[0]))
+        return values[codes]
+
+    def _floats(self, column: Any) -> Array:
+        return number_array(column.cast(self._arrow.float64(), safe=False))
 
     def _lists(self, column: Any, name: str, field: Field) -> Floats:
         """Convert a column of lists to (n, K)."""
@@ -621,7 +662,7 @@ class _Columns(ABC):
         if len(empty := null_rows(flat)):
             row = row_of(int(empty[0]) // width)
             raise MissingValue(f"{row} of column {quoted(name)} has a missing number", field=field)
-        return numbers_of(self._numbers(flat, name, field).reshape(-1, width), name, field)
+        return numbers_of(self._floats(flat).reshape(-1, width), name, field)
 
     def _texts(self, column: Any, name: str, field: Field) -> Coded:
         kind = value_type(column.type)
@@ -693,6 +734,11 @@ class ArrowTable(_Columns):
     def _whole(self, names: list[str]) -> Any:
         with self._arrow.ipc.open_stream(self._buffer) as reader:
             return reader.read_all().select(names)
+
+
+def _number(text: str | None) -> float:
+    """Parse a number; NaN if it is none."""
+    return number(text) if text is not None and is_number_text(text) else np.nan
 
 
 def _kind(kind: Any) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 from collections.abc import Iterator, Sequence
 from itertools import chain, islice, repeat
 from typing import Any
@@ -93,7 +94,8 @@ def calibrated_arrow(table: Table, calibrated: Floats, classes: Sequence[str] | 
     Parameters
     ----------
     table : Table
-        The file. Columns of CSV and JSON Lines get inferred types; NPZ and NPY files have none.
+        The file. Columns of CSV and JSON Lines become numbers if these would be written as in the file, unlike
+        ``007`` or ``+1``; NPZ and NPY files have none.
     calibrated, classes
         As for ``calibrated_text``.
 
@@ -116,6 +118,43 @@ def calibrated_arrow(table: Table, calibrated: Floats, classes: Sequence[str] | 
     for name, column in zip(names, calibrated.reshape(len(calibrated), -1).T, strict=True):
         found = found.append_column(name, arrow.array(column.copy()))
     return found
+
+
+def calibrated_lines(table: Table, calibrated: Floats, classes: Sequence[str] | None = None) -> Iterator[bytes]:
+    r"""Return the columns of a file and the calibrated probabilities as JSON Lines.
+
+    Parameters
+    ----------
+    table, calibrated, classes
+        As for ``calibrated_arrow``.
+
+    Yields
+    ------
+    bytes
+        Blocks of lines.
+
+    Raises
+    ------
+    DuplicateColumns, MissingExtra
+        As for ``calibrated_arrow``; before the first block. JSON Lines need no pyarrow.
+    """
+    columns = calibrated.reshape(len(calibrated), -1)
+    if isinstance(table, JsonLinesTable):
+        names, rows = _names([column.name for column in table.columns], calibrated, classes), table.objects()
+    else:
+        whole = calibrated_arrow(table, calibrated, classes)
+        names, rows = [], (row for batch in whole.to_batches(BLOCK) for row in batch.to_pylist())
+
+    def pieces() -> Iterator[bytes]:
+        for at in range(0, len(columns), BLOCK):
+            block = columns[at : at + BLOCK].tolist()
+            lines = (
+                {**old, **dict(zip(names, new, strict=True))} if names else old
+                for old, new in zip(islice(rows, len(block)), block, strict=True)
+            )
+            yield "".join(f"{json.dumps(line, default=str)}\n" for line in lines).encode()
+
+    return pieces()
 
 
 def forecast_columns(forecasts: Forecasts) -> tuple[Floats, list[str]]:
@@ -159,8 +198,39 @@ def _of_text(table: Table) -> Any | None:
     if not isinstance(table, CsvTable | JsonLinesTable):
         return None
     header = [column.name for column in table.columns]
-    text = _lines([[name or f"column_{i}" for i, name in enumerate(header)], *table.rows()], ",")
-    return arrow.csv.read_csv(io.BytesIO(text), parse_options=arrow.csv.ParseOptions(newlines_in_values=True))
+    keys = list(map(str, range(len(header))))
+    text = _lines([keys, *table.rows()], ",")
+    parsing = arrow.csv.ParseOptions(newlines_in_values=True)
+    inferred = arrow.csv.read_csv(io.BytesIO(text), parse_options=parsing)
+    strings = arrow.csv.ConvertOptions(column_types=dict.fromkeys(keys, arrow.string()))
+    written = arrow.csv.read_csv(io.BytesIO(text), parse_options=parsing, convert_options=strings)
+    pairs = zip(inferred.columns, written.columns, strict=True)
+    columns = [column if _is_faithful(arrow, column, cells) else cells for column, cells in pairs]
+    unnamed = header.count("") > 1
+    names = [name or (f"column_{i}" if unnamed else "") for i, name in enumerate(header)]
+    return arrow.table(columns, names=names)
+
+
+#: Text that is no number, although it can be read as one: leading zeros, plus signs and long identifiers.
+_NO_INTEGER, _NO_FLOAT = r"^\s*(\+|-?0\d)", r"^\s*(\+|-?0\d|-?\d{16,}\s*$)"
+_DECIMALS, _ZERO_AT_END = r"\.(?P<decimals>\d*)\s*$", r"\.\d+0\s*$"
+
+
+def _is_faithful(arrow: Any, column: Any, cells: Any) -> bool:
+    """Whether a column with an inferred type has all that its cells have, so that ``007`` and ``1.10`` stay text."""
+    compute = needed_pyarrow("compute", "a Parquet file").compute
+    types = arrow.types
+    if not (types.is_integer(column.type) or types.is_floating(column.type)):
+        return True
+    strange = _NO_INTEGER if types.is_integer(column.type) else _NO_FLOAT
+    if compute.any(compute.match_substring_regex(cells, strange)).as_py():
+        return False
+    if not compute.any(compute.match_substring_regex(cells, _ZERO_AT_END)).as_py():
+        return True
+    # Zeros at the end are no information if all numbers have as many decimals.
+    numbers = cells.filter(column.is_valid())
+    decimals = compute.struct_field(compute.extract_regex(numbers, _DECIMALS), "decimals")
+    return decimals.null_count == 0 and len(compute.unique(compute.utf8_length(decimals))) == 1
 
 
 def _lines(rows: Sequence[Sequence[str]], separator: str) -> bytes:

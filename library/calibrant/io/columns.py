@@ -2,15 +2,42 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 import numpy as np
 
 from calibrant.batch import TOLERANCE
-from calibrant.inputs import is_reversed
+from calibrant.inputs import is_negative
+from calibrant.io.column_names import (
+    CONFIDENCE,
+    CORRECT,
+    FALLBACKS,
+    GROUPS,
+    LABELS,
+    LOGITS,
+    NUMBERED,
+    PREDICTIONS,
+    WEIGHTS,
+    Family,
+    among,
+    before,
+    by_number,
+    is_id,
+    is_like_prediction,
+    is_predicted_class,
+    named,
+    negative_first,
+    numbered,
+    reverse,
+    suffix,
+    suffix_number,
+    without_common_start,
+    word,
+    words_of,
+)
 from calibrant.io.errors import (
     Field,
     LooksLikeLogits,
@@ -36,170 +63,16 @@ from calibrant.io.texts import (
     span,
 )
 
-# --- Column names
-
-
-def _set_of(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
-LABELS = _set_of(
-    "y label labels target targets class truth ytrue groundtruth gt actual actuals outcome truelabel truelabels "
-    "trueclass classlabel obs observed"
-)
-PREDICTIONS = _set_of(
-    "p prob probs proba probas probability probabilities score scores yprob yprobs yproba yscore prediction "
-    "predictions pred preds ypred yhat phat predprob predproba predictedprobability softmax calibrated "
-    "probabilityclass scoredprobabilities scoredprobabilitiesforclass"
-)
-LOGITS = _set_of("logit logits logodds ylogit ylogits rawformulaval rawformulavalclass")
-WEIGHTS = _set_of("w weight weights sampleweight sampleweights")
-GROUPS = _set_of("group groups subgroup")
-#: Names of probabilities that count only if no other column has such a name.
-FALLBACKS = _set_of("fit fitted pd confidence conf risk propensity")
-#: Names of the confidence in a predicted class, and of whether that class is correct.
-_CONFIDENCE, _CORRECT = _set_of("confidence conf"), _set_of("correct iscorrect")
-_IDS = _set_of("id ids index idx rowid rowindex rownumber rowname rownames row key uuid guid resample fold")
-#: Words before the number of a class, in addition to names of predictions.
-_OF_CLASS = frozenset(("class",))
-#: The last word before the name of a class: ``y_pred_proba`` in ``y_pred_proba_bird``.
-_BEFORE_CLASS = _set_of(
-    "p prob probs proba probas probability probabilities score scores pred softmax calibrated logit logits"
-)
-
-# Stems do not end with a separator, so that the time is linear in the length of a name.
-_NUMBERED = re.compile(r"(|.*?[^ _.\-\[(=])[ _.\-\[(=]*(0|[1-9][0-9]{0,5})[\])]?")
-#: More characters than a known name has; the most words that the name of a class can have.
-_LONGEST, _CLASS_WORDS = 48, 16
-_BETWEEN = re.compile(r"[ _.\-\[(=]+")
-_LAST = re.compile(r"(.*[^ _.\-])[ _.\-]+([^ _.\-]+)")
-_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+|[0-9]+")
-_PROB = re.compile("prob(?!lem|e|at)")
-
-
-def word(name: str) -> str:
-    """Return the letters and digits of a name, in lower case."""
-    return "".join(c for c in name.casefold() if c.isalnum())
-
-
-def _words(name: str) -> list[str]:
-    return [found.lower() for found in _WORD.findall(name)]
-
-
-def _is_like_prediction(name: str) -> bool:
-    """Whether a name contains ``prob`` or ``calibrated``, or begins with ``score``, ``p``, ``pred`` or the like."""
-    words = _words(name)
-    if not words:
-        return False
-    first = words[1] if words[0] == "y" and len(words) > 1 else words[0]
-    starts = first in ("p", "score", "scores", "pred", "preds", "prediction", "predictions", "predicted", "yhat", "hat")
-    return starts or words[-1] == "score" or "calibrated" in words or _PROB.search(word(name)) is not None
-
-
-def _is_predicted_class(name: str) -> bool:
-    """Whether a name is that of a predicted class, such as ``y_pred`` or ``predicted_label``."""
-    found = word(name)
-    return found.startswith(("pred", "ypred", "yhat", "scoredlabel")) and _PROB.search(found) is None
-
-
-def _is_id(name: str) -> bool:
-    words = _words(name)
-    return word(name) in _IDS or words[-1:] in (["id"], ["uuid"]) or words[:1] == ["unnamed"]
-
-
-@dataclass(frozen=True)
-class Family:
-    """Columns of predictions that belong together: their indices, and the names of their classes."""
-
-    places: tuple[int, ...]
-    classes: tuple[str, ...]
-
-
-def _split(name: str, known: frozenset[str]) -> tuple[str, str] | None:
-    """Split a name such as ``prob_cat`` or ``y_pred_proba[cat]`` into its stem and its class, or return None."""
-    for mark in reversed([*_BETWEEN.finditer(name)][-_CLASS_WORDS:]):
-        stem, rest = name[: mark.start()], name[mark.end() :].rstrip("])").strip(" \"'")
-        if rest and (
-            (len(stem) < _LONGEST and word(stem) in known)
-            or (known is not LOGITS and (words := _words(stem[-_LONGEST:])) and words[-1] in _BEFORE_CLASS)
-        ):
-            return stem, rest
-    return None
-
-
-def suffix(name: str, known: frozenset[str] = PREDICTIONS | LOGITS) -> str | None:
-    """Return the class at the end of a column name: ``cat`` for ``prob_cat``, ``1`` for ``p1``, or None."""
-    found = _NUMBERED.fullmatch(name)
-    if found is not None and word(found[1]) in known:
-        return found[2]
-    split = _split(name, known)
-    return None if split is None else split[1]
-
-
-def numbered(names: Sequence[str], known: frozenset[str]) -> list[Family]:
-    """Find columns such as ``prob_0`` to ``prob_9``, or ``0`` to ``9``, in the order of their numbers.
-
-    A single column counts if it has a word before its number. Gaps between numbers after a word are not checked.
-    """
-    stems: dict[str, dict[int, int]] = {}
-    for at, name in enumerate(names):
-        found = _NUMBERED.fullmatch(name)
-        if found is not None and (not found[1] or _is_stem(found[1], known | _OF_CLASS)):
-            stems.setdefault(found[1].casefold(), {})[int(found[2])] = at
-    return [
-        Family(tuple(at for _, at in sorted(of.items())), tuple(str(k) for k in sorted(of)))
-        for stem, of in stems.items()
-        if (len(of) > 1 or word(stem) in known) and (stem or set(of) == set(range(len(of))))
-    ]
-
-
-def _is_stem(stem: str, known: frozenset[str]) -> bool:
-    words = _words(stem)
-    return word(stem) in known or (len(words) > 1 and words[-1] in _BEFORE_CLASS & known)
-
-
-def named(names: Sequence[str], known: frozenset[str]) -> list[Family]:
-    """Find columns such as ``prob_cat`` and ``prob_dog``, in file order."""
-    stems: dict[str, list[tuple[int, str]]] = {}
-    for at, name in enumerate(names):
-        found = _split(name, known)
-        if found is not None and not are_digits(found[1]):
-            stems.setdefault(word(found[0]), []).append((at, found[1]))
-    return [Family(tuple(at for at, _ in of), tuple(name for _, name in of)) for of in stems.values() if len(of) > 1]
-
-
-def before(names: Sequence[str], known: frozenset[str]) -> list[Family]:
-    """Find columns such as ``cat_prob`` and ``dog_prob``, also after a common beginning: ``pet_cat_prob``.
-
-    They are in file order, or in the order of their numbers.
-    """
-    stems: dict[str, list[tuple[int, str]]] = {}
-    for at, name in enumerate(names):
-        found = _LAST.fullmatch(name)
-        if found is not None and word(found[2]) in known:
-            stems.setdefault(word(found[2]), []).append((at, found[1]))
-    families = []
-    for of in stems.values():
-        ends = min(stem for _, stem in of), max(stem for _, stem in of)
-        common = next((i for i, (a, b) in enumerate(zip(*ends, strict=False)) if a != b), len(min(ends, key=len)))
-        rest = [stem[common:] for _, stem in of]
-        if not all(map(are_digits, rest)):  # part of a name is no beginning
-            common = 1 + max((mark.end() - 1 for mark in _BETWEEN.finditer(of[0][1][:common])), default=-1)
-            rest = [stem[common:] for _, stem in of]
-        order = sorted(range(len(of)), key=lambda i: int(rest[i])) if all(map(are_digits, rest)) else range(len(of))
-        if len(of) > 1 and all(rest):
-            families.append(Family(tuple(of[i][0] for i in order), tuple(rest[i] for i in order)))
-    return families
-
-
-def _negative_first(family: Family) -> Family:
-    return Family(family.places[::-1], family.classes[::-1]) if is_reversed(family.classes) else family
-
-
 # --- Choosing columns: those given in the options, else inferred
 
 #: The most names in the offer of an error.
 _MAX_OFFERED = 100
+#: From this many equal first values on, the distinct values of the whole column are consulted.
+_EQUAL = 100
+#: From this many rows on, scores of the predicted class 0 of at least one half are those of this class.
+_SOME_ROWS = 5
+#: Returns the distinct values of some columns of all rows, as strings.
+Distinct = Callable[[Sequence[int]], Mapping[int, AbstractSet[str]]]
 
 
 @dataclass(frozen=True)
@@ -215,14 +88,16 @@ class Chosen:
 class _Chooser:
     """Chooses the columns of a table."""
 
-    def __init__(self, columns: Sequence[Column], options: SheetOptions) -> None:
-        self._columns, self._options = columns, options
+    def __init__(self, columns: Sequence[Column], options: SheetOptions, distinct: Distinct) -> None:
+        self._columns, self._options, self._read_distinct = columns, options, distinct
+        self._equal: Mapping[int, AbstractSet[str]] | None = None
         self._names = [column.name for column in columns]
         self._chosen: dict[int, Field] = {}
         self._notes: list[str] = []
         self._labelled = True
         self._pipeline: int | None = None  # the column of the labels that a pipeline predicted
         self._distinct: dict[int | None, set[float]] = {}
+        self._folded = {name.casefold() for name in self._names}
 
     def choose(self, *, labelled: bool) -> Chosen:
         options = self._options
@@ -235,6 +110,7 @@ class _Chooser:
         weights = self._one(options.weights, WEIGHTS, "weights")
         groups = self._groups(options.groups)
         family = self._as_stated(predictions) if predictions else self._guess(labels)
+        self._check_classes(family)
         if labelled and labels is None:
             labels = self._labels_by_content(family)
         predicted = self._predicted(family, labels) if labelled else None
@@ -266,7 +142,7 @@ class _Chooser:
                 f"no column of numbers matches {quoted(name)}; the file has {self._listed(self._names)}",
                 field="predictions",
             )
-        ends = [_NUMBERED.fullmatch(self._names[at]) for at in found]
+        ends = [NUMBERED.fullmatch(self._names[at]) for at in found]
         if len({end[1] for end in ends if end is not None}) == 1 and None not in ends:
             found.sort(key=lambda at: int(suffix_number(self._names[at])))
         return [self._choose(at, "predictions") for at in found]
@@ -301,7 +177,42 @@ class _Chooser:
         names = [self._names[at] for at in predictions]
         ends = [end for name in names if (end := suffix(name)) is not None]
         classes = ends if len(set(ends)) == len(names) > 1 else names
-        return self._in_order(Family(tuple(predictions), tuple(classes)))
+        family = Family(tuple(predictions), tuple(classes))
+        wildcard = len(self._options.predictions or ()) < len(predictions)
+        return self._ordered(family) if wildcard or self._options.class_names or self._options.pos_label else family
+
+    def _ordered(self, family: Family) -> Family:
+        """Return the columns in the order of the class names or with the positive class last, if they name them."""
+        names, positive = self._options.class_names, self._options.pos_label
+        if names is not None:
+            found = [name for text in names for name in among({text}, family.classes)]
+            if len(names) != len(family.classes) or sorted(found) != sorted(family.classes):
+                return family
+            return Family(tuple(family.places[family.classes.index(name)] for name in found), names)
+        if positive is not None and len(family.classes) == 2 and (end := among({positive.strip()}, family.classes)):
+            return family if family.classes[1] == end[0] else reverse(family)
+        return negative_first(family)
+
+    def _check_classes(self, family: Family) -> None:
+        """Raise an error if the columns are named after other classes than the given ones."""
+        names, columns = self._options.class_names, [self._names[at] for at in family.places]
+        if names is None:
+            return
+        if len(columns) == 1:
+            end = suffix(columns[0])
+            if len(names) == 2 and end is not None and among({end}, names) == [names[0]]:
+                raise UnclearColumns(
+                    f"column {quoted(columns[0])} is that of {quoted(names[0])}, and {quoted(names[1])} is class 1",
+                    field="predictions",
+                )
+            return
+        shared = [name for name in family.classes if among({name}, names)]
+        if shared and len(shared) < len(names) == len(family.classes):
+            raise UnclearColumns(
+                f"the columns of predictions are named after {listed(family.classes)}, but the classes are "
+                f"{listed(names)}",
+                field="predictions",
+            )
 
     def _guess(self, labels: int | None) -> Family:
         """Infer the columns of predictions from their names; raises an error if there are none or several."""
@@ -315,7 +226,7 @@ class _Chooser:
             found = [family for family in found if not self._is_calibrated(family)] or found
         if len(found) > 1:
             raise self._unclear([tuple(self._names[at] for at in family.places) for family in found], "predictions")
-        family = self._in_order(found[0]) if self._options.class_names else _negative_first(found[0])
+        family = self._ordered(found[0])
         self._check_gap(family)
         self._note(family)
         for at in family.places:
@@ -323,29 +234,27 @@ class _Chooser:
         return family
 
     def _is_calibrated(self, family: Family) -> bool:
-        return all("calibrated" in _words(self._names[at]) for at in family.places)
-
-    def _in_order(self, family: Family) -> Family:
-        """Return the columns in the order of the given class names, if they have these names."""
-        names = self._options.class_names
-        if names is None or set(names) != set(family.classes) or len(names) != len(family.classes):
-            return family
-        return Family(tuple(family.places[family.classes.index(name)] for name in names), names)
+        return all("calibrated" in words_of(self._names[at]) for at in family.places)
 
     def _candidates(self, known: frozenset[str], labels: int | None) -> list[Family]:
         """Return all families of columns that can be the predictions."""
         names = [name if self._is_free_number(at) else "" for at, name in enumerate(self._names)]
         texts = self._texts(labels) if self._options.class_names is None else set(self._options.class_names)
-        several = [found for family in named(names, known) if (found := self._fitting(family, texts)) is not None]
+        several, used = list[Family](), set[int]()
         # A single column prob_0 is not P(Y=1).
         by_number = [family for family in numbered(names, known) if family.classes != ("0",)]
-        several += [family for family in by_number if len(family.places) > 1]
-        taken = {at for family in several for at in family.places}
-        ending = [family for family in before(names, known) if not taken & set(family.places)]
-        several += [found for family in ending if (found := self._fitting(family, texts)) is not None]
-        used = {at for family in several for at in family.places}
+        for families in (named(names, known), [of for of in by_number if len(of.places) > 1], before(names, known)):
+            fitting = [
+                (family, found)
+                for family in families
+                if not used & set(family.places)
+                and (found := family if families is by_number else self._fitting(family, texts)) is not None
+            ]
+            several += [found for _, found in fitting]
+            # Columns beside those of the labels, such as prob_max, are no other predictions.
+            used |= {at for family, _ in fitting for at in family.places}
         free = [at for at, name in enumerate(names) if name and at not in used]
-        if texts and texts <= {*names}:
+        if among(texts, names):
             free = [at for at in free if not self._is_class(at, labels)]
         if (called := self._fitting(Family(tuple(free), tuple(names[at] for at in free)), texts, own=True)) is not None:
             several.append(called)
@@ -353,7 +262,7 @@ class _Chooser:
         single = [at for at in free if word(names[at]) in known]
         single += [family.places[0] for family in by_number if len(family.places) == 1 and family.places[0] in free]
         if known is not LOGITS:
-            single += [at for at in free if _is_like_prediction(names[at]) and self._is_probability(at)]
+            single += [at for at in free if is_like_prediction(names[at]) and self._is_probability(at)]
         single = [at for at in single if at not in used and suffix(names[at]) != "0"]
         kept = sorted({at for at in single if not self._is_class(at, labels)})
         if not kept and not several:
@@ -364,13 +273,16 @@ class _Chooser:
 
     def _fitting(self, family: Family, texts: set[str], *, own: bool = False) -> Family | None:
         """Return the columns whose names are the labels or whose rows sum to 1; ``own`` requires the labels."""
-        if own and not (texts and texts <= set(family.classes)):
+        if texts and not own and not among(texts, family.classes):
+            family = without_common_start(family, texts)
+        chosen = set(among(texts, family.classes))
+        if own and not chosen:
             return None
         if self._sums_to_one(family.places):
             return family
-        if not texts or not texts <= set(family.classes):
+        if not chosen:
             return None
-        kept = [(at, name) for at, name in zip(family.places, family.classes, strict=True) if name in texts]
+        kept = [(at, name) for at, name in zip(family.places, family.classes, strict=True) if name in chosen]
         if len(kept) > 1 and self._sums_to_one([at for at, _ in kept]):
             return Family(tuple(at for at, _ in kept), tuple(name for _, name in kept))
         return None if own else family
@@ -382,9 +294,20 @@ class _Chooser:
         sums = [sum(map(float, row)) for row in rows if all(map(is_number, row))]
         return bool(sums) and all(abs(total - 1) <= max(0.01, 0.005 * len(places)) for total in sums)
 
-    def _texts(self, labels: int | None) -> set[str]:
-        sample = () if labels is None else self._columns[labels].sample
-        return {text.strip() for text in sample if not is_missing(text)}
+    def _texts(self, at: int | None) -> set[str]:
+        """Return the distinct values of the first rows, or of all rows if the first ones are equal, perhaps sorted."""
+        if at is None:
+            return set()
+        found = {text.strip() for text in self._columns[at].sample if not is_missing(text)}
+        if not self._is_equal(at):
+            return found
+        if self._equal is None:
+            self._equal = self._read_distinct([at for at in range(len(self._columns)) if self._is_equal(at)])
+        return found | {text.strip() for text in self._equal.get(at, ()) if not is_missing(text)}
+
+    def _is_equal(self, at: int) -> bool:
+        column = self._columns[at]
+        return column.width == 1 and len(column.sample) >= _EQUAL and len(set(column.sample)) == 1
 
     def _numbers(self, at: int | None) -> set[float]:
         """Return the distinct numbers of the first rows; empty if there are other values too."""
@@ -401,10 +324,17 @@ class _Chooser:
     def _is_class(self, at: int, labels: int | None) -> bool:
         """Whether a column has the values of the labels, or only 0 and 1: predicted classes, not probabilities."""
         found = self._numbers(at)
+        if len(found) == 1 and found <= {0.0, 1.0}:
+            return self._is_predicted_class(at)
         return len(found) > 1 and (found == {0.0, 1.0} or (_are_integers(found) and found <= self._numbers(labels)))
 
+    def _is_predicted_class(self, at: int) -> bool:
+        """Whether a name is that of a predicted class, such as ``y_pred``; SAS writes ``I_y`` beside ``F_y``."""
+        name = self._names[at]
+        return is_predicted_class(name) or (name[:2] in ("I_", "i_") and f"f_{name[2:].casefold()}" in self._folded)
+
     def _has_fractions(self, at: int) -> bool:
-        return not _is_id(self._names[at]) and not _are_integers(self._numbers(at))
+        return not is_id(self._names[at]) and not _are_integers(self._numbers(at))
 
     def _is_probability(self, at: int) -> bool:
         """Whether a column has numbers in [0, 1] that are not all whole."""
@@ -434,22 +364,23 @@ class _Chooser:
         else:
             what = "logit" if self._options.scale == "logit" else "probability"
             end = suffix(names[0])
-            event = "class 1" if end is None or are_digits(end) or not self._names_event(end) else quoted(end)
+            named_ = end is not None and (is_negative(end) or (not are_digits(end) and self._names_event(end)))
+            event = quoted(end) if named_ and end is not None else "class 1"
             self._notes.append(
                 f"predictions: column {quoted(names[0])}, the {what} of {event} (inferred from its name)"
             )
 
     def _names_event(self, end: str) -> bool:
         labels = next((at for at, field in self._chosen.items() if field == "labels"), None)
-        return end in self._texts(labels)
+        return bool(among({end}, sorted(self._texts(labels))))
 
     # --- Labels
 
     def _labels_by_name(self, predictions: Sequence[int]) -> int | None:
         """Return the column with a name of labels, or else the only text column whose values name columns."""
-        confident = any(word(name) in _CONFIDENCE for name in self._names)
-        if confident and any(word(name) in _CORRECT for name in self._names):
-            return self._one(None, _CORRECT, "labels")
+        confident = any(word(name) in CONFIDENCE for name in self._names)
+        if confident and any(word(name) in CORRECT for name in self._names):
+            return self._one(None, CORRECT, "labels")
         true = self._beside_pipeline()
         if true is not None:
             self._notes.append(f"labels: column {quoted(self._names[true])} (the only column with values of 'label')")
@@ -460,7 +391,10 @@ class _Chooser:
         free = [at for at, name in enumerate(self._names) if name and self._is_free_number(at)]
         names = [self._names[at] for at in (*free, *predictions)]
         classes = {*names} | {end for name in names if (end := suffix(name)) is not None}
-        naming = [at for at in range(len(self._names)) if self._is_naming(at, classes)]
+        families = named(names, PREDICTIONS | LOGITS)
+        naming = [at for at in range(len(self._names)) if self._is_naming(at, classes, families)]
+        if len({self._columns[at].sample for at in naming}) == 1:  # the same labels twice, as SAS writes them
+            naming = naming[:1]
         if len(naming) > 1:
             raise self._unclear([(self._names[at],) for at in naming], "labels")
         for at in naming:
@@ -479,24 +413,29 @@ class _Chooser:
         if label in self._chosen or all(map(is_number, texts)) or low < 1 / max(2, len(texts)) - TOLERANCE:
             return None
         others = [at for at in range(len(words)) if at not in (label, score) and at not in self._chosen]
-        found = [at for at in others if self._texts(at) & texts and not _is_predicted_class(self._names[at])]
+        found = [at for at in others if self._texts(at) & texts and not self._is_predicted_class(at)]
         if len(found) != 1:
             return None
         self._pipeline = label
         return found[0]
 
-    def _is_naming(self, at: int, classes: set[str]) -> bool:
+    def _is_naming(self, at: int, classes: AbstractSet[str], families: Sequence[Family]) -> bool:
         """Whether a column of strings, but not of predicted classes, has only names of other columns."""
         name, texts = self._names[at], self._texts(at)
-        if not name or at in self._chosen or _is_predicted_class(name):
+        if not name or at in self._chosen or self._is_predicted_class(at) or len(texts) < 2:
             return False
-        return len(texts) > 1 and texts <= classes and not any(map(is_number, texts))
+        if any(map(is_number, texts)):
+            return False
+        folded = {name.casefold() for name in classes}
+        return {text.casefold() for text in texts} <= folded or any(
+            among(texts, without_common_start(family, texts).classes) for family in families
+        )
 
     def _labels_by_content(self, family: Family) -> int:
         """Return the only column whose content can be labels; raises an error if there are none or several."""
         width = len(family.places) if len(family.places) > 1 else max(2, self._columns[family.places[0]].width)
         found = [at for at in range(len(self._names)) if self._could_be_labels(at, width)]
-        likely = [at for at in found if word(self._names[at]) in _CORRECT] or found
+        likely = [at for at in found if word(self._names[at]) in CORRECT] or found
         if len(likely) > 1:
             raise self._unclear([(self._names[at],) for at in likely], "labels")
         if not likely:
@@ -519,7 +458,7 @@ class _Chooser:
         name, texts = self._names[at], self._texts(at)
         if at in self._chosen or not name or not texts or len(texts) > width:
             return False
-        if _is_id(name) or _is_predicted_class(name):
+        if is_id(name) or self._is_predicted_class(at):
             return False
         return not any(is_number(text) and not float(text).is_integer() for text in texts)
 
@@ -534,17 +473,22 @@ class _Chooser:
                 f"column {score} is the confidence in {label}, not P(Y=1); do not name a positive label",
                 field="predictions",
             )
-        if any((options.mapping, options.pos_label, options.class_names)) or word(self._names[labels]) in _CORRECT:
+        if any((options.mapping, options.pos_label, options.class_names)) or word(self._names[labels]) in CORRECT:
             return None
         texts, name = self._texts(labels), self._names[family.places[0]]
         found = [
             at
-            for at, other in enumerate(self._names)
+            for at in range(len(self._names))
             if at not in self._chosen
-            and (at == self._pipeline or _is_predicted_class(other))
+            and (at == self._pipeline or self._is_predicted_class(at))
             and len(self._texts(at) & texts) > 0
         ]
-        is_top = word(name) in _CONFIDENCE or len(texts) > 2 or not all(map(is_number, texts))
+        is_top = (
+            word(name) in CONFIDENCE
+            or len(texts) > 2
+            or not all(map(is_number, texts))
+            or (len(found) == 1 and self._is_above_half(family.places[0], found[0]))
+        )
         is_event = (end := suffix(name)) is not None and end in texts
         low = min(self._numbers(family.places[0]), default=0.0)
         if len(found) != 1 or not is_top or is_event or low < 1 / max(2, len(texts)) - TOLERANCE:
@@ -554,6 +498,12 @@ class _Chooser:
             f"{quoted(name)} is the confidence in it"
         )
         return self._choose(found[0], "labels")
+
+    def _is_above_half(self, score: int, predicted: int) -> bool:
+        """Whether rows of the predicted class 0 have scores, and none below one half."""
+        pairs = zip(self._columns[score].sample, self._columns[predicted].sample, strict=True)
+        scores = [float(text) for text, of_class in pairs if is_number(of_class) and float(of_class) == 0.0]
+        return len(scores) >= _SOME_ROWS and min(scores) >= 0.5 and max(scores) > 0.5
 
     # --- Errors
 
@@ -577,7 +527,7 @@ class _Chooser:
             if cells and not any(is_number(text) for _, text in cells) and all(is_numeric(text) for _, text in cells):
                 return refusal(cells[0][1], self._names[at], "predictions", cells[0][0])
         classes = [self._names[at] for at in free if self._is_class(at, labels)]
-        predicted = [name for name in classes if word(name) in PREDICTIONS or _is_predicted_class(name)]
+        predicted = [name for name in classes if word(name) in PREDICTIONS or is_predicted_class(name)]
         if predicted:
             return NoPredictions(
                 f"column {quoted(predicted[0])} has predicted classes, not probabilities; save the probabilities too, "
@@ -589,10 +539,11 @@ class _Chooser:
             self._names[at]
             for at in free
             if word(self._names[at]) not in LABELS | WEIGHTS | GROUPS
-            and not _is_id(self._names[at])
+            and not is_id(self._names[at])
             and self._is_probability(at)
         ]
-        summing = tuple(offer)
+        whole = negative_first(by_number(Family(tuple(map(self._names.index, offer)), tuple(offer))))
+        summing = whole.classes
         if self._sums_to_one([self._names.index(name) for name in summing]):
             return UnclearColumns(
                 f"no column of predictions found, but the rows of {span(summing)} sum to 1; if they are the "
@@ -635,22 +586,28 @@ class _Chooser:
         return tuple(found)
 
 
-def suffix_number(name: str) -> str:
-    """Return the number at the end of a column name, or 0."""
-    found = _NUMBERED.fullmatch(name)
-    return "0" if found is None else found[2]
-
-
 def _are_integers(values: set[float]) -> bool:
     return all(value.is_integer() for value in values)
 
 
-def choose(columns: Sequence[Column], options: SheetOptions, *, labelled: bool) -> Chosen:
+def choose(columns: Sequence[Column], options: SheetOptions, distinct: Distinct, *, labelled: bool) -> Chosen:
     """Choose the columns of a table; raises a ``TabularError`` if a column is missing or ambiguous.
 
     Columns are inferred from their names and contents. The scale logit is never inferred.
     """
-    return _Chooser(columns, options).choose(labelled=labelled)
+    return _Chooser(columns, options, distinct).choose(labelled=labelled)
+
+
+def check_confidence(places: Places, columns: Sequence[Column], confidence: Floats, n_classes: int) -> None:
+    """Raise an error if a column that seemed to be the confidence in a predicted class is too low in later rows."""
+    if places.predicted is None or confidence.min() >= 1 / max(2, n_classes) - TOLERANCE:
+        return
+    name, predicted = quoted(columns[places.predictions[0]].name), quoted(columns[places.predicted].name)
+    raise UnclearColumns(
+        f"column {name} is not the confidence in {predicted}, as {row_of(int(np.argmin(confidence)))} is below "
+        f"1/{max(2, n_classes)}; if it is P(Y=1), name the positive label",
+        field="predictions",
+    )
 
 
 # --- Checks of the scale: probabilities must not be percentages or logits

@@ -1,4 +1,4 @@
-"""Reader of CSV and of text tables separated by semicolons, tabs or bars; uses pyarrow or the standard library."""
+"""Reader of CSV and of text tables separated by semicolons, tabs, bars or blanks, by pyarrow or Python."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import re
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 from typing import Any, BinaryIO, NoReturn
@@ -38,7 +38,18 @@ from calibrant.io.limits import MAX_LINE, FileLimits, Limits
 from calibrant.io.npz import values_at
 from calibrant.io.source import Kept
 from calibrant.io.table import Column, Floats, Places, Values, sample_rows
-from calibrant.io.texts import Coding, is_missing, is_number, listed, number, quoted, refusal, row_of, with_point
+from calibrant.io.texts import (
+    Coding,
+    is_missing,
+    is_number,
+    lacks_number,
+    listed,
+    number,
+    quoted,
+    refusal,
+    row_of,
+    with_point,
+)
 
 # --- Rows of a text table, read by the standard library in blocks, with row and line numbers for errors
 
@@ -64,7 +75,7 @@ class Rows:
     """The rows of a text file; lines, and rows with line breaks in quoted cells, have at most ``longest`` characters.
 
     Blank lines are skipped and bytes that are not UTF-8 become lone surrogates; if ``strict``, both are errors. The
-    header follows the first ``skipped`` lines.
+    header follows the first ``skipped`` lines; it may be ``commented``, and ``unnamed`` columns may precede its names.
     """
 
     def __init__(
@@ -76,25 +87,31 @@ class Rows:
         strict: bool = False,
         longest: int = MAX_LINE,
         skipped: int = 0,
+        commented: bool = False,
+        unnamed: int = 0,
     ) -> None:
         file.seek(0)
         errors = "strict" if strict or encoding == "utf-16" else "surrogateescape"
         self._text = io.TextIOWrapper(io.BufferedReader(Kept(file)), encoding, errors=errors, newline="")
         self._reader = csv.reader(self._lines(longest), delimiter=separator, strict=True)
         self._encoding, self._separator, self._strict, self._skipped = encoding, separator, strict, skipped
+        self._commented, self._unnamed = commented, unnamed
         self._width = 0
         self._row = 0
         self._characters = 0  # of the lines read for the current row
         self._blank = 0  # blank lines less rows
         self._each = self._every()
+        self._empty = 0  # rows of empty cells after the last block
+        self._owed = 0  # empty rows before the block ``_later``, which has been read
+        self._later: Block | None = None
         self.header_lines = 0
 
     def header(self) -> list[str]:
         """Read the column names from the first line, or from the first line that is not blank."""
         for cells in self._next(1):
-            self._width = len(cells)
+            self._width = self._unnamed + len(cells)
             self.header_lines = self._reader.line_num
-            return [cell.strip() for cell in cells]
+            return [""] * self._unnamed + [cell.strip() for cell in cells]
         return []
 
     def sample(self, rows: int) -> list[list[str]]:
@@ -107,6 +124,25 @@ class Rows:
             yield block
 
     def _block(self, rows: int) -> Block:
+        """Read the next block; rows at the end of the file in which every cell is empty are left out."""
+        while self._later is None:
+            block = self._any_block(rows)
+            if self._strict or not block.rows:
+                return block
+            kept = len(block.rows)
+            while kept and not any(map(str.strip, block.rows[kept - 1])):
+                kept -= 1
+            if kept:
+                self._later, self._owed, self._empty = replace(block, rows=block.rows[:kept]), self._empty, 0
+            self._empty += len(block.rows) - kept
+        if self._owed:  # empty rows were not at the end
+            count, first = min(rows, self._owed), self._later.row - self._owed
+            self._owed -= count
+            return Block(first, None, [[""] * self._width] * count)
+        block, self._later = self._later, None
+        return block
+
+    def _any_block(self, rows: int) -> Block:
         first, before = self._row, self._reader.line_num
         found = self._next(rows)
         plain = self._reader.line_num - before == len(found)
@@ -147,7 +183,7 @@ class Rows:
                 self._characters += len(line)
                 if self._characters > longest:
                     raise FileTooLarge(f"the row up to line {number} has more than the limit of {longest:,} characters")
-                yield line
+                yield _uncommented(line) if self._commented and number == self._skipped + 1 else line
 
     def _refuse_ragged(self, block: Block) -> NoReturn:
         i = next(i for i, cells in enumerate(block.rows) if len(cells) != self._width)
@@ -155,6 +191,8 @@ class Rows:
         if self._strict:  # programs count from 0
             raise RaggedRow(f"row {block.row + i} has {has} cells, but the header has {self._width}")
         hint = "; if it has a decimal comma, write 0.5, not 0,5" if self._separator == "," and has > self._width else ""
+        if block.row + i == 0 and has == self._width + 1:
+            hint += "; if R wrote names of rows, use write.csv(..., row.names = FALSE)"
         raise RaggedRow(
             f"{where} has {has:,} {'cell' if has == 1 else 'cells'}, but the header has {self._width:,}{hint}"
         )
@@ -216,6 +254,7 @@ def read_cells(
 # --- The layout of a text file, inferred from its beginning: encoding, separator, header, first rows
 
 _SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical bars"}
+_BLANK = " "
 _UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
@@ -232,6 +271,21 @@ class Layout:
     skipped: int = 0
     decimal: str = "."
     widths: tuple[int, ...] = ()
+    commented: bool = False
+    unnamed: int = 0
+
+    def rows(self, file: BinaryIO) -> Rows:
+        """Return the rows of the file after the header."""
+        rows = Rows(
+            file,
+            self.encoding,
+            self.separator,
+            skipped=self.skipped,
+            commented=self.commented,
+            unnamed=self.unnamed,
+        )
+        rows.header()
+        return rows
 
 
 def layout_of(file: BinaryIO, limits: FileLimits, decimal: str = ".") -> Layout:
@@ -241,25 +295,39 @@ def layout_of(file: BinaryIO, limits: FileLimits, decimal: str = ".") -> Layout:
     if not head.strip(b"\xef\xbb\xbf\xff\xfe \t\r\n"):
         raise EmptyFile("the file is empty")
     encoding = _encoding(head)
-    skipped, stated, first = _preamble(_first_lines(head, encoding))
-    separator = stated or _separator(first)
-    limits.check_classes(first.count(separator) + 1)
-    rows = Rows(file, encoding, separator, skipped=skipped)
+    start = _start(_first_lines(head, encoding))
+    skipped, separator = start.skipped, start.separator
+    limits.check_classes(start.header.count(separator) + 1 + start.unnamed)
+    rows = Rows(file, encoding, separator, skipped=skipped, commented=start.commented, unnamed=start.unnamed)
     header = tuple(rows.header())
     limits.check_classes(len(header))
     _check_header(header)
     sample = tuple(map(tuple, rows.sample(sample_rows(len(header)))))
     if not sample:
         raise EmptyFile(f"the file has a header ({listed(header)}) but no rows")
-    notes = () if separator == "," else (f"the columns are separated by {_SEPARATORS[separator]}",)
-    if skipped > (stated is not None):
+    notes = () if separator == "," else (f"the columns are separated by {_SEPARATORS.get(separator, 'blanks')}",)
+    if skipped > start.stated:
         notes = ("the first lines are comments", *notes)
+    if start.unnamed:
+        notes = (*notes, "the first column has no name; it is read as the names of the rows")
     if encoding == "utf-16":
         notes = ("the text is UTF-16", *notes)
     columns = list(zip(*sample, strict=True))
-    widths = tuple(map(_width, columns)) if any("[" in cell for cell in sample[0]) else (1,) * len(header)
+    widths = tuple(map(_width, columns)) if any("[" in cell for row in sample for cell in row) else (1,) * len(header)
     data_at = _data_at(head, encoding, rows.header_lines, skipped)
-    return Layout(encoding, separator, header, sample, data_at, notes, skipped, decimal, widths)
+    return Layout(
+        encoding,
+        separator,
+        header,
+        sample,
+        data_at,
+        notes,
+        skipped,
+        decimal,
+        widths,
+        commented=start.commented,
+        unnamed=start.unnamed,
+    )
 
 
 def _encoding(head: bytes) -> str:
@@ -290,12 +358,24 @@ _MOST_COMMENTS = 1000
 _STATED = re.compile(r"sep=([,;\t|])\s*", re.IGNORECASE)
 
 
-def _preamble(lines: Sequence[str]) -> tuple[int, str | None, str]:
-    """Return the lines before the header, the separator that Excel's ``sep=;`` states, and the header line.
+@dataclass(frozen=True)
+class _Start:
+    """The lines before the header, the header line, and the separator, which Excel's ``sep=;`` may have ``stated``."""
 
-    Lines that begin with ``#`` are comments. The last one is the header if it has a separator and numbers follow.
+    skipped: int
+    header: str
+    separator: str
+    stated: bool
+    commented: bool
+    unnamed: int
+
+
+def _start(lines: Sequence[str]) -> _Start:
+    """Find the header. Lines that begin with ``#`` are comments.
+
+    The last comment is the header, as ``numpy.savetxt`` writes it, if numbers in as many columns follow.
     """
-    stated, comment = None, 0
+    stated, comment = None, None
     for at, line in enumerate(lines):
         if not line.strip():
             continue
@@ -305,15 +385,58 @@ def _preamble(lines: Sequence[str]) -> tuple[int, str | None, str]:
         elif line.startswith("#"):
             comment = at
         else:
-            skipped = at if comment or stated or lines[0].startswith("#") else 0
-            return skipped, stated, line
-    raise EmptyFile("the file has only comments")
+            break
+    else:
+        raise EmptyFile("the file has only comments")
+    cells = _cells(line, stated or _separator(line, line))
+    if comment is not None and cells and _are_numbers(cells):
+        header = _uncommented(lines[comment])
+        separator = stated or _separator(header, line)
+        if header.count(separator) == line.count(separator) > 0:
+            return _Start(comment, header, separator, stated is not None, commented=True, unnamed=0)
+    skipped = at if comment is not None or stated else 0
+    after = next((later for later in lines[at + 1 :] if later.strip()), "")
+    separator = stated or _separator(line, after)
+    unnamed = int(_has_row_names(line, after, separator))
+    return _Start(skipped, line, separator, stated is not None, commented=False, unnamed=unnamed)
 
 
-def _separator(line: str) -> str:
-    """Return the most frequent separator outside quotation marks; a comma if there is none."""
+def _uncommented(line: str) -> str:
+    return line.lstrip("#").lstrip(" ")
+
+
+def _separator(line: str, after: str) -> str:
+    """Return the most frequent separator outside quotation marks; a comma if there is none.
+
+    It is a blank only if there is no other one, and if the line ``after`` has as many, or one more.
+    """
     outside = "".join(line.split('"')[::2])
-    return max(_SEPARATORS, key=lambda separator: outside.count(separator))
+    found = max(_SEPARATORS, key=outside.count)
+    if outside.count(found):
+        return found
+    blanks = len(_cells(line, _BLANK))
+    return _BLANK if blanks > 1 and len(_cells(after, _BLANK)) in (blanks, blanks + 1) else found
+
+
+def _has_row_names(header: str, after: str, separator: str) -> bool:
+    """Whether the rows have one cell more than the header, as R's ``write.table`` writes the names of rows.
+
+    Without quotation marks, that may be a decimal comma.
+    """
+    more = len(_cells(after, separator)) == len(_cells(header, separator)) + 1
+    return more and (separator == _BLANK or (header.startswith('"') and after.startswith('"')))
+
+
+def _cells(line: str, separator: str) -> list[str]:
+    try:
+        return next(csv.reader([line.strip("\r\n")], delimiter=separator), [])
+    except csv.Error:  # reported with its line when the rows are read
+        return []
+
+
+def _are_numbers(names: Sequence[str]) -> bool:
+    """Whether all names are numbers, but not the classes 0 to K - 1."""
+    return all(map(is_number, names)) and not (len(names) > 2 and list(names) == [str(k) for k in range(len(names))])
 
 
 def _check_header(header: tuple[str, ...]) -> None:
@@ -323,8 +446,7 @@ def _check_header(header: tuple[str, ...]) -> None:
         "".join(names).encode()
     except UnicodeEncodeError as error:
         raise NotUtf8("the header is not UTF-8 (perhaps Latin-1); save the file as UTF-8") from error
-    classes = [str(k) for k in range(len(names))]
-    if all(map(is_number, names)) and not (len(names) > 2 and names == classes):
+    if _are_numbers(names):
         raise NoHeader(
             f"the first line has numbers instead of column names; add a header line such as {quoted('label,p')}"
         )
@@ -353,8 +475,9 @@ def _vector(cell: str) -> list[str] | None:
 
 
 def _width(cells: Sequence[str]) -> int:
-    """Return the length of the vectors of a column, or 1 if its cells are no vectors."""
-    lengths = {None if (numbers := _vector(cell)) is None else len(numbers) for cell in cells}
+    """Return the length of the vectors of a column, or 1 if its cells are no vectors; they may be missing."""
+    vectors = (_vector(cell) for cell in cells if not is_missing(cell))
+    lengths = {None if numbers is None else len(numbers) for numbers in vectors}
     width = next(iter(lengths)) if len(lengths) == 1 else None
     return width if width is not None and width > 1 else 1
 
@@ -365,8 +488,7 @@ def _width(cells: Sequence[str]) -> int:
 def read_plain(file: BinaryIO, layout: Layout, places: Places, limits: FileLimits) -> Values:
     """Read some columns; raises the ``TabularError`` of the first bad column in the first bad block."""
     texts = {at: Coding(layout.header[at], places.field_of(at)) for at in places.texts}
-    rows = Rows(file, layout.encoding, layout.separator, skipped=layout.skipped)
-    rows.header()
+    rows = layout.rows(file)
     widths = {at: layout.widths[at] if places.field_of(at) in VECTORS else 1 for at in places.numbers}
     numbers: dict[int, Callable[[Sequence[str], Block], Floats]] = {
         at: partial(
@@ -390,7 +512,7 @@ def _vectors(cells: Sequence[str], block: Block, *, width: int, name: str, field
     for i, cell in enumerate(cells):
         numbers = _vector(cell)
         if numbers is None or len(numbers) != width:
-            if is_missing(cell):
+            if lacks_number(cell):
                 raise refusal(cell, name, field, block.row + i, block.line_of(i))
             where = row_of(block.row + i, block.line_of(i))
             raise WrongShape(f"{where} of column {quoted(name)} is not a list of {width} numbers", field=field)
@@ -574,6 +696,4 @@ class CsvTable:
             yield from block.rows
 
     def _blocks(self) -> Iterator[Block]:
-        rows = Rows(self._file, self._layout.encoding, self._layout.separator, skipped=self._layout.skipped)
-        rows.header()
-        return rows.blocks(sample_rows(len(self.columns)))
+        return self._layout.rows(self._file).blocks(sample_rows(len(self.columns)))

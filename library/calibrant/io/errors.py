@@ -205,6 +205,12 @@ class NoLabels(TabularError):
     code = "no-labels"
 
 
+class InvalidTimes(TabularError):
+    """A cell that is not a time, or times beside groups."""
+
+    code = "invalid-times"
+
+
 class TooManyGroups(TabularError):
     """More distinct groups than the library compares."""
 

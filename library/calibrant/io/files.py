@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
@@ -14,7 +16,7 @@ from calibrant.arrays import joined
 from calibrant.distributions.forecasts import FIELDS
 from calibrant.evaluation import MAX_GROUPS
 from calibrant.io.arrow import ArrowTable, ParquetTable
-from calibrant.io.columns import Chosen, check_scale, choose, without_rounding
+from calibrant.io.columns import Chosen, check_confidence, check_scale, choose, without_rounding
 from calibrant.io.compression import FILE, unpacked
 from calibrant.io.csv import CsvTable
 from calibrant.io.errors import (
@@ -44,7 +46,7 @@ from calibrant.io.table import (
     Values,
     cells_at,
 )
-from calibrant.io.texts import MAX_LISTED, MAX_TEXT, is_missing, listed, quoted, row_of, span
+from calibrant.io.texts import MAX_LISTED, MAX_TEXT, is_missing, lacks_number, listed, quoted, row_of, span
 
 __all__ = [
     "ForecastOptions",
@@ -119,7 +121,7 @@ def read_sheet(
     """
     limits = FileLimits(max_bytes, max_rows, heavy=heavy, spool=spool)
     with opened(source, limits) as file, open_table(file, name, limits, options.decimal) as table:
-        chosen = choose(table.columns, options, labelled=labelled)
+        chosen = choose(table.columns, options, partial(_distinct, table), labelled=labelled)
         try:
             return _sheet(table, chosen, options, table.read(chosen.places))
         except MissingValue as error:
@@ -127,8 +129,36 @@ def read_sheet(
             raise _all_missing(table, chosen.places, error, known) from error
 
 
-#: The most cells in which missing values are counted.
+#: The most cells in which missing values are counted, or distinct values are looked for.
 _MOST_COUNTED = 10_000_000
+#: About the most distinct values of a column that are collected.
+_MOST_DISTINCT = 1000
+
+
+class _Enough(Exception):
+    """Ends a scan of a table."""
+
+
+def _distinct(table: Table, places: Sequence[int]) -> dict[int, set[str]]:
+    """Return the distinct values of some columns: some of many, and in up to ``_MOST_COUNTED`` cells."""
+    found: dict[int, set[str]] = {at: set() for at in places}
+    total = 0
+
+    def add(at: int, cells: Sequence[str]) -> None:
+        nonlocal total
+        total += len(cells)
+        if len(found[at]) <= _MOST_DISTINCT:
+            found[at].update(cells)
+        if total > _MOST_COUNTED:
+            raise _Enough
+
+    try:
+        table.scan(places, add)
+    except _Enough:
+        pass
+    except TabularError:
+        return {}  # raised again when the columns are read
+    return found
 
 
 def _all_missing(
@@ -139,17 +169,16 @@ def _all_missing(
     ``known`` are names of classes, which are not missing values.
     """
     columns = (*places.numbers, *places.texts)
-    if any(table.columns[at].width > 1 for at in columns):
-        return error
     counts, read = dict.fromkeys(columns, 0), dict.fromkeys(columns, 0)
     first, total = None, 0
 
     def add(at: int, cells: Sequence[str]) -> None:
         nonlocal first, total
-        total += len(cells)
+        total += len(cells) * table.columns[at].width
         if total > _MOST_COUNTED:
             raise error
-        missing = {cell for cell in set(cells) if is_missing(cell) and cell.strip() not in known}
+        is_gap = lacks_number if at in places.numbers else is_missing
+        missing = {cell for cell in set(cells) if is_gap(cell) and cell.strip() not in known}
         rows = [row for row, cell in enumerate(cells, read[at]) if cell in missing] if missing else []
         if rows:
             counts[at] += len(rows)
@@ -164,10 +193,11 @@ def _all_missing(
     if first is None or sum(counts.values()) < 2:
         return error
     listing = [f"{count:,} of column {quoted(table.columns[at].name)}" for at, count in counts.items()]
+    unit = "row" if next(iter(counts.values())) == 1 else "rows"
     rest = len(listing) - MAX_LISTED
     shown = ", ".join(listing[:MAX_LISTED]) + (f" and those of {rest} more columns" if rest > 0 else "")
     return MissingValue(
-        f"values are missing in {shown.replace(' of', ' rows of', 1)}, first in {row_of(first)}; fill them in or "
+        f"values are missing in {shown.replace(' of', f' {unit} of', 1)}, first in {row_of(first)}; fill them in or "
         "remove the rows",
         field=error.field,
     )
@@ -177,6 +207,8 @@ def _sheet(table: Table, chosen: Chosen, options: SheetOptions, values: Values) 
     names = [table.columns[at].name for at in chosen.places.predictions]
     _check_shapes(values, len(values.predictions), "predictions")
     scale_notes = check_scale(values.predictions, options.scale, span(names))
+    if values.labels is not None and options.scale == "probability":
+        check_confidence(chosen.places, table.columns, values.predictions, len(values.labels.texts))
     is_probability = options.scale == "probability"
     predictions, rounding = without_rounding(values.predictions) if is_probability else (values.predictions, ())
     classes = _classes(table, chosen, options, values)
@@ -186,9 +218,9 @@ def _sheet(table: Table, chosen: Chosen, options: SheetOptions, values: Values) 
         values.weights,
         _groups(values.groups, table, chosen.places),
         options.scale,
-        None if classes is None else classes.names,
+        _own_names(table) if classes is None else classes.names,
         (*table.notes, *chosen.notes, *(() if classes is None else classes.notes), *scale_notes, *rounding),
-        None if chosen.times is None else _whole(cells_at(table, [chosen.times])[0], table.columns[chosen.times].name),
+        None if chosen.times is None else _times(table, chosen.times),
     )
 
 
@@ -212,6 +244,9 @@ def _classes(table: Table, chosen: Chosen, options: SheetOptions, values: Values
     if values.labels is None or chosen.places.labels is None:
         return None
     n_classes = 2 if values.predictions.ndim == 1 else values.predictions.shape[1]
+    class_names = options.class_names
+    if options.mapping is None and options.pos_label is None:
+        class_names = class_names or _own_names(table)
     if values.predicted is not None:
         return Classes(whether_equal(values.labels, values.predicted), None)
     return read_labels(
@@ -220,9 +255,13 @@ def _classes(table: Table, chosen: Chosen, options: SheetOptions, values: Values
         chosen.classes,
         n_classes,
         options.mapping,
-        class_names=options.class_names,
+        class_names=class_names,
         pos_label=options.pos_label,
     )
+
+
+def _own_names(table: Table) -> tuple[str, ...] | None:
+    return table.class_names if isinstance(table, NpzTable) else None
 
 
 def _groups(columns: Sequence[Coded], table: Table, places: Places) -> list[str] | None:
@@ -370,10 +409,16 @@ def _place(table: Table, stated: str) -> int:
     return names.index(name)
 
 
-def _whole(cells: list[str], name: str) -> list[str]:
+def _times(table: Table, at: int) -> list[str]:
+    return _whole(cells_at(table, [at])[0], table.columns[at].name, is_missing)
+
+
+def _whole(cells: list[str], name: str, is_gap: Callable[[str], bool] = operator.not_) -> list[str]:
     found = [cell.strip() for cell in cells]
-    if "" in found:
-        raise MissingValue(f"{row_of(found.index(''))} of column {quoted(name)} is empty")
+    rows = [row for row, cell in enumerate(found) if is_gap(cell)]
+    if rows:
+        many = f"values are missing in {len(rows):,} rows of column {quoted(name)}, first in {row_of(rows[0])}"
+        raise MissingValue(many if len(rows) > 1 else f"{row_of(rows[0])} of column {quoted(name)} is empty")
     return found
 
 
@@ -479,7 +524,9 @@ def _refuse_others(head: bytes, name: str) -> None:
     if text.startswith((b"<!doctype", b"<html", b"<?xml", b"<svg")):
         raise _wrong(name, "an HTML or XML page")
     if text.startswith(b"["):
-        raise _wrong(name, "JSON: save it as CSV or JSON Lines (one object per line), or send it to the API")
+        raise _wrong(
+            name, "JSON: save it as CSV or JSON Lines, with pandas as df.to_json(path, orient='records', lines=True)"
+        )
 
 
 def _wrong(name: str, kind: str) -> WrongKind:

@@ -13,7 +13,7 @@ import numpy as np
 
 from calibrant.distributions.forecasts import CROSSING, Forecasts, read_forecasts
 from calibrant.errors import CalibrationError
-from calibrant.io.columns import GROUPS, LABELS, WEIGHTS, word
+from calibrant.io.column_names import GROUPS, LABELS, WEIGHTS, word
 from calibrant.io.errors import (
     DuplicateColumns,
     Field,

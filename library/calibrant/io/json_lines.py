@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, BinaryIO
@@ -21,12 +22,13 @@ from calibrant.io.errors import (
     NotANumber,
     NotUtf8,
     RaggedRow,
+    WrongKind,
     WrongShape,
 )
 from calibrant.io.limits import MAX_LINE, FileLimits
 from calibrant.io.npz import values_at
 from calibrant.io.table import Coded, Column, Floats, Places, Values
-from calibrant.io.texts import Coding, quoted, refusal, row_of
+from calibrant.io.texts import Coding, is_number, quoted, refusal, row_of
 
 _SAMPLE_ROWS, _SAMPLE_BYTES = 1000, 4 << 20
 #: The most rows per step, and the bytes of their lines.
@@ -40,6 +42,8 @@ class JsonLinesTable:
 
     def __init__(self, file: BinaryIO, limits: FileLimits) -> None:
         self._file, self._limits = file, limits
+        self._number = 0
+        self._mappings: tuple[str, ...] | None = None
         sample = []
         for row in self._rows():
             sample.append(row)
@@ -47,6 +51,8 @@ class JsonLinesTable:
                 break
         if not sample:
             raise EmptyFile("the file has no rows")
+        if len(sample) == 1 and _is_whole(next(self.objects())):
+            raise WrongKind(_WHOLE)
         limits.check_classes(len(sample[0]))
         self.columns = tuple(_column(name, [row.get(name) for row in sample]) for name in sample[0])
         limits.check_classes(max(column.width for column in self.columns))
@@ -76,6 +82,23 @@ class JsonLinesTable:
             for at in places:
                 add(at, [_text(cell) for cell in self._cells(rows, at)])
 
+    def objects(self) -> Iterator[dict[str, Any]]:
+        """Yield the object of every line that is not blank."""
+        self._file.seek(0)
+        number = 0
+        while line := self._file.readline(MAX_LINE + 1):
+            number += 1
+            if len(line) > MAX_LINE:
+                if number == 1 and _OF_COLUMNS.match(line[:_HEAD]):
+                    raise WrongKind(_WHOLE)
+                raise FileTooLarge(f"line {number} has more than the limit of {MAX_LINE:,} bytes")
+            if number == 1 and line.strip() == b"{":
+                raise WrongKind(_WHOLE)
+            row = _parsed(line, number)
+            if row is not None:
+                self._number = number
+                yield row
+
     def rows(self) -> Iterator[list[str]]:
         """Yield the values of every row as strings, in the order of the columns; null becomes empty."""
         for row in self._rows():
@@ -83,7 +106,7 @@ class JsonLinesTable:
 
     def _cells(self, rows: Sequence[dict[str, Any]], at: int) -> list[Any]:
         name = self.columns[at].name
-        return [row.get(name) for row in rows]
+        return [_dense(row.get(name)) for row in rows]
 
     def _blocks(self) -> Iterator[list[dict[str, Any]]]:
         """Yield all rows in blocks of at most ``_BLOCK`` rows and about ``_BLOCK_BYTES``."""
@@ -98,26 +121,24 @@ class JsonLinesTable:
             yield block
 
     def _rows(self) -> Iterator[dict[str, Any]]:
-        """Yield the object of every line that is not blank."""
-        self._file.seek(0)
-        number, keys = 0, None
-        while line := self._file.readline(MAX_LINE + 1):
-            number += 1
-            if len(line) > MAX_LINE:
-                raise FileTooLarge(f"line {number} has more than the limit of {MAX_LINE:,} bytes")
-            row = _parsed(line, number)
-            if row is None:
-                continue
-            keys = row.keys() if keys is None else keys
-            if not row.keys() <= keys:
-                raise RaggedRow(f"line {number} has keys that the first line does not have")
-            yield row
+        """Yield the object of every line; mappings of numbers, as in the first line, become one key per number."""
+        keys = None
+        for row in self.objects():
+            if self._mappings is None:
+                self._mappings = tuple(name for name, cell in row.items() if _mapping(cell) is not None)
+            flat = _flat(row, self._mappings) if self._mappings else row
+            keys = flat.keys() if keys is None else keys
+            if not flat.keys() <= keys:
+                raise RaggedRow(f"line {self._number} has keys that the first line does not have")
+            yield flat
 
     def _numbers(self, cells: list[Any], at: int, field: Field, first: int) -> Floats:
         """Convert the numbers, or the lists of numbers, of some rows."""
         name, width = self.columns[at].name, self.columns[at].width
         if width > 1 and field in VECTORS:
             for i, cell in enumerate(cells):
+                if cell is None:
+                    raise refusal("", name, field, first + i)
                 if not isinstance(cell, list) or len(cell) != width:
                     raise WrongShape(
                         f"{row_of(first + i)} of {quoted(name)} is not a list of {width} numbers", field=field
@@ -134,7 +155,9 @@ class JsonLinesTable:
                     return numbers
         found = np.empty(len(cells))
         for i, cell in enumerate(cells):
-            value = cell if type(cell) in (int, float) else None
+            value = (
+                cell if type(cell) in (int, float) else float(cell) if type(cell) is str and is_number(cell) else None
+            )
             try:
                 found[i] = np.nan if value is None else value
             except OverflowError:
@@ -146,6 +169,41 @@ class JsonLinesTable:
                 text = "inf" if value is not None and value == value else _text(cell)
                 raise refusal(text, name, field, first + i // width)
         return found
+
+
+#: A file of one object in place of one per row, such as pandas writes by default.
+_WHOLE = (
+    "the file is one JSON object, not one per row; save JSON Lines, with pandas as "
+    "df.to_json(path, orient='records', lines=True)"
+)
+_OF_COLUMNS, _HEAD = re.compile(rb'\s*\{\s*"[^"]*"\s*:\s*[{\[]'), 512
+
+
+def _is_whole(row: dict[str, Any]) -> bool:
+    """Whether the only row of a file has columns or rows as values."""
+    return len(row) > 1 and all(isinstance(cell, dict | list) for cell in row.values())
+
+
+def _mapping(cell: Any) -> dict[str, Any] | None:
+    """Return several numbers by name, also as labels with scores as Hugging Face writes them; else None."""
+    if isinstance(cell, list):
+        if not all(isinstance(each, dict) and {"label", "score"} <= each.keys() for each in cell):
+            return None
+        cell = {str(each["label"]): each["score"] for each in sorted(cell, key=lambda each: str(each["label"]))}
+    if not isinstance(cell, dict) or len(cell) < 2 or not all(type(number) in (int, float) for number in cell.values()):
+        return None
+    return cell
+
+
+def _flat(row: dict[str, Any], mappings: Sequence[str]) -> dict[str, Any]:
+    """Replace mappings by one key per number, such as ``probs_cat``."""
+    found: dict[str, Any] = {}
+    for name, cell in row.items():
+        numbers = _mapping(cell) if name in mappings else None
+        if numbers is None and name in mappings:
+            continue  # as missing values
+        found |= {name: cell} if numbers is None else {f"{name}_{key}": number for key, number in numbers.items()}
+    return found
 
 
 def _parsed(line: bytes, number: int) -> dict[str, Any] | None:
@@ -178,12 +236,17 @@ def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _column(name: str, cells: list[Any]) -> Column:
-    first = cells[0]
+    first = _dense(next((cell for cell in cells if cell is not None), None))
     if isinstance(first, list):
         return Column(name, (), max(1, len(first)))
     if isinstance(first, dict):
         return Column(name, ("a value of another kind",))
     return Column(name, tuple(map(_text, cells)))
+
+
+def _dense(cell: Any) -> Any:
+    """Return a dense vector as Spark writes it, ``{"type": 1, "values": [0.25, 0.75]}``, as a list."""
+    return cell["values"] if type(cell) is dict and cell.get("type") == 1 and "values" in cell else cell
 
 
 def _text(cell: Any) -> str:

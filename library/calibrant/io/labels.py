@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
 import numpy as np
 
+from calibrant.inputs import is_negation, is_negative
 from calibrant.io.errors import BadMapping, LabelsNeedMapping, MissingValue, NotLabels, TabularError, UnmappedLabel
 from calibrant.io.table import Coded, Ints
 from calibrant.io.texts import is_missing, is_number, listed, quoted, row_of
 
+#: Larger numbers are not exact in a double.
+_EXACT = 2.0**53
 _INTEGER = re.compile(r"([+-]?\d{1,18})(\.0*)?", re.ASCII)
 
 
@@ -25,9 +30,12 @@ class Classes:
 
 
 def integer(text: str) -> int | None:
-    """Parse an integer written as ``1`` or ``1.0``; returns None for any other text."""
+    """Parse an integer written as ``1``, ``1.0`` or ``1.0e+00``; returns None for any other text."""
     found = _INTEGER.fullmatch(text)
-    return None if found is None else int(found[1])
+    if found is not None:
+        return int(found[1])
+    value = float(text) if "e" in text.lower() and is_number(text) else math.inf
+    return int(value) if value.is_integer() and abs(value) < _EXACT else None
 
 
 def read_labels(
@@ -70,39 +78,95 @@ def read_labels(
         If a value is missing or cannot be converted.
     """
     by_name = _by_name(aliases, n_classes)
-    known = {*(mapping or ()), *by_name, *(class_names or ())}
-    for code, text in enumerate(coded.texts):
-        if is_missing(text) and text not in known:
-            what = "is empty" if not text else f"is {quoted(text)}, a missing value"
-            where = f"{row_of(coded.first(code))} of column {quoted(name)}"
-            raise MissingValue(f"{where} {what}; fill it in or remove the row", field="labels")
+    notes = _check_missing(coded, name, {*(mapping or ()), *by_name, *(class_names or ())}, pos_label)
     if mapping is not None:
         return _mapped(coded, name, _checked(mapping, n_classes), n_classes)
+    event = aliases[0][-1] if len(aliases) == 1 < len(aliases[0]) else None  # that of p_yes
     if pos_label is not None:
-        return _of_positive(coded, name, pos_label, n_classes)
+        _check_event(coded, event, pos_label.strip())
+        return replace(_of_positive(coded, name, pos_label, n_classes), notes=notes)
     if class_names is not None:
         return _of_names(coded, name, class_names, n_classes)
     whole = [integer(text) for text in coded.texts]
     plain = [text if k is None else str(k) for text, k in zip(coded.texts, whole, strict=True)]
     if by_name and all(text in by_name for text in plain):
         return _of_columns(coded, plain, by_name, aliases)
+    folded = {text.casefold(): text for text in by_name}
+    if len(folded) == len(by_name) > 0 and all(text.casefold() in folded for text in plain):
+        return _of_columns(coded, [folded[text.casefold()] for text in plain], by_name, aliases)
+    lower = [text.casefold() for text in plain]
+    if event is not None and n_classes == 2 and (found := _of_negative(coded, lower, event)) is not None:
+        return found
     numbers = [k for k in whole if k is not None]
     if len(numbers) == len(whole) and all(0 <= k < n_classes for k in numbers):
         as_floats = any(text != str(k) for text, k in zip(coded.texts, numbers, strict=True))
         notes = ("labels: written as 0.0 and 1.0, read as integers",) if as_floats else ()
         return Classes(_classes(numbers, coded), None, notes)
-    events = [text for text in plain if len(aliases) == 1 and text in aliases[0]]
+    called = {alias.casefold() for alias in aliases[0]} if len(aliases) == 1 else set()
+    events = [text for text in plain if text.casefold() in called]
     if len(events) == 1 and len(plain) == 2:
         found = _of_positive(coded, name, coded.texts[plain.index(events[0])], n_classes)
         return replace(found, notes=(f"labels: {quoted(events[0])} is class 1, as the predictions are named after it",))
-    lower = [text.casefold() for text in coded.texts]
-    if n_classes == 2 and {*lower} <= {*_BOOLEANS}:
-        return Classes(_classes([_BOOLEANS.index(text) for text in lower], coded), None)
+    booleans = _booleans(coded.texts)
+    if n_classes == 2 and booleans is not None:
+        return Classes(_classes(booleans, coded), None)
     raise _refusal(coded, plain, name, aliases, n_classes)
 
 
-#: Words of class 0 and of class 1.
-_BOOLEANS = ("false", "true")
+def _check_missing(coded: Coded, name: str, known: AbstractSet[str], pos_label: str | None) -> tuple[str, ...]:
+    """Raise an error for a missing label, unless the text names a class; return a note if it names the negative one."""
+    notes: tuple[str, ...] = ()
+    none = [text for text in coded.texts if text.casefold() == "none"]
+    if pos_label is not None and none and len(coded.texts) == 2:  # otherwise, all labels were positive
+        known, notes = {*known, *none}, (f"labels: {quoted(none[0])} is read as the negative label",)
+    for code, text in enumerate(coded.texts):
+        if is_missing(text) and text not in known:
+            what = "is empty" if not text else f"is {quoted(text)}, a missing value"
+            where = f"{row_of(coded.first(code))} of column {quoted(name)}"
+            raise MissingValue(f"{where} {what}; fill it in or remove the row", field="labels")
+    return notes
+
+
+#: Words of class 0 and of class 1: of most tools, of R, and of German, French, Spanish and Italian spreadsheets.
+_BOOLEANS = (
+    *(("false", "true"), ("f", "t"), ("falsch", "wahr"), ("faux", "vrai")),
+    *(("falso", "verdadero"), ("falso", "vero")),
+)
+
+
+def _booleans(texts: Sequence[str]) -> list[int] | None:
+    """Return the class of each text if they are the two words of a boolean, or one of true and false; else None."""
+    lower = [text.casefold() for text in texts]
+    for words in _BOOLEANS:
+        if {*lower} <= {*words} and (len(lower) == 2 or words == _BOOLEANS[0]):
+            return [words.index(text) for text in lower]
+    return None
+
+
+def _check_event(coded: Coded, event: str | None, pos_label: str) -> None:
+    """Raise an error if the column of predictions is named after the other label than the positive one."""
+    named = [text for text in coded.texts if event is not None and text.casefold() == event.casefold()]
+    if named and named[0].casefold() != pos_label.casefold():
+        raise BadMapping(
+            f"by its name, the column of predictions is that of {quoted(named[0])}, but the positive label is "
+            f"{quoted(pos_label)}",
+            field="mapping",
+        )
+
+
+def _of_negative(coded: Coded, lower: Sequence[str], event: str) -> Classes | None:
+    """Convert labels 0 and 1 if the column of predictions is named after class 0; None for other names and labels."""
+    for negative, positive in (("0", "1"), *_BOOLEANS):
+        if is_negation(event) and {*lower} == {negative, positive}:
+            raise LabelsNeedMapping(
+                f"by its name, the column of predictions is that of {quoted(event)}; name the label of this class",
+                field="mapping",
+                offer={positive: 0, negative: 1},
+            )
+        if is_negative(event) and {*lower} <= {negative, positive}:
+            note = f"labels: {quoted(negative)} is class 1, as the predictions are those of {quoted(event)}"
+            return Classes(_classes([int(text == negative) for text in lower], coded), (positive, negative), (note,))
+    return None
 
 
 def _of_positive(coded: Coded, name: str, pos_label: str, n_classes: int) -> Classes:
@@ -112,8 +176,11 @@ def _of_positive(coded: Coded, name: str, pos_label: str, n_classes: int) -> Cla
             f"a positive label is for two classes, but the predictions have {n_classes}; name the classes instead",
             field="mapping",
         )
-    whole = integer(pos_label.strip())
-    is_positive = [text == pos_label.strip() or (whole is not None and integer(text) == whole) for text in coded.texts]
+    positive_text, whole = pos_label.strip(), integer(pos_label.strip())
+    if _booleans(coded.texts) is not None:  # in any case
+        by_lower = {text.casefold(): text for text in coded.texts}
+        positive_text = by_lower.get(positive_text.casefold(), positive_text)
+    is_positive = [text == positive_text or (whole is not None and integer(text) == whole) for text in coded.texts]
     others = [text for text, positive in zip(coded.texts, is_positive, strict=True) if not positive]
     if len(others) > 1 or not any(is_positive):
         what = "has more than two" if any(is_positive) else "does not have it"
@@ -122,7 +189,7 @@ def _of_positive(coded: Coded, name: str, pos_label: str, n_classes: int) -> Cla
             f"the labels are {listed(sorted(coded.texts, key=_natural))}",
             field="mapping",
         )
-    names = (others[0] if others else f"not {pos_label.strip()}", pos_label.strip())
+    names = (others[0] if others else f"not {positive_text}", positive_text)
     plain = names in (("0", "1"), ("False", "True"), ("0.0", "1.0"))
     return Classes(_classes([int(positive) for positive in is_positive], coded), None if plain else names)
 
@@ -138,6 +205,12 @@ def _of_names(coded: Coded, name: str, class_names: Sequence[str], n_classes: in
     plain = [text if (k := integer(text)) is None else str(k) for text in coded.texts]
     if not all(text in names for text in plain) and all(text in map(str, range(n_classes)) for text in plain):
         return Classes(_classes([int(text) for text in plain], coded), names)
+    booleans = _booleans(coded.texts) if n_classes == 2 else None
+    if booleans is not None and not all(text in names for text in coded.texts):
+        # The names may be the words themselves in other case, in any order; otherwise false comes first.
+        lower = [name.casefold() for name in names]
+        cased = [text.casefold() for text in coded.texts]
+        return Classes(_classes([*map(lower.index, cased)] if {*cased} <= {*lower} else booleans, coded), names)
     for code, text in enumerate(coded.texts):
         if text not in names and plain[code] not in names:
             raise UnmappedLabel(
@@ -272,7 +345,8 @@ def _offer(
 
 def _natural(text: str) -> tuple[int, str]:
     """Sort key: integers by value, then other strings alphabetically."""
-    return (int(text), "") if integer(text) is not None else (1 << 62, text.casefold())
+    whole = integer(text)
+    return (1 << 62, text.casefold()) if whole is None else (whole, "")
 
 
 def _pairs(mapping: Mapping[str, int]) -> str:

@@ -10,6 +10,7 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -31,7 +32,7 @@ from calibrant.io.errors import (
 from calibrant.io.limits import FileLimits
 from calibrant.io.source import View, bytes_of
 from calibrant.io.table import Array, Coded, Column, Floats, Places, Values, sample_rows
-from calibrant.io.texts import Coding, quoted, row_of
+from calibrant.io.texts import Coding, listed, quoted, row_of
 
 # --- Arrays as columns of finite numbers or of strings
 
@@ -78,8 +79,8 @@ def texts_of(array: Array, name: str, field: Field) -> Coded:
 
 
 def plain_texts(array: Array, name: str) -> list[str]:
-    """Convert an array (n,) to strings; raises ``WrongShape`` for another type or shape."""
-    if array.ndim != 1 or array.dtype.kind not in "fiuUM":
+    """Convert an array (n,) or (n, K) to a string per row; raises ``WrongShape`` for another type or shape."""
+    if array.ndim not in (1, 2) or array.dtype.kind not in "fiuUM":
         raise WrongShape(
             f"{quoted(name)} has {_kind(array)} of the shape {array.shape}; one string or number per row is required"
         )
@@ -168,12 +169,25 @@ def array_of(data: memoryview, header: Header) -> Array:
     """
     flat: Array = np.frombuffer(data, dtype=header.dtype, offset=header.length)
     if header.dtype.kind == "U":
-        units = np.frombuffer(data, dtype=f"{'>' if header.dtype.byteorder == '>' else '<'}u4", offset=header.length)
-        if np.any((units > 0x10FFFF) | ((units >= 0xD800) & (units <= 0xDFFF))):
-            raise DamagedArray("must hold Unicode text")
+        _check_units(
+            np.frombuffer(data, dtype=f"{'>' if header.dtype.byteorder == '>' else '<'}u4", offset=header.length)
+        )
     array = flat.reshape(header.shape[::-1]).T if header.fortran else flat.reshape(header.shape)
     native = array.astype(header.dtype.newbyteorder("="), copy=False)
     return native if native.flags.aligned else native.copy()
+
+
+def _check_units(units: Array) -> None:
+    if np.any((units > 0x10FFFF) | ((units >= 0xD800) & (units <= 0xDFFF))):
+        raise DamagedArray("must hold Unicode text")
+
+
+def _checked(field: Array) -> Array:
+    """Return a field of a structured array in native byte order; raises ``DamagedArray`` for invalid Unicode."""
+    native = np.ascontiguousarray(field.astype(field.dtype.newbyteorder("="), copy=False))
+    if native.dtype.kind == "U":
+        _check_units(native.view(np.uint32))
+    return native
 
 
 # --- An NPZ archive: a ZIP file of .npy arrays; its declared sizes are not trusted
@@ -240,9 +254,15 @@ def _check_list(data: memoryview) -> None:
 
 # --- NPZ and NPY files as tables
 
+#: Names of an array of the names of the classes.
+_CLASSES = frozenset(("classes", "class_names", "classnames", "label_names", "target_names"))
+
 
 class NpzTable:
-    """A ``Table`` of an NPZ archive; raises ``DamagedFile``, ``WrongKind`` or ``FileTooLarge``."""
+    """A ``Table`` of an NPZ archive; raises ``DamagedFile``, ``WrongKind`` or ``FileTooLarge``.
+
+    ``class_names`` are those in an array such as ``classes``, which is then no column.
+    """
 
     notes: tuple[str, ...] = ()
 
@@ -260,6 +280,7 @@ class NpzTable:
         with _damage():
             self._headers = [header_of(self._archive.begin(member, MAX_START)) for member in self._members]
             self.columns = tuple(map(self._column, self._members, self._headers))
+        self.class_names = self._take_class_names()
 
     def read(self, places: Places) -> Values:
         """Read some arrays; raises the ``TabularError`` of the first bad one."""
@@ -268,13 +289,38 @@ class NpzTable:
     def scan(self, places: Sequence[int], add: Callable[[int, Sequence[str]], object]) -> None:
         """Pass on some arrays as strings."""
         for at in places:
-            add(at, plain_texts(self._array(at), self.columns[at].name))
+            _scan(self._array(at), self.columns[at].name, partial(add, at))
 
     def _array(self, at: int) -> Array:
         member, header, name = self._members[at], self._headers[at], self.columns[at].name
         check_header(header, name, member.file_size, self._limits)
         with _damage(name):
             return _kept(array_of(self._archive.unpack(member), header))
+
+    def _take_class_names(self) -> tuple[str, ...] | None:
+        """Remove the array of the names of the classes, one for each column of a matrix, and return it."""
+        found = next((at for at in range(len(self.columns)) if self._is_class_names(at)), None)
+        if found is None:
+            return None
+        name, names = self.columns[found].name, plain_texts(self._array(found), self.columns[found].name)
+        kept = [at for at in range(len(self.columns)) if at != found]
+        self.columns = tuple(self.columns[at] for at in kept)
+        self._members, self._headers = [self._members[at] for at in kept], [self._headers[at] for at in kept]
+        if len(set(names)) < len(names) or names == [str(k) for k in range(len(names))]:
+            return None
+        self.notes = (f"classes: {listed(names)}, in this order (array {quoted(name)})",)
+        return tuple(names)
+
+    def _is_class_names(self, at: int) -> bool:
+        header = self._headers[at]
+        if self.columns[at].name.strip("_").lower() not in _CLASSES or header.dtype.kind not in "iuU":
+            return False
+        # An array with one element per row may be the labels.
+        shapes = [other.shape for other in self._headers if len(other.shape) == 2]
+        matrices = shapes or [
+            (other.shape[0], 2) for other in self._headers if len(other.shape) == 1 and other != header
+        ]
+        return any(header.shape == (width,) and rows != width for rows, width in matrices)
 
     def _column(self, member: zipfile.ZipInfo, header: Header) -> Column:
         name = member.filename.removesuffix(".npy")
@@ -287,7 +333,7 @@ class NpzTable:
 
 
 class NpyTable:
-    """A ``Table`` of an NPY file, which holds the predictions."""
+    """A ``Table`` of an NPY file, which holds the predictions, or columns as the fields of a structured array."""
 
     notes: tuple[str, ...] = ()
 
@@ -295,8 +341,16 @@ class NpyTable:
         self._data, self._limits = bytes_of(file), limits
         with _damage():
             self._header = header_of(self._data)
-        shape = self._header.shape
-        self.columns = (Column("predictions", (), shape[1] if len(shape) > 1 else 1),)
+        shape, dtype = self._header.shape, self._header.dtype
+        self._records: Array | None = None
+        self.columns: tuple[Column, ...] = (Column("predictions", (), shape[1] if len(shape) > 1 else 1),)
+        if dtype.names is not None and not dtype.hasobject and len(shape) == 1:
+            limits.check_classes(len(dtype.names))
+            check_header(self._header, "predictions", len(self._data), limits, records=True)
+            with _damage():
+                self._records = array_of(self._data, self._header)
+            self.columns = tuple(self._column(name, self._records[name]) for name in dtype.names)
+            limits.check_classes(max(column.width for column in self.columns))
 
     def read(self, places: Places) -> Values:
         """Read the array; raises a ``TabularError`` if it is invalid."""
@@ -305,12 +359,28 @@ class NpyTable:
     def scan(self, places: Sequence[int], add: Callable[[int, Sequence[str]], object]) -> None:
         """Pass on the array as strings."""
         for at in places:
-            add(at, plain_texts(self._array(at), self.columns[at].name))
+            _scan(self._array(at), self.columns[at].name, partial(add, at))
+
+    def _column(self, name: str, column: Array) -> Column:
+        if column.ndim > 1 or column.dtype.kind not in "fiubU":
+            return Column(name, (), column.shape[1] if column.ndim > 1 else 1)
+        with _damage(name):
+            return Column(name, tuple(map(str, _checked(column[: sample_rows(1)]).tolist())))
 
     def _array(self, at: int) -> Array:
-        check_header(self._header, self.columns[at].name, len(self._data), self._limits)
-        with _damage(self.columns[at].name):
+        name = self.columns[at].name
+        if self._records is not None:
+            with _damage(name):
+                return _checked(np.array(self._records[name]))
+        check_header(self._header, name, len(self._data), self._limits)
+        with _damage(name):
             return _kept(array_of(self._data, self._header))
+
+
+def _scan(array: Array, name: str, add: Callable[[Sequence[str]], object]) -> None:
+    size = sample_rows(array.shape[1]) if array.ndim == 2 else max(1, array.size)
+    for start in range(0, len(array) if array.ndim else 1, size):
+        add(plain_texts(array[start : start + size] if array.ndim else array, name))
 
 
 def _kept(array: Array) -> Array:
@@ -332,9 +402,12 @@ def _values(columns: tuple[Column, ...], places: Places, array: Callable[[int], 
     return values_at(places, read)
 
 
-def check_header(header: Header, name: str, size: int, limits: FileLimits) -> None:
-    """Raise the error of an array that holds objects, does not match its size, or is too large."""
-    if header.dtype.hasobject or header.dtype.names is not None:
+def check_header(header: Header, name: str, size: int, limits: FileLimits, *, records: bool = False) -> None:
+    """Raise the error of an array that holds objects, does not match its size, or is too large.
+
+    Structured arrays are accepted only if ``records``.
+    """
+    if header.dtype.hasobject or (header.dtype.names is not None and not records):
         raise PickledObjects(
             f"{quoted(name)} has Python objects or records, which are never loaded; save plain numbers, such as "
             "np.asarray(x, dtype=float)"

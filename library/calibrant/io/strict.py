@@ -195,25 +195,29 @@ def _read_columns(columns: Mapping[str, Sequence[int]], read: Callable[[int, str
     }
 
 
-# --- Names of groups: strings of bounded length, in an array of bounded size
+# --- Names of groups: strings of bounded length, in arrays of objects
+#
+# In an array of numpy's strings each has the width of the longest, so that one long name would make a million rows a
+# gigabyte.
 
-#: Bytes of a character in an array of numpy, in which every string has the width of the longest.
-_CHARACTER_BYTES = 4
+#: Bytes of a reference to a string.
+_REFERENCE = 8
 
 
 def read_names(values: Sequence[object], limits: Limits, first: int = 0, field: str = "groups") -> Array:
-    """Convert one name per row to an array of strings; ``first`` is the index of the first row.
+    """Convert one name per row to an array of strings, equal ones once; ``first`` is the index of the first row.
 
     Raises ``NotANumber`` for a value that is not a string, ``InvalidOption`` for a name that is too long or has a NUL
     (numpy drops trailing NULs), and ``TooLarge`` if the array would be too large.
     """
     are_text = set(map(type, values)) <= {str}
     if are_text and max(map(len, values), default=0) <= MAX_NAME and "\0" not in "".join(values):  # type: ignore[arg-type]
-        return _text(values, len(values), limits)
+        known: dict[Any, Any] = {}
+        return _strings([known.setdefault(name, name) for name in values], limits)
     for i, name in enumerate(values, first):
         if (error := _error_of(name, i, field)) is not None:
             raise error
-    return _text(values, len(values), limits)
+    return _strings(values, limits)  # none, as one of several is wrong
 
 
 def _coded_names(values: Sequence[Any], codes: Ints, limits: Limits, field: str) -> Array:
@@ -224,7 +228,8 @@ def _coded_names(values: Sequence[Any], codes: Ints, limits: Limits, field: str)
             error = _error_of(name, int(rows[0]) if len(rows) else 0, field)
             if error is not None:
                 raise error
-    names: Array = _text(values, len(codes), limits)[codes]
+    limits.check_bytes(len(codes) * _REFERENCE)
+    names: Array = _strings(values, limits)[codes]
     return names
 
 
@@ -236,10 +241,12 @@ def _error_of(name: object, row: int, field: str) -> CalibrationError | None:
     return None
 
 
-def _text(values: Sequence[Any], n: int, limits: Limits) -> Array:
-    """Convert names to an array of strings; raises ``TooLarge`` if ``n`` of them would be too large."""
-    limits.check_bytes(n * max(map(len, values), default=0) * _CHARACTER_BYTES)
-    return np.array(values, dtype=np.str_)
+def _strings(values: Sequence[Any], limits: Limits) -> Array:
+    """Convert names to an array of strings; raises ``TooLarge`` if it would be too large."""
+    limits.check_bytes(len(values) * _REFERENCE)
+    found = np.empty(len(values), dtype=np.object_)
+    found[:] = values
+    return found
 
 
 # --- NPY and NPZ: one array per field

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from calibrant.distributions.forecasts import Forecasts
-from calibrant.io.errors import Field
+from calibrant.io.errors import Field, WrongShape
 
 # --- The sheet that a file is read into, and the options of reading it
 
@@ -274,13 +274,16 @@ class Table(Protocol):
     def scan(self, places: Sequence[int], add: Callable[[int, Sequence[str]], object]) -> None:
         """Pass on the cells of some columns as strings, with the index of their column, in one pass over the file.
 
-        A missing value is empty. ``add`` may be called for several blocks of rows.
+        A missing value is empty; vectors are written in brackets. ``add`` may be called for several blocks of rows.
         """
         ...
 
 
 def cells_at(table: Table, places: Sequence[int]) -> list[list[str]]:
-    """Read some columns as strings; a missing value is empty."""
+    """Read some columns as strings; a missing value is empty. Raises ``WrongShape`` for a column of vectors."""
+    for at in places:
+        if table.columns[at].width > 1:
+            raise WrongShape(f"column '{table.columns[at].name}' has vectors; one string or number per row is required")
     found: dict[int, list[str]] = {at: [] for at in places}
     table.scan(places, lambda at, cells: found[at].extend(cells))
     return [found[at] for at in places]

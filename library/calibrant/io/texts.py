@@ -61,6 +61,8 @@ def row_of(row: int, line: int | None = None) -> str:
 
 #: Markers of missing values, in lower case.
 MISSING = frozenset(("", "na", "n/a", "#n/a", "<na>", "nan", "-nan", "null", "none", "nil", "?"))
+#: Further markers in columns of numbers, which can be labels.
+_NO_NUMBER = MISSING | {"-", "--", "."}
 _COMMA = re.compile(r"[+-]?\d+,\d+(?:[eE][+-]?\d+)?", re.ASCII)
 #: Numbers with both marks, or with the same mark twice: 1,234.5 and 1.234,5 and 1,234,567.
 _THOUSANDS = re.compile(r"[+-]?\d{1,3}(?:(?:,\d{3})+\.\d+|(?:\.\d{3})+,\d+|(?:,\d{3}){2,}|(?:\.\d{3}){2,})", re.ASCII)
@@ -72,6 +74,14 @@ _INFINITE = re.compile(r"[+-]?inf(?:inity)?", re.IGNORECASE)
 def is_missing(text: str) -> bool:
     """Whether a cell is empty or marked as missing."""
     return text.strip().lower() in MISSING
+
+
+def lacks_number(text: str) -> bool:
+    """Whether the cell of a column of numbers is missing, or is a vector such as ``[0.5 nan]`` that lacks a number."""
+    clean = text.strip().lower()
+    if clean.startswith("["):
+        return any(part in _NO_NUMBER for part in clean.strip("[]").replace(",", " ").split())
+    return clean in _NO_NUMBER
 
 
 def number(text: str) -> float:
@@ -125,7 +135,7 @@ def _is_percentage(text: str) -> bool:
 def refusal(text: str, name: str, field: Field, row: int, line: int | None = None) -> TabularError:
     """Return the error for a cell that is not a finite number; ``row`` counts from 0."""
     clean, where = text.strip(), f"{row_of(row, line)} of column {quoted(name)}"
-    if is_missing(clean):
+    if lacks_number(clean):
         what = "is empty" if not clean else f"is {quoted(clean)}, a missing value"
         return MissingValue(f"{where} {what}; fill it in or remove the row", field=field)
     if _COMMA.fullmatch(clean):

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from calibrant.errors import InvalidOption, UnknownMeasure
+from calibrant.errors import InvalidOption, UnknownMeasure, plain_name
 from calibrant.measures.entries import (
     binned,
     canonical,
@@ -27,15 +27,15 @@ MAX_MEASURES = 64
 #: The families in the order of the documentation.
 _FAMILIES = (binned, cumulative, smooth, kernel, hypothesis_tests, fitted, proper, canonical, confidence)
 
-MEASURES: Mapping[str, Measure] = Catalogue(
-    "measure", {entry.name: entry for family in _FAMILIES for entry in family.MEASURES}
-)
-
 #: Names that other libraries use -> names here.
 FAMILIAR: Mapping[str, str] = MappingProxyType(
     {
         "accuracy-score": "accuracy",
+        "adaptive-calibration-error": "ace",
         "auc": "auroc",
+        "bce": "log-loss",
+        "binary-calibration-error": "ece",
+        "binary-cross-entropy": "log-loss",
         "roc-auc": "auroc",
         "roc-auc-score": "auroc",
         "brier-score": "brier",
@@ -45,10 +45,17 @@ FAMILIAR: Mapping[str, str] = MappingProxyType(
         "expected-calibration-error": "ece",
         "maximum-calibration-error": "mce",
         "ks-error": "ks",
+        "logloss": "log-loss",
+        "multiclass-calibration-error": "ece",
+        "negative-log-likelihood": "log-loss",
         "nll": "log-loss",
+        "static-calibration-error": "sce",
     }
 )
 
+MEASURES: Mapping[str, Measure] = Catalogue(
+    "measure", {entry.name: entry for family in _FAMILIES for entry in family.MEASURES}, FAMILIAR
+)
 
 #: The default measures of ``evaluate``.
 PANEL: tuple[str | Mapping[str, Any], ...] = (
@@ -57,6 +64,34 @@ PANEL: tuple[str | Mapping[str, Any], ...] = (
     "ece-sweep",
     "ks",
 )
+
+
+#: The default measures of ``evaluate`` under ``canonical``.
+PANEL_OF_VECTORS = ("brier", "log-loss", "ks-by-predicted-class")
+#: Names that are no measures -> what to use.
+_ELSEWHERE = {
+    **dict.fromkeys(
+        ("calibration-intercept", "calibration-slope", "intercept", "slope"),
+        'is unknown; the calibration slope and intercept are parameters of the map that fit("platt", ...) returns',
+    ),
+    "all": "must be names of measures; only evaluate(predictions, labels) takes all",
+}
+
+
+def applicable(
+    measures: str | Sequence[str | Mapping[str, Any]] | None, reduction: str | None
+) -> str | Sequence[str | Mapping[str, Any]] | None:
+    """Return the measures of a request; None and ``all`` stand for those that apply to a reduction.
+
+    ``all`` leaves out the measures that run as jobs in the service, because they are slow.
+    """
+    of_vector = reduction == "canonical"
+    if measures is None and of_vector:
+        return PANEL_OF_VECTORS
+    if not (isinstance(measures, str) and measures == "all"):
+        return measures
+    fitting = {name: entry.vector if of_vector else entry.event for name, entry in MEASURES.items()}
+    return [name for name, compute in fitting.items() if compute is not None and MEASURES[name].runs == "inline"]
 
 
 def read_requests(measures: str | Sequence[str | Mapping[str, Any]] | None) -> tuple[MeasureRequest, ...]:
@@ -68,6 +103,9 @@ def read_requests(measures: str | Sequence[str | Mapping[str, Any]] | None) -> t
         measures = PANEL
     measures = [measures] if isinstance(measures, str | Mapping) else measures
     if isinstance(measures, Sequence) and not isinstance(measures, bytes):
+        for i, item in enumerate(measures):
+            if isinstance(item, str) and plain_name(item) in _ELSEWHERE:
+                raise UnknownMeasure.at(f"/measures/{i}", _ELSEWHERE[plain_name(item)])
         measures = [_of_panel(item) for item in measures]
     entries = read_entries(measures, MEASURES, "measure", most=MAX_MEASURES, unknown=UnknownMeasure, familiar=FAMILIAR)
     if not entries:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, SupportsFloat
 
 import numpy as np
+import numpy.typing as npt
 
 from calibrant.batch import Batch
 from calibrant.cells import Floats
@@ -25,6 +27,7 @@ from calibrant.measures.intervals import (
 from calibrant.options import Option
 from calibrant.progress import check, muted, step
 from calibrant.reductions import MANY, Classes, Event, Subject, Vector
+from calibrant.results import Suggesting
 
 
 class Extent(NamedTuple):
@@ -60,7 +63,7 @@ _RESAMPLED = 3e-4
 
 
 @dataclass(frozen=True, repr=False)
-class MeasureResult:
+class MeasureResult(Suggesting):
     """Result of one measure.
 
     Attributes
@@ -100,6 +103,14 @@ class MeasureResult:
     definition: Mapping[str, Any] = field(default_factory=dict)
     problem: str | None = None
 
+    _familiar = MappingProxyType(
+        {
+            **dict.fromkeys(("ci", "conf_int", "confidence_interval"), "interval"),
+            **dict.fromkeys(("estimate", "item", "score", "statistic"), "value"),
+            **dict.fromkeys(("p", "pvalue"), "p_value"),
+        }
+    )
+
     def __repr__(self) -> str:
         named = ("value", "debiased", "interval", "p_value", "problem")
         known = [f"{name}={getattr(self, name)!r}" for name in named if getattr(self, name) is not None]
@@ -109,6 +120,41 @@ class MeasureResult:
         if self.value is None:
             raise TypeError(f"there is no value: {self.problem}")
         return float(self.value)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
+        return np.asarray(float(self), dtype)
+
+    # Arithmetic is that of the value.
+
+    def __add__(self, other: Any) -> Any:
+        return float(self) + other
+
+    def __radd__(self, other: Any) -> Any:
+        return other + float(self)
+
+    def __sub__(self, other: Any) -> Any:
+        return float(self) - other
+
+    def __rsub__(self, other: Any) -> Any:
+        return other - float(self)
+
+    def __mul__(self, other: Any) -> Any:
+        return float(self) * other
+
+    def __rmul__(self, other: Any) -> Any:
+        return other * float(self)
+
+    def __truediv__(self, other: Any) -> Any:
+        return float(self) / other
+
+    def __rtruediv__(self, other: Any) -> Any:
+        return other / float(self)
+
+    def __neg__(self) -> float:
+        return -float(self)
+
+    def __abs__(self) -> float:
+        return abs(float(self))
 
     def __lt__(self, other: object) -> bool:
         """Compare the value with a number or another result, as in ``assert report["ece"] < 0.05``."""

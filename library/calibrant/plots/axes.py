@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from calibrant.diagrams.catalogue import read_diagrams
-from calibrant.diagrams.forecasts import drawn, read_distribution_diagrams
+from calibrant.arguments import meant_by
+from calibrant.diagrams.catalogue import DIAGRAMS, read_diagrams
+from calibrant.diagrams.forecasts import DISTRIBUTION_DIAGRAMS, drawn, read_distribution_diagrams
 from calibrant.distributions.evaluation import DistributionReport
 from calibrant.distributions.forecasts import Forecasts
 from calibrant.errors import InvalidOption, requires
 from calibrant.evaluation import Report
-from calibrant.plots.canvas import DARK, LIGHT
+from calibrant.options import known_name
+from calibrant.plots.canvas import DARK, LIGHT, NothingToDraw
 from calibrant.plots.diagram import plot_of
 from calibrant.plots.panel import AFTER, BEFORE, Data, Key, Look, Plot, Range, Values, data_of, values
+from calibrant.reductions import MANY
+from calibrant.results import Suggesting
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -24,9 +30,21 @@ if TYPE_CHECKING:
 #: Inches of a figure of one diagram.
 _SIDE = 5.0
 _TICKS = 6
+#: Sum of the differences of red, green and blue, in [0, 1], from which colours differ clearly.
+_UNLIKE = 0.6
+#: Names of binnings in scikit-learn -> names here.
+BINNINGS = {"uniform": "equal-width", "quantile": "equal-mass"}
+_STYLES = ("alpha", "c", "color", "label", "linestyle", "linewidth", "ls", "lw", "marker", "style")
+#: Arguments of other plots -> what to use here.
+_ELSEWHERE = {
+    **dict.fromkeys(("fig", "figsize"), "pass ax, such as plt.subplots(figsize=(4, 4))[1]"),
+    **dict.fromkeys(("kind", "type"), 'pass the name of the diagram first, as in plot("corp")'),
+    **dict.fromkeys(("name", "title", "xlabel", "ylabel"), "set it on the axes that plot returns: ax.set_title()"),
+    **dict.fromkeys(_STYLES, "CalibrationDisplay(report).plot(color=...) draws lines in other styles"),
+}
 
 
-class Plotter:
+class Plotter(Suggesting):
     """Draw the diagrams of a report on matplotlib axes.
 
     ``report.plot()`` draws a reliability diagram, and each method another one. With a map, the diagrams before and
@@ -58,16 +76,10 @@ class Plotter:
         """Draw a diagram; ``ax`` is a new figure by default, and ``options`` are those of ``calibrant.DIAGRAMS``."""
         if not isinstance(diagram, str):  # the axes alone, as in pandas
             ax, diagram = diagram, "reliability"
-        (request,) = read_diagrams([{"name": diagram, **options}])
-        report = self._report
-        kept = [each[diagram] for each in (report.diagrams, report.after_diagrams) if each and diagram in each]
-        if report.source is not None and (options or not kept):
-            entries: list[Any] = report.source.diagram(request)
-        elif kept and not options:
-            entries = kept
-        else:
-            raise InvalidOption.at("/diagrams", f"need {diagram}, because this report does not have its rows")
-        return _draw(request.diagram.name, entries, ax)
+        if diagram == "reliability":
+            return draw_reliability(self._report, ax, options)
+        name, entries = entries_of(self._report, diagram, options)
+        return _draw(name, entries, ax, in_sample=bool(self._report.in_sample))
 
     def reliability(self, ax: Axes | None = None, **options: Any) -> Axes:
         """Draw the reliability diagram: the observed frequency of each bin, with its interval.
@@ -210,7 +222,7 @@ class Plotter:
         return self("ks-graphs", ax, **options)
 
 
-class DistributionPlotter:
+class DistributionPlotter(Suggesting):
     """Draw the diagrams of predictive distributions on matplotlib axes.
 
     ``report.plot()`` draws the coverage by level, and each method another diagram. With ``after``, such as
@@ -246,6 +258,7 @@ class DistributionPlotter:
         **options: Any,
     ) -> Axes:
         """Draw a diagram; ``options`` are those of ``calibrant.DISTRIBUTION_DIAGRAMS``, ``times`` are for a fan."""
+        _check_options(diagram, options, DISTRIBUTION_DIAGRAMS)
         (request,) = read_distribution_diagrams([{"name": diagram, **options}])
         rows = self._report.source
         if rows is None:
@@ -446,6 +459,8 @@ def plot(
     >>> [ax.get_title() for ax in calibrant.plot({"one": one, "two": two})]
     ['one', 'two']
     """
+    if "ax" in options:
+        raise TypeError("plot() has no argument ax; pass axes, one for each report, or use report.plot(ax=ax) of each")
     if isinstance(reports, Report):
         return [reports.plot(diagram, axes, **options)]
     if not isinstance(reports, Mapping | Sequence):
@@ -476,19 +491,59 @@ def _figure(number: int = 1) -> Any:
     return pyplot.subplots(1, number, figsize=(_SIDE * number, _SIDE), layout="constrained", squeeze=False)[1][0]
 
 
-def _draw(name: str, entries: Sequence[Mapping[str, Any]], ax: Axes | None) -> Axes:
+def entries_of(report: Report, diagram: str, options: Mapping[str, Any]) -> tuple[str, list[Any]]:
+    """Return the full name of a diagram, and the diagram of a report, or those before and after its map."""
+    options = dict(options)
+    if "strategy" in options and "binning" not in options:
+        options["binning"] = options.pop("strategy")
+    if isinstance(options.get("binning"), str):
+        options["binning"] = BINNINGS.get(options["binning"], options["binning"])
+    _check_options(diagram, options, DIAGRAMS)
+    (request,) = read_diagrams([{"name": diagram, **options}])
+    kept = [each[diagram] for each in (report.diagrams, report.after_diagrams) if each and diagram in each]
+    if report.source is not None and (options or not kept):
+        entries = report.source.diagram(request)
+        if entries[0]["data"] is None and report.reduction in MANY:
+            raise NothingToDraw(f'{entries[0]["problem"]}; evaluate again, as with reduction="confidence"')
+        return request.diagram.name, entries
+    if not kept or options:
+        raise InvalidOption.at("/diagrams", f"need {diagram}, because this report does not have its rows")
+    return request.diagram.name, kept
+
+
+def _check_options(diagram: str, options: Mapping[str, Any], catalogue: Mapping[str, Any]) -> None:
+    """Raise ``TypeError`` with what to pass instead, if an option is unknown."""
+    name = known_name(diagram, catalogue, {})
+    if name not in catalogue:
+        return  # which is refused with the request
+    known = list(catalogue[name].options)
+    known += ["options"] if "method" in known else []
+    for option in options:
+        if option not in known:
+            raise TypeError(f"plot() has no argument {option}; {_ELSEWHERE.get(option) or meant_by(option, known)}")
+
+
+def _draw(
+    name: str,
+    entries: Sequence[Mapping[str, Any]],
+    ax: Axes | None,
+    *,
+    in_sample: bool = False,
+    diagonal: bool = True,
+    empty: bool = False,
+) -> Axes:
+    """Draw a diagram, or those before and after a map; ``empty`` axes have no data and no legend yet."""
     every = [data_of(entry) for entry in entries]
     plot = plot_of(name, every[0])
     if ax is None:
         ax = _figure()[0]
-    if not hasattr(ax, "plot"):
-        raise InvalidOption.at("/ax", "must be matplotlib axes; of several, pass one, such as axes[0]")
+    _check_axes(ax)
     x, y = plot.window(every)
     panel: Any = AxesPanel(ax, x, y)
-    if plot.diagonal:
+    if plot.diagonal and diagonal:
         panel.diagonal()
     looks = (BEFORE, AFTER)[: len(every)]
-    for data, look in zip(every, looks, strict=True):
+    for data, look in zip(every, looks, strict=True) if not empty else ():
         plot.show(panel, data, look)
     for axis, ends, title, marks in (
         (ax.xaxis, x, plot.axes[0], plot.across or plot.places),
@@ -499,34 +554,107 @@ def _draw(name: str, entries: Sequence[Mapping[str, Any]], ax: Axes | None) -> A
         axis.set_label_text(title)
     ax.set(xlim=x, ylim=y)
     ax.set_title(_title(plot, every))
-    handles = [handle for i, data in enumerate(every) for handle in _handles(plot, data, entries[i], looks, i)]
+    if empty:
+        return ax
+    sides = _sides(in_sample)
+    handles = [
+        handle
+        for data, entry, look, side in zip(every, entries, looks, sides, strict=False)
+        for handle in _handles(plot, data, entry, look, side if len(every) > 1 else None)
+    ]
     ax.legend(handles=handles, loc="best", fontsize="small", framealpha=0.7)
     return ax
 
 
-def overlay(
-    ax: Axes, report: Report, options: Mapping[str, Any], names: Sequence[str | None], name: str | None
+def _check_axes(ax: object) -> None:
+    if not hasattr(ax, "add_collection"):
+        raise InvalidOption.at("/ax", "must be matplotlib axes, such as plt.gca(); of several, pass one: axes[0]")
+
+
+def _sides(in_sample: bool) -> tuple[str, str]:
+    return "before the map", "after the map, in-sample" if in_sample else "after the map"
+
+
+@dataclass(frozen=True)
+class _Model:
+    """A model on axes: its name, and the label and colour of each of its lines."""
+
+    name: str | None
+    lines: Sequence[tuple[str, Any]]
+
+
+#: Axes with reliability diagrams -> the models on them; another model is drawn over them.
+_DRAWN: WeakKeyDictionary[Axes, list[_Model]] = WeakKeyDictionary()
+
+
+def draw_reliability(
+    report: Report,
+    ax: Axes | None,
+    options: Mapping[str, Any],
+    *,
+    name: str | None = None,
+    diagonal: bool = True,
+    style: Mapping[str, Any] = MappingProxyType({}),
 ) -> Axes:
-    """Draw the bins of another model, with their intervals, over the diagrams of ``names``, and name all models."""
-    if report.source is None:
-        raise InvalidOption.at("/diagrams", "need reliability, because this report does not have its rows")
+    """Draw a reliability diagram; over another one, or with the ``style`` of a line, only its bins and intervals."""
+    if ax is not None:
+        _check_axes(ax)
+    models = _DRAWN.get(ax, []) if ax is not None and ax.has_data() else []
+    _, entries = entries_of(report, "reliability", options)
+    in_sample = bool(report.in_sample) and len(entries) > 1
+    if models or style:
+        if ax is None or not models:
+            ax = _draw("reliability", entries[-1:], ax, diagonal=diagonal, empty=True)
+        shade = _overlay(ax, data_of(entries[-1]), models, style)
+        models = [*models, _Model(name, [("in-sample" if in_sample else "", shade)])]
+        _name_models(ax, models)
+    else:
+        ax = _draw("reliability", entries, ax, in_sample=in_sample, diagonal=diagonal)
+        shades = colour(BEFORE.colour), colour(AFTER.colour)
+        sides = _sides(in_sample) if len(entries) > 1 else ("",)
+        models = [_Model(name, list(zip(sides, shades, strict=False)))]
+    if len(models) == 1 and name is not None:
+        ax.set_title(name)
+    _DRAWN[ax] = models
+    return ax
+
+
+def _overlay(ax: Axes, data: Data, models: Sequence[_Model], style: Mapping[str, Any]) -> Any:
+    """Draw the bins of a model, with their intervals, in a colour that no other model has; returns the colour."""
     from matplotlib import rcParams
+    from matplotlib.cbook import normalize_kwargs
+    from matplotlib.colors import to_rgb
     from matplotlib.lines import Line2D
 
-    (request,) = read_diagrams([{"name": "reliability", **options}])
-    data = data_of(report.source.diagram(request)[-1])
-    x, y, low, high = (values(data[key]) for key in ("mean_prediction", "observed_frequency", "low", "high"))
-    shades = [each for each in rcParams["axes.prop_cycle"].by_key()["color"] if each != colour(BEFORE.colour)]
-    every = [colour(BEFORE.colour), *(shades[i % len(shades)] for i in range(1, len(names) + 1))]
-    ax.errorbar(x, y, [np.maximum(y - low, 0), np.maximum(high - y, 0)], color=every[-1], marker="o", zorder=3)
-    given = [*names, name]
-    handles = [
-        Line2D([], [], color=shade, marker="o", label=f"model {i + 1}" if each is None else each)
-        for i, (shade, each) in enumerate(zip(every, given, strict=True))
+    used = np.array([to_rgb(shade) for model in models for _, shade in model.lines]).reshape(-1, 3)
+    cycle = rcParams["axes.prop_cycle"].by_key()["color"]
+    free = [each for each in cycle if (np.abs(used - to_rgb(each)).sum(axis=1) > _UNLIKE).all()]
+    free = free or [cycle[len(models) % len(cycle)]]
+    look = {"color": free[0], "marker": "o", "zorder": 3, **normalize_kwargs(dict(style), Line2D)}
+    x, y = values(data["mean_prediction"]), values(data["observed_frequency"])
+    ends = None
+    if data["low"] is not None:
+        ends = [np.maximum(y - values(data["low"]), 0), np.maximum(values(data["high"]) - y, 0)]
+    limits = (*ax.get_xlim(), *ax.get_ylim())
+    ax.errorbar(x, y, ends, **look)
+    (left, right), (bottom, top) = plot_of("reliability").window([data])
+    ax.set(xlim=(min(limits[0], left), max(limits[1], right)), ylim=(min(limits[2], bottom), max(limits[3], top)))
+    return look["color"]
+
+
+def _name_models(ax: Axes, models: Sequence[_Model]) -> None:
+    """Name all models in the legend, and remove the title of the first if there are several."""
+    from matplotlib.lines import Line2D
+
+    named = [
+        (", ".join(filter(None, (model.name or f"model {i + 1}", side))), shade)
+        for i, model in enumerate(models)
+        for side, shade in model.lines
     ]
-    ax.set_title("")
+    if len(models) > 1:
+        ax.set_title("")
+    handles = [Line2D([], [], color=shade, marker="o", label=label) for label, shade in named]
     ax.legend(handles=handles, loc="best", fontsize="small", framealpha=0.7)
-    return ax
 
 
 def _title(plot: Plot, every: Sequence[Data]) -> str:
@@ -536,14 +664,13 @@ def _title(plot: Plot, every: Sequence[Data]) -> str:
     return f"{plot.kind}\n{errors[0][0]} " + " \N{RIGHTWARDS ARROW} ".join(f"{value:.3f}" for _, value in errors)
 
 
-def _handles(plot: Plot, data: Data, entry: Mapping[str, Any], looks: Sequence[Look], i: int) -> list[Any]:
-    """Return the legend of one diagram, or its line alone if there are two."""
+def _handles(plot: Plot, data: Data, entry: Mapping[str, Any], look: Look, side: str | None) -> list[Any]:
+    """Return the legend of one diagram, or its line alone, labelled ``side``, if there are two."""
     from matplotlib.lines import Line2D
 
-    if len(looks) == 1:
-        return [_handle(key) for key in plot.keys(data, entry.get("definition") or {}, looks[0])]
-    name = ("before the map", "after the map")[i]
-    return [Line2D([], [], color=colour(looks[i].colour), marker="s" if looks[i].square else "o", label=name)]
+    if side is None:
+        return [_handle(key) for key in plot.keys(data, entry.get("definition") or {}, look)]
+    return [Line2D([], [], color=colour(look.colour), marker="s" if look.square else "o", label=side)]
 
 
 def _handle(key: Key) -> Any:

@@ -79,15 +79,16 @@ def group_figure(report: Mapping[str, Any]) -> Figure | None:
         return About(n, report["reduction"], name, error=error)
 
     shown = [(shown_of(group, "reliability"), about(name, group["n"])) for name, group in groups.items()]
+    side = "" if report.get("after") is None else ", before the map"
     try:
-        drawn = draw_several("reliability", shown, title="Reliability by group", each="groups", width=WIDTH)
+        drawn = draw_several("reliability", shown, title=f"Reliability by group{side}", each="groups", width=WIDTH)
     except NothingToDraw:
         return None
     return figure(
         "groups",
         drawn,
-        "Reliability diagram of each group. Calibrated predictions are on the diagonal; below it, predictions are too "
-        "high.",
+        f"Reliability diagram of each group{side}. Calibrated predictions are on the diagonal; below it, predictions "
+        "are too high.",
     )
 
 

@@ -24,10 +24,10 @@ from calibrant.distributions.rows import digest_of
 from calibrant.errors import CalibrationError
 from calibrant.plots.canvas import About, NothingToDraw
 from calibrant.plots.diagram import draw
-from calibrant.reports import html, numbers
+from calibrant.reports import html, lookup, numbers
 from calibrant.reports.figures import WIDTH, Figure, figure
 from calibrant.reports.panel import ReportSubject
-from calibrant.reports.tables import MOST_GROUPS, GroupRow, GroupTable, Measured, cell, measured
+from calibrant.reports.tables import MOST_GROUPS, GroupRow, GroupTable, Measured, cell, measured, order_of, titled
 from calibrant.reports.text import cleaned
 from calibrant.reports.verdict import ALPHA, Tone, Verdict
 
@@ -476,11 +476,13 @@ def _shown(report: Mapping[str, Any], about: ReportSubject) -> dict[str, Any]:
         "fitting": _fitting(report, about),
         "figures": _figures(report, about),
         "measures": _measures(report),
+        "later": lookup.after_the_map(report),
+        "fewer": "",
         "groups": _groups(report),
         "group_figure": None,
         "facts": _facts(report, about),
         "reproduction": html.Reproduction(
-            html.folded(options), [] if about.command is None else [about.command], [], _python(report, about)
+            html.in_words(options), [] if about.command is None else [about.command], [], [], _python(report, about)
         ),
     }
 
@@ -522,26 +524,30 @@ def _groups(report: Mapping[str, Any]) -> GroupTable | None:
         return -float(item[1]["measures"]["quantile-calibration-error"]["value"] or 0.0)
 
     ranked = sorted(groups.items(), key=size)
+    sides = lookup.sides_of_groups(report)
     rows = tuple(
         GroupRow(
             cleaned(name),
             numbers.count(group["n"]),
-            tuple(cell(group["measures"].get(key), None) for key in keys),
+            tuple(cell(side.measures[name].get(key), None) for key in keys for side in sides),
         )
         for name, group in ranked[:MOST_GROUPS]
     )
-    return GroupTable([TITLES[key] for key in keys], rows, _of_groups(ranked), len(ranked) - len(rows))
+    heads = [titled(TITLES[key], side.name) for key in keys for side in sides]
+    sentences = tuple(sentence for side in sides for sentence in _of_groups(side))
+    return GroupTable(heads, rows, sentences, len(ranked) - len(rows), order_of(sides))
 
 
-def _of_groups(ranked: Sequence[tuple[str, Mapping[str, Any]]]) -> tuple[str, ...]:
+def _of_groups(side: lookup.GroupSide) -> tuple[str, ...]:
     """Return a sentence on the groups with the lowest and the highest coverage."""
-    found = [(group["measures"]["coverage"]["value"], name) for name, group in ranked]
+    found = [(measures["coverage"]["value"], name) for name, measures in side.measures.items()]
     known = sorted((value, name) for value, name in found if value is not None)
     if len(known) < 2:
         return ()
     (low, first), (high, last) = known[0], known[-1]
+    which = f"Coverage {side.name}".rstrip()
     return (
-        f"Coverage is lowest in {cleaned(first)} ({_percent(low)}) and highest in {cleaned(last)} ({_percent(high)}).",
+        f"{which} is lowest in {cleaned(first)} ({_percent(low)}) and highest in {cleaned(last)} ({_percent(high)}).",
     )
 
 

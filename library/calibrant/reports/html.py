@@ -15,7 +15,7 @@ from calibrant.reports.advice import advice, improved
 from calibrant.reports.contest import contest
 from calibrant.reports.figures import figures, group_figure
 from calibrant.reports.panel import ReportSubject
-from calibrant.reports.tables import facts, grouped, measured
+from calibrant.reports.tables import facts, fewer, grouped, measured
 from calibrant.reports.text import cleaned
 from calibrant.reports.verdict import verdict
 
@@ -32,10 +32,13 @@ _SECRET = ("key", "token", "authorization", "secret", "password")
 
 @dataclass(frozen=True)
 class Reproduction:
-    """Lines that reproduce a report: options as JSON, the command line if there was one, curl, and Python."""
+    """What reproduces a report: options in words, the command line if there was one, a request as JSON and the curl
+    that sends it, if there is one, and Python.
+    """
 
-    options: list[str]
+    options: list[tuple[str, str]]
     command: list[str]
+    request: list[str]
     curl: list[str]
     python: list[str]
 
@@ -46,7 +49,7 @@ def reproduction(about: ReportSubject) -> Reproduction:
     if "batch" not in options:  # a stored batch includes its scale and the kind of its weights
         options |= _reading(about)
     command = [] if about.command is None else [about.command]
-    return Reproduction(folded(options), command, _curl(options), _python(options, about))
+    return Reproduction(in_words(options), command, folded(options), _curl(options), _python(options, about))
 
 
 def fitting(line: str, about: ReportSubject) -> list[str]:
@@ -71,10 +74,32 @@ def folded(options: Mapping[str, Any]) -> list[str]:
     return ["{", *(f"{line}," for line in lines[:-1]), *lines[-1:], "}"]
 
 
-def _curl(options: Mapping[str, Any]) -> list[str]:
-    rows = "the options above" if "batch" in options else 'the options above, with "predictions" and "labels"'
+def in_words(options: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return the names and the values of options for a list of facts.
+
+    >>> in_words({"measures": ["ece", {"name": "decomposition", "method": "binned"}], "interval": 0.95, "seed": 0})
+    [('Measures', 'ece, decomposition (method: binned)'), ('Interval', '95 %'), ('Seed', '0')]
+    """
     return [
-        f"# request.json: {rows}",
+        (name.replace("_", " ").capitalize(), numbers.level(value) if name == "interval" else _in_words(value))
+        for name, value in options.items()
+    ]
+
+
+def _in_words(value: Any) -> str:
+    if isinstance(value, Mapping):
+        named = [_in_words(value["name"])] if "name" in value else []
+        given = ", ".join(f"{name}: {_in_words(one)}" for name, one in value.items() if name != "name")
+        return " ".join([*named, *([f"({given})"] if given else [])])
+    if isinstance(value, list | tuple):
+        return ", ".join(map(_in_words, value)) or "none"
+    return {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value)
+
+
+def _curl(options: Mapping[str, Any]) -> list[str]:
+    rows = "" if "batch" in options else ', with "predictions" and "labels"'
+    return [
+        f"# request.json: the options above{rows}",
         'curl "$CALIBRANT_URL/evaluate" --data @request.json --output report.html \\',
         "  --header 'Content-Type: application/json' --header 'Accept: text/html' \\",
         '  --header "Authorization: Bearer $CALIBRANT_API_KEY"',
@@ -174,6 +199,8 @@ def _shown(report: Mapping[str, Any], about: ReportSubject) -> dict[str, Any]:
         "fitting": fitting(advised.python, about) if advised is not None and advised.python is not None else [],
         "figures": figures(report, about),
         "measures": measured(report),
+        "later": lookup.after_the_map(report),
+        "fewer": fewer(report),
         "groups": grouped(report),
         "group_figure": group_figure(report),
         "contest": contest(report),

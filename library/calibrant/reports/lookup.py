@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 Answer = Mapping[str, Any]
 
@@ -89,6 +89,37 @@ def level(side: Mapping[str, Any]) -> float:
     """Return the level of the intervals; 0.95 if there are none."""
     levels = (answer["definition"].get("interval") for answer in side["measures"].values())
     return next((float(found) for found in levels if found is not None), 0.95)
+
+
+def resamples(sides: Iterable[Mapping[str, Any]]) -> int | None:
+    """Return the number of resamples of the intervals of these reports or groups; None if there are no intervals."""
+    answers = [answer for side in sides for answer in side["measures"].values() if answer.get("interval") is not None]
+    known = [answer["definition"].get("resamples") for answer in answers]
+    return min((int(found) for found in known if found is not None), default=None)
+
+
+class GroupSide(NamedTuple):
+    """The measures of each group, and the gaps between groups, before or after a map; no ``name`` without a map."""
+
+    name: str
+    measures: dict[str, Mapping[str, Answer]]
+    gaps: Mapping[str, Any]
+
+
+def after_the_map(report: Mapping[str, Any]) -> str:
+    """Return the title of values after the map, which says whether they are in-sample."""
+    return "after the map (in-sample)" if report.get("in_sample") else "after the map"
+
+
+def sides_of_groups(report: Mapping[str, Any]) -> list[GroupSide]:
+    """Return the groups of a report, before and after the map if there is one."""
+    groups, after = report.get("groups") or {}, report.get("after")
+    measures = {name: group["measures"] for name, group in groups.items()}
+    sides = [GroupSide("" if after is None else "before the map", measures, report.get("gaps") or {})]
+    if after is not None and all(group.get("after") for group in groups.values()):
+        later = {name: group["after"]["measures"] for name, group in groups.items()}
+        sides.append(GroupSide(after_the_map(report), later, after.get("gaps") or {}))
+    return sides
 
 
 def diagram(side: Mapping[str, Any], name: str) -> Mapping[str, Any] | None:

@@ -107,3 +107,9 @@ def listed(names: Sequence[str], most: int = 3) -> str:
     if len(names) > most:
         return ", ".join(texts) + f" and {len(names) - most} more"
     return texts[0] if len(texts) == 1 else ", ".join(texts[:-1]) + f" and {texts[-1]}"
+
+
+def class_list(names: Sequence[str], most: int = 8) -> str:
+    """Join the names of classes, each cut to 40 characters: ``a, b, c``, or ``a, b and 2 more``."""
+    shown = ", ".join(cleaned(name, 40) for name in names[:most])
+    return shown if len(names) <= most else f"{shown} and {len(names) - most:,} more"

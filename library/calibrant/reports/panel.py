@@ -17,10 +17,14 @@ from calibrant.reductions import Event, resolve, subject
 
 #: Level of the intervals.
 LEVEL = 0.95
-#: Resamples of an interval; for classwise measures; and permutations between groups (the allowed minimum).
+#: Resamples of an interval; for classwise measures; and of many rows with groups (the allowed minimum).
 RESAMPLES, OF_CLASSES, OF_GROUPS = 1000, 200, 100
 #: With more numbers than this (rows, times classes if each is measured), fewer resamples are used.
 MANY = 200_000
+#: The same for groups, whose resamples are measured row by row: 1,000 of so many numbers take about 3 s.
+MANY_IN_GROUPS = 50_000
+#: Resamples of rows with weights take this many times longer.
+_WEIGHTED = 6
 
 #: The decomposition whose interval needs few resamples.
 _BINNED = {"name": "decomposition", "method": "binned"}
@@ -68,16 +72,20 @@ def full(n: int, n_classes: int | None, reduction: str | None = None, *, seed: i
     return {"measures": measures, **drawn, "interval": LEVEL, "resamples": resamples, "seed": seed}
 
 
-def by_group(reduction: str | None, n_classes: int | None, *, seed: int = 0) -> dict[str, Any]:
-    """Return the options of a second evaluation by group, for few measures.
+def by_group(
+    n: int, n_classes: int | None, reduction: str | None = None, *, weighted: bool = False, seed: int = 0
+) -> dict[str, Any]:
+    """Return the options of a second evaluation of ``n`` rows by group, for few measures.
 
-    Each measure needs a hundred permutations of all rows, so a full report would be slow. ``joined`` merges the two
-    reports.
+    Each measure needs permutations of all rows, so a full report would be slow. ``joined`` merges the two reports.
+    Resamples are as many as in ``evaluate``, or 100 if they would take more than about 3 s.
     """
     name = resolve(reduction, n_classes)
+    each = (n_classes or 2) if name in ("classwise", "canonical", "pooled") else 1
+    resamples = OF_GROUPS if n * each * (_WEIGHTED if weighted else 1) > MANY_IN_GROUPS else RESAMPLES
     # Under classwise, ks-end is uninformative: the differences of the classes sum to 0.
     measures = {"canonical": ["confidence-gap"], "classwise": ["ece"]}.get(name, list(_BY_GROUP))
-    return {"measures": measures, "interval": LEVEL, "resamples": OF_GROUPS, "seed": seed}
+    return {"measures": measures, "interval": LEVEL, "resamples": resamples, "seed": seed}
 
 
 def joined(report: Mapping[str, Any], grouped: Mapping[str, Any]) -> dict[str, Any]:

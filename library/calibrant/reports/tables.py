@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from calibrant.measures.catalogue import MEASURES
 from calibrant.reports import lookup, numbers
-from calibrant.reports.panel import ReportSubject
+from calibrant.reports.panel import RESAMPLES, ReportSubject
 from calibrant.reports.regions import error_interval
 from calibrant.reports.text import cleaned
 
@@ -181,6 +181,12 @@ def _debiased(answer: Mapping[str, Any]) -> str:
     return "" if answer.get("debiased") is None else numbers.number(answer["debiased"])
 
 
+def fewer(report: Mapping[str, Any]) -> str:
+    """Return a sentence on intervals with fewer resamples than the default; empty if there are none."""
+    found = lookup.resamples([report])
+    return "" if found is None or found >= RESAMPLES else f" Intervals are from {numbers.count(found)} resamples."
+
+
 @dataclass(frozen=True)
 class GroupRow:
     """A row of the table of groups; each cell is a value and its interval."""
@@ -192,41 +198,64 @@ class GroupRow:
 
 @dataclass(frozen=True)
 class GroupTable:
-    """The table of groups: titles of measures, rows, sentences on the gaps, and the number of hidden groups."""
+    """The table of groups: titles of measures, rows, sentences on the gaps, and the number of hidden groups.
+
+    ``order`` says by what the rows are sorted, and ``resamples`` how many resamples the intervals have, if known.
+    """
 
     columns: list[str]
     rows: tuple[GroupRow, ...]
     gaps: tuple[str, ...]
     hidden: int
+    order: str = "The largest error first"
+    resamples: str = ""
 
 
 def grouped(report: Mapping[str, Any]) -> GroupTable | None:
-    """Return the table of groups, the largest error first; None without groups."""
+    """Return the table of groups, the largest error first, before and after a map; None without groups."""
     groups = report.get("groups")
     if not groups:
         return None
-    keys = list(next(iter(groups.values()))["measures"])
-    first_kind = lookup.kind(group["measures"][keys[0]] for group in groups.values())
-    ranked = sorted(groups.items(), key=lambda item: -_size(item[1]["measures"].get(keys[0]), first_kind))
-    kinds = {key: lookup.kind(group["measures"][key] for group in groups.values()) for key in keys}
+    sides = lookup.sides_of_groups(report)
+    first = next(iter(groups.values()))["measures"]
+    kinds = [{key: lookup.kind(m[key] for m in side.measures.values()) for key in first} for side in sides]
+    leading = next(iter(first))
+    ranked = sorted(groups, key=lambda name: -_size(groups[name]["measures"][leading], kinds[0][leading]))
+    shown = [(key, side, kind[key]) for key in first for side, kind in zip(sides, kinds, strict=True)]
     rows = tuple(
         GroupRow(
             cleaned(name),
-            numbers.count(group["n"]),
-            tuple(cell(group["measures"].get(key), kinds[key]) for key in keys),
+            numbers.count(groups[name]["n"]),
+            tuple(cell(side.measures[name].get(key), which) for key, side, which in shown),
         )
-        for name, group in ranked[:MOST_GROUPS]
+        for name in ranked[:MOST_GROUPS]
     )
-    first = next(iter(groups.values()))["measures"]
     titles = {key: column(key, answer["definition"]) for key, answer in first.items()}
-    columns = [titled(title, kinds[key]) for key, title in titles.items()]
-    found, level = report.get("gaps") or {}, lookup.level(report)
+    level = lookup.level(report)
     gaps = tuple(
-        _gap(titled(titles[key], lookup.gap_kind(found[key], kinds[key])), found[key], level)
-        for key in keys
-        if key in found
+        _gap(titled(titles[key], lookup.gap_kind(side.gaps[key], which), side.name), side.gaps[key], level)
+        for key, side, which in shown
+        if key in side.gaps
     )
-    return GroupTable(columns, rows, gaps, len(ranked) - len(rows))
+    return GroupTable(
+        [titled(titles[key], which, side.name) for key, side, which in shown],
+        rows,
+        gaps,
+        len(ranked) - len(rows),
+        order_of(sides),
+        resampled(groups.values()),
+    )
+
+
+def order_of(sides: Sequence[lookup.GroupSide]) -> str:
+    """Return by what the groups are sorted."""
+    return f"The largest error {sides[0].name} first" if sides[0].name else "The largest error first"
+
+
+def resampled(sides: Iterable[Mapping[str, Any]]) -> str:
+    """Return the number of resamples of the intervals in words; empty if there are none."""
+    found = lookup.resamples(sides)
+    return "" if found is None else f", from {numbers.count(found)} resamples,"
 
 
 def _size(answer: Mapping[str, Any] | None, which: str | None) -> float:
@@ -234,9 +263,9 @@ def _size(answer: Mapping[str, Any] | None, which: str | None) -> float:
     return -1.0 if found is None else abs(float(found))
 
 
-def titled(title: str, which: str | None) -> str:
-    """Return the column title with the kind of its numbers."""
-    return title if which is None else f"{title}, {which}"
+def titled(title: str, *kinds: str | None) -> str:
+    """Return the column title with the kinds of its numbers."""
+    return ", ".join([title, *(kind for kind in kinds if kind)])
 
 
 def cell(answer: Mapping[str, Any] | None, which: str | None) -> tuple[str, str]:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import re
 import shlex
 from pathlib import Path
 
 import numpy as np
+import pyarrow.feather
+import pyarrow.parquet
 import pytest
 
 import calibrant
-from calibrant.cli.exits import Refused
-from calibrant.cli.periods import periods
+from calibrant.io.errors import InvalidTimes
+from calibrant.io.periods import periods
 from tests.unit.cli.conftest import Run
 
 
@@ -108,11 +111,56 @@ def test_decimal_commas_are_written_as_they_are_read(run: Run, tmp_path: Path) -
     assert found.stdout.splitlines() == ["y;p;calibrated", "1;0,75;1,0", "0;0,25;0,0", "1;0,5;0,5", "0;0,5;0,5"]
 
 
+@pytest.mark.parametrize("suffix", [".parquet", ".arrow", ".feather"])
+def test_columns_that_are_only_passed_on_keep_what_the_file_says(run: Run, tmp_path: Path, suffix: str) -> None:
+    file, document, out = tmp_path / "r.csv", tmp_path / "map.json", tmp_path / f"out{suffix}"
+    cells = ["007,1.10,+1,1,0.50,1e-04,12345678901234567890,1", "8,1.2,2,0,0.25,0.5,1,0"]
+    rows = [f'"{i}",{cells[i % 2]}' for i in range(40_000)]
+    file.write_text("\n".join(['"",id,version,sign,n,p,w,long,y', *rows, ""]), "utf-8")
+    options = ["--prediction", "p", "--method", "platt", "--out", document]
+    assert run("fit", file, "--label", "y", *options).exit_code == 0
+    found = run("calibrate", file, "--map", document, "--prediction", "p", "--out", out)
+    assert found.exit_code == 0, found.stderr
+    read = pyarrow.parquet.read_table if suffix == ".parquet" else pyarrow.feather.read_table
+    table = read(out).slice(0, 2).drop_columns(["calibrated"])
+    assert table.to_pydict() == {
+        "": [0, 1],
+        "id": ["007", "8"],
+        "version": ["1.10", "1.2"],
+        "sign": ["+1", "2"],
+        "n": [1, 0],
+        "p": [0.5, 0.25],
+        "w": [1e-4, 0.5],
+        "long": ["12345678901234567890", "1"],
+        "y": [1, 0],
+    }
+
+
+def test_calibrated_files_may_be_json_lines_or_compressed(run: Run, csv: Path, tmp_path: Path) -> None:
+    document, lines, packed = tmp_path / "map.json", tmp_path / "out.jsonl", tmp_path / "out.csv.gz"
+    assert run("fit", csv, "--method", "platt", "--out", document).exit_code == 0
+    text = run("calibrate", csv, "--map", document).stdout
+    assert run("calibrate", csv, "--map", document, "--out", packed).exit_code == 0
+    assert gzip.decompress(packed.read_bytes()).decode() == text
+    assert run("calibrate", csv, "--map", document, "--out", lines).exit_code == 0
+    first = json.loads(lines.read_text("utf-8").splitlines()[0])
+    assert ",".join(map(str, first.values())) == text.splitlines()[1]
+    vectors = tmp_path / "in.jsonl"
+    vectors.write_text('{"id": "007", "p": 0.5, "x": [1, 2]}\n', "utf-8")
+    assert run("calibrate", vectors, "--map", document, "--out", lines).exit_code == 0
+    row = json.loads(lines.read_bytes())
+    assert (row["id"], row["x"], list(row)) == ("007", [1, 2], ["id", "p", "x", "calibrated"])
+
+
 @pytest.mark.parametrize(
     ("times", "expected"),
     [
         (["2024-01-31", "20240401", "2024-04-30T12:00:00Z"], ["2024-01", "2024-04", "2024-04"]),
         (["2020-01-01", "2024-01-01 10:00"], ["2020", "2024"]),
+        (["2020", "2021.0", "2020"], ["2020", "2021", "2020"]),
+        (["2024-01", "2024-05"], ["2024-01", "2024-05"]),
+        (["45000.25", "45000.75", "45001"], ["2023-03-15 06:00", "2023-03-15 18:00", "2023-03-16 00:00"]),
+        (["0", "45000.25"], ["1970-01-01 00:00", "1970-01-01 12:00"]),
         (["1704067200", "1704326400.5", "1704326400000"], ["2024-01-01", "2024-01-04", "2024-01-04"]),
         (["2024-01-01 10:30", "2024-01-01 10:59", "2024-01-01 11:00"], ["2024-01-01 10:00"] * 2 + ["2024-01-01 11:00"]),
     ],
@@ -125,5 +173,5 @@ def test_the_period_depends_on_the_time_between_the_first_and_the_last_row(
 
 @pytest.mark.parametrize("bad", ["yesterday", "31.01.2024", "inf", "nan", "1e300", "99999999"])
 def test_what_is_no_time_is_refused_by_its_row(bad: str) -> None:
-    with pytest.raises(Refused, match="column 't' has no time in row 2"):
+    with pytest.raises(InvalidTimes, match="column 't' has no time in row 2"):
         periods(["2024-01-01", bad], "column 't'")

@@ -57,6 +57,20 @@ def test_groups_have_a_table_with_their_largest_gap(run: Run, csv: Path) -> None
     assert "largest gap" in found.stdout
 
 
+def test_groups_have_intervals_before_and_after_a_map(run: Run, csv: Path, tmp_path: Path) -> None:
+    assert run("fit", csv, "--method", "platt", "--out", tmp_path / "map.json").exit_code == 0
+    options = ("--group", "site", "--map", tmp_path / "map.json", "--measure", "ece", "--interval", "0.9")
+    found, answer = run("evaluate", csv, *options), json.loads(run("evaluate", csv, *options, "--json").stdout)
+    tables = found.stdout.partition("group, before the map")[2].partition("group, after the map (in-sample)")
+    for table, of in ((tables[0], "measures"), (tables[2], "after")):
+        for name, group in answer["groups"].items():
+            ece = (group[of] if of == "measures" else group[of]["measures"])["ece"]
+            low, high = ece["interval"]
+            assert f"{ece['debiased']:.4f}" in table.partition(name)[2]
+            assert f"{low:.4f} to {high:.4f}" in table.partition(name)[2]
+    assert found.stdout.endswith("The 90 % interval, from 1,000 resamples, is below each value.\n")
+
+
 def test_two_columns_of_groups_are_measured_by_their_combinations(run: Run, csv: Path, csv_text: str) -> None:
     header, *rows = csv_text.splitlines()
     csv.write_text("\n".join([f"{header},half", *(f"{row},{i % 2}" for i, row in enumerate(rows))]), "utf-8")

@@ -19,7 +19,9 @@ def document(run: Run, csv: Path, tmp_path: Path) -> Path:
     path = tmp_path / "map.json"
     found = run("fit", csv, "--method", "beta", "--out", path)
     assert (found.exit_code, found.stdout) == (0, "")
-    assert "in-sample scores (optimistic)" in found.stderr
+    assert re.search(
+        r"in-sample scores \(optimistic\) of the event binary: log loss .* -> .*, plain ece .* -> ", found.stderr
+    )
     return path
 
 
@@ -28,6 +30,19 @@ def test_a_fit_writes_the_document_that_the_library_reads(document: Path, run: R
     assert fitted.method == "beta"
     # Without a file the document is the answer.
     assert run("fit", csv, "--method", "beta").stdout == document.read_text("utf-8")
+
+
+def test_a_fit_of_vectors_names_what_each_score_is_of(run: Run, tmp_path: Path) -> None:
+    random = np.random.default_rng(0)
+    p = random.dirichlet(np.ones(3), 90)
+    labels = (p.cumsum(axis=1) > random.random((90, 1))).argmax(axis=1)
+    rows = "\n".join(",".join(map(str, [label, *row])) for label, row in zip(labels, p, strict=True))
+    (tmp_path / "k.csv").write_text(f"label,prob_0,prob_1,prob_2\n{rows}\n", "utf-8")
+    found = run("fit", tmp_path / "k.csv", "--method", "temperature", "--reduction", "canonical", "--holdout", "0.3")
+    assert re.search(
+        r"in-sample scores \(optimistic\) of the whole vector: log loss .*; of the confidence: plain ece ", found.stderr
+    )
+    assert re.search(r"held-out scores \(.*, confidence\): log loss .*, brier .*, plain ece ", found.stderr)
 
 
 def test_options_of_a_method_are_read_as_json(run: Run, csv: Path) -> None:
@@ -173,3 +188,19 @@ def test_the_report_of_a_few_groups_draws_each(run: Run, tmp_path: Path) -> None
     drawn = [alt for alt in re.findall(r'<img[^>]* alt="([^"]*)"', out.read_text("utf-8")) if "north" in alt]
     assert len(drawn) == 1
     assert "south" in drawn[0]
+
+
+def test_a_map_of_one_label_is_not_applied_to_the_column_of_the_other(run: Run, tmp_path: Path) -> None:
+    def saved(name: str, head: str) -> Path:
+        path = tmp_path / name
+        path.write_text(f"y,{head}\n" + "yes,0.7\nno,0.2\nyes,0.6\nno,0.4\nyes,0.3\n" * 20, "utf-8")
+        return path
+
+    out = tmp_path / "yes.json"
+    assert run("fit", saved("yes.csv", "p_yes"), "--method", "platt", "--out", out).exit_code == 0
+    other = saved("-no.csv", "p_no")
+    for command in ("calibrate", "evaluate"):
+        refused = run(command, other, "--map", out)
+        assert refused.exit_code != 0
+        assert "column 'p_no' is that of 'no', and 'yes' is class 1" in refused.stderr
+    assert run("calibrate", saved("p.csv", "p"), "--map", out).exit_code == 0

@@ -60,6 +60,7 @@ def test_the_table_has_the_values_of_the_library(run: Run, normal: Path) -> None
         assert row[1] == f"{measure.value:.4f}"
     assert [line.split()[0] for line in lines if line.startswith(("north", "south"))] == ["north", "south"]
     assert "std: column 'std' (inferred from its name)" in found.stderr
+    assert lines[-1] == "The 90 % interval is below each value."
 
 
 def test_json_is_the_document_of_the_report(run: Run, quantiles: Path) -> None:

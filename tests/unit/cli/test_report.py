@@ -38,8 +38,11 @@ def made(run: Run, path: Path, *flags: str | Path) -> Page:
 
 def test_a_report_of_logits_is_made_again_by_its_own_lines(run: Run, npz: Path) -> None:
     page = made(run, npz, "--scale", "logit", "--weight", "w")
-    fitting, options, command, _, python = (block.text for block in page.all("pre"))
+    fitting, command, options, _, python = (block.text for block in page.all("pre"))
     assert json.loads(options)["scale"] == "logit"
+    terms = {term.text: fact.text for term, fact in zip(page.all("dt"), page.all("dd"), strict=True)}
+    assert (terms["Interval"], terms["Resamples"]) == ("95 %", "1000")
+    assert "decomposition (method: binned)" in terms["Measures"]
     scope: dict[str, Any] = {}
     exec(python, scope)
     answer = json.loads(run("evaluate", npz, "--scale", "logit", "--measure", "ece", "--json").stdout)
@@ -49,6 +52,22 @@ def test_a_report_of_logits_is_made_again_by_its_own_lines(run: Run, npz: Path) 
     words = shlex.split(command)
     assert words == ["calibrant", "report", str(npz), "--weight", "w", "--scale", "logit", "--out", words[-1]]
     assert "the predictions are logits" in [fact.text for fact in page.all("bdi")]
+
+
+@pytest.mark.parametrize("name", ["r.pdf", "r.json"])
+def test_a_report_is_written_only_to_a_file_for_html(run: Run, csv: Path, name: str) -> None:
+    out = csv.with_name(name)
+    refused = run("report", csv, "--out", out)
+    assert refused.exit_code == 2
+    assert f"must end in .html or .htm, not {out.suffix}" in refused.stderr
+    assert not out.exists()
+
+
+@pytest.mark.parametrize("name", ["r.HTM", "report"])
+def test_a_report_needs_no_suffix(run: Run, csv: Path, name: str) -> None:
+    made = run("report", csv, "--out", csv.with_name(name))
+    assert made.exit_code == 0, made.stderr
+    assert csv.with_name(name).read_text("utf-8").startswith("<!doctype html>")
 
 
 def test_a_map_and_named_columns_stand_in_the_lines(run: Run, csv: Path, tmp_path: Path) -> None:

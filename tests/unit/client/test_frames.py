@@ -135,7 +135,7 @@ def test_rows_of_different_indexes_are_no_rows() -> None:
     p, y = pd.Series(P, index=INDEX), pd.Series([0, 1, 1], index=INDEX)
     split_rows({"predictions": p, "labels": y})
     split_rows({"predictions": p, "labels": y.to_numpy()})
-    with pytest.raises(UnusableRows, match="labels: has a different index than predictions"):
+    with pytest.raises(UnusableRows, match="predictions and labels have different indexes"):
         split_rows({"predictions": p, "labels": y.sort_index(ascending=False)})
     with pytest.raises(TypeError, match="'label'"):
         split_rows({"predictions": p, "label": y})

@@ -61,7 +61,7 @@ def test_dates_of_parquet_are_told_with_their_zone() -> None:
     [
         (b"id,p\na,1\n,2\n", MissingValue, "row 2 of column 'id' is empty"),
         (b"key,p\na,1\n", UnknownColumn, "no column 'id'; it has 'key', 'p'"),
-        (_npz(id=np.zeros((2, 2))), WrongShape, "the shape (2, 2)"),
+        (_npz(id=np.zeros((2, 2))), WrongShape, "column 'id' has vectors; one string or number per row is"),
         (_arrow(pyarrow.parquet.write_table, id=["a", None]), MissingValue, "row 2"),
         (
             _arrow(pyarrow.parquet.write_table, id=[[1.0], [2.0]]),

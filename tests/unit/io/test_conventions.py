@@ -7,11 +7,13 @@ import json
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from calibrant.io.errors import (
     DamagedFile,
     DuplicateColumns,
+    LabelsNeedMapping,
     MissingValue,
     NoPredictions,
     NotANumber,
@@ -23,8 +25,15 @@ from calibrant.io.errors import (
     WrongShape,
 )
 from calibrant.io.files import Sheet, SheetOptions, read_sheet
+from tests.unit.io import files
 
 PLAIN = SheetOptions()
+
+
+def npz(**arrays: Any) -> bytes:
+    out = io.BytesIO()
+    np.savez(out, **arrays)
+    return out.getvalue()
 
 
 def sheet(text: str, options: SheetOptions = PLAIN, *, labelled: bool = True) -> Sheet:
@@ -85,9 +94,30 @@ def sheet(text: str, options: SheetOptions = PLAIN, *, labelled: bool = True) ->
         # Lines before the header
         ("sep=;\ny;p\n1;0.75\n0;0.25\n", [0.75, 0.25], [1, 0]),
         ("# model 3\n\n# run 4\ny,p\n1,0.75\n0,0.25\n", [0.75, 0.25], [1, 0]),
+        # numpy.savetxt writes the header as a comment, R's write.table names of rows without a header
+        ("# y,p\n1.000000000000000000e+00,7.5e-01\n0.000000000000000000e+00,2.5e-01\n", [0.75, 0.25], [1, 0]),
+        ("# run 4\n# y p\n1.0e+00 7.5e-01\n0.0e+00 2.5e-01\n", [0.75, 0.25], [1, 0]),
+        ("# a, b\ny,p\n1,0.75\n0,0.25\n", [0.75, 0.25], [1, 0]),
+        ('"y" "p"\n"1" 1 0.75\n"2" 0 0.25\n', [0.75, 0.25], [1, 0]),
+        ("y p\n1 1 0.75\n2 0 0.25\n", [0.75, 0.25], [1, 0]),
+        ('"y","p"\n"1",1,0.75\n"2",0,0.25\n', [0.75, 0.25], [1, 0]),
+        # Empty rows of Excel at the end
+        ("y,p,\n1,0.75,\n0,0.25,\n,,\n , ,\n,,\n", [0.75, 0.25], [1, 0]),
+        ("y,p\n1,0.75\n0,0.25\n" + ",\n" * 5000, [0.75, 0.25], [1, 0]),
         # JSON Lines
         ('{"y": true, "p": 0.75}\n\n{"p": 0.25, "y": false}\n', [0.75, 0.25], [1, 0]),
         ('{"y": "1", "probs": [0.25, 0.75]}\n{"y": "0", "probs": [1, 0]}\n', [[0.25, 0.75], [1, 0]], [1, 0]),
+        (
+            '{"kind": "cat", "probs": {"bird": 0.25, "cat": 0.75}}\n{"probs": {"cat": 0, "bird": 1}, "kind": "bird"}\n',
+            [[0.25, 0.75], [1, 0]],
+            [1, 0],
+        ),
+        (
+            '{"y": 1, "scores": [{"label": "LABEL_1", "score": 0.75}, {"label": "LABEL_0", "score": 0.25}]}\n'
+            '{"y": 0, "scores": [{"label": "LABEL_0", "score": 0.5}, {"label": "LABEL_1", "score": 0.5}]}\n',
+            [[0.25, 0.75], [0.5, 0.5]],
+            [1, 0],
+        ),
     ],
 )
 def test_files_of_other_tools_need_no_options(text: str, predictions: list[Any], labels: list[int]) -> None:
@@ -115,6 +145,16 @@ def test_several_readings_are_never_decided(text: str, readings: tuple[tuple[str
     with pytest.raises(UnclearColumns) as refused:
         sheet(text)
     assert refused.value.readings == readings
+
+
+def test_empty_rows_before_others_are_missing_values() -> None:
+    with pytest.raises(MissingValue, match=r"3,000 rows of column 'p', 3,000 of column 'y', first in row 3;"):
+        sheet("y,p\n1,0.75\n0,0.25\n" + ",\n" * 3000 + "1,0.5\n" + ",\n")
+
+
+def test_names_of_rows_that_could_be_a_decimal_comma_are_refused_with_a_hint() -> None:
+    with pytest.raises(RaggedRow, match=r"write 0\.5, not 0,5; if R wrote names of rows, use write\.csv\("):
+        sheet("y,p\n1,1,0.75\n2,0,0.25\n")
 
 
 def test_without_labels_the_calibrated_columns_are_left_out() -> None:
@@ -147,6 +187,38 @@ def test_class_names_order_the_columns_that_have_them() -> None:
         sheet("label,p0,p1\ncat,1,0\nhen,0,1\n", SheetOptions(class_names=("dog", "cat")))
 
 
+@pytest.mark.parametrize("words", [("F", "T"), ("false", "TRUE"), ("FALSCH", "WAHR"), ("Faux", "Vrai")])
+def test_booleans_of_every_tool_are_labels(words: tuple[str, str]) -> None:
+    text = f"y,p\n{words[1]},0.75\n{words[0]},0.25\n"
+    readings: list[tuple[SheetOptions, list[int], tuple[str, str] | None]] = [
+        (PLAIN, [1, 0], None),
+        (SheetOptions(pos_label=words[1].swapcase()), [1, 0], words),
+        (SheetOptions(pos_label=words[0].lower()), [0, 1], (words[1], words[0])),
+        (SheetOptions(class_names=("healthy", "sick")), [1, 0], ("healthy", "sick")),
+        (SheetOptions(class_names=(words[1].lower(), words[0].lower())), [0, 1], (words[1].lower(), words[0].lower())),
+    ]
+    for options, labels, names in readings:
+        found = sheet(text, options)
+        assert found.labels is not None
+        assert (found.labels.tolist(), found.classes) == (labels, names)
+
+
+def test_none_is_the_negative_label_beside_a_positive_one() -> None:
+    text = "y,p\ndisease,0.75\nNone,0.25\n"
+    found = sheet(text, SheetOptions(pos_label="disease"))
+    assert found.labels is not None
+    assert (found.labels.tolist(), found.classes) == ([1, 0], ("None", "disease"))
+    assert "labels: 'None' is read as the negative label" in found.notes
+    for options, more in ((PLAIN, ""), (SheetOptions(pos_label="disease"), "health,0.5\n")):
+        with pytest.raises(MissingValue, match="'None', a missing value"):
+            sheet(text + more, options)
+
+
+def test_one_letter_alone_is_no_boolean() -> None:
+    with pytest.raises(LabelsNeedMapping):
+        sheet("y,p\nF,0.75\nF,0.25\n")
+
+
 def test_a_positive_label_is_one_of_two() -> None:
     found = sheet("y,p\n-1,0.5\n1,1\n", SheetOptions(pos_label="-1"))
     assert found.labels is not None
@@ -154,6 +226,8 @@ def test_a_positive_label_is_one_of_two() -> None:
     for wrong in ("2", "yes"):
         with pytest.raises(UnmappedLabel, match="does not have it"):
             sheet("y,p\n-1,0.5\n1,1\n", SheetOptions(pos_label=wrong))
+        with pytest.raises(UnmappedLabel, match=r"the labels are '0\.0', '1e0'"):
+            sheet("y,p\n1e0,0.5\n0.0,1\n", SheetOptions(pos_label=wrong))
     with pytest.raises(UnmappedLabel, match="has more than two"):
         sheet("y,p\na,0.5\nb,1\nc,1\n", SheetOptions(pos_label="a"))
 
@@ -186,6 +260,129 @@ def test_missing_values_are_counted_in_all_columns() -> None:
     )
 
 
+SPARK = pa.struct(
+    {"type": pa.int8(), "size": pa.int32(), "indices": pa.list_(pa.int32()), "values": pa.list_(pa.float64())}
+)
+
+
+def dense(*values: float) -> dict[str, Any]:
+    return {"type": 1, "size": None, "indices": None, "values": list(values)}
+
+
+@pytest.mark.parametrize("form", ["parquet", "json lines"])
+def test_dense_vectors_of_spark_are_predictions(form: str) -> None:
+    sparse = {"type": 0, "size": 2, "indices": [0], "values": [1.0]}
+
+    def read(*vectors: dict[str, Any] | None) -> Sheet:
+        columns = {
+            "label": [1.0, 0.0],
+            "features": [sparse, dense(3, 4)],
+            "rawPrediction": [dense(-1, 1), dense(2, 3)],
+            "probability": list(vectors),
+            "prediction": [1.0, 0.0],
+        }
+        rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+        data = "\n".join(map(json.dumps, rows)).encode()
+        if form == "parquet":
+            kinds = {"features": SPARK, "rawPrediction": SPARK, "probability": SPARK}
+            data = files.parquet(pa.table({k: pa.array(v, type=kinds.get(k)) for k, v in columns.items()}))
+        return read_sheet(io.BytesIO(data), name="a", max_rows=None)
+
+    found = read(dense(0.25, 0.75), dense(0.5, 0.5))
+    assert found.labels is not None
+    assert (found.predictions.tolist(), found.labels.tolist()) == ([[0.25, 0.75], [0.5, 0.5]], [1, 0])
+    with pytest.raises(WrongShape, match=r"row 2 of .*'probability' is (a sparse vector|not a list)"):
+        read(dense(0.25, 0.75), sparse)
+    with pytest.raises(MissingValue, match="row 2 of"):
+        read(dense(0.25, 0.75), None)
+
+
+def test_an_array_of_an_archive_names_the_classes() -> None:
+    probs, names = np.array([[0.25, 0.75, 0], [0, 0, 1], [1, 0, 0], [0, 1, 0]]), ("bird", "cat", "dog")
+    kinds = np.array(["cat", "dog", "bird", "cat"])
+
+    def read(options: SheetOptions = PLAIN, *, labelled: bool = True, **arrays: Any) -> Sheet:
+        return read_sheet(io.BytesIO(npz(**arrays)), name="a", options=options, max_rows=None, labelled=labelled)
+
+    for labels in (kinds, np.array([1, 2, 0, 1])):
+        found = read(y=labels, probs=probs, classes=np.array(names))
+        assert found.labels is not None
+        assert (found.labels.tolist(), found.classes) == ([1, 2, 0, 1], names)
+        assert found.notes[0] == "classes: 'bird', 'cat', 'dog', in this order (array 'classes')"
+    assert read(labelled=False, probs=probs, class_names=np.array(names)).classes == names
+    event = read(y=np.array(["no", "yes", "no"]), p=np.array([0.25, 0.75, 0.5]), classes_=np.array(["no", "yes"]))
+    assert event.labels is not None
+    assert (event.labels.tolist(), event.classes) == ([0, 1, 0], ("no", "yes"))
+    assert read(y=np.array([1, 2, 0, 1]), probs=probs, classes=np.arange(3)).classes is None
+    # With one element per row, they are the labels.
+    assert read(probs=probs[:3], classes=np.array([1, 2, 0])).labels is not None
+
+
+@pytest.mark.parametrize("order", "<>")
+def test_fields_of_a_structured_array_are_columns(order: str) -> None:
+    rows = np.array(
+        [(1, [0.25, 0.75], "a"), (0, [0.5, 0.5], "b")],
+        dtype=[("y", f"{order}i8"), ("p", f"{order}f8", 2), ("group", f"{order}U1")],
+    )
+    out = io.BytesIO()
+    np.save(out, rows)
+    found = read_sheet(out, name="a", max_rows=None)
+    assert found.labels is not None
+    assert (found.predictions.tolist(), found.labels.tolist()) == ([[0.25, 0.75], [0.5, 0.5]], [1, 0])
+    assert found.groups == ["a", "b"]
+
+
+@pytest.mark.parametrize("form", ["parquet", "json lines"])
+def test_numbers_written_as_strings_are_read_as_in_text_files(form: str) -> None:
+    def read(*cells: str | None) -> Sheet:
+        rows = [{"y": "1", "p": cell} for cell in cells]
+        lines = "\n".join(map(json.dumps, rows)).encode()
+        data = lines if form == "json lines" else files.parquet(pa.Table.from_pylist(rows))
+        return read_sheet(io.BytesIO(data), name="a", max_rows=None)
+
+    assert read("0.5", "2.5e-1").predictions.tolist() == [0.5, 0.25]
+    with pytest.raises(MissingValue, match="in 3 rows of column 'p', first in row 2"):
+        read("0.5", None, "NA", "-")
+    with pytest.raises(NotANumber, match="row 2 of column 'p' is not a number"):
+        read("0.5", "half")
+    with pytest.raises(TabularError, match="row 2 of column 'p' is infinite"):
+        read("0.5", "inf")
+
+
+GAPS = [[0.5, 0.5], *[[None, 0.5], [0.5, float("nan")], None] * 2, [0.5, 0.5]]
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        "\n".join(json.dumps({"y": 1, "p": row}) for row in GAPS).encode(),
+        "\n".join(["y,p", *(f"1,{'' if row is None else row}".replace(", ", " ") for row in GAPS)]).encode(),
+        files.parquet(pa.table({"y": [1] * 8, "p": GAPS})),
+        npz(y=np.ones(8, dtype=int), p=np.array([row or [None, None] for row in GAPS], dtype=float)),
+    ],
+    ids=["json lines", "csv", "parquet", "npz"],
+)
+def test_missing_values_are_counted_in_vectors(data: bytes) -> None:
+    with pytest.raises(MissingValue, match=r"^values are missing in 6 rows of column 'p', first in row 2;"):
+        read_sheet(io.BytesIO(data), name="a", max_rows=None)
+
+
+def test_missing_values_may_be_written_as_dashes_in_numbers_but_not_in_labels() -> None:
+    with pytest.raises(MissingValue, match="in 3 rows of column 'p', first in row 2"):
+        sheet("y,p\n1,0.5\n1,?\n0,-\n0,.\n")
+    found = sheet("y,p\n+,0.5\n-,0.25\n", SheetOptions(pos_label="+"))
+    assert found.labels is not None
+    assert found.labels.tolist() == [1, 0]
+
+
+@pytest.mark.parametrize("cell", ["", "NA", "NaN"])
+def test_missing_times_are_counted(cell: str) -> None:
+    with pytest.raises(MissingValue, match="values are missing in 80 rows of column 'day', first in row 2"):
+        sheet("y,p,day\n1,0.5,2024-01-01\n" + f"0,0.5,{cell}\n" * 80, SheetOptions(times="day"))
+    with pytest.raises(WrongShape, match="column 'p' has vectors"):
+        sheet("y,p,w\n1,[0.5 0.5],1\n", SheetOptions(times="p", predictions=("w",)))
+
+
 @pytest.mark.parametrize(
     ("lines", "error", "told"),
     [
@@ -199,6 +396,12 @@ def test_missing_values_are_counted_in_all_columns() -> None:
         (['{"y": 1, "p": [0.5, 0.5]}', '{"y": 1, "p": [1]}'], WrongShape, "row 2 of 'p' is not a list of 2 numbers"),
         (['{"y": 1, "p": 0.5}', '{"p": 0.1, "y": 1, "p": 0.9}'], DuplicateColumns, "line 2 has the key 'p' twice"),
         (['{"y": 1, "p": 0.5, "x": {"a": 1, "a": 2}}'], DuplicateColumns, "line 1 has the key 'a' twice"),
+        (['{"y": 1, "p": {"a": 0, "b": 1}}', '{"y": 1, "p": {"a": 0, "c": 1}}'], RaggedRow, "line 2 has keys"),
+        (
+            ['{"y": 1, "p": {"a": 0, "b": 1}}', '{"y": 1, "p": null}'],
+            MissingValue,
+            "'p_a', 1 of column 'p_b', first in",
+        ),
         ([f'{{"y": 1, "p": {"[" * 100_000}'], DamagedFile, "line 1 is not a JSON object"),
         ([json.dumps({"y": 1, "p": "x" * (1 << 20)})], TabularError, "line 1 has more than the limit"),
     ],
@@ -222,3 +425,118 @@ def test_bad_vectors_are_refused_by_row(cell: str, error: type[TabularError]) ->
 def test_a_file_of_comments_is_refused(text: str) -> None:
     with pytest.raises(TabularError):
         sheet(text)
+
+
+def _rows(head: str, *rows: str, times: int = 1) -> str:
+    return "\n".join([head, *rows * times]) + "\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "predictions", "labels"),
+    [
+        # The number at the end of a class orders the columns: SAS, columns sorted as text
+        ("BAD,P_BAD1,P_BAD0\n1,0.75,0.25\n0,0.25,0.75\n", PLAIN, [[0.25, 0.75], [0.75, 0.25]], [1, 0]),
+        ("y,p_class1,p_class0\n1,0.75,0.25\n0,0.25,0.75\n", PLAIN, [[0.25, 0.75], [0.75, 0.25]], [1, 0]),
+        # A single column of class 0
+        ("y,p_false\n1,0.25\n0,0.75\n", PLAIN, [0.25, 0.75], [0, 1]),
+        ("y,prob_negative\n1,0.25\n0,0.75\n", PLAIN, [0.25, 0.75], [0, 1]),
+        ("y,prob_class_0\nTrue,0.25\nFalse,0.75\n", PLAIN, [0.25, 0.75], [0, 1]),
+        ("y,prob_0\n1,0.25\n0,0.75\n", SheetOptions(predictions=("prob_0",)), [0.25, 0.75], [0, 1]),
+        # The positive label orders two named columns; a wildcard takes the negative class first
+        ("y,p_no,p_yes\nyes,0.25,0.75\nno,0.5,0.5\n", SheetOptions(pos_label="no"), [[0.75, 0.25], [0.5, 0.5]], [0, 1]),
+        ("y,yes,no\nyes,0.75,0.25\n", SheetOptions(pos_label="yes"), [[0.25, 0.75]], [1]),
+        (
+            "y,p_no,p_yes\nyes,0.25,0.75\nno,0.5,0.5\n",
+            SheetOptions(predictions=("p_no", "p_yes"), pos_label="no"),
+            [[0.75, 0.25], [0.5, 0.5]],
+            [0, 1],
+        ),
+        ("y,prob_yes,prob_no\n1,0.75,0.25\n", SheetOptions(predictions=("prob_*",)), [[0.25, 0.75]], [1]),
+        # Classes and labels that differ in case; the highest probability beside them; SAS's predicted class
+        ("pet,Cat,Dog\ncat,0.75,0.25\ndog,0.25,0.75\n", PLAIN, [[0.75, 0.25], [0.25, 0.75]], [0, 1]),
+        ("y,p_yes\nYes,0.75\nNo,0.25\n", PLAIN, [0.75, 0.25], [1, 0]),
+        (
+            "y,p_cat,p_dog,p_max\ncat,0.75,0.25,0.75\ndog,0.25,0.75,0.75\n",
+            PLAIN,
+            [[0.75, 0.25], [0.25, 0.75]],
+            [0, 1],
+        ),
+        (
+            "F_pet,I_pet,P_petcat,P_petdog\ncat,cat,0.75,0.25\ndog,cat,0.75,0.25\n",
+            PLAIN,
+            [[0.75, 0.25], [0.75, 0.25]],
+            [0, 1],
+        ),
+        # PyCaret's score is that of the predicted class
+        (
+            _rows("target,prediction_label,prediction_score", "1,1,0.75", "0,0,0.75", "1,0,0.75", times=5),
+            PLAIN,
+            [0.75] * 15,
+            [1, 1, 0] * 5,
+        ),
+        ("pH,y,prob\n0.5,1,0.75\n0.25,0,0.25\n", PLAIN, [0.75, 0.25], [1, 0]),
+    ],
+)
+def test_columns_mean_what_their_names_say(text: str, options: SheetOptions, predictions: Any, labels: Any) -> None:
+    found = sheet(text, options)
+    np.testing.assert_allclose(found.predictions, predictions)
+    assert found.labels is not None
+    assert found.labels.tolist() == labels
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "told"),
+    [
+        ("y,p_no\nyes,0.25\nno,0.5\n", SheetOptions(pos_label="yes"), "column of predictions is that of 'no'"),
+        ("y,p_no\nyes,0.25\nno,0.5\n", SheetOptions(class_names=("no", "yes")), "'p_no' is that of 'no'"),
+        ("y,p_not_fraud\n1,0.25\n0,0.5\n", PLAIN, "name the label of this class"),
+        (
+            "y,p_cow,p_cat\ncat,0.25,0.75\n",
+            SheetOptions(class_names=("cat", "dog")),
+            "named after 'cow', 'cat', but the classes are 'cat', 'dog'",
+        ),
+        ("y_true,y_pred\n1,0\n0,0\n1,0\n", PLAIN, "'y_pred' has predicted classes"),
+    ],
+)
+def test_columns_of_other_classes_are_refused(text: str, options: SheetOptions, told: str) -> None:
+    with pytest.raises(TabularError) as refused:
+        sheet(text, options)
+    assert told in refused.value.detail
+
+
+def test_a_map_of_named_classes_is_not_applied_to_columns_of_others() -> None:
+    options = SheetOptions(class_names=("bird", "cat", "dog"))
+    with pytest.raises(UnclearColumns, match="named after 'dog', 'bird', 'fish'"):
+        sheet("prob_dog,prob_bird,prob_fish\n0.5,0.25,0.25\n", options, labelled=False)
+
+
+def test_readings_are_whole_sets_of_columns_in_the_order_of_the_classes() -> None:
+    with pytest.raises(UnclearColumns) as refused:
+        sheet("y,p_a_0,p_a_1,p_b_0,p_b_1\n1,0.25,0.75,0.5,0.5\n0,0.75,0.25,0.5,0.5\n")
+    assert refused.value.readings == (("p_a_0", "p_a_1"), ("p_b_0", "p_b_1"))
+    with pytest.raises(UnclearColumns) as refused:
+        sheet("y,pos,neg\n1,0.75,0.25\n0,0.25,0.75\n")
+    assert refused.value.readings == (("neg", "pos"),)
+    with pytest.raises(UnclearColumns) as refused:
+        sheet("label,LABEL_0,LABEL_10,LABEL_2\n1,0.5,0.25,0.25\n0,0.25,0.25,0.5\n")
+    assert refused.value.readings == (("LABEL_0", "LABEL_2", "LABEL_10"),)
+
+
+@pytest.mark.parametrize("kind", ["csv", "jsonl"])
+def test_sorted_files_are_read_as_shuffled_ones(kind: str) -> None:
+    def of(head: str, rows: list[str]) -> str:
+        if kind == "csv":
+            return _rows(head, *rows)
+        names = head.split(",")
+        cells = ([cell if cell.isalpha() else float(cell) for cell in row.split(",")] for row in rows)
+        return "\n".join(json.dumps(dict(zip(names, row, strict=True))) for row in cells)
+
+    found = sheet(of("pet,cat,dog", ["cat,0.75,0.25"] * 1500 + ["dog,0.25,0.75"] * 1500))
+    assert found.classes == ("cat", "dog")
+    found = sheet(of("y_true,y_pred,y_pred_proba", ["1,1,0.75"] * 1500 + ["0,0,0.25"] * 1500))
+    assert found.predictions.ndim == 1
+    assert set(found.predictions.tolist()) == {0.25, 0.75}
+    with pytest.raises(NoPredictions, match="'y_pred' has predicted classes"):
+        sheet(of("y_true,y_pred", ["1,1"] * 1500 + ["0,0"] * 1500))
+    with pytest.raises(UnclearColumns, match="row 1501 is below 1/2"):
+        sheet(of("label,pred,score", ["yes,yes,0.75", "yes,yes,0.8"] * 750 + ["no,no,0.25"]))

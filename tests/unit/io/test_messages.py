@@ -75,6 +75,15 @@ CASES = {
     "pdf": Case(b"%PDF-1.7", "wrong-kind-of-file", "file", "is a PDF document"),
     "html": Case("\n<!DOCTYPE html><html>", "wrong-kind-of-file", "file", "is an HTML or XML page"),
     "json": Case('[{"p": 1}]', "wrong-kind-of-file", "file", "is JSON: save it as CSV"),
+    "json of rows": Case('[{"p": 1}]', "wrong-kind-of-file", "file", "orient='records', lines=True"),
+    "json of columns": Case(
+        '{"y":{"0":1,"1":0},"p":{"0":0.5,"1":0.25}}', "wrong-kind-of-file", "file", "orient='records', lines=True"
+    ),
+    "json of lists": Case('{"y": [1, 0], "p": [0.5, 0.25]}', "wrong-kind-of-file", "file", "one JSON object, not one"),
+    "json over lines": Case('{\n"y": [1, 0]\n}', "wrong-kind-of-file", "file", "orient='records', lines=True"),
+    "long json of columns": Case(
+        '{"y":{' + ",".join(f'"{i}":1' for i in range(200_000)) + "}}", "wrong-kind-of-file", "file", "lines=True"
+    ),
     "pickle": Case(pickle.dumps([1]), "wrong-kind-of-file", "file", "a Python pickle, which is never loaded"),
     "old excel": Case(b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "wrong-kind-of-file", "file", "old Excel"),
     "excel": Case(archive({"xl/workbook.xml": b""}), "wrong-kind-of-file", "file", "an Excel workbook: save it as CSV"),
@@ -137,7 +146,7 @@ CASES = {
     ),
     "underscore": Case(HEAD + TAIL + "1,0.1_0\n", "not-a-number", "predictions", "is not a number"),
     # Columns.
-    "one column": Case("label p\n1 0.5\n", "no-predictions", "predictions", "has only one column, 'label p'", ()),
+    "one column": Case("label:p\n1:0.5\n", "no-predictions", "predictions", "has only one column, 'label:p'", ()),
     "no predictions": Case("label,a,b\n1,0.2,x\n", "no-predictions", "predictions", "or choose one of 'a'", ("a",)),
     "predictions of ids": Case(
         "label,a,id\n1,2,0.5\n", "no-predictions", "predictions", "(no other column has numbers in [0, 1])", ()
@@ -233,7 +242,18 @@ CASES = {
     ),
     # Arrays.
     "objects": Case(npz(labels=LABELS, probs=np.array([None, 1])), "pickled-objects", "file", "'probs' has Python obj"),
-    "array of records": Case(npy(np.zeros(2, dtype="f8,f8")), "pickled-objects", "file", "never loaded"),
+    "array of records": Case(npz(y=LABELS, p=np.zeros(2, dtype="f8,f8")), "pickled-objects", "file", "never loaded"),
+    "records of objects": Case(npy(np.zeros(2, dtype="f8,O")), "pickled-objects", "file", "never loaded"),
+    "record of records": Case(
+        npy(np.zeros(2, dtype=[("y", "i8"), ("p", "f8,f8")])), "not-a-number", "predictions", "an unsupported type"
+    ),
+    "cut records": Case(npy(np.zeros(2, dtype="f8,f8"))[:-1], "damaged-file", "file", "does not match its size"),
+    "records of surrogates": Case(
+        npy(np.array([("ab", 0.5)], dtype="U2,f8")).replace(b"a\0\0\0b", b"\0\xd8\0\0b"),
+        "damaged-file",
+        "file",
+        "Unicode",
+    ),
     "one array": Case(npy(ROWS), "no-labels", "labels", "an NPY file has only predictions", ()),
     "logits array": Case(npz(labels=LABELS, logits=ROWS), "looks-like-logits", "scale", "to be logits", ("logit",)),
     "nan in array": Case(npz(y=LABELS, p=np.array([0, np.nan])), "missing-value", "predictions", "row 2"),

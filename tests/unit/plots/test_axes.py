@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import pickle
 from collections.abc import Iterator
 from typing import Any, cast
@@ -47,6 +48,12 @@ def test_every_diagram_is_drawn_on_given_axes(name: str, with_map: bool, style: 
     assert (legend == ["before the map", "after the map"]) == with_map
 
 
+def test_a_diagram_on_the_rows_of_the_fit_says_so() -> None:
+    ax = calibrant.evaluate(P, Y, map=calibrant.fit("platt", P, Y)).plot()
+    legend = [text.get_text() for text in cast(Any, ax.get_legend()).get_texts()]
+    assert legend == ["before the map", "after the map, in-sample"]
+
+
 def test_a_diagram_of_the_report_is_drawn_as_it_is() -> None:
     report = calibrant.evaluate(P, Y, diagrams=[{"name": "reliability", "n_bins": 3}])
     without_rows = pickle.loads(pickle.dumps(report))
@@ -60,6 +67,15 @@ def test_a_diagram_of_the_report_is_drawn_as_it_is() -> None:
         report.plot("crp")
     with pytest.raises(CalibrationError, match="n_bins"):
         report.plot.reliability(n_bins=0)
+
+
+def test_a_misspelt_diagram_names_the_nearest_one() -> None:
+    plot: Any = calibrant.evaluate(P, Y).plot
+    with pytest.raises(AttributeError, match="use reliability"):
+        plot.relaibility()
+    drawn: Any = calibrant.evaluate_distribution(P, mean=P, std=P + 1.0).plot
+    with pytest.raises(AttributeError, match="use sharpness"):
+        drawn.sharpnes()
 
 
 def test_a_reduction_without_diagrams_says_why() -> None:
@@ -85,6 +101,78 @@ def test_models_are_drawn_side_by_side_with_equal_limits() -> None:
             calibrant.plot(wrong)
     with pytest.raises(CalibrationError, match="axes"):
         calibrant.plot(reports, axes=given[:1])
+
+
+def _labels(ax: Any) -> list[str]:
+    return [text.get_text() for text in ax.get_legend().get_texts()]
+
+
+def test_reports_that_share_axes_have_names_and_colours_of_their_own() -> None:
+    first, second = calibrant.evaluate(P, Y), calibrant.evaluate(np.sqrt(P), Y)
+    _, ax = pyplot.subplots()
+    first.plot(ax=ax)
+    second.plot(ax=ax)
+    calibrant.CalibrationDisplay(first, name="third").plot(ax)
+    assert _labels(ax) == ["model 1", "model 2", "third"]
+    handles = cast(Any, ax.get_legend()).legend_handles
+    shades = [np.array(mpl.colors.to_rgb(handle.get_color())) for handle in handles]
+    assert all(np.abs(a - b).sum() > 0.6 for a, b in itertools.combinations(shades, 2))
+    assert ax.get_title() == ""
+    _, ax = pyplot.subplots()
+    calibrant.evaluate(P, Y, map=calibrant.fit("platt", P, Y)).plot(ax=ax)
+    second.plot(ax=ax)
+    assert _labels(ax) == ["model 1, before the map", "model 1, after the map, in-sample", "model 2"]
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"figsize": (4, 4)}, "no argument figsize; pass ax"),
+        ({"kind": "corp"}, "no argument kind; pass the name of the diagram first"),
+        ({"title": "x"}, "no argument title; .*set_title"),
+        ({"color": "r"}, "no argument color; CalibrationDisplay"),
+        ({"norm": "l1"}, "no argument norm; .*measure"),
+        ({"n_binz": 3}, "no argument n_binz; did you mean n_bins"),
+    ],
+)
+def test_an_unknown_option_of_a_plot_names_what_to_use(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(TypeError, match=message):
+        calibrant.evaluate(P, Y).plot(**given)
+
+
+def test_a_plot_takes_the_binnings_of_scikit_learn() -> None:
+    report = calibrant.evaluate(P, Y)
+    given: Any = ({"strategy": "uniform"}, {"binning": "uniform"}, {"binning": "equal-width"})
+    titles = {report.plot(**how).get_title() for how in given}
+    assert len(titles) == 1
+    assert titles != {report.plot(strategy="quantile").get_title()}
+    with pytest.raises(CalibrationError, match="binning"):
+        report.plot(strategy="other")
+
+
+def test_what_are_no_axes_is_refused() -> None:
+    report: Any = calibrant.evaluate(P, Y)
+    for wrong in (pyplot, pyplot.figure(), [pyplot.gca()]):
+        with pytest.raises(CalibrationError, match="ax must be matplotlib axes"):
+            report.plot.reliability(ax=wrong)
+    with pytest.raises(TypeError, match="no argument ax; pass axes"):
+        calibrant.plot({"one": report}, ax=pyplot.gca())
+
+
+def test_a_display_has_the_attributes_and_the_line_styles_of_scikit_learn() -> None:
+    display = calibrant.CalibrationDisplay.from_predictions(Y, P, n_bins=4, name="model", color="red", ref_line=False)
+    order = np.argsort(P).reshape(4, 100)
+    np.testing.assert_allclose(display.prob_true, Y[order].mean(axis=1))
+    np.testing.assert_allclose(display.prob_pred, P[order].mean(axis=1))
+    assert repr(display) == "CalibrationDisplay: model, 400 rows, 4 bins"
+    assert [line.get_color() for line in display.ax_.lines if line.get_marker() == "o"] == ["red"]
+    assert len(calibrant.CalibrationDisplay.from_predictions(Y, P, c="k").ax_.lines) == len(display.ax_.lines) + 1
+    for wrong, message in (("weights", "did you mean sample_weight"), ("strategi", "did you mean strategy")):
+        given: Any = {wrong: "x"}
+        with pytest.raises(TypeError, match=f"no argument {wrong}; {message}"):
+            calibrant.CalibrationDisplay.from_predictions(Y, P, **given)
+    with pytest.raises(CalibrationError, match="labels are the first argument"):
+        calibrant.CalibrationDisplay.from_predictions(P, Y)
 
 
 @pytest.mark.parametrize("how", [{"strategy": "other"}, {"n_bins": 0}, {"pos_label": 7}])

@@ -45,7 +45,7 @@ def report() -> dict[str, Any]:
     p, y = draw("overconfident", 600)
     fitted = calibrant.fit("temperature", p[:300], y[:300])
     p, y = p[300:], y[300:]
-    second = calibrant.evaluate(p, y, groups=["a", "b"] * 150, map=fitted, **panel.by_group(None, None))
+    second = calibrant.evaluate(p, y, groups=["a", "b"] * 150, map=fitted, **panel.by_group(300, None))
     whole = panel.joined(report_of(p, y, map=fitted), report_document(second, "map_1"))
     batch = read_batch(p, y)
     drawn = group_diagrams(batch, ["a", "b"] * 150)

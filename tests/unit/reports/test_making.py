@@ -43,14 +43,14 @@ def test_what_is_not_named_is_the_panels() -> None:
     assert filled.measures
     assert filled.diagrams
     assert (filled.interval, filled.resamples, filled.seed) == (0.95, 1000, 3)
-    assert apart(filled, "binary", None) is not None
+    assert apart(filled, 300, None, "binary", weighted=False) is not None
 
 
 def test_what_is_named_stays() -> None:
     named = BARE.model_copy(update={"measures": ["ks"], "diagrams": [], "interval": 0.8})
     filled = whole(named, 300, None, "binary")
     assert filled == named.model_copy(update={"report": True})
-    assert apart(filled, "binary", None) is None
+    assert apart(filled, 300, None, "binary", weighted=False) is None
 
 
 @pytest.mark.parametrize("groups", [None, GROUPS])
@@ -88,3 +88,10 @@ def test_progress_rises_over_all_parts_to_its_end() -> None:
     assert [done for done, _, _ in told] == sorted(done for done, _, _ in told)
     assert told[-1][0] == told[-1][1]
     assert any(stage == "recommendation" for _, _, stage in told)
+
+
+def test_groups_of_a_report_have_the_level_and_at_most_the_resamples_of_the_request() -> None:
+    filled = whole(BARE.model_copy(update={"interval": 0.8}), 300, None, "binary")
+    by_group = apart(filled, 300, None, "binary", weighted=False)
+    assert by_group is not None
+    assert (by_group.interval, by_group.resamples) == (0.8, 500)

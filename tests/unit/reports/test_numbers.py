@@ -78,3 +78,8 @@ def test_text_from_elsewhere_is_shown_whole_but_for_what_hides() -> None:
     assert cleaned("Größe 漢字 <b>") == "Größe 漢字 <b>"
     assert cleaned("a\0b\N{RIGHT-TO-LEFT OVERRIDE}c\nd") == "a\N{REPLACEMENT CHARACTER}b\N{REPLACEMENT CHARACTER}c d"
     assert cleaned("x" * 300) == "x" * 256 + "…"
+
+
+def test_names_of_many_classes_are_cut() -> None:
+    assert numbers.class_list(["bird", "cat"]) == "bird, cat"
+    assert numbers.class_list(["b" * 50, "cat", "dog"], most=2) == f"{'b' * 40}…, cat and 1 more"

@@ -19,7 +19,7 @@ def test_options_are_those_of_an_evaluation_and_no_job(n_classes: int | None, re
     assert EvaluateOptions.model_validate(options, strict=True).seed == 3
     assert all(request.measure.runs == "inline" for request in read_requests(options["measures"]))
     assert all(request.runs == "inline" for request in read_diagrams(options.get("diagrams")))
-    EvaluateOptions.model_validate(panel.by_group(reduction, n_classes), strict=True)
+    EvaluateOptions.model_validate(panel.by_group(10_000, n_classes, reduction), strict=True)
 
 
 @pytest.mark.parametrize("reduction", [None, "classwise", "canonical", "class:2", "pooled"])
@@ -38,7 +38,7 @@ def test_groups_are_joined_to_the_report() -> None:
     p, y = draw("overconfident", 400)
     groups = ["a", "b"] * 200
     whole = report_of(p, y)
-    second = report_document(calibrant.evaluate(p, y, groups=groups, **panel.by_group(None, None)), None)
+    second = report_document(calibrant.evaluate(p, y, groups=groups, **panel.by_group(400, None)), None)
     joined = panel.joined(whole, second)
     assert set(joined["groups"]) == {"a", "b"}
     assert joined["gaps"]["ece"]["p_value"] is not None

@@ -5,11 +5,13 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, TypeVar
 
 import pytest
+from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from service.callers import LOCAL, Caller
 from service.errors import Busy
-from service.guard import Bodies, Guard, Slots
+from service.formats.body import bounded
+from service.guard import Bodies, Guard, LightBodies, Slots
 from service.settings import Settings
 
 T = TypeVar("T")
@@ -23,7 +25,7 @@ def _scope(caller: Caller = LOCAL) -> Scope:
 
 
 def _guard(app: ASGIApp, *, seconds: float = 0.01, rate: int = 0) -> Guard:
-    return Guard(app, seconds=seconds, slots=Slots(1), bodies=_bodies(), rate=rate)
+    return Guard(app, seconds=seconds, slots=Slots(1), bodies=_bodies(), light=LightBodies(), rate=rate)
 
 
 def _bodies(places: int = 8, largest: int = 1000) -> Bodies:
@@ -278,3 +280,48 @@ def test_a_request_without_body_is_told_that_its_answer_was_late_and_its_work_th
         return told, seen
 
     assert asyncio.run(run()) == ([503, None], [False, True])
+
+
+@pytest.mark.parametrize(("caller", "at_once"), [(LOCAL, 2), (ONE, 1)])
+def test_light_bodies_are_handled_some_at_a_time_and_others_are_not_held_up(caller: Caller, at_once: int) -> None:
+    size = 900 * KIB
+
+    async def main() -> None:
+        handled: list[Caller] = []
+        go_on = asyncio.Event()
+
+        async def app(scope: Scope, receive: Receive, send: Send) -> None:
+            await bounded(Request(scope, receive), 1 << 20)
+            handled.append(scope["state"]["caller"])
+            await go_on.wait()
+
+        bodies = _bodies(places=100, largest=1 << 20)
+        guard = Guard(app, seconds=60.0, slots=Slots(1), bodies=bodies, light=LightBodies())
+
+        def sent(caller: Caller, size: int) -> asyncio.Task[None]:
+            async def receive() -> Message:
+                return {"type": "http.request", "body": bytes(size), "more_body": False}
+
+            async def send(message: Message) -> None:
+                raise AssertionError(message)
+
+            return asyncio.ensure_future(guard(_scope(caller), receive, send))
+
+        requests = [sent(caller, size) for _ in range(20)]
+        await _until_idle()
+        assert handled == [caller] * at_once
+        requests.append(sent(caller, 1000))  # too small to wait
+        if caller != LOCAL:
+            requests.append(sent(OTHER, size))
+        await _until_idle()
+        assert len(handled) == at_once + 1 + (caller != LOCAL)
+        go_on.set()
+        await asyncio.gather(*requests)
+        assert len(handled) == len(requests)
+
+    asyncio.run(main())
+
+
+async def _until_idle() -> None:
+    for _ in range(10):
+        await asyncio.sleep(0)

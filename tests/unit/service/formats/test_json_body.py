@@ -8,6 +8,7 @@ import pytest
 from service.errors import MalformedJson
 from service.formats.json_body import read_json
 from service.formats.payload import BodyLimits
+from tests.traced import PeakOf
 from tests.unit.io.refused import refused
 
 
@@ -118,9 +119,14 @@ def test_rows_and_classes_are_bounded(limits: BodyLimits) -> None:
         assert refused(lambda text=text: read_json(text, limits)) == ("too-large", pointer)  # type: ignore[misc]
 
 
-def test_one_long_name_cannot_make_all_names_wide(limits: BodyLimits) -> None:
-    names = '["' + "a" * 256 + '"' + ', "b"' * 999 + "]"
-    assert refused(lambda: read_json(f'{{"groups": {names}}}'.encode(), limits)) == ("too-large", "")
+@pytest.mark.parametrize("long", ["groups", "clusters"])
+def test_one_long_name_does_not_make_all_names_wide(long: str, peak_of: PeakOf) -> None:
+    kind = '"prediction_kind": "regression", ' if long == "clusters" else ""
+    names = '["' + "a" * 256 + '"' + ', "b"' * 999_999 + "]"
+    body = f'{{{kind}"{long}": {names}}}'.encode()
+    limits = BodyLimits(max_unpacked_bytes=1 << 28, max_rows=1_000_000, max_classes=20, max_json_depth=8)
+    assert peak_of(read_json, body, limits) < 16 * len(body)
+    assert read_json(body, limits).arrays[long].tolist() == ["a" * 256, *["b"] * 999_999]
 
 
 def test_a_number_beyond_doubles_is_named(limits: BodyLimits) -> None:

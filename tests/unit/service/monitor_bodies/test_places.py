@@ -1,0 +1,67 @@
+"""Rows without a vector take no memory of one."""
+
+from __future__ import annotations
+
+import io
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from backend.monitors.rows import MonitorRows, Why, together
+from service.formats.payload import BodyLimits
+from service.monitor_bodies.arrays import read_arrow_rows
+from service.monitor_bodies.documents import read_json_rows, read_lines
+from tests.traced import PeakOf
+
+LIMITS = BodyLimits(max_unpacked_bytes=1 << 28, max_rows=1_000_000, max_classes=10_000, max_json_depth=8)
+K, N = 10_000, 30_000
+
+
+def _arrow(rows: list[list[float] | None]) -> bytes:
+    table = pa.table(
+        {"prediction": pa.array(rows, pa.list_(pa.float64())), "label": np.zeros(len(rows), dtype=np.int64)}
+    )
+    out = io.BytesIO()
+    with pa.ipc.new_stream(out, table.schema) as writer:
+        writer.write_table(table)
+    return out.getvalue()
+
+
+def _empty_lines() -> MonitorRows:
+    return read_lines(b"{}\n" * N, LIMITS, "rows", K)
+
+
+def _empty_json() -> MonitorRows:
+    return read_json_rows(b'{"rows": [' + b"{}," * (N - 1) + b"{}]}", LIMITS, "rows", K)
+
+
+def _empty_arrow() -> MonitorRows:
+    return read_arrow_rows(_arrow([[]] * N), LIMITS, "rows", K)
+
+
+@pytest.mark.parametrize("read", [_empty_lines, _empty_json, _empty_arrow])
+def test_rows_without_a_vector_are_refused_in_little_memory(read: object, peak_of: PeakOf) -> None:
+    assert peak_of(read) < 64 << 20  # N x K numbers would be 2.4 GB
+
+
+@pytest.mark.parametrize("kind", ["lines", "json", "arrow"])
+def test_rows_with_a_vector_keep_it_among_rows_without(kind: str) -> None:
+    sent: list[list[float] | None] = [[0.25, 0.75], None, [0.5], [0.5, 0.5], [0.125, 0.875]]
+    text = [f'{{"prediction": {"null" if one is None else one}, "label": {i % 2}}}' for i, one in enumerate(sent)]
+    found = {
+        "lines": lambda: read_lines("\n".join(text).encode(), LIMITS, "rows", 2),
+        "json": lambda: read_json_rows(f'{{"rows": [{", ".join(text)}]}}'.encode(), LIMITS, "rows", 2),
+        "arrow": lambda: read_arrow_rows(_arrow(sent), LIMITS, "rows", 2),
+    }[kind]()
+    whole = MonitorRows(np.zeros(2, np.uint8), np.arange(2), predictions=np.array([[0.5, 0.5], [0.0, 1.0]]))
+    joined = together([found, whole, found])
+    assert joined.refused.tolist() == [0, Why.NO_PREDICTION, Why.WRONG_SHAPE, 0, 0, 0, 0, *found.refused.tolist()]
+    vectors = [[0.25, 0.75], [0.5, 0.5], [0.125, 0.875]]
+    fine = joined.taken(joined.refused == 0)
+    assert fine.places is None
+    assert fine.predictions is not None
+    assert fine.predictions.tolist() == [*vectors, [0.5, 0.5], [0.0, 1.0], *vectors]
+    part = joined.part(3, 6)
+    assert part.predictions is not None
+    assert part.predictions.tolist() == [[0.5, 0.5], [0.125, 0.875], [0.5, 0.5]]
