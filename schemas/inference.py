@@ -151,7 +151,7 @@ class TensorMetadata(Document):
 
 
 class ModelMetadata(Document):
-    """A map as a model; ``parameters`` give the map's id, and the scale and event that it was fitted for."""
+    """A map as a model; ``parameters`` give the map's id, its scale and event, and its class names as JSON."""
 
     name: str = Field(examples=["churn"])
     versions: list[str] | None = Field(None, description="absent for a map without a name", examples=[["1", "2"]])

@@ -180,6 +180,8 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """Load a name when it is first used."""
+    if name == "client":  # which needs an extra
+        return import_module(f"{__name__}.client")
     module = _MODULE_OF.get(name)
     if module is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}{_instead(name)}")
@@ -205,7 +207,9 @@ def _instead(name: str) -> str:
     calibrate = 'fit("platt", predictions, labels).apply(predictions)'
     familiar = {
         "CalibratedClassifierCV": "CalibrantClassifier",
+        "AsyncCalibrant": "client.AsyncCalibrant",
         "Calibrator": "fit, METHODS and CalibrationMap",
+        **dict.fromkeys(("Calibrant", "Client"), "client.Calibrant"),
         **dict.fromkeys(diagrams, "CalibrationDisplay"),
         **dict.fromkeys(("apply", "calibrate", "recalibrate", "transform"), calibrate),
     }

@@ -9,11 +9,13 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from calibrant.batch import Batch, Scale, read_batch
+from calibrant.arguments import explained
+from calibrant.batch import Batch, Scale
 from calibrant.cells import Floats, WeightsKind
 from calibrant.errors import InvalidOption
 from calibrant.evaluation import Evaluation
-from calibrant.maps.calibration_map import CalibrationMap
+from calibrant.inputs import read_rows, reduction_by_name
+from calibrant.maps.calibration_map import CalibrationMap, check_map
 from calibrant.measures.catalogue import read_requests
 from calibrant.measures.intervals import PLAIN, Resampling
 from calibrant.measures.measure import MeasureRequest, MeasureResult, answers, extent_of
@@ -261,18 +263,22 @@ class BySize:
         return MeasureResult(gain, parts=parts, definition=before.definition, problem=before.problem or after.problem)
 
 
+@explained
 def measure_by_size(
     predictions: Any,
     labels: Any,
     *,
     measures: Sequence[str | Mapping[str, Any]] | None = None,
     reduction: str | Sequence[str] | None = None,
+    class_names: Sequence[Any] | Mapping[Any, Any] | None = None,
+    pos_label: Any = None,
     map: CalibrationMap | None = None,
     squared: bool = False,
     start: int = 100,
     start_repetitions: int = 100,
     repetitions: Repetitions | None = None,
     weights: Any = None,
+    sample_weight: Any = None,
     weights_kind: WeightsKind = "frequency",
     scale: Scale = "probability",
     seed: int = 0,
@@ -285,12 +291,14 @@ def measure_by_size(
     ----------
     predictions : array_like, shape (n,) or (n, K)
         As for ``evaluate``.
-    labels : array_like of int, shape (n,)
+    labels : array_like, shape (n,)
         As for ``evaluate``.
     measures : sequence of str or mapping, optional
         As for ``evaluate``.
     reduction : str or sequence of str, optional
         As for ``evaluate``; several are measured on the same subsamples.
+    class_names, pos_label : optional
+        As for ``evaluate``.
     map : CalibrationMap, optional
         Measure its improvement: each measure before the map minus that after it. Fit the map to other rows.
     squared : bool, default False
@@ -301,9 +309,7 @@ def measure_by_size(
         Number of subsamples of the smallest size, from 1 to 100,000.
     repetitions : {"paper"}, optional
         "paper" draws the 70,970 subsamples of the paper instead.
-    weights : array_like, shape (n,), optional
-        As for ``evaluate``.
-    weights_kind : {"frequency", "importance"}, default "frequency"
+    weights, sample_weight, weights_kind : optional
         As for ``evaluate``.
     scale : {"probability", "logit"}, default "probability"
         Scale of ``predictions``.
@@ -342,9 +348,25 @@ def measure_by_size(
     (9, 8, 7, 5, 4, 4, 3, 2, 1, 1)
     """
     resampling = Resampling.read(None, seed=seed)
-    reductions = reduction if reduction is None or isinstance(reduction, str) else tuple(reduction)
+    check_map(map)
+    rows = read_rows(
+        predictions,
+        labels,
+        weights=weights,
+        sample_weight=sample_weight,
+        weights_kind=weights_kind,
+        class_names=class_names,
+        pos_label=pos_label,
+        scale=scale,
+        known=None if map is None else map.class_names,
+    )
+    reductions: str | tuple[Any, ...] | None = (
+        reduction_by_name(reduction, rows.class_names)
+        if reduction is None or isinstance(reduction, str)
+        else tuple(reduction_by_name(each, rows.class_names) for each in reduction)
+    )
     task = BySize(read_requests(measures), reductions, start, start_repetitions, resampling, repetitions, map, squared)
-    return task.run(read_batch(predictions, labels, weights, scale=scale, kind=weights_kind))
+    return task.run(rows.batch)
 
 
 def _plan(n: int, start: object, start_repetitions: object, *, paper: bool) -> tuple[tuple[int, ...], tuple[int, ...]]:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from calibrant.batch import Batch, Scale, read_batch
+from calibrant.arguments import explained
+from calibrant.batch import Batch, Scale
 from calibrant.cells import Floats, WeightsKind
 from calibrant.errors import InvalidLabel, InvalidWeight, LengthMismatch, WrongShape
 from calibrant.evaluation import Evaluation
+from calibrant.inputs import read_rows, reduction_by_name
 from calibrant.measures.measure import extent_of
 from calibrant.measures.selective import ABSTENTION, COST_RATIOS, CostPlane
 from calibrant.measures.selective import cost_plane as plane_of
@@ -22,6 +24,7 @@ from calibrant.reductions import Event, reduce, resolve_event
 _PROBABILITY = 3e-7
 
 
+@explained
 def cost_plane(
     first: Any,
     second: Any,
@@ -30,7 +33,10 @@ def cost_plane(
     abstention: Sequence[float] = ABSTENTION,
     cost_ratios: Sequence[float] = COST_RATIOS,
     reduction: str | None = None,
+    class_names: Sequence[Any] | Mapping[Any, Any] | None = None,
+    pos_label: Any = None,
     weights: Any = None,
+    sample_weight: Any = None,
     weights_kind: WeightsKind = "frequency",
     scale: Scale = "probability",
 ) -> CostPlane:
@@ -44,17 +50,17 @@ def cost_plane(
         Predictions of the first model.
     second : array_like, shape (n,) or (n, K)
         Predictions of the second model for the same rows.
-    labels : array_like of int, shape (n,)
-        0 or 1, or 0 to K - 1.
+    labels : array_like, shape (n,)
+        As for ``evaluate``.
     abstention : sequence of float, default 0, 0.05, ..., 0.95
         Abstention rates in [0, 1]: the rows of the plane.
     cost_ratios : sequence of float, default 1, 2, 5, 10, 20, 50, 100
         Ratios c_err / c_abst above 0: the columns of the plane.
     reduction : str, optional
         As for ``evaluate``, but only reductions to one event per row.
-    weights : array_like, shape (n,), optional
+    class_names, pos_label : optional
         As for ``evaluate``.
-    weights_kind : {"frequency", "importance"}, default "frequency"
+    weights, sample_weight, weights_kind : optional
         As for ``evaluate``.
     scale : {"probability", "logit"}, default "probability"
         Scale of the predictions.
@@ -86,9 +92,21 @@ def cost_plane(
     >>> plane.relative.round(3).tolist()
     [[-0.5], [-0.909]]
     """
-    batches = (read_batch(p, labels, weights, scale=scale, kind=weights_kind) for p in (first, second))
-    one, other = (reduce(batch, resolve_event(reduction, batch.predictions.n_classes)) for batch in batches)
-    return plane_of(one, other, abstention=abstention, cost_ratios=cost_ratios)
+    events = []
+    for predictions in (first, second):
+        rows = read_rows(
+            predictions,
+            labels,
+            weights=weights,
+            sample_weight=sample_weight,
+            weights_kind=weights_kind,
+            class_names=class_names,
+            pos_label=pos_label,
+            scale=scale,
+        )
+        name = reduction_by_name(reduction, rows.class_names)
+        events.append(reduce(rows.batch, resolve_event(name, rows.batch.predictions.n_classes)))
+    return plane_of(*events, abstention=abstention, cost_ratios=cost_ratios)
 
 
 @dataclass(frozen=True)

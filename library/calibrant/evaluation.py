@@ -21,7 +21,7 @@ from calibrant.diagrams.catalogue import read_diagrams
 from calibrant.diagrams.diagram import DiagramRequest, diagrams_of
 from calibrant.errors import InvalidOption, LengthMismatch, UnknownReduction, WrongShape
 from calibrant.inputs import classes_by_name, read_rows, reduction_by_name
-from calibrant.maps.calibration_map import CalibrationMap
+from calibrant.maps.calibration_map import CalibrationMap, check_map
 from calibrant.measures.catalogue import FAMILIAR, MEASURES, applicable, read_requests
 from calibrant.measures.cross_fitting import (
     UNKNOWN,
@@ -387,8 +387,7 @@ class Evaluation:
 
     def check(self, batch: Batch, groups: Sequence[str] | None = None) -> tuple[str, Members | None]:
         """Return the full name of the reduction and the rows of each group; raise what ``run`` would raise."""
-        if self.map is not None and not isinstance(self.map, CalibrationMap):
-            raise InvalidOption.at("/map", "must be a calibration map")
+        check_map(self.map)
         n_classes = batch.predictions.n_classes
         reduction = self.reduction
         fitting = self.map is not None and (n_classes is None or n_classes == self.map.n_classes)

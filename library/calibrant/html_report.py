@@ -12,16 +12,17 @@ import numpy as np
 
 from calibrant.applied import warn_of_training
 from calibrant.arguments import explained
-from calibrant.arrays import group_names
+from calibrant.arrays import check_aligned, group_names
 from calibrant.batch import Scale
 from calibrant.cells import WeightsKind
 from calibrant.diagrams.catalogue import read_diagrams
 from calibrant.distributions.forecasts import read_forecasts, read_observed
 from calibrant.distributions.maps.distribution_map import DistributionMap, Support
 from calibrant.distributions.maps.scales import ForecastScale
+from calibrant.errors import InvalidOption
 from calibrant.evaluation import Evaluation
 from calibrant.inputs import Rows, read_rows, reduction_by_name
-from calibrant.maps.calibration_map import CalibrationMap
+from calibrant.maps.calibration_map import CalibrationMap, check_map
 from calibrant.measures.catalogue import read_requests
 from calibrant.measures.cross_fitting import UNKNOWN, training_of
 from calibrant.measures.intervals import Resampling
@@ -160,6 +161,7 @@ def report(
     >>> calibrant.report([0.1, 0.4, 0.6, 0.9] * 10, [0, 1, 1, 1] * 10)
     HtmlReport: 40 rows; save(path) writes it to a file
     """
+    check_map(map)
     rows = read_rows(
         predictions,
         labels,
@@ -170,7 +172,7 @@ def report(
         class_names=class_names,
         pos_label=pos_label,
         scale=scale,
-        known=map.class_names if isinstance(map, CalibrationMap) else None,
+        known=None if map is None else map.class_names,
     )
     rows.warn_of_kind()
     warn_of_training(predictions, rows.batch)
@@ -265,9 +267,13 @@ def report_distribution(
     >>> calibrant.report_distribution([0.5, 1.5, -2.0] * 20, mean=[0.0] * 60, variance=[1.0] * 60)
     HtmlReport: 60 rows; save(path) writes it to a file
     """
+    if map is not None and not isinstance(map, DistributionMap):
+        raise InvalidOption.at("/map", "must be a distribution map; calibrant.load_distribution(path) reads one")
     given = {"mean": mean, "variance": variance, "quantiles": quantiles, "levels": levels, "samples": samples}
     forecasts = read_forecasts(**given, lower=lower, upper=upper, level=level)
     columns = {"weights": weights, "groups": groups, "clusters": clusters, "by": by}
+    aligned = {"mean": mean, "variance": variance, "quantiles": quantiles, "samples": samples}
+    check_aligned({"observed": observed, **aligned, "lower": lower, "upper": upper, **columns})
     found = forecast_document(
         forecasts,
         read_observed(observed, len(forecasts)),

@@ -10,7 +10,7 @@ from html import escape
 from importlib import import_module
 from importlib.util import find_spec
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, SupportsFloat, TypeVar
 
 from calibrant.errors import MissingExtra, plain_name
 
@@ -18,7 +18,17 @@ Cell = str | float | None
 Result = TypeVar("Result")
 
 #: Columns of numbers, which may all be missing.
-_NUMBERS = ("value", "debiased", "low", "high", "p_value", "mean", "standard_deviation")
+_NUMBERS = (
+    "value",
+    "debiased",
+    "low",
+    "high",
+    "p_value",
+    "mean",
+    "standard_deviation",
+    "cross_fitted",
+    "cross_fitted_debiased",
+)
 
 _STYLE = "text-align:right;padding:.2em .7em;font-variant-numeric:tabular-nums"
 
@@ -104,6 +114,83 @@ def map_table(method: str, rows: Sequence[tuple[str, str]], diagnostics: Mapping
 
 def _gain(score: str, gain: float, error: float) -> tuple[str, str]:
     return f"cross-fitted gain of the {score}", f"{gain:.4g} (standard error {error:.2g})"
+
+
+class Measured:
+    """Base class of results of a measure, which are shown in one line and compared and formatted by their value."""
+
+    __slots__ = ()
+
+    if TYPE_CHECKING:
+        value: float | None
+        problem: str | None
+
+    def __repr__(self) -> str:
+        named = ("value", "debiased", "interval", "p_value", "problem")
+        known = [f"{name}={getattr(self, name)!r}" for name in named if getattr(self, name) is not None]
+        return f"{type(self).__name__}({', '.join(known)})"
+
+    def __float__(self) -> float:
+        if self.value is None:
+            raise TypeError(f"there is no value: {self.problem}")
+        return float(self.value)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        import numpy as np
+
+        return np.asarray(float(self), dtype)
+
+    # Arithmetic is that of the value.
+
+    def __add__(self, other: Any) -> Any:
+        return float(self) + other
+
+    def __radd__(self, other: Any) -> Any:
+        return other + float(self)
+
+    def __sub__(self, other: Any) -> Any:
+        return float(self) - other
+
+    def __rsub__(self, other: Any) -> Any:
+        return other - float(self)
+
+    def __mul__(self, other: Any) -> Any:
+        return float(self) * other
+
+    def __rmul__(self, other: Any) -> Any:
+        return other * float(self)
+
+    def __truediv__(self, other: Any) -> Any:
+        return float(self) / other
+
+    def __rtruediv__(self, other: Any) -> Any:
+        return other / float(self)
+
+    def __neg__(self) -> float:
+        return -float(self)
+
+    def __abs__(self) -> float:
+        return abs(float(self))
+
+    def __lt__(self, other: object) -> bool:
+        """Compare the value with a number or another result, as in ``assert report["ece"] < 0.05``."""
+        return float(self) < float(other) if isinstance(other, SupportsFloat) else NotImplemented
+
+    def __le__(self, other: object) -> bool:
+        return float(self) <= float(other) if isinstance(other, SupportsFloat) else NotImplemented
+
+    def __gt__(self, other: object) -> bool:
+        return float(self) > float(other) if isinstance(other, SupportsFloat) else NotImplemented
+
+    def __ge__(self, other: object) -> bool:
+        return float(self) >= float(other) if isinstance(other, SupportsFloat) else NotImplemented
+
+    def __round__(self, digits: int | None = None) -> float:
+        return round(float(self), digits)
+
+    def __format__(self, spec: str) -> str:
+        """Format the value, as ``f"{report['ece']:.3f}"``; without a format, everything."""
+        return format(float(self), spec) if spec else str(self)
 
 
 class ByMeasure(Generic[Result]):

@@ -6,6 +6,8 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
+import orjson
+
 from backend.held_maps import HeldMap
 from backend.store.errors import UnknownMap
 from calibrant.batch import read_predictions
@@ -80,6 +82,8 @@ def metadata(here: Context, name: str, version: str | None = None) -> dict[str, 
     given = vector if fitted.of_vector else rows
     # A map of one event also accepts the probability of that event, (n,), but it was fitted to vectors.
     taken = rows if fitted.n_classes is None else vector
+    # A parameter of the protocol is a string, a number or a boolean.
+    names = {} if fitted.class_names is None else {"class_names": orjson.dumps(fitted.class_names).decode()}
     return ModelMetadata(
         name=name,
         versions=_versions(here, model),
@@ -91,6 +95,7 @@ def metadata(here: Context, name: str, version: str | None = None) -> dict[str, 
             "method": fitted.method,
             "reduction": fitted.reduction,
             "scale": fitted.scale,
+            **names,
         },
     ).model_dump(exclude_none=True)
 

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+import json
+from collections.abc import Callable
+from typing import Any, cast
 
 import httpx
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 
+import calibrant
 from calibrant.client import Calibrant, UnusableRows
+from calibrant.errors import InvalidLabel
 
 NAMES = ["bird", "cat", "dog"]
 RANDOM = np.random.default_rng(0)
@@ -98,3 +103,75 @@ def test_the_client_takes_what_the_library_takes(client: Calibrant) -> None:
         client.evaluate(MATRIX, TEXTS, TEXTS)
     with pytest.raises(UnusableRows, match="sample_weight"):
         client.evaluate([0.1, 0.9], [0, 1], weights=[1, 1], sample_weight=[1, 1])
+
+
+RECORDS = [[{"label": name, "score": p} for name, p in zip(NAMES, row, strict=True)] for row in MATRIX.tolist()]
+P = MATRIX[:, 1]
+Y = (LABELS == 1).astype(int)
+
+
+@pytest.mark.parametrize(
+    ("predictions", "labels", "options"),
+    [
+        (MATRIX, TEXTS, {"class_names": NAMES, "reduction": "class:cat"}),
+        (MATRIX, TEXTS, {"class_names": NAMES, "classes": ["bird", "cat"]}),
+        (pd.DataFrame(MATRIX[:, ::-1], columns=NAMES[::-1]), TEXTS, {"reduction": "class:cat"}),
+        (P.reshape(-1, 1), Y.reshape(-1, 1), {"weights": np.ones((300, 1))}),
+        (MATRIX.astype(np.float16), LABELS, {}),
+        (torch.tensor(MATRIX, dtype=torch.bfloat16), LABELS, {}),
+        (RECORDS, TEXTS, {"reduction": "class:cat"}),
+    ],
+)
+def test_the_client_measures_what_the_library_measures(
+    client: Calibrant, predictions: Any, labels: Any, options: dict[str, Any]
+) -> None:
+    expected = calibrant.evaluate(predictions, labels, measures=["ece", "brier"], **options)
+    found = client.evaluate(predictions, labels, measures=["ece", "brier"], **options)
+    assert {key: one.value for key, one in found.measures.items()} == {
+        key: pytest.approx(one.value, abs=1e-12) for key, one in expected.measures.items()
+    }
+    if "classes" in options:
+        return
+    made = client.fit("isotonic", predictions, labels, name="accepted", **options)
+    compared = client.compare(predictions, labels, ["accepted"], measures=["brier"], **options).comparison
+    assert compared is not None
+    assert len(compared.contestants) == 2
+    drawn = client.diagram("reliability", predictions, labels, **options)
+    assert drawn.startswith(b"<svg")
+    assert client.report_html(predictions, labels, **options).startswith("<!doctype html>")
+    applied = calibrant.load(made.document).apply(predictions)
+    np.testing.assert_allclose(client.calibrate(made.id, predictions), applied)
+
+
+def test_the_client_orders_columns_by_the_names_of_a_map(client: Calibrant) -> None:
+    frame = pd.DataFrame(MATRIX, columns=NAMES)
+    made = client.fit("temperature", frame, TEXTS)
+    expected = client.calibrate(made.id, frame)
+    pd.testing.assert_frame_equal(client.calibrate(made.id, frame[NAMES[::-1]])[NAMES], expected)
+    found = client.evaluate(MATRIX, TEXTS, map=made.id, measures="brier")
+    assert found == client.evaluate(MATRIX, LABELS, map=made.id, measures="brier")
+
+
+def test_the_client_recognises_what_the_library_recognises(client: Calibrant) -> None:
+    with pytest.raises(InvalidLabel, match="predictions are the first argument"):
+        client.evaluate(Y, P)
+    with pytest.warns(UserWarning, match="all predictions are 0 or 1"):
+        client.evaluate((P > 0.5).astype(int), Y, measures="brier")
+    fitted = calibrant.fit("platt", P, Y)
+    calls: list[Callable[[], Any]] = [
+        lambda: client.evaluate(P, Y, map=cast(Any, fitted)),
+        lambda: client.compare(P, Y, [fitted]),
+        lambda: client.calibrate(cast(Any, fitted), P),
+        lambda: client.report_html(P, Y, map=cast(Any, fitted)),
+    ]
+    for call in calls:
+        with pytest.raises(TypeError, match=r"stored map; client\.import_map\(map\.to_document"):
+            call()
+
+
+def test_metadata_of_the_inference_protocol_has_the_names(http: httpx.Client, client: Calibrant) -> None:
+    client.fit("temperature", MATRIX, LABELS, class_names=["bird", "ca,t", "dög"], name="named-model")
+    client.fit("temperature", MATRIX, LABELS, name="unnamed-model")
+    named, unnamed = (http.get(f"/v2/models/{name}-model").json()["parameters"] for name in ("named", "unnamed"))
+    assert json.loads(named["class_names"]) == ["bird", "ca,t", "dög"]
+    assert "class_names" not in unnamed

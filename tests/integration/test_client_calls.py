@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import pickle
 from collections.abc import Iterator
 from typing import Any
 
@@ -75,6 +76,31 @@ def test_rows_are_measured_and_fitted_without_a_stored_batch(either: Calibrant) 
     with pytest.raises(ProblemResponse) as refusal:
         either.evaluate(predictions=P + 2.0, labels=Y)
     assert (refusal.value.code, refusal.value.request_id is None) == ("out-of-range", False)
+
+
+def test_a_report_is_shown_as_by_the_library(either: Calibrant) -> None:
+    asked: dict[str, Any] = {"measures": ["ece", "brier"], "groups": GROUPS, "diagrams": ["reliability"]}
+    made = either.fit("platt", P, Y, name="shown")
+    fitted = calibrant.load(made.document)
+    report, local = either.evaluate(P, Y, map="shown", **asked), calibrant.evaluate(P, Y, map=fitted, **asked)
+    assert repr(report) == repr(local)
+    assert report._repr_html_() == local._repr_html_()
+    pd.testing.assert_frame_equal(report.to_frame(), local.to_frame())
+    pd.testing.assert_frame_equal(report.to_frame(groups=True), local.to_frame(groups=True))
+    assert report["ece"] is report.measures["ece"]
+    assert report["brier"] < 1.0
+    assert f"{report['ece']:.3f}" == f"{local['ece']:.3f}"
+    assert len(repr(report["ece"])) < 200
+    assert report.groups is not None
+    assert local.groups is not None
+    assert repr(report.groups["a"]) == repr(local.groups["a"])
+    assert report.plot().get_ylabel() == "observed frequency"
+    with pytest.raises(calibrant.CalibrationError, match=r'evaluate with diagrams=\["reliability"\]'):
+        either.evaluate(P, Y).plot()
+    assert pickle.loads(pickle.dumps(report)) == report
+    compared, by_library = either.compare(P, Y, ["shown"]), calibrant.compare(P, Y, {"shown": fitted})
+    assert repr(compared) == repr(by_library)
+    pd.testing.assert_frame_equal(compared.to_frame(), by_library.to_frame())
 
 
 def test_frames_go_in_and_come_out_with_index_name_and_columns(either: Calibrant) -> None:

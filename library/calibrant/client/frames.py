@@ -12,9 +12,10 @@ from typing import Any, Protocol, TypedDict, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from calibrant.arrays import array_of, check_aligned, group_names, is_frame, kind_of, refuse_missing
+from calibrant.arrays import array_of, check_aligned, group_names, is_frame, kind_of, like, refuse_missing
 from calibrant.client.packing import Array
 from calibrant.errors import UnusableRows
+from calibrant.records import is_records
 
 #: Anything that numpy accepts, or a Series or DataFrame.
 ArrayLike = npt.ArrayLike
@@ -97,8 +98,13 @@ def times_of(value: Any) -> Array:
     return seconds
 
 
-def given_back(given: Any, values: npt.NDArray[np.float64]) -> Any:
-    """Convert values to the type of the predictions, with the same index, name and columns."""
+def given_back(given: Any, values: npt.NDArray[np.float64], columns: Sequence[str] | None = None) -> Any:
+    """Convert values to the type of the predictions, with the same index, name and columns.
+
+    ``columns`` are the names of the columns in the order of the values, if that is another than in a frame.
+    """
+    if columns is not None and values.ndim == 2 and is_frame(given):
+        return like(given, values, columns)
     pandas, polars = sys.modules.get("pandas"), sys.modules.get("polars")
     if pandas is not None and isinstance(given, pandas.Series | pandas.DataFrame):
         if values.ndim == 2:
@@ -233,8 +239,11 @@ def with_positional(batch: Any, labels: Sequence[Any], rows: Mapping[str, Any]) 
     return None, {"predictions": batch, **({"labels": labels[0]} if labels else {}), **rows}
 
 
-def split_rows(rows: Mapping[str, Any]) -> tuple[dict[str, Array], dict[str, Any]]:
-    """Split rows into arrays and options; raises ``UnusableRows`` for invalid rows."""
+def split_rows(rows: Mapping[str, Any], known: Sequence[str] | None = None) -> tuple[dict[str, Array], dict[str, Any]]:
+    """Split rows into arrays and options; raises ``CalibrationError`` for rows that cannot be sent.
+
+    ``known`` are the names of the classes of a map.
+    """
     unknown = sorted(set(rows) - {*_ARRAYS, *_OPTIONS, *_LABELS, "sample_weight"})
     if unknown:
         raise TypeError(f"unexpected keyword argument {unknown[0]!r}")
@@ -245,25 +254,83 @@ def split_rows(rows: Mapping[str, Any]) -> tuple[dict[str, Array], dict[str, Any
         given["weights"] = rows["sample_weight"]
     check_aligned(given)
     options = {name: rows.get(name) for name in _OPTIONS}
-    if _has_named_classes(given, rows):
-        from calibrant.inputs import read_labels_of  # which needs SciPy
-
-        named = {name: rows.get(name) for name in _LABELS}
-        given["predictions"], given["labels"], names = read_labels_of(given["predictions"], given["labels"], **named)
-        options["class_names"] = None if names is None else list(names)
+    if "predictions" in given and not _are_plain(given, rows):
+        options["class_names"] = _read(given, rows, known)
     return {name: _array(name, value) for name, value in given.items()}, options
 
 
-def _has_named_classes(given: Mapping[str, Any], rows: Mapping[str, Any]) -> bool:
-    """Whether labels or columns may name the classes."""
-    if "labels" not in given or "predictions" not in given:
+def _read(given: dict[str, Any], rows: Mapping[str, Any], known: Sequence[str] | None) -> list[str] | None:
+    """Convert predictions and labels as the library does, in place; return the names of the classes."""
+    from calibrant.inputs import prediction_array, read_labels_of, read_rows  # which need SciPy
+
+    if "labels" not in given:
+        given["predictions"], _ = prediction_array(given["predictions"])
+        return None
+    named: dict[str, Any] = {name: rows.get(name) for name in _LABELS}
+    if all(value is None for value in named.values()):
+        named["class_names"] = known
+    options: dict[str, Any] = {name: rows[name] for name in _OPTIONS if rows.get(name) is not None}
+    checked = {name: value for name, value in given.items() if name != "groups"}
+    read_rows(**checked, **options, **named).warn_of_kind()
+    given["predictions"], given["labels"], names = read_labels_of(given["predictions"], given["labels"], **named)
+    return None if names is None else list(names)
+
+
+def _are_plain(given: Mapping[str, Any], rows: Mapping[str, Any]) -> bool:
+    """Whether predictions and labels are arrays of numbers that can be sent as they are, without SciPy."""
+    if is_records(given["predictions"]) or is_frame(given["predictions"]):
         return False
-    if any(rows.get(name) is not None for name in _LABELS) or is_frame(given["predictions"]):
+    p = array_of(given["predictions"], "predictions")
+    narrow = str(getattr(given["predictions"], "dtype", p.dtype)).endswith("float16")
+    if narrow or p.dtype.kind not in "biuf" or not p.size or (p.ndim == 2 and p.shape[1] == 1):
+        return False
+    if "labels" not in given:
         return True
-    return array_of(given["labels"], "labels").dtype.kind not in "biuf"
+    first = p[:1] if p.ndim == 2 else p[:20]
+    looks_like_labels = ((first == 0.0) | (first == 1.0)).all()
+    looks_like_probabilities = rows.get("scale") == "logit" and p.ndim == 2 and abs(first.sum() - 1.0) < 1e-5
+    labels = array_of(given["labels"], "labels")
+    named = any(rows.get(name) is not None for name in _LABELS)
+    numbered = labels.ndim == 1 and labels.dtype.kind in "biuf"
+    return numbered and not named and not looks_like_labels and not looks_like_probabilities
+
+
+def predictions_of(predictions: Any, known: Sequence[str] | None) -> tuple[Array, list[str] | None]:
+    """Convert predictions to an array; with the names of the columns of a frame in the order of ``known`` classes."""
+    columns = None
+    if not _are_plain({"predictions": predictions}, {}):
+        from calibrant.inputs import prediction_array  # which needs SciPy
+
+        predictions, columns = prediction_array(predictions, None if known is None else tuple(known))
+    return numbers_of(predictions, "predictions"), columns
+
+
+def needs_names(rows: Mapping[str, Any]) -> bool:
+    """Return whether the classes of these rows are known only from their names."""
+    predictions, labels = rows.get("predictions"), rows.get("labels")
+    if predictions is None or any(rows.get(name) is not None for name in _LABELS):
+        return False
+    if is_records(predictions) or is_frame(predictions):
+        return True
+    return labels is not None and array_of(labels, "labels").dtype.kind not in "biuf"
+
+
+def by_number(fields: Mapping[str, Any], class_names: Sequence[str] | None) -> dict[str, Any]:
+    """Replace the names of classes by their numbers in the reduction and the classes of a request."""
+    found = dict(fields)
+    if class_names is not None:
+        from calibrant.inputs import classes_by_name, reduction_by_name  # which need SciPy
+
+        names = tuple(class_names)
+        found["reduction"] = reduction_by_name(found.get("reduction"), names)
+        found["classes"] = classes_by_name(found.get("classes"), names)
+    return found
 
 
 def _array(name: str, value: Any) -> Array:
     if name == "labels":
         return labels_of(value)
-    return names_of(group_names(value), "groups") if name == "groups" else numbers_of(value, name)
+    if name == "groups":
+        return names_of(group_names(value), "groups")
+    numbers = numbers_of(value, name)
+    return numbers[:, 0] if name == "weights" and numbers.ndim == 2 and numbers.shape[1] == 1 else numbers

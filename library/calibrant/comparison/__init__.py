@@ -139,7 +139,8 @@ def compare(
     """
     resampling = Resampling.read(0.95 if interval is None else interval, resamples, seed)
     named = _named(maps)
-    fits = {name: training_of(fitted) for name, fitted in named.items() if isinstance(fitted, CalibrationMap)}
+    known = named.items() if isinstance(named, Mapping) else ()
+    fits = {name: training_of(fitted) for name, fitted in known if isinstance(fitted, CalibrationMap)}
     contestants = read_contestants(named, fits | dict(trained or {}))
     rows = read_rows(
         predictions,

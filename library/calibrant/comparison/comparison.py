@@ -12,7 +12,7 @@ from calibrant.batch import Batch, Integers
 from calibrant.cells import Floats
 from calibrant.comparison.pairs import Correction, Pair, Standing, compare_pairs
 from calibrant.errors import CalibrationError, InvalidOption, Offence
-from calibrant.evaluation import Evaluation, Report, calibrated
+from calibrant.evaluation import Evaluation, Report, after_map, calibrated
 from calibrant.maps.calibration_map import CalibrationMap
 from calibrant.measures.catalogue import read_requests
 from calibrant.measures.cross_fitting import UNKNOWN, Training, fitted_again, improvements_again, unproven
@@ -23,7 +23,7 @@ from calibrant.measures.measure import MeasureRequest, MeasureResult, answers, e
 from calibrant.measures.scores import mean_over_rows
 from calibrant.progress import Progress, muted, report, reporting, step
 from calibrant.reductions import Classes, Event, Subject, Vector, resolve, subject, whole_vector
-from calibrant.results import ByMeasure, Shown, Table, frame_of, interval_of
+from calibrant.results import ByMeasure, Cell, Shown, Table, frame_of, interval_of
 
 
 def pareto_front(first: Mapping[str, float], second: Mapping[str, float]) -> tuple[str, ...]:
@@ -118,6 +118,12 @@ class Lineup:
 
 def read_contestants(maps: Mapping[str, CalibrationMap], trained: Mapping[str, Training]) -> tuple[Contestant, ...]:
     """Check the maps of a comparison: 1 to 20, none of them named ``uncalibrated``."""
+    given = list(maps.values()) if isinstance(maps, Mapping) else [maps]
+    if any(isinstance(each, str) for each in given):
+        how = "{name: calibrant.fit(name, predictions, labels)}"
+        raise InvalidOption.at("/maps", f"must be calibration maps, not names of methods; pass {how}")
+    if not isinstance(maps, Mapping) and not isinstance(maps, Sequence):
+        raise InvalidOption.at("/maps", "must be calibration maps; to compare two models, evaluate each of them")
     if not isinstance(maps, Mapping) or not 1 <= len(maps) <= MAX_MAPS:
         raise InvalidOption.at("/maps", f"must be a mapping of names to 1 to {MAX_MAPS} calibration maps")
     for name, fitted in maps.items():
@@ -191,6 +197,8 @@ def _predicted(of: Subject) -> Floats:
 # --- The comparison: measures, rankings, pairs and Pareto fronts
 
 Of = Literal["value", "debiased"]
+#: Which values are compared -> the part of the value from maps fitted without the fold of each row.
+_CROSS_FITTED: Mapping[Of, str] = {"value": "cross_fitted", "debiased": "cross_fitted_debiased"}
 _IN_SAMPLE = "no interval and no p-value: a map was fitted to these rows"
 #: Estimated seconds per row to apply a map.
 _APPLIED_ROW = 1e-7
@@ -210,7 +218,7 @@ class ContestantReport(Shown, ByMeasure[MeasureResult]):
         1 - accuracy, and the Brier score; smaller is better.
     in_sample : bool or None
         Whether the map was fitted to these rows; None if unknown and for the uncalibrated predictions. If True there
-        are no p-values, and ``improvement`` is cross-fitted.
+        are no p-values, ``improvement`` is cross-fitted, and the parts of the measures have ``cross_fitted`` values.
     improvement : mapping of str to MeasureResult or None
         ``brier`` and ``log-loss`` of the uncalibrated predictions minus those of the map; above 0 the map is better.
 
@@ -289,7 +297,7 @@ class MeasureComparison(Shown):
         rows = [
             (" - ".join(pair.between), pair.difference, interval_of(pair.interval), pair.p_value) for pair in self.pairs
         ]
-        notes = [f"best first: {', '.join(self.ranking)}"] if self.ranking else []
+        notes = [f"best first: {', '.join(self.ranking)}"] if self.ranking and len(self.ranking) > 1 else []
         title = "Differences of debiased values" if self.of == "debiased" else "Differences"
         return Table(title, columns, rows, [*notes, self.problem] if self.problem else notes)
 
@@ -339,7 +347,8 @@ class ComparisonReport(Shown, ByMeasure[MeasureComparison]):
         -------
         DataFrame
             Of pandas or polars, with the columns ``contestant``, ``in_sample``, ``measure``, ``value``, ``debiased``,
-            ``low`` and ``high`` (the interval), ``p_value``, and ``rank`` (from 1; missing if it is not ranked).
+            ``low`` and ``high`` (the interval), ``p_value``, and ``rank`` (from 1; missing if it is not ranked). If a
+            map was fitted to these rows, also ``cross_fitted`` and ``cross_fitted_debiased``.
 
         Raises
         ------
@@ -359,6 +368,7 @@ class ComparisonReport(Shown, ByMeasure[MeasureComparison]):
         ['uncalibrated', 'isotonic']
         """
         records = []
+        again = ("cross_fitted", "cross_fitted_debiased") if any(one.in_sample for one in self.contestants) else ()
         for contestant in self.contestants:
             for key, found in contestant.measures.items():
                 low, high = found.interval or (None, None)
@@ -366,21 +376,23 @@ class ComparisonReport(Shown, ByMeasure[MeasureComparison]):
                 rank = ranking.index(contestant.name) + 1 if contestant.name in ranking else None
                 numbers = {"value": found.value, "debiased": found.debiased, "low": low, "high": high}
                 whose = {"contestant": contestant.name, "in_sample": contestant.in_sample, "measure": key}
+                numbers |= {name: found.parts.get(name) for name in again}
                 records.append(whose | numbers | {"p_value": found.p_value, "rank": rank})
         return frame_of(records)
 
     def _table(self) -> Table:
-        keys = list(self.measures)
-        rows = [
-            (
-                f"{one.name} (in-sample)" if one.in_sample else one.name,
-                *(getattr(one.measures[key], self.measures[key].of) for key in keys),
-                one.classification_error,
-            )
-            for one in self.contestants
-        ]
-        columns = ("contestant", *(f"{key} (debiased)" if self.measures[key].of == "debiased" else key for key in keys))
-        ranked = {key: found.ranking for key, found in self.measures.items() if found.ranking}
+        rows: list[tuple[Cell, ...]] = []
+        for one in self.contestants:
+            cells: list[Cell] = []
+            for key, compared in self.measures.items():
+                found = one.measures[key]
+                cells += [getattr(found, compared.of), found.parts.get(_CROSS_FITTED[compared.of])]
+            name = f"{one.name} (in-sample)" if one.in_sample else one.name
+            rows.append((name, *cells, one.classification_error))
+        columns = ["contestant"]
+        for key, compared in self.measures.items():
+            columns += [f"{key} (debiased)" if compared.of == "debiased" else key, "cross-fitted"]
+        ranked = {key: one.ranking for key, one in self.measures.items() if one.ranking and len(one.ranking) > 1}
         notes = [f"{key}: {', '.join(ranking)} (best first)" for key, ranking in ranked.items()]
         if any(one.in_sample for one in self.contestants):
             notes.append("in-sample: fitted to these rows, too good and therefore not ranked")
@@ -418,7 +430,8 @@ class Comparison:
         size, resampling = extent_of(batch, name), self.evaluation.resampling
         each = sum(r.seconds(size, resampling) + again_seconds(r, size, resampling) for r in self.evaluation.measures)
         each += _APPLIED_ROW * len(batch) * (batch.predictions.n_classes or 1)
-        fits = sum(c.training.seconds(batch) for c in self.contestants if c.training.is_in_sample(batch))
+        once = sum(r.seconds(size, replace(resampling, level=None)) for r in self.evaluation.measures)
+        fits = sum(c.training.seconds(batch) + once for c in self.contestants if c.training.is_in_sample(batch))
         return alone.seconds(batch, groups) + each * (1 + len(self.contestants)) + fits
 
     def run(
@@ -443,7 +456,7 @@ class Comparison:
         found = []
         for i, entrant in enumerate(lineup.entrants.values(), 1):
             with step(i, steps, entrant.name):
-                found.append(self._contestant(entrant, raw, batch, device))
+                found.append(self._contestant(entrant, lineup.entrants[RAW].subject, raw, batch, device))
         compared = {}
         for i, request in enumerate(requests, 2 + len(self.contestants)):
             with step(i, steps, f"pairs by {request.key}"):
@@ -455,7 +468,9 @@ class Comparison:
     def _level(self) -> float:
         return self.evaluation.resampling.level or 0.95
 
-    def _contestant(self, entrant: Entrant, raw: Report, batch: Batch, device: str) -> ContestantReport:
+    def _contestant(
+        self, entrant: Entrant, uncalibrated: Subject, raw: Report, batch: Batch, device: str
+    ) -> ContestantReport:
         with muted():
             error, brier = errors_of(entrant.subject)
         if entrant.contestant is None or entrant.before is None or entrant.after is None:
@@ -465,9 +480,13 @@ class Comparison:
             measures = answers(self.evaluation.measures, entrant.subject, resampling)
         with step(1, 2, "improvement"):
             if entrant.in_sample:
-                training = entrant.contestant.training
-                gained = improvements_again(entrant.before, fitted_again(batch, training, device=device), resampling)
-                return ContestantReport(entrant.name, unproven(measures), error, brier, True, gained)
+                made = fitted_again(batch, entrant.contestant.training, device=device)
+                gained = improvements_again(entrant.before, made, resampling)
+                again: dict[str, MeasureResult] = {}
+                if not isinstance(made, str):
+                    held_out = after_map(uncalibrated, batch, raw.reduction, entrant.contestant.map, made)[0]
+                    again = answers(self.evaluation.measures, held_out, replace(resampling, level=None))
+                return ContestantReport(entrant.name, unproven(measures, again), error, brier, True, gained)
             gained = improvements(entrant.before, entrant.after, resampling)
         return ContestantReport(entrant.name, measures, error, brier, entrant.in_sample, gained)
 

@@ -10,6 +10,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from scipy.stats import t as student
 
+from calibrant.arrays import check_aligned
 from calibrant.cells import Floats, WeightsKind
 from calibrant.comparison.pairs import Pair, holm
 from calibrant.distributions import scores
@@ -223,6 +224,9 @@ def compare_distributions(
     """
     if not isinstance(forecasts, Mapping) or not 2 <= len(forecasts) <= MAX_FORECASTS:
         raise InvalidOption.at("/forecasts", f"must be a mapping of names to 2 to {MAX_FORECASTS} forecasts")
+    for arguments in forecasts.values():
+        if isinstance(arguments, Mapping):
+            check_aligned({"observed": observed, **{key: arguments[key] for key in arguments if key != "levels"}})
     given = {name: _read(name, arguments) for name, arguments in forecasts.items()}
     options: dict[str, Any] = {"weights": weights, "weights_kind": weights_kind, "clusters": clusters}
     return compare_read(observed, given, score=score, lags=lags, interval=interval, **options)

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtri
 
-from calibrant.arrays import array_of
+from calibrant.arrays import array_of, check_aligned
 from calibrant.batch import Integers
 from calibrant.cells import Floats
 from calibrant.distributions.forecasts import Forecasts, read_forecasts, read_observed
@@ -141,6 +141,7 @@ def recalibrate_in_order(
     >>> found.shifts.round(2).tolist(), found.factors.round(2).tolist()
     ([0.0, 2.8], [1.0, 2.72])
     """
+    check_aligned({"observed": observed, **{name: value for name, value in forecasts.items() if name != "levels"}})
     given = read_forecasts(**forecasts)
     n = len(given)
     if scale not in SCALES:

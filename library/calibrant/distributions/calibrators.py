@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 from scipy.special import ndtri
 
-from calibrant.arrays import group_names, numbered_names
+from calibrant.arrays import check_aligned, group_names, numbered_names
 from calibrant.batch import Integers, check_weights
 from calibrant.cells import Floats, WeightsKind
 from calibrant.distributions.cross_fitting import (
@@ -395,6 +395,8 @@ def fit_distribution(
     read_seed(seed)
     given = {"mean": mean, "variance": variance, "quantiles": quantiles, "levels": levels, "samples": samples}
     given |= {"lower": lower, "upper": upper, "level": level}
+    aligned = {name: value for name, value in given.items() if name != "levels"}
+    check_aligned({"observed": observed, "weights": weights, "by": by, "groups": groups, **aligned})
     forecasts = read_forecasts(**{name: value for name, value in given.items() if value is not None})
     y = read_observed(observed, len(forecasts))
     refuse(np.abs(y) > LARGEST, "/observed", f"must be at most {LARGEST:g} in size")

@@ -446,6 +446,12 @@ class CalibrationMap(Shown):
         Path(path).write_text(text, encoding="utf-8")
 
 
+def check_map(map: object) -> None:
+    """Raise ``InvalidOption`` if this is neither a calibration map nor None."""
+    if map is not None and not isinstance(map, CalibrationMap):
+        raise InvalidOption.at("/map", "must be a calibration map; calibrant.load(path) reads one from a file")
+
+
 def load(document: Mapping[str, Any] | str | Path) -> CalibrationMap:
     """Read a calibration map from its document or from a file.
 

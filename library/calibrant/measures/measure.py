@@ -6,10 +6,9 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Any, Literal, NamedTuple, SupportsFloat
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from calibrant.batch import Batch
 from calibrant.cells import Floats
@@ -27,7 +26,7 @@ from calibrant.measures.intervals import (
 from calibrant.options import Option
 from calibrant.progress import check, muted, step
 from calibrant.reductions import MANY, Classes, Event, Subject, Vector
-from calibrant.results import Suggesting
+from calibrant.results import Measured, Suggesting
 
 
 class Extent(NamedTuple):
@@ -63,7 +62,7 @@ _RESAMPLED = 3e-4
 
 
 @dataclass(frozen=True, repr=False)
-class MeasureResult(Suggesting):
+class MeasureResult(Measured, Suggesting):
     """Result of one measure.
 
     Attributes
@@ -110,71 +109,6 @@ class MeasureResult(Suggesting):
             **dict.fromkeys(("p", "pvalue"), "p_value"),
         }
     )
-
-    def __repr__(self) -> str:
-        named = ("value", "debiased", "interval", "p_value", "problem")
-        known = [f"{name}={getattr(self, name)!r}" for name in named if getattr(self, name) is not None]
-        return f"MeasureResult({', '.join(known)})"
-
-    def __float__(self) -> float:
-        if self.value is None:
-            raise TypeError(f"there is no value: {self.problem}")
-        return float(self.value)
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
-        return np.asarray(float(self), dtype)
-
-    # Arithmetic is that of the value.
-
-    def __add__(self, other: Any) -> Any:
-        return float(self) + other
-
-    def __radd__(self, other: Any) -> Any:
-        return other + float(self)
-
-    def __sub__(self, other: Any) -> Any:
-        return float(self) - other
-
-    def __rsub__(self, other: Any) -> Any:
-        return other - float(self)
-
-    def __mul__(self, other: Any) -> Any:
-        return float(self) * other
-
-    def __rmul__(self, other: Any) -> Any:
-        return other * float(self)
-
-    def __truediv__(self, other: Any) -> Any:
-        return float(self) / other
-
-    def __rtruediv__(self, other: Any) -> Any:
-        return other / float(self)
-
-    def __neg__(self) -> float:
-        return -float(self)
-
-    def __abs__(self) -> float:
-        return abs(float(self))
-
-    def __lt__(self, other: object) -> bool:
-        """Compare the value with a number or another result, as in ``assert report["ece"] < 0.05``."""
-        return float(self) < float(other) if isinstance(other, SupportsFloat) else NotImplemented
-
-    def __le__(self, other: object) -> bool:
-        return float(self) <= float(other) if isinstance(other, SupportsFloat) else NotImplemented
-
-    def __gt__(self, other: object) -> bool:
-        return float(self) > float(other) if isinstance(other, SupportsFloat) else NotImplemented
-
-    def __ge__(self, other: object) -> bool:
-        return float(self) >= float(other) if isinstance(other, SupportsFloat) else NotImplemented
-
-    def __round__(self, digits: int | None = None) -> float:
-        return round(float(self), digits)
-
-    def __format__(self, spec: str) -> str:
-        """Format the value, as ``f"{report['ece']:.3f}"``; without a format, everything."""
-        return format(float(self), spec) if spec else str(self)
 
 
 def with_interval(

@@ -10,10 +10,12 @@ from typing import Any
 import numpy as np
 from scipy.stats import chi2, norm
 
-from calibrant.batch import Batch, Predictions, Scale, read_batch, read_predictions
+from calibrant.arguments import explained
+from calibrant.batch import Batch, Predictions, Scale
 from calibrant.calibrators import FitContext, Fitting
 from calibrant.cells import Floats
 from calibrant.errors import EmptyBatch, InvalidOption, ScaleMismatch, TooFewRows, WrongShape
+from calibrant.inputs import predictions_for, read_rows, reduction_by_name
 from calibrant.maps.calibration_map import CalibrationMap
 from calibrant.monitoring.event_tally import EventTally
 from calibrant.monitoring.evidence import evidence, log_factors
@@ -169,6 +171,7 @@ class _Window:
     w: Floats
     squares: Floats
     labels: Any = None
+    class_names: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -195,6 +198,8 @@ class PerformanceEstimator:
         Event whose probability the map calibrates, or ``canonical``.
     scale : {"probability", "logit"}
         Scale of the predictions.
+    class_names : tuple of str or None
+        Names of the classes, if they are known.
 
     See Also
     --------
@@ -217,6 +222,7 @@ class PerformanceEstimator:
     effective: float
     reduction: str
     scale: Scale
+    class_names: tuple[str, ...] | None = None
 
     def estimate(
         self,
@@ -293,8 +299,8 @@ class PerformanceEstimator:
             Result of ``estimate`` for these rows.
         predictions : array_like, shape (n,) or (n, K), or EventTally
             The predictions of the window; a tally has the labels too.
-        labels : array_like of int, shape (n,), optional
-            Their labels.
+        labels : array_like, shape (n,), optional
+            Their labels, as in the reference.
 
         Returns
         -------
@@ -334,7 +340,7 @@ class PerformanceEstimator:
     def _window(self, predictions: Any, labels: Any = None) -> _Window:
         if isinstance(predictions, EventTally) and predictions.reduction != self.reduction:
             raise InvalidOption.at("/predictions", f"must be a tally of the event {self.reduction}")
-        window = _read(predictions, labels, None, self.scale, self.reduction)
+        window = _read(predictions, labels, self.scale, self.reduction, known=self.class_names)
         self.map.check(window.predictions)
         return window
 
@@ -355,11 +361,15 @@ class PerformanceEstimator:
         return evidence(log_factors(counted)[None]).level <= alpha
 
 
+@explained
 def fit_performance_estimator(
     predictions: Any,
     labels: Any = None,
     *,
+    class_names: Sequence[Any] | Mapping[Any, Any] | None = None,
+    pos_label: Any = None,
     weights: Any = None,
+    sample_weight: Any = None,
     reduction: str | None = None,
     method: str | None = None,
     threshold: float = 0.5,
@@ -374,9 +384,9 @@ def fit_performance_estimator(
     ----------
     predictions : array_like, shape (n,) or (n, K), or sequence of EventTally
         Predictions of the reference period in the order of time, or one tally per labelled window.
-    labels : array_like of int, shape (n,), optional
-        Their labels, unless tallies are given.
-    weights : array_like, shape (n,), optional
+    labels, class_names, pos_label : optional
+        Their labels (unless tallies are given) and names, as for ``evaluate``.
+    weights, sample_weight : optional
         Covariate-shift weights, such as ``density_ratios`` makes for one window. Only their ratios matter.
     reduction : str, optional
         ``binary`` (default for (n,)), ``confidence``, or another event; ``canonical`` (default for (n, K)) for all
@@ -428,15 +438,19 @@ def fit_performance_estimator(
     >>> estimator = calibrant.fit_performance_estimator(p, y)
     >>> round(estimator.estimate(p).figures["auroc"].value, 2)
     0.83
-    >>> feature = np.random.default_rng(2).choice(["a", "b"], 1000)
-    >>> ratios = calibrant.density_ratios(feature[:, None], [["a"], ["a"], ["a"], ["b"]])
+    >>> feature = np.random.default_rng(2).choice(["a", "b"], (1000, 1))
+    >>> ratios = calibrant.density_ratios(feature, [["a"], ["a"], ["a"], ["b"]])
     >>> calibrant.fit_performance_estimator(p, y, weights=ratios).effective < 1000
     True
     """
     threshold, seed = read_fraction(threshold, "/threshold"), read_seed(seed)
-    parts = _labelled(predictions, labels, weights, windows, scale, reduction)
+    if sample_weight is not None and weights is not None:
+        raise InvalidOption.at("/sample_weight", "is another name of weights; pass one of the two")
+    weights = sample_weight if weights is None else weights
+    how = {"weights": weights, "class_names": class_names, "pos_label": pos_label}
+    parts = _labelled(predictions, labels, windows, scale, reduction, **how)
     whole, scale = parts[0].predictions.n_classes is not None, _scale_of(predictions, scale)
-    event = _event_of(predictions, parts[0].predictions, reduction)
+    event = _event_of(predictions, parts[0].predictions, reduction_by_name(reduction, parts[0].class_names))
     fitted_to = "canonical" if whole else "confidence" if event == "confidence" else "binary"
     fitting = Fitting.read(method or ("sms" if whole else "isotonic"), options, fitted_to)
     context, fits = FitContext(seed), []
@@ -451,7 +465,8 @@ def fit_performance_estimator(
     effective = total**2 / sum(float(part.squares.sum()) for part in parts)
     n = round(total) if weights is None else sum(len(part.w) for part in parts)
     between = _between(errors, sampling)
-    return PerformanceEstimator(fits[0], tuple(fits[1:]), between, threshold, n, effective, event, scale)
+    names = parts[0].class_names
+    return PerformanceEstimator(fits[0], tuple(fits[1:]), between, threshold, n, effective, event, scale, names)
 
 
 def _scale_of(predictions: Any, scale: Scale) -> Scale:
@@ -468,7 +483,15 @@ def _event_of(predictions: Any, read: Predictions, reduction: str | None) -> str
 
 
 def _labelled(
-    predictions: Any, labels: Any, weights: Any, windows: int, scale: Scale, reduction: str | None
+    predictions: Any,
+    labels: Any,
+    windows: int,
+    scale: Scale,
+    reduction: str | None,
+    *,
+    weights: Any,
+    class_names: Any,
+    pos_label: Any,
 ) -> list[_Window]:
     """Return the labelled windows of the reference."""
     if isinstance(predictions, EventTally):
@@ -478,22 +501,36 @@ def _labelled(
             raise InvalidOption.at("/weights", "cannot be combined with tallies")
         if len(predictions) < 2:
             raise TooFewRows.at("/predictions", "must have at least two tallies, one for each labelled window")
-        return [_read(part, None, None, predictions[0].scale, predictions[0].reduction) for part in predictions]
+        return [_read(part, None, predictions[0].scale, predictions[0].reduction) for part in predictions]
     count = plain(windows)
     if type(count) is not int or not 2 <= count <= 100:
         raise InvalidOption.at("/windows", "must be an integer from 2 to 100")
-    one = _read(predictions, labels, weights, scale, reduction)
+    options = {"weights": weights, "class_names": class_names, "pos_label": pos_label}
+    one = _read(predictions, labels, scale, reduction, **options)
     if one.labels is None:
         raise EmptyBatch.at("/labels", "are needed for the reference period")
     n = len(one.w)
     if n < count * _FEWEST:
         raise TooFewRows.at("/predictions", f"has {n} rows, but {count} windows need at least {count * _FEWEST}")
     rows = [np.arange(n * j // count, n * (j + 1) // count) for j in range(count)]
-    return [_Window(one.predictions.rows(at), one.w[at], one.squares[at], one.labels[at]) for at in rows]
+    return [
+        replace(one, predictions=one.predictions.rows(at), w=one.w[at], squares=one.squares[at], labels=one.labels[at])
+        for at in rows
+    ]
 
 
-def _read(predictions: Any, labels: Any, weights: Any, scale: Scale, reduction: str | None) -> _Window:
-    """Check a window; unless the whole vectors are wanted, it is reduced to the probabilities of an event."""
+def _read(
+    predictions: Any,
+    labels: Any,
+    scale: Scale,
+    reduction: str | None,
+    known: tuple[str, ...] | None = None,
+    **options: Any,
+) -> _Window:
+    """Check a window; unless the whole vectors are wanted, it is reduced to the probabilities of an event.
+
+    ``options`` are those of ``read_rows``, and ``known`` the names of the classes of the reference.
+    """
     if isinstance(predictions, EventTally):
         if predictions.scale != scale:
             raise ScaleMismatch.at("/predictions", f"must be on the scale {scale}")
@@ -501,15 +538,16 @@ def _read(predictions: Any, labels: Any, weights: Any, scale: Scale, reduction: 
         w = np.ones(len(event)) if event.w is None else event.w
         return _Window(Predictions(event.p, "probability"), w, w, event.y)
     if labels is None:
-        read = read_predictions(predictions, scale=scale)
+        read = predictions_for(predictions, scale, known)
         w = np.ones(len(read))
         return _Window(_reduced(read, reduction), w, w)
-    batch = read_batch(predictions, labels, weights, scale=scale, kind="importance")
+    rows = read_rows(predictions, labels, scale=scale, weights_kind="importance", known=known, **options)
+    batch, reduction = rows.batch, reduction_by_name(reduction, rows.class_names)
     w = np.ones(len(batch)) if batch.weights is None else batch.weights / batch.weights.mean()
     if _of_vectors(reduction, batch.predictions):
-        return _Window(batch.predictions, w, w**2, batch.labels)
+        return _Window(batch.predictions, w, w**2, batch.labels, rows.class_names)
     event = reduce(batch, resolve_event(reduction, batch.predictions.n_classes))
-    return _Window(_reduced(batch.predictions, reduction), w, w**2, event.y)
+    return _Window(_reduced(batch.predictions, reduction), w, w**2, event.y, rows.class_names)
 
 
 def _of_vectors(reduction: str | None, predictions: Predictions) -> bool:

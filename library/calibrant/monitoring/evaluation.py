@@ -13,7 +13,7 @@ from calibrant.diagrams.catalogue import read_diagrams
 from calibrant.diagrams.diagram import DiagramRequest, diagrams_of
 from calibrant.errors import InvalidOption, ScaleMismatch, WrongShape
 from calibrant.evaluation import GroupReport, Report
-from calibrant.maps.calibration_map import CalibrationMap
+from calibrant.maps.calibration_map import CalibrationMap, check_map
 from calibrant.measures.catalogue import read_requests
 from calibrant.measures.gaps import Gap, between_intervals, gap_of
 from calibrant.measures.improvement import improvements
@@ -222,9 +222,8 @@ def check_tally(tally: object) -> None:
         raise InvalidOption.at("/tally", "must be an EventTally, as returned by calibrant.tally")
 
 
-def _check_map(map: object, tally: EventTally) -> None:
-    if not isinstance(map, CalibrationMap):
-        raise InvalidOption.at("/map", "must be a calibration map")
+def _check_map(map: CalibrationMap, tally: EventTally) -> None:
+    check_map(map)
     if map.of_vector or map.reduction != tally.reduction or map.n_classes not in (None, tally.n_classes):
         raise WrongShape.at("/map", "must be a map of the event of the tally")
     if map.scale != tally.scale:

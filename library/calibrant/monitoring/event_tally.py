@@ -12,7 +12,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import stdtrit
 
-from calibrant.batch import Batch, Integers, Scale, read_batch
+from calibrant.arguments import explained
+from calibrant.arrays import check_aligned, group_names
+from calibrant.batch import Batch, Integers, Scale
 from calibrant.cells import Floats
 from calibrant.errors import (
     CalibrationError,
@@ -26,6 +28,7 @@ from calibrant.errors import (
     WrongShape,
 )
 from calibrant.evaluation import MAX_GROUPS, MAX_NAME
+from calibrant.inputs import read_rows, reduction_by_name
 from calibrant.maps.curves import Curve
 from calibrant.measures.improvement import improvement
 from calibrant.monitoring.tally import CELLS, FOLDS, Tally, from_bytes, merged, tally_of
@@ -322,13 +325,17 @@ def renumbered(tally: Tally, groups: Sequence[str], names: list[str]) -> Tally:
 # --- Counting rows
 
 
+@explained
 def tally(
     predictions: Any,
     labels: Any,
     *,
     reduction: str | None = None,
+    class_names: Sequence[Any] | Mapping[Any, Any] | None = None,
+    pos_label: Any = None,
     weights: Any = None,
-    groups: Sequence[str | None] | None = None,
+    sample_weight: Any = None,
+    groups: Any = None,
     folds: Any = None,
     scale: Scale = "probability",
 ) -> EventTally:
@@ -338,15 +345,17 @@ def tally(
     ----------
     predictions : array_like, shape (n,) or (n, K)
         P(Y = 1), or one column per class.
-    labels : array_like of int, shape (n,)
-        0 or 1, or 0 to K - 1.
+    labels : array_like, shape (n,)
+        As for ``evaluate``.
     reduction : str, optional
         Event to count: ``binary`` (default for (n,)), ``confidence`` (default for (n, K)), ``class:k``, ``top:r`` or
         ``within-top:r``.
-    weights : array_like of int, shape (n,), optional
+    class_names, pos_label : optional
+        As for ``evaluate``.
+    weights, sample_weight : array_like of int, shape (n,), optional
         Non-negative integers: a weight of 2 counts as two rows.
-    groups : sequence of (str or None), shape (n,), optional
-        Group names; None for rows without a group.
+    groups : array_like, shape (n,), or frame, optional
+        As for ``evaluate``; rows with a missing name are in no group.
     folds : array_like of int, shape (n,), optional
         Folds from 0 to 4, to fit a map to some folds and evaluate it on the others.
     scale : {"probability", "logit"}, default "probability"
@@ -380,9 +389,20 @@ def tally(
     >>> round(calibrant.evaluate_tally(counted, measures=["ks"]).measures["ks"].value, 3)
     0.25
     """
-    batch = read_batch(predictions, labels, weights, scale=scale)
-    names, members = numbered(groups, len(batch))
-    return count(batch, reduction, names=names, members=members, folds=read_folds(folds, len(batch)))
+    check_aligned({"predictions": predictions, "labels": labels, "groups": groups, "folds": folds})
+    rows = read_rows(
+        predictions,
+        labels,
+        weights=weights,
+        sample_weight=sample_weight,
+        class_names=class_names,
+        pos_label=pos_label,
+        scale=scale,
+    )
+    n = len(rows.batch)
+    names, members = numbered(None if groups is None else [name or None for name in group_names(groups, "")], n)
+    reduction = reduction_by_name(reduction, rows.class_names)
+    return count(rows.batch, reduction, names=names, members=members, folds=read_folds(folds, n))
 
 
 def count(

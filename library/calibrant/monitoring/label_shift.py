@@ -9,10 +9,12 @@ from typing import Any, cast
 import numpy as np
 from scipy.stats import chi2, norm
 
-from calibrant.batch import Batch, Integers, Predictions, Scale, read_batch, read_predictions
+from calibrant.arguments import explained
+from calibrant.batch import Batch, Integers, Predictions, Scale
 from calibrant.calibrators import FitContext, Fitting
 from calibrant.cells import Floats
 from calibrant.errors import TooFewRows, UnknownMethod, WrongShape
+from calibrant.inputs import predictions_for, read_rows
 from calibrant.maps.calibration_map import CalibrationMap
 from calibrant.maps.linear_softmax import MatrixScaling, VectorScaling
 from calibrant.maps.softmax_map import SoftmaxRegression
@@ -130,11 +132,14 @@ class LabelShift(Shown):
         return Table(title, ["class", "reference", "estimated", "low", "high", "BBSE"], rows, notes)
 
 
+@explained
 def estimate_label_shift(
     reference: Any,
     labels: Any,
     predictions: Any,
     *,
+    class_names: Sequence[Any] | Mapping[Any, Any] | None = None,
+    pos_label: Any = None,
     method: str = "sms",
     level: float = 0.95,
     alpha: float = 0.001,
@@ -148,10 +153,12 @@ def estimate_label_shift(
     ----------
     reference : array_like, shape (n, K)
         Predictions of the reference period.
-    labels : array_like of int, shape (n,)
+    labels : array_like, shape (n,)
         Their labels, with at least ten rows of every class.
     predictions : array_like, shape (m, K)
         Predictions of the window.
+    class_names, pos_label : optional
+        As for ``evaluate``.
     method : str, default "sms"
         Calibrator with an intercept for each class: ``sms``, ``svs``, ``multinomial``, ``vector``, ``matrix``,
         ``matrix-odir``, ``dirichlet-l2`` or ``dirichlet-odir``.
@@ -201,8 +208,8 @@ def estimate_label_shift(
     (True, True)
     """
     level, alpha, seed = read_fraction(level, "/level"), read_fraction(alpha, "/alpha"), read_seed(seed)
-    batch = read_batch(reference, labels, scale=scale)
-    window = read_predictions(predictions, scale=scale)
+    rows = read_rows(reference, labels, class_names=class_names, pos_label=pos_label, scale=scale)
+    batch, window = rows.batch, predictions_for(predictions, scale, rows.class_names)
     if window.n_classes != batch.predictions.n_classes and batch.predictions.n_classes is not None:
         raise WrongShape.at("/predictions", f"must have the {batch.predictions.n_classes} columns of /reference")
     return shift_of_window(fit_vector_reference(batch, method, options, seed), window, level, alpha)

@@ -11,9 +11,11 @@ from typing import Any, Self, get_args
 import numpy as np
 from scipy.special import expit
 
-from calibrant.batch import Scale, read_batch, read_predictions
+from calibrant.arguments import explained
+from calibrant.batch import Scale, read_predictions
 from calibrant.cells import Cells, Floats
 from calibrant.errors import InvalidDocument, InvalidOption, NotConverged, OneClass, WrongShape
+from calibrant.inputs import read_rows
 from calibrant.maps.averaged import tabulate
 from calibrant.maps.calibration_map import CalibrationMap
 from calibrant.maps.curves import PROBABILITY_CLIP, Curve, Identity, read_array, read_number
@@ -238,7 +240,13 @@ class OnlineMap:
         return self._mixed(self._predicted(values.astype(np.float64)))
 
     def update(
-        self, predictions: Any, labels: Any, *, weights: Any = None, predicted_by: OnlineMap | None = None
+        self,
+        predictions: Any,
+        labels: Any,
+        *,
+        class_names: Sequence[Any] | None = None,
+        weights: Any = None,
+        predicted_by: OnlineMap | None = None,
     ) -> OnlineMap:
         """Return the state after the labels of one round.
 
@@ -247,7 +255,9 @@ class OnlineMap:
         predictions : array_like, shape (n,)
             Probabilities of the event that the model predicted in this round, before calibration.
         labels : array_like, shape (n,)
-            Outcomes, 0 or 1.
+            Outcomes, as for ``evaluate``.
+        class_names : sequence, optional
+            Labels of the negative and the positive class.
         weights : array_like, shape (n,), optional
             Number of rows that each row stands for, such as the counts of a tally.
         predicted_by : OnlineMap, optional
@@ -280,7 +290,7 @@ class OnlineMap:
         >>> online.predict([0.2]).round(1).tolist()
         [0.4]
         """
-        event = _event(predictions, labels, weights)
+        event = _event(predictions, labels, class_names=class_names, weights=weights)
         count = np.ones(len(event.p)) if event.w is None else event.w
         made = self if predicted_by is None else _same_stream(self, predicted_by)
         y = event.y.astype(np.float64)
@@ -564,7 +574,15 @@ def start_online(
     return OnlineMap(static=curve, refit=curve, memories=chosen, rounds=0, blocks=({},), **given, **first)  # type: ignore[arg-type]
 
 
-def follow_stream(predictions: Any, labels: Any, *, online: OnlineMap | None = None) -> OnlinePredictions:
+@explained
+def follow_stream(
+    predictions: Any,
+    labels: Any,
+    *,
+    class_names: Sequence[Any] | Mapping[Any, Any] | None = None,
+    pos_label: Any = None,
+    online: OnlineMap | None = None,
+) -> OnlinePredictions:
     """Predict rows in their order, each from the labels that arrived before it.
 
     Parameters
@@ -572,7 +590,9 @@ def follow_stream(predictions: Any, labels: Any, *, online: OnlineMap | None = N
     predictions : array_like, shape (n,)
         Probabilities of the event, in the order of prediction. Each row is a round.
     labels : array_like, shape (n,)
-        Outcomes, 0 or 1.
+        Outcomes, as for ``evaluate``.
+    class_names, pos_label : optional
+        As for ``evaluate``.
     online : OnlineMap, optional
         State returned by ``start_online``, or, if its ``delay`` is 0, a later state; by default ``start_online()``.
 
@@ -605,7 +625,7 @@ def follow_stream(predictions: Any, labels: Any, *, online: OnlineMap | None = N
     >>> bool(loss <= found.log_losses.min() + np.log(len(found.experts)))
     True
     """
-    event = _event(predictions, labels)
+    event = _event(predictions, labels, class_names=class_names, pos_label=pos_label)
     state = start_online() if online is None else online
     if state.delay and state.rounds:
         raise InvalidOption.at("/online", "must have no updates if its labels are late")
@@ -625,8 +645,8 @@ def follow_stream(predictions: Any, labels: Any, *, online: OnlineMap | None = N
 # --- Parts
 
 
-def _event(predictions: Any, labels: Any, weights: Any = None) -> Event:
-    batch = read_batch(predictions, labels, weights)
+def _event(predictions: Any, labels: Any, **options: Any) -> Event:
+    batch = read_rows(predictions, labels, **options).batch
     if batch.predictions.n_classes is not None:
         raise WrongShape.at("/predictions", "must have shape (n,), the probabilities of one event")
     return reduce(batch, "binary")

@@ -507,7 +507,8 @@ def entries_of(report: Report, diagram: str, options: Mapping[str, Any]) -> tupl
             raise NothingToDraw(f'{entries[0]["problem"]}; evaluate again, as with reduction="confidence"')
         return request.diagram.name, entries
     if not kept or options:
-        raise InvalidOption.at("/diagrams", f"need {diagram}, because this report does not have its rows")
+        how = f'evaluate with diagrams=["{diagram}"]'
+        raise InvalidOption.at("/diagrams", f"need {diagram}, because this report does not have its rows; {how}")
     return request.diagram.name, kept
 
 

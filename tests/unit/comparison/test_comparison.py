@@ -199,3 +199,48 @@ def test_a_power_law_is_also_one_of_plain_values() -> None:
     assert found["ece"].plain.interval is not None
     assert found["ks"].of == "value"
     assert found["ks"].plain == found["ks"].law
+
+
+def test_a_map_on_its_own_rows_is_shown_with_its_cross_fitted_value() -> None:
+    fitted = calibrant.fit("isotonic", P[FIT], Y[FIT])
+    held_out = calibrant.fit("platt", P[UNSEEN], Y[UNSEEN])
+    measures = ["ece", "brier"]
+    found = calibrant.compare(P[FIT], Y[FIT], [fitted, held_out], measures=measures, resamples=100)
+    alone = calibrant.evaluate(P[FIT], Y[FIT], map=fitted, measures=measures).after
+    assert alone is not None
+    frame = found.to_frame().set_index(["contestant", "measure"])
+    for key in measures:
+        again = alone[key].parts["cross_fitted"]
+        assert again is not None
+        assert found.contestants[1].measures[key].parts["cross_fitted"] == again
+        assert frame.loc[("isotonic", key), "cross_fitted"] == again
+    assert frame["cross_fitted"].isna().sum() == 4
+    assert f"{alone['brier'].parts['cross_fitted']:.3f}" in repr(found)
+    assert repr(found).count("cross-fitted") == 2
+    assert "best first" in repr(found)
+    both = calibrant.compare(P[UNSEEN], Y[UNSEEN], [fitted, held_out], measures=["brier"], resamples=100)
+    assert "cross_fitted" in both.to_frame()
+    out = calibrant.compare(P[UNSEEN], Y[UNSEEN], fitted, measures=["brier"], resamples=100)
+    assert "cross_fitted" not in out.to_frame()
+    assert "cross-fitted" not in repr(out)
+
+
+def test_a_ranking_of_the_uncalibrated_predictions_alone_is_not_shown() -> None:
+    maps = [calibrant.fit(name, P[FIT], Y[FIT]) for name in ("platt", "isotonic")]
+    found = calibrant.compare(P[FIT], Y[FIT], maps, measures=["brier"], resamples=100)
+    assert "best first" not in repr(found)
+    assert "best first" not in repr(found["brier"])
+
+
+@pytest.mark.parametrize(
+    ("maps", "message"),
+    [
+        (Y, "maps must be calibration maps; to compare two models, evaluate each of them"),
+        (["isotonic", "beta"], r"not names of methods; pass \{name: calibrant.fit\(name"),
+        ("isotonic", r"not names of methods; pass \{name: calibrant.fit\(name"),
+        ({"a": "isotonic"}, r"not names of methods; pass \{name: calibrant.fit\(name"),
+    ],
+)
+def test_what_is_no_map_is_refused_with_a_remedy(maps: Any, message: str) -> None:
+    with pytest.raises(calibrant.CalibrationError, match=message):
+        calibrant.compare(P, Y, maps)

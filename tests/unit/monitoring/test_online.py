@@ -154,7 +154,7 @@ def test_invalid_documents_are_refused(change: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize(
     ("p", "y"),
-    [([0.1, np.nan], [0, 1]), ([0.1, 1.5], [0, 1]), ([0.1], [0, 1]), ([0.1], [2]), ([], []), ([[0.1]], [[1]])],
+    [([0.1, np.nan], [0, 1]), ([0.1, 1.5], [0, 1]), ([0.1], [0, 1]), ([0.1], [2]), ([], []), ([[0.1, 0.9]], [1])],
 )
 def test_invalid_rows_are_refused(p: Any, y: Any) -> None:
     with pytest.raises(calibrant.CalibrationError):

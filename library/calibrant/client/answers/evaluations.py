@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from calibrant.client.answers.document import Document
 from calibrant.client.answers.maps import ForecastKind
+from calibrant.results import ByMeasure, Measured
+
+if TYPE_CHECKING:
+    from calibrant.comparison import ComparisonReport
+    from calibrant.evaluation import GroupReport, Report
+    from calibrant.measures.measure import MeasureResult
+    from calibrant.plots.axes import Plotter
 
 Correction = Literal["max-t", "holm"]
 Of = Literal["value", "debiased"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MeasureAnswer(Document):
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class MeasureAnswer(Measured, Document):
     """A measure; ``value`` is None if it is not defined."""
 
     value: float | None
@@ -58,13 +66,25 @@ class After(Document):
     diagrams: dict[str, DiagramAnswer] | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GroupAnswer(Document):
-    """The measures of one group."""
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class GroupAnswer(ByMeasure[MeasureAnswer], Document):
+    """The measures of one group; ``group["ece"]`` is a measure."""
 
     n: int
     measures: Measures
     after: After | None = None
+
+    def to_report(self) -> GroupReport:
+        """Return the group as a result of the library."""
+        from calibrant.evaluation import GroupReport  # which needs SciPy
+
+        return GroupReport(self.n, _results(self.measures), _after(self.after))
+
+    def __repr__(self) -> str:
+        return repr(self.to_report())
+
+    def _repr_html_(self) -> str:
+        return self.to_report()._repr_html_()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,9 +142,9 @@ class GroupDiagrams(Document):
     diagrams: dict[str, DiagramAnswer]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReportAnswer(Document):
-    """The report of an evaluation."""
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class ReportAnswer(ByMeasure[MeasureAnswer], Document):
+    """The report of an evaluation, shown as by the library; ``report["ece"]`` is a measure."""
 
     n: int
     reduction: str
@@ -142,6 +162,90 @@ class ReportAnswer(Document):
     comparison: ComparisonAnswer | None = None
     group_diagrams: dict[str, GroupDiagrams] | None = None
     recommendation: dict[str, Any] | None = None
+
+    def to_report(self) -> Report | ComparisonReport:
+        """Return the report as a result of the library, without the rows: a comparison if there is one."""
+        from calibrant.evaluation import Report  # which needs SciPy
+
+        after = self.after
+        report = Report(
+            self.n,
+            self.reduction,
+            self.clipped,
+            self.renormalised,
+            _results(self.measures),
+            after=_after(after),
+            groups=None if self.groups is None else {name: group.to_report() for name, group in self.groups.items()},
+            left_out=self.left_out,
+            diagrams=_drawn(self.diagrams) or {},
+            after_diagrams=None if after is None else _drawn(after.diagrams),
+            improvement=None if self.improvement is None else _results(self.improvement),
+            in_sample=self.in_sample,
+        )
+        return report if self.comparison is None else _comparison(report, self.comparison)
+
+    def to_frame(self, **options: Any) -> Any:
+        """Return the results as a frame; ``groups=True`` gives one row for each group and measure."""
+        return self.to_report().to_frame(**options)
+
+    @property
+    def plot(self) -> Plotter:
+        """Draw the diagrams of the report on matplotlib axes, as ``report.plot()`` of the library does."""
+        report: Any = self.to_report()
+        drawn = report if self.comparison is None else report.report
+        found: Plotter = import_module("calibrant.plots.axes").Plotter(drawn)
+        return found
+
+    def __repr__(self) -> str:
+        return repr(self.to_report())
+
+    def _repr_html_(self) -> str:
+        return self.to_report()._repr_html_()
+
+
+def _results(measures: Measures) -> dict[str, MeasureResult]:
+    from calibrant.measures.measure import MeasureResult  # which needs SciPy
+
+    return {key: MeasureResult(**{name: getattr(m, name) for name in _RESULT}) for key, m in measures.items()}
+
+
+_RESULT = ("value", "debiased", "interval", "p_value", "parts", "definition", "problem")
+
+
+def _after(found: After | None) -> dict[str, MeasureResult] | None:
+    return None if found is None else _results(found.measures)
+
+
+def _drawn(diagrams: dict[str, DiagramAnswer] | None) -> dict[str, dict[str, Any]] | None:
+    return None if diagrams is None else {key: drawn.to_dict() for key, drawn in diagrams.items()}
+
+
+def _comparison(report: Report, found: ComparisonAnswer) -> ComparisonReport:
+    from calibrant.comparison import ComparisonReport, ContestantReport, MeasureComparison, Pair  # which need SciPy
+
+    contestants = tuple(
+        ContestantReport(
+            one.name,
+            _results(one.measures),
+            one.classification_error,
+            one.brier,
+            one.in_sample,
+            None if one.improvement is None else _results(one.improvement),
+        )
+        for one in found.contestants
+    )
+    compared = {
+        key: MeasureComparison(
+            one.of,
+            None if one.ranking is None else tuple(one.ranking),
+            None if one.indistinguishable is None else tuple(one.indistinguishable),
+            tuple(Pair(**pair.to_dict() | {"between": pair.between, "interval": pair.interval}) for pair in one.pairs),
+            {against: tuple(names) for against, names in one.fronts.items()},
+            one.problem,
+        )
+        for key, one in found.measures.items()
+    }
+    return ComparisonReport(report, contestants, compared, found.correction, found.level)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

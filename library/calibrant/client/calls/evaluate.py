@@ -7,11 +7,12 @@ from typing import Any, TypeAlias, Unpack
 
 from calibrant.client.answers import Correction, JobAnswer, Mismatch, ReportAnswer, ReportsAnswer, decode
 from calibrant.client.calls.jobs import Progress, wait
+from calibrant.client.calls.maps import class_names_of, reference
 from calibrant.client.errors import unreadable
-from calibrant.client.frames import ArrayLike, Rows, split_rows, with_positional
+from calibrant.client.frames import ArrayLike, Rows, by_number, split_rows, with_positional
 from calibrant.client.requests import T, get, path_of, read, with_rows
 from calibrant.client.retries import Patience, send
-from calibrant.client.steps import Answer, Request, Steps
+from calibrant.client.steps import Answer, Steps
 
 #: A name of a catalogue; or names, or mappings with ``name``, options and ``as``.
 Requested: TypeAlias = str | Sequence[str | Mapping[str, Any]]
@@ -26,7 +27,7 @@ def evaluate(
     measures: Requested | None = None,
     diagrams: Requested | None = None,
     reduction: str | None = None,
-    classes: Sequence[int] | None = None,
+    classes: Sequence[int | str] | None = None,
     by_group: bool | None = None,
     map: str | None = None,
     interval: float | None = None,
@@ -52,7 +53,7 @@ def evaluate(
         Names of diagrams, or mappings as for measures; see ``diagrams()``.
     reduction : str, optional
         What is measured, such as ``binary``, ``confidence`` or ``classwise``.
-    classes : sequence of int, optional
+    classes : sequence of int or str, optional
         Classes to which the predictions are restricted; rows of other classes are left out.
     by_group : bool, optional
         Whether to measure each group.
@@ -99,15 +100,15 @@ def evaluate(
         "by_group": by_group,
     }
     fields |= {"map": map, "interval": interval, "resamples": resamples, "seed": seed}
-    answer = yield from send(patience, _with_rows("/evaluate", fields, given))
+    answer = yield from _sent(patience, fields, given)
     return (yield from read_report(patience, answer, ReportAnswer, timeout, progress))
 
 
 def compare(
     patience: Patience,
-    batch: str | None = None,
-    maps: Sequence[str] = (),
-    *,
+    batch: str | ArrayLike | None = None,
+    *others: Any,
+    maps: str | Sequence[str] = (),
     measures: Requested | None = None,
     reduction: str | None = None,
     correction: Correction = "max-t",
@@ -122,8 +123,10 @@ def compare(
 
     Parameters
     ----------
-    batch : str, optional
-        Id of a stored batch.
+    batch : str or array_like, optional
+        Id of a stored batch, or predictions.
+    *others : array_like, and sequence of str
+        Labels of predictions that are given as the first argument; then the maps.
     maps : sequence of str
         The maps: ids, names, ``name:version`` or ``name@alias``.
     correction : {"max-t", "holm"}
@@ -149,9 +152,14 @@ def compare(
     >>> [contestant.name for contestant in report.comparison.contestants]
     ['uncalibrated', 'spam:1']
     """
-    fields: dict[str, Any] = {"batch": batch, "maps": list(maps), "measures": measures, "reduction": reduction}
+    own_labels = list(others)
+    if own_labels and not maps and (isinstance(batch, str) or len(own_labels) > 1):
+        maps = own_labels.pop()
+    batch_id, given = with_positional(batch, own_labels, rows)
+    refs = [reference(each) for each in ([maps] if isinstance(maps, str) else maps)]
+    fields: dict[str, Any] = {"batch": batch_id, "maps": refs, "measures": measures, "reduction": reduction}
     fields |= {"correction": correction, "interval": interval, "resamples": resamples, "seed": seed}
-    answer = yield from send(patience, _with_rows("/evaluate", fields, rows))
+    answer = yield from _sent(patience, fields, given)
     return (yield from read_report(patience, answer, ReportAnswer, timeout, progress))
 
 
@@ -196,18 +204,18 @@ def power_law(
     [200, 200]
     """
     fields = {"batches": list(batches), "measures": measures, "reduction": reduction, "interval": interval}
-    answer = yield from send(patience, _with_rows("/evaluate", fields | {"maps": maps and list(maps)}, {}))
+    answer = yield from _sent(patience, fields | {"maps": maps and list(maps)}, {})
     return (yield from read_report(patience, answer, ReportsAnswer, timeout, progress))
 
 
 def report_html(
     patience: Patience,
-    batch: str | None = None,
-    *,
+    batch: str | ArrayLike | None = None,
+    *own_labels: ArrayLike,
     measures: Requested | None = None,
     diagrams: Requested | None = None,
     reduction: str | None = None,
-    classes: Sequence[int] | None = None,
+    classes: Sequence[int | str] | None = None,
     map: str | None = None,
     interval: float | None = None,
     resamples: int | None = None,
@@ -220,8 +228,8 @@ def report_html(
 
     Parameters
     ----------
-    batch : str, optional
-        Id of a stored batch.
+    batch, *own_labels
+        As for ``evaluate``.
     measures, diagrams : sequence of str or mapping, optional
         As for ``evaluate``; by default chosen by the server.
     reduction, classes, map, interval, resamples, seed, timeout, progress, **rows
@@ -242,9 +250,10 @@ def report_html(
     >>> client.report_html(predictions=p, labels=y).startswith("<!doctype html>")
     True
     """
-    fields: dict[str, Any] = {"batch": batch, "measures": measures, "diagrams": diagrams, "reduction": reduction}
+    batch_id, given = with_positional(batch, own_labels, rows)
+    fields: dict[str, Any] = {"batch": batch_id, "measures": measures, "diagrams": diagrams, "reduction": reduction}
     fields |= {"classes": classes, "map": map, "interval": interval, "resamples": resamples, "seed": seed}
-    answer = yield from send(patience, _with_rows("/evaluate", fields, rows, headers={"Accept": HTML}))
+    answer = yield from _sent(patience, fields, given, headers={"Accept": HTML})
     return (yield from read_html(patience, answer, timeout, progress))
 
 
@@ -259,11 +268,14 @@ def read_html(patience: Patience, answer: Answer, timeout: float | None, progres
     return answer.content.decode()
 
 
-def _with_rows(
-    path: str, fields: Mapping[str, Any], rows: Mapping[str, Any], *, headers: Mapping[str, str] | None = None
-) -> Request:
-    arrays, options = split_rows(rows)
-    return with_rows(path, arrays, {**fields, **options}, headers=headers)
+def _sent(
+    patience: Patience, fields: Mapping[str, Any], rows: Mapping[str, Any], *, headers: Mapping[str, str] | None = None
+) -> Steps[Answer]:
+    refs = [reference(fields.get("map")), *(fields.get("maps") or ())]
+    known = yield from class_names_of(patience, refs, rows)
+    arrays, options = split_rows(rows, known)
+    request = with_rows("/evaluate", arrays, by_number(fields, options.get("class_names")) | options, headers=headers)
+    return (yield from send(patience, request))
 
 
 def read_report(

@@ -13,7 +13,16 @@ from calibrant.client.answers import JobAnswer, ListedMap, MapPage, MapRecord
 from calibrant.client.calls.jobs import Progress, wait
 from calibrant.client.calls.pages import pages
 from calibrant.client.errors import unreadable
-from calibrant.client.frames import ArrayLike, Rows, given_back, numbers_of, split_rows, with_positional
+from calibrant.client.frames import (
+    ArrayLike,
+    Rows,
+    by_number,
+    given_back,
+    needs_names,
+    predictions_of,
+    split_rows,
+    with_positional,
+)
 from calibrant.client.packing import Array, unpack
 from calibrant.client.requests import get, path_of, read, with_fields, with_predictions, with_rows
 from calibrant.client.retries import Patience, send
@@ -102,6 +111,7 @@ def fit(
     fields |= {"options": dict(options or {}), "tags": dict(tags or {}), "description": description}
     fields |= {"allow_shape_change": allow_shape_change or None, "group_folds": group_folds or None}
     arrays, how = split_rows(given)
+    fields = by_number(fields, how.get("class_names"))
     answer = yield from send(patience, with_rows("/maps", arrays, fields | how))
     return (yield from read_fit(patience, answer, timeout, progress))
 
@@ -137,8 +147,8 @@ def calibrate(patience: Patience, map: str, predictions: Any, *, scale: str | No
     >>> client.calibrate("spam:1", [0.2, 0.8]).shape
     (2,)
     """
-    arrays = yield from _calibrated(patience, {"map": map, "scale": scale}, predictions)
-    return given_back(predictions, arrays["predictions"])
+    arrays, columns = yield from _calibrated(patience, {"map": map, "scale": scale}, predictions)
+    return given_back(predictions, arrays["predictions"], columns)
 
 
 def bounds(patience: Patience, map: str, predictions: Any, *, scale: str | None = None) -> Steps[Bounds]:
@@ -170,15 +180,36 @@ def bounds(patience: Patience, map: str, predictions: Any, *, scale: str | None 
     >>> bool((p0 <= merged).all() and (merged <= p1).all())
     True
     """
-    arrays = yield from _calibrated(patience, {"map": map, "scale": scale, "bounds": True}, predictions)
-    return Bounds(*(given_back(predictions, arrays[name]) for name in ("predictions", "p0", "p1")))
+    arrays, columns = yield from _calibrated(patience, {"map": map, "scale": scale, "bounds": True}, predictions)
+    return Bounds(*(given_back(predictions, arrays[name], columns) for name in ("predictions", "p0", "p1")))
 
 
-def _calibrated(patience: Patience, fields: Mapping[str, Any], predictions: Any) -> Steps[dict[str, Array]]:
-    given = numbers_of(predictions, "predictions")
+def reference(map: Any) -> str | None:
+    """Check that a map is given as a string, or not at all."""
+    if map is None or isinstance(map, str):
+        return map
+    how = "client.import_map(map.to_document(), name=...) stores a CalibrationMap"
+    raise TypeError(f"map must be the id or the name of a stored map; {how}")
+
+
+def class_names_of(patience: Patience, refs: Sequence[str | None], rows: Mapping[str, Any]) -> Steps[list[str] | None]:
+    """Return the class names of the first of the maps that has them, if rows need names and have none."""
+    for ref in refs if needs_names(rows) else ():
+        if ref is not None and (names := (yield from map(patience, ref)).class_names):
+            return names
+    return None
+
+
+def _calibrated(
+    patience: Patience, fields: Mapping[str, Any], predictions: Any
+) -> Steps[tuple[dict[str, Array], list[str] | None]]:
+    """Return calibrated arrays, and the names of the columns of a frame in the order of the classes."""
+    ref = reference(fields["map"])
+    names = yield from class_names_of(patience, [ref], {"predictions": predictions})
+    given, columns = predictions_of(predictions, names)
     answer = yield from send(patience, with_predictions("/calibrate", given, fields))
     try:
-        return unpack(answer.content)
+        return unpack(answer.content), columns
     except ValueError as error:
         raise unreadable(answer) from error
 

@@ -7,7 +7,8 @@ from typing import Any, Literal, TypeAlias, Unpack
 
 from calibrant.client.answers import JobAnswer
 from calibrant.client.calls.jobs import Progress, wait
-from calibrant.client.frames import Rows, split_rows
+from calibrant.client.calls.maps import class_names_of, reference
+from calibrant.client.frames import ArrayLike, Rows, by_number, split_rows, with_positional
 from calibrant.client.requests import get, path_of, read, with_rows
 from calibrant.client.retries import Patience, send
 from calibrant.client.steps import Answer, Steps
@@ -21,15 +22,15 @@ MEDIA: Mapping[Form, str] = {"svg": "image/svg+xml", "png": "image/png"}
 def diagram(
     patience: Patience,
     diagram: str | Mapping[str, Any] = "reliability",
-    batch: str | None = None,
-    *,
+    batch: str | ArrayLike | None = None,
+    *own_labels: ArrayLike,
     batches: Sequence[str] | None = None,
     form: Form = "svg",
     theme: Theme | None = None,
     width: int | None = None,
     map: str | None = None,
     reduction: str | None = None,
-    classes: Sequence[int] | None = None,
+    classes: Sequence[int | str] | None = None,
     interval: float | None = None,
     resamples: int | None = None,
     seed: int | None = None,
@@ -46,8 +47,8 @@ def diagram(
         ``by-size``, measures on random subsets of increasing size, such as
         ``{"name": "by-size", "measures": ["ece", "ks"]}``; and ``cost-plane``, which of two models has the lower cost,
         for two ``batches`` of the same rows.
-    batch : str, optional
-        Id of a stored batch.
+    batch, *own_labels
+        As for ``evaluate``.
     batches : sequence of str, optional
         Ids of several batches, which are drawn side by side.
     form : {"svg", "png"}
@@ -79,9 +80,12 @@ def diagram(
     b'\x89PNG'
     """
     look = {"theme": theme, "width": width}
-    fields: dict[str, Any] = {"diagram": diagram, "batch": batch, "batches": batches, "map": map, **look}
+    batch_id, given = with_positional(batch, own_labels, rows)
+    fields: dict[str, Any] = {"diagram": diagram, "batch": batch_id, "batches": batches, "map": map, **look}
     fields |= {"reduction": reduction, "classes": classes, "interval": interval, "resamples": resamples, "seed": seed}
-    arrays, options = split_rows(rows)
+    known = yield from class_names_of(patience, [reference(map)], given)
+    arrays, options = split_rows(given, known)
+    fields = by_number(fields, options.get("class_names"))
     request = with_rows("/diagrams", arrays, fields | options, headers={"Accept": MEDIA[form]})
     return (yield from read_picture(patience, (yield from send(patience, request)), form, look, timeout, progress))
 

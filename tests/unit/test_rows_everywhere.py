@@ -1,0 +1,154 @@
+"""Rows in the types that callers have, in every public function that takes predictions and labels."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import calibrant
+from calibrant.errors import InvalidLabel, InvalidOption, UnusableRows
+
+RANDOM = np.random.default_rng(0)
+Q = RANDOM.random(400)
+Y = (RANDOM.random(400) < Q).astype(int)
+P = Q**1.5
+MATRIX = RANDOM.dirichlet(np.ones(3), 400)
+CLASSES = np.array([RANDOM.choice(3, p=row) for row in MATRIX])
+NAMES = ["bird", "cat", "dog"]
+
+
+def _by_size(p: Any, y: Any, **options: Any) -> Any:
+    return calibrant.measure_by_size(p, y, measures=["ece"], start=50, start_repetitions=2, **options).curves
+
+
+def _cost_plane(p: Any, y: Any, **options: Any) -> Any:
+    return calibrant.cost_plane(p, p, y, abstention=[0.0], cost_ratios=[2.0], **options).first.tolist()
+
+
+def _tally(p: Any, y: Any, **options: Any) -> Any:
+    return calibrant.tally(p, y, **options).to_bytes()
+
+
+def _estimator(p: Any, y: Any, **options: Any) -> Any:
+    found = calibrant.fit_performance_estimator(p, y, windows=2, **options)
+    return found.realised(found.estimate(p), p, y).to_dict()
+
+
+def _label_shift(p: Any, y: Any, **options: Any) -> Any:
+    return calibrant.estimate_label_shift(p, y, p, method="multinomial", **options).to_dict()
+
+
+def _stream(p: Any, y: Any, **options: Any) -> Any:
+    return calibrant.follow_stream(p[:50], y[:50], **options).probabilities.tolist()
+
+
+OF_ONE_EVENT: list[Callable[..., Any]] = [_by_size, _cost_plane, _tally, _estimator, _stream]
+OF_CLASSES: list[Callable[..., Any]] = [_by_size, _cost_plane, _tally, _estimator, _label_shift]
+
+
+@pytest.mark.parametrize("function", OF_ONE_EVENT)
+def test_a_series_with_another_index_than_the_labels_is_refused(function: Callable[..., Any]) -> None:
+    shuffled = pd.Series(P).sample(frac=1.0, random_state=0)
+    with pytest.raises(UnusableRows, match="labels: has a different index than predictions"):
+        function(shuffled, pd.Series(Y))
+
+
+@pytest.mark.parametrize("function", OF_ONE_EVENT)
+def test_swapped_arguments_are_recognised(function: Callable[..., Any]) -> None:
+    with pytest.raises(InvalidLabel, match="predictions are the first argument"):
+        function(Y, P)
+
+
+@pytest.mark.parametrize("function", OF_ONE_EVENT)
+def test_a_positive_label_may_be_a_string(function: Callable[..., Any]) -> None:
+    assert function(P, np.array(["no", "yes"])[Y], pos_label="yes") == function(P, Y)
+
+
+@pytest.mark.parametrize("function", OF_CLASSES)
+def test_labels_may_be_named(function: Callable[..., Any]) -> None:
+    expected, named = function(MATRIX, CLASSES), np.array(NAMES)[CLASSES]
+    assert function(MATRIX, named, class_names=NAMES) == expected
+    assert function(pd.DataFrame(MATRIX, columns=NAMES), named) == expected
+
+
+@pytest.mark.parametrize("function", [_by_size, _cost_plane, _tally])
+def test_a_class_of_a_reduction_may_be_named(function: Callable[..., Any]) -> None:
+    named = np.array(NAMES)[CLASSES]
+    expected = function(MATRIX, CLASSES, reduction="class:1")
+    found = function(MATRIX, named, class_names=NAMES, reduction="class:cat")
+    if function is _by_size:
+        found, expected = list(found.values()), list(expected.values())
+    assert found == expected
+
+
+@pytest.mark.parametrize("function", [_by_size, _cost_plane, _tally, _estimator])
+def test_weights_have_two_names(function: Callable[..., Any]) -> None:
+    weights = np.arange(400) % 2 + 1
+    assert function(P, Y, sample_weight=weights) == function(P, Y, weights=weights)
+    with pytest.raises(InvalidOption, match="another name of weights"):
+        function(P, Y, sample_weight=weights, weights=weights)
+
+
+def test_a_tally_takes_the_groups_of_an_evaluation() -> None:
+    groups = np.array(["a", "b"])[Y]
+    expected = calibrant.tally(P, Y, groups=list(groups))
+    assert calibrant.tally(P, Y, groups=pd.Series(groups)).to_bytes() == expected.to_bytes()
+    assert calibrant.tally(P, Y, groups=pd.Series(groups).where(Y == 1, None)).groups == ("b",)
+    with pytest.raises(UnusableRows, match="groups"):
+        calibrant.tally(pd.Series(P), Y, groups=pd.Series(groups, index=range(1, 401)))
+
+
+def test_a_round_of_a_stream_may_have_named_labels() -> None:
+    online = calibrant.start_online()
+    one, other = online.update([0.2, 0.7], [0, 1]), online.update([0.2, 0.7], ["no", "yes"], class_names=["no", "yes"])
+    assert one.to_document() == other.to_document()
+
+
+def test_an_estimator_keeps_the_names_of_the_classes() -> None:
+    named = pd.DataFrame(MATRIX, columns=NAMES)
+    estimator = calibrant.fit_performance_estimator(named, np.array(NAMES)[CLASSES], windows=2)
+    assert estimator.class_names == tuple(NAMES)
+    assert estimator.estimate(named[NAMES[::-1]]).to_dict() == estimator.estimate(MATRIX).to_dict()
+
+
+def test_forecasts_with_another_index_than_the_outcomes_are_refused() -> None:
+    observed, ones = pd.Series(Q), np.ones(400)
+    rows = {"mean": pd.Series(P).sample(frac=1.0, random_state=0), "variance": ones}
+    calls: list[Callable[[], Any]] = [
+        lambda: calibrant.fit_distribution("variance-platt", observed, **rows),
+        lambda: calibrant.recalibrate_in_order(observed, range(400), range(1, 401), half_life=9.0, **rows),
+        lambda: calibrant.report_distribution(observed, **rows),
+        lambda: calibrant.compare_distributions(observed, {"a": {"mean": observed, "variance": ones}, "b": rows}),
+    ]
+    for call in calls:
+        with pytest.raises(UnusableRows, match="mean: has a different index than observed"):
+            call()
+
+
+def test_the_path_of_a_map_is_refused_with_a_remedy() -> None:
+    path: Any = "map.json"
+    calls: list[Callable[[], Any]] = [
+        lambda: calibrant.report(P, Y, map=path),
+        lambda: _by_size(P, Y, map=path),
+        lambda: calibrant.evaluate_tally(calibrant.tally(P, Y), map=path),
+    ]
+    for call in calls:
+        with pytest.raises(InvalidOption, match=r"map must be a calibration map; calibrant.load\(path\)"):
+            call()
+    with pytest.raises(InvalidOption, match=r"calibrant.load_distribution\(path\)"):
+        calibrant.report_distribution(Q, mean=P, variance=np.ones(400), map=path)
+
+
+def test_the_client_is_loaded_when_it_is_first_used() -> None:
+    code = "import sys, calibrant; print('httpx' in sys.modules, calibrant.client.Calibrant.__name__)"
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert out.stdout.split() == ["False", "Calibrant"]
+    for name in ("Client", "Calibrant"):
+        with pytest.raises(AttributeError, match=f"{name}'; use calibrant.client.Calibrant"):
+            getattr(calibrant, name)
