@@ -28,6 +28,24 @@ _HELD = (
         "413; memory at most 2.2 times the unpacked body; a piece blocks the interpreter for at most 36 ms",
     ),
     (
+        "90 kB of rows `{}`, or 584 bytes of Arrow with empty lists, for a monitor of 10,000 classes",
+        "2.5 GB",
+        "only rows with a vector take its memory",
+        "less than 64 MB (`test_places.py`)",
+    ),
+    (
+        "a group name of 256 characters among a million short ones",
+        "2.9 GB, readiness 8.2 s",
+        "rows refer to distinct names, also in the store, in place of an array as wide as the longest",
+        "at most 90 MB for bodies of 8 to 12 MB, readiness .04 s",
+    ),
+    (
+        "100 bodies of 390 kB at once",
+        "readiness 23.5 s; 150 gave other tenants 503",
+        "light bodies are handled 2 MiB at a time, and tenants take turns ([ADR 31](../adr/0031-shares.md))",
+        "readiness at most .83 s on a busier machine",
+    ),
+    (
         "eight bodies that stall after 1.1 of 3 MB",
         "bodies over 1 MiB of all other tenants got 503 for 60 s",
         "a request takes a place when its body is complete; a tenant holds at most half "
