@@ -241,12 +241,12 @@ def test_the_demo_does_the_main_job_and_leaves_nothing_behind(folder: Path) -> N
     """Settings for another service do not concern it."""
     (folder / "keys").write_text("secret\n")
     others = {"CALIBRANT_API_KEYS_FILE": str(folder / "keys"), "CALIBRANT_QUEUES": "x", "CALIBRANT_PORT": "1"}
-    demo = _run("demo", environment=os.environ | others)
+    demo = _run("demo", environment=os.environ | others | {"TMPDIR": str(_empty(folder))})
     assert demo.returncode == 0, demo.stdout + demo.stderr
     for method in ("averaged", "pl3", "pl"):
         assert f"AdaBoost, 5 or more: fit {method}" in demo.stdout
     assert demo.stdout.count(" -> ") >= 24
-    assert not list(Path(tempfile.gettempdir()).glob("calibrant-demo-*"))
+    assert not list((folder / "tmp").glob("calibrant-demo-*"))
 
 
 def test_a_demo_that_fails_says_where_and_leaves_nothing_behind(folder: Path) -> None:
@@ -255,12 +255,18 @@ def test_a_demo_that_fails_says_where_and_leaves_nothing_behind(folder: Path) ->
     broken.mkdir()
     (broken / "redis-server").write_text("#!/bin/sh\nexit 3\n")
     (broken / "redis-server").chmod(0o755)
-    environment = os.environ | {"PATH": f"{broken}:{os.environ['PATH']}"}
+    environment = os.environ | {"PATH": f"{broken}:{os.environ['PATH']}", "TMPDIR": str(_empty(folder))}
     demo = _run("demo", environment=environment)
     assert demo.returncode == 1
     assert "The demo failed at" in demo.stdout
     assert "status 3" in demo.stdout
-    assert not list(Path(tempfile.gettempdir()).glob("calibrant-demo-*"))
+    assert not list((folder / "tmp").glob("calibrant-demo-*"))
+
+
+def _empty(folder: Path) -> Path:
+    """A folder for temporary files that no other process uses."""
+    (folder / "tmp").mkdir()
+    return folder / "tmp"
 
 
 def test_the_command_says_its_version_and_lists_its_commands() -> None:
