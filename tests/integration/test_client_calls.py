@@ -111,13 +111,13 @@ def test_frames_go_in_and_come_out_with_index_name_and_columns(either: Calibrant
     assert either.calibrate(event, pl.Series("spam", P)).equals(pl.Series("spam", expected), check_names=True)
     assert either.calibrate(event, P.tolist()).tolist() == expected.tolist()
 
-    frame = pd.DataFrame(PROBS, index=INDEX, columns=["ham", "spam", "eggs"])
+    frame = pd.DataFrame(PROBS, index=INDEX, columns=["eggs", "ham", "spam"])
     vector = either.fit("temperature", predictions=frame, labels=pd.Series(LABELS, index=INDEX)).id
     probs = either.calibrate(vector, PROBS)
     pd.testing.assert_frame_equal(
         either.calibrate(vector, frame), pd.DataFrame(probs, index=INDEX, columns=frame.columns)
     )
-    columns = pl.DataFrame(PROBS, schema=["ham", "spam", "eggs"], orient="row")
+    columns = pl.DataFrame(PROBS, schema=["eggs", "ham", "spam"], orient="row")
     assert either.calibrate(vector, columns).equals(pl.DataFrame(probs, schema=columns.columns, orient="row"))
     confidence = either.fit("platt", predictions=columns, labels=LABELS).id
     pd.testing.assert_series_equal(

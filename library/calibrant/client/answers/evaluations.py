@@ -78,7 +78,9 @@ class GroupAnswer(ByMeasure[MeasureAnswer], Document):
         """Return the group as a result of the library."""
         from calibrant.evaluation import GroupReport  # which needs SciPy
 
-        return GroupReport(self.n, _results(self.measures), _after(self.after))
+        after = _after(self.after)
+        in_sample = after is not None and any("cross_fitted" in each.parts for each in after.values())
+        return GroupReport(self.n, _results(self.measures), after, in_sample=in_sample)
 
     def __repr__(self) -> str:
         return repr(self.to_report())
