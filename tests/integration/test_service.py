@@ -178,7 +178,7 @@ def test_diagrams_are_drawn_as_in_a_notebook(http: httpx.Client, client: Calibra
     report = _post(http, "/evaluate", body | {"map": fitted.id})
     assert report.status_code == 200
     assert report.json()["diagrams"] == local.diagrams
-    after = calibrant.evaluate(calibrant.load(fitted.document).apply(P), Y, diagrams=asked)
+    after = calibrant.evaluate(calibrant.load(fitted.document).apply(P).tolist(), Y, diagrams=asked)
     assert report.json()["after"]["diagrams"] == after.diagrams
     assert "diagrams" not in _post(http, "/evaluate", body | {"diagrams": None}).json()
     npz = _npz(predictions=P, labels=Y)

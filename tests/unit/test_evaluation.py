@@ -72,7 +72,7 @@ def test_a_map_of_another_event_or_scale_is_refused(batch: tuple[Any, Any]) -> N
         calibrant.evaluate(probs, y, reduction="class:1", map=fitted)
     assert wrong_event.value.code == "wrong-shape"
     with pytest.raises(CalibrationError) as wrong_scale:
-        calibrant.evaluate(p, y, scale="logit", map=fitted)
+        calibrant.evaluate(4 * p - 2, y, scale="logit", map=fitted)
     assert wrong_scale.value.code == "scale-mismatch"
 
 

@@ -55,7 +55,7 @@ OF_CLASSES: list[Callable[..., Any]] = [_by_size, _cost_plane, _tally, _estimato
 @pytest.mark.parametrize("function", OF_ONE_EVENT)
 def test_a_series_with_another_index_than_the_labels_is_refused(function: Callable[..., Any]) -> None:
     shuffled = pd.Series(P).sample(frac=1.0, random_state=0)
-    with pytest.raises(UnusableRows, match="labels: has a different index than predictions"):
+    with pytest.raises(UnusableRows, match="predictions and labels have different indexes"):
         function(shuffled, pd.Series(Y))
 
 
@@ -127,7 +127,7 @@ def test_forecasts_with_another_index_than_the_outcomes_are_refused() -> None:
         lambda: calibrant.compare_distributions(observed, {"a": {"mean": observed, "variance": ones}, "b": rows}),
     ]
     for call in calls:
-        with pytest.raises(UnusableRows, match="mean: has a different index than observed"):
+        with pytest.raises(UnusableRows, match="observed and mean have different indexes"):
             call()
 
 

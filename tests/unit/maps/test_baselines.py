@@ -21,7 +21,7 @@ def _rows(n: int = 2000) -> tuple[Any, Any]:
 
 
 def _values(p: Any, y: Any, measures: Any, reduction: str, **options: Any) -> dict[str, float]:
-    report = calibrant.evaluate(p, y, measures=measures, reduction=reduction, **options)
+    report = calibrant.evaluate(np.array(p), y, measures=measures, reduction=reduction, **options)
     return {key: result.value if result.value is not None else np.nan for key, result in report.measures.items()}
 
 

@@ -131,7 +131,7 @@ def test_a_fit_of_maximum_likelihood_is_not_worse_than_the_identity_on_its_rows(
     reduction = "canonical" if vector else "binary"
     fitted = calibrant.fit(name, rows, labels, reduction=reduction, **HOLD_IDENTITY[name])
     before, after = (
-        calibrant.evaluate(q, labels, measures=["log-loss"], reduction=reduction).measures["log-loss"].value
+        calibrant.evaluate(np.array(q), labels, measures=["log-loss"], reduction=reduction).measures["log-loss"].value
         for q in (rows, fitted.apply(rows))
     )
     assert (after or 0.0) <= (before or 9.0) + 1e-12
