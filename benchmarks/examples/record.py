@@ -18,6 +18,9 @@ from service.formats.media import JSON
 _ID = re.compile(rf"({'|'.join(IDS)})_[0-9a-f]{{30}}")
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 _SOME_TIME = "2026-01-31T12:00:00.000Z"
+#: The day in the message of a change.
+_DAY = re.compile(r"since \d{1,2} [A-Z][a-z]+ predictions")
+_SOME_DAY = "since 31 January predictions"
 _LATER = "2026-02-01T12:00:00.000Z"
 _UNBEGUN = {"started_at": None, "progress": {"done": 0, "total": 0, "stage": ""}}
 _UNSENT = {"status": "pending", "tried": 0, "next_at": _SOME_TIME, "ended_at": None}
@@ -117,7 +120,7 @@ def _parts(document: Any) -> list[dict[str, Any]]:
 
 def _shown(answer: httpx.Response) -> Any:
     text = _TIME.sub(_SOME_TIME, _ID.sub(lambda found: IDS[found.group(1)], answer.text))
-    document = json.loads(text)
+    document = json.loads(_DAY.sub(_SOME_DAY, text))
     for part in _parts(document):
         for name, value in (("expires_at", _LATER), ("next", _CURSOR)):
             if name in part:
