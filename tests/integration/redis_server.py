@@ -52,6 +52,9 @@ class RedisServer:
             until(self.answers)
 
     def answers(self) -> bool:
+        # Another server may have taken the port in the meantime, and would answer.
+        assert self.process is not None
+        assert self.process.poll() is None, (self.folder / "log").read_text()[-2000:]
         with contextlib.closing(self.admin()) as redis:
             try:
                 return bool(redis.ping())

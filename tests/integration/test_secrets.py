@@ -17,7 +17,7 @@ from redis.exceptions import RedisError
 from backend.store.server.connection import connect
 from calibrant.client import Calibrant
 from service.stack import stack
-from tests.integration.redis_server import redis_server, until
+from tests.integration.redis_server import ready, redis_server, until
 
 PASSWORD = "pa55-of-the-store"
 P, Y = [0.1, 0.4, 0.6, 0.9] * 10, [0, 1, 0, 1] * 10
@@ -51,6 +51,7 @@ def test_a_password_is_nowhere_to_be_read_while_the_store_is_there_and_while_it_
             host="127.0.0.1", port=0, data=tmp_path, log=file, redis_url=url, level="debug", log_format="json"
         )
         with running as served, httpx.Client(base_url=served.url, timeout=60) as api:
+            until(lambda: ready(api))
             with Calibrant(served.url) as client:
                 assert client.fit("pl", client.upload(P, Y).id, timeout=90).method == "pl"
             told = [_command_lines()]
