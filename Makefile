@@ -89,6 +89,9 @@ image-digests: ## pin the base images by their current digests in the registry; 
 bench: $(STAMP) ## time fits; writes docs/benchmarks/speed.md
 	$(BIN)/python -m benchmarks.speed
 
+cuda: $(STAMP) ## time fits on a processor and on a GPU, with torch's CUDA build; writes docs/benchmarks/cuda.md
+	$(BIN)/python -m benchmarks.cuda
+
 bench-ledger: $(STAMP) ## time the ingestion of rows with ids into a monitor and the reading of buckets
 	$(BIN)/python -m benchmarks.monitors.ledger
 

@@ -83,9 +83,7 @@ def mixture_by_em(parts: Floats, w: Floats) -> Floats:
     """Return mixture weights ``(M,)`` for the probabilities ``parts (M, n)`` of the labels, by EM. O(n M) per step."""
     weights = np.full(len(parts), 1.0 / len(parts))
     for _ in range(_MOST_STEPS):
-        shares = parts * weights[:, None]
-        shares /= shares.sum(axis=0)
-        new: Floats = shares @ w + _PRIOR
+        new: Floats = weights * (parts @ (w / (weights @ parts))) + _PRIOR
         new /= new.sum()
         if np.abs(new - weights).max() < _CHANGE:
             return new
