@@ -133,6 +133,7 @@ class _Evaluation:
         n, pictures = len(rows), len(read_distribution_diagrams(self.diagrams or []))
         if self.report:
             names, pictures = MEASURES[rows.forecasts.kind], len(DISTRIBUTION_DIAGRAMS)
+            names = (*names, "conditional-coverage") if "by" in rows.names else names
         sides = 1 + (self.map is not None)
         parts = 1 + (len(set(rows.names["groups"].tolist())) if "groups" in rows.names else 0)
         levels = min(rows.width, MOST_LEVELS) if rows.forecasts.kind == "quantiles" else len(LEVELS)
@@ -209,6 +210,7 @@ class _Evaluation:
             weights_kind=rows.weights_kind,
             groups=rows.names.get("groups"),
             clusters=rows.names.get("clusters"),
+            by=_names(rows, "by"),
             interval=self.interval,
             seed=self.seed,
         )

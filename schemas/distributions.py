@@ -28,7 +28,8 @@ class ForecastFields(Document):
     upper: list[float] | None = Field(None, description="upper ends")
     by: list[str] | None = Field(
         None,
-        description="values such as the horizon: a fit with `by` makes a function for each, and its map needs `by` too",
+        description="values such as the horizon, numbers as text: a fit with `by` makes a function for each, and its "
+        "map needs `by` too; the measure `conditional-coverage` with `by: column` has bins of them",
     )
 
 

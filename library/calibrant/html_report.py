@@ -235,7 +235,8 @@ def report_distribution(
     weights, weights_kind, groups, clusters : optional
         As for ``evaluate_distribution``. Rows of a cluster are in one fold of the comparison of maps.
     by : array_like, shape (n,), optional
-        As for ``fit_distribution``: the compared maps have a function for each value.
+        Numbers or names, such as the horizon: the report has the coverage by them, and the compared maps have a
+        function for each value if there are at most 50.
     times : array_like, shape (n,), optional
         Distinct times, for a fan chart.
     map : DistributionMap, optional

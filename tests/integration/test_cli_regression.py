@@ -38,6 +38,14 @@ def test_an_evaluation_is_the_same_with_a_server(service: Stack, csv: Path) -> N
     assert _run(service.url, *asked).stdout == _run(None, *asked).stdout != ""
 
 
+def test_coverage_by_a_column_is_the_same_with_a_server(service: Stack, csv: Path) -> None:
+    request = json.dumps({"name": "conditional-coverage", "by": "column", "n_bins": 4})
+    asked = ("evaluate", csv, "--regression", "--by", "day", "--measure", request, "--json")
+    found = json.loads(_run(None, *asked).stdout)["measures"]["conditional-coverage"]
+    assert found["parts"]["name"] == ["0 to 59", "60 to 119", "120 to 179", "180 to 239"]
+    assert json.loads(_run(service.url, *asked).stdout)["measures"]["conditional-coverage"] == found
+
+
 def test_a_map_of_a_server_is_fitted_applied_and_evaluated(service: Stack, csv: Path, tmp_path: Path) -> None:
     local = tmp_path / "map.json"
     _run(None, "fit", csv, "--regression", "--method", "variance-scaling", "--out", local)

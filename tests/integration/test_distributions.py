@@ -88,6 +88,20 @@ def test_measures_have_options_and_names_of_their_own(api: httpx.Client) -> None
     assert found["measures"]["half"]["definition"]["level"] == 0.5
 
 
+def test_coverage_is_measured_by_a_column(api: httpx.Client) -> None:
+    rows, horizon = _rows("normal"), [float(i % 3) for i in range(90)]
+    request = {"name": "conditional-coverage", "by": "column"}
+    expected = calibrant.evaluate_distribution(**rows, by=horizon, measures=[request]).to_dict()["measures"]
+    body = _json(rows) | {"by": [str(value) for value in horizon], "measures": [request]}
+    assert _evaluate(api, body)["measures"] == expected
+    missing = _evaluate(api, _json(rows) | {"measures": [request]})["measures"]["conditional-coverage"]
+    assert missing["value"] is None
+    assert "needs its values" in missing["problem"]
+    many = {"by": [f"site {i}" for i in range(1001)], "measures": [request]}
+    refused = _evaluate(api, _json(_rows("normal", 1001)) | many)["measures"]["conditional-coverage"]
+    assert "at most 1000 groups" in refused["problem"]
+
+
 def test_every_format_gives_the_same_answer(api: httpx.Client) -> None:
     rows = _rows("quantiles")
     columns = {f"q{level}": rows["quantiles"][:, i] for i, level in enumerate(LEVELS)} | {"observed": rows["observed"]}

@@ -75,6 +75,13 @@ def test_a_file_leads_to_its_report_with_a_recommended_map(visitor: Visitor, sto
     assert data["recommendation"]["recommended"] == "location-scale"
 
 
+def test_a_covariate_of_a_file_is_in_the_report(visitor: Visitor) -> None:
+    text = visitor.get(_path(_send(visitor, NORMAL, by="site"))).text
+    assert "Coverage by column" in text
+    assert "is not proven to differ from" in text or "differs from" in text
+    assert visitor.get("/").text.count('name="by"') == 1
+
+
 def test_intervals_have_a_level_and_a_fan_chart_needs_times(visitor: Visitor) -> None:
     missing = _send(visitor, INTERVALS)
     assert missing.status_code == 422

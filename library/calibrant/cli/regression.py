@@ -319,6 +319,7 @@ def _evaluated(forecasts: Forecasts, rows: ForecastSheet, request: EvaluateForec
             weights=rows.weights,
             groups=rows.groups,
             clusters=rows.clusters,
+            by=rows.by,
             interval=request.interval,
             seed=request.seed,
             **{name: getattr(forecasts, name) for name in FIELDS[forecasts.kind]},

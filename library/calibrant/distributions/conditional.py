@@ -39,7 +39,7 @@ def conditional_coverage(
     observed : array_like, shape (n,)
         Outcomes.
     by : array_like, shape (n,)
-        Numbers, which are put in bins of about equal mass, or strings, which name groups.
+        Numbers, also as text, which are put in bins of about equal mass, or names of groups.
     n_bins : int, default 5
         Bins of a covariate, 2 to 100. Equal numbers are in the same bin.
     level : float, optional
@@ -64,7 +64,7 @@ def conditional_coverage(
 
     See Also
     --------
-    calibrant.evaluate_distribution : Its measure ``conditional-coverage`` has bins of the width of the interval.
+    calibrant.evaluate_distribution : Its measure ``conditional-coverage`` is the same for ``by="column"``.
 
     Notes
     -----
@@ -88,24 +88,39 @@ def conditional_coverage(
         raise InvalidOption.at("/level", "must be a number above 0 and below 1")
     if type(n_bins) is not int or not 2 <= n_bins <= 100:
         raise InvalidOption.at("/n_bins", "must be an integer from 2 to 100")
-    member, names = _members(by, len(y), n_bins)
+    member, names = bins_of(read_covariate(by, len(y)), None, n_bins)
     numbers = None
     if clusters is not None:
         numbers = numbered_names(_names(clusters, "clusters", len(y)))[1]
     return coverage_in_bins(given, y, member, names, level=used, clusters=numbers, seed=seed)
 
 
-def _members(by: Any, n: int, n_bins: int) -> tuple[Integers, list[str]]:
+def read_covariate(by: Any, n: int) -> npt.NDArray[Any]:
+    """Return the values of ``by``: floats, or names as objects. Text is numbers if all of it is. O(n)."""
     values = array_of(by, "by")
     if values.dtype.kind in "fiu":
         numbers = read_numbers(values, "/by")
         if numbers.ndim != 1:
             raise WrongShape.at("/by", "must have shape (n,)")
         refuse(~np.isfinite(numbers), "/by", "must be finite", NotFinite)
-        if len(numbers) != n:
-            raise LengthMismatch.at("/by", f"has {len(numbers)} rows, but the forecasts have {n}")
-        return equal_bins(numbers, None, n_bins)
-    distinct, member = numbered_names(_names(by, "by", n))
+    else:
+        names = np.array(_names(by, "by", n), dtype=object)
+        try:
+            numbers = names.astype(np.float64)
+        except ValueError:
+            return names
+        if not np.isfinite(numbers).all():
+            return names
+    if len(numbers) != n:
+        raise LengthMismatch.at("/by", f"has {len(numbers)} rows, but the forecasts have {n}")
+    return np.asarray(numbers, np.float64)
+
+
+def bins_of(values: npt.NDArray[Any], w: Floats | None, n_bins: int) -> tuple[Integers, list[str]]:
+    """Return the bin or group of each row and their names, by the values of ``read_covariate``. O(n log n)."""
+    if values.dtype.kind == "f":
+        return equal_bins(values, w, n_bins)
+    distinct, member = numbered_names(values.tolist())
     if len(distinct) > _MOST_GROUPS:
         raise InvalidOption.at("/by", f"must name at most {_MOST_GROUPS} groups; of a covariate pass numbers")
     return member, distinct
@@ -126,7 +141,8 @@ def equal_bins(x: Floats, w: Floats | None, n_bins: int) -> tuple[Integers, list
     bins = np.minimum((middle / mass.sum() * n_bins).astype(np.int64), n_bins - 1)
     bins = np.unique(bins, return_inverse=True)[1]
     ends = np.flatnonzero(np.diff(np.append(np.append(-1, bins), -1)))
-    names = [f"{distinct[a]:.6g} to {distinct[b - 1]:.6g}" for a, b in pairwise(ends.tolist())]
+    ranges = [(f"{distinct[a]:.6g}", f"{distinct[b - 1]:.6g}") for a, b in pairwise(ends.tolist())]
+    names = [low if low == high else f"{low} to {high}" for low, high in ranges]
     return np.asarray(bins[place], np.int64), names
 
 

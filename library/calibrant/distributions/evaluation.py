@@ -14,6 +14,7 @@ from calibrant.arguments import explained
 from calibrant.arrays import array_of, check_aligned, group_names, numbered_names
 from calibrant.batch import read_numbers, read_weights
 from calibrant.cells import Floats, WeightsKind
+from calibrant.distributions.conditional import read_covariate
 from calibrant.distributions.forecasts import Forecasts, read_forecasts, read_observed, refuse
 from calibrant.distributions.measures import Requests, Rows, compute_measure, default_measures, read_measure_requests
 from calibrant.errors import (
@@ -207,6 +208,7 @@ def evaluate_distribution(
     weights_kind: WeightsKind = "frequency",
     groups: Any = None,
     clusters: Any = None,
+    by: Any = None,
     interval: float | None = None,
     seed: int = 0,
 ) -> DistributionReport:
@@ -238,6 +240,8 @@ def evaluate_distribution(
         Group of each row; every group is also evaluated separately.
     clusters : array_like, shape (n,), optional
         Rows of a cluster may depend on each other: intervals and p-values use the variance between clusters.
+    by : array_like, shape (n,), optional
+        Numbers or names for ``{"name": "conditional-coverage", "by": "column"}``.
     interval : float, optional
         Level of confidence intervals, such as 0.95.
     seed : int, default 0
@@ -274,7 +278,8 @@ def evaluate_distribution(
         variance = squared(std)
     given = {"mean": mean, "variance": variance, "quantiles": quantiles, "samples": samples}
     given |= {"lower": lower, "upper": upper}
-    check_aligned({"observed": observed, "weights": weights, "groups": groups, "clusters": clusters, **given})
+    columns = {"observed": observed, "weights": weights, "groups": groups, "clusters": clusters, "by": by}
+    check_aligned({**columns, **given})
     forecasts = read_forecasts(**given, levels=levels, level=level)
     rows, names = read_rows(
         forecasts,
@@ -283,6 +288,7 @@ def evaluate_distribution(
         weights_kind=weights_kind,
         groups=groups,
         clusters=clusters,
+        by=by,
         interval=interval,
         seed=seed,
     )
@@ -299,6 +305,7 @@ def read_rows(
     weights_kind: WeightsKind = "frequency",
     groups: Any = None,
     clusters: Any = None,
+    by: Any = None,
     interval: float | None = None,
     seed: int = 0,
 ) -> tuple[Rows, list[str] | None]:
@@ -307,6 +314,8 @@ def read_rows(
     if interval is not None and not (isinstance(interval, float) and 0.0 < interval < 1.0):
         raise InvalidOption.at("/interval", "must be a number above 0 and below 1")
     rows = Rows(forecasts, read_observed(observed, len(forecasts)), seed=seed, level=interval)
+    if by is not None:
+        rows = replace(rows, by=read_covariate(by, len(rows)))
     if weights is not None:
         w = read_weights(array_of(weights, "weights"), len(rows), weights_kind)
         rows = replace(rows, w=w if weights_kind == "frequency" else w * (w.sum() / (w @ w)))

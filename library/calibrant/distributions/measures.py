@@ -35,7 +35,10 @@ _LEVEL = Option(None, choices=(None,), low=1e-6, high=1.0 - 1e-6, real=True)
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Checked rows: forecasts, outcomes ``y (n,)``, weights ``w (n,)`` that count rows, and clusters ``(n,)``."""
+    """Checked rows: forecasts, outcomes ``y (n,)``, weights ``w (n,)`` that count rows, and clusters ``(n,)``.
+
+    ``by (n,)`` has values of a covariate, as ``read_covariate`` returns them.
+    """
 
     forecasts: Forecasts
     y: Floats
@@ -43,6 +46,7 @@ class Rows:
     clusters: npt.NDArray[np.int64] | None = None
     seed: int = 0
     level: float | None = None
+    by: npt.NDArray[Any] | None = None
 
     def __len__(self) -> int:
         return len(self.y)
@@ -53,7 +57,8 @@ class Rows:
         if clusters is not None:
             clusters = np.unique(clusters, return_inverse=True)[1].astype(np.int64)
         forecasts, y = self.forecasts.take(chosen), self.y[chosen]
-        return replace(self, forecasts=forecasts, y=y, w=take(self.w, chosen), clusters=clusters)
+        w, by = take(self.w, chosen), take(self.by, chosen)
+        return replace(self, forecasts=forecasts, y=y, w=w, clusters=clusters, by=by)
 
     def coverage(self, *, fine: bool = False) -> pit.Coverage:
         """Count outcomes at most the quantile of each level."""
@@ -344,9 +349,14 @@ def _improvement(rows: Rows, *, score: str, method: str) -> MeasureResult:
 
 
 def _conditional(rows: Rows, level: float, *, by: str, n_bins: int) -> MeasureResult:
-    low, high = scores.central(rows.forecasts, level)
-    covariate = high - low if by == "width" else 0.5 * (low + high)
-    member, names = conditional.equal_bins(covariate, rows.w, n_bins)
+    if by == "column":
+        if rows.by is None:
+            raise InvalidOption.at("/by", "is missing: conditional-coverage by column needs its values")
+        member, names = conditional.bins_of(rows.by, rows.w, n_bins)
+    else:
+        low, high = scores.central(rows.forecasts, level)
+        covariate = high - low if by == "width" else 0.5 * (low + high)
+        member, names = conditional.equal_bins(covariate, rows.w, n_bins)
     return conditional.coverage_in_bins(
         rows.forecasts, rows.y, member, names, level=level, w=rows.w, clusters=rows.clusters, seed=rows.seed
     )
@@ -573,15 +583,15 @@ DISTRIBUTION_MEASURES: Mapping[str, DistributionMeasure] = MappingProxyType(
             ),
             DistributionMeasure(
                 "conditional-coverage",
-                "Largest standardised difference between the coverage of the central interval and its level over bins "
-                "of about equal mass of its width or centre, with its p-value. The parts are the bins, with "
-                "simultaneous 95 % bands.",
+                "Largest standardised difference between the coverage of the central interval and its level, with its "
+                "p-value, over bins of about equal mass of its width, its centre or the column `by` of the rows; names "
+                "in that column are groups. The parts are the bins, with simultaneous 95 % bands.",
                 "at least 0",
                 "Feldman, Bates & Romano 2021, for the bins of width",
                 _of_level(_conditional),
                 options={
                     "level": _LEVEL,
-                    "by": Option("width", choices=("width", "centre")),
+                    "by": Option("width", choices=("width", "centre", "column")),
                     "n_bins": Option(5, low=2, high=100),
                 },
             ),

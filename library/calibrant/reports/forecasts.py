@@ -46,6 +46,10 @@ MEASURES: Mapping[str, tuple[str, ...]] = {
     "samples": ("crps", "rmse", "coverage", "sharpness", *_CALIBRATION),
     "interval": ("interval-score", "coverage", "sharpness", "quantile-calibration-error"),
 }
+#: The most values of a column ``by`` for which the compared maps have functions of their own.
+_MOST_VALUES = 50
+#: The measure that a report also has if the rows have a column ``by``.
+_BY_COLUMN = {"name": "conditional-coverage", "by": "column"}
 TITLES: Mapping[str, str] = {
     "crps": "CRPS",
     "rmse": "Root mean squared error",
@@ -57,6 +61,7 @@ TITLES: Mapping[str, str] = {
     "quantile-calibration-error": "Calibration error of quantiles",
     "pit-ks": "Kolmogorov-Smirnov distance of the PIT",
     "variance-ratio": "Mean squared standardised error",
+    "conditional-coverage": "Largest difference of coverage, in standard errors",
 }
 #: Captions of the diagrams, in the order of a report.
 CAPTIONS: Mapping[str, str] = {
@@ -72,6 +77,11 @@ CAPTIONS: Mapping[str, str] = {
     "two models, the lower curve is better.",
     "fan": "Intervals, medians and outcomes of the last rows, in the order of time.",
 }
+
+
+def measures_of(kind: str, *, by: bool) -> list[str | dict[str, str]]:
+    """Return the measures of a report of forecasts of a kind, with or without a column ``by``."""
+    return [*MEASURES[kind], *([dict(_BY_COLUMN)] if by else [])]
 
 
 # --- The document of a report
@@ -102,11 +112,13 @@ def forecast_document(
     before = forecasts
     if after is not None and after.kind != before.kind and after.kind == "quantiles":
         before = quantiles_of(before.quantile(after.levels), after.levels)  # so that scores are comparable
-    found = _side(before, observed, times, groups, given)
+    columns = {"groups": groups, "by": by}
+    found = _side(before, observed, times, columns, given)
     if map is None or after is None:
-        chosen: dict[str, Any] = {"by": by, "scale": scale, "support": support}
+        several = by is not None and len(set(by)) <= _MOST_VALUES
+        chosen: dict[str, Any] = {"by": by if several else None, "scale": scale, "support": support}
         return found | {"recommendation": recommendation(forecasts, observed, **given, **chosen)}
-    later = _side(after, observed, times, groups, given)
+    later = _side(after, observed, times, columns, given)
     for name, group in (found["groups"] or {}).items():
         group["after"] = {"measures": later["groups"][name]["measures"]}
     y = np.asarray(observed, dtype=np.float64)
@@ -115,12 +127,15 @@ def forecast_document(
 
 
 def _side(
-    forecasts: Forecasts, observed: Any, times: Sequence[str] | None, groups: Any, given: Mapping[str, Any]
+    forecasts: Forecasts,
+    observed: Any,
+    times: Sequence[str] | None,
+    columns: Mapping[str, Any],
+    given: Mapping[str, Any],
 ) -> dict[str, Any]:
     fields = {name: getattr(forecasts, name) for name in FIELDS[forecasts.kind]}
-    report = evaluate_distribution(
-        observed, measures=list(MEASURES[forecasts.kind]), groups=groups, interval=LEVEL, **given, **fields
-    )
+    measures = measures_of(forecasts.kind, by=columns["by"] is not None)
+    report = evaluate_distribution(observed, measures=measures, interval=LEVEL, **columns, **given, **fields)
     rows, _ = read_rows(forecasts, observed, **given)
     requests = read_distribution_diagrams(
         [name for name in DISTRIBUTION_DIAGRAMS if name != "fan" or times is not None]
@@ -406,7 +421,7 @@ def report_options(kind: str, columns: Sequence[str], seed: int) -> dict[str, An
         "prediction_kind": "regression",
         "kind": kind,
         "columns": list(columns),
-        "measures": list(MEASURES[kind]),
+        "measures": measures_of(kind, by="by" in columns),
         "interval": LEVEL,
         "seed": seed,
     }
@@ -423,11 +438,11 @@ def _arguments(about: ReportSubject) -> list[str]:
     return [*own, *(f"{name}={_FILE[name] if about.loading else name}" for name in used)]
 
 
-def _python(report: Mapping[str, Any], about: ReportSubject) -> list[str]:
+def _python(about: ReportSubject) -> list[str]:
     lines = list(about.loading) or ["import calibrant", ""]
     observed = "rows.observed" if about.loading else "observed"
-    arguments = [each for each in _arguments(about) if not each.startswith("by=")]
-    measures = list(report["measures"])
+    arguments = _arguments(about)
+    measures = about.options["measures"]
     call = ["report = calibrant.evaluate_distribution(", f"    {observed},", *(f"    {each}," for each in arguments)]
     options = [f"    measures={measures!r},", f"    interval={LEVEL},", f"    seed={about.options['seed']},", ")"]
     after = []
@@ -442,8 +457,8 @@ def _fitting(report: Mapping[str, Any], about: ReportSubject) -> list[str]:
     if found is None or found["recommended"] == "identity":
         return []
     observed = "rows.observed" if about.loading else "observed"
-    renamed = [each.replace("clusters=", "groups=", 1) for each in _arguments(about)
-               if not each.startswith("groups=")]  # fmt: skip
+    unused = ("groups=",) if found["by"] else ("groups=", "by=")
+    renamed = [each.replace("clusters=", "groups=", 1) for each in _arguments(about) if not each.startswith(unused)]
     options = [f"{name}={tuple(value) if name == 'support' else value!r}" for name, value in found["options"].items()]
     call = [f'fitted = calibrant.fit_distribution("{found["recommended"]}", {observed},']
     return [*about.loading, *([""] if about.loading else []), *call, f"    {', '.join([*renamed, *options])})"]
@@ -479,10 +494,11 @@ def _shown(report: Mapping[str, Any], about: ReportSubject) -> dict[str, Any]:
         "later": lookup.after_the_map(report),
         "fewer": "",
         "groups": _groups(report),
+        "coverage_by": _coverage_by(report),
         "group_figure": None,
         "facts": _facts(report, about),
         "reproduction": html.Reproduction(
-            html.in_words(options), [] if about.command is None else [about.command], [], [], _python(report, about)
+            html.in_words(options), [] if about.command is None else [about.command], [], [], _python(about)
         ),
     }
 
@@ -536,6 +552,47 @@ def _groups(report: Mapping[str, Any]) -> GroupTable | None:
     heads = [titled(TITLES[key], side.name) for key in keys for side in sides]
     sentences = tuple(sentence for side in sides for sentence in _of_groups(side))
     return GroupTable(heads, rows, sentences, len(ranked) - len(rows), order_of(sides))
+
+
+@dataclass(frozen=True)
+class CoverageTable:
+    """The coverage by values of a column, as text: sentences on the tests, titles, and rows of names and cells."""
+
+    sentences: tuple[str, ...]
+    columns: list[str]
+    rows: tuple[tuple[str, tuple[tuple[str, str], ...]], ...]
+    hidden: int
+
+
+def _coverage_by(report: Mapping[str, Any]) -> CoverageTable | None:
+    """Return the table of coverage by the column ``by``, with bands around the level; None without one."""
+    after = report.get("after")
+    sides = [("", report)] if after is None else [("before the map", report), ("after the map", after)]
+    found = [(name, side["measures"].get("conditional-coverage")) for name, side in sides]
+    known = [(name, measure) for name, measure in found if measure is not None and measure.get("parts")]
+    if len(known) < len(sides):
+        return None
+    sentences, columns = [], ["Rows"]
+    for name, measure in known:
+        columns.append(titled("Coverage", name))
+        if name.startswith("after") and report["in_sample"]:
+            continue  # its test is not valid, as the verdict says
+        level, p = measure["definition"]["level"], measure["p_value"]
+        what = f"{_percent(level, 2)} intervals {name}".rstrip()
+        verb, where = (
+            ("differs from", "for some values") if p < ALPHA else ("is not proven to differ from", "for any value")
+        )
+        sentences.append(f"The coverage of {what} {verb} their level {where} ({numbers.p_value(p)}).")
+    parts = [measure["parts"] for _, measure in known]
+    rows = []
+    for i, value in enumerate(parts[0]["name"]):
+        cells = [(numbers.count(parts[0]["rows"][i]), "")]
+        for (_, measure), part in zip(known, parts, strict=True):
+            level, half = measure["definition"]["level"], part["half_width"][i]
+            band = f"{_percent(max(level - half, 0.0))} to {_percent(min(level + half, 1.0))}"
+            cells.append((_percent(part["coverage"][i]), f"expected {band}"))
+        rows.append((cleaned(value), tuple(cells)))
+    return CoverageTable(tuple(sentences), columns, tuple(rows[:MOST_GROUPS]), max(len(rows) - MOST_GROUPS, 0))
 
 
 def _of_groups(side: lookup.GroupSide) -> tuple[str, ...]:

@@ -30,7 +30,7 @@ def test_names_are_groups_and_numbers_are_ranges() -> None:
     y = RANDOM.normal(size=60)
     given: dict[str, Any] = {"lower": np.full(60, -1.645), "upper": np.full(60, 1.645), "level": 0.9}
     assert conditional_coverage(y, ["b", "a"] * 30, **given).parts["name"] == ["a", "b"]
-    assert conditional_coverage(y, [3, 1] * 30, **given).parts["name"] == ["1 to 1", "3 to 3"]
+    assert conditional_coverage(y, [3, 1] * 30, **given).parts["name"] == ["1", "3"]
     ties = conditional_coverage(y, [0.0] * 50 + list(range(1, 11)), n_bins=3, **given)
     assert ties.parts["rows"] == [50.0, 10.0]
 
@@ -63,6 +63,39 @@ def test_the_measure_has_bins_of_the_forecasts() -> None:
     assert found.parts["coverage"] == by_width.parts["coverage"]
     assert (found.p_value or 1.0) < 0.01
     assert found.definition["level"] == 0.8
+
+
+@pytest.mark.parametrize(
+    "values", [np.arange(60) % 3, [str(i % 3) for i in range(60)], [f"day {i % 3}" for i in range(60)]]
+)
+def test_the_measure_has_bins_of_a_column(values: Any) -> None:
+    y, given = RANDOM.normal(size=60), {"mean": np.zeros(60), "variance": np.ones(60)}
+    request = {"name": "conditional-coverage", "by": "column"}
+    sites = ["a", "b"] * 30
+    report = calibrant.evaluate_distribution(y, **given, by=values, groups=sites, measures=[request])
+    expected = conditional_coverage(y, values, **given)
+    assert report["conditional-coverage"].parts == expected.parts
+    assert len(expected.parts["name"]) == 3
+    assert report.groups is not None
+    assert sum(report.groups["a"]["conditional-coverage"].parts["rows"]) == 30
+    weights = np.repeat([0.0, 1.0, 2.0], 20)
+    repeated = np.repeat(np.arange(60), weights.astype(int))
+    weighted = calibrant.evaluate_distribution(y, **given, by=values, weights=weights, measures=[request])
+    copies = {name: array[repeated] for name, array in given.items()}
+    by = np.array(values)[repeated]
+    assert (
+        weighted["conditional-coverage"].parts["rows"]
+        == calibrant.evaluate_distribution(y[repeated], **copies, by=by, measures=[request])[
+            "conditional-coverage"
+        ].parts["rows"]
+    )
+
+
+def test_the_measure_of_a_column_without_it_says_so() -> None:
+    request = {"name": "conditional-coverage", "by": "column"}
+    found = calibrant.evaluate_distribution(np.zeros(30), mean=np.zeros(30), variance=np.ones(30), measures=[request])
+    assert found["conditional-coverage"].value is None
+    assert "needs its values" in (found["conditional-coverage"].problem or "")
 
 
 @pytest.mark.parametrize(

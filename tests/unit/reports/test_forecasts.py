@@ -163,3 +163,28 @@ def test_a_map_from_means_to_quantiles_is_compared_as_quantiles() -> None:
     fitted = calibrant.fit_distribution("quantile-recalibration", y, **given)
     found = calibrant.report_distribution(y, **given, map=fitted)
     assert (found.document["kind"], found.document["after"]["kind"]) == ("quantiles", "quantiles")
+
+
+def test_a_report_has_the_coverage_by_a_column() -> None:
+    y, given = _given(factor=1.0)
+    horizon = np.arange(len(y)) % 4
+    y = np.where(horizon == 3, y + 3.0, y)
+    text = _text(calibrant.report_distribution(y, **given, by=horizon).html)
+    assert "The coverage of 90 % intervals differs from their level for some values (p < 0.001)." in text
+    assert re.search(r"Value Rows Coverage 0 200 \d+ % expected 8\d % to 9\d % 1 200", text)
+    assert "by=by," in text
+    fitted = calibrant.fit_distribution("location-scale", y, **given, by=horizon)
+    text = _text(calibrant.report_distribution(y, **given, by=horizon, map=fitted).html)
+    assert "The coverage of 90 % intervals before the map differs" in text
+    assert "intervals after the map" not in text.partition("Coverage by column")[2]  # fitted to these rows
+    assert "Coverage, before the map Coverage, after the map" in text
+
+
+def test_many_values_of_a_column_get_no_map_each() -> None:
+    y, given = _given(factor=1.6)
+    page = calibrant.report_distribution(y, **given, by=np.linspace(0.0, 1.0, len(y)))
+    assert page.document["recommendation"]["by"] is False
+    assert page.document["recommendation"]["recommended"] != "identity"
+    text = _text(page.html)
+    assert "0 to 0.198999 160" in text
+    assert "by=by" not in text.partition("fitted = ")[2].partition(")")[0]
