@@ -129,6 +129,8 @@ class EstimatesReading(Document):
 
     status: Literal["estimated", "withheld", "not-applicable"]
     reason: str | None = Field(None, description="why there is no estimate")
+    reference: str | None = Field(None, description="id of the batch that was used in place of the reference, if any")
+    effective: float | None = Field(None, description="effective number of its rows, (sum w)^2 / sum w^2")
     rows: int = Field(description="number of predictions that the estimate is for")
     labelled: int = Field(description="number of labelled rows, which the realised figures are from")
     threshold: float = Field(description="predictions of at least this value count as positive")
@@ -272,6 +274,12 @@ class ReadingQuery(Document):
     )
     threshold: float = Field(
         0.5, gt=0, lt=1, description="predictions of at least this value count as positive in the estimates"
+    )
+    reference: str | None = Field(
+        None,
+        max_length=64,
+        description="id of a batch of labelled rows with covariate-shift weights for one window, which the estimates "
+        "use in place of the monitor's reference; at most 1,000,000 rows",
     )
 
 

@@ -13,8 +13,10 @@ import numpy as np
 from redis import Redis
 from scipy.special import kolmogorov, ndtri
 
+from backend.batches import take_slot_for
 from backend.monitors.class_shift import NOT_YET
-from backend.monitors.estimates import LEVEL, Estimated, read_drift, read_estimates
+from backend.monitors.definitions import map_of
+from backend.monitors.estimates import LEVEL, Estimated, Weighted, read_drift, read_estimates, read_weighted
 from backend.monitors.evidence import first_bucket
 from backend.monitors.label_shift import estimate_shift, read_label_shift
 from backend.monitors.online_maps import read_online
@@ -49,7 +51,9 @@ from backend.monitors.windows import (
     window_span,
 )
 from backend.requester import Requester
+from backend.store.batches import read_stored_batch
 from backend.store.clock import now
+from backend.store.errors import StorageError
 from backend.store.keyspace import Keyspace
 from backend.store.monitors.buckets import Buckets
 from backend.store.monitors.ledger import NO_GROUP, OTHER, OTHER_GROUP, Groups, Ledger
@@ -251,10 +255,11 @@ class Reader:
         reference: ReferenceTally | None = None,
         groups: int = LARGEST,
         threshold: float = THRESHOLD,
+        weighted: Weighted | None = None,
     ) -> WindowReading:
         """A window as it is now, beside the reference if there is one, with the largest of its groups.
 
-        Predictions from ``threshold`` on are decided positive.
+        Predictions from ``threshold`` on are decided positive. Estimates use the ``weighted`` rows, if there are any.
         """
         record, memory = self.record, self.kept.memory
         found = self.gathered(window, now)
@@ -274,7 +279,7 @@ class Reader:
             diagram=read_diagram(found.tally, record, memory),
             groups=self.groups(found, groups),
             reference=None if reference is None else self._beside(whole, found.tally, reference),
-            estimates=read_estimates(given, record, memory, threshold),
+            estimates=read_estimates(given, record, memory, threshold, weighted),
             drift=read_drift(given, record),
             pit=read_window_pit(found.tally, record, memory),
             label_shift=self._label_shift(window, given),
@@ -511,11 +516,22 @@ def read_monitor(requester: Requester, kept: Kept, name: str, query: ReadingQuer
     reader, moment = reader_of(requester, kept, name), now().timestamp()
     windows = _windows(reader.record, query.windows)
     _begin_reading(requester, reader.record, len(windows), query.groups)
-    reference = reader.reference()
+    reference, weighted = reader.reference(), None
+    if query.reference is not None:
+        if len(windows) != 1:
+            raise InvalidField.at("/reference", "has weights for one window; name that window in windows")
+        weighted = _weighted(requester, reader.record, query.reference, query.threshold)
     read = []
     for window in windows:
         requester.go_on()
-        shown = reader.window(window, moment, reference=reference, groups=query.groups, threshold=query.threshold)
+        shown = reader.window(
+            window,
+            moment,
+            reference=reference,
+            groups=query.groups,
+            threshold=query.threshold,
+            weighted=weighted,
+        )
         read.append(shown)
     return MonitorReading(
         monitor=answer_of(reader.record),
@@ -526,6 +542,16 @@ def read_monitor(requester: Requester, kept: Kept, name: str, query: ReadingQuer
         online=reader.online(),
         read_at=moment,
     )
+
+
+def _weighted(requester: Requester, record: MonitorRecord, batch_id: str, threshold: float) -> Weighted:
+    """The estimator of a batch of weighted rows; raises an error at ``/reference``."""
+    take_slot_for(requester, batch_id)
+    try:
+        batch, _ = read_stored_batch(requester.store.batches, batch_id, where="/reference")
+    except StorageError as error:
+        raise type(error)(error.detail, "/reference") from error
+    return read_weighted(batch, batch_id, record, map_of(requester, record), threshold)
 
 
 def _windows(record: MonitorRecord, names: str | None) -> list[WindowSpec]:

@@ -330,7 +330,7 @@ Fresh = frozenset[str]
 
 def define_monitor(requester: Requester, targets: Targets, body: MonitorBody) -> tuple[MonitorRecord, Fresh]:
     """Validate a definition and store it; raises ``MonitorExists``. ``targets`` are those allowed for its hooks."""
-    fitted = _map_of(requester, body)
+    fitted = map_of(requester, body)
     body = settled(body, fitted)
     reference, vectors = _reference(requester, body, fitted)
     hooks, fresh = _with_secrets(requester, targets, body.hooks, [])
@@ -366,7 +366,7 @@ def change_monitor(
     again = "reference" in fields and changes.reference != before.reference
     reference, vectors = None, None
     if again:
-        reference, vectors = _reference(requester, before.model_copy(update=given), _map_of(requester, before))
+        reference, vectors = _reference(requester, before.model_copy(update=given), map_of(requester, before))
 
     def change(record: MonitorRecord) -> MonitorRecord:
         require(answer_of(record))
@@ -392,7 +392,8 @@ def _request_look(requester: Requester, record: MonitorRecord) -> None:
     schedule(requester.store.redis, Chore("look", requester.store.keys.tenant, record.uid))
 
 
-def _map_of(requester: Requester, body: MonitorBody) -> CalibrationMap | None:
+def map_of(requester: Requester, body: MonitorBody) -> CalibrationMap | None:
+    """The map of a monitor; raises ``UnknownMap`` at ``/map``."""
     if body.map is None:
         return None
     try:
@@ -409,7 +410,7 @@ def _reference(
         return None, None
     try:
         take_slot_for(requester, body.reference.batch)
-        batch, _ = read_stored_batch(requester.store.batches, body.reference.batch)
+        batch, _ = read_stored_batch(requester.store.batches, body.reference.batch, where="/reference/batch")
     except StorageError as error:
         raise type(error)(error.detail, "/reference/batch") from error
     tally = tally_of_batch(batch, body, fitted)

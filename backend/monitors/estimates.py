@@ -4,14 +4,24 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from backend.monitors.readings import Memory
-from calibrant.errors import OneClass
+from backend.monitors.windows import event_of_batch
+from calibrant.batch import Batch
+from calibrant.errors import OneClass, TooFewRows
+from calibrant.io.errors import InvalidField
+from calibrant.maps.calibration_map import CalibrationMap
 from calibrant.monitoring.drift import prediction_drift
-from calibrant.monitoring.estimates import PerformanceEstimate, PerformanceEstimator, fit_performance_estimator
+from calibrant.monitoring.estimates import (
+    PerformanceEstimate,
+    PerformanceEstimator,
+    estimator_of_event,
+    fit_performance_estimator,
+)
 from calibrant.monitoring.event_tally import EventTally
 from calibrant.monitoring.figures import binary_figures
 from calibrant.monitoring.tally import CELLS, FOLDS, Tally, merged
@@ -30,6 +40,8 @@ _MISSING = 0.01
 #: Level of the test that late labels agree with the calibration of the reference.
 _ALPHA = 0.01
 OF_REGRESSION = "the monitor is of regression, whose forecasts are not counted before their outcomes"
+#: The query field with the batch of weighted rows, and the most rows of it.
+_QUERY, MOST_WEIGHTED = "/reference", 1_000_000
 _PER_FOLD = np.uint32(2 * CELLS)
 #: Figures of a decision between two classes.
 _OF_TWO_CLASSES = ("precision", "recall", "f1", "confusion")
@@ -50,8 +62,20 @@ class Estimated:
     late: Tally
 
 
-def read_estimates(given: Estimated, record: MonitorRecord, memory: Memory, threshold: float) -> EstimatesReading:
-    """The estimated figures of a window with the realised ones, or why there are none. O(cells)."""
+class Weighted(NamedTuple):
+    """A batch of labelled rows with covariate-shift weights for one window, and their estimator; None: one class."""
+
+    batch: str
+    estimator: PerformanceEstimator | None
+
+
+def read_estimates(
+    given: Estimated, record: MonitorRecord, memory: Memory, threshold: float, weighted: Weighted | None = None
+) -> EstimatesReading:
+    """The estimated figures of a window with the realised ones, or why there are none. O(cells).
+
+    Rows that are ``weighted`` for the window replace the reference. Only labels of the window can contradict them.
+    """
     level = record.interval or LEVEL
     if record.forecast is not None:
         return EstimatesReading(
@@ -69,22 +93,24 @@ def read_estimates(given: Estimated, record: MonitorRecord, memory: Memory, thre
         return EstimatesReading(
             status="not-applicable", reason=reason, rows=rows, labelled=labelled, threshold=threshold, level=level
         )
-    found, missing = None, withheld(given, rows)
-    if missing is None and given.reference is not None:
-        try:
-            fitted = _estimator(given.reference, event, threshold, memory)
-        except OneClass:
-            missing = "the labels of the reference, or of four of its five parts, are of one class"
-        else:
-            late = None if not len(given.late) else EventTally(given.late, event)
-            found = fitted.estimate(EventTally(all_rows(given), event), level=level, late=late, alpha=_ALPHA)
-            missing = found.withheld
+    found, fitted, missing = None, None, withheld(given, rows) if weighted is None else _unread(given, rows)
+    if missing is None:
+        fitted = _fitted(given, event, threshold, memory) if weighted is None else weighted.estimator
+        if fitted is None:
+            missing = "the labels of the reference, or of all but one of its parts, are of one class"
+    if fitted is not None:
+        contradicting = given.late if weighted is None else given.labelled
+        late = EventTally(contradicting, event) if len(contradicting) else None
+        found = fitted.estimate(EventTally(all_rows(given), event), level=level, late=late, alpha=_ALPHA)
+        missing = found.withheld
     realised = _realised(given.labelled, event, threshold)
     names = list({} if found is None else found.figures) or list(realised)
     matrix = None if found is None or event == "confidence" else found.confusion
     return EstimatesReading(
         status="estimated" if missing is None else "withheld",
         reason=missing,
+        reference=None if weighted is None else weighted.batch,
+        effective=None if fitted is None or weighted is None else fitted.effective,
         rows=rows,
         labelled=labelled,
         threshold=threshold,
@@ -137,12 +163,41 @@ def withheld(given: Estimated, rows: int) -> str | None:
     least = FOLDS * _FEWEST
     if len(given.reference) < least:
         return f"the reference has {len(given.reference)} labelled rows; at least {least} are needed"
+    return _unread(given, rows)
+
+
+def _unread(given: Estimated, rows: int) -> str | None:
+    """The reason why the predictions of a window cannot be used, if any."""
     if not rows:
         return "the window has no predictions"
     missing = (given.predictions or rows) - rows
     if missing > _MISSING * rows:
         return f"{missing} predictions of the window were counted by a version that stored no tally of them"
     return None
+
+
+def _fitted(given: Estimated, event: str, threshold: float, memory: Memory) -> PerformanceEstimator | None:
+    """The estimator of the monitor's reference; None if its labels are of one class."""
+    try:
+        return None if given.reference is None else _estimator(given.reference, event, threshold, memory)
+    except OneClass:
+        return None
+
+
+def read_weighted(
+    batch: Batch, batch_id: str, record: MonitorRecord, fitted: CalibrationMap | None, threshold: float
+) -> Weighted:
+    """The estimator of a batch whose rows are weighted for one window; raises a ``CalibrationError`` at its query."""
+    rows, event = event_of_batch(batch, record, fitted, _QUERY), event_of(record)
+    if len(rows.p) > MOST_WEIGHTED:
+        raise InvalidField.at(_QUERY, f"must have at most {MOST_WEIGHTED:,} rows; store a random sample of them")
+    weights = np.ones(len(rows.p)) if batch.weights is None else batch.weights
+    try:
+        return Weighted(batch_id, estimator_of_event(rows, weights, event or "binary", threshold))
+    except OneClass:
+        return Weighted(batch_id, None)
+    except TooFewRows as error:
+        raise TooFewRows.at(_QUERY, error.detail) from error
 
 
 def _estimator(reference: Tally, event: str, threshold: float, memory: Memory) -> PerformanceEstimator:

@@ -408,17 +408,22 @@ def tally_of_batch(batch: Batch, body: MonitorBody, fitted: CalibrationMap | Non
 
     Raises ``WrongShape``, ``ScaleMismatch`` or ``InvalidOption`` if the batch does not fit the monitor.
     """
+    event = event_of_batch(batch, body, fitted, _WHERE)
+    if batch.weights is not None:
+        raise InvalidOption.at(_WHERE, "has weights, which belong to one window; name the batch when you read it")
+    n = len(event.p)
+    return tally_of(event.p, event.y, None, np.arange(n) * FOLDS // max(n, 1))
+
+
+def event_of_batch(batch: Batch, body: MonitorBody, fitted: CalibrationMap | None, where: str) -> Event:
+    """Reduce the rows of a batch like the monitor would; raises ``WrongShape`` or ``ScaleMismatch`` at ``where``."""
     given = batch.predictions
     if given.n_classes != body.n_classes:
         wanted = "(n,)" if body.n_classes is None else f"(n, {body.n_classes})"
-        raise WrongShape.at(_WHERE, f"must have predictions {wanted}, like the monitor")
+        raise WrongShape.at(where, f"must have predictions {wanted}, like the monitor")
     if given.scale != body.scale:
-        raise ScaleMismatch.at(_WHERE, f"has the scale {given.scale}, but the monitor has {body.scale}")
-    if batch.weights is not None:
-        raise InvalidOption.at(_WHERE, "has weights, which monitors do not support")
-    event = _event(batch, body.reduction or "binary", fitted)
-    n = len(event.p)
-    return tally_of(event.p, event.y, None, np.arange(n) * FOLDS // max(n, 1))
+        raise ScaleMismatch.at(where, f"has the scale {given.scale}, but the monitor has {body.scale}")
+    return _event(batch, body.reduction or "binary", fitted)
 
 
 def reference_span(record: MonitorRecord) -> Span | None:

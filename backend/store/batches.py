@@ -395,16 +395,18 @@ class NoLabels(StorageError):
     code = "no-labels"
 
 
-def read_stored_batch(batches: BatchStore, batch_id: str, parts: int | None = None) -> tuple[Batch, list[str] | None]:
+def read_stored_batch(
+    batches: BatchStore, batch_id: str, parts: int | None = None, *, where: str = "/batch"
+) -> tuple[Batch, list[str] | None]:
     """Read and validate the predictions, labels and weights of a stored batch, and its groups if it has any.
 
     ``parts`` limits it to the first parts, because rows appended after a job was queued do not belong to the job.
     """
     record, arrays = batches.arrays(batch_id, parts)
     if record.prediction_kind == "regression":
-        raise PredictionKindMismatch.at("/batch", "is a batch of regression, not of classification")
+        raise PredictionKindMismatch.at(where, "is a batch of regression, not of classification")
     if "labels" not in arrays:
-        raise NoLabels("the batch was stored without labels", "/batch")
+        raise NoLabels("the batch was stored without labels", where)
     note_rows(arrays["predictions"].shape)
     batch = read_batch(
         arrays["predictions"],

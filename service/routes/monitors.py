@@ -48,6 +48,16 @@ OF_DEFINITIONS = (
     "wrong-shape",
     "no-labels",
 )
+#: Problems of a batch of weighted rows.
+OF_WEIGHTED = (
+    "unknown-batch",
+    "no-labels",
+    "prediction-kind-mismatch",
+    "wrong-shape",
+    "scale-mismatch",
+    "too-few-rows",
+    "unknown-map",
+)
 
 
 def _drawn(media: str) -> dict[int | str, dict[str, Any]]:
@@ -94,7 +104,7 @@ async def get_monitors(request: Request, here: Here) -> Response:
 @router.get(
     "/{name}",
     response_model=MonitorReading,
-    responses=raises("unknown-monitor", "invalid-field", "busy"),
+    responses=raises("unknown-monitor", "invalid-field", "busy", *OF_WEIGHTED),
     openapi_extra=query_of(ReadingQuery),
 )
 async def get_monitor(name: str, request: Request, here: Here) -> Response:
@@ -102,6 +112,9 @@ async def get_monitor(name: str, request: Request, here: Here) -> Response:
 
     A window has its measures with their intervals, the reliability diagram, the share of its predictions that have a
     label, the label delay, its largest groups and, if the monitor has a reference, the comparison with it.
+
+    Covariate-shift weights belong to labelled rows and one window: store these rows with their weights as a batch and
+    name it in ``reference``.
     """
     query = read_query(request, ReadingQuery)
     return answer(

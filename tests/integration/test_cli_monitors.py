@@ -73,6 +73,24 @@ def test_predictions_are_sent_now_and_labels_later_and_shown(run: Run, monitor: 
     assert f"{reading['windows'][0]['measures']['ece']['value']:.4f}" in day
 
 
+def test_a_window_is_shown_with_estimates_from_weighted_rows(
+    service: Stack, run: Run, monitor: str, files: Path
+) -> None:
+    run("send", monitor, files / "predicted.csv", "--what", "predictions", "--id", "id", "--group", "site")
+    with Calibrant(service.url) as client:
+        p = [(i + 0.5) / 300 for i in range(300)]
+        batch = client.upload(p, [int(x > 0.4) for x in p], weights=p, weights_kind="importance").id
+        read = client.monitor(monitor, windows=["day"], reference=batch).windows[0].estimates
+    assert read is not None
+    assert (read.status, read.reference) == ("estimated", batch)
+    assert read.effective == pytest.approx(sum(p) ** 2 / sum(x * x for x in p))
+    shown = run("show", monitor, "--window", "day", "--reference", batch)
+    assert "estimates of day" in shown.stdout, shown.stderr
+    refused = run("show", monitor, "--reference", "batch_0", "--window", "day")
+    assert refused.exit_code == 1
+    assert "batch" in refused.stderr
+
+
 def test_labelled_rows_are_sent_and_rows_that_are_refused_are_told(run: Run, monitor: str, files: Path) -> None:
     assert run("send", monitor, files / "rows.csv").stdout == "400 accepted, 400 joined\n"
     old = run("send", monitor, files / "predicted.csv", "--what", "predictions", "--id", "id", "--time", "at")

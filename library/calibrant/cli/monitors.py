@@ -124,12 +124,22 @@ def show(
         float,
         typer.Option("--threshold", help="Predictions of at least this value count as positive in the estimates."),
     ] = 0.5,
+    window: Annotated[
+        list[str] | None, typer.Option("--window", help="Window to show; repeatable. Default: all.")
+    ] = None,
+    reference: Annotated[
+        str | None,
+        typer.Option(
+            "--reference",
+            help="Id of a batch of labelled rows with covariate-shift weights for one window, which the estimates use.",
+        ),
+    ] = None,
     as_json: Json = False,
     server: NeededServer = None,
 ) -> None:
     """Show the counts of a monitor, the coverage, measures and estimates of each window, and its online map."""
     with client_of(server, _WHOSE) as client:
-        reading = client.monitor(name, threshold=threshold)
+        reading = client.monitor(name, windows=window or (), threshold=threshold, reference=reference)
     if as_json:
         write_json(reading.to_dict())
         return
@@ -140,16 +150,16 @@ def show(
     # Forecasts have a measure that is called coverage.
     labelled = "coverage" if reading.monitor.forecast is None else "with outcome"
     windows = table("window", "labelled", labelled, *keys, left=1)
-    for window in reading.windows:
-        windows.add_row(window.name, f"{window.rows:,}", _share(window.coverage), *_cells(window, keys))
+    for each in reading.windows:
+        windows.add_row(each.name, f"{each.rows:,}", _share(each.coverage), *_cells(each, keys))
     write_lines(counts, windows)
-    for window in reading.windows:
-        if window.estimates is not None and reading.monitor.reference is not None:
-            write_lines(*_estimates(window.name, window.estimates, window.drift))
-            if window.label_shift is not None:
-                write_lines(_label_shift(window.name, window.label_shift))
-        if window.pit is not None:
-            write_lines(_coverage(window.name, window.pit))
+    for each in reading.windows:
+        if each.estimates is not None and (reading.monitor.reference, reference) != (None, None):
+            write_lines(*_estimates(each.name, each.estimates, each.drift))
+            if each.label_shift is not None:
+                write_lines(_label_shift(each.name, each.label_shift))
+        if each.pit is not None:
+            write_lines(_coverage(each.name, each.pit))
     if reading.online is not None:
         write_lines(_online(reading.online))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ from calibrant.monitoring.evidence import evidence, log_factors
 from calibrant.monitoring.figures import Figures, binary_figures, class_figures
 from calibrant.monitoring.tally import tally_of
 from calibrant.options import plain, read_fraction, read_seed
-from calibrant.reductions import event_probability, reduce, resolve_event
+from calibrant.reductions import Event, event_probability, reduce, resolve_event
 from calibrant.results import Shown, Table
 
 #: Variation between labelled windows is added if Cochran's test rejects homogeneity at this level.
@@ -449,24 +450,56 @@ def fit_performance_estimator(
     weights = sample_weight if weights is None else weights
     how = {"weights": weights, "class_names": class_names, "pos_label": pos_label}
     parts = _labelled(predictions, labels, windows, scale, reduction, **how)
-    whole, scale = parts[0].predictions.n_classes is not None, _scale_of(predictions, scale)
     event = _event_of(predictions, parts[0].predictions, reduction_by_name(reduction, parts[0].class_names))
+    found = _fitted(parts, event, threshold, weighted=weights is not None, method=method, options=options, seed=seed)
+    return replace(found, scale=_scale_of(predictions, scale))
+
+
+def estimator_of_event(event: Event, w: Floats, name: str, threshold: float) -> PerformanceEstimator:
+    """Return the estimator of reference rows with covariate-shift weights ``w (n,)``, already reduced to an event.
+
+    ``name`` is ``confidence`` or another event. Raises ``TooFewRows`` and ``OneClass``.
+    """
+    n = len(w)
+    if n < _WINDOWS * _FEWEST:
+        raise TooFewRows.at("/predictions", f"has {n} rows, but at least {_WINDOWS * _FEWEST} are needed")
+    p, ratios = np.asarray(event.p, np.float64), np.asarray(w / w.mean(), np.float64)
+    cuts = np.arange(_WINDOWS + 1) * n // _WINDOWS
+    parts = [
+        _Window(Predictions(p[a:b], "probability"), ratios[a:b], ratios[a:b] ** 2, event.y[a:b])
+        for a, b in pairwise(cuts.tolist())
+    ]
+    return _fitted(parts, name, threshold, weighted=True)
+
+
+def _fitted(
+    parts: Sequence[_Window],
+    event: str,
+    threshold: float,
+    *,
+    weighted: bool,
+    method: str | None = None,
+    options: Mapping[str, Any] | None = None,
+    seed: int = 0,
+) -> PerformanceEstimator:
+    """Return the estimator of labelled windows."""
+    whole = parts[0].predictions.n_classes is not None
     fitted_to = "canonical" if whole else "confidence" if event == "confidence" else "binary"
-    fitting = Fitting.read(method or ("sms" if whole else "isotonic"), options, fitted_to)
+    fitting = Fitting.read(method or ("sms" if whole else "isotonic"), options or {}, fitted_to)
     context, fits = FitContext(seed), []
     for left_out in (None, *range(len(parts))):
         kept = [part for j, part in enumerate(parts) if j != left_out]
-        fits.append(fitting.run(_joined(kept, weighted=weights is not None), context))
+        fits.append(fitting.run(_joined(kept, weighted=weighted), context))
     estimated = [_figures(fit, part, threshold) for fit, part in zip(fits[1:], parts, strict=True)]
     realised = [_realised(fits[0], part, threshold) for part in parts]
     errors = np.array([one.flat() - two.flat() for one, two in zip(realised, estimated, strict=True)])
     sampling = np.array([one.flat_variances() for one in estimated])
     total = sum(float(part.w.sum()) for part in parts)
     effective = total**2 / sum(float(part.squares.sum()) for part in parts)
-    n = round(total) if weights is None else sum(len(part.w) for part in parts)
+    n = sum(len(part.w) for part in parts) if weighted else round(total)
     between = _between(errors, sampling)
     names = parts[0].class_names
-    return PerformanceEstimator(fits[0], tuple(fits[1:]), between, threshold, n, effective, event, scale, names)
+    return PerformanceEstimator(fits[0], tuple(fits[1:]), between, threshold, n, effective, event, "probability", names)
 
 
 def _scale_of(predictions: Any, scale: Scale) -> Scale:

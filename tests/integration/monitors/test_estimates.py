@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from redis import Redis
 
+import calibrant
 from backend.monitors.looks import look_at
 from backend.store.keyspace import Keyspace
 from backend.store.monitors.buckets import Buckets
@@ -255,3 +256,101 @@ def test_a_deleted_monitor_leaves_no_tallies_of_predictions(api: httpx.Client, r
     assert redis.exists(*lists) == 2
     Buckets(redis, Keyspace(), record).drop(2**31)
     assert redis.exists(*lists) == 0
+
+
+# --- Reference rows with covariate-shift weights for one window
+
+
+def _shifted(n: int, seed: int, share: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """A binary feature that is 1 for this share of the rows, predictions, and labels that depend on both."""
+    random = np.random.default_rng(seed)
+    feature = (random.random(n) < share).astype(int)
+    p = random.beta(2.0, 2.0, n)
+    return feature, p, (random.random(n) < np.where(feature == 1, p**3.0, p)).astype(int)
+
+
+def _store(api: httpx.Client, **arrays: Any) -> str:
+    body = {name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in arrays.items()}
+    return str(api.post("/batches", json=body).raise_for_status().json()["id"])
+
+
+def test_weights_of_reference_rows_correct_the_estimates_of_a_window(api: httpx.Client) -> None:
+    old, old_p, old_y = _shifted(20_000, 21, 0.1)
+    new, new_p, new_y = _shifted(4000, 22, 0.9)
+    _create(api, reference=False)
+    api.patch("/monitors/inbox", json={"reference": {"batch": _store(api, predictions=old_p, labels=old_y)}})
+    ids = _waiting(api, new_p.tolist())
+    ratios = calibrant.density_ratios(old[:, None], new[:, None])
+    batch = _store(api, predictions=old_p, labels=old_y, weights=ratios, weights_kind="importance")
+    plain, found = (_window(api, **query)["estimates"] for query in ({}, {"reference": batch}))
+    assert (plain["reference"], plain["effective"]) == (None, None)
+    assert found["reference"] == batch
+    estimator = calibrant.fit_performance_estimator(old_p, old_y, weights=ratios)
+    assert found["effective"] == pytest.approx(estimator.effective, rel=1e-9)
+    for name, one in estimator.estimate(new_p).figures.items():
+        assert found["figures"][name]["estimated"] == pytest.approx(one.value, rel=1e-3)
+    realised = float(np.mean((new_p >= 0.5) == new_y))
+    low, high = found["figures"]["accuracy"]["interval"]
+    assert low < realised < high
+    assert not plain["figures"]["accuracy"]["interval"][0] < realised < plain["figures"]["accuracy"]["interval"][1]
+    _send(api, "labels", ids=ids, labels=new_y.tolist())
+    plain, found = (_window(api, **query)["estimates"] for query in ({}, {"reference": batch}))
+    assert (plain["status"], found["status"]) == ("withheld", "estimated")
+    assert found["figures"]["accuracy"]["realised"] == pytest.approx(realised)
+
+
+def test_weighted_rows_of_confidences(api: httpx.Client) -> None:
+    random = np.random.default_rng(23)
+    z = random.normal(size=(3000, 3)) * 1.5
+    p = np.exp(z) / np.exp(z).sum(axis=1, keepdims=True)
+    y = (p.cumsum(axis=1) > random.random((3000, 1))).argmax(axis=1)
+    _create(api, reference=False, n_classes=3, reduction="confidence")
+    _send(api, "predictions", ids=[f"row-{i}" for i in range(1000)], predictions=p[:1000].tolist())
+    weights = random.uniform(0.5, 2.0, 3000)
+    batch = _store(api, predictions=p, labels=y, weights=weights, weights_kind="importance")
+    found = _window(api, reference=batch)["estimates"]
+    assert found["status"] == "estimated"
+    assert found["figures"]["accuracy"]["estimated"] == pytest.approx(p[:1000].max(axis=1).mean(), abs=0.03)
+
+
+@pytest.mark.parametrize("n", [199, 200])
+def test_few_weighted_rows_are_refused(api: httpx.Client, n: int) -> None:
+    _create(api, reference=False)
+    _waiting(api, [0.2, 0.7])
+    _, p, y = _shifted(n, 24, 0.5)
+    answer = api.get("/monitors/inbox", params={"reference": _store(api, predictions=p, labels=y)})
+    assert answer.status_code == (422 if n < 200 else 200), answer.text
+    if n < 200:
+        assert answer.json()["errors"][0]["pointer"] == "/reference"
+
+
+def test_weighted_rows_that_do_not_fit_are_refused_at_the_field(api: httpx.Client) -> None:
+    windows = [{"name": "hour", "seconds": HOUR}, {"name": "day", "seconds": DAY}]
+    _create(api, reference=False, windows=windows)
+    _, p, y = _shifted(300, 25, 0.5)
+    fitting = _store(api, predictions=p, labels=y)
+    unlabelled = _store(api, predictions=p)
+    vectors = _store(api, predictions=np.stack([1 - p, p], axis=1), labels=y)
+    logits = _store(api, predictions=p, labels=y, scale="logit")
+    forecasts = _store(api, prediction_kind="regression", observed=p, mean=p, variance=p)
+    cases = [
+        ({"reference": fitting}, 422, "name that window"),
+        ({"reference": "batch_0", "windows": "hour"}, 404, ""),
+        ({"reference": 65 * "b", "windows": "hour"}, 422, ""),
+        ({"reference": unlabelled, "windows": "hour"}, 422, "without labels"),
+        ({"reference": vectors, "windows": "hour"}, 422, "must have predictions (n,)"),
+        ({"reference": logits, "windows": "hour"}, 422, "has the scale logit"),
+        ({"reference": forecasts, "windows": "hour"}, 422, "of regression"),
+    ]
+    for query, status, text in cases:
+        answer = api.get("/monitors/inbox", params=query)
+        assert answer.status_code == status, answer.text
+        assert text in answer.text
+        if status == 422:
+            assert answer.json()["errors"][0]["pointer"] == "/reference", answer.text
+    found = api.get("/monitors/inbox", params={"reference": fitting, "windows": "hour"}).json()["windows"]
+    assert found[0]["estimates"]["reason"] == "the window has no predictions"
+    one_class = _store(api, predictions=p, labels=np.zeros(300, int))
+    _waiting(api, [0.2, 0.7])
+    found = api.get("/monitors/inbox", params={"reference": one_class, "windows": "hour"}).json()["windows"]
+    assert "one class" in found[0]["estimates"]["reason"]

@@ -123,6 +123,8 @@ class EstimatesReading(Document):
 
     status: Literal["estimated", "withheld", "not-applicable"]
     reason: str | None = None  # why there is no estimate
+    reference: str | None = None  # id of the batch that was used in place of the reference
+    effective: float | None = None  # effective number of its rows
     rows: int  # predictions
     labelled: int  # rows of the realised figures
     threshold: float  # predictions from this value on are decided positive

@@ -120,7 +120,12 @@ def create_monitor(
 
 
 def monitor(
-    patience: Patience, name: str, *, windows: Sequence[str] = (), threshold: float | None = None
+    patience: Patience,
+    name: str,
+    *,
+    windows: Sequence[str] = (),
+    threshold: float | None = None,
+    reference: str | None = None,
 ) -> Steps[MonitorReading]:
     """Return the current state of a monitor: counts, and for each window measures, diagram and label coverage.
 
@@ -132,6 +137,9 @@ def monitor(
         Names of windows; by default all.
     threshold : float, optional
         Predictions of at least this value count as positive in the estimates; by default 0.5.
+    reference : str, optional
+        Id of a batch of labelled rows with covariate-shift weights for one window, such as those of
+        ``density_ratios``. The estimates of this window use it in place of the monitor's reference.
 
     Returns
     -------
@@ -143,7 +151,7 @@ def monitor(
     >>> client.monitor("inbox", windows=["day"]).counts.predictions
     0
     """
-    query = {"windows": ",".join(windows) or None, "threshold": threshold}
+    query = {"windows": ",".join(windows) or None, "threshold": threshold, "reference": reference}
     answer = yield from send(patience, get(path_of("monitors", name), query))
     return read(MonitorReading, answer)
 
