@@ -426,7 +426,8 @@ def fit_performance_estimator(
     prediction) is that of the reference (or P(y | features), with weights); it cannot detect a change of this
     distribution. The variance of a realised figure around its estimate has three parts: the draw of labels (first
     order), the error of the map (jackknife over the windows), and variation between labelled windows that these two do
-    not explain (DerSimonian & Laird 1986, if Cochran's test rejects homogeneity at 5 %). One fit for each window.
+    not explain (DerSimonian & Laird 1986, if Cochran's test rejects homogeneity at 5 %). One fit for each window, and
+    the figures of each window under each fit.
 
     With weights the error of the map is that of about (sum w)^2 / sum w^2 reference rows, the attribute ``effective``;
     the draw of labels is that of the window's own rows. Errors of the weights themselves are not in the intervals.
@@ -497,7 +498,11 @@ def _fitted(
     total = sum(float(part.w.sum()) for part in parts)
     effective = total**2 / sum(float(part.squares.sum()) for part in parts)
     n = sum(len(part.w) for part in parts) if weighted else round(total)
-    between = _between(errors, sampling)
+    # Of the error of the map in each window, from the same fits.
+    moved = np.array(
+        [_jackknife(np.array([_figures(fit, part, threshold).flat() for fit in fits[1:]])) for part in parts]
+    )
+    between = _between(errors, sampling, moved)
     names = parts[0].class_names
     return PerformanceEstimator(fits[0], tuple(fits[1:]), between, threshold, n, effective, event, "probability", names)
 
@@ -627,10 +632,14 @@ def _jackknife(parts: Floats) -> Floats:
     return found
 
 
-def _between(errors: Floats, sampling: Floats) -> Floats:
-    """Return the variance between windows of ``errors (W, F)`` with sampling variances, 0 if none is found."""
+def _between(errors: Floats, sampling: Floats, moved: Floats) -> Floats:
+    """Return the variance between windows of ``errors (W, F)``, 0 if none is found.
+
+    ``sampling`` are the variances of the draw of labels, and ``moved`` those of a map of all windows; the errors are of
+    the maps of the other windows.
+    """
     count = len(errors)
-    expected = np.maximum(sampling, np.finfo(np.float64).tiny) * count / (count - 1)  # the map is that of the others
+    expected = np.maximum(sampling, np.finfo(np.float64).tiny) + moved * count / (count - 1)
     with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
         weight = 1.0 / expected
         cochran = (np.square(errors) * weight).sum(axis=0)
