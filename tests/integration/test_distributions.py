@@ -8,13 +8,14 @@ from typing import Any
 
 import httpx
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 import calibrant
 from backend.store.store import Store
-from calibrant.client import ProblemResponse
+from calibrant.client import Calibrant, ProblemResponse
 from calibrant.distributions.maps.distribution_map import DistributionMap
 from service.stack import Stack
 from tests.integration.clients import Kind, connected
@@ -576,6 +577,26 @@ def test_a_client_does_what_the_library_does(service: Stack, client_kind: Kind, 
             client.evaluate(batch.id)
         with pytest.raises(TypeError, match="predictions"):
             client.evaluate_distribution([0.0], predictions=[0.5])  # type: ignore[call-arg]
+
+
+def test_a_report_of_the_client_is_shown_like_that_of_the_library(service: Stack) -> None:
+    rows = _rows("normal")
+    groups = ["a", "b"] * 45
+    with Calibrant(service.url) as client:
+        map_id = client.fit_distribution("variance-scaling", **rows).id
+        found = client.evaluate_distribution(**rows, groups=groups, measures=["crps", "coverage"], map=map_id)
+    expected = calibrant.evaluate_distribution(**rows, groups=groups, measures=["crps", "coverage"])
+    assert found["crps"].value == expected["crps"].value
+    assert list(found) == ["crps", "coverage"]
+    assert found.groups is not None
+    assert found.groups["a"]["crps"].value == expected.groups["a"]["crps"].value  # type: ignore[index]
+    assert found.after is not None
+    assert found.after["coverage"].value != found["coverage"].value
+    before, after = repr(found).split("\nAfter the map:\n")
+    assert before == repr(expected)
+    assert after.startswith("Report: 90 rows, normal\n")
+    assert found._repr_html_().count("<table>") == 2
+    pd.testing.assert_frame_equal(found.to_frame(), expected.to_frame())
 
 
 def test_the_catalogues_list_each_kind(api: httpx.Client) -> None:

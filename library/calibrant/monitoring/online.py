@@ -24,7 +24,9 @@ from calibrant.maps.platt import fit_platt
 from calibrant.reductions import Event, reduce, resolve_event
 
 # **Experts.** Identity, static map, sliding-window Platt scaling, and for both families (Platt, beta) and each memory
-# an online Newton step map and its calibeaten version. The last expert is a mixture of the others that may switch.
+# an online Newton step map and its calibeaten version. For each finite memory also the static map with a shift of its
+# logit, the change of a new event rate: one parameter varies less than two or three. The last expert is a mixture of
+# the others that may switch.
 #
 # **Online Newton step** (Hazan, Agarwal & Kale 2007; Gupta & Ramdas 2023, "Online Platt Scaling with Calibeating").
 # With f = logistic(theta x) and g = (f - y) x,
@@ -47,8 +49,8 @@ from calibrant.reductions import Event, reduce, resolve_event
 #
 # gives R times the bound.
 
-#: Version of the state document.
-FORMAT = 1
+#: Version of the state document. States of version 1 have no shifts, and stay without.
+FORMAT = 2
 #: Rows in which the weight of a row halves; None forgets nothing.
 MEMORIES: tuple[int | None, ...] = (None, 2000, 500, 125)
 #: Rows of the sliding window.
@@ -132,6 +134,9 @@ class OnlineMap:
         Curvatures of the log losses of the online maps, summed with forgetting.
     residuals : ndarray, shape (E, knots, 2)
         Rows, and sums of label minus prediction, at the knots of calibeating.
+    shifts : ndarray, shape (S, 2)
+        Shifts of the logit of the static map, and their curvatures, for each finite memory; S is 0 for states of
+        earlier versions.
     refit : Curve
         Map of the sliding window.
     blocks : tuple
@@ -161,6 +166,7 @@ class OnlineMap:
     theta: Floats = field(repr=False)
     information: Floats = field(repr=False)
     residuals: Floats = field(repr=False)
+    shifts: Floats = field(repr=False)
     refit: Curve
     blocks: tuple[Block, ...] = field(repr=False)
 
@@ -176,9 +182,9 @@ class OnlineMap:
         --------
         >>> import calibrant
         >>> calibrant.start_online().experts[-2:]
-        ('beta-125-calibeaten', 'tracking')
+        ('shift-125', 'tracking')
         """
-        return _names(self.memories)
+        return _names(self.memories, len(self.shifts))
 
     @property
     def weights(self) -> dict[str, float]:
@@ -192,7 +198,7 @@ class OnlineMap:
         --------
         >>> import calibrant
         >>> round(calibrant.start_online().weights["static"], 2)
-        0.05
+        0.04
         """
         return dict(zip(self.experts, np.exp(self._current).tolist(), strict=True))
 
@@ -395,12 +401,19 @@ class OnlineMap:
         >>> calibrant.OnlineMap.from_document(document).delay
         2
         """
-        if not isinstance(document, Mapping) or document.get("format") != FORMAT:
-            raise InvalidDocument.at("/format", f"must be {FORMAT}, the only format that this version reads")
+        if not isinstance(document, Mapping) or type(document.get("format")) is not int:
+            raise InvalidDocument.at("/format", f"must be an integer from 1 to {FORMAT}")
+        if not 1 <= document["format"] <= FORMAT:
+            raise InvalidDocument.at("/format", f"must be from 1 to {FORMAT}")
         memories = _read_memories(document.get("memories"))
         values = {name: _read_integer(document, name, low) for name, low in _INTEGERS.items()}
-        shapes = _shapes(memories, values["delay"])
-        arrays = {name: _read_numbers(document, name, shape) for name, shape in shapes.items()}
+        # States of the first format have no shifts, and neither do their successors.
+        without = document["format"] == 1 or document.get("shifts") == []
+        shapes = _shapes(memories, values["delay"], 0 if without else len(_finite(memories)))
+        arrays = {
+            name: np.zeros(shape) if without and name == "shifts" else _read_numbers(document, name, shape)
+            for name, shape in shapes.items()
+        }
         static, refit = read_curves(document, 2, 2)
         blocks = tuple(_read_block(block, f"/blocks/{i}") for i, block in enumerate(_read_list(document, "blocks")))
         return cls(static=static, refit=refit, memories=memories, blocks=blocks, **values, **arrays)  # type: ignore[arg-type]
@@ -415,12 +428,17 @@ class OnlineMap:
         static = _clipped(self.static(p))
         online = self._online(static)
         simple = np.stack([_clipped(p), static, _clipped(self.refit(p))])
-        others = np.concatenate([simple, online, self._calibeaten(online)])
+        others = np.concatenate([simple, online, self._calibeaten(online), self._shifted(static)])
         return np.concatenate([others, _clipped(np.exp(self.tracking) @ others)[None]])
 
     def _online(self, static: Floats) -> Floats:
         """Return the predictions of the online maps before calibeating: ``(E, n)``."""
         return _clipped(expit(np.einsum("ed,edn->en", self.theta, _features(static, len(self.memories)))))
+
+    def _shifted(self, static: Floats) -> Floats:
+        """Return the static map with each shift of its logit: ``(S, n)``."""
+        inside = np.clip(static, _CLIP, 1.0 - _CLIP)
+        return _clipped(expit(self.shifts[:, :1] + (np.log(inside) - np.log1p(-inside))))
 
     def _calibeaten(self, f: Floats) -> Floats:
         knot, upper = _knots(f)
@@ -441,7 +459,8 @@ class OnlineMap:
         stay = (1.0 - _SWITCH) ** rows
         shared = math.log1p(-stay) - math.log(len(tracking)) if stay < 1.0 else -math.inf
         tracking = _normalised(np.logaddexp(tracking + (math.log(stay) if stay else -math.inf), shared))
-        theta, information, residuals = self._stepped(_clipped(self.static(p)), y, count, rows)
+        static = _clipped(self.static(p))
+        theta, information, residuals = self._stepped(static, y, count, rows)
         blocks, refit = self._windowed(p, y, count)
         return replace(
             self,
@@ -451,6 +470,7 @@ class OnlineMap:
             theta=theta,
             information=information,
             residuals=residuals,
+            shifts=self._moved(static, y, count, rows),
             blocks=blocks,
             refit=refit,
         )
@@ -480,6 +500,15 @@ class OnlineMap:
         residuals = self.residuals * kept[:, :, None] + np.stack(added, axis=-1).reshape(self.residuals.shape)
         return theta, information, residuals
 
+    def _moved(self, static: Floats, y: Floats, count: Floats, rows: float) -> Floats:
+        """Return the shifts after these rows, by the Newton step of the online maps with an intercept alone."""
+        kept = np.array([2.0 ** (-rows / memory) for memory in _finite(self.memories)])[: len(self.shifts)]
+        shift, information = self.shifts.T
+        f, precision = self._shifted(static), 1.0 / _PRIOR[-1] ** 2
+        information = information * kept + (((f - y) ** 2 + f * (1.0 - f)) / 2.0) @ count
+        gradient = (f - y) @ count + (1.0 - kept) * precision * shift
+        return np.stack([shift - gradient / (information + precision), information], axis=1)
+
     def _windowed(self, p: Floats, y: Floats, count: Floats) -> tuple[tuple[Block, ...], Curve]:
         """Return the sliding window with these rows, and its map, refitted if a block is complete."""
         last = dict(self.blocks[-1])
@@ -499,7 +528,7 @@ class OnlineMap:
 
 #: Integers of a state, and their smallest values.
 _INTEGERS = {"window": 10, "delay": 0, "rows_per_round": 1, "rounds": 0}
-_ARRAYS = ("log_weights", "tracking", "theta", "information", "residuals")
+_ARRAYS = ("log_weights", "tracking", "theta", "information", "residuals", "shifts")
 
 
 def start_online(
@@ -543,8 +572,9 @@ def start_online(
     Notes
     -----
     The map is a Bayes mixture of N experts: the identity, the static map, Platt scaling of the sliding window, online
-    Platt and online beta scaling with each memory, without and with calibeating [1]_ [2]_, and a mixture that switches
-    between them [3]_. For every sequence of rows its cumulative log loss is at most that of the best expert plus
+    Platt and online beta scaling with each memory, without and with calibeating [1]_ [2]_, the static map with a shift
+    of its logit for each finite memory, and a mixture that switches between them [3]_. For every sequence of rows its
+    cumulative log loss is at most that of the best expert plus
     R (d + 1) ln N nats, with predictions clipped to [2^-52, 1 - 2^-52].
 
     References
@@ -558,15 +588,16 @@ def start_online(
     >>> import calibrant
     >>> online = calibrant.start_online()
     >>> len(online.experts), online.experts[:4]
-    (20, ('identity', 'static', 'window', 'platt-all'))
+    (23, ('identity', 'static', 'window', 'platt-all'))
     """
     chosen = _read_memories(list(memories) if isinstance(memories, Sequence) else memories, InvalidOption)
     options = {"window": window, "delay": delay, "rows_per_round": rows_per_round}
     given = {name: _read_integer(options, name, _INTEGERS[name], InvalidOption) for name in options}
     if static is not None and (not isinstance(static, CalibrationMap) or static.of_vector):
         raise InvalidOption.at("/static", "must be a calibration map of one event")
-    n = len(_names(chosen))
-    first = {name: np.zeros(shape) for name, shape in _shapes(chosen, given["delay"]).items()}
+    shifts = len(_finite(chosen))
+    n = len(_names(chosen, shifts))
+    first = {name: np.zeros(shape) for name, shape in _shapes(chosen, given["delay"], shifts).items()}
     first["log_weights"] -= math.log(n)
     first["tracking"] -= math.log(n - 1)
     first["theta"] += _start(len(chosen))
@@ -668,19 +699,26 @@ def _normalised(log_weights: Floats) -> Floats:
     return shifted
 
 
-def _names(memories: Sequence[int | None]) -> tuple[str, ...]:
+def _finite(memories: Sequence[int | None]) -> list[int]:
+    return [memory for memory in memories if memory is not None]
+
+
+def _names(memories: Sequence[int | None], shifts: int) -> tuple[str, ...]:
     online = [f"{family}-{memory or 'all'}" for family in ("platt", "beta") for memory in memories]
-    return ("identity", "static", "window", *online, *(f"{name}-calibeaten" for name in online), "tracking")
+    shifted = [f"shift-{memory}" for memory in _finite(memories)][:shifts]
+    calibeaten = [f"{name}-calibeaten" for name in online]
+    return ("identity", "static", "window", *online, *calibeaten, *shifted, "tracking")
 
 
-def _shapes(memories: Sequence[int | None], delay: int) -> dict[str, tuple[int, ...]]:
-    n, maps = len(_names(memories)), 2 * len(memories)
+def _shapes(memories: Sequence[int | None], delay: int, shifts: int) -> dict[str, tuple[int, ...]]:
+    n, maps = len(_names(memories, shifts)), 2 * len(memories)
     return {
         "log_weights": (delay + 1, n),
         "tracking": (n - 1,),
         "theta": (maps, 3),
         "information": (maps, 3, 3),
         "residuals": (maps, _KNOTS, 2),
+        "shifts": (shifts, 2),
     }
 
 
@@ -721,7 +759,7 @@ def _fit(blocks: Sequence[Block], before: Curve) -> Curve:
 
 
 def _same_stream(state: OnlineMap, other: object) -> OnlineMap:
-    if not isinstance(other, OnlineMap) or other.memories != state.memories:
+    if not isinstance(other, OnlineMap) or other.experts != state.experts:
         raise InvalidOption.at("/predicted_by", "must be an earlier state of the same stream")
     return other
 

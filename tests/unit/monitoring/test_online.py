@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -35,6 +36,41 @@ def test_online_platt_scaling_is_an_online_newton_step_with_forgetting() -> None
         pull = (1.0 - keep) * precision @ (theta - [1.0, 0.0])
         theta = theta - np.linalg.solve(information + precision, gradient + pull)
     np.testing.assert_allclose(state.theta[1, [0, 2]], theta, rtol=1e-9)
+
+
+def test_a_shift_is_an_online_newton_step_of_the_intercept() -> None:
+    p, y = stream(200, 0.8, 4)
+    static = calibrant.fit("platt", p, y)
+    state = start_online(static, memories=(None, 30, 7))
+    assert [name for name in state.experts if name.startswith("shift")] == ["shift-30", "shift-7"]
+    shift, information, keep = 0.0, 0.0, 2.0 ** (-4.0 / 30.0)
+    for at in range(0, 200, 4):
+        rows = slice(at, at + 4)
+        state = state.update(p[rows], y[rows])
+        f = expit(logit(static.apply(p[rows])) + shift)
+        information = keep * information + ((f - y[rows]) ** 2 + f * (1.0 - f)).sum() / 2.0
+        shift -= ((f - y[rows]).sum() + (1.0 - keep) * shift) / (information + 1.0)
+    np.testing.assert_allclose(state.shifts[0], [shift, information], rtol=1e-9)
+
+
+def test_a_shift_follows_a_new_event_rate_better_than_more_parameters() -> None:
+    static = calibrant.fit("platt", *stream(4000, 0.0, 5))
+    found = follow_stream(*stream(4000, 0.8, 6), online=start_online(static))
+    loss = dict(zip(found.experts, found.log_losses.tolist(), strict=True))
+    assert loss["shift-500"] < min(loss["platt-500"], loss["beta-500"], loss["static"]) - 1.0
+
+
+def test_a_state_of_the_first_format_goes_on_without_shifts() -> None:
+    stored = json.loads((Path(__file__).parents[2] / "contract" / "stored" / "online-v1.json").read_text("utf-8"))
+    state = OnlineMap.from_document(stored["state"])
+    assert len(state.experts) == 20
+    np.testing.assert_array_equal(state.predict(stored["predictions"]), stored["expected"])
+    later = state.update([0.2, 0.9], [1, 1], predicted_by=state)
+    again = OnlineMap.from_document(json.loads(json.dumps(later.to_document())))
+    assert again.to_document() == later.to_document()
+    assert again.experts == state.experts
+    with pytest.raises(InvalidOption, match="must be an earlier state of the same stream"):
+        start_online(delay=1).update([0.5], [1], predicted_by=state)
 
 
 def test_calibeating_corrects_what_a_line_of_logits_cannot() -> None:
@@ -130,13 +166,18 @@ def test_invalid_options_are_named(options: dict[str, Any], pointer: str) -> Non
 @pytest.mark.parametrize(
     "change",
     [
-        {"format": 2},
+        {"format": 3},
+        {"format": True},
+        {"format": 1},
+        {"shifts": [[0.0]]},
+        {"shifts": None},
+        {"shifts": [[0.0, 0.0]] * 4},
         {"memories": None},
         {"window": True},
         {"rounds": -1},
         {"theta": [[1.0]]},
         {"theta": "x"},
-        {"log_weights": [[float("nan")] * 20]},
+        {"log_weights": [[float("nan")] * 23]},
         {"residuals": [[[0.0, 0.0]]]},
         {"curves": []},
         {"curves": [{"family": "platt", "parameters": {}}] * 2},

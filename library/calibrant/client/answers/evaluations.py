@@ -12,6 +12,7 @@ from calibrant.results import ByMeasure, Measured
 
 if TYPE_CHECKING:
     from calibrant.comparison import ComparisonReport
+    from calibrant.distributions.evaluation import DistributionReport
     from calibrant.evaluation import GroupReport, Report
     from calibrant.measures.measure import MeasureResult
     from calibrant.plots.axes import Plotter
@@ -293,17 +294,17 @@ ScoreName = Literal[
 ]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DistributionGroupAnswer(Document):
-    """The measures of one group."""
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class DistributionGroupAnswer(ByMeasure[MeasureAnswer], Document):
+    """The measures of one group; ``group["crps"]`` is a measure."""
 
     n: int
     measures: Measures
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DistributionAfter(Document):
-    """The measures after the map."""
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class DistributionAfter(ByMeasure[MeasureAnswer], Document):
+    """The measures after the map; ``after["crps"]`` is a measure."""
 
     kind: ForecastKind  # of the calibrated forecasts
     measures: Measures
@@ -324,9 +325,9 @@ class ForecastComparisonAnswer(Document):
     pairs: list[PairAnswer]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DistributionReportAnswer(Document):
-    """The report of an evaluation of predictive distributions."""
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class DistributionReportAnswer(ByMeasure[MeasureAnswer], Document):
+    """The report of an evaluation of forecasts, shown as by the library; ``report["crps"]`` is a measure."""
 
     prediction_kind: Literal["regression"] = "regression"
     n: int
@@ -339,3 +340,39 @@ class DistributionReportAnswer(Document):
     in_sample: bool | None = None  # whether the map was fitted to these rows; None: not known
     diagrams: dict[str, DiagramAnswer] | None = None
     comparison: ForecastComparisonAnswer | None = None  # if other forecasts were sent as against
+
+    def to_report(self) -> DistributionReport:
+        """Return the report before the map as a result of the library, without the rows."""
+        return _distribution_report(self.n, self.kind, self.n_repaired, self.measures, self.groups)
+
+    def to_frame(self) -> Any:
+        """Return the results before the map as a frame, one row for each measure, and for each group."""
+        return self.to_report().to_frame()
+
+    def _sides(self) -> list[DistributionReport]:
+        """The reports before and after the map."""
+        sides, after = [self.to_report()], self.after
+        if after is not None:
+            sides.append(_distribution_report(self.n, after.kind, 0, after.measures, after.groups))
+        return sides
+
+    def __repr__(self) -> str:
+        return "\nAfter the map:\n".join(map(repr, self._sides()))
+
+    def _repr_html_(self) -> str:
+        return "<p>After the map:</p>".join(side._repr_html_() for side in self._sides())
+
+
+def _distribution_report(
+    n: int,
+    kind: ForecastKind,
+    n_repaired: int,
+    measures: Measures,
+    groups: dict[str, DistributionGroupAnswer] | None,
+) -> DistributionReport:
+    from calibrant.distributions.evaluation import DistributionReport  # which needs SciPy
+
+    found = None
+    if groups is not None:
+        found = {name: _distribution_report(one.n, kind, 0, one.measures, None) for name, one in groups.items()}
+    return DistributionReport(n, kind, n_repaired, _results(measures), found)
