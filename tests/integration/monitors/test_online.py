@@ -33,7 +33,7 @@ from calibrant.batch import read_batch
 from calibrant.calibrators import FitContext, Fitting
 from calibrant.errors import InvalidDocument
 from calibrant.maps.calibration_map import load
-from calibrant.monitoring.online import OnlineMap, start_online
+from calibrant.monitoring.online import FORMAT, OnlineMap, start_online
 from calibrant.monitoring.tally import Tally, tally_of
 from schemas.maps import FitSpec
 from schemas.monitor_alarms import AuditEntry, Standing
@@ -408,7 +408,7 @@ def test_the_answer_has_the_weights_and_the_rounds(store: Store) -> None:
     now = hours(store, record, 0, 7)
     reading = Reader(store.redis, store.keys, record, Kept()).online()
     assert reading is not None
-    assert (reading.rounds, reading.rows, len(reading.weights)) == (7, 2100, 20)
+    assert (reading.rounds, reading.rows, len(reading.weights)) == (7, 2100, 23)
     assert reading.counted_until == BEGAN + 7 * HOUR
     assert reading.next_at == pytest.approx(BEGAN + 6 * HOUR + 1 + 6 * HOUR)
     assert reading.bound == pytest.approx(-np.log(1e-6))
@@ -421,7 +421,7 @@ def test_the_log_loss_is_within_the_bound_of_the_best_expert(store: Store) -> No
     """With a version for each bucket; each bucket has one row, so that rounds are rows."""
     record = online(store, every=int(HOUR), level=0.999999)
     assert online_options(record)["delay"] == 1
-    random, total, losses = np.random.default_rng(0), 0.0, np.zeros(20)
+    random, total, losses = np.random.default_rng(0), 0.0, np.zeros(23)
     for hour in range(40):
         p = random.uniform(0.1, 0.9)
         y = int(random.random() < (0.9 if hour > 20 else p))
@@ -433,7 +433,7 @@ def test_the_log_loss_is_within_the_bound_of_the_best_expert(store: Store) -> No
         mixed = float(used.predict([p])[0])
         total -= float(np.log(mixed if y else 1 - mixed))
         follow(store, record, pour(store, record, hour, one_row(p, y)) + 1.0)
-    assert total <= losses.min() + 2 * np.log(20) + 1e-9
+    assert total <= losses.min() + 2 * np.log(23) + 1e-9
 
 
 def one_row(p: float, y: int) -> Tally:
@@ -445,7 +445,7 @@ def test_a_newer_state_is_not_overwritten(store: Store) -> None:
     hours(store, record, 0, 1)
     key = store.keys.monitor(record.uid).online()
     document = json.loads(store.redis.hget(key, "now"))  # type: ignore[arg-type]
-    store.redis.hset(key, "now", json.dumps(document | {"format": 2}))
+    store.redis.hset(key, "now", json.dumps(document | {"format": FORMAT + 1}))
     before = progress(store, record)
     with pytest.raises(InvalidDocument, match="format"):
         hours(store, record, 1, 2)
