@@ -279,7 +279,7 @@ class ReadingQuery(Document):
         None,
         max_length=64,
         description="id of a batch of labelled rows with covariate-shift weights for one window, which the estimates "
-        "use in place of the monitor's reference; at most 1,000,000 rows",
+        "use in place of the monitor's reference; at most 200,000 rows",
     )
 
 

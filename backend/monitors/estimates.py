@@ -41,7 +41,7 @@ _MISSING = 0.01
 _ALPHA = 0.01
 OF_REGRESSION = "the monitor is of regression, whose forecasts are not counted before their outcomes"
 #: The query field with the batch of weighted rows, and the most rows of it.
-_QUERY, MOST_WEIGHTED = "/reference", 1_000_000
+_QUERY, MOST_WEIGHTED = "/reference", 200_000
 _PER_FOLD = np.uint32(2 * CELLS)
 #: Figures of a decision between two classes.
 _OF_TWO_CLASSES = ("precision", "recall", "f1", "confusion")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import time
 from typing import Any
 
@@ -322,6 +323,20 @@ def test_few_weighted_rows_are_refused(api: httpx.Client, n: int) -> None:
     assert answer.status_code == (422 if n < 200 else 200), answer.text
     if n < 200:
         assert answer.json()["errors"][0]["pointer"] == "/reference"
+
+
+def test_many_weighted_rows_are_refused(api: httpx.Client) -> None:
+    _create(api, reference=False)
+    arrays = {"predictions": np.full(200_001, 0.5), "labels": np.arange(200_001) % 2}
+    body = io.BytesIO()
+    np.savez(body, **arrays)  # type: ignore[arg-type]
+    stored = api.post("/batches", content=body.getvalue(), headers={"Content-Type": "application/x-npz"})
+    answer = api.get("/monitors/inbox", params={"reference": stored.raise_for_status().json()["id"]})
+    assert answer.status_code == 422
+    assert answer.json()["errors"][0] == {
+        "pointer": "/reference",
+        "detail": "must have at most 200,000 rows; store a random sample of them",
+    }
 
 
 def test_weighted_rows_that_do_not_fit_are_refused_at_the_field(api: httpx.Client) -> None:
