@@ -11,7 +11,7 @@ from calibrant.cells import Floats
 from calibrant.monitoring.drift import counts_by_range, drift_of_counts
 from calibrant.monitoring.tally import borders
 
-RUNS, BUCKET, BUCKETS = 300, 10_000, 100
+RUNS, BUCKET, BUCKETS = 2000, 10_000, 100
 SPREADS = ((1.0, 1.0), (2.0, 5.0), (0.5, 0.5), (5.0, 1.0))
 REFERENCES = (2_000, 20_000, 200_000)
 ALPHAS = (0.05, 0.01)
