@@ -18,9 +18,18 @@ from calibrant.errors import InvalidDocument, InvalidOption, NotConverged, OneCl
 from calibrant.inputs import read_rows
 from calibrant.maps.averaged import tabulate
 from calibrant.maps.calibration_map import CalibrationMap
-from calibrant.maps.curves import PROBABILITY_CLIP, Curve, Identity, read_array, read_number
+from calibrant.maps.curves import PROBABILITY_CLIP, Curve, Identity
 from calibrant.maps.families import curves_document, read_curves
 from calibrant.maps.platt import fit_platt
+from calibrant.monitoring.online_documents import (
+    CELLS,
+    Block,
+    read_block,
+    read_integer,
+    read_list,
+    read_memories,
+    read_numbers,
+)
 from calibrant.reductions import Event, reduce, resolve_event
 
 # **Experts.** Identity, static map, sliding-window Platt scaling, and for both families (Platt, beta) and each memory
@@ -63,11 +72,8 @@ _PRIOR = np.array([0.3, 0.3, 1.0])
 _KNOTS, _SHRINKAGE = 17, 100.0
 #: Rate at which the tracking expert switches, per row.
 _SWITCH = 1e-3
-#: Cells and blocks of the sliding window.
-_CELLS, _BLOCKS = 64, 10
-
-#: Rows, positives and sum of predictions of each cell of a part of the window.
-Block = dict[int, tuple[float, float, float]]
+#: Blocks of the sliding window.
+_BLOCKS = 10
 
 
 @dataclass(frozen=True, eq=False)
@@ -405,17 +411,17 @@ class OnlineMap:
             raise InvalidDocument.at("/format", f"must be an integer from 1 to {FORMAT}")
         if not 1 <= document["format"] <= FORMAT:
             raise InvalidDocument.at("/format", f"must be from 1 to {FORMAT}")
-        memories = _read_memories(document.get("memories"))
-        values = {name: _read_integer(document, name, low) for name, low in _INTEGERS.items()}
+        memories = read_memories(document.get("memories"))
+        values = {name: read_integer(document, name, low) for name, low in _INTEGERS.items()}
         # States of the first format have no shifts, and neither do their successors.
         without = document["format"] == 1 or document.get("shifts") == []
         shapes = _shapes(memories, values["delay"], 0 if without else len(_finite(memories)))
         arrays = {
-            name: np.zeros(shape) if without and name == "shifts" else _read_numbers(document, name, shape)
+            name: np.zeros(shape) if without and name == "shifts" else read_numbers(document, name, shape)
             for name, shape in shapes.items()
         }
         static, refit = read_curves(document, 2, 2)
-        blocks = tuple(_read_block(block, f"/blocks/{i}") for i, block in enumerate(_read_list(document, "blocks")))
+        blocks = tuple(read_block(block, f"/blocks/{i}") for i, block in enumerate(read_list(document, "blocks")))
         return cls(static=static, refit=refit, memories=memories, blocks=blocks, **values, **arrays)  # type: ignore[arg-type]
 
     # --- OnlinePredictions
@@ -512,7 +518,7 @@ class OnlineMap:
     def _windowed(self, p: Floats, y: Floats, count: Floats) -> tuple[tuple[Block, ...], Curve]:
         """Return the sliding window with these rows, and its map, refitted if a block is complete."""
         last = dict(self.blocks[-1])
-        at = np.minimum((np.arcsin(np.sqrt(p)) * (2.0 / np.pi * _CELLS)).astype(np.int64), _CELLS - 1)
+        at = np.minimum((np.arcsin(np.sqrt(p)) * (2.0 / np.pi * CELLS)).astype(np.int64), CELLS - 1)
         for cell in np.unique(at).tolist():
             inside = at == cell
             new = (float((v[inside] * count[inside]).sum()) for v in (np.ones_like(p), y, p))
@@ -590,9 +596,9 @@ def start_online(
     >>> len(online.experts), online.experts[:4]
     (23, ('identity', 'static', 'window', 'platt-all'))
     """
-    chosen = _read_memories(list(memories) if isinstance(memories, Sequence) else memories, InvalidOption)
+    chosen = read_memories(list(memories) if isinstance(memories, Sequence) else memories, InvalidOption)
     options = {"window": window, "delay": delay, "rows_per_round": rows_per_round}
-    given = {name: _read_integer(options, name, _INTEGERS[name], InvalidOption) for name in options}
+    given = {name: read_integer(options, name, _INTEGERS[name], InvalidOption) for name in options}
     if static is not None and (not isinstance(static, CalibrationMap) or static.of_vector):
         raise InvalidOption.at("/static", "must be a calibration map of one event")
     shifts = len(_finite(chosen))
@@ -747,7 +753,7 @@ def _rows_of(block: Block) -> float:
 
 def _fit(blocks: Sequence[Block], before: Curve) -> Curve:
     """Return Platt scaling of the window; the map before if it has one class."""
-    totals = np.zeros((_CELLS, 3))
+    totals = np.zeros((CELLS, 3))
     for block in blocks:
         for cell, sums in block.items():
             totals[cell] += sums
@@ -762,53 +768,3 @@ def _same_stream(state: OnlineMap, other: object) -> OnlineMap:
     if not isinstance(other, OnlineMap) or other.experts != state.experts:
         raise InvalidOption.at("/predicted_by", "must be an earlier state of the same stream")
     return other
-
-
-# --- Reading of options and documents
-
-_Refusal = type[InvalidDocument] | type[InvalidOption]
-
-
-def _read_integer(values: Mapping[str, Any], name: str, low: int, refusal: _Refusal = InvalidDocument) -> int:
-    value, high = values.get(name), 10_000 if name == "delay" else 2**53
-    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-        raise refusal.at(f"/{name}", f"must be an integer from {low} to {high:,}")
-    return value
-
-
-def _read_memories(values: Any, refusal: _Refusal = InvalidDocument) -> tuple[int | None, ...]:
-    def valid(value: Any) -> bool:
-        return value is None or (isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= 2**53)
-
-    if not isinstance(values, list) or not 1 <= len(values) <= 8 or not all(map(valid, values)):
-        raise refusal.at("/memories", "must be 1 to 8 integers from 1, or null")
-    if len(set(values)) != len(values):
-        raise refusal.at("/memories", "must be distinct")
-    return tuple(values)
-
-
-def _read_list(document: Mapping[str, Any], name: str) -> list[Any]:
-    return read_array(document, name, where="")
-
-
-def _read_numbers(document: Mapping[str, Any], name: str, shape: tuple[int, ...]) -> Floats:
-    try:
-        found = np.array(_read_list(document, name), dtype=np.float64)
-    except (TypeError, ValueError):
-        found = np.zeros(0)
-    # Logarithms of weights may be very low, but not -inf.
-    if found.shape != shape or not np.isfinite(found).all():
-        raise InvalidDocument.at(f"/{name}", f"must be finite numbers of shape {shape}")
-    return found
-
-
-def _read_block(cells: Any, where: str) -> Block:
-    found: Block = {}
-    for i, cell in enumerate(cells if isinstance(cells, list) else [None]):
-        number = cell[0] if isinstance(cell, list) and len(cell) == 4 else None
-        if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number < _CELLS:
-            raise InvalidDocument.at(f"{where}/{i}", "must be a cell, its rows, positives and sum of predictions")
-        sums = dict(zip("nyp", cell[1:], strict=True))
-        n = read_number(sums, "n", where=f"{where}/{i}", low=0.0)
-        found[number] = (n, *(read_number(sums, name, where=f"{where}/{i}", low=0.0, high=n) for name in "yp"))  # type: ignore[assignment]
-    return found
