@@ -69,7 +69,8 @@ def test_the_measure_has_bins_of_the_forecasts() -> None:
     "values", [np.arange(60) % 3, [str(i % 3) for i in range(60)], [f"day {i % 3}" for i in range(60)]]
 )
 def test_the_measure_has_bins_of_a_column(values: Any) -> None:
-    y, given = RANDOM.normal(size=60), {"mean": np.zeros(60), "variance": np.ones(60)}
+    y = RANDOM.normal(size=60)
+    given: dict[str, Any] = {"mean": np.zeros(60), "variance": np.ones(60)}
     request = {"name": "conditional-coverage", "by": "column"}
     sites = ["a", "b"] * 30
     report = calibrant.evaluate_distribution(y, **given, by=values, groups=sites, measures=[request])
