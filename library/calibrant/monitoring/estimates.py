@@ -426,8 +426,7 @@ def fit_performance_estimator(
     prediction) is that of the reference (or P(y | features), with weights); it cannot detect a change of this
     distribution. The variance of a realised figure around its estimate has three parts: the draw of labels (first
     order), the error of the map (jackknife over the windows), and variation between labelled windows that these two do
-    not explain (DerSimonian & Laird 1986, if Cochran's test rejects homogeneity at 5 %). One fit for each window, and
-    the figures of each window under each fit.
+    not explain (DerSimonian & Laird 1986, if Cochran's test rejects homogeneity at 5 %). W + 1 fits for W windows.
 
     With weights the error of the map is that of about (sum w)^2 / sum w^2 reference rows, the attribute ``effective``;
     the draw of labels is that of the window's own rows. Errors of the weights themselves are not in the intervals.
