@@ -520,7 +520,7 @@ def read_monitor(requester: Requester, kept: Kept, name: str, query: ReadingQuer
     if query.reference is not None:
         if len(windows) != 1:
             raise InvalidField.at("/reference", "has weights for one window; name that window in windows")
-        weighted = _weighted(requester, reader.record, query.reference, query.threshold)
+        weighted = weighted_rows(requester, reader.record, query.reference, query.threshold)
     read = []
     for window in windows:
         requester.go_on()
@@ -544,7 +544,7 @@ def read_monitor(requester: Requester, kept: Kept, name: str, query: ReadingQuer
     )
 
 
-def _weighted(requester: Requester, record: MonitorRecord, batch_id: str, threshold: float) -> Weighted:
+def weighted_rows(requester: Requester, record: MonitorRecord, batch_id: str, threshold: float = THRESHOLD) -> Weighted:
     """The estimator of a batch of weighted rows; raises an error at ``/reference``."""
     take_slot_for(requester, batch_id)
     try:

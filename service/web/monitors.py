@@ -13,8 +13,9 @@ from fastapi import Request, Response
 from starlette.concurrency import run_in_threadpool
 
 from backend.monitors.alarms import acknowledge
-from backend.monitors.answers import Reader, reader_of, window_of
+from backend.monitors.answers import Reader, reader_of, weighted_rows, window_of
 from backend.monitors.challengers import accept, reject, waiting
+from backend.monitors.estimates import Weighted
 from backend.monitors.online_maps import read_online
 from backend.monitors.readings import measure_keys
 from backend.monitors.timeline import latest_deliveries, read_timeline, state_of
@@ -24,6 +25,7 @@ from backend.store.monitors.deliveries import Deliveries
 from backend.store.monitors.standings import Standings
 from backend.store.pages import PageRequest
 from backend.store.server.connection import UNAVAILABLE
+from calibrant.errors import CalibrationError
 from calibrant.monitoring.label_shift import most_changed
 from calibrant.plots.canvas import Drawn, NothingToDraw
 from schemas.monitor_alarms import DeliveryRecord, MonitorEvent, Proposal, RuleState
@@ -72,15 +74,20 @@ class Listed:
 
 @dataclass(frozen=True)
 class Shown:
-    """What is shown of one monitor: the ``window`` for the diagram, and the ``measure`` for the chart over time."""
+    """What is shown of one monitor: the ``window`` for the diagram, and the ``measure`` for the chart over time.
+
+    ``reference`` is the id of a batch of weighted rows that the estimates of the window use, or empty.
+    """
 
     window: str
     measure: str
+    reference: str = ""
 
     @property
     def query(self) -> str:
         """The same as a query."""
-        return urlencode({"window": self.window, "measure": self.measure})
+        weighted = {"reference": self.reference} if self.reference else {}
+        return urlencode({"window": self.window, "measure": self.measure, **weighted})
 
 
 @dataclass(frozen=True)
@@ -128,7 +135,7 @@ def read_shown(reader: Reader, query: Mapping[str, str]) -> Shown:
     measure = query.get("measure") or keys[0]
     if measure not in keys:
         raise InvalidField.at("/measure", f"must be a measure of the monitor: {', '.join(keys)}")
-    return Shown(window_of(record, query.get("window") or None).name, measure)
+    return Shown(window_of(record, query.get("window") or None).name, measure, query.get("reference", "").strip())
 
 
 def sample_prediction(record: MonitorRecord) -> str:
@@ -144,10 +151,17 @@ def sample_prediction(record: MonitorRecord) -> str:
     return f"[{', '.join(['1.0', *['0.0'] * (k - 1)])}]"
 
 
-def read_figures(reader: Reader, shown: Shown) -> Figures:
+def read_weighted(visit: Visit, reader: Reader, shown: Shown) -> Weighted | None:
+    """The weighted rows that the estimates use, if any."""
+    if not shown.reference or reader.record.forecast is not None:
+        return None
+    return weighted_rows(visit.here, reader.record, shown.reference)
+
+
+def read_figures(reader: Reader, shown: Shown, weighted: Weighted | None) -> Figures:
     """The current numbers of a monitor."""
     chosen, reference = window_of(reader.record, shown.window), reader.reference()
-    window = reader.window(chosen, now().timestamp(), reference=reference, groups=_GROUPS)
+    window = reader.window(chosen, now().timestamp(), reference=reference, groups=_GROUPS, weighted=weighted)
     return Figures(reader.counts(), window)
 
 
@@ -232,7 +246,7 @@ async def _monitor_page(
         values = _values(reader, shown) | {"actions": read_actions(visit, reader.record), "state": state}
         if visit.wants_part:
             return values
-        figures = read_figures(reader, shown)
+        figures = read_figures(reader, shown, read_weighted(visit, reader, shown))
         more = {"figures": figures, "pictures": {}, "measures": measure_keys(reader.record)}
         more["prediction"] = sample_prediction(reader.record)
         return values | more
@@ -292,26 +306,29 @@ async def _updates(visit: Visit, name: str, shown: Shown, last: str | None) -> A
     loop, watcher = asyncio.get_running_loop(), visit.here.watcher
     until = loop.time() + _STREAM_SECONDS
     yield _RECONNECT
+    weighted: Weighted | None = None
     with watcher.waiting(f"monitor {name}") as never:
         while not watcher.closed and loop.time() < until:
             try:
                 reader = await run_in_threadpool(_reader, visit, name)
                 state = await run_in_threadpool(state_of, visit.here.store, reader.record)
                 if state != last:
-                    yield await _update(visit, reader, shown, state)
+                    if weighted is None:  # fitted once for a stream
+                        weighted = await run_in_threadpool(read_weighted, visit, reader, shown)
+                    yield await _update(visit, reader, shown, state, weighted)
                     last = state
             except Busy:  # the next look tries again
                 pass
-            except (*UNAVAILABLE, StorageError, InvalidField, NothingToDraw):
+            except (*UNAVAILABLE, StorageError, CalibrationError, NothingToDraw):
                 return
             await watcher.pause(never, _LOOK_SECONDS)
 
 
-async def _update(visit: Visit, reader: Reader, shown: Shown, state: str) -> bytes:
+async def _update(visit: Visit, reader: Reader, shown: Shown, state: str, weighted: Weighted | None) -> bytes:
     """The figures with their charts, and the actions, as two events; the last one has the id of the state."""
     try:
         data = await run_in_threadpool(read_charts, visit, reader, shown)
-        figures = await run_in_threadpool(read_figures, reader, shown)
+        figures = await run_in_threadpool(read_figures, reader, shown, weighted)
         works = {key: chart_of(data, key) for key in chart_titles(reader.record, shown.measure)}
         if figures.window.rows:
             works[_DIAGRAM] = await run_in_threadpool(_diagram, visit, reader.record.name, shown)
@@ -391,7 +408,7 @@ async def resend(name: str, delivery_id: str, visit: Visiting, form: Form) -> Re
 
 async def _acted(visit: Visit, name: str, form: Form, act: Callable[[MonitorRecord], str]) -> Response:
     """Act on a monitor, and show its page with what was done, or why not."""
-    shown = {field: text_of(form, field) for field in ("window", "measure")}
+    shown = {field: text_of(form, field) for field in ("window", "measure", "reference")}
     record = await run_in_threadpool(visit.here.store.monitors.get, name)
     try:
         message = await run_in_threadpool(act, record)

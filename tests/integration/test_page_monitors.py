@@ -193,6 +193,25 @@ def test_a_monitor_is_whole_without_scripts(visitor: Visitor, redis: Redis) -> N
     assert "client.send_predictions(" in text
 
 
+def test_estimates_of_the_page_use_weighted_rows(visitor: Visitor) -> None:
+    created(visitor)
+    sent(visitor)
+    p = np.linspace(0.01, 0.99, 300)
+    rows = {"predictions": p.tolist(), "labels": (p > 0.4).astype(int).tolist(), "weights": p.tolist()}
+    batch = visitor.post("/batches", json=rows | {"weights_kind": "importance"}).json()["id"]
+    page = visitor.get(f"/ui/monitors/inbox?window=day&reference={batch}").text
+    assert f"the weighted rows of {batch}, which count as {round(p.sum() ** 2 / (p @ p))}, without labels" in page
+    assert f'name="reference" value="{batch}"' in page
+    assert f"reference={batch}" in re.search(r'sse-connect="([^"]+)"', page)[1]  # type: ignore[index]
+    with visitor.stream("GET", f"/ui/monitors/inbox/events?window=day&reference={batch}") as stream:
+        assert any(f"the weighted rows of {batch}" in line for line in stream.iter_lines())
+    refused = visitor.get("/ui/monitors/inbox?window=day&reference=batch_0")
+    assert refused.status_code == 404
+    hostile = visitor.get("/ui/monitors/inbox", params={"window": "day", "reference": HOSTILE})
+    assert hostile.status_code == 404
+    assert HOSTILE not in hostile.text
+
+
 def test_a_new_monitor_has_charts_without_values(visitor: Visitor) -> None:
     created(visitor, rules=[], max_groups=0)
     text = visitor.get("/ui/monitors/inbox").text
