@@ -16,7 +16,15 @@ from scipy.special import kolmogorov, ndtri
 from backend.batches import take_slot_for
 from backend.monitors.class_shift import NOT_YET
 from backend.monitors.definitions import map_of
-from backend.monitors.estimates import LEVEL, Estimated, Weighted, read_drift, read_estimates, read_weighted
+from backend.monitors.estimates import (
+    LEVEL,
+    OF_REGRESSION,
+    Estimated,
+    Weighted,
+    read_drift,
+    read_estimates,
+    read_weighted,
+)
 from backend.monitors.evidence import first_bucket
 from backend.monitors.label_shift import estimate_shift, read_label_shift
 from backend.monitors.online_maps import read_online
@@ -64,6 +72,7 @@ from backend.store.monitors.vectors import read_label_shifts
 from backend.store.pages import PageRequest
 from calibrant.cells import Floats
 from calibrant.diagrams.reliability import wilson
+from calibrant.errors import PredictionKindMismatch
 from calibrant.io.errors import InvalidField
 from calibrant.measures.intervals import PLAIN, Resampling
 from calibrant.measures.measure import Extent, MeasureRequest
@@ -546,6 +555,8 @@ def read_monitor(requester: Requester, kept: Kept, name: str, query: ReadingQuer
 
 def weighted_rows(requester: Requester, record: MonitorRecord, batch_id: str, threshold: float = THRESHOLD) -> Weighted:
     """The estimator of a batch of weighted rows; raises an error at ``/reference``."""
+    if record.forecast is not None:
+        raise PredictionKindMismatch.at("/reference", f"is not applicable: {OF_REGRESSION}")
     take_slot_for(requester, batch_id)
     try:
         batch, _ = read_stored_batch(requester.store.batches, batch_id, where="/reference")

@@ -188,16 +188,16 @@ def read_weighted(
     batch: Batch, batch_id: str, record: MonitorRecord, fitted: CalibrationMap | None, threshold: float
 ) -> Weighted:
     """The estimator of a batch whose rows are weighted for one window; raises a ``CalibrationError`` at its query."""
-    rows, event = event_of_batch(batch, record, fitted, _QUERY), event_of(record)
-    if len(rows.p) > MOST_WEIGHTED:
+    if len(batch) > MOST_WEIGHTED:
         raise InvalidField.at(_QUERY, f"must have at most {MOST_WEIGHTED:,} rows; store a random sample of them")
+    rows, event = event_of_batch(batch, record, fitted, _QUERY), event_of(record)
     weights = np.ones(len(rows.p)) if batch.weights is None else batch.weights
     try:
         return Weighted(batch_id, estimator_of_event(rows, weights, event or "binary", threshold))
     except OneClass:
         return Weighted(batch_id, None)
     except TooFewRows as error:
-        raise TooFewRows.at(_QUERY, error.detail) from error
+        raise TooFewRows.at(_QUERY, error.offences[0].detail) from error
 
 
 def _estimator(reference: Tally, event: str, threshold: float, memory: Memory) -> PerformanceEstimator:

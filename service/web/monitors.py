@@ -153,9 +153,7 @@ def sample_prediction(record: MonitorRecord) -> str:
 
 def read_weighted(visit: Visit, reader: Reader, shown: Shown) -> Weighted | None:
     """The weighted rows that the estimates use, if any."""
-    if not shown.reference or reader.record.forecast is not None:
-        return None
-    return weighted_rows(visit.here, reader.record, shown.reference)
+    return weighted_rows(visit.here, reader.record, shown.reference) if shown.reference else None
 
 
 def read_figures(reader: Reader, shown: Shown, weighted: Weighted | None) -> Figures:

@@ -75,7 +75,7 @@ By = Annotated[
     typer.Option(
         "--by",
         help="For forecasts of a number: column, such as the horizon. A map has a separate function for each value of "
-        "this column. evaluate uses it with --map and for the measure conditional-coverage:by=column.",
+        'this column. evaluate uses it with --map and for {"name": "conditional-coverage", "by": "column"}.',
     ),
 ]
 Level = Annotated[

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -460,15 +459,9 @@ def estimator_of_event(event: Event, w: Floats, name: str, threshold: float) -> 
 
     ``name`` is ``confidence`` or another event. Raises ``TooFewRows`` and ``OneClass``.
     """
-    n = len(w)
-    if n < _WINDOWS * _FEWEST:
-        raise TooFewRows.at("/predictions", f"has {n} rows, but at least {_WINDOWS * _FEWEST} are needed")
-    p, ratios = np.asarray(event.p, np.float64), np.asarray(w / w.mean(), np.float64)
-    cuts = np.arange(_WINDOWS + 1) * n // _WINDOWS
-    parts = [
-        _Window(Predictions(p[a:b], "probability"), ratios[a:b], ratios[a:b] ** 2, event.y[a:b])
-        for a, b in pairwise(cuts.tolist())
-    ]
+    ratios = np.asarray(w / w.mean(), np.float64)
+    whole = _Window(Predictions(np.asarray(event.p, np.float64), "probability"), ratios, ratios**2, event.y)
+    parts = _cut(whole, _WINDOWS)
     return _fitted(parts, name, threshold, weighted=True)
 
 
@@ -546,13 +539,25 @@ def _labelled(
     one = _read(predictions, labels, scale, reduction, **options)
     if one.labels is None:
         raise EmptyBatch.at("/labels", "are needed for the reference period")
-    n = len(one.w)
-    if n < count * _FEWEST:
-        raise TooFewRows.at("/predictions", f"has {n} rows, but {count} windows need at least {count * _FEWEST}")
-    rows = [np.arange(n * j // count, n * (j + 1) // count) for j in range(count)]
+    return _cut(one, count)
+
+
+def _cut(whole: _Window, count: int) -> list[_Window]:
+    """Cut a labelled window into consecutive ones; rows without weight are left out. Raises ``TooFewRows``."""
+    kept = np.flatnonzero(whole.w)
+    n, least = len(kept), count * _FEWEST
+    if n < least:
+        counted = "rows" if n == len(whole.w) else "rows of positive weight"
+        raise TooFewRows.at("/predictions", f"has {n} {counted}, but {count} windows need at least {least}")
     return [
-        replace(one, predictions=one.predictions.rows(at), w=one.w[at], squares=one.squares[at], labels=one.labels[at])
-        for at in rows
+        replace(
+            whole,
+            predictions=whole.predictions.rows(at),
+            w=whole.w[at],
+            squares=whole.squares[at],
+            labels=whole.labels[at],
+        )
+        for at in (kept[n * j // count : n * (j + 1) // count] for j in range(count))
     ]
 
 

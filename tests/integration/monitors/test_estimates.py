@@ -369,3 +369,43 @@ def test_weighted_rows_that_do_not_fit_are_refused_at_the_field(api: httpx.Clien
     _waiting(api, [0.2, 0.7])
     found = api.get("/monitors/inbox", params={"reference": one_class, "windows": "hour"}).json()["windows"]
     assert "one class" in found[0]["estimates"]["reason"]
+
+
+@pytest.mark.parametrize("weights", [[0.0] * 100 + [1.0] * 200, [1e-300] + [1e300] * 299])
+def test_rows_without_weight_do_not_count(api: httpx.Client, weights: list[float]) -> None:
+    _create(api, reference=False)
+    _waiting(api, [0.2, 0.7] * 50)
+    _, p, y = _shifted(300, 26, 0.5)
+    batch = _store(api, predictions=p, labels=y, weights=weights, weights_kind="importance")
+    found = _window(api, reference=batch)["estimates"]
+    assert found["status"] == "estimated"
+    assert found["effective"] == pytest.approx(sum(weight > 0.5 for weight in weights))
+
+
+def test_rows_of_which_one_has_weight_are_refused(api: httpx.Client) -> None:
+    _create(api, reference=False)
+    _waiting(api, [0.2, 0.7])
+    _, p, y = _shifted(300, 26, 0.5)
+    batch = _store(api, predictions=p, labels=y, weights=[1e-300] * 299 + [1.0], weights_kind="importance")
+    answer = api.get("/monitors/inbox", params={"reference": batch})
+    assert (answer.status_code, answer.json()["errors"]) == (
+        422,
+        [
+            {
+                "pointer": "/reference",
+                "detail": "has 1 rows of positive weight, but 10 windows need at least 200",
+            }
+        ],
+    )
+
+
+def test_a_monitor_of_regression_takes_no_weighted_rows(api: httpx.Client) -> None:
+    forecast = {"kind": "normal"}
+    made = api.post(
+        "/monitors", json={"name": "inbox", "prediction_kind": "regression", "forecast": forecast, "rules": []}
+    )
+    assert made.status_code == 201, made.text
+    _, p, y = _shifted(300, 27, 0.5)
+    answer = api.get("/monitors/inbox", params={"reference": _store(api, predictions=p, labels=y)})
+    assert answer.status_code == 422
+    assert answer.json()["errors"][0]["pointer"] == "/reference"

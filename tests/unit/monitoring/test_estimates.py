@@ -10,7 +10,7 @@ import pytest
 from sklearn import metrics
 
 import calibrant
-from calibrant.errors import CalibrationError
+from calibrant.errors import CalibrationError, TooFewRows
 from calibrant.monitoring.figures import binary_figures, class_figures
 
 
@@ -207,3 +207,20 @@ def test_invalid_arguments_are_named(call: Any, code: str, pointer: str) -> None
     with pytest.raises(CalibrationError) as caught:
         call()
     assert (caught.value.code, caught.value.offences[0].pointer) == (code, pointer)
+
+
+def test_reference_rows_without_weight_do_not_count() -> None:
+    random = np.random.default_rng(31)
+    p = random.random(900)
+    y = (random.random(900) < p).astype(int)
+    weights = np.r_[np.zeros(300), random.uniform(0.5, 2.0, 600)]
+    found = calibrant.fit_performance_estimator(p, y, weights=weights)
+    expected = calibrant.fit_performance_estimator(p[300:], y[300:], weights=weights[300:])
+    assert found.effective == pytest.approx(expected.effective)
+    for name, one in found.estimate(p).figures.items():
+        assert one.value == pytest.approx(expected.estimate(p).figures[name].value)
+        assert (one.low, one.high) == pytest.approx(
+            (expected.estimate(p).figures[name].low, expected.estimate(p).figures[name].high)
+        )
+    with pytest.raises(TooFewRows, match="150 rows of positive weight"):
+        calibrant.fit_performance_estimator(p, y, weights=np.r_[np.zeros(750), np.ones(150)])
