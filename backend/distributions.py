@@ -26,7 +26,7 @@ from backend.store.jobs.runs import Run
 from backend.store.server.connection import patiently
 from backend.store.store import Store, distribution_record
 from backend.telemetry.observed import span, traced
-from calibrant.cells import WeightsKind
+from calibrant.cells import Floats, WeightsKind
 from calibrant.comparison.forecasts import compare_read
 from calibrant.diagrams.forecasts import (
     DISTRIBUTION_DIAGRAMS,
@@ -34,6 +34,7 @@ from calibrant.diagrams.forecasts import (
     read_distribution_diagrams,
     times_with_weight,
 )
+from calibrant.distributions.adaptive import read_in_order
 from calibrant.distributions.calibrators import DISTRIBUTION_METHODS, fit_distribution
 from calibrant.distributions.decompositions import THRESHOLDS
 from calibrant.distributions.evaluation import DistributionReport, evaluate_distribution, read_rows
@@ -43,8 +44,8 @@ from calibrant.distributions.measures import DISTRIBUTION_MEASURES
 from calibrant.distributions.pit import LEVELS, MOST_LEVELS
 from calibrant.distributions.rows import digest_of
 from calibrant.distributions.spread import KERNEL_ROWS
-from calibrant.errors import InvalidOption, UnknownMeasure, UnknownMethod, one_of
-from calibrant.io.errors import InvalidField
+from calibrant.errors import CalibrationError, InvalidOption, Offence, UnknownMeasure, UnknownMethod, one_of
+from calibrant.io.errors import InvalidField, TooLarge
 from calibrant.options import read_entries, read_values
 from calibrant.progress import Progress, reporting
 from calibrant.reports.forecasts import COMPARED, MEASURES, MOST_ROWS, forecast_document
@@ -52,7 +53,13 @@ from schemas.batches import BatchRecord
 from schemas.distributions import ForecastKind
 from schemas.evaluate import EvaluateDistributionOptions, EvaluateDistributionSpec
 from schemas.jobs import JobRecord
-from schemas.maps import CalibrateDistributionOptions, FitDistributionOptions, FitDistributionSpec, MapRecord
+from schemas.maps import (
+    CalibrateDistributionOptions,
+    FitDistributionOptions,
+    FitDistributionSpec,
+    InOrder,
+    MapRecord,
+)
 
 # --- Evaluations
 
@@ -428,21 +435,96 @@ def _fitted(map_id: str, spec: FitDistributionSpec, rows: ForecastRows, options:
 # --- Applications of a map
 
 
-class CalibratedForecasts(NamedTuple):
-    """The id of the applied map, its output, and the rows whose quantiles were repaired before."""
+#: The longest estimate of a recalibration in the order of time.
+_MOST_SECONDS = 30.0
 
-    map_id: str
+
+class CalibratedForecasts(NamedTuple):
+    """Calibrated forecasts, and the rows whose quantiles were repaired before.
+
+    ``map_id`` is that of the applied map, or None. ``corrections (n,)`` are those of each row in the order of time.
+    """
+
+    map_id: str | None
     forecasts: Forecasts
     n_repaired: int
+    corrections: Mapping[str, np.ndarray] = {}
 
 
 @traced("work")
 def calibrate(requester: Requester, arrays: Arrays, options: CalibrateDistributionOptions) -> CalibratedForecasts:
-    """Apply the map of a request to its forecasts or its batch."""
-    held = requester.find_map(options.map)
-    fitted = held.distribution
-    for name in ("observed", "weights", "groups", "clusters", "times"):
+    """Apply the map of a request to its forecasts or its batch, or recalibrate its forecasts in the order of time."""
+    refused = ("weights", "groups", "clusters")
+    if options.in_order is None:
+        refused += ("observed", "times", "known")
+    for name in refused:
         if name in arrays:
             raise InvalidField.at(f"/{name}", "is not a field of this request")
+    if options.in_order is not None:
+        return _in_order(requester, arrays, options, options.in_order)
+    if options.map is None:
+        raise InvalidField.at("/map", "is missing; name a map, or send in_order")
+    held = requester.find_map(options.map)
     rows = find_forecasts(requester, arrays, options)
-    return CalibratedForecasts(held.id, _apply(fitted, rows, options.seed), rows.forecasts.n_repaired)
+    return CalibratedForecasts(held.id, _apply(held.distribution, rows, options.seed), rows.forecasts.n_repaired)
+
+
+def _in_order(
+    requester: Requester, arrays: Arrays, options: CalibrateDistributionOptions, how: InOrder
+) -> CalibratedForecasts:
+    if options.map is not None:
+        raise InvalidField.at("/in_order", "cannot be combined with a map; send one of the two")
+    if options.batch is not None:
+        raise InvalidField.at("/batch", "cannot be combined with in_order; send the rows")
+    for name in ("observed", "times", "known"):
+        if name not in arrays:
+            raise InvalidField.at(f"/{name}", "is missing; in_order needs it")
+    rows = find_forecasts(requester, {name: array for name, array in arrays.items() if name != "known"}, options)
+    return recalibrate(requester, rows.forecasts, rows.required(), {**rows.names, "known": arrays["known"]}, how)
+
+
+def recalibrate(
+    requester: Requester, forecasts: Forecasts, observed: Floats, names: Mapping[str, Any], how: InOrder
+) -> CalibratedForecasts:
+    """Recalibrate checked forecasts in the order of time; ``names`` has their ``times``, ``known`` and perhaps ``by``.
+
+    Raises ``TooLarge`` if that would take long, and otherwise as ``recalibrate_in_order``.
+    """
+    try:
+        checked = read_in_order(
+            observed,
+            names["times"],
+            names["known"],
+            half_life=how.half_life,
+            horizon=names.get("by"),
+            scale=how.scale,
+            support=(how.support[0], how.support[1]),
+            settings=how.model_dump(include={"shift", "widen", "narrow"}),
+            **fields_of(forecasts),
+        )
+    except CalibrationError as error:
+        raise _renamed(error) from error
+    seconds = checked.seconds()
+    if seconds > _MOST_SECONDS:
+        raise TooLarge(
+            f"in_order would take about {seconds:.0f} s, and may take {_MOST_SECONDS:.0f}; send fewer rows, or those "
+            "of a shorter time"
+        )
+    requester.take_slot(seconds)
+    found = checked.recalibrated()
+    corrections = {"shifts": found.shifts, "factors": found.factors, "n_known": found.n_known}
+    return CalibratedForecasts(None, found.forecasts, forecasts.n_repaired, corrections)
+
+
+#: Fields of a request by the argument of the library.
+_ARGUMENTS = {"made": "times", "horizon": "by", "scale": "in_order/scale", "support": "in_order/support"}
+
+
+def _renamed(error: CalibrationError) -> CalibrationError:
+    """The same error with the fields of a request in place of arguments of the library."""
+    offences = []
+    for each in error.offences:
+        _, argument, *place = each.pointer.split("/")
+        detail = each.detail.replace("later than made", "later than times").replace("like made", "like times")
+        offences.append(Offence("/".join(["", _ARGUMENTS.get(argument, argument), *place]), detail))
+    return type(error)(f"{offences[0].pointer[1:]} {offences[0].detail}", tuple(offences)) if offences else error

@@ -10,12 +10,12 @@ import numpy as np
 import numpy.typing as npt
 
 from backend.telemetry.observed import note_rows
-from calibrant.batch import check_weights, read_numbers
+from calibrant.batch import check_weights
 from calibrant.cells import Floats, WeightsKind
-from calibrant.distributions.forecasts import FIELDS, Forecasts, read_forecasts, read_observed, refuse
+from calibrant.distributions.forecasts import FIELDS, Forecasts, read_forecasts, read_observed
 from calibrant.distributions.maps.distribution_map import DistributionMap
 from calibrant.distributions.maps.tables import interval_of, normal_of, quantiles_of
-from calibrant.errors import InvalidDocument, InvalidVariance, LengthMismatch, WrongShape
+from calibrant.errors import InvalidDocument, LengthMismatch, WrongShape
 from calibrant.io.errors import InvalidField
 from schemas.distributions import ForecastShape
 
@@ -74,16 +74,21 @@ def check_forecasts(
 
     Raises a ``CalibrationError`` that names the field and the first invalid rows.
     """
+    if "known" in arrays:
+        raise InvalidField.at("/known", "is a field of POST /calibrate with in_order alone")
     given: dict[str, Any] = {name: arrays[name] for names in FIELDS.values() for name in names if name in arrays}
     if "std" in arrays:
         if "variance" in arrays:
             raise InvalidField.at("/std", "cannot be combined with variance; send one of the two")
-        given["variance"] = _squared(arrays["std"])
+        given["std"] = arrays["std"]
     given |= {"levels": shape.levels, "level": shape.level} if shape is not None else {"level": level}
     given = {name: value for name, value in given.items() if value is not None}
     if not given.keys() - {"level"}:
         raise InvalidField.at("", "has no forecasts; send mean and variance, quantiles, samples, or lower and upper")
     forecasts = read_forecasts(**given)
+    if "std" in given:
+        given |= {"variance": forecasts.variance}
+        del given["std"]
     n = len(forecasts)
     note_rows((n, given[FIELDS[forecasts.kind][0]][:1].size))
     names = {name: arrays[name] for name in NAMES if name in arrays}
@@ -100,13 +105,6 @@ def check_forecasts(
         kind,
         names,
     )
-
-
-def _squared(std: Array) -> Floats:
-    values = read_numbers(std, "/std")
-    refuse(~(values > 0.0), "/std", "must be above 0", InvalidVariance)
-    with np.errstate(over="ignore"):  # an infinite variance is refused later
-        return np.asarray(values * values)
 
 
 def fields_of(forecasts: Forecasts) -> dict[str, Any]:

@@ -26,6 +26,7 @@ TagValue = Annotated[str, Field(max_length=256)]
 MAX_TAGS = 32
 Tags = Annotated[dict[TagName, TagValue], Field(max_length=MAX_TAGS, examples=[{"stage": "shadow"}])]
 Description = Annotated[str, Field(max_length=2000)]
+Support = Annotated[list[float | None], Field(min_length=2, max_length=2)]
 
 
 class FitOptions(Document):
@@ -70,11 +71,8 @@ class FitDistributionOptions(Document):
     scale: OutcomeScale = Field(
         "identity", description="scale on which forecasts are shifted, widened and interpolated; log1p is ln(1 + x)"
     )
-    support: list[float | None] = Field(
-        [None, None],
-        min_length=2,
-        max_length=2,
-        description="lowest and highest possible outcome, such as [0, null] for counts",
+    support: Support = Field(
+        [None, None], description="lowest and highest possible outcome, such as [0, null] for counts"
     )
     output_levels: list[Level] | None = Field(
         None,
@@ -297,24 +295,55 @@ class CalibrateAnswer(Document):
     p1: list[float] | None = None
 
 
+class InOrder(Document):
+    """How forecasts are recalibrated in the order of time, each from the outcomes that were known when it was made."""
+
+    half_life: float = Field(
+        gt=0, allow_inf_nan=False, description="time after which an outcome counts half: in days for dates"
+    )
+    scale: OutcomeScale = Field("identity", description="scale of errors and widths; log1p is ln(1 + x)")
+    support: Support = Field(
+        [None, None], description="lowest and highest possible outcome, such as [0, null] for counts"
+    )
+    shift: float = Field(0.7, ge=0, le=1, description="fraction of the median error by which forecasts are shifted")
+    widen: float = Field(0.75, ge=0, le=2, description="exponent of the ratio of errors to widths, if above 1")
+    narrow: float = Field(0.375, ge=0, le=2, description="exponent of this ratio if it is below 1")
+
+
 class CalibrateDistributionOptions(Document):
-    """All options of applying a map to forecasts except the forecasts."""
+    """All options of applying a map to forecasts except the forecasts; ``in_order`` replaces the map."""
 
     prediction_kind: Literal["regression"]
-    map: Reference
+    map: Reference | None = None
     batch: str | None = Field(None, description="id of a stored batch, instead of the forecasts")
     level: Level | None = Field(None, description="of intervals")
     seed: Seed = Field(0, description="of the bounds that a conformal map with ties at random excludes")
+    in_order: InOrder | None = Field(
+        None,
+        description="recalibrate the forecasts in the order of time, without a map; needs `observed`, `times` and "
+        "`known`, and uses `by` as the horizon",
+        examples=[{"half_life": 7.0}],
+    )
 
 
 class CalibrateDistributionBody(CalibrateDistributionOptions, ForecastFields):
     """The body of ``POST /calibrate`` for predictive distributions of a number."""
 
+    observed: list[float] | None = Field(None, description="with `in_order`: outcomes")
+    times: list[str] | None = Field(
+        None, description="with `in_order`: when each forecast was made: numbers, or dates in ISO 8601, as text"
+    )
+    known: list[str] | None = Field(
+        None,
+        description="with `in_order`: when each outcome became known; an empty string if it is not known yet, so that "
+        "its number in `observed` is not used",
+    )
+
 
 class CalibrateDistributionAnswer(Document):
     """Calibrated forecasts: mean and variance, quantiles, or intervals."""
 
-    map: str
+    map: str | None = Field(description="null: recalibrated in the order of time")
     n_repaired: int = Field(description="rows whose quantiles crossed by at most 1e-6 relative, and were repaired")
     mean: list[float] | None = None
     variance: list[float] | None = None
@@ -323,3 +352,8 @@ class CalibrateDistributionAnswer(Document):
     lower: list[float | None] | None = Field(None, description="null: an infinite bound")
     upper: list[float | None] | None = None
     level: float | None = None
+    shifts: list[float] | None = Field(None, description="with `in_order`: shift of the median of each row")
+    factors: list[float] | None = Field(None, description="with `in_order`: factor of the width of each row")
+    n_known: list[int] | None = Field(
+        None, description="with `in_order`: outcomes that each row was recalibrated from; with 0 it is unchanged"
+    )

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from calibrant.errors import LengthMismatch, UnusableRows, WrongShape
+from calibrant.errors import LengthMismatch, NotANumber, UnusableRows, WrongShape
 
 Array = npt.NDArray[Any]
 
@@ -90,6 +91,45 @@ def _stacked(array: Array, field: str) -> Array:
     if len({len(each) for each in array}) > 1:
         raise WrongShape.at(f"/{field}", "must have rows of the same length")
     return np.stack([np.asarray(each) for each in array])
+
+
+def with_gaps(value: Any) -> Array:
+    """Convert a column in which values may be missing; they become NaN, NaT, or "" among objects."""
+    array = np.asarray(value.to_numpy() if is_frame_or_series(value) else value)
+    if array.dtype.kind != "O":
+        return array
+    missing = [each is None or each != each or type(each).__name__ in ("NAType", "NaTType") for each in array.ravel()]
+    return np.where(np.reshape(missing, array.shape), "", array)
+
+
+def times_of(value: Any, field: str, *, gaps: bool = False) -> tuple[npt.NDArray[np.float64], bool]:
+    """Convert times to numbers, and say whether they are dates, which become seconds since 1970.
+
+    Times are numbers, dates, or either as text (ISO 8601; UTC without a time zone). With ``gaps``, missing times become
+    NaN. Raises ``NotANumber`` for anything else.
+    """
+    dates = getattr(value, "dt", None)
+    if getattr(dates, "tz", None) is not None:  # pandas would return an array of objects
+        value = dates.tz_convert("UTC").dt.tz_localize(None)
+    array = with_gaps(value) if gaps else array_of(value, field)
+    if array.dtype.kind == "M":
+        seconds = (array.astype("datetime64[us]") - np.datetime64(0, "us")) / np.timedelta64(1, "s")
+        return np.asarray(seconds, np.float64), True
+    if array.dtype.kind in "fiu":
+        return array.astype(np.float64), False
+    texts = [str(each).strip() for each in array.ravel()]
+    known = [text for text in texts if text or not gaps]
+    try:
+        try:
+            numbers, are_dates = [float(text) for text in known], False
+        except ValueError:
+            read = [datetime.fromisoformat(text) for text in known]
+            numbers, are_dates = [(t if t.tzinfo else t.replace(tzinfo=UTC)).timestamp() for t in read], True
+    except ValueError:
+        raise NotANumber.at(f"/{field}", "must be numbers or dates in ISO 8601") from None
+    found = np.full(len(texts), np.nan)
+    found[[bool(text) or not gaps for text in texts]] = numbers
+    return found.reshape(array.shape), are_dates
 
 
 def kind_of(array: Array) -> str:

@@ -206,6 +206,7 @@ def report_distribution(
     *,
     mean: Any = None,
     variance: Any = None,
+    std: Any = None,
     quantiles: Any = None,
     levels: Any = None,
     samples: Any = None,
@@ -228,7 +229,7 @@ def report_distribution(
 
     Parameters
     ----------
-    observed, mean, variance, quantiles, levels, samples, lower, upper, level : array_like or float
+    observed, mean, variance, std, quantiles, levels, samples, lower, upper, level : array_like or float
         As for ``evaluate_distribution``.
     name : str, default "forecasts"
         Name of the model or data, for the title.
@@ -270,10 +271,17 @@ def report_distribution(
     """
     if map is not None and not isinstance(map, DistributionMap):
         raise InvalidOption.at("/map", "must be a distribution map; calibrant.load_distribution(path) reads one")
-    given = {"mean": mean, "variance": variance, "quantiles": quantiles, "levels": levels, "samples": samples}
+    given = {
+        "mean": mean,
+        "variance": variance,
+        "std": std,
+        "quantiles": quantiles,
+        "levels": levels,
+        "samples": samples,
+    }
     forecasts = read_forecasts(**given, lower=lower, upper=upper, level=level)
     columns = {"weights": weights, "groups": groups, "clusters": clusters, "by": by}
-    aligned = {"mean": mean, "variance": variance, "quantiles": quantiles, "samples": samples}
+    aligned = {"mean": mean, "variance": variance, "std": std, "quantiles": quantiles, "samples": samples}
     check_aligned({"observed": observed, **aligned, "lower": lower, "upper": upper, **columns})
     found = forecast_document(
         forecasts,

@@ -255,6 +255,18 @@ DISTRIBUTIONS: tuple[Example, ...] = (
     ),
     Example("POST /calibrate", "variances", "Calibrated means and variances", {**_NORMAL, "map": "wind-speed"}),
     Example(
+        "POST /calibrate",
+        "in-order",
+        "Forecasts recalibrated in the order of time",
+        {
+            **_NORMAL,
+            "observed": _OBSERVED,
+            "times": [f"2026-01-0{day}" for day in range(1, 1 + len(_OBSERVED))],
+            "known": [f"2026-01-0{day}" for day in range(2, 1 + len(_OBSERVED))] + [""],
+            "in_order": {"half_life": 7.0},
+        },
+    ),
+    Example(
         "POST /diagrams",
         "coverage-as-numbers",
         "The coverage of forecasts by level",

@@ -27,7 +27,7 @@ _MOST_FIELDS, _MOST_ENTRIES = 100, 10_000
 #: Options that a query contains as JSON text.
 STRUCTURED = (
     *("measures", "diagrams", "diagram", "options", "classes", "tags", "maps", "batches", "class_names"),
-    *("support", "output_levels", "against"),
+    *("support", "output_levels", "against", "in_order"),
 )
 #: Options that may also be names separated by commas.
 _NAMED = ("measures", "diagrams", "maps", "batches", "class_names", "against")

@@ -58,7 +58,10 @@ class Calibrated(NamedTuple):
     openapi_extra=body_of(CalibrateBody, CalibrateDistributionBody),
 )
 async def calibrate(request: Request) -> Response:
-    """Apply a map: return calibrated probabilities or forecasts as JSON, NPZ or Arrow, depending on ``Accept``."""
+    """Apply a map, or recalibrate forecasts in the order of time.
+
+    Returns calibrated probabilities or forecasts as JSON, NPZ or Arrow, depending on ``Accept``.
+    """
     here = await context_of(request)
     kind = choose_type(request)
     payload = await read_payload(request, here.settings)
@@ -79,12 +82,12 @@ def _parts(found: CalibratedForecasts, kind: str) -> tuple[dict[str, Any], dict[
     """The fields and arrays of a response with forecasts; an Arrow stream has one column per level."""
     forecasts = found.forecasts
     fields: dict[str, Any] = {"map": found.map_id, "n_repaired": found.n_repaired}
-    arrays: dict[str, Any] = fields_of(forecasts)
+    arrays: dict[str, Any] = {**fields_of(forecasts), **found.corrections}
     level = arrays.pop("level", None)
     if kind == ARROW:
         if "levels" in arrays:
             columns = zip(arrays["levels"].tolist(), arrays["quantiles"].T, strict=True)
-            arrays = {f"q{tau:.9g}": column for tau, column in columns}
+            arrays = {f"q{tau:.9g}": column for tau, column in columns} | dict(found.corrections)
         return {name: str(value) for name, value in (fields | {"level": level}).items() if value is not None}, arrays
     if level is not None:
         (arrays if kind == NPZ else fields)["level"] = np.array([level]) if kind == NPZ else level

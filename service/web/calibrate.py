@@ -17,6 +17,7 @@ from starlette.datastructures import UploadFile
 from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
+from backend.distributions import recalibrate
 from backend.forecasts import fields_of
 from backend.store.errors import StorageError, problem_of
 from backend.telemetry.observed import note_rows
@@ -25,11 +26,11 @@ from calibrant.errors import CalibrationError
 from calibrant.io.arrow import ArrowTable, ParquetTable
 from calibrant.io.calibrated import calibrated_arrow, calibrated_text, forecast_columns
 from calibrant.io.csv import CsvTable
-from calibrant.io.errors import EmptyFile, FileTooLarge, NoRoom, TabularError, needed_pyarrow
+from calibrant.io.errors import EmptyFile, FileTooLarge, InvalidForecasts, NoRoom, TabularError, needed_pyarrow
 from calibrant.io.files import open_table, read_forecast_sheet, read_sheet
 from calibrant.io.limits import LIGHT_BYTES, FileLimits
 from calibrant.io.source import blocks_of, spooled, write_blocks
-from calibrant.io.table import Floats, Table
+from calibrant.io.table import Floats, ForecastSheet, Table
 from calibrant.io.texts import plain
 from schemas.maps import MapRecord
 from service.context import Context
@@ -67,16 +68,21 @@ class CalibratedFile(StreamingResponse):
 
 
 def calibrate_file(
-    here: Context, record: MapRecord, file: UploadFile, choices: Choices, *, heavy: Callable[[], None]
+    here: Context, record: MapRecord | None, file: UploadFile, choices: Choices, *, heavy: Callable[[], None]
 ) -> CalibratedFile:
-    """Apply a map to the predictions of a file.
+    """Apply a map to the predictions of a file; without one, recalibrate its forecasts in the order of time.
 
     The scale and the class names are those of the map. ``heavy`` takes the slot that a large file needs. Raises the
     errors of ``heavy``, ``TabularError``, ``SpoolFull``, and the errors of applying the map.
     """
     name, settings = file.filename or "file", here.settings
-    is_regression = record.prediction_kind == "regression"
-    calibrated_of = partial(_calibrated_forecasts if is_regression else _calibrated_predictions, here, record, choices)
+    calibrated_of: Callable[..., Calibrated]
+    if record is None:
+        calibrated_of = partial(_in_order, here, choices)
+    elif record.prediction_kind == "regression":
+        calibrated_of = partial(_calibrated_forecasts, here, record, choices)
+    else:
+        calibrated_of = partial(_calibrated_predictions, here, record, choices)
     try:
         with here.process.spools.spool(here.caller) as unpacked:
             limits = FileLimits(settings.max_unpacked_bytes, settings.max_rows, heavy=heavy, spool=unpacked.grow)
@@ -84,7 +90,7 @@ def calibrate_file(
                 file.file,
                 name=name,
                 max_rows=limits.max_rows,
-                labelled=False,
+                labelled=record is None,
                 max_bytes=limits.max_unpacked_bytes,
                 heavy=heavy,
                 spool=unpacked.grow,
@@ -116,17 +122,31 @@ def _calibrated_forecasts(
     here: Context, record: MapRecord, choices: Choices, file: BinaryIO, **limits: Any
 ) -> Calibrated:
     fitted = here.find_map(record.id).distribution
+    sheet = _forecasts(choices, file, **limits)
+    return forecast_columns(fitted.apply_checked(sheet.forecasts, by=sheet.by))
+
+
+def _forecasts(choices: Choices, file: BinaryIO, **limits: Any) -> ForecastSheet:
     sheet = read_forecast_sheet(file, options=choices.forecast_options(), **limits)
     width = sum(np.size(value) for value in fields_of(sheet.forecasts).values())
     note_rows((len(sheet), width // max(len(sheet), 1)))
     if width * np.dtype(np.float64).itemsize > LIGHT_BYTES:
         limits["heavy"]()
-    return forecast_columns(fitted.apply_checked(sheet.forecasts, by=sheet.by))
+    return sheet
+
+
+def _in_order(here: Context, choices: Choices, file: BinaryIO, **limits: Any) -> Calibrated:
+    how = choices.in_order()
+    sheet = _forecasts(choices, file, **limits)
+    if sheet.observed is None or sheet.times is None or sheet.known is None:  # excluded by the choices
+        raise InvalidForecasts("the columns of outcomes and times are missing", field="times")
+    texts = {"times": sheet.times, "known": sheet.known} | ({} if sheet.by is None else {"by": sheet.by})
+    return forecast_columns(recalibrate(here, sheet.forecasts, sheet.observed, texts, how).forecasts)
 
 
 def _written(
     here: Context,
-    record: MapRecord,
+    record: MapRecord | None,
     name: str,
     table: Table,
     calibrated: Floats,
@@ -198,9 +218,11 @@ _ROWS = 1 << 17
 _SUFFIXES = re.compile(r"(\.(gz|zst|csv|tsv|txt|jsonl|ndjson|json|npz|npy|parquet|arrow|feather))+$", re.IGNORECASE)
 
 
-def _named(name: str, record: MapRecord, suffix: str) -> str:
+def _named(name: str, record: MapRecord | None, suffix: str) -> str:
     """The name of the result: that of the file, and the map with its version."""
     stem = _SUFFIXES.sub("", plain(name).replace("/", "_").replace("\\", "_")) or "file"
+    if record is None:
+        return f"{stem}-recalibrated.{suffix}"
     version = record.id if record.name is None else f"{record.name}-v{record.version}"
     return f"{stem}-{version}.{suffix}"
 
@@ -218,9 +240,25 @@ async def form(ref: str, visit: Visiting) -> Response:
     return redirect_to(visit, f"/ui/maps/{record.id}#calibrate")
 
 
+@router.get("/in-order")
+async def in_order(visit: Visiting) -> Response:
+    """The form that recalibrates forecasts in the order of time."""
+    return visit.page("in_order.html", form=UploadForm(visit.here.settings.max_body_bytes, Choices("regression")))
+
+
+@router.post("/in-order")
+async def recalibrate_in_order(request: Request, visit: Visiting) -> Response:
+    """Return the file with recalibrated forecasts, or show the error next to its field."""
+    return await _answered(request, visit, None)
+
+
 @router.post("/calibrate/{ref}")
 async def calibrate(ref: str, request: Request, visit: Visiting) -> Response:
     """Return the file with calibrated probabilities, or show the error next to its field."""
+    return await _answered(request, visit, ref)
+
+
+async def _answered(request: Request, visit: Visit, ref: str | None) -> Response:
     check_origin(request.scope)
     choices = [Choices()]
     try:
@@ -232,19 +270,23 @@ async def calibrate(ref: str, request: Request, visit: Visiting) -> Response:
         if problem.status not in FIXABLE or isinstance(error, UnsupportedMediaType):  # which is not of a form
             raise
         message, status = message_of_problem(problem), problem.status
+    if ref is None:
+        form = UploadForm(visit.here.settings.max_body_bytes, choices[0], message)
+        return visit.page("in_order.html", status=status, form=form)
     record = await run_in_threadpool(visit.here.store.maps.get, ref)
     upload = UploadForm(visit.here.settings.max_body_bytes, choices[0], message)
     return await map_page(visit, record, upload=upload, status=status)
 
 
-async def _calibrated(request: Request, visit: Visit, ref: str, choices: list[Choices]) -> Response:
+async def _calibrated(request: Request, visit: Visit, ref: str | None, choices: list[Choices]) -> Response:
     """Calibrate the file of a form; ``choices`` is filled as soon as the form has been read."""
     here = visit.here
     async with multipart(request, here.settings.max_body_bytes, visit.visitor.token, here.process.spools) as form:
         choices[:] = [Choices.of(form)]
         file = file_of(form, "file")
-        record = await run_in_threadpool(here.store.maps.get, ref)
-        choices[:] = [replace(choices[0], prediction_kind=record.prediction_kind)]
+        record = None if ref is None else await run_in_threadpool(here.store.maps.get, ref)
+        kind = "regression" if record is None else record.prediction_kind
+        choices[:] = [replace(choices[0], prediction_kind=kind)]
         if file is None:
             raise EmptyFile("choose a file first")
         heavy = partial(Slots.take_for, request.scope)

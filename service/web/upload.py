@@ -40,9 +40,12 @@ from calibrant.io.table import ForecastOptions, ForecastSheet, Sheet, SheetOptio
 from calibrant.io.texts import plain, quoted
 from schemas.batches import BatchOptions, BatchRecord, DistributionBatchOptions, Scale, UploadRecord
 from schemas.distributions import PredictionKind
+from schemas.maps import InOrder
 from schemas.problems import Problem
 from service.context import Context
 from service.errors import SpoolFull
+from service.formats.options import read_options
+from service.formats.payload import Payload
 from service.guard import Slots
 from service.pages import LINKS
 from service.web.forms import file_of, multipart, page_router, text_of
@@ -52,7 +55,11 @@ from service.web.visitor import check_origin
 # --- The form: options and messages
 
 #: The fields of the form: those of the file reader, and two of them apart.
-FormField = Field | Literal["prediction_kind", "decimal", "class_names", "pos_label"]
+FormField = (
+    Field
+    | Literal["prediction_kind", "decimal", "class_names", "pos_label"]
+    | Literal["half_life", "outcome_scale", "support", "shift", "widen", "narrow"]
+)
 
 #: Parts of predictive distributions, which the form has under the name ``predictions``.
 _PARTS = ("mean", "variance", "std", "quantiles", "levels", "samples", "lower", "upper")
@@ -69,8 +76,13 @@ _FIELDS: Mapping[str, FormField] = {
     "/clusters": "clusters",
     "/by": "by",
     "/times": "times",
+    "/known": "known",
+    "/in_order/scale": "outcome_scale",
+    **{f"/in_order/{name}": name for name in ("half_life", "support", "shift", "widen", "narrow")},
     **dict.fromkeys((f"/{name}" for name in _PARTS), "predictions"),
 }
+#: Numbers of a recalibration in the order of time.
+_OF_ORDER = ("half_life", "support", "shift", "widen", "narrow")
 #: A level as entered.
 _LEVEL = re.compile(r"0?\.[0-9]{1,12}")
 
@@ -93,6 +105,7 @@ class FieldMessage(NamedTuple):
 class Choices:
     """The options of a file as entered; empty fields are inferred, except the scale.
 
+    ``half_life`` and what follows it are those of a recalibration in the order of time.
     ``predictions`` and ``groups`` contain names separated by commas, ``predictions`` of numbers pairs such as
     ``mean=mu``, and ``columns`` names chosen from a list. ``labels`` is also the column of outcomes. ``class_names``
     contains labels separated by commas. ``mapping`` contains pairs of a label's text and its class; it is ignored if
@@ -114,12 +127,19 @@ class Choices:
     clusters: str = ""
     times: str = ""
     by: str = ""
+    known: str = ""
+    half_life: str = ""
+    outcome_scale: str = ""
+    support: str = ""
+    shift: str = ""
+    widen: str = ""
+    narrow: str = ""
 
     @classmethod
     def of(cls, form: FormData) -> Choices:
         """Read the options from a submitted form."""
         named = ("predictions", "labels", "weights", "groups", "class_names", "pos_label")
-        of_numbers = ("level", "clusters", "times", "by")
+        of_numbers = ("level", "clusters", "times", "by", "known", "outcome_scale", *_OF_ORDER)
         texts = {name: text_of(form, name) for name in (*named, *of_numbers)}
         given = zip(form.getlist("mapping_text"), form.getlist("mapping_class"), strict=False)
         return cls(
@@ -162,9 +182,29 @@ class Choices:
             clusters=self.clusters or None,
             by=self.by or None,
             times=self.times or None,
+            known=self.known or None,
             level=self._level(),
             decimal=self.decimal,
         )
+
+    def in_order(self) -> InOrder:
+        """Convert to the options of a recalibration in the order of time.
+
+        Raises ``InvalidForecasts`` if a column is not named, and ``InvalidField``.
+        """
+        columns: dict[Field, str] = {"times": self.times, "known": self.known}
+        for field, column in columns.items():
+            if not column:
+                raise InvalidForecasts("name the column", field=field)
+        fields = {name: getattr(self, name) for name in _OF_ORDER}
+        low, _, high = self.support.partition(",")
+        support = f"[{low.strip() or 'null'}, {high.strip() or 'null'}]" if self.support else ""
+        fields |= {"scale": self.outcome_scale, "support": support}
+        given = {name: text for name, text in fields.items() if text}
+        try:
+            return read_options(Payload({}, given, from_query=True), InOrder)
+        except CalibrationError as error:
+            raise error.under("/in_order") from error
 
     def _parts(self) -> dict[str, str] | None:
         given = [pair.partition("=") for pair in self.predictions.split(",") if pair.strip()]

@@ -23,6 +23,7 @@ PATHS = {
     "before and after": "/ui/reports/{batch}?map={map}",
     "report of forecasts": "/ui/reports/{forecasts}",
     "map of forecasts": "/ui/maps/{forecast_map}",
+    "in the order of time": "/ui/in-order",
     "measures of forecasts": "/ui/measures?prediction_kind=regression",
     "jobs": "/ui/jobs",
     "job": "/ui/jobs/{job}",

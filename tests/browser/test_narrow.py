@@ -32,6 +32,7 @@ PATHS = {
     "before and after": "/ui/reports/{batch}?map={map}",
     "report of forecasts": "/ui/reports/{forecasts}?map={forecast_map}",
     "map of forecasts": "/ui/maps/{forecast_map}",
+    "in the order of time": "/ui/in-order",
     "methods of forecasts": "/ui/methods?prediction_kind=regression",
     "measures of forecasts": "/ui/measures?prediction_kind=regression",
     "compare": "/ui/compare?batch={batch}&map={map}",

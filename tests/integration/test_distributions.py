@@ -17,6 +17,7 @@ import calibrant
 from backend.store.store import Store
 from calibrant.client import Calibrant, ProblemResponse
 from calibrant.distributions.maps.distribution_map import DistributionMap
+from calibrant.errors import CalibrationError
 from service.stack import Stack
 from tests.integration.clients import Kind, connected
 
@@ -628,3 +629,150 @@ def test_the_page_shows_maps_and_batches_of_regression(service: Stack) -> None:
         assert "on-the-page" not in http.get("/ui/compare", headers=html).text
         assert http.get(f"/ui/reports/{batch}", headers=html).status_code == 200
         assert http.get(f"/maps/{made}/diagram.svg").status_code == 404
+
+
+# --- In the order of time
+
+
+def _season(kind: str, n: int = 90) -> tuple[dict[str, Any], dict[str, list[str]], list[int]]:
+    """Forecasts with outcomes, their times as text, and horizons; the last outcomes are not known yet."""
+    days = np.datetime64("2026-01-01") + np.arange(n) // 3
+    horizon = [i % 3 for i in range(n)]
+    known = [str(day + 1 + h) for day, h in zip(days, horizon, strict=True)]
+    known[-6:] = [""] * 6
+    return _rows(kind, n), {"times": [str(day) for day in days], "known": known}, horizon
+
+
+def _in_library(kind: str, **how: Any) -> calibrant.AdaptiveForecasts:
+    rows, times, horizon = _season(kind)
+    return calibrant.recalibrate_in_order(
+        made=times["times"], known=times["known"], horizon=horizon, half_life=7.0, **rows, **how
+    )
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("form", ["json", "npz"])
+def test_forecasts_are_recalibrated_in_the_order_of_time_as_by_the_library(
+    api: httpx.Client, kind: str, form: str
+) -> None:
+    rows, times, horizon = _season(kind)
+    texts = {**times, "by": [str(step) for step in horizon]}
+    how = {"half_life": 7.0, "shift": 0.5}
+    if form == "json":
+        found = api.post("/calibrate", json=_json({**rows, **texts}) | {"in_order": how})
+    else:
+        arrays = {**rows, **{name: np.array(values) for name, values in texts.items()}}
+        level = {"level": arrays.pop("level")} if "level" in arrays else {}
+        query = REGRESSION | {"in_order": json.dumps(how)} | level
+        found = api.post("/calibrate", content=_npz(arrays), params=query, headers={"Content-Type": NPZ})
+    assert found.status_code == 200, found.text
+    answer, wanted = found.json(), _in_library(kind, shift=0.5)
+    assert answer["map"] is None
+    assert answer["n_known"] == wanted.n_known.tolist()
+    assert max(answer["n_known"]) > 10
+    for name in ("shifts", "factors"):
+        np.testing.assert_array_equal(answer[name], getattr(wanted, name))
+    for name in ("mean", "variance", "quantiles", "lower", "upper"):
+        if answer.get(name) is not None:
+            np.testing.assert_array_equal(answer[name], getattr(wanted.forecasts, name))
+
+
+@pytest.mark.parametrize("client_kind", ["sync", "async"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_client_recalibrates_in_the_order_of_time_as_the_library(
+    service: Stack, client_kind: Kind, kind: str
+) -> None:
+    rows, times, horizon = _season(kind)
+    observed = np.where([text == "" for text in times["known"]], np.nan, rows.pop("observed"))
+    wanted = _in_library(kind, support=(-50.0, 50.0))
+    with connected(client_kind, service.url) as client:
+        found = client.recalibrate_in_order(
+            pd.Series(observed),
+            pd.to_datetime(pd.Series(times["times"])),
+            pd.to_datetime(pd.Series(times["known"])),
+            horizon=horizon,
+            half_life=7.0,
+            support=(-50.0, 50.0),
+            **rows,
+        )
+        with pytest.raises(CalibrationError, match="known must be numbers, like made"):
+            client.recalibrate_in_order([1.0], [1], ["2026-01-01"], half_life=1.0, mean=[0.0], variance=[1.0])
+    np.testing.assert_array_equal(found.n_known, wanted.n_known)
+    np.testing.assert_allclose(found.factors, wanted.factors, rtol=1e-9)
+    assert found.forecasts.kind == wanted.forecasts.kind
+
+
+def test_an_arrow_answer_has_the_corrections_as_columns(api: httpx.Client) -> None:
+    rows, times, _ = _season("quantiles")
+    body = _json({**rows, **times}) | {"in_order": {"half_life": 7}}
+    found = api.post("/calibrate", json=body, headers={"Accept": ARROW})
+    table = pa.ipc.open_stream(found.content).read_all()
+    assert table.column_names == ["q0.1", "q0.25", "q0.5", "q0.75", "q0.9", "shifts", "factors", "n_known"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "code", "pointer"),
+    [
+        ({"in_order": {}}, "invalid-field", "/in_order/half_life"),
+        ({"in_order": {"half_life": 0}}, "invalid-field", "/in_order/half_life"),
+        ({"in_order": {"half_life": 7, "shift": 2}}, "invalid-field", "/in_order/shift"),
+        ({"in_order": {"half_life": 7, "speed": 2}}, "invalid-field", "/in_order/speed"),
+        ({"in_order": {"half_life": 7, "support": [1]}}, "invalid-field", "/in_order/support"),
+        ({"in_order": {"half_life": 7, "support": [2, 1]}}, "invalid-option", "/in_order/support"),
+        ({"in_order": {"half_life": 7, "scale": "log1p"}}, "invalid-option", "/in_order/scale"),
+        ({"in_order": None}, "invalid-field", "/observed"),
+        ({"in_order": None, "observed": None, "times": None, "known": None}, "invalid-field", "/map"),
+        ({"map": "m"}, "invalid-field", "/in_order"),
+        ({"batch": "batch_x"}, "invalid-field", "/batch"),
+        ({"observed": None}, "invalid-field", "/observed"),
+        ({"times": None}, "invalid-field", "/times"),
+        ({"known": None}, "invalid-field", "/known"),
+        ({"known": ["1", "2"]}, "length-mismatch", "/known"),
+        ({"known": ["1", "1", ""]}, "out-of-range", "/known/1"),
+        ({"known": ["2026-01-01", "", ""]}, "not-a-number", "/known"),
+        ({"known": ["inf", "", ""]}, "not-finite", "/known/0"),
+        ({"known": [1, 2, 3]}, "not-a-number", "/known/0"),
+        ({"times": ["a", "b", "c"]}, "not-a-number", "/times"),
+        ({"times": ["", "1", "2"]}, "not-a-number", "/times"),
+        ({"times": ["nan", "1", "2"]}, "not-finite", "/times/0"),
+        ({"by": ["a", "b", "c"]}, "not-a-number", "/by"),
+        ({"by": ["1", "nan", "2"]}, "not-finite", "/by/1"),
+        ({"observed": [1.0, 2.0]}, "length-mismatch", "/observed"),
+        ({"weights": [1.0, 1.0, 1.0]}, "invalid-field", "/weights"),
+    ],
+)
+def test_invalid_requests_in_the_order_of_time_are_refused(
+    api: httpx.Client, changes: dict[str, Any], code: str, pointer: str
+) -> None:
+    body: dict[str, Any] = {
+        **REGRESSION,
+        "in_order": {"half_life": 7},
+        "observed": [1.0, 2.0, 0.0],
+        "times": ["0", "1", "2"],
+        "known": ["1", "2", ""],
+        "mean": [0.0, 0.0, 0.0],
+        "variance": [1.0, 1.0, 1.0],
+    }
+    sent = {name: value for name, value in {**body, **changes}.items() if value is not None}
+    assert _refusal(api.post("/calibrate", json=sent)) == (422, code, pointer)
+
+
+def test_times_at_which_outcomes_became_known_are_of_no_other_request(api: httpx.Client) -> None:
+    body = _json(_rows("normal")) | {"known": ["1"] * 90}
+    for path, extra in (("/evaluate", {}), ("/batches", {}), ("/maps", {}), ("/diagrams", {"diagram": "pit"})):
+        assert _refusal(api.post(path, json=body | extra)) == (422, "invalid-field", "/known")
+
+
+def test_a_recalibration_that_would_take_long_is_refused_at_once(api: httpx.Client) -> None:
+    n = 20_000
+    arrays = {
+        "mean": np.zeros(n),
+        "variance": np.ones(n),
+        "observed": np.zeros(n),
+        "times": np.arange(n).astype("U6"),
+        "known": np.arange(1, n + 1).astype("U6"),
+    }
+    query = REGRESSION | {"in_order": json.dumps({"half_life": 1e6})}
+    found = api.post("/calibrate", content=_npz(arrays), params=query, headers={"Content-Type": NPZ})
+    assert _refusal(found) == (413, "too-large", "")
+    assert "fewer rows" in found.json()["detail"]

@@ -214,3 +214,93 @@ def test_the_catalogues_have_both_kinds(visitor: Visitor) -> None:
         assert f'href="/ui/{path}?prediction_kind=regression"' in other
     visitor.post("/maps", json=ROWS | {"method": "platt"})
     assert '<option value="variance-platt">' in visitor.get("/ui/maps").text
+
+
+# --- In the order of time
+
+DAYS = np.datetime64("2026-01-01") + np.arange(N) // 4
+KNOWN = ["" if i >= N - 8 else str(day + 1) for i, day in enumerate(DAYS)]
+HORIZON = np.arange(N) % 2
+ORDERED = _csv(
+    "y,mean,std,made,known,h",
+    ["" if not text else y for y, text in zip(OBSERVED, KNOWN, strict=True)],
+    MEAN,
+    np.ones(N),
+    DAYS,
+    KNOWN,
+    HORIZON,
+)
+CHOICES = {"times": "made", "known": "known", "half_life": "7", "by": "h", "shift": "0.5", "support": "-100,"}
+
+
+def _in_order(visitor: Visitor, content: bytes, name: str = "rows.csv", **fields: str) -> httpx.Response:
+    data = {"csrf_token": visitor.token("/ui/in-order"), **CHOICES, **fields}
+    return visitor.post("/ui/in-order", data=data, files={"file": (name, content)})
+
+
+def test_a_file_is_recalibrated_in_the_order_of_time(visitor: Visitor) -> None:
+    assert 'href="/ui/in-order"' in visitor.get("/ui/maps").text
+    answer = _in_order(visitor, ORDERED)
+    assert answer.status_code == 200, answer.text
+    assert answer.headers["content-disposition"].startswith('attachment; filename="rows-recalibrated.csv"')
+    header, *lines = csv.reader(io.StringIO(answer.text))
+    assert header == ["y", "mean", "std", "made", "known", "h", "calibrated_mean", "calibrated_std"]
+    wanted = calibrant.recalibrate_in_order(
+        OBSERVED, DAYS, KNOWN, half_life=7.0, horizon=HORIZON, shift=0.5, mean=MEAN, variance=np.ones(N)
+    )
+    found = np.array([line[6:] for line in lines], np.float64)
+    np.testing.assert_allclose(found[:, 0], wanted.forecasts.mean, rtol=1e-12)
+    np.testing.assert_allclose(found[:, 1] ** 2, wanted.forecasts.variance, rtol=1e-12)
+    assert wanted.factors.max() > 1.5
+
+
+@pytest.mark.parametrize(
+    ("changes", "field", "message"),
+    [
+        ({"times": ""}, "times", "Name the column"),
+        ({"known": ""}, "known", "Name the column"),
+        ({"known": "nope"}, "known", "no column"),
+        ({"known": "made"}, "known", "cannot be used for both"),
+        ({"half_life": ""}, "half_life", "is missing"),
+        ({"half_life": "0"}, "half_life", "greater than 0"),
+        ({"half_life": "<b>"}, "half_life", "number"),
+        ({"half_life": "1e400"}, "half_life", "number"),
+        ({"shift": "2"}, "shift", "less than or equal to 1"),
+        ({"support": "5,1"}, "support", "support"),
+        ({"support": "a,b"}, "support", "JSON"),
+        ({"outcome_scale": "log1p"}, "outcome_scale", "identity"),
+        ({"by": "known"}, "known", "cannot be used for both"),
+        ({"times": "h", "by": "made"}, "known", "like"),
+    ],
+)
+def test_what_is_wrong_is_said_beside_its_field(
+    visitor: Visitor, changes: dict[str, str], field: str, message: str
+) -> None:
+    answer = _in_order(visitor, ORDERED, **changes)
+    assert answer.status_code == 422, answer.text
+    place = answer.text.index(f'id="{field}-hint" class="error"')
+    assert message in answer.text[place : place + 400]
+    assert "<b>" not in answer.text
+
+
+@pytest.mark.parametrize(
+    ("content", "field", "message"),
+    [
+        (b"", "file", "empty"),
+        (b"y,mean,std,made,known,h\n", "file", "row"),
+        (b"y,mean,std,made,known,h\n1,0,1,2026-01-01,,0\nx,0,1,2026-01-01,,0\n", "labels", "Row 2"),
+        (b"y,mean,std,made,known,h\ninf,0,1,2026-01-01,,0\n", "labels", "Row 1"),
+        (b"y,mean,std,made,known,h\n1,0,1,,,0\n", "file", "made"),
+        (b"y,mean,std,made,known,h\n1,0,1,monday,,0\n", "times", "dates in ISO 8601"),
+        (b"y,mean,std,made,known,h\n1,0,1,2026-01-02,2026-01-01,0\n", "known", "later than"),
+        (b"y,mean,std,made,known,h\n1,0,1,2026-01-02,2026-01-03,soon\n", "by", "numbers"),
+        (b"y,mean,std,made,known,h\n1,0,,2026-01-02,2026-01-03,1\n", "predictions", "std"),
+    ],
+)
+def test_files_that_cannot_be_recalibrated_are_refused(
+    visitor: Visitor, content: bytes, field: str, message: str
+) -> None:
+    answer = _in_order(visitor, content)
+    assert answer.status_code == 422, answer.text
+    place = answer.text.index(f'id="{field}-hint" class="error"')
+    assert message in answer.text[place : place + 400]

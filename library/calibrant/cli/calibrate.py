@@ -11,18 +11,28 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, cast
 import typer
 
 from calibrant.cli.engine import engine_of, read_map
-from calibrant.cli.exits import Refused
-from calibrant.cli.output import STANDARD, Out, bar, opened
-from calibrant.cli.regression import RemoteForecasts, check_alone, is_regression, read_distribution_map
+from calibrant.cli.exits import Refused, errors_in_a_line
+from calibrant.cli.options import read_options
+from calibrant.cli.output import STANDARD, Out, bar, counted, opened, say
+from calibrant.cli.regression import (
+    InOrder,
+    RemoteForecasts,
+    SupportOf,
+    check_alone,
+    is_regression,
+    read_distribution_map,
+    read_support,
+    recalibrated,
+)
 from calibrant.cli.rows import (
     By,
     Columns,
     Decimal,
     File,
+    Label,
     Level,
     Levels,
     Prediction,
-    ScaleName,
     columns_for,
     name_of,
     read_forecast_rows,
@@ -113,27 +123,74 @@ def _write_arrays(forecasts: Forecasts, out: Path) -> None:
         np.savez(npz, allow_pickle=False, **arrays)
 
 
+def _write_forecasts(source: BinaryIO, file: Path, forecasts: Forecasts, out: Path, decimal: str) -> None:
+    if out.suffix.lower() == ".npz":
+        _write_arrays(forecasts, out)
+        return
+    from calibrant.io.calibrated import forecast_columns
+
+    calibrated, names = forecast_columns(forecasts)
+    write_calibrated(source, file, calibrated, names, out, decimal)
+
+
 # --- The command
 
 MapOf = Annotated[
-    str,
+    str | None,
     typer.Option("--map", help="Calibration map: a JSON file, or with --server an id, name, name:3 or name@alias."),
+]
+HalfLife = Annotated[
+    float | None,
+    typer.Option(
+        "--half-life",
+        help="Instead of --map: recalibrate forecasts of a number in the order of time, each from the outcomes that "
+        "were known when it was made. An outcome counts half after this time: in days for dates. Needs --time and "
+        "--known; --by is the horizon.",
+    ),
+]
+Made = Annotated[
+    str | None, typer.Option("--time", help="With --half-life: column of the times at which forecasts were made.")
+]
+Known = Annotated[
+    str | None,
+    typer.Option(
+        "--known",
+        help="With --half-life: column of the times at which outcomes became known; empty if not known yet.",
+    ),
+]
+OrderScale = Annotated[
+    str,
+    typer.Option(
+        "--scale",
+        help="Scale of the predictions: probability or logit. Never inferred. With --half-life: identity (the default "
+        "there), or log1p for counts.",
+    ),
+]
+OrderOptions = Annotated[
+    list[str] | None,
+    typer.Option("--option", help="With --half-life: shift, widen or narrow, such as widen=1; repeatable."),
 ]
 
 
 def calibrate(
     file: File,
-    map_of: MapOf,
+    map_of: MapOf = None,
     prediction: Prediction = None,
     by: By = None,
     level: Level = None,
     levels: Levels = None,
-    scale: ScaleName = "probability",
+    scale: OrderScale = "probability",
+    half_life: HalfLife = None,
+    label: Label = None,
+    time: Made = None,
+    known: Known = None,
+    support: SupportOf = None,
+    option: OrderOptions = None,
     decimal: Decimal = ".",
     out: Out = STANDARD,
     server: Server = None,
 ) -> None:
-    """Apply a calibration map to a file of predictions.
+    """Apply a calibration map to a file of predictions, or recalibrate forecasts in the order of time.
 
     The suffix of --out determines the format: .csv, .csv.gz, .tsv, .jsonl, .parquet, .arrow, .feather or .npz. The
     default is CSV, with the separator of the file.
@@ -147,6 +204,28 @@ def calibrate(
     """
     if out != STANDARD and not out.name.lower().endswith(FORMS):
         raise typer.BadParameter(f"must end in one of {', '.join(FORMS)}", param_hint="--out")
+    if half_life is not None:
+        if map_of is not None:
+            raise typer.BadParameter("cannot be combined with --map", param_hint="--half-life")
+        columns = Columns(
+            prediction, label, scale=scale, decimal=decimal, time=time, known=known, by=by, level=level, levels=levels
+        )
+        with errors_in_a_line():
+            _in_order(
+                file, columns, InOrder(half_life, scale, read_support(support), read_options(option)), out, server
+            )
+        return
+    for flag, given in {
+        "--label": label,
+        "--time": time,
+        "--known": known,
+        "--support": support,
+        "--option": option,
+    }.items():
+        if given is not None:
+            raise typer.BadParameter("needs --half-life", param_hint=flag)
+    if map_of is None:
+        raise typer.BadParameter("name a map, or for forecasts in the order of time --half-life", param_hint="--map")
     with engine_of(server) as engine:
         applied = read_map(map_of, server)
         document = engine.document(applied)
@@ -160,14 +239,27 @@ def calibrate(
                         forecasts = RemoteForecasts(client).calibrate(sheet, map_of)
                 else:
                     forecasts = read_distribution_map(document).apply_checked(sheet.forecasts, by=sheet.by)
-                if out.suffix.lower() == ".npz":
-                    _write_arrays(forecasts, out)
-                    return
-                from calibrant.io.calibrated import forecast_columns
-
-                calibrated, names = forecast_columns(forecasts)
-                write_calibrated(source, file, calibrated, names, out, decimal)
+                _write_forecasts(source, file, forecasts, out, decimal)
                 return
             rows = read_rows(file, columns_for(columns, document), labelled=False, source=source)
             calibrated = engine.calibrate(rows, applied)
             write_calibrated(source, file, calibrated, document.get("class_names") or rows.classes, out, decimal)
+
+
+def _in_order(file: Path, columns: Columns, how: InOrder, out: Path, server: str | None) -> None:
+    """Recalibrate forecasts in the order of time, and write them like those of a map."""
+    for flag, column in (("--time", columns.time), ("--known", columns.known)):
+        if column is None:
+            raise typer.BadParameter("is needed with --half-life", param_hint=flag)
+    with source_of(file) as source:
+        sheet = read_forecast_rows(file, columns, source=source)
+        if server:
+            with client_of(server, "maps") as client:
+                found = recalibrated(client.recalibrate_in_order, sheet, how)
+        else:
+            from calibrant.distributions.adaptive import recalibrate_in_order
+
+            found = recalibrated(recalibrate_in_order, sheet, how)
+        changed = int((found.n_known > 0).sum())
+        say(f"recalibrated {changed:,} of {counted(len(sheet))}; before the others no outcome was known")
+        _write_forecasts(source, file, found.forecasts, out, columns.decimal)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, cast
 
 import typer
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from calibrant.client import Calibrant
     from calibrant.client.frames import DistributionRows, ForecastArguments
+    from calibrant.distributions.adaptive import AdaptiveForecasts
     from calibrant.distributions.forecasts import Forecasts
     from calibrant.distributions.maps.distribution_map import DistributionMap, Support
     from calibrant.distributions.measures import Rows
@@ -338,6 +339,38 @@ def rows_of(sheet: ForecastSheet, seed: int) -> tuple[ForecastSheet, Rows]:
     ]
 
 
+# --- In the order of time
+
+
+class InOrder(NamedTuple):
+    """Options of a recalibration in the order of time; ``scale`` is the value of --scale."""
+
+    half_life: float
+    scale: str
+    support: Support
+    options: Mapping[str, Any]
+
+
+def recalibrated(recalibrate: Callable[..., AdaptiveForecasts], rows: ForecastSheet, how: InOrder) -> AdaptiveForecasts:
+    """Recalibrate the rows with the function of the library or of a client."""
+    from calibrant.distributions.forecasts import FIELDS
+
+    unknown = [name for name in how.options if name not in ("shift", "widen", "narrow")]
+    if unknown:
+        raise typer.BadParameter(f"{unknown[0]} must be shift, widen or narrow", param_hint="--option")
+    return recalibrate(
+        rows.observed,
+        rows.times,
+        rows.known,
+        half_life=how.half_life,
+        horizon=rows.by,
+        scale="identity" if how.scale == "probability" else how.scale,
+        support=how.support,
+        **{name: getattr(rows.forecasts, name) for name in FIELDS[rows.forecasts.kind]},
+        **how.options,
+    )
+
+
 # --- Fits
 
 
@@ -429,4 +462,5 @@ def _rows(rows: ForecastSheet, kept: npt.NDArray[Any]) -> ForecastSheet:
         clusters=texts(rows.clusters),
         by=texts(rows.by),
         times=texts(rows.times),
+        known=texts(rows.known),
     )

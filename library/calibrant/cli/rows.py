@@ -35,6 +35,7 @@ _FLAGS = {
     "level": "--level",
     "clusters": "--cluster",
     "by": "--by",
+    "known": "--known",
 }
 
 #: The most columns, and the most commands, that an error suggests.
@@ -143,11 +144,12 @@ class Columns:
     by: str | None = None
     level: float | None = None
     levels: str | None = None
+    known: str | None = None
 
     def of(self, field: str) -> Sequence[str]:
         """Return the columns given for a field of ``calibrant.io``."""
         single = {"labels": self.label, "weights": self.weight, "times": self.time}
-        single |= {"observed": self.label, "clusters": self.cluster, "by": self.by}
+        single |= {"observed": self.label, "clusters": self.cluster, "by": self.by, "known": self.known}
         if field in single:
             return [name for name in (single[field],) if name]
         if field == "groups":
@@ -262,6 +264,7 @@ def forecast_options(columns: Columns) -> ForecastOptions:
         clusters=columns.cluster,
         by=columns.by,
         times=columns.time,
+        known=columns.known,
         levels=_numbers(columns.levels),
         level=columns.level,
         decimal=_decimal(columns.decimal),

@@ -222,6 +222,7 @@ class Calibrant:
     evaluate_distribution = _call(calls.distributions.evaluate_distribution)
     fit_distribution = _call(calls.distributions.fit_distribution)
     calibrate_distribution = _call(calls.distributions.calibrate_distribution)
+    recalibrate_in_order = _call(calls.distributions.recalibrate_in_order)
     upload_distribution = _call(calls.distributions.upload_distribution)
     append_distribution = _call(calls.distributions.append_distribution)
     distribution_measures = _call(calls.distributions.distribution_measures)

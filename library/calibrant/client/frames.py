@@ -12,9 +12,9 @@ from typing import Any, Protocol, TypedDict, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from calibrant.arrays import array_of, check_aligned, group_names, is_frame, kind_of, like, refuse_missing
+from calibrant.arrays import array_of, check_aligned, group_names, is_frame, kind_of, like, refuse_missing, times_of
 from calibrant.client.packing import Array
-from calibrant.errors import UnusableRows
+from calibrant.errors import NotANumber, UnusableRows
 from calibrant.records import is_records
 
 #: Anything that numpy accepts, or a Series or DataFrame.
@@ -85,16 +85,14 @@ def ids_of(value: Any) -> Array:
     return array if array.dtype.kind in "iu" else names_of(array, "ids")
 
 
-def times_of(value: Any) -> Array:
-    """Convert times to seconds since 1970; datetimes without a time zone are UTC."""
-    dates = getattr(value, "dt", None)
-    if dates is not None and getattr(dates, "tz", None) is not None:  # pandas would return an array of objects
-        value = dates.tz_convert("UTC").dt.tz_localize(None)
-    array = array_of(value, "timestamps")
-    if array.dtype.kind != "M":
-        return numbers_of(array, "timestamps")
-    refuse_missing(np.isnat(array), "timestamps")
-    seconds: Array = (array - np.datetime64(0, "us")) / np.timedelta64(1, "s")
+def seconds_of(value: Any) -> Array:
+    """Convert times to seconds since 1970, which numbers are already; datetimes without a time zone are UTC."""
+    try:
+        seconds, are_dates = times_of(value, "timestamps")
+    except NotANumber as error:
+        raise UnusableRows(error.detail) from None
+    if are_dates:
+        refuse_missing(np.isnan(seconds), "timestamps")
     return seconds
 
 
@@ -210,12 +208,12 @@ class DistributionRows(ForecastArguments, total=False):
     times: Any
 
 
-_NAMES = ("groups", "clusters", "by", "times")
+_NAMES = ("groups", "clusters", "by", "times", "known")
 
 
 def split_forecasts(rows: Mapping[str, Any]) -> tuple[dict[str, Array], dict[str, Any]]:
     """Split forecasts into arrays and options; raises ``UnusableRows`` for invalid rows."""
-    unknown = sorted(set(rows) - {"observed", *DistributionRows.__annotations__})
+    unknown = sorted(set(rows) - {"observed", "known", *DistributionRows.__annotations__})
     if unknown:
         raise TypeError(f"unexpected keyword argument {unknown[0]!r}")
     options = {name: rows.get(name) for name in ("level", "weights_kind")}

@@ -10,7 +10,7 @@ import numpy as np
 import orjson
 
 from calibrant.arrays import check_aligned
-from calibrant.client.frames import ArrayLike, groups_of, ids_of, labels_of, numbers_of, times_of
+from calibrant.client.frames import ArrayLike, groups_of, ids_of, labels_of, numbers_of, seconds_of
 from calibrant.client.packing import NPZ, Array, Arrays, pack
 from calibrant.client.steps import JSON
 from calibrant.errors import UnusableRows, requires
@@ -79,7 +79,7 @@ def _array(name: str, value: Any) -> Array:
         return labels_of(value)
     if name == "predictions":
         return numbers_of(value, name)
-    return {"ids": ids_of, "timestamps": times_of, "groups": groups_of}[name](value)
+    return {"ids": ids_of, "timestamps": seconds_of, "groups": groups_of}[name](value)
 
 
 def _json(arrays: Arrays) -> bytes:

@@ -14,7 +14,7 @@ from calibrant.arrays import check_aligned
 from calibrant.cells import Floats, WeightsKind
 from calibrant.comparison.pairs import Pair, holm
 from calibrant.distributions import scores
-from calibrant.distributions.evaluation import read_rows, squared
+from calibrant.distributions.evaluation import read_rows
 from calibrant.distributions.forecasts import FIELDS, Forecasts, read_forecasts, read_observed
 from calibrant.distributions.maps.tables import interval_of as intervals_of
 from calibrant.distributions.maps.tables import quantiles_of
@@ -279,12 +279,10 @@ def _read(name: str, arguments: Mapping[str, Any]) -> Forecasts:
     known = {"std", *(field for fields in FIELDS.values() for field in fields)}
     if not isinstance(arguments, Mapping) or not arguments or set(arguments) - known:
         raise InvalidOption.at(f"/forecasts/{name}", f"must be a mapping of {', '.join(sorted(known))} to arrays")
-    values = dict(arguments)
-    if "std" in values:
-        if "variance" in values:
-            raise InvalidOption.at(f"/forecasts/{name}", "cannot have both std and variance")
-        values["variance"] = squared(values.pop("std"))
-    return read_forecasts(**values)
+    try:
+        return read_forecasts(**arguments)
+    except CalibrationError as error:
+        raise error.under(f"/forecasts/{name}") from error
 
 
 # --- A score that all forecasts have

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 from scipy.stats import chi2
 
+from calibrant.arrays import times_of
 from calibrant.cells import Floats
 from calibrant.diagrams.diagram import Diagram, DiagramRequest, Picture
 from calibrant.distributions import pit, spread
@@ -148,7 +148,9 @@ def fan(rows: Rows, times: Sequence[str] | None, *, most: int) -> Fan:
     if times is not None:
         if len(times) != len(rows):
             raise LengthMismatch.at("/times", f"has {len(times)} rows, but the forecasts have {len(rows)}")
-        x, seconds = _times(times)
+        x, seconds = times_of(times, "times")
+        if not np.isfinite(x).all():
+            raise InvalidOption.at("/times", "must be finite")
         if len(np.unique(x)) < len(x):
             raise InvalidOption.at("/times", "are not distinct: choose the rows of one series")
     order = np.argsort(x, kind="stable")[-most:]
@@ -172,23 +174,6 @@ def fan(rows: Rows, times: Sequence[str] | None, *, most: int) -> Fan:
         table[:, L] if has_median else None,
         rows.y[order],
     )
-
-
-def _times(times: Sequence[str]) -> tuple[Floats, bool]:
-    """Return times as numbers, and whether they are seconds since 1970."""
-    try:
-        found = np.array([float(text) for text in times])
-    except ValueError:
-        pass
-    else:
-        if not np.isfinite(found).all():
-            raise InvalidOption.at("/times", "must be finite")
-        return found, False
-    try:
-        read = [datetime.fromisoformat(str(text)) for text in times]
-    except ValueError:
-        raise InvalidOption.at("/times", "must be numbers or dates in ISO 8601") from None
-    return np.array([(t if t.tzinfo else t.replace(tzinfo=UTC)).timestamp() for t in read]), True
 
 
 # --- The catalogue

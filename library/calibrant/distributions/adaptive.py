@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtri
 
-from calibrant.arrays import array_of, check_aligned
+from calibrant.arrays import check_aligned, times_of, with_gaps
 from calibrant.batch import Integers
 from calibrant.cells import Floats
 from calibrant.distributions.forecasts import Forecasts, read_forecasts, read_observed
@@ -25,6 +26,10 @@ WINDOW = 10.0
 _INNER, _OUTER = 0.25, 0.05
 #: Widths are multiplied or divided by at most this.
 _MOST = 3.0
+#: Seconds of a day, the unit of half-lives of dates.
+_DAY = 86_400.0
+#: Estimated seconds of each distinct time, and of each outcome that it uses.
+_ROUND_SECONDS, _USE_SECONDS = 1e-4, 3e-7
 _SETTINGS = {
     "shift": Option(0.7, low=0.0, high=1.0, real=True),
     "widen": Option(0.75, low=0.0, high=2.0, real=True),
@@ -90,8 +95,9 @@ def recalibrate_in_order(
     observed : array_like, shape (n,)
         Outcomes; NaN if an outcome is not known yet.
     made, known : array_like, shape (n,)
-        Times at which each forecast was made and its outcome became known: dates, or numbers in any unit. ``known``
-        must be later than ``made``. A forecast is recalibrated only with outcomes known by the time it was made.
+        Times at which each forecast was made and its outcome became known: dates, or numbers in any unit, also as
+        text. ``known`` must be later than ``made``, and may be missing for outcomes that are not known yet. A forecast
+        is recalibrated only with outcomes known by the time it was made.
     half_life : float
         Time after which an outcome counts half: in days for dates, otherwise in the unit of ``made``. Outcomes known
         for more than ten half-lives are not used.
@@ -141,6 +147,32 @@ def recalibrate_in_order(
     >>> found.shifts.round(2).tolist(), found.factors.round(2).tolist()
     ([0.0, 2.8], [1.0, 2.72])
     """
+    return read_in_order(
+        observed,
+        made,
+        known,
+        half_life=half_life,
+        horizon=horizon,
+        scale=scale,
+        support=support,
+        settings={"shift": shift, "widen": widen, "narrow": narrow},
+        **forecasts,
+    ).recalibrated()
+
+
+def read_in_order(
+    observed: Any,
+    made: Any,
+    known: Any,
+    *,
+    half_life: float,
+    horizon: Any,
+    scale: ForecastScale,
+    support: Support,
+    settings: Mapping[str, float],
+    **forecasts: Any,
+) -> InOrder:
+    """Check the arguments of ``recalibrate_in_order``."""
     check_aligned({"observed": observed, **{name: value for name, value in forecasts.items() if name != "levels"}})
     given = read_forecasts(**forecasts)
     n = len(given)
@@ -148,38 +180,73 @@ def recalibrate_in_order(
         raise InvalidOption.at("/scale", f"must be one of: {', '.join(SCALES)}")
     if scale != "identity" and given.kind == "normal":
         raise InvalidOption.at("/scale", "must be identity for mean and variance")
-    settings = read_values({"shift": shift, "widen": widen, "narrow": narrow}, _SETTINGS, "recalibrate_in_order")
+    values = read_values(dict(settings), _SETTINGS, "recalibrate_in_order")
     low_high = check_support(support, InvalidOption)
     times, until, life = _times(made, known, half_life, n)
-    steps = None if horizon is None else _numbers(horizon, "horizon", n)
+    steps = _steps(horizon, n)
     y, usable = _outcomes(observed, n)
-    table = table_of(given)
-    g = forward(table.q, scale, "quantiles")
-    centre = median_of(g, table.levels)
-    error = np.where(usable, forward(y, scale), centre) - centre
-    ratios = _Widths.of(g, table.levels, centre)
-    shifts, factors, counts = np.zeros(n), np.ones(n), np.zeros(n, np.int64)
-    order = np.flatnonzero(usable)[np.argsort(until[usable], kind="stable")]
-    for now in np.unique(times):
-        ends = np.searchsorted(until[order], [now - WINDOW * life, now], side="right")
-        rows = order[ends[0] : ends[1]]
-        if not len(rows):
-            continue
-        weights = np.exp2((until[rows] - now) / life)
-        shortest = np.ones(len(rows), np.bool_) if steps is None else steps[rows] == steps[rows].min()
-        moved = settings["shift"] * _quantile(error[rows][shortest], weights[shortest], 0.5)
-        here = np.flatnonzero(times == now)
-        # the errors that remained after the shift that each past forecast got
-        power = ratios.log_factor(rows, error[rows] - shifts[rows], weights)
-        shifts[here], counts[here] = moved, len(rows)
-        factors[here] = np.clip(np.exp(power * settings["widen" if power > 0.0 else "narrow"]), 1.0 / _MOST, _MOST)
-    if given.kind == "normal":
-        found = normal_of(given.mean + shifts, given.variance * factors**2)
-    else:
+    return InOrder(given, y, times, until, usable & ~np.isnan(until), life, steps, scale, low_high, values)
+
+
+@dataclass(frozen=True)
+class InOrder:
+    """Checked forecasts of n outcomes ``y``, when they were made and known, and how they are recalibrated."""
+
+    given: Forecasts
+    y: Floats
+    times: Floats
+    until: Floats
+    usable: npt.NDArray[np.bool_]
+    life: float
+    steps: Floats | None
+    scale: ForecastScale
+    support: Support
+    settings: Mapping[str, Any]
+
+    def _rounds(self) -> tuple[Integers, Floats, Integers]:
+        """Return outcomes in the order in which they were known, distinct times, and the outcomes in use at each."""
+        order = np.flatnonzero(self.usable)[np.argsort(self.until[self.usable], kind="stable")]
+        distinct = np.unique(self.times)
+        ends = np.searchsorted(self.until[order], [distinct - WINDOW * self.life, distinct], side="right")
+        return order, distinct, ends.T
+
+    def seconds(self) -> float:
+        """Estimate the seconds of ``recalibrated``."""
+        _, distinct, ends = self._rounds()
+        return _ROUND_SECONDS * len(distinct) + _USE_SECONDS * float((ends[:, 1] - ends[:, 0]).sum())
+
+    def recalibrated(self) -> AdaptiveForecasts:
+        """Return the recalibrated forecasts."""
+        given, scale, n = self.given, self.scale, len(self.given)
+        table = table_of(given)
+        g = forward(table.q, scale, "quantiles")
+        centre = median_of(g, table.levels)
+        error = np.where(self.usable, forward(self.y, scale), centre) - centre
+        ratios = _Widths.of(g, table.levels, centre)
+        shifts, factors, counts = np.zeros(n), np.ones(n), np.zeros(n, np.int64)
+        order, distinct, ends = self._rounds()
+        by_time = np.argsort(self.times, kind="stable")
+        edges = np.searchsorted(self.times[by_time], distinct)
+        for now, (first, last), here in zip(distinct, ends, np.split(by_time, edges[1:]), strict=True):
+            rows = order[first:last]
+            if not len(rows):
+                continue
+            weights = np.exp2((self.until[rows] - now) / self.life)
+            ahead = None if self.steps is None else self.steps[rows]
+            shortest = slice(None) if ahead is None else ahead == ahead.min()
+            moved = self.settings["shift"] * _quantile(error[rows][shortest], weights[shortest], 0.5)
+            # the errors that remained after the shift that each past forecast got
+            power = ratios.log_factor(rows, error[rows] - shifts[rows], weights)
+            power *= self.settings["widen" if power > 0.0 else "narrow"]
+            shifts[here], counts[here] = moved, len(rows)
+            factors[here] = np.clip(np.exp(power), 1.0 / _MOST, _MOST)
+        if given.kind == "normal":
+            found = normal_of(given.mean + shifts, given.variance * factors**2)
+            return AdaptiveForecasts(found, shifts, factors, counts)
         middle = centre[:, None]
         spread = backward(middle + shifts[:, None] + factors[:, None] * (g - middle), scale)
         found = table.with_values(np.where(counts[:, None] > 0, spread, table.q)).forecasts()
-    return AdaptiveForecasts(clipped(found, low_high) if given.kind != "normal" else found, shifts, factors, counts)
+        return AdaptiveForecasts(clipped(found, self.support), shifts, factors, counts)
 
 
 @dataclass(frozen=True)
@@ -221,7 +288,7 @@ def _quantile(x: Floats, weights: Floats, share: float) -> float:
 
 
 def _outcomes(observed: Any, n: int) -> tuple[Floats, npt.NDArray[np.bool_]]:
-    values = array_of(observed, "observed")
+    values = with_gaps(observed)
     if values.dtype.kind not in "fiu":
         return read_observed(observed, n), np.ones(n, np.bool_)
     missing = np.isnan(values.astype(np.float64))
@@ -229,29 +296,33 @@ def _outcomes(observed: Any, n: int) -> tuple[Floats, npt.NDArray[np.bool_]]:
 
 
 def _times(made: Any, known: Any, half_life: Any, n: int) -> tuple[Floats, Floats, float]:
-    """Return the times as numbers, from the first one on, and the half-life in their unit."""
-    times, until = _numbers(made, "made", n), _numbers(known, "known", n)
+    """Return the times as numbers and the half-life in their unit; ``known`` is NaN for outcomes not known yet."""
+    times, are_dates = _read(made, "made", n)
+    until, also = _read(known, "known", n, gaps=True)
+    if are_dates is not also and not np.isnan(until).all():
+        raise NotANumber.at("/known", f"must be {'dates' if are_dates else 'numbers'}, like made")
     if (times >= until).any():
         rows = np.flatnonzero(times >= until)
         raise OutOfRange.at(f"/known/{rows[0]}", f"must be later than made, like that of {len(rows) - 1} other rows")
     if isinstance(half_life, bool) or not isinstance(half_life, int | float) or not 0.0 < half_life < np.inf:
         raise InvalidOption.at("/half_life", "must be a finite number above 0")
-    return times, until, float(half_life)
+    return times, until, float(half_life) * (_DAY if are_dates else 1.0)
 
 
-def _numbers(values: Any, field: str, n: int) -> Floats:
-    array = array_of(values, field)
-    if array.shape != (n,):
+def _steps(horizon: Any, n: int) -> Floats | None:
+    if horizon is None:
+        return None
+    steps, are_dates = _read(horizon, "horizon", n)
+    if are_dates:
+        raise NotANumber.at("/horizon", "must be numbers")
+    return steps
+
+
+def _read(values: Any, field: str, n: int, *, gaps: bool = False) -> tuple[Floats, bool]:
+    found, are_dates = times_of(values, field, gaps=gaps)
+    if found.shape != (n,):
         raise LengthMismatch.at(f"/{field}", f"must have shape ({n},), like the forecasts")
-    if array.dtype.kind == "M":
-        missing = np.isnat(array)
-        found = array.astype("datetime64[us]").astype(np.int64) / 86_400e6
-    elif array.dtype.kind in "fiu":
-        found = array.astype(np.float64)
-        missing = ~np.isfinite(found)
-    else:
-        raise NotANumber.at(f"/{field}", "must be dates or numbers")
-    if missing.any():
-        rows = np.flatnonzero(missing)
+    rows = np.flatnonzero(np.isinf(found) if gaps else ~np.isfinite(found))
+    if len(rows):
         raise NotFinite.at(f"/{field}/{rows[0]}", f"must be finite, like that of {len(rows) - 1} other rows")
-    return np.asarray(found, np.float64)
+    return found, are_dates

@@ -322,6 +322,7 @@ def fit_distribution(
     seed: int = 0,
     mean: Any = None,
     variance: Any = None,
+    std: Any = None,
     quantiles: Any = None,
     levels: Any = None,
     samples: Any = None,
@@ -358,7 +359,7 @@ def fit_distribution(
         ``conformal``.
     seed : int, default 0
         Seed of folds.
-    mean, variance : array_like, shape (n,), optional
+    mean, variance, std : array_like, shape (n,), optional
         Normal forecasts.
     quantiles, levels : array_like, shapes (n, Q) and (Q,), optional
         Forecasts as quantiles.
@@ -393,8 +394,8 @@ def fit_distribution(
     """
     entry = _read_method(method)
     read_seed(seed)
-    given = {"mean": mean, "variance": variance, "quantiles": quantiles, "levels": levels, "samples": samples}
-    given |= {"lower": lower, "upper": upper, "level": level}
+    given = {"mean": mean, "variance": variance, "std": std, "quantiles": quantiles, "levels": levels}
+    given |= {"samples": samples, "lower": lower, "upper": upper, "level": level}
     aligned = {name: value for name, value in given.items() if name != "levels"}
     check_aligned({"observed": observed, "weights": weights, "by": by, "groups": groups, **aligned})
     forecasts = read_forecasts(**{name: value for name, value in given.items() if value is not None})

@@ -12,16 +12,14 @@ import numpy.typing as npt
 
 from calibrant.arguments import explained
 from calibrant.arrays import array_of, check_aligned, group_names, numbered_names
-from calibrant.batch import read_numbers, read_weights
-from calibrant.cells import Floats, WeightsKind
+from calibrant.batch import read_weights
+from calibrant.cells import WeightsKind
 from calibrant.distributions.conditional import read_covariate
-from calibrant.distributions.forecasts import Forecasts, read_forecasts, read_observed, refuse
+from calibrant.distributions.forecasts import Forecasts, read_forecasts, read_observed
 from calibrant.distributions.measures import Requests, Rows, compute_measure, default_measures, read_measure_requests
 from calibrant.errors import (
     InvalidOption,
-    InvalidVariance,
     LengthMismatch,
-    WrongShape,
 )
 from calibrant.measures.measure import MeasureResult
 from calibrant.options import read_seed
@@ -272,11 +270,7 @@ def evaluate_distribution(
     >>> round(report["quantile-score"].value, 3)
     0.167
     """
-    if std is not None:
-        if variance is not None:
-            raise InvalidOption.at("/std", "cannot be combined with variance; pass one of the two")
-        variance = squared(std)
-    given = {"mean": mean, "variance": variance, "quantiles": quantiles, "samples": samples}
+    given = {"mean": mean, "variance": variance, "std": std, "quantiles": quantiles, "samples": samples}
     given |= {"lower": lower, "upper": upper}
     columns = {"observed": observed, "weights": weights, "groups": groups, "clusters": clusters, "by": by}
     check_aligned({**columns, **given})
@@ -344,18 +338,6 @@ def _report(rows: Rows, requests: Requests, names: list[str] | None) -> Distribu
         }
     forecasts = rows.forecasts
     return DistributionReport(len(rows), forecasts.kind, forecasts.n_repaired, found, groups, rows)
-
-
-def squared(std: Any) -> Floats:
-    """Return variances; raises ``InvalidVariance`` for standard deviations that are not above 0."""
-    values = read_numbers(array_of(std, "std"), "/std")
-    if values.ndim != 1:
-        raise WrongShape.at("/std", "must have shape (n,)")
-    refuse(~(values > 0.0), "/std", "must be above 0", InvalidVariance)
-    with np.errstate(over="ignore", under="ignore"):
-        squares = np.asarray(values * values)
-    refuse(~((squares > 0.0) & np.isfinite(squares)), "/std", "must have a finite square above 0", InvalidVariance)
-    return squares
 
 
 def _chosen(names: list[str], rows: npt.NDArray[np.int64]) -> list[str]:

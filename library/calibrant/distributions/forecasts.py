@@ -121,7 +121,7 @@ class Forecasts:
 
 
 def read_forecasts(**given: Any) -> Forecasts:
-    """Check forecasts by name: exactly the arguments of one kind, None for the others.
+    """Check forecasts by name: exactly the arguments of one kind, None for the others; ``std`` replaces ``variance``.
 
     Raises
     ------
@@ -129,9 +129,13 @@ def read_forecasts(**given: Any) -> Forecasts:
         If arguments of several kinds or of none are given, or values are invalid; the error names the first rows.
     """
     present = {name: value for name, value in given.items() if value is not None}
+    if "std" in present:
+        if "variance" in present:
+            raise InvalidOption.at("/std", "cannot be combined with variance; pass one of the two")
+        present["variance"] = _squared(present.pop("std"))
     kind = next((kind for kind, names in FIELDS.items() if set(names) == set(present)), None)
     if kind is None:
-        wanted = "; ".join(" and ".join(names) for names in FIELDS.values())
+        wanted = "; ".join(" and ".join(names) for names in FIELDS.values()).replace("variance", "variance or std")
         raise InvalidOption.at("", f"forecasts must be given as one of: {wanted}")
     if kind == "normal":
         mean, variance = (_numbers(present[name], name, 1) for name in ("mean", "variance"))
@@ -157,6 +161,18 @@ def read_forecasts(**given: Any) -> Forecasts:
     check_levels(levels, "/levels", OutOfRange)
     quantiles, repaired = _ascending(quantiles, "/quantiles")
     return Forecasts(kind, quantiles=quantiles, levels=levels, n_repaired=repaired)
+
+
+def _squared(std: Any) -> Floats:
+    """Return variances; raises ``InvalidVariance`` for standard deviations that are not above 0."""
+    values = read_numbers(array_of(std, "std"), "/std")
+    if values.ndim != 1:
+        raise WrongShape.at("/std", "must have shape (n,)")
+    refuse(~(values > 0.0), "/std", "must be above 0", InvalidVariance)
+    with np.errstate(over="ignore", under="ignore"):
+        squares = np.asarray(values * values)
+    refuse(~((squares > 0.0) & np.isfinite(squares)), "/std", "must have a finite square above 0", InvalidVariance)
+    return squares
 
 
 def check_levels(levels: Floats, pointer: str, error: type[CalibrationError]) -> None:

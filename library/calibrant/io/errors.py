@@ -36,6 +36,7 @@ Field = Literal[
     "level",
     "clusters",
     "by",
+    "known",
 ]
 #: Fields with several numbers per row, and fields of strings.
 VECTORS: tuple[Field, ...] = ("predictions", "quantiles", "samples")

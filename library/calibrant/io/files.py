@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import BinaryIO
@@ -37,6 +39,7 @@ from calibrant.io.npz import NpyTable, NpzTable
 from calibrant.io.source import bytes_of, opened, spooled, write_blocks
 from calibrant.io.table import (
     Coded,
+    Floats,
     ForecastOptions,
     ForecastSheet,
     Places,
@@ -46,7 +49,20 @@ from calibrant.io.table import (
     Values,
     cells_at,
 )
-from calibrant.io.texts import MAX_LISTED, MAX_TEXT, is_missing, lacks_number, listed, quoted, row_of, span
+from calibrant.io.texts import (
+    MAX_LISTED,
+    MAX_TEXT,
+    is_missing,
+    is_number,
+    lacks_number,
+    listed,
+    number,
+    quoted,
+    refusal,
+    row_of,
+    span,
+    with_point,
+)
 
 __all__ = [
     "ForecastOptions",
@@ -345,22 +361,26 @@ def read_forecast_sheet(
     limits = FileLimits(max_bytes, max_rows, heavy=heavy, spool=spool)
     with opened(source, limits) as file, open_table(file, name, limits, options.decimal) as table:
         chosen = choose_forecasts(table.columns, options, labelled=labelled)
+        numbers = dict(chosen.places.forecasts)
+        with_gaps = numbers.pop("observed", ()) if options.known is not None else ()
+        places = replace(chosen.places, forecasts=numbers) if with_gaps else chosen.places
         try:
-            values = table.read(chosen.places)
+            values = table.read(places)
         except MissingValue as error:
-            raise _all_missing(table, chosen.places, error) from error
+            raise _all_missing(table, places, error) from error
         forecasts, notes = read_distributions(values.vectors, chosen, table.columns)
         _check_shapes(values, len(forecasts), FIELDS[forecasts.kind][0])
         texts = {
-            field: None if at is None else _names(cells_at(table, [at])[0], table.columns[at].name)
+            field: None if at is None else _names(cells_at(table, [at])[0], table.columns[at].name, field == "known")
             for field, at in chosen.texts.items()
         }
-        for field, cells in texts.items():
+        observed = [_with_gaps(table, at, options.decimal) for at in with_gaps]
+        for field, cells in {**texts, "observed": observed[0] if observed else None}.items():
             if cells is not None and len(cells) != len(forecasts):
                 raise WrongShape(f"{field} has length {len(cells):,}, but the forecasts have {len(forecasts):,} rows")
         return ForecastSheet(
             forecasts,
-            values.vectors.get("observed"),
+            observed[0] if observed else values.vectors.get("observed"),
             values.weights,
             _groups(values.groups, table, chosen.places),
             (*table.notes, *chosen.notes, *notes),
@@ -422,8 +442,21 @@ def _whole(cells: list[str], name: str, is_gap: Callable[[str], bool] = operator
     return found
 
 
-def _names(cells: list[str], name: str) -> list[str]:
-    found = _whole(cells, name)
+def _with_gaps(table: Table, at: int, decimal: str) -> Floats:
+    """Read a column of numbers of which some are missing: NaN."""
+    cells = cells_at(table, [at])[0]
+    found = np.full(len(cells), np.nan)
+    for row, cell in enumerate(cells):
+        text = with_point(cell) if decimal == "," else cell
+        if not lacks_number(text):
+            if not is_number(text) or not math.isfinite(number(text)):
+                raise refusal(text, table.columns[at].name, "observed", row)
+            found[row] = number(text)
+    return found
+
+
+def _names(cells: list[str], name: str, with_gaps: bool = False) -> list[str]:
+    found = ["" if is_missing(cell) else cell.strip() for cell in cells] if with_gaps else _whole(cells, name)
     if max(map(len, found), default=0) > MAX_TEXT:
         raise NotLabels(f"column {quoted(name)} has a value of more than {MAX_TEXT} characters")
     return found

@@ -117,7 +117,7 @@ class _Chooser:
         self._labelled = labelled
         texts = {
             name: None if (stated := getattr(options, name)) is None else self._find(stated, name)
-            for name in ("clusters", "by", "times")
+            for name in ("clusters", "by", "times", "known")
         }
         stated = None if options.observed is None else self._find(options.observed, "observed")
         weights = self._one(options.weights, WEIGHTS, "weights")

@@ -86,9 +86,9 @@ CLASSIFICATION = Fields(
 REGRESSION = Fields(
     (
         *("observed", "mean", "variance", "std", "quantiles", "samples", "lower", "upper"),
-        *("weights", "groups", "clusters", "by", "times"),
+        *("weights", "groups", "clusters", "by", "times", "known"),
     ),
-    ("groups", "clusters", "by", "times"),
+    ("groups", "clusters", "by", "times", "known"),
     {"quantiles": re.compile(r"q(0?\.[0-9]{1,9})"), "samples": re.compile(rf"samples\.{_NUMBERED}")},
     ("levels", "level"),
 )

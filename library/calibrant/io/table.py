@@ -112,6 +112,8 @@ class ForecastOptions:
         columns of ``quantiles`` or ``samples``, also with wildcards, such as ``draw_*``.
     weights, clusters, by, times : str, optional
         Names of columns.
+    known : str, optional
+        Column of the times at which outcomes became known. Its values and the outcomes may then be missing.
     groups : tuple of str, optional
         Names of columns; the group of a row is the combination of their values.
     levels : tuple of float, optional
@@ -129,6 +131,7 @@ class ForecastOptions:
     clusters: str | None = None
     by: str | None = None
     times: str | None = None
+    known: str | None = None
     levels: tuple[float, ...] | None = None
     level: float | None = None
     decimal: str = "."
@@ -143,11 +146,11 @@ class ForecastSheet:
     forecasts : Forecasts
         The checked distributions.
     observed : ndarray of float64 or None
-        (n,), outcomes.
+        (n,), outcomes; NaN if missing.
     weights : ndarray of float64 or None
         (n,).
-    groups, clusters, by, times : list of str or None
-        One string per row.
+    groups, clusters, by, times, known : list of str or None
+        One string per row; in ``known``, "" if missing.
     notes : tuple of str
         What was inferred, and unusual properties of the file.
     """
@@ -160,6 +163,7 @@ class ForecastSheet:
     clusters: list[str] | None = None
     by: list[str] | None = None
     times: list[str] | None = None
+    known: list[str] | None = None
 
     def __len__(self) -> int:
         return len(self.forecasts)

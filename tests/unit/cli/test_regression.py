@@ -9,6 +9,7 @@ from html import unescape
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.stats import norm
 
@@ -189,6 +190,79 @@ def test_refusals(
     monkeypatch.chdir(normal.parent)
     found = run(*arguments)
     assert found.exit_code == code
+    assert message in " ".join(found.stderr.replace("│", " ").split())
+
+
+def _ordered(path: Path, *, pending: int = 6) -> Path:
+    """The rows with the times at which they were made and known; the last outcomes are missing."""
+    made = np.datetime64("2026-01-01") + ROWS["day"]
+    known = (made + 1).astype("U10")
+    observed = ROWS["y"].astype("U12")
+    known[-pending:] = observed[-pending:] = ""
+    return _write(path, ROWS | {"y": observed, "made": made.astype("U10"), "known": known})
+
+
+ORDER = ["--half-life", 7, "--time", "made", "--known", "known", "--label", "y"]
+
+
+@pytest.mark.parametrize("suffix", ["csv", "npz"])
+def test_forecasts_are_recalibrated_in_the_order_of_time(run: Run, tmp_path: Path, suffix: str) -> None:
+    file, out = _ordered(tmp_path / "ordered.csv"), tmp_path / f"out.{suffix}"
+    more = ["--by", "horizon", "--option", "widen=1", "--support=-1000,"]
+    found = run("calibrate", file, *ORDER, *more, "--out", out)
+    assert found.exit_code == 0, found.stderr
+    assert "recalibrated 396 of 400 rows" in found.stderr
+    made, known = ROWS["day"].astype(float), ROWS["day"] + 1.0
+    known[-6:] = np.nan
+    wanted = calibrant.recalibrate_in_order(
+        ROWS["y"],
+        made,
+        known,
+        half_life=7.0,
+        horizon=ROWS["horizon"],
+        widen=1.0,
+        mean=ROWS["mean"],
+        std=ROWS["std"],
+    ).forecasts
+    if suffix == "npz":
+        with np.load(out) as arrays:
+            np.testing.assert_allclose(arrays["variance"], wanted.variance, rtol=1e-12)
+        return
+    table = pd.read_csv(out)
+    assert table.columns[-2:].tolist() == ["calibrated_mean", "calibrated_std"]
+    np.testing.assert_allclose(table["calibrated_mean"], wanted.mean, rtol=1e-12)
+    assert table["y"].isna().sum() == 6
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        ([*ORDER, "--map", "map.json"], 2, "cannot be combined with --map"),
+        (ORDER[:4], 2, "--known"),
+        (["--half-life", 7, "--known", "known"], 2, "--time"),
+        (["--known", "known", "--map", "map.json"], 2, "needs --half-life"),
+        (["--label", "y", "--map", "map.json"], 2, "needs --half-life"),
+        ([], 2, "--half-life"),
+        ([*ORDER, "--option", "speed=1"], 2, "must be shift, widen or narrow"),
+        ([*ORDER, "--option", "shift=2"], 1, "shift must be a number from 0 to 1"),
+        ([*ORDER, "--scale", "log1p"], 1, "--scale: must be identity"),
+        ([*ORDER, "--scale", "logit"], 1, "--scale: must be one of"),
+        ([*ORDER, "--support", "2,1"], 1, "support"),
+        ([*ORDER, "--by", "site"], 1, "horizon must be numbers"),
+        (["--half-life", 0, *ORDER[2:]], 1, "half_life must be a finite number above 0"),
+        (["--half-life", 7, "--time", "made", "--known", "nope"], 1, "no column 'nope'"),
+        (
+            ["--half-life", 7, "--time", "known", "--known", "made", "--label", "y"],
+            1,
+            "missing in 6 rows of column",
+        ),
+    ],
+)
+def test_refusals_in_the_order_of_time(
+    run: Run, tmp_path: Path, arguments: list[object], code: int, message: str
+) -> None:
+    found = run("calibrate", _ordered(tmp_path / "ordered.csv"), *arguments)
+    assert found.exit_code == code, found.stderr
     assert message in " ".join(found.stderr.replace("│", " ").split())
 
 

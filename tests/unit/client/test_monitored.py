@@ -96,7 +96,7 @@ def test_times_are_seconds_since_1970_whatever_they_came_as(times: Any) -> None:
         ({"ids": ["a", None], "labels": [0, 1]}, "ids: 1 value is missing"),
         ({"ids": ["a", "b"], "labels": [0]}, "labels: has 1 rows, but ids has 2"),
         ({"timestamps": np.array(["NaT"], dtype="datetime64[s]")}, "timestamps: 1 value is missing"),
-        ({"timestamps": ["noon"]}, "timestamps: must hold numbers"),
+        ({"timestamps": ["noon"]}, "timestamps must be numbers or dates in ISO 8601"),
     ],
 )
 def test_rows_that_cannot_be_sent_are_refused_before_they_are(given: dict[str, Any], told: str) -> None:

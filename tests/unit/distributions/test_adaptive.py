@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import polars as pl
 import pytest
 from scipy import stats
 
@@ -82,8 +86,11 @@ def test_the_shift_is_that_of_the_shortest_known_horizon() -> None:
         ({"known": [0, 2, 3]}, "known/0 must be later than made"),
         ({"made": [0, 1]}, "made must have shape"),
         ({"made": [0, 1, np.nan]}, "made/2 must be finite"),
-        ({"made": ["a", "b", "c"]}, "made must be dates or numbers"),
+        ({"made": ["a", "b", "c"]}, "made must be numbers or dates"),
         ({"horizon": [0, 1, np.inf]}, "horizon/2 must be finite"),
+        ({"horizon": ["2026-01-01"] * 3}, "horizon must be numbers"),
+        ({"known": ["2026-01-01"] * 3}, "known must be numbers, like made"),
+        ({"known": [1, 2, np.inf]}, "known/2 must be finite"),
         ({"half_life": 0.0}, "half_life must be"),
         ({"half_life": True}, "half_life must be"),
         ({"shift": 1.5}, "shift must be a number from 0 to 1"),
@@ -103,3 +110,29 @@ def test_invalid_arguments_are_refused(changes: dict[str, Any], message: str) ->
     }
     with pytest.raises(CalibrationError, match=message):
         calibrant.recalibrate_in_order(**arguments)
+
+
+def _as_text(times: npt.NDArray[Any]) -> list[str]:
+    return [str(time) for time in times]
+
+
+@pytest.mark.parametrize("convert", [list, pd.Series, pl.Series, _as_text])
+def test_times_are_dates_or_text_and_may_be_unknown(convert: Callable[[Any], Any]) -> None:
+    rng = np.random.default_rng(5)
+    days, n = np.arange(60), 60
+    y, given = rng.normal(1.0, 2.0, n), {"mean": np.zeros(n), "variance": np.ones(n)}
+    numbers = calibrant.recalibrate_in_order(
+        np.where(days < 50, y, np.nan), days, days + 3, half_life=7.0, horizon=days % 2, **given
+    )
+    made = np.datetime64("2026-01-30") + days
+    known = np.where(days < 50, made + 3, np.datetime64("NaT"))
+    texts = {"horizon": _as_text(days % 2)} if convert is _as_text else {"horizon": days % 2}
+    known = ["" if np.isnat(time) else str(time) for time in known] if convert is _as_text else convert(known)
+    dates = calibrant.recalibrate_in_order(y, convert(made), known, half_life=7.0, **texts, **given)
+    np.testing.assert_array_equal(dates.n_known, numbers.n_known)
+    np.testing.assert_allclose(dates.factors, numbers.factors, rtol=1e-12)
+    np.testing.assert_allclose(dates.shifts, numbers.shifts, rtol=1e-12)
+    missing = calibrant.recalibrate_in_order(
+        pd.Series(y).where(days < 50), convert(made), convert(made + 3), half_life=7.0, horizon=days % 2, **given
+    )
+    np.testing.assert_allclose(missing.forecasts.mean, dates.forecasts.mean, rtol=1e-12)

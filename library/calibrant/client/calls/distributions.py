@@ -6,6 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Unpack
 
+import numpy as np
+
+from calibrant.arrays import times_of, with_gaps
 from calibrant.client.answers import (
     BatchRecord,
     DiagramEntry,
@@ -20,12 +23,14 @@ from calibrant.client.calls.maps import read_fit
 from calibrant.client.calls.pictures import MEDIA, Form, Theme, read_picture
 from calibrant.client.errors import unreadable
 from calibrant.client.frames import ArrayLike, DistributionRows, ForecastArguments, split_forecasts
-from calibrant.client.packing import NPZ, unpack
+from calibrant.client.packing import NPZ, Array, unpack
 from calibrant.client.requests import get, path_of, read, with_rows
 from calibrant.client.retries import Patience, send
-from calibrant.client.steps import Request, Steps
+from calibrant.client.steps import Answer, Request, Steps
+from calibrant.errors import NotANumber
 
 if TYPE_CHECKING:
+    from calibrant.distributions.adaptive import AdaptiveForecasts
     from calibrant.distributions.forecasts import Forecasts
 
 _REGRESSION = {"prediction_kind": "regression"}
@@ -288,18 +293,94 @@ def calibrate_distribution(
     >>> client.calibrate_distribution(fitted.id, mean=[7.0], variance=[1.0]).variance
     array([5.])
     """
-    from calibrant.distributions.forecasts import FIELDS, Forecasts  # which needs SciPy
-
     request = _request("/calibrate", None, forecasts, {"map": map, "seed": seed}, accept=NPZ)
-    answer = yield from send(patience, request)
+    return _read_forecasts((yield from send(patience, request)))[0]
+
+
+def recalibrate_in_order(
+    patience: Patience,
+    observed: ArrayLike,
+    made: Any,
+    known: Any,
+    *,
+    half_life: float,
+    horizon: Any = None,
+    scale: str = "identity",
+    support: tuple[float | None, float | None] = (None, None),
+    shift: float = 0.7,
+    widen: float = 0.75,
+    narrow: float = 0.375,
+    **forecasts: Unpack[ForecastArguments],
+) -> Steps[AdaptiveForecasts]:
+    """Recalibrate forecasts in time order, using only outcomes that were known when each forecast was made.
+
+    Parameters
+    ----------
+    observed, made, known, half_life, horizon, scale, support, shift, widen, narrow
+        As for ``calibrant.recalibrate_in_order``.
+    **forecasts
+        The forecasts as for ``evaluate_distribution``.
+
+    Returns
+    -------
+    calibrant.AdaptiveForecasts
+        Recalibrated forecasts, and the correction of each row.
+
+    Examples
+    --------
+    >>> found = client.recalibrate_in_order([9.0, 9.0], [0, 2], [1, 3], half_life=1.0, mean=[5.0, 5.0],
+    ...                                     variance=[1.0, 1.0])
+    >>> found.n_known.tolist(), found.forecasts.mean.round(1).tolist()
+    ([0, 1], [5.0, 7.8])
+    """
+    from calibrant.distributions.adaptive import AdaptiveForecasts  # which needs SciPy
+
+    y, times, until, steps = _in_order(observed, made, known, horizon)
+    how = {"half_life": half_life, "scale": scale, "support": list(support)}
+    how |= {"shift": shift, "widen": widen, "narrow": narrow}
+    rows: dict[str, Any] = {**forecasts, "times": times, "known": until}
+    rows |= {} if steps is None else {"by": steps}
+    answer = yield from send(patience, _request("/calibrate", y, rows, {"in_order": how}, accept=NPZ))
+    found, corrections = _read_forecasts(answer)
+    return AdaptiveForecasts(found, **corrections)
+
+
+def _in_order(observed: Any, made: Any, known: Any, horizon: Any) -> tuple[Array, list[str], list[str], Any]:
+    """Return outcomes and times as they are sent: days as text, "" and 0 for outcomes that are not known yet."""
+    values = with_gaps(observed)
+    if values.dtype.kind == "f" and values.shape == np.shape(known):
+        missing = np.isnan(values)
+        values = np.where(missing, 0.0, values)
+    else:
+        values, missing = observed, np.zeros(np.shape(known), np.bool_)
+    times, are_dates = times_of(made, "made")
+    until, also = times_of(known, "known", gaps=True)
+    if are_dates is not also and not np.isnan(until).all():
+        raise NotANumber.at("/known", f"must be {'dates' if are_dates else 'numbers'}, like made")
+    unit = _DAY if are_dates else 1.0
+    gaps = missing | np.isnan(until)
+    known_texts = ["" if gap else repr(time) for time, gap in zip((until / unit).tolist(), gaps, strict=True)]
+    steps = None if horizon is None else [repr(step) for step in times_of(horizon, "horizon")[0].tolist()]
+    return values, [repr(time) for time in (times / unit).tolist()], known_texts, steps
+
+
+#: Seconds of a day, the unit of half-lives of dates.
+_DAY = 86_400.0
+
+
+def _read_forecasts(answer: Answer) -> tuple[Forecasts, dict[str, Array]]:
+    """Return the forecasts of an answer, and the corrections of their rows, if it has them."""
+    from calibrant.distributions.forecasts import FIELDS, Forecasts
+
     try:
         arrays: dict[str, Any] = dict(unpack(answer.content))
+        corrections = {name: arrays.pop(name) for name in ("shifts", "factors", "n_known") if name in arrays}
         kind = next(kind for kind, names in FIELDS.items() if set(names) == set(arrays))
     except (ValueError, StopIteration) as error:
         raise unreadable(answer) from error
     if "level" in arrays:
         arrays["level"] = float(arrays["level"].item())
-    return Forecasts(kind, **arrays)
+    return Forecasts(kind, **arrays), corrections
 
 
 def upload_distribution(

@@ -98,8 +98,8 @@ class DistributionMap(Shown):
         seed : int, default 0
             Seed for ``conformal`` with ``ties="random"``, which excludes tied bounds at random.
         **forecasts : array_like
-            The forecasts by name, of the kind of the map: ``mean`` and ``variance``; ``quantiles`` and ``levels``;
-            ``samples``; or ``lower``, ``upper`` and ``level``.
+            The forecasts by name, of the kind of the map: ``mean`` and ``variance`` or ``std``; ``quantiles`` and
+            ``levels``; ``samples``; or ``lower``, ``upper`` and ``level``.
 
         Returns
         -------
