@@ -18,7 +18,7 @@ from backend.batches import (
     stored_forecasts,
     take_slot_for,
 )
-from backend.forecasts import ForecastRows, fields_of, shapes_of
+from backend.forecasts import ForecastRows, check_forecasts, fields_of, shapes_of
 from backend.held_maps import distribution_of
 from backend.jobs import place_for_job, queue, runs_inline
 from backend.requester import Requester
@@ -58,6 +58,7 @@ from schemas.maps import (
     FitDistributionOptions,
     FitDistributionSpec,
     InOrder,
+    InOrderOptions,
     MapRecord,
 )
 
@@ -453,34 +454,30 @@ class CalibratedForecasts(NamedTuple):
 
 @traced("work")
 def calibrate(requester: Requester, arrays: Arrays, options: CalibrateDistributionOptions) -> CalibratedForecasts:
-    """Apply the map of a request to its forecasts or its batch, or recalibrate its forecasts in the order of time."""
-    refused = ("weights", "groups", "clusters")
-    if options.in_order is None:
-        refused += ("observed", "times", "known")
-    for name in refused:
-        if name in arrays:
-            raise InvalidField.at(f"/{name}", "is not a field of this request")
-    if options.in_order is not None:
-        return _in_order(requester, arrays, options, options.in_order)
-    if options.map is None:
-        raise InvalidField.at("/map", "is missing; name a map, or send in_order")
+    """Apply the map of a request to its forecasts or its batch."""
     held = requester.find_map(options.map)
+    _refuse_fields(arrays, "observed", "weights", "groups", "clusters", "times", "known")
     rows = find_forecasts(requester, arrays, options)
     return CalibratedForecasts(held.id, _apply(held.distribution, rows, options.seed), rows.forecasts.n_repaired)
 
 
-def _in_order(
-    requester: Requester, arrays: Arrays, options: CalibrateDistributionOptions, how: InOrder
-) -> CalibratedForecasts:
-    if options.map is not None:
-        raise InvalidField.at("/in_order", "cannot be combined with a map; send one of the two")
-    if options.batch is not None:
-        raise InvalidField.at("/batch", "cannot be combined with in_order; send the rows")
+@traced("work")
+def calibrate_in_order(requester: Requester, arrays: Arrays, options: InOrderOptions) -> CalibratedForecasts:
+    """Recalibrate the forecasts of a request in the order of time."""
+    _refuse_fields(arrays, "weights", "groups", "clusters")
     for name in ("observed", "times", "known"):
         if name not in arrays:
-            raise InvalidField.at(f"/{name}", "is missing; in_order needs it")
-    rows = find_forecasts(requester, {name: array for name, array in arrays.items() if name != "known"}, options)
-    return recalibrate(requester, rows.forecasts, rows.required(), {**rows.names, "known": arrays["known"]}, how)
+            raise InvalidField.at(f"/{name}", "is missing")
+    given = {name: array for name, array in arrays.items() if name != "known"}
+    rows = check_forecasts(given, None, options.level, "frequency")
+    names = {**rows.names, "known": arrays["known"]}
+    return recalibrate(requester, rows.forecasts, rows.required(), names, options.in_order)
+
+
+def _refuse_fields(arrays: Arrays, *names: str) -> None:
+    for name in names:
+        if name in arrays:
+            raise InvalidField.at(f"/{name}", "is not a field of this request")
 
 
 def recalibrate(

@@ -311,39 +311,41 @@ class InOrder(Document):
 
 
 class CalibrateDistributionOptions(Document):
-    """All options of applying a map to forecasts except the forecasts; ``in_order`` replaces the map."""
+    """All options of applying a map to forecasts except the forecasts."""
 
     prediction_kind: Literal["regression"]
-    map: Reference | None = None
+    map: Reference
     batch: str | None = Field(None, description="id of a stored batch, instead of the forecasts")
     level: Level | None = Field(None, description="of intervals")
     seed: Seed = Field(0, description="of the bounds that a conformal map with ties at random excludes")
-    in_order: InOrder | None = Field(
-        None,
-        description="recalibrate the forecasts in the order of time, without a map; needs `observed`, `times` and "
-        "`known`, and uses `by` as the horizon",
-        examples=[{"half_life": 7.0}],
-    )
 
 
 class CalibrateDistributionBody(CalibrateDistributionOptions, ForecastFields):
     """The body of ``POST /calibrate`` for predictive distributions of a number."""
 
-    observed: list[float] | None = Field(None, description="with `in_order`: outcomes")
-    times: list[str] | None = Field(
-        None, description="with `in_order`: when each forecast was made: numbers, or dates in ISO 8601, as text"
+
+class InOrderOptions(Document):
+    """All options of a recalibration in the order of time, which needs no map, except the rows."""
+
+    prediction_kind: Literal["regression"]
+    in_order: InOrder = Field(examples=[{"half_life": 7.0}])
+    level: Level | None = Field(None, description="of intervals")
+
+
+class InOrderBody(InOrderOptions, ForecastFields):
+    """The body of ``POST /calibrate`` for a recalibration in the order of time; `by` is the horizon, as text."""
+
+    observed: list[float] = Field(description="outcomes")
+    times: list[str] = Field(description="when each forecast was made: numbers, or dates in ISO 8601, as text")
+    known: list[str] = Field(
+        description="when each outcome became known; an empty string if it is not known yet, so that its number in "
+        "`observed` is not used",
     )
-    known: list[str] | None = Field(
-        None,
-        description="with `in_order`: when each outcome became known; an empty string if it is not known yet, so that "
-        "its number in `observed` is not used",
-    )
 
 
-class CalibrateDistributionAnswer(Document):
-    """Calibrated forecasts: mean and variance, quantiles, or intervals."""
+class CalibratedForecastsAnswer(Document):
+    """Forecasts that were calibrated: mean and variance, quantiles, or intervals."""
 
-    map: str | None = Field(description="null: recalibrated in the order of time")
     n_repaired: int = Field(description="rows whose quantiles crossed by at most 1e-6 relative, and were repaired")
     mean: list[float] | None = None
     variance: list[float] | None = None
@@ -352,8 +354,17 @@ class CalibrateDistributionAnswer(Document):
     lower: list[float | None] | None = Field(None, description="null: an infinite bound")
     upper: list[float | None] | None = None
     level: float | None = None
-    shifts: list[float] | None = Field(None, description="with `in_order`: shift of the median of each row")
-    factors: list[float] | None = Field(None, description="with `in_order`: factor of the width of each row")
-    n_known: list[int] | None = Field(
-        None, description="with `in_order`: outcomes that each row was recalibrated from; with 0 it is unchanged"
-    )
+
+
+class CalibrateDistributionAnswer(CalibratedForecastsAnswer):
+    """Forecasts calibrated by a map: mean and variance, quantiles, or intervals."""
+
+    map: str
+
+
+class InOrderAnswer(CalibratedForecastsAnswer):
+    """Forecasts recalibrated in the order of time, and the correction of each row."""
+
+    shifts: list[float] = Field(description="shift of the median of each row")
+    factors: list[float] = Field(description="factor of the width of each row")
+    n_known: list[int] = Field(description="outcomes that each row was recalibrated from; with 0 it is unchanged")

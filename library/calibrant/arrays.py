@@ -108,7 +108,7 @@ def times_of(value: Any, field: str, *, gaps: bool = False) -> tuple[npt.NDArray
     Times are numbers, dates, or either as text (ISO 8601; UTC without a time zone). With ``gaps``, missing times become
     NaN. Raises ``NotANumber`` for anything else.
     """
-    dates = getattr(value, "dt", None)
+    dates: Any = getattr(value, "dt", None)
     if getattr(dates, "tz", None) is not None:  # pandas would return an array of objects
         value = dates.tz_convert("UTC").dt.tz_localize(None)
     array = with_gaps(value) if gaps else array_of(value, field)

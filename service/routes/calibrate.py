@@ -9,7 +9,7 @@ from fastapi import APIRouter, Request, Response
 from starlette.concurrency import run_in_threadpool
 
 from backend.batches import find_rows
-from backend.distributions import CalibratedForecasts
+from backend.distributions import CalibratedForecasts, calibrate_in_order
 from backend.distributions import calibrate as calibrate_forecasts
 from backend.forecasts import fields_of
 from backend.held_maps import HeldMap
@@ -23,13 +23,16 @@ from schemas.maps import (
     CalibrateDistributionBody,
     CalibrateDistributionOptions,
     CalibrateOptions,
+    InOrderAnswer,
+    InOrderBody,
+    InOrderOptions,
 )
 from service.context import Context, body_of, context_of
 from service.errors import InvalidField
 from service.formats.answers import choose_type, respond
 from service.formats.body import read_payload
 from service.formats.media import ARROW, NPZ
-from service.formats.options import read_options_of_kind
+from service.formats.options import read_options, read_options_of_kind
 from service.formats.payload import Payload
 from service.openapi import OF_FORECASTS, OF_ROWS, raises
 from service.routing import Direct
@@ -50,12 +53,12 @@ class Calibrated(NamedTuple):
 
 @router.post(
     "/calibrate",
-    response_model=CalibrateAnswer | CalibrateDistributionAnswer,
+    response_model=CalibrateAnswer | CalibrateDistributionAnswer | InOrderAnswer,
     responses={
         200: {"content": {kind: {"schema": {"type": "string", "format": "binary"}} for kind in (NPZ, ARROW)}},
         **raises(*OF_ROWS, *OF_FORECASTS, "unknown-batch", "unknown-map", "scale-mismatch", "not-acceptable"),
     },
-    openapi_extra=body_of(CalibrateBody, CalibrateDistributionBody),
+    openapi_extra=body_of(CalibrateBody, CalibrateDistributionBody, InOrderBody),
 )
 async def calibrate(request: Request) -> Response:
     """Apply a map, or recalibrate forecasts in the order of time.
@@ -65,6 +68,10 @@ async def calibrate(request: Request) -> Response:
     here = await context_of(request)
     kind = choose_type(request)
     payload = await read_payload(request, here.settings)
+    if "in_order" in payload.options:
+        ordered = read_options(payload, InOrderOptions)
+        found = await run_in_threadpool(calibrate_in_order, here, payload.arrays, ordered)
+        return await respond(request, kind, *_parts(found, kind))
     options = read_options_of_kind(payload, CalibrateOptions, CalibrateDistributionOptions)
     if isinstance(options, CalibrateDistributionOptions):
         found = await run_in_threadpool(calibrate_forecasts, here, payload.arrays, options)
@@ -81,7 +88,8 @@ async def calibrate(request: Request) -> Response:
 def _parts(found: CalibratedForecasts, kind: str) -> tuple[dict[str, Any], dict[str, Floats]]:
     """The fields and arrays of a response with forecasts; an Arrow stream has one column per level."""
     forecasts = found.forecasts
-    fields: dict[str, Any] = {"map": found.map_id, "n_repaired": found.n_repaired}
+    fields: dict[str, Any] = {} if found.map_id is None else {"map": found.map_id}
+    fields["n_repaired"] = found.n_repaired
     arrays: dict[str, Any] = {**fields_of(forecasts), **found.corrections}
     level = arrays.pop("level", None)
     if kind == ARROW:

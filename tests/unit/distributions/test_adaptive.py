@@ -120,12 +120,13 @@ def _as_text(times: npt.NDArray[Any]) -> list[str]:
 def test_times_are_dates_or_text_and_may_be_unknown(convert: Callable[[Any], Any]) -> None:
     rng = np.random.default_rng(5)
     days, n = np.arange(60), 60
-    y, given = rng.normal(1.0, 2.0, n), {"mean": np.zeros(n), "variance": np.ones(n)}
+    y = rng.normal(1.0, 2.0, n)
+    given: dict[str, Any] = {"mean": np.zeros(n), "variance": np.ones(n)}
     numbers = calibrant.recalibrate_in_order(
         np.where(days < 50, y, np.nan), days, days + 3, half_life=7.0, horizon=days % 2, **given
     )
     made = np.datetime64("2026-01-30") + days
-    known = np.where(days < 50, made + 3, np.datetime64("NaT"))
+    known: Any = np.where(days < 50, made + 3, np.datetime64("NaT"))
     texts = {"horizon": _as_text(days % 2)} if convert is _as_text else {"horizon": days % 2}
     known = ["" if np.isnat(time) else str(time) for time in known] if convert is _as_text else convert(known)
     dates = calibrant.recalibrate_in_order(y, convert(made), known, half_life=7.0, **texts, **given)

@@ -364,6 +364,8 @@ def _in_order(observed: Any, made: Any, known: Any, horizon: Any) -> tuple[Array
     return values, [repr(time) for time in (times / unit).tolist()], known_texts, steps
 
 
+#: Arrays of an answer in the order of time that are no forecasts.
+_CORRECTIONS = ("shifts", "factors", "n_known")
 #: Seconds of a day, the unit of half-lives of dates.
 _DAY = 86_400.0
 
@@ -374,7 +376,7 @@ def _read_forecasts(answer: Answer) -> tuple[Forecasts, dict[str, Array]]:
 
     try:
         arrays: dict[str, Any] = dict(unpack(answer.content))
-        corrections = {name: arrays.pop(name) for name in ("shifts", "factors", "n_known") if name in arrays}
+        corrections: dict[str, Array] = {name: arrays.pop(name) for name in _CORRECTIONS if name in arrays}
         kind = next(kind for kind, names in FIELDS.items() if set(names) == set(arrays))
     except (ValueError, StopIteration) as error:
         raise unreadable(answer) from error
