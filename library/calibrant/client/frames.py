@@ -12,6 +12,7 @@ from typing import Any, Protocol, TypedDict, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from calibrant.arguments import meant_by
 from calibrant.arrays import array_of, check_aligned, group_names, is_frame, kind_of, like, refuse_missing, times_of
 from calibrant.client.packing import Array
 from calibrant.errors import NotANumber, UnusableRows
@@ -213,14 +214,19 @@ _NAMES = ("groups", "clusters", "by", "times", "known")
 
 def split_forecasts(rows: Mapping[str, Any]) -> tuple[dict[str, Array], dict[str, Any]]:
     """Split forecasts into arrays and options; raises ``UnusableRows`` for invalid rows."""
-    unknown = sorted(set(rows) - {"observed", "known", *DistributionRows.__annotations__})
-    if unknown:
-        raise TypeError(f"unexpected keyword argument {unknown[0]!r}")
+    refuse_unknown(rows, ["observed", "known", *DistributionRows.__annotations__])
     options = {name: rows.get(name) for name in ("level", "weights_kind")}
     given = {name: value for name, value in rows.items() if name not in options and value is not None}
     check_aligned({name: value for name, value in given.items() if name != "levels"})
     named = {name: names_of(np.array(group_names(given[name])), name) for name in _NAMES if name in given}
     return {name: numbers_of(value, name) for name, value in given.items() if name not in _NAMES} | named, options
+
+
+def refuse_unknown(rows: Mapping[str, Any], known: list[str]) -> None:
+    """Raise ``TypeError`` for an argument that a call does not have, with what to pass instead."""
+    unknown = sorted(set(rows) - set(known))
+    if unknown:
+        raise TypeError(f"unexpected keyword argument {unknown[0]!r}; {meant_by(unknown[0], known)}")
 
 
 _ARRAYS = ("predictions", "labels", "weights", "groups")
@@ -242,9 +248,7 @@ def split_rows(rows: Mapping[str, Any], known: Sequence[str] | None = None) -> t
 
     ``known`` are the names of the classes of a map.
     """
-    unknown = sorted(set(rows) - {*_ARRAYS, *_OPTIONS, *_LABELS, "sample_weight"})
-    if unknown:
-        raise TypeError(f"unexpected keyword argument {unknown[0]!r}")
+    refuse_unknown(rows, [*_ARRAYS, *_OPTIONS, *_LABELS, "sample_weight"])
     given = {name: rows[name] for name in _ARRAYS if rows.get(name) is not None}
     if rows.get("sample_weight") is not None:
         if "weights" in given:

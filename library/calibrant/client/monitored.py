@@ -10,7 +10,7 @@ import numpy as np
 import orjson
 
 from calibrant.arrays import check_aligned
-from calibrant.client.frames import ArrayLike, groups_of, ids_of, labels_of, numbers_of, seconds_of
+from calibrant.client.frames import ArrayLike, groups_of, ids_of, labels_of, numbers_of, refuse_unknown, seconds_of
 from calibrant.client.packing import NPZ, Array, Arrays, pack
 from calibrant.client.steps import JSON
 from calibrant.errors import UnusableRows, requires
@@ -43,9 +43,7 @@ class RowFields(TypedDict, total=False):
 def arrays_of(given: Mapping[str, Any]) -> dict[str, Array]:
     """Convert the fields to arrays of the same length; raises ``UnusableRows``."""
     there = {name: value for name, value in given.items() if value is not None}
-    unknown = sorted(set(there) - set(_OF_A_ROW))
-    if unknown:
-        raise TypeError(f"unexpected keyword argument {unknown[0]!r}")
+    refuse_unknown(there, list(_OF_A_ROW))
     check_aligned(there)
     arrays = {name: _array(name, value) for name, value in there.items()}
     first, *others = arrays

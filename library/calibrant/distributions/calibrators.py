@@ -10,6 +10,7 @@ from typing import Any, Literal
 import numpy as np
 from scipy.special import ndtri
 
+from calibrant.arguments import explained
 from calibrant.arrays import check_aligned, group_names, numbered_names
 from calibrant.batch import Integers, check_weights
 from calibrant.cells import Floats, WeightsKind
@@ -308,6 +309,7 @@ def _member(name: str, by_group: bool, options: Mapping[str, Any] | None = None,
 # --- The public function
 
 
+@explained
 def fit_distribution(
     method: str,
     observed: Any,

@@ -10,7 +10,8 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from calibrant.client import UnusableRows
+import calibrant
+from calibrant.client import Calibrant, UnusableRows
 from calibrant.client.frames import given_back, labels_of, names_of, numbers_of, split_rows
 from calibrant.client.packing import pack, unpack
 
@@ -163,3 +164,18 @@ def test_using_the_client_imports_no_library_of_frames() -> None:
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.strip() == "[]"
+
+
+def test_what_a_call_does_not_have_is_explained() -> None:
+    p, y = np.full(4, 0.5), np.arange(4) % 2
+    with Calibrant("http://127.0.0.1:1", tries=1) as client:
+        with pytest.raises(TypeError, match="'weigths'; did you mean weights?"):
+            client.evaluate(p, y, weigths=p)  # type: ignore[call-arg]
+        with pytest.raises(TypeError, match="'stdd'; did you mean std?"):
+            client.evaluate_distribution(p, mean=p, stdd=p)  # type: ignore[call-arg]
+        with pytest.raises(TypeError, match='the first argument is the method: fit\\("averaged"'):
+            client.fit(p, y)  # type: ignore[arg-type]
+        with pytest.raises(TypeError, match="the first argument is the method: fit_distribution"):
+            client.fit_distribution(p, mean=p, std=p)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="the order is fit_distribution\\(method, observed\\)"):
+        calibrant.fit_distribution(p, mean=p, std=p)  # type: ignore[call-arg]

@@ -259,6 +259,8 @@ def fit_distribution(
     >>> fitted.document["parameters"]
     {'factor': 5.0, 'offset': 0.0}
     """
+    if not isinstance(method, str):
+        raise TypeError('the first argument is the method: fit_distribution("averaged", observed, mean=..., std=...)')
     fields: dict[str, Any] = {"method": method, "batch": batch, "name": name, "seed": seed, "scale": scale}
     fields |= {"options": dict(options or {}), "tags": dict(tags or {}), "description": description}
     fields |= {"support": None if tuple(support) == (None, None) else list(support)}

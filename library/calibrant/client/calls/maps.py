@@ -106,6 +106,8 @@ def fit(
     >>> client.fit("platt", name="spam", predictions=p, labels=y).method
     'platt'
     """
+    if not isinstance(method, str):
+        raise TypeError('the first argument is the method: fit("averaged", predictions, labels)')
     batch_id, given = with_positional(batch, own_labels, rows)
     fields: dict[str, Any] = {"method": method, "batch": batch_id, "name": name, "reduction": reduction, "seed": seed}
     fields |= {"options": dict(options or {}), "tags": dict(tags or {}), "description": description}
