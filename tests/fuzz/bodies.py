@@ -26,7 +26,7 @@ _CLASSES = 3
 #: The arrays of a body with forecasts, and their level.
 _OF_FORECASTS = (
     *("observed", "mean", "variance", "std", "quantiles", "levels", "samples", "lower", "upper", "level"),
-    *("weights", "groups", "clusters", "by", "times"),
+    *("weights", "groups", "clusters", "by", "times", "known"),
 )
 
 #: Scales of forecasts: most are ordinary, the others near the ends of what a double can hold.
@@ -92,7 +92,10 @@ def _forecasts(body: dict[str, Any], random: np.random.Generator) -> dict[str, A
         "clusters": random.choice(["a", "b", "c"], n).tolist(),
         "by": random.choice(["1", "2"], n).tolist(),
         "times": [str(time) for time in random.permutation(n)],
+        "known": [str(time) if random.integers(8) else "" for time in n + random.permutation(n)],
     }
+    if isinstance(kept.get("in_order"), dict):
+        kept["in_order"] = {"half_life": float(random.choice([1e-9, 0.5, 7.0, 1e9])), "shift": float(random.random())}
     own = {name: rows[name] for name in rows if isinstance(body.get(name), list)}
     return kept | own | kinds[int(random.integers(len(kinds)))]
 
