@@ -13,7 +13,7 @@ from scipy.special import ndtri
 from calibrant.arrays import check_aligned, times_of, with_gaps
 from calibrant.batch import Integers
 from calibrant.cells import Floats
-from calibrant.distributions.forecasts import Forecasts, read_forecasts, read_observed
+from calibrant.distributions.forecasts import Forecasts, read_forecasts, read_observed, refuse_huge
 from calibrant.distributions.maps.distribution_map import Support, check_support, clipped
 from calibrant.distributions.maps.scales import SCALES, ForecastScale, backward, forward, median_of, quantiles_at
 from calibrant.distributions.maps.tables import normal_of, table_of
@@ -26,6 +26,8 @@ WINDOW = 10.0
 _INNER, _OUTER = 0.25, 0.05
 #: Widths are multiplied or divided by at most this.
 _MOST = 3.0
+#: The smallest number above 0, for variances that would become 0.
+_SMALLEST = np.nextafter(0.0, 1.0)
 #: Seconds of a day, the unit of half-lives of dates.
 _DAY = 86_400.0
 #: Estimated seconds of each distinct time, and of each outcome that it uses.
@@ -185,6 +187,7 @@ def read_in_order(
     times, until, life = _times(made, known, half_life, n)
     steps = _steps(horizon, n)
     y, usable = _outcomes(observed, n)
+    refuse_huge(given, y)
     return InOrder(given, y, times, until, usable & ~np.isnan(until), life, steps, scale, low_high, values)
 
 
@@ -241,7 +244,7 @@ class InOrder:
             shifts[here], counts[here] = moved, len(rows)
             factors[here] = np.clip(np.exp(power), 1.0 / _MOST, _MOST)
         if given.kind == "normal":
-            found = normal_of(given.mean + shifts, given.variance * factors**2)
+            found = normal_of(given.mean + shifts, np.maximum(given.variance * factors**2, _SMALLEST))
             return AdaptiveForecasts(found, shifts, factors, counts)
         middle = centre[:, None]
         spread = backward(middle + shifts[:, None] + factors[:, None] * (g - middle), scale)

@@ -25,13 +25,13 @@ from calibrant.distributions.cross_fitting import (
     sample,
 )
 from calibrant.distributions.forecasts import (
-    FIELDS,
     ForecastKind,
     Forecasts,
     check_levels,
     read_forecasts,
     read_observed,
     refuse,
+    refuse_huge,
 )
 from calibrant.distributions.maps import conformal, location_scale, variance
 from calibrant.distributions.maps import levels as level_maps
@@ -51,8 +51,6 @@ from calibrant.options import Option, known_name, read_seed, read_values
 
 #: Groups of fewer rows use the function of all rows.
 LEAST_GROUP = 30
-#: The largest numbers of a fit, so that squares and sums are finite.
-LARGEST = 1e150
 #: An average needs this many rows.
 LEAST_AVERAGED = 2 * FOLDS
 #: The warning of a map that does not improve.
@@ -402,9 +400,7 @@ def fit_distribution(
     check_aligned({"observed": observed, "weights": weights, "by": by, "groups": groups, **aligned})
     forecasts = read_forecasts(**{name: value for name, value in given.items() if value is not None})
     y = read_observed(observed, len(forecasts))
-    refuse(np.abs(y) > LARGEST, "/observed", f"must be at most {LARGEST:g} in size")
-    for name in FIELDS[forecasts.kind]:
-        refuse(np.abs(np.asarray(getattr(forecasts, name))) > LARGEST, f"/{name}", f"must be at most {LARGEST:g}")
+    refuse_huge(forecasts, y)
     names, clusters = _names(by, "by", len(y)), _names(groups, "groups", len(y))
     if forecasts.kind not in entry.kinds:
         raise UnknownMethod.at("/method", f"must be a method of {forecasts.kind} forecasts: {_of(forecasts.kind)}")

@@ -40,6 +40,8 @@ FIELDS: Mapping[ForecastKind, tuple[str, ...]] = MappingProxyType(
         "interval": ("lower", "upper", "level"),
     }
 )
+#: The largest numbers of a fit, so that squares and sums are finite.
+LARGEST = 1e150
 #: Quantiles that cross by at most this fraction of the larger one are repaired.
 CROSSING = 1e-6
 #: The most invalid places that an error names.
@@ -189,6 +191,13 @@ def read_observed(observed: Any, n: int) -> Floats:
     if len(y) != n:
         raise LengthMismatch.at("/observed", f"has {len(y)} rows, but the forecasts have {n}")
     return y
+
+
+def refuse_huge(forecasts: Forecasts, y: Floats) -> None:
+    """Raise an error for outcomes and forecasts above ``LARGEST``."""
+    refuse(np.abs(y) > LARGEST, "/observed", f"must be at most {LARGEST:g} in size")
+    for name in FIELDS[forecasts.kind]:
+        refuse(np.abs(np.asarray(getattr(forecasts, name))) > LARGEST, f"/{name}", f"must be at most {LARGEST:g}")
 
 
 def refuse(bad: npt.NDArray[np.bool_], pointer: str, wanted: str, error: type[CalibrationError] = OutOfRange) -> None:

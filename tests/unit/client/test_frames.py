@@ -169,13 +169,13 @@ def test_using_the_client_imports_no_library_of_frames() -> None:
 def test_what_a_call_does_not_have_is_explained() -> None:
     p, y = np.full(4, 0.5), np.arange(4) % 2
     with Calibrant("http://127.0.0.1:1", tries=1) as client:
-        with pytest.raises(TypeError, match="'weigths'; did you mean weights?"):
+        with pytest.raises(TypeError, match=r"'weigths'; did you mean weights\?"):
             client.evaluate(p, y, weigths=p)  # type: ignore[call-arg]
-        with pytest.raises(TypeError, match="'stdd'; did you mean std?"):
+        with pytest.raises(TypeError, match=r"'stdd'; did you mean std\?"):
             client.evaluate_distribution(p, mean=p, stdd=p)  # type: ignore[call-arg]
         with pytest.raises(TypeError, match='the first argument is the method: fit\\("averaged"'):
             client.fit(p, y)  # type: ignore[arg-type]
         with pytest.raises(TypeError, match="the first argument is the method: fit_distribution"):
             client.fit_distribution(p, mean=p, std=p)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="the order is fit_distribution\\(method, observed\\)"):
-        calibrant.fit_distribution(p, mean=p, std=p)  # type: ignore[call-arg]
+        calibrant.fit_distribution(p, mean=p, std=p)  # type: ignore[call-arg, arg-type]

@@ -137,3 +137,24 @@ def test_times_are_dates_or_text_and_may_be_unknown(convert: Callable[[Any], Any
         pd.Series(y).where(days < 50), convert(made), convert(made + 3), half_life=7.0, horizon=days % 2, **given
     )
     np.testing.assert_allclose(missing.forecasts.mean, dates.forecasts.mean, rtol=1e-12)
+
+
+@pytest.mark.parametrize("scale", [5e-324, 1e-300, 1e-160, 1e149])
+def test_numbers_near_the_ends_of_a_double_stay_numbers(scale: float) -> None:
+    random = np.random.default_rng(2)
+    y = scale * np.clip(random.normal(size=40), -1.0, 1.0)
+    found = calibrant.recalibrate_in_order(
+        y, range(40), range(1, 41), half_life=5.0, mean=np.zeros(40), variance=np.full(40, scale)
+    ).forecasts
+    assert np.isfinite(found.mean).all()
+    assert (found.variance > 0.0).all()
+    assert np.isfinite(found.variance).all()
+
+
+@pytest.mark.parametrize("field", ["observed", "mean", "variance"])
+def test_numbers_whose_squares_are_infinite_are_refused(field: str) -> None:
+    given = {"observed": np.zeros(4), "mean": np.zeros(4), "variance": np.ones(4)}
+    with pytest.raises(CalibrationError, match=f"{field}.* must be at most 1e\\+150"):
+        calibrant.recalibrate_in_order(
+            made=range(4), known=range(1, 5), half_life=5.0, **(given | {field: np.full(4, 1e200)})
+        )

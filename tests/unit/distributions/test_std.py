@@ -18,13 +18,13 @@ CALLS: dict[str, Callable[..., Any]] = {
     "evaluate": lambda **given: calibrant.evaluate_distribution(Y, measures=["crps"], **given)["crps"].value,
     "fit": lambda **given: calibrant.fit_distribution("variance-scaling", Y, **given).to_document()["parameters"],
     "apply": lambda **given: MAP.apply(**given).variance.tolist(),
-    "compare": lambda **given: calibrant.compare_distributions(
-        Y, {"a": given, "b": {"mean": np.zeros(N), "variance": np.ones(N)}}
-    ).means,
-    "report": lambda **given: calibrant.report_distribution(Y, **given).document["measures"],
-    "in order": lambda **given: (
-        calibrant.recalibrate_in_order(Y, range(N), range(1, N + 1), half_life=3.0, **given).factors.tolist()
+    "compare": lambda **given: (
+        calibrant.compare_distributions(Y, {"a": given, "b": {"mean": np.zeros(N), "variance": np.ones(N)}}).means
     ),
+    "report": lambda **given: calibrant.report_distribution(Y, **given).document["measures"],
+    "in order": lambda **given: calibrant.recalibrate_in_order(
+        Y, range(N), range(1, N + 1), half_life=3.0, **given
+    ).factors.tolist(),
 }
 
 
