@@ -33,7 +33,7 @@ _VALIDITY = """
 ## Size of tests
 
 The share of p-values below 0.05 in {runs:,} simulations of calibrated forecasts, in percent (goal: 3.5 to 6.5); that of
-`skce` in 400.
+`skce` in {kernel_runs:,}.
 
 {tests}
 
@@ -80,7 +80,10 @@ def write() -> None:
         )
     if validity is not None:
         text += _VALIDITY.format(
-            runs=validity["runs"], tests=_table(validity["tests"]), intervals=_table(validity["intervals"])
+            runs=validity["runs"],
+            kernel_runs=validity["kernel_runs"],
+            tests=_table(validity["tests"]),
+            intervals=_table(validity["intervals"]),
         )
     PAGE.write_text(text, "utf-8")
 

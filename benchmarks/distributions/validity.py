@@ -15,7 +15,7 @@ from scipy.stats import norm
 import calibrant
 from benchmarks.distributions.page import FOLDER, write
 
-RUNS, SIZES = 1_000, (300, 1_000, 10_000)
+RUNS, SIZES = 4_000, (300, 1_000, 10_000)
 LEVELS = np.array([0.01, 0.025, *np.arange(1, 20) / 20.0, 0.975, 0.99])
 TESTS = ("quantile-calibration-error", "pit-ks", "pit-kuiper", "pit-anderson-darling", "skce")
 SCORES = {
@@ -24,7 +24,7 @@ SCORES = {
     "samples": ("crps", "mae", "rmse"),
 }
 #: The most rows of the kernel test, which is quadratic in them, and its runs.
-_KERNEL_ROWS, _KERNEL_RUNS = 1_000, 400
+_KERNEL_ROWS, _KERNEL_RUNS = 1_000, 2_000
 
 Array = npt.NDArray[np.float64]
 
@@ -67,7 +67,7 @@ def main() -> None:
             tests[f"{kind}, n = {n:,}"] = {name: count / counted[name] for name, count in rejected.items()}
             intervals[f"{kind}, n = {n:,}"] = {name: count / RUNS for name, count in covered.items()}
             print(kind, n, tests[f"{kind}, n = {n:,}"], intervals[f"{kind}, n = {n:,}"], flush=True)
-    found = {"runs": RUNS, "tests": tests, "intervals": intervals}
+    found = {"runs": RUNS, "kernel_runs": _KERNEL_RUNS, "tests": tests, "intervals": intervals}
     (FOLDER / "validity.json").write_text(json.dumps(found, indent=1) + "\n", "utf-8")
     write()
 
