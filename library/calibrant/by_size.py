@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any, Literal
 
 import numpy as np
@@ -140,6 +141,39 @@ class MeasuresBySize(Shown):
                 )
             ]
         )
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the mean of each measure by the number of rows, with one standard deviation.
+
+        Parameters
+        ----------
+        ax : Axes, optional
+            Axes to draw on; by default those of a new figure.
+
+        Returns
+        -------
+        Axes
+            The axes.
+
+        Raises
+        ------
+        CalibrationError
+            If ``ax`` is not axes.
+        MissingExtra
+            If matplotlib is not installed.
+
+        See Also
+        --------
+        measure_by_size : Returns this result.
+
+        Examples
+        --------
+        >>> import numpy as np, calibrant
+        >>> p, y = np.linspace(0.01, 0.99, 400), np.arange(400) % 2
+        >>> calibrant.measure_by_size(p, y, measures=["ece"], start_repetitions=4).plot().get_xlabel()
+        'rows (log scale)'
+        """
+        return import_module("calibrant.plots.results").plot_by_size(self, ax)
 
     def _table(self) -> Table:
         curves = list(self.curves.values())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from importlib import import_module
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -379,6 +380,42 @@ class ComparisonReport(Shown, ByMeasure[MeasureComparison]):
                 numbers |= {name: found.parts.get(name) for name in again}
                 records.append(whose | numbers | {"p_value": found.p_value, "rank": rank})
         return frame_of(records)
+
+    def plot(self, measure: str | None = None, ax: Any = None) -> Any:
+        """Draw a measure of every contestant with its interval.
+
+        Parameters
+        ----------
+        measure : str, optional
+            Key of a measure; by default the first.
+        ax : Axes, optional
+            Axes to draw on; by default those of a new figure.
+
+        Returns
+        -------
+        Axes
+            The axes; contestants in the order of the comparison, in-sample ones hollow.
+
+        Raises
+        ------
+        CalibrationError
+            If ``ax`` is not axes, or ``measure`` is unknown.
+        MissingExtra
+            If matplotlib is not installed.
+
+        See Also
+        --------
+        compare : Returns comparisons.
+
+        Examples
+        --------
+        >>> import calibrant
+        >>> maps = {"isotonic": calibrant.fit("isotonic", [0.1, 0.4, 0.6, 0.9], [0, 1, 0, 1])}
+        >>> report = calibrant.compare([0.2, 0.3, 0.7, 0.8], [0, 0, 1, 1], maps, measures=["brier"])
+        >>> report.plot().get_xlabel()
+        'brier'
+        """
+        return import_module("calibrant.plots.results").plot_comparison(self, measure, ax)
 
     def _table(self) -> Table:
         rows: list[tuple[Cell, ...]] = []

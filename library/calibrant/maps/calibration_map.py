@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, get_args, overload
@@ -122,13 +123,44 @@ class CalibrationMap(Shown):
             **dict.fromkeys(("dump", "to_file"), "save(path)"),
             **dict.fromkeys(("parameters", "params", "to_dict", "to_json"), "to_document()"),
             "fit": "calibrant.fit(method, predictions, labels), which returns a fitted map",
-            "plot": "calibrant.evaluate(predictions, labels, map=...).plot()",
         }
     )
 
     def __call__(self, predictions: Any, *, clip: bool = True) -> Any:
         """Apply the map, as ``apply`` does."""
         return self.apply(predictions, clip=clip)
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the calibrated probability by the given one: a curve, or one for each class or rank.
+
+        Parameters
+        ----------
+        ax : Axes, optional
+            Axes to draw on; by default those of a new figure.
+
+        Returns
+        -------
+        Axes
+            The axes. Maps of the whole vector have no curve.
+
+        Raises
+        ------
+        CalibrationError
+            If ``ax`` is not axes, or there is nothing to draw.
+        MissingExtra
+            If matplotlib is not installed.
+
+        See Also
+        --------
+        Report.plot : Draws the effect of a map, as in ``evaluate(..., map=...).plot()``.
+
+        Examples
+        --------
+        >>> import calibrant
+        >>> calibrant.fit("isotonic", [0.1, 0.4, 0.6, 0.9], [0, 1, 0, 1]).plot().get_title()
+        'isotonic, binary'
+        """
+        return import_module("calibrant.plots.results").plot_map(self, ax)
 
     def _table(self) -> Table:
         of_classes = "" if self.n_classes is None else f" of {self.n_classes} classes"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -87,6 +88,39 @@ class CostPlane(Shown):
                 for j, ratio in enumerate(self.cost_ratios)
             ]
         )
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw by how many percent the first model costs less (below 0), or the second (above 0).
+
+        Parameters
+        ----------
+        ax : Axes, optional
+            Axes to draw on; by default those of a new figure.
+
+        Returns
+        -------
+        Axes
+            The axes.
+
+        Raises
+        ------
+        CalibrationError
+            If ``ax`` is not axes.
+        MissingExtra
+            If matplotlib is not installed.
+
+        See Also
+        --------
+        cost_plane : Returns this result.
+
+        Examples
+        --------
+        >>> import calibrant
+        >>> plane = calibrant.cost_plane([0.9, 0.8, 0.1], [0.9, 0.4, 0.1], [1, 1, 0])
+        >>> plane.plot().get_ylabel()
+        'abstention rate'
+        """
+        return import_module("calibrant.plots.results").plot_cost_plane(self, ax)
 
     def _table(self) -> Table:
         rows = [(f"{rate:g}", *line.tolist()) for rate, line in zip(self.abstention, self.relative, strict=True)]

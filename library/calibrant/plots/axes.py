@@ -471,7 +471,7 @@ def plot(
     if not all(isinstance(each, Report) for each in named.values()):
         raise InvalidOption.at("/reports", "must be reports, the results of calibrant.evaluate")
     if axes is None:
-        axes = _figure(len(named))
+        axes = new_axes(len(named))
     places = np.ravel(np.asarray(axes, dtype=object))
     if len(places) != len(named):
         raise InvalidOption.at("/axes", f"must be {len(named)} axes, one for each report")
@@ -485,7 +485,8 @@ def plot(
     return list(places)
 
 
-def _figure(number: int = 1) -> Any:
+def new_axes(number: int = 1) -> Any:
+    """Return the axes of a new figure, side by side; raises ``MissingExtra`` without matplotlib."""
     with requires("plots", "a diagram"):
         from matplotlib import pyplot
     return pyplot.subplots(1, number, figsize=(_SIDE * number, _SIDE), layout="constrained", squeeze=False)[1][0]
@@ -537,8 +538,8 @@ def _draw(
     every = [data_of(entry) for entry in entries]
     plot = plot_of(name, every[0])
     if ax is None:
-        ax = _figure()[0]
-    _check_axes(ax)
+        ax = new_axes()[0]
+    check_axes(ax)
     x, y = plot.window(every)
     panel: Any = AxesPanel(ax, x, y)
     if plot.diagonal and diagonal:
@@ -567,7 +568,8 @@ def _draw(
     return ax
 
 
-def _check_axes(ax: object) -> None:
+def check_axes(ax: object) -> None:
+    """Raise ``InvalidOption`` for anything but axes."""
     if not hasattr(ax, "add_collection"):
         raise InvalidOption.at("/ax", "must be matplotlib axes, such as plt.gca(); of several, pass one: axes[0]")
 
@@ -599,7 +601,7 @@ def draw_reliability(
 ) -> Axes:
     """Draw a reliability diagram; over another one, or with the ``style`` of a line, only its bins and intervals."""
     if ax is not None:
-        _check_axes(ax)
+        check_axes(ax)
     models = _DRAWN.get(ax, []) if ax is not None and ax.has_data() else []
     _, entries = entries_of(report, "reliability", options)
     in_sample = bool(report.in_sample) and len(entries) > 1

@@ -1,0 +1,107 @@
+"""Matplotlib axes of results that are no reports: maps, measures by size, cost planes and comparisons."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from calibrant.errors import InvalidOption, one_of
+from calibrant.maps.calibration_map import VECTORS
+from calibrant.plots.axes import check_axes, colour, new_axes
+from calibrant.plots.canvas import NothingToDraw
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from calibrant.by_size import MeasuresBySize
+    from calibrant.comparison.comparison import ComparisonReport
+    from calibrant.maps.calibration_map import CalibrationMap
+    from calibrant.measures.selective import CostPlane
+
+#: Points of a curve.
+_POINTS = 2001
+#: The most curves that a legend names.
+_NAMED = 10
+
+
+def _axes(ax: Axes | None) -> Axes:
+    found: Axes = new_axes()[0] if ax is None else ax
+    check_axes(found)
+    return found
+
+
+def plot_map(fitted: CalibrationMap, ax: Axes | None) -> Axes:
+    """Draw the calibrated probability by the given one: a curve, or one for each class or rank."""
+    function: Any = fitted.function
+    curves = getattr(function, "curves", ()) if fitted.reduction in VECTORS else (function,)
+    if not curves:
+        raise NothingToDraw(
+            "a map of the whole vector has no curve; draw its effect with "
+            "calibrant.evaluate(predictions, labels, map=...).plot()"
+        )
+    ax = _axes(ax)
+    p = np.linspace(0.0, 1.0, _POINTS)
+    for k, curve in enumerate(curves):
+        name = fitted.class_names[k] if fitted.class_names is not None and len(curves) > 1 else f"class {k}"
+        ax.plot(p, np.clip(curve(p), 0.0, 1.0), label=f"rank {k + 1}" if "ranks" in fitted.reduction else name)
+    ax.plot([0.0, 1.0], [0.0, 1.0], color=colour("quiet"), dashes=(5.0, 3.0), linewidth=1.0, zorder=1.5)
+    ax.set(xlim=(0.0, 1.0), ylim=(0.0, 1.0), xlabel="predicted probability", ylabel="calibrated probability")
+    ax.set_title(f"{fitted.method}, {fitted.reduction}")
+    if 1 < len(curves) <= _NAMED:
+        ax.legend(fontsize="small", framealpha=0.7)
+    return ax
+
+
+def plot_by_size(found: MeasuresBySize, ax: Axes | None) -> Axes:
+    """Draw the mean of each measure by the number of rows, with one standard deviation."""
+    ax = _axes(ax)
+    for key, curve in found.curves.items():
+        mean, off = np.array(curve.mean, dtype=float), np.array(curve.standard_deviation, dtype=float)
+        ax.errorbar(found.sizes, mean, np.nan_to_num(off), label=key, capsize=2.0, marker="o", markersize=3.0)
+    ax.set_xscale("log", base=2)
+    ax.set_xticks(found.sizes, [f"{size:,}" for size in found.sizes], rotation=45.0, fontsize="small")
+    ax.set(xlabel="rows (log scale)", ylabel="mean over random subsets, ± 1 standard deviation")
+    ax.legend(fontsize="small", framealpha=0.7)
+    return ax
+
+
+def plot_cost_plane(plane: CostPlane, ax: Axes | None) -> Axes:
+    """Draw by how many percent the first model is cheaper (below 0), or the second."""
+    ax = _axes(ax)
+    percent = 100.0 * plane.relative
+    most = float(np.abs(percent).max()) or 1.0
+    shown = ax.imshow(percent, cmap="PuOr", vmin=-most, vmax=most, aspect="auto", origin="lower")
+    for row, column in np.ndindex(*percent.shape):
+        if percent.size <= 200:
+            ax.text(column, row, f"{percent[row, column]:+.0f}", ha="center", va="center", fontsize="x-small")
+    every = max(1, len(plane.abstention) // 10)
+    ax.set_yticks(range(0, len(plane.abstention), every), [f"{rate:.0%}" for rate in plane.abstention[::every]])
+    ax.set_xticks(range(len(plane.cost_ratios)), [f"{ratio:g}" for ratio in plane.cost_ratios])
+    ax.set(xlabel="cost of an error / cost of an abstention", ylabel="abstention rate")
+    ax.set_title("difference of costs in %; below 0 the first model is cheaper", fontsize="medium")
+    ax.figure.colorbar(shown, ax=ax)
+    return ax
+
+
+def plot_comparison(report: ComparisonReport, measure: str | None, ax: Axes | None) -> Axes:
+    """Draw a measure of every contestant with its interval; in-sample ones are hollow."""
+    key = next(iter(report.measures)) if measure is None else measure
+    if key not in report.measures:
+        raise InvalidOption.at("/measure", one_of(key, report.measures))
+    ax = _axes(ax)
+    of = report.measures[key].of
+    for place, one in enumerate(reversed(report.contestants)):
+        found = one.measures[key]
+        value = getattr(found, of)
+        if value is None:
+            continue
+        low, high = found.interval or (value, value)
+        fill = "none" if one.in_sample else colour("ink")
+        ax.plot([low, high], [place, place], color=colour("ink"), linewidth=1.0)
+        ax.plot([value], [place], "o", color=colour("ink"), markerfacecolor=fill)
+    names = [f"{one.name} (in-sample)" if one.in_sample else one.name for one in reversed(report.contestants)]
+    ax.set_yticks(range(len(names)), names)
+    ax.set_ylim(-0.5, len(names) - 0.5)
+    ax.set_xlabel(f"{key} (debiased)" if of == "debiased" else key)
+    return ax

@@ -1,0 +1,94 @@
+"""Axes of results that are no reports."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from matplotlib import pyplot as plt
+
+import calibrant
+from calibrant.errors import CalibrationError
+from calibrant.plots.canvas import NothingToDraw
+
+RANDOM = np.random.default_rng(4)
+P = RANDOM.dirichlet(np.ones(3), 300)
+LABELS = np.array([RANDOM.choice(3, p=row) for row in P])
+BINARY, EVENTS = P[:, 0], (LABELS == 0).astype(int)
+NAMES = ("cat", "dog", "bird")
+
+
+@pytest.mark.parametrize("method", ["platt", "isotonic", "histogram", "pl"])
+def test_a_map_of_an_event_is_a_curve_through_what_it_returns(method: str) -> None:
+    fitted = calibrant.fit(method, BINARY, EVENTS)
+    ax = fitted.plot()
+    curve, diagonal = ax.get_lines()
+    x, y = np.asarray(curve.get_xdata(), float), np.asarray(curve.get_ydata(), float)
+    np.testing.assert_allclose(y, fitted.apply(x), rtol=1e-12)
+    np.testing.assert_array_equal(diagonal.get_xdata(), [0.0, 1.0])
+    assert ax.get_legend() is None
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("predicted probability", "calibrated probability")
+
+
+def test_a_classwise_map_has_a_named_curve_for_each_class() -> None:
+    fitted = calibrant.fit("platt", P, LABELS, reduction="classwise", class_names=NAMES)
+    legend = fitted.plot().get_legend()
+    assert legend is not None
+    assert [text.get_text() for text in legend.get_texts()] == list(NAMES)
+    ranks = calibrant.fit("platt", P, LABELS, reduction="ranks").plot().get_legend()
+    assert ranks is not None
+    assert ranks.get_texts()[0].get_text() == "rank 1"
+
+
+def test_a_map_of_the_whole_vector_has_no_curve() -> None:
+    with pytest.raises(NothingToDraw, match=r"evaluate\(predictions, labels, map"):
+        calibrant.fit("temperature", P, LABELS, reduction="canonical").plot()
+
+
+def test_measures_by_size_are_drawn_with_their_deviations() -> None:
+    found = calibrant.measure_by_size(BINARY, EVENTS, measures=["ece", "ks"], start=100, start_repetitions=4)
+    ax = found.plot()
+    legend = ax.get_legend()
+    assert legend is not None
+    assert [text.get_text() for text in legend.get_texts()] == ["ece", "ks"]
+    wanted = np.array(found.curves["ece"].mean, float)
+    np.testing.assert_allclose(ax.containers[0][0].get_ydata(), wanted)
+
+
+def test_a_cost_plane_is_drawn_in_percent() -> None:
+    plane = calibrant.cost_plane(BINARY, np.clip(BINARY**2, 0.0, 1.0), EVENTS)
+    (image,) = plane.plot().get_images()
+    np.testing.assert_allclose(np.asarray(image.get_array()), 100.0 * plane.relative)
+
+
+def test_a_comparison_has_a_point_for_each_contestant_and_hollow_ones_in_sample() -> None:
+    maps = {"platt": calibrant.fit("platt", BINARY[:150], EVENTS[:150]), "own": calibrant.fit("beta", BINARY, EVENTS)}
+    report = calibrant.compare(BINARY, EVENTS, maps, measures=["ece", "brier"])
+    ax = report.plot("brier")
+    assert [text.get_text() for text in ax.get_yticklabels()] == ["own (in-sample)", "platt", "uncalibrated"]
+    points = [line for line in ax.get_lines() if line.get_marker() == "o"]
+    values = np.array([one.measures["brier"].value for one in reversed(report.contestants)], float)
+    np.testing.assert_allclose([np.asarray(point.get_xdata(), float)[0] for point in points], values)
+    assert [point.get_markerfacecolor() == "none" for point in points] == [True, False, False]
+    assert report.plot().get_xlabel() == "ece (debiased)"
+    with pytest.raises(CalibrationError, match="did you mean brier"):
+        report.plot("brierr")
+
+
+def _results() -> list[Any]:
+    fitted = calibrant.fit("platt", BINARY, EVENTS)
+    return [
+        fitted,
+        calibrant.measure_by_size(BINARY, EVENTS, measures=["ece"], start_repetitions=2),
+        calibrant.cost_plane(BINARY, BINARY, EVENTS),
+        calibrant.compare(BINARY, EVENTS, {"m": fitted}, measures=["brier"]),
+    ]
+
+
+def test_axes_are_used_and_anything_else_is_refused() -> None:
+    for result in _results():
+        _, ax = plt.subplots()
+        assert result.plot(ax=ax) is ax
+        with pytest.raises(CalibrationError, match="must be matplotlib axes"):
+            result.plot(ax=3)
