@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 #: Points of a curve.
 _POINTS = 2001
+#: The most cells with numbers, and from which share of the largest one a cell is dark.
+_FIGURES, _DARK = 200, 0.7
 #: The most curves that a legend names.
 _NAMED = 10
 
@@ -73,8 +75,9 @@ def plot_cost_plane(plane: CostPlane, ax: Axes | None) -> Axes:
     most = float(np.abs(percent).max()) or 1.0
     shown = ax.imshow(percent, cmap="PuOr", vmin=-most, vmax=most, aspect="auto", origin="lower")
     for row, column in np.ndindex(*percent.shape):
-        if percent.size <= 200:
-            ax.text(column, row, f"{percent[row, column]:+.0f}", ha="center", va="center", fontsize="x-small")
+        if percent.size <= _FIGURES:
+            ink = "white" if abs(percent[row, column]) > _DARK * most else "black"
+            ax.text(column, row, f"{percent[row, column]:+.0f}", ha="center", va="center", fontsize=7.0, color=ink)
     every = max(1, len(plane.abstention) // 10)
     ax.set_yticks(range(0, len(plane.abstention), every), [f"{rate:.0%}" for rate in plane.abstention[::every]])
     ax.set_xticks(range(len(plane.cost_ratios)), [f"{ratio:g}" for ratio in plane.cost_ratios])
