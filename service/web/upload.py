@@ -32,12 +32,13 @@ from calibrant.io.errors import (
     NoRoom,
     Offer,
     TabularError,
+    UnclearOrder,
 )
 from calibrant.io.files import read_forecast_sheet, read_sheet
 from calibrant.io.limits import LIGHT_BYTES
 from calibrant.io.periods import periods
 from calibrant.io.table import ForecastOptions, ForecastSheet, Sheet, SheetOptions
-from calibrant.io.texts import plain, quoted
+from calibrant.io.texts import join_names, plain, quoted, split_names
 from schemas.batches import BatchOptions, BatchRecord, DistributionBatchOptions, Scale, UploadRecord
 from schemas.distributions import PredictionKind
 from schemas.maps import InOrder
@@ -94,6 +95,8 @@ class FieldMessage(NamedTuple):
     detail: str
     offer: Offer | None = None
     known: tuple[str, ...] = ()
+    #: Orders of the columns of predictions to choose from, as the field takes them.
+    orders: tuple[str, ...] = ()
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -228,7 +231,7 @@ class Choices:
             return None
         if self.pos_label:
             raise BadMapping("name the classes or the positive label, not both", field="mapping")
-        names = tuple(name.strip() for name in self.class_names.split(","))
+        names = tuple(split_names(self.class_names))
         if len(names) < 2 or not all(names) or len(set(names)) < len(names):
             raise BadMapping("the class names must be different names separated by commas", field="mapping")
         return names
@@ -291,7 +294,8 @@ def message_of_file(error: TabularError, choices: Choices) -> FieldMessage:
         return FieldMessage(field, error.detail, None, error.columns)
     if field == "mapping" and (choices.class_names or choices.pos_label):
         field = "class_names" if choices.class_names else "pos_label"
-    return FieldMessage(field, error.detail, error.offer, error.columns)
+    orders = tuple(map(join_names, error.readings)) if isinstance(error, UnclearOrder) else ()
+    return FieldMessage(field, error.detail, error.offer, error.columns, orders)
 
 
 def message_of_problem(problem: Problem) -> FieldMessage:
@@ -349,8 +353,8 @@ def store_file(here: Context, file: UploadFile, choices: Choices, *, heavy: Call
 
 
 def _listed(text: str) -> tuple[str, ...] | None:
-    """Return the names in a list separated by commas; None if it is empty."""
-    return tuple(name.strip() for name in text.split(",") if name.strip()) or None
+    """Return the names in a list separated by commas, quoted as in CSV; None if it is empty."""
+    return tuple(filter(None, split_names(text))) or None
 
 
 def _reader(choices: Choices) -> Callable[..., Sheet | ForecastSheet]:

@@ -47,10 +47,12 @@ from calibrant.io.errors import (
     OutOfRange,
     TabularError,
     UnclearColumns,
+    UnclearOrder,
     UnknownColumn,
 )
-from calibrant.io.table import Column, Floats, Places, Scale, SheetOptions
+from calibrant.io.table import Column, Floats, Ints, Places, Scale, SheetOptions
 from calibrant.io.texts import (
+    MAX_LISTED,
     are_digits,
     is_missing,
     is_number,
@@ -83,6 +85,10 @@ class Chosen:
     classes: tuple[tuple[str, ...], ...]
     notes: tuple[str, ...]
     times: int | None = None
+    #: Names of the classes in order, if a column that is named after the labels is that of class 1.
+    class_names: tuple[str, ...] | None = None
+    #: The columns in the order of their names, if they were inferred in another order of the file.
+    by_name: Family | None = None
 
 
 class _Chooser:
@@ -113,9 +119,35 @@ class _Chooser:
         self._check_classes(family)
         if labelled and labels is None:
             labels = self._labels_by_content(family)
+        event = None if self._is_ordered(predictions) else self._event(family, labels)
+        if event is not None and family.classes[0] == event:
+            self._notes.append(f"classes: {quoted(event)} is class 1, as the column of labels has its name")
+            family = reverse(family)
+        if not predictions:
+            self._note(family)
         predicted = self._predicted(family, labels) if labelled else None
         places = Places(family.places, labels, weights, groups, predicted)
-        return Chosen(places, self._aliases(family), tuple(self._notes), times)
+        return Chosen(
+            places,
+            self._aliases(family),
+            tuple(self._notes),
+            times,
+            None if event is None else family.classes,
+            None if event is not None or self._is_ordered(predictions) else _by_name(family),
+        )
+
+    def _is_ordered(self, predictions: Sequence[int]) -> bool:
+        """Whether the options state the order of the classes; ``predictions`` are the columns that they name."""
+        options = self._options
+        named_ = len(predictions) == len(options.predictions or ()) > 0  # without a wildcard
+        return named_ or any((options.mapping, options.class_names, options.pos_label))
+
+    def _event(self, family: Family, labels: int | None) -> str | None:
+        """Return the one of two classes that has the name of the column of labels, as in ``churn`` and ``p_churn``."""
+        if labels is None or len(family.classes) != 2:
+            return None
+        found = [name for name in family.classes if word(name) == word(self._names[labels])]
+        return found[0] if len(found) == 1 else None
 
     def _find(self, stated: str, field: Field) -> int:
         name = stated.strip()
@@ -228,7 +260,6 @@ class _Chooser:
             raise self._unclear([tuple(self._names[at] for at in family.places) for family in found], "predictions")
         family = self._ordered(found[0])
         self._check_gap(family)
-        self._note(family)
         for at in family.places:
             self._choose(at, "predictions")
         return family
@@ -586,6 +617,13 @@ class _Chooser:
         return tuple(found)
 
 
+def _by_name(family: Family) -> Family | None:
+    """Return several columns in the order of their names; None if they are in it already."""
+    order = sorted(range(len(family.classes)), key=family.classes.__getitem__)
+    found = by_number(Family(tuple(family.places[i] for i in order), tuple(family.classes[i] for i in order)))
+    return None if found == family else found
+
+
 def _are_integers(values: set[float]) -> bool:
     return all(value.is_integer() for value in values)
 
@@ -596,6 +634,32 @@ def choose(columns: Sequence[Column], options: SheetOptions, distinct: Distinct,
     Columns are inferred from their names and contents. The scale logit is never inferred.
     """
     return _Chooser(columns, options, distinct).choose(labelled=labelled)
+
+
+def numbered_classes(
+    chosen: Chosen, columns: Sequence[Column], predictions: Floats, labels: Ints
+) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
+    """Return the names and a note of classes that the labels number in the order of the file; None for other columns.
+
+    Raises ``UnclearOrder`` if the predicted class is the label in fewer rows than in the order of the names.
+    """
+    by_name, places = chosen.by_name, chosen.places.predictions
+    if by_name is None or predictions.ndim != 2:
+        return None
+    predicted = predictions.argmax(axis=1)
+    renumbered = np.array([by_name.places.index(at) for at in places])
+    of_file, of_names = (int(np.count_nonzero(k == labels)) for k in (predicted, renumbered[predicted]))
+    if of_file < of_names:
+        raise UnclearOrder(
+            f"{span([columns[at].name for at in places])} can be the classes 0 to {len(places) - 1} in the order of "
+            "the file or of their names, and fewer rows are predicted correctly in the order of the file; choose one",
+            field="predictions",
+            readings=tuple(tuple(columns[at].name for at in order) for order in (by_name.places, places)),
+        )
+    names = tuple(names[0] for names in chosen.classes)
+    shown = ", ".join(f"{k} is {quoted(name)}" for k, name in enumerate(names[:MAX_LISTED]))
+    rest = f" and {len(names) - MAX_LISTED} more" if len(names) > MAX_LISTED else ""
+    return names, (f"classes: {shown}{rest} (in the order of the file; name the columns for another order)",)
 
 
 def check_confidence(places: Places, columns: Sequence[Column], confidence: Floats, n_classes: int) -> None:

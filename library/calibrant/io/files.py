@@ -18,7 +18,7 @@ from calibrant.arrays import joined
 from calibrant.distributions.forecasts import FIELDS
 from calibrant.evaluation import MAX_GROUPS
 from calibrant.io.arrow import ArrowTable, ParquetTable
-from calibrant.io.columns import Chosen, check_confidence, check_scale, choose, without_rounding
+from calibrant.io.columns import Chosen, check_confidence, check_scale, choose, numbered_classes, without_rounding
 from calibrant.io.compression import FILE, unpacked
 from calibrant.io.csv import CsvTable
 from calibrant.io.errors import (
@@ -265,15 +265,19 @@ def _classes(table: Table, chosen: Chosen, options: SheetOptions, values: Values
         class_names = class_names or _own_names(table)
     if values.predicted is not None:
         return Classes(whether_equal(values.labels, values.predicted), None)
-    return read_labels(
+    found = read_labels(
         values.labels,
         table.columns[chosen.places.labels].name,
         chosen.classes,
         n_classes,
         options.mapping,
-        class_names=class_names,
+        class_names=class_names or chosen.class_names,
         pos_label=options.pos_label,
     )
+    if found.names is None and (numbered := numbered_classes(chosen, table.columns, values.predictions, found.labels)):
+        names, notes = numbered
+        return Classes(found.labels, names, (*found.notes, *notes))
+    return found
 
 
 def _own_names(table: Table) -> tuple[str, ...] | None:

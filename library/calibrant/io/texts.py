@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import re
 from array import array
 from collections.abc import Sequence
@@ -43,6 +45,22 @@ def listed(texts: Sequence[str], most: int = MAX_LISTED) -> str:
     """List quoted texts; the rest beyond ``most`` is counted."""
     shown = ", ".join(map(quoted, texts[:most]))
     return shown if len(texts) <= most else f"{shown} and {len(texts) - most} more"
+
+
+def split_names(text: str) -> list[str]:
+    """Split names separated by commas; a name with a comma is in double quotes, as in CSV."""
+    try:
+        found = next(csv.reader([text], skipinitialspace=True), [])
+    except csv.Error:
+        found = text.split(",")
+    return [name.strip() for name in found]
+
+
+def join_names(names: Sequence[str]) -> str:
+    """Join names so that ``split_names`` splits them."""
+    out = io.StringIO()
+    csv.writer(out, lineterminator="").writerow(names)
+    return out.getvalue()
 
 
 def span(texts: Sequence[str]) -> str:

@@ -166,3 +166,25 @@ def test_a_server_that_is_away_has_a_code_of_its_own(run: Run, csv: Path) -> Non
     found = run("evaluate", csv, "--server", "http://127.0.0.1:9")
     assert found.exit_code == 3
     assert found.stderr.splitlines()[-1].startswith("calibrant: cannot reach the server http://127.0.0.1:9")
+
+
+def test_two_orders_of_the_columns_are_both_commands(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "encoded.csv"
+    path.write_text("label,prob_dog,prob_cat\n1,0.75,0.25\n0,0.25,0.75\n", encoding="utf-8")
+    for flags in ([], ["--prediction", "prob_*"]):
+        found = run("evaluate", path, *flags)
+        assert found.exit_code == 2
+        orders = ("--prediction prob_cat --prediction prob_dog", "--prediction prob_dog --prediction prob_cat")
+        commands = found.stderr.splitlines()[-2:]
+        assert [line.partition(".csv ")[2] for line in commands] == list(orders)
+        assert run("evaluate", path, *orders[0].split(), "--measure", "brier").exit_code == 0
+
+
+def test_class_names_with_commas_are_quoted_and_suggested_so(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "towns.csv"
+    path.write_text(
+        'label,p0,p1,p2\n"Paris, France",0.5,0.25,0.25\nBonn,0.25,0.5,0.25\nRome,0.25,0.25,0.5\n', encoding="utf-8"
+    )
+    assert "--class-names 'Bonn,\"Paris, France\",Rome'" in run("evaluate", path).stderr
+    named = run("evaluate", path, "--class-names", '"Paris, France",Bonn,Rome', "--measure", "brier")
+    assert named.exit_code == 0

@@ -154,6 +154,9 @@ CASES = {
     "class 0 alone": Case("label,prob_0\n1,0.5\n", "no-predictions", "predictions", "choose one of", ("prob_0",)),
     "two predictions": Case("y,p,score\n1,1,1\n", "unclear-columns", "predictions", "'p', 'score'", ("p", "score")),
     "gap": Case("y,p0,p2\n1,0,1\n", "unclear-columns", "predictions", "but the column of class 1 is missing"),
+    "order of the names": Case(
+        "label,prob_dog,prob_cat\n1,0.9,0.1\n0,0.2,0.8\n", "unclear-order", "predictions", "in the order of the file or"
+    ),
     "no labels": Case("p\n0.5\n", "no-labels", "labels", "name it 'label' (the file has no other column)", ()),
     "labels of fractions": Case("a,p\n0.3,0.5\n", "no-labels", "labels", "(no other column can be labels)", ()),
     "two labels": Case(
