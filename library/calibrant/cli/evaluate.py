@@ -59,6 +59,7 @@ from calibrant.cli.rows import (
     note_reduction,
     read_forecast_rows,
     read_rows,
+    reduction_of,
 )
 from calibrant.cli.server_url import Server, client_of
 
@@ -155,6 +156,7 @@ def evaluate(
             from calibrant.io.periods import periods
 
             rows = replace(rows, groups=periods(rows.times, f"{name_of(file)}: column '{time}'"))
+        reduction = reduction_of(rows, reduction)
         report = engine.evaluate(rows, Evaluate(measures, None, reduction, applied, interval, resamples, seed))
     with errors_in_a_line():
         if as_json:

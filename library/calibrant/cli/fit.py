@@ -43,6 +43,7 @@ from calibrant.cli.rows import (
     Weight,
     read_forecast_rows,
     read_rows,
+    reduction_of,
 )
 from calibrant.cli.server_url import Server, client_of
 
@@ -162,6 +163,7 @@ def fit(
         options = read_options(option)
         fitting = Fitting.read(method, options, reduction, where="/options")
         rows, held = _split(read_rows(file, columns), holdout, seed, by_group=bool(group))
+        reduction = reduction_of(rows, reduction)
         if reduction is None and rows.predictions.ndim == 2 and fitting.method.vector is None:
             reduction = "classwise"
             say("reduction: classwise, one curve per class; for the predicted class alone use --reduction confidence")

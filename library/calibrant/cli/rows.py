@@ -225,6 +225,18 @@ def _read(file: Path, columns: Columns, source: BinaryIO | None, read: Callable[
     return sheet
 
 
+def reduction_of(rows: Sheet, reduction: str | None) -> str | None:
+    """Return ``class:k`` for ``class:NAME``, and ``binary`` for class 1 of one column; raises ``Refused`` for class 0."""
+    from calibrant.inputs import reduction_by_name
+
+    found = reduction_by_name(reduction, rows.classes)
+    if rows.predictions.ndim > 1 or found is None or not found.startswith("class:"):
+        return found
+    if found != "class:1":
+        raise Refused("--reduction: must be class:1 for one column of predictions, which is that of class 1")
+    return "binary"
+
+
 def note_reduction(rows: Sheet, reduction: str | None) -> Sheet:
     """Add and print a note on the default reduction of two columns, which is not that of one column."""
     if reduction is not None or rows.predictions.ndim == 1 or rows.predictions.shape[1] != 2:

@@ -188,3 +188,29 @@ def test_class_names_with_commas_are_quoted_and_suggested_so(run: Run, tmp_path:
     assert "--class-names 'Bonn,\"Paris, France\",Rome'" in run("evaluate", path).stderr
     named = run("evaluate", path, "--class-names", '"Paris, France",Bonn,Rome', "--measure", "brier")
     assert named.exit_code == 0
+
+
+def test_a_reduction_may_name_a_class_of_the_file(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "pets.csv"
+    rows = ["dog,0.125,0.125,0.75", "cat,0.125,0.75,0.125", "bird,0.75,0.125,0.125", "cat,0.5,0.375,0.125"] * 100
+    path.write_text("\n".join(["species,bird,cat,dog", *rows, ""]), encoding="utf-8")
+    for command in (
+        ("evaluate", "--json"),
+        ("fit", "--method", "platt"),
+        ("report", "--out", "-"),
+        ("diagram", "--out", "-"),
+    ):
+        named, numbered = (run(*command, path, "--reduction", name) for name in ("class:dog", "class:2"))
+        assert named.exit_code == numbered.exit_code == 0, named.stderr
+        if command[0] != "report":  # which has the time and the command
+            assert named.stdout == numbered.stdout
+    by_size = run("diagram", path, "--diagram", "by-size", "--reduction", "class:dog", "--out", "-")
+    assert by_size.exit_code == 0
+
+
+def test_one_column_is_that_of_class_1_for_every_command(run: Run, csv: Path) -> None:
+    for command in (("evaluate", "--json"), ("fit", "--method", "platt"), ("diagram", "--out", "-")):
+        of_class, binary = (run(*command, csv, "--reduction", name) for name in ("class:1", "binary"))
+        assert of_class.exit_code == 0
+        assert of_class.stdout == binary.stdout
+        assert "must be class:1 for one column" in run(*command, csv, "--reduction", "class:0").stderr
