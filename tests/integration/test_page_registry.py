@@ -295,3 +295,24 @@ def test_two_tenants_see_nothing_of_each_other_on_any_page(redis: Redis, redis_u
 def _but_for(text: str, path: str) -> str:
     """A page without the path at which it stands, which the visitor named."""
     return text.replace(path.partition("?")[0], "")
+
+
+@pytest.mark.parametrize("method", ["platt", "beta", "temperature"])
+def test_the_page_fits_what_the_report_compared(visitor: Visitor, method: str) -> None:
+    rows = {"predictions": [[0.9, 0.1], [0.2, 0.8], [0.3, 0.7], [0.6, 0.4]] * 25, "labels": [0, 1, 0, 1] * 25}
+    report = f"/ui/reports/{visitor.post('/batches', json=rows).json()['id']}"
+    assert 'name="reduction"' not in visitor.get(report).text
+    made = visitor.submit(f"{report}/fit", {"method": method})
+    fitted = visitor.get(made.headers["location"].replace("/ui", "")).json()
+    assert fitted["reduction"] == ("canonical" if method == "temperature" else "classwise")
+
+
+def test_the_recommended_map_is_listed_first_with_the_event_of_its_report(visitor: Visitor) -> None:
+    rows = {"predictions": [0.05, 0.95, 0.9, 0.1] * 500, "labels": [0, 1, 0, 1] * 500}
+    report = f"/ui/reports/{visitor.post('/batches', json=rows).json()['id']}"
+    text = visitor.get(report).text
+    first = re.search(r'<select id="method" name="method">\s*<option value="([^"]*)" selected>([^:]*)', text)
+    assert first is not None
+    assert first[2] == f"{first[1]} (recommended)"
+    made = visitor.submit(f"{report}/fit", {"method": first[1], "reduction": hidden(text, "method", "reduction")})
+    assert visitor.get(made.headers["location"].replace("/ui", "")).json()["reduction"] == "binary"

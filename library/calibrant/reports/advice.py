@@ -380,8 +380,7 @@ def _hindrances(found: Mapping[str, Any]) -> tuple[str, ...]:
 
 def _job(found: Mapping[str, Any]) -> tuple[str, ...]:
     """Name a slower method that may be better."""
-    by_class = " (classwise)" if any(c["reduction"] == "classwise" for c in found["candidates"]) else ""
-    return (f"The slower method {found['job']}{by_class}, which averages many maps, may be better.",)
+    return (f"The slower method {found['job']}, which averages many maps, may be better.",)
 
 
 def _compared(candidate: Mapping[str, Any], *, best: bool, lowest: bool) -> Compared:
