@@ -82,6 +82,19 @@ _FIELDS: Mapping[str, FormField] = {
     **{f"/in_order/{name}": name for name in ("half_life", "support", "shift", "widen", "narrow")},
     **dict.fromkeys((f"/{name}" for name in _PARTS), "predictions"),
 }
+#: Fields of the upload form, of the form of recalibration in the order of time, and of those that apply a map.
+UPLOAD_FIELDS: tuple[FormField, ...] = (
+    *("file", "mapping", "labels", "predictions", "scale", "decimal", "class_names", "pos_label"),
+    *("level", "times", "clusters", "by", "groups", "weights"),
+)
+IN_ORDER_FIELDS: tuple[FormField, ...] = (
+    *("file", "times", "known", "half_life", "labels", "predictions", "by", "outcome_scale"),
+    *("support", "level", "shift", "widen", "narrow", "decimal"),
+)
+CALIBRATE_FIELDS: Mapping[PredictionKind, tuple[FormField, ...]] = {
+    "classification": ("file", "predictions", "decimal"),
+    "regression": ("file", "predictions", "level", "by", "decimal"),
+}
 #: Numbers of a recalibration in the order of time.
 _OF_ORDER = ("half_life", "support", "shift", "widen", "narrow")
 #: A level as entered.
@@ -249,15 +262,25 @@ class Choices:
 
 @dataclass(frozen=True)
 class UploadForm:
-    """The form as displayed: the options are kept, and ``message`` is shown next to its field."""
+    """The form as displayed: the options are kept, and ``message`` is shown next to its field.
+
+    If the form has no such field, the message is shown next to the file.
+    """
 
     max_bytes: int
     choices: Choices = Choices()
     message: FieldMessage | None = None
+    fields: tuple[FormField, ...] = UPLOAD_FIELDS
 
     def message_for(self, field: FormField) -> FieldMessage | None:
         """The error of a field."""
-        return self.message if self.message is not None and self.message.field == field else None
+        return self.message if field == self._marked else None
+
+    @property
+    def _marked(self) -> FormField | None:
+        if self.message is None:
+            return None
+        return self.message.field if self.message.field in self.fields else "file"
 
     @property
     def known_names(self) -> list[tuple[str, list[str]]]:
@@ -272,7 +295,7 @@ class UploadForm:
     @property
     def opened(self) -> bool:
         """Whether the options are expanded."""
-        of_choices = self.message is not None and self.message.field not in ("file", "mapping")
+        of_choices = self._marked not in (None, "file", "mapping")
         return of_choices or replace(self.choices, mapping=()) != Choices(self.choices.prediction_kind)
 
     @property
