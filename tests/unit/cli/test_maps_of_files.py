@@ -8,6 +8,7 @@ import re
 from pathlib import Path
 
 import numpy as np
+import pyarrow.parquet
 import pytest
 
 import calibrant
@@ -204,3 +205,23 @@ def test_a_map_of_one_label_is_not_applied_to_the_column_of_the_other(run: Run, 
         assert refused.exit_code != 0
         assert "column 'p_no' is that of 'no', and 'yes' is class 1" in refused.stderr
     assert run("calibrate", saved("p.csv", "p"), "--map", out).exit_code == 0
+
+
+def test_decimal_commas_are_numbers_in_formats_with_types(run: Run, tmp_path: Path) -> None:
+    file, document = tmp_path / "a.csv", tmp_path / "map.json"
+    rows = [f"0,{i % 9 + 1}004;{i % 2};1,5 kg;0,{i % 9 + 1}" for i in range(40)]
+    file.write_text("\n".join(["p;y;note;mixed", *rows[:-1], "0,5;1;2,5;007", ""]), encoding="utf-8")
+    flags = ("--decimal", ",", "--prediction", "p")
+    assert run("fit", file, *flags, "--method", "platt", "--label", "y", "--out", document).exit_code == 0
+    for suffix in ("parquet", "jsonl"):
+        out = tmp_path / f"out.{suffix}"
+        assert run("calibrate", file, *flags, "--map", document, "--out", out).exit_code == 0
+        read = pyarrow.parquet.read_table(out).to_pylist() if suffix == "parquet" else _lines_of(out)
+        assert read[0]["p"] == 0.1004
+        assert read[-1]["y"] == 1
+        assert (read[0]["note"], read[-1]["note"]) == ("1,5 kg", "2,5")
+        assert read[-1]["mixed"] == "007"
+
+
+def _lines_of(path: Path) -> list[dict[str, object]]:
+    return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
