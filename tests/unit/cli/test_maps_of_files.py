@@ -6,12 +6,14 @@ import csv as tables
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow.parquet
 import pytest
 
 import calibrant
+from calibrant.cells import Floats
 from tests.unit.cli.conftest import Run
 
 
@@ -39,11 +41,25 @@ def test_a_fit_of_vectors_names_what_each_score_is_of(run: Run, tmp_path: Path) 
     labels = (p.cumsum(axis=1) > random.random((90, 1))).argmax(axis=1)
     rows = "\n".join(",".join(map(str, [label, *row])) for label, row in zip(labels, p, strict=True))
     (tmp_path / "k.csv").write_text(f"label,prob_0,prob_1,prob_2\n{rows}\n", "utf-8")
-    found = run("fit", tmp_path / "k.csv", "--method", "temperature", "--reduction", "canonical", "--holdout", "0.3")
+    file, document = tmp_path / "k.csv", tmp_path / "map.json"
+    found = run("fit", file, "--method", "temperature", "--holdout", "0.3", "--out", document)
     assert re.search(
         r"in-sample scores \(optimistic\) of the whole vector: log loss .*; of the confidence: plain ece ", found.stderr
     )
-    assert re.search(r"held-out scores \(.*, confidence\): log loss .*, brier .*, plain ece ", found.stderr)
+    assert re.search(
+        r"held-out scores \(.*\) of the whole vector: log loss .*, brier .*; of the confidence: plain ece ",
+        found.stderr,
+    )
+    before = re.search(r"held-out scores .* log loss (\S+) ->", found.stderr)
+    assert before is not None
+    assert float(before[1]) == pytest.approx(_log_loss(p, labels), abs=0.3)
+    assert "improvement of the whole vector  " in run("evaluate", file, "--map", document).stdout
+    of_class = run("evaluate", file, "--map", document, "--reduction", "canonical").stdout
+    assert re.search(r"^improvement +value", of_class, re.MULTILINE)
+
+
+def _log_loss(p: Floats, labels: Any) -> float:
+    return float(-np.log(p[np.arange(len(p)), labels]).mean())
 
 
 def test_options_of_a_method_are_read_as_json(run: Run, csv: Path) -> None:
