@@ -296,6 +296,8 @@ def _summarize(fitted: Fitted, n: int) -> None:
         of, of_ece = scored(document["reduction"]), binned(document["reduction"])
         between = "," if of == of_ece else f"; of {of_ece}:"
         say(f"in-sample scores (optimistic) of {of}: log loss {log_loss}, brier {brier}{between} plain ece {ece}")
+    if warning := document.get("diagnostics", {}).get("warning"):
+        say(str(warning))
 
 
 def _summarize_held_out(engine: Engine, held: Sheet, fitted: Fitted, seed: int) -> None:

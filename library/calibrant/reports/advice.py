@@ -271,6 +271,8 @@ def improved(report: Mapping[str, Any]) -> tuple[str, ...]:
     gains = report.get("improvement")
     if not gains:
         return ()
+    if lookup.unchanged(report):
+        return ("The map leaves the predictions as they are.",)
     sentences = [_gained(score, gains.get(key)) for key, score in (("log-loss", "log loss"), ("brier", "Brier score"))]
     if report.get("in_sample"):
         sentences.append(

@@ -241,3 +241,14 @@ def test_decimal_commas_are_numbers_in_formats_with_types(run: Run, tmp_path: Pa
 
 def _lines_of(path: Path) -> list[dict[str, object]]:
     return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+
+
+def test_a_fit_that_changes_nothing_says_so(run: Run, tmp_path: Path) -> None:
+    random = np.random.default_rng(0)
+    p = random.uniform(size=200)
+    file = tmp_path / "calibrated.csv"
+    rows = [f"{q},{int(u < q)}" for q, u in zip(p, random.uniform(size=200), strict=True)]
+    file.write_text("\n".join(["p,y", *rows, ""]), encoding="utf-8")
+    found = run("fit", file)
+    assert json.loads(found.stdout)["family"] == "identity"
+    assert found.stderr.splitlines()[-1].endswith("so the map leaves the predictions as they are")
