@@ -677,6 +677,8 @@ def check_confidence(places: Places, columns: Sequence[Column], confidence: Floa
 # --- Checks of the scale: probabilities must not be percentages or logits
 
 _WHOLE = 100.0
+#: The first bad rows that an error names.
+_ROWS_SHOWN = 3
 
 
 def check_scale(predictions: Floats, scale: Scale, what: str) -> tuple[str, ...]:
@@ -703,17 +705,19 @@ def check_scale(predictions: Floats, scale: Scale, what: str) -> tuple[str, ...]
             f"values of {what} are above 1 but not above 100; they look like percentages{classes}: divide by 100",
             field="predictions",
         )
-    row = int(np.argmax((predictions > 1 + TOLERANCE).reshape(len(predictions), -1).any(axis=1)))
+    rows = np.flatnonzero((predictions > 1 + TOLERANCE).reshape(len(predictions), -1).any(axis=1))
+    first = ", ".join(str(row + 1) for row in rows[:_ROWS_SHOWN])
     raise OutOfRange(
-        f"values of {what} are outside [0, 1], first in {row_of(row)}; if they are logits, set the scale to logit",
+        f"values of {what} are outside [0, 1] in {len(rows):,} of {len(predictions):,} rows, first in "
+        f"row{'s' if len(rows) > 1 else ''} {first}; if they are logits, set the scale to logit",
         field="predictions",
     )
 
 
 def _sums_to_hundred(predictions: Floats) -> bool:
-    """Whether rows of several classes sum to 100; True for one column."""
+    """Whether rows of several classes sum to 100; for one column, whether most values are above 1, or all are whole."""
     if predictions.ndim == 1:
-        return True
+        return bool(np.median(predictions) > 1.0) or _are_whole(predictions)
     return bool(abs(float(np.median(predictions.sum(axis=1))) - _WHOLE) <= 1)
 
 
@@ -726,7 +730,9 @@ def _are_whole(predictions: Floats) -> bool:
 
 
 def without_rounding(predictions: Floats) -> tuple[Floats, tuple[str, ...]]:
-    """Divide rows of several classes by their sum if rounding to two to six decimals explains why it is not 1.
+    """Divide rows of several classes by their sum if rounding explains why it is not 1.
+
+    The numbers have two to six decimals, or half precision.
 
     Returns the rows and a note; other rows are returned unchanged.
     """
@@ -742,4 +748,21 @@ def without_rounding(predictions: Floats) -> tuple[Floats, tuple[str, ...]]:
             note = f"predictions: rounded to {decimals} decimals; each row is divided by its sum"
             return predictions / sums[:, None], (note,)
         break
+    if TOLERANCE < away <= _HALF and _are_half(predictions):
+        note = "predictions: of half precision (float16); each row is divided by its sum"
+        return predictions / sums[:, None], (note,)
     return predictions, ()
+
+
+#: How far from 1 the sum of a row may be if its softmax was computed in half precision.
+_HALF = 2e-3
+
+
+def _are_half(values: Floats) -> bool:
+    """Whether all numbers of [0, 1] are of half precision, also as written with the fewest digits."""
+    halves = np.arange(int(np.float16(1.0).view(np.uint16)) + 1, dtype=np.uint16).view(np.float16)
+    written = np.array([float(str(half)) for half in halves])
+    if values.min() < 0.0:
+        return False
+    near = np.abs(values).astype(np.float16)  # -0.0 too
+    return bool(np.all((near == values) | (written[near.view(np.uint16)] == values)))

@@ -195,7 +195,10 @@ CASES = {
     ),
     "logits": Case(HEAD + "1,-2\n", "looks-like-logits", "scale", "are logits, set the scale to logit", ("logit",)),
     "logit rows": Case("y,p0,p1\n1,4,7\n", "out-of-range", "predictions", "if they are logits, set the scale to logit"),
-    "large": Case(HEAD + TAIL + "1,101\n", "out-of-range", "predictions", "outside [0, 1], first in row 2"),
+    "large": Case(HEAD + TAIL + "1,101\n", "out-of-range", "predictions", "in 1 of 2 rows, first in row 2"),
+    "a few above 1": Case(
+        "label,p\n1,0.1\n0,0.8\n1,1.5\n0,0.2\n", "out-of-range", "predictions", "in 1 of 4 rows, first in row 3"
+    ),
     "to be logits": Case(
         "y,logit\n1,0.2\n", "looks-like-logits", "scale", "column 'logit' seems to be logits", ("logit",)
     ),

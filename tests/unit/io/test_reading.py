@@ -367,3 +367,28 @@ def test_heavy_work_is_told_of_before_it_begins_and_may_be_refused(peak_of: Peak
 @pytest.mark.parametrize("data", files.ALL.values(), ids=files.ALL.keys())
 def test_a_small_file_is_no_heavy_work_however_it_is_packed(data: bytes) -> None:
     assert len(read(data, heavy=_refuse)) == 4
+
+
+@pytest.mark.parametrize("form", ["npz", "shortest", "exact"])
+def test_rows_of_half_precision_are_divided_by_their_sum(form: str) -> None:
+    random = np.random.default_rng(0)
+    probs, labels = random.dirichlet(np.ones(4), 100).astype(np.float16), random.integers(0, 4, 100)
+    probs[0] = [-0.0, 0.25, 0.25, 0.5]
+    out = io.BytesIO()
+    if form == "npz":
+        np.savez(out, probs=probs, labels=labels)
+    else:
+        cells = [[str(p) if form == "shortest" else repr(float(p)) for p in row] for row in probs]
+        rows = [",".join([str(label), *row]) for label, row in zip(labels, cells, strict=True)]
+        out.write("\n".join(["label,prob_0,prob_1,prob_2,prob_3", *rows]).encode())
+    found = read_sheet(out, name="half", max_rows=None)
+    assert np.abs(probs.sum(axis=1, dtype=float) - 1).max() > 1e-4
+    np.testing.assert_allclose(found.predictions.sum(axis=1), 1.0, atol=1e-12)
+    assert found.notes[-1] == "predictions: of half precision (float16); each row is divided by its sum"
+
+
+def test_rows_of_full_precision_are_not_divided_by_their_sum() -> None:
+    probs = np.random.default_rng(0).dirichlet(np.ones(4), 100) * 1.0005
+    out = io.BytesIO()
+    np.savez(out, probs=probs, labels=np.arange(100) % 4)
+    assert read_sheet(out, name="full", max_rows=None).predictions.tolist() == probs.tolist()
