@@ -595,7 +595,9 @@ class _Columns(ABC):
                     add(at, self._cells(column.slice(start, size), name, vectors=width > 1))
 
     def _cells(self, column: Any, name: str, *, vectors: bool) -> list[str]:
-        if not (vectors or self._is_plain(column.type) or self._arrow.types.is_timestamp(column.type)):
+        types = self._arrow.types
+        is_time = types.is_timestamp(column.type) or types.is_date(column.type)
+        if not (vectors or is_time or self._is_plain(column.type)):
             raise NotLabels(
                 f"column {quoted(name)} has the type {_kind(column.type)}; it must be numbers or strings",
                 field="file",

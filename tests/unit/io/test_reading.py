@@ -11,11 +11,13 @@ import sys
 import threading
 import zipfile
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet
 import pytest
 import zstandard
 
@@ -33,6 +35,7 @@ from calibrant.io.errors import (
     WrongShape,
 )
 from calibrant.io.files import ForecastOptions, Sheet, SheetOptions, read_forecast_sheet, read_sheet
+from calibrant.io.periods import periods
 from tests.traced import PeakOf
 from tests.unit.io import files
 
@@ -392,3 +395,24 @@ def test_rows_of_full_precision_are_not_divided_by_their_sum() -> None:
     out = io.BytesIO()
     np.savez(out, probs=probs, labels=np.arange(100) % 4)
     assert read_sheet(out, name="full", max_rows=None).predictions.tolist() == probs.tolist()
+
+
+@pytest.mark.parametrize(
+    ("kind", "first"),
+    [
+        (pa.date32(), "2026-01-01"),
+        (pa.date64(), "2026-01-01"),
+        (pa.timestamp("us", tz="Europe/Berlin"), "2026-01-01T01:00:00+01:00"),
+        (pa.timestamp("ns"), "2026-01-01T00:00:00"),
+    ],
+    ids=str,
+)
+def test_times_of_a_file_with_types_may_be_dates_or_have_a_zone(kind: pa.DataType, first: str) -> None:
+    days = [datetime(2026, 1, 1, tzinfo=UTC) + timedelta(days=k) for k in (0, 31, 90)]
+    times = pa.array(days, pa.timestamp("us", tz="UTC")).cast(kind, safe=False)
+    out = io.BytesIO()
+    pyarrow.parquet.write_table(pa.table({"y": [0, 1, 1], "p": [0.25, 0.5, 0.75], "t": times}), out)
+    found = read_sheet(out, name="dates", options=SheetOptions(times="t"), max_rows=None)
+    assert found.times is not None
+    assert found.times[0] == first
+    assert periods(found.times, "column 't'") == ["2026-01", "2026-02", "2026-04"]
