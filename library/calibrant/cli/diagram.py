@@ -154,8 +154,8 @@ def diagram(
         picture = Picture(requested, reduction, applied, interval, seed, theme, width, png)
         of_class = reduction is not None and reduction.startswith("class:")  # perhaps a name in the file
         (replace(picture, reduction=None) if of_class else picture).check()
-        rows = read_rows(file, columns_for(columns, applied))
-        drawn = engine.draw(rows, replace(picture, reduction=reduction_of(rows, reduction)))
+        sheet = read_rows(file, columns_for(columns, applied))
+        drawn = engine.draw(sheet, replace(picture, reduction=reduction_of(sheet, reduction)))
     with errors_in_a_line(), opened(target) as written:
         written.write(drawn)
     if out is None:

@@ -321,4 +321,4 @@ def _summarize_held_out(engine: Engine, held: Sheet, fitted: Fitted, seed: int) 
         found = f"{changes('canonical', **scores)}; of {binned(reduction)}: {changes('confidence', **ece)}"
     else:
         found = changes(reduction, **scores, **ece)
-    say(f"held-out scores ({counted(held)}) of {scored(reduction)}: {found}")
+    say(f"held-out scores ({counted(len(held))}) of {scored(reduction)}: {found}")

@@ -226,7 +226,10 @@ def _read(file: Path, columns: Columns, source: BinaryIO | None, read: Callable[
 
 
 def reduction_of(rows: Sheet, reduction: str | None) -> str | None:
-    """Return ``class:k`` for ``class:NAME``, and ``binary`` for class 1 of one column; raises ``Refused`` for class 0."""
+    """Return ``class:k`` for ``class:NAME``, and ``binary`` for class 1 of one column.
+
+    Raises ``Refused`` for another class of one column.
+    """
     from calibrant.inputs import reduction_by_name
 
     found = reduction_by_name(reduction, rows.classes)

@@ -80,7 +80,8 @@ def row_of(row: int, line: int | None = None) -> str:
 #: Markers of missing values, in lower case.
 MISSING = frozenset(("", "na", "n/a", "#n/a", "<na>", "nan", "-nan", "null", "none", "nil", "?"))
 #: Further markers in columns of numbers, which can be labels.
-_NO_NUMBER = MISSING | {"-", "--", "."}
+DASHES = frozenset(("-", "--", "."))
+_NO_NUMBER = MISSING | DASHES
 _COMMA = re.compile(r"[+-]?\d+,\d+(?:[eE][+-]?\d+)?", re.ASCII)
 #: Numbers with both marks, or with the same mark twice: 1,234.5 and 1.234,5 and 1,234,567.
 _THOUSANDS = re.compile(r"[+-]?\d{1,3}(?:(?:,\d{3})+\.\d+|(?:\.\d{3})+,\d+|(?:,\d{3}){2,}|(?:\.\d{3}){2,})", re.ASCII)

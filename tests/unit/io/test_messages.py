@@ -139,7 +139,6 @@ CASES = {
     "empty label": Case(HEAD + TAIL + ",0.5\n", "missing-value", "labels", "row 2 of"),
     "label NaN": Case(HEAD + TAIL + "nan,0.5\n", "missing-value", "labels", "'label' is 'nan', a missing value"),
     "empty weight": Case("label,p,w\n1,0.5,\n", "missing-value", "weights", "of column 'w' is empty"),
-    "empty group": Case("label,p,group\n1,0.5,\n", "missing-value", "groups", "of column 'group' is empty"),
     "infinite": Case(HEAD + TAIL + "1,-inf\n", "not-finite", "predictions", "row 2 (line 3) of column 'p' is infinite"),
     "text": Case(
         HEAD + TAIL + "1,secret\n", "not-a-number", "predictions", "row 2 (line 3) of column 'p' is not a number"

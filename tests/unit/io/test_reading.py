@@ -21,6 +21,7 @@ import pyarrow.parquet
 import pytest
 import zstandard
 
+from calibrant.arrays import group_names
 from calibrant.errors import CalibrationError
 from calibrant.io.errors import (
     BadMapping,
@@ -113,8 +114,10 @@ def test_several_columns_of_groups_have_one_bound_and_no_missing_value() -> None
             read(data, options=SheetOptions(groups=("a", "a")))
         with pytest.raises(UnknownColumn, match=r"no column 'c'"):
             read(data, options=SheetOptions(groups=("a", "c")))
-    with pytest.raises(MissingValue, match="row 2 of column 'b' is empty"):
-        read(b"y,p,a,b\n1,.5,x,y\n0,.5,x,\n", options=SheetOptions(groups=("a", "b")))
+    assert read(b"y,p,a,b\n1,.5,x,y\n0,.5,x,\n", options=SheetOptions(groups=("a", "b"))).groups == [
+        "x, y",
+        "x, (missing)",
+    ]
     archive = io.BytesIO()
     np.savez(archive, y=[0, 1], p=[0.5, 0.5], a=[1, 2], b=[1, 2, 3])
     with pytest.raises(WrongShape, match="groups has length 3"):
@@ -416,3 +419,41 @@ def test_times_of_a_file_with_types_may_be_dates_or_have_a_zone(kind: pa.DataTyp
     assert found.times is not None
     assert found.times[0] == first
     assert periods(found.times, "column 't'") == ["2026-01", "2026-02", "2026-04"]
+
+
+@pytest.mark.parametrize(
+    ("labels", "told"),
+    [
+        ("1 - 0 -", "2 rows of column 'p', 2 of column 'y', first in row 2"),
+        ("+ - + -", "2 rows of column 'p', first in row 2"),
+        ("cat . dog .", "2 rows of column 'p', first in row 2"),
+    ],
+)
+def test_labels_that_are_missing_as_predictions_are_counted(labels: str, told: str) -> None:
+    rows = zip(labels.split(), ["0.5", "-", "0.25", "-"], strict=True)
+    text = "\n".join(["y,p", *(f"{label},{p}" for label, p in rows)])
+    with pytest.raises(MissingValue, match=told):
+        read_sheet(io.BytesIO(text.encode()), name="dashes.csv", max_rows=None)
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        pa.array(["north", None, "south", None]),
+        pa.array(["north", None, "south", None]).dictionary_encode(),
+        pa.array([1, None, 2, None]),
+        pa.array([True, None, False, None]),
+        pa.array([None] * 4, pa.string()),
+        pa.array(["a", "", "b", ""]),
+    ],
+    ids=str,
+)
+def test_rows_without_a_group_are_a_group_as_in_the_library(column: pa.Array) -> None:
+    table = pa.table({"y": [0, 1, 1, 0], "p": [0.25, 0.5, 0.75, 0.5], "site": column})
+    out = io.BytesIO()
+    pyarrow.parquet.write_table(table, out)
+    expected = group_names([cell or None if isinstance(cell, str) else cell for cell in column.to_pylist()])
+    options = SheetOptions(groups=("site",))
+    assert read_sheet(out, name="groups", options=options, max_rows=None).groups == expected
+    lines = io.BytesIO("\n".join(map(json.dumps, table.to_pylist())).encode())
+    assert read_sheet(lines, name="groups", options=options, max_rows=None).groups == expected
