@@ -316,3 +316,14 @@ def test_the_recommended_map_is_listed_first_with_the_event_of_its_report(visito
     assert first[2] == f"{first[1]} (recommended)"
     made = visitor.submit(f"{report}/fit", {"method": first[1], "reduction": hidden(text, "method", "reduction")})
     assert visitor.get(made.headers["location"].replace("/ui", "")).json()["reduction"] == "binary"
+
+
+def test_a_map_that_does_not_fit_the_batch_of_a_comparison_is_named(visitor: Visitor, spam: list[str]) -> None:
+    vectors = [[0.7, 0.2, 0.1], [0.2, 0.5, 0.3], [0.3, 0.3, 0.4], [0.6, 0.3, 0.1]] * 10
+    rows = {"predictions": vectors, "labels": [0, 1, 2, 1] * 10}
+    fitted = visitor.post("/maps", json=rows | {"method": "temperature", "name": "pets"})
+    assert fitted.status_code == 201
+    fields = {"batch": visitor.post("/batches", json=rows).json()["id"], "map": ["pets:1", spam[0]]}
+    refused = visitor.submit("/ui/compare", fields, part=True)  # type: ignore[arg-type]
+    assert refused.status_code == 422
+    assert f"The map {spam[0]}: predictions must have shape (n,)" in refused.text

@@ -125,6 +125,8 @@ class _Chooser:
             family = reverse(family)
         if not predictions:
             self._note(family)
+        elif not labelled:
+            self._note_negative(family)
         predicted = self._predicted(family, labels) if labelled else None
         places = Places(family.places, labels, weights, groups, predicted)
         return Chosen(
@@ -400,6 +402,12 @@ class _Chooser:
             self._notes.append(
                 f"predictions: column {quoted(names[0])}, the {what} of {event} (inferred from its name)"
             )
+
+    def _note_negative(self, family: Family) -> None:
+        """Note that a single column without labels is named after class 0, if no names of classes say so."""
+        name = self._names[family.places[0]]
+        if len(family.places) == 1 and self._options.class_names is None and is_negative(suffix(name) or ""):
+            self._notes.append(f"predictions: column {quoted(name)} is named after class 0, not class 1")
 
     def _names_event(self, end: str) -> bool:
         labels = next((at for at, field in self._chosen.items() if field == "labels"), None)

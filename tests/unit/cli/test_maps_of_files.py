@@ -252,3 +252,14 @@ def test_a_fit_that_changes_nothing_says_so(run: Run, tmp_path: Path) -> None:
     found = run("fit", file)
     assert json.loads(found.stdout)["family"] == "identity"
     assert found.stderr.splitlines()[-1].endswith("so the map leaves the predictions as they are")
+
+
+def test_a_column_of_class_0_is_noted_before_a_map_of_class_1_is_applied(
+    run: Run, document: Path, tmp_path: Path
+) -> None:
+    file = tmp_path / "zero.csv"
+    file.write_text("prob_0,prob_x\n0.25,0.5\n0.5,0.25\n", encoding="utf-8")
+    noted = run("calibrate", file, "--map", document, "--prediction", "prob_0")
+    assert noted.exit_code == 0
+    assert "column 'prob_0' is named after class 0, not class 1" in noted.stderr
+    assert "class 0" not in run("calibrate", file, "--map", document, "--prediction", "prob_x").stderr
