@@ -324,6 +324,6 @@ def test_a_map_that_does_not_fit_the_batch_of_a_comparison_is_named(visitor: Vis
     fitted = visitor.post("/maps", json=rows | {"method": "temperature", "name": "pets"})
     assert fitted.status_code == 201
     fields = {"batch": visitor.post("/batches", json=rows).json()["id"], "map": ["pets:1", spam[0]]}
-    refused = visitor.submit("/ui/compare", fields, part=True)  # type: ignore[arg-type]
+    refused = visitor.submit("/ui/compare", fields, part=True)
     assert refused.status_code == 422
     assert f"The map {spam[0]}: predictions must have shape (n,)" in refused.text
