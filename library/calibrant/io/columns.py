@@ -119,7 +119,8 @@ class _Chooser:
         self._check_classes(family)
         if labelled and labels is None:
             labels = self._labels_by_content(family)
-        event = None if self._is_ordered(predictions) else self._event(family, labels)
+        is_ordered = self._is_ordered(predictions, family)
+        event = None if is_ordered or is_negative(self._options.pos_label or "") else self._event(family, labels)
         if event is not None and family.classes[0] == event:
             self._notes.append(f"classes: {quoted(event)} is class 1, as the column of labels has its name")
             family = reverse(family)
@@ -135,14 +136,15 @@ class _Chooser:
             tuple(self._notes),
             times,
             None if event is None else family.classes,
-            None if event is not None or self._is_ordered(predictions) else _by_name(family),
+            None if event is not None or is_ordered else _by_name(family),
         )
 
-    def _is_ordered(self, predictions: Sequence[int]) -> bool:
+    def _is_ordered(self, predictions: Sequence[int], family: Family) -> bool:
         """Whether the options state the order of the classes; ``predictions`` are the columns that they name."""
         options = self._options
-        named_ = len(predictions) == len(options.predictions or ()) > 0  # without a wildcard
-        return named_ or any((options.mapping, options.class_names, options.pos_label))
+        is_named = len(predictions) == len(options.predictions or ()) > 0  # without a wildcard
+        is_positive = options.pos_label is not None and bool(among({options.pos_label.strip()}, family.classes))
+        return is_named or is_positive or bool(options.mapping or options.class_names)
 
     def _event(self, family: Family, labels: int | None) -> str | None:
         """Return the one of two classes that has the name of the column of labels, as in ``churn`` and ``p_churn``."""

@@ -282,9 +282,11 @@ def _classes(table: Table, chosen: Chosen, options: SheetOptions, values: Values
         chosen.classes,
         n_classes,
         options.mapping,
-        class_names=class_names or chosen.class_names,
+        class_names=class_names,
         pos_label=options.pos_label,
     )
+    if chosen.class_names is not None and (found.names is None or options.pos_label is not None):
+        return replace(found, names=chosen.class_names)  # so that a map finds its columns in any order
     if found.names is None and (numbered := numbered_classes(chosen, table.columns, values.predictions, found.labels)):
         names, notes = numbered
         return Classes(found.labels, names, (*found.notes, *notes))

@@ -263,3 +263,21 @@ def test_a_column_of_class_0_is_noted_before_a_map_of_class_1_is_applied(
     assert noted.exit_code == 0
     assert "column 'prob_0' is named after class 0, not class 1" in noted.stderr
     assert "class 0" not in run("calibrate", file, "--map", document, "--prediction", "prob_x").stderr
+
+
+@pytest.mark.parametrize("flags", [(), ("--pos-label", "1")])
+def test_a_map_finds_the_column_named_like_the_labels_in_a_file_without_them(
+    run: Run, tmp_path: Path, flags: tuple[str, ...]
+) -> None:
+    p = np.random.default_rng(0).uniform(0.01, 0.99, 60).round(3)
+    labels = (np.random.default_rng(1).uniform(size=60) < p**2).astype(int)
+    labelled, swapped, document = tmp_path / "a.csv", tmp_path / "b.csv", tmp_path / "map.json"
+    rows = [f"{y},{q},{1 - q:.3f}" for y, q in zip(labels, p, strict=True)]
+    labelled.write_text("\n".join(["churn,prob_churn,prob_stay", *rows, ""]), encoding="utf-8")
+    for file, header in ((swapped, "prob_churn,prob_stay"), (tmp_path / "c.csv", "prob_stay,prob_churn")):
+        cells = [f"{q},{1 - q:.3f}" if file == swapped else f"{1 - q:.3f},{q}" for q in p]
+        file.write_text("\n".join([header, *cells, ""]), encoding="utf-8")
+    assert run("fit", labelled, *flags, "--method", "platt", "--out", document).exit_code == 0
+    found = [run("calibrate", file, "--map", document).stdout for file in (swapped, tmp_path / "c.csv")]
+    first, second = ([row["calibrated_churn"] for row in tables.DictReader(text.splitlines())] for text in found)
+    assert first == second

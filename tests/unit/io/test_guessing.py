@@ -6,7 +6,7 @@ import io
 
 import pytest
 
-from calibrant.io.errors import UnclearOrder
+from calibrant.io.errors import LabelsNeedMapping, UnclearOrder
 from calibrant.io.files import Sheet, SheetOptions, read_sheet
 from calibrant.io.texts import join_names, split_names
 
@@ -100,3 +100,15 @@ def test_a_name_of_a_class_with_a_comma_is_quoted() -> None:
     assert split_names(join_names(names)) == names
     assert split_names('"Paris, France", Bonn') == ["Paris, France", "Bonn"]
     assert split_names("a\nb,c") == ["a\nb", "c"]
+
+
+def test_the_class_named_like_the_labels_is_that_of_the_positive_label() -> None:
+    rows = "yes,0.75,0.25\nno,0.25,0.75\n"
+    with pytest.raises(LabelsNeedMapping):
+        sheet(f"churn,prob_churn,prob_stay\n{rows}")
+    for pos_label, first in (("yes", 0.25), ("no", 0.75)):
+        found = sheet(f"churn,prob_churn,prob_stay\n{rows}", options=SheetOptions(pos_label=pos_label))
+        assert found.predictions[0, 0] == first
+        assert found.labels is not None
+        assert found.labels.tolist() == [int(pos_label == "yes"), int(pos_label == "no")]
+        assert found.classes == (("stay", "churn") if pos_label == "yes" else ("yes", "no"))
