@@ -40,7 +40,15 @@ from service.guard import Slots
 from service.html import SEALED
 from service.web.forms import file_of, multipart
 from service.web.maps import map_page
-from service.web.upload import FIXABLE, Choices, UploadForm, message_of_file, message_of_problem
+from service.web.upload import (
+    CALIBRATE_FIELDS,
+    FIXABLE,
+    IN_ORDER_FIELDS,
+    Choices,
+    UploadForm,
+    message_of_file,
+    message_of_problem,
+)
 from service.web.visit import Visit, Visiting, redirect_to
 from service.web.visitor import check_origin
 
@@ -243,7 +251,8 @@ async def form(ref: str, visit: Visiting) -> Response:
 @router.get("/in-order")
 async def in_order(visit: Visiting) -> Response:
     """The form that recalibrates forecasts in the order of time."""
-    return visit.page("in_order.html", form=UploadForm(visit.here.settings.max_body_bytes, Choices("regression")))
+    form = UploadForm(visit.here.settings.max_body_bytes, Choices("regression"), fields=IN_ORDER_FIELDS)
+    return visit.page("in_order.html", form=form)
 
 
 @router.post("/in-order")
@@ -271,10 +280,11 @@ async def _answered(request: Request, visit: Visit, ref: str | None) -> Response
             raise
         message, status = message_of_problem(problem), problem.status
     if ref is None:
-        form = UploadForm(visit.here.settings.max_body_bytes, choices[0], message)
+        form = UploadForm(visit.here.settings.max_body_bytes, choices[0], message, IN_ORDER_FIELDS)
         return visit.page("in_order.html", status=status, form=form)
     record = await run_in_threadpool(visit.here.store.maps.get, ref)
-    upload = UploadForm(visit.here.settings.max_body_bytes, choices[0], message)
+    fields = CALIBRATE_FIELDS[record.prediction_kind]
+    upload = UploadForm(visit.here.settings.max_body_bytes, choices[0], message, fields)
     return await map_page(visit, record, upload=upload, status=status)
 
 

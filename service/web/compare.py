@@ -41,7 +41,7 @@ from service.formats.payload import Payload
 from service.pictures import picture
 from service.web.forms import Form, page_router, text_of, texts_of
 from service.web.maps import reference_of
-from service.web.text import letters
+from service.web.text import letters, sentence
 from service.web.visit import Visit, Visiting, redirect_to
 
 # --- The comparison table: one row per contestant, one column per measure, with letters for significance groups
@@ -266,6 +266,17 @@ async def compared_picture(batch: str, map: str, visit: Visiting) -> Response:
 _PRIVATE = {"Cache-Control": "private, no-cache"}
 
 
+def _of_maps(problem: Problem, maps: Sequence[str]) -> str | None:
+    """The message about maps, with their references instead of their places; None for another problem."""
+    places = [(place.pointer.strip("/").split("/"), place.detail) for place in problem.errors or ()]
+    messages = [
+        sentence(f"the map {maps[int(parts[1])]}: {' '.join([*parts[2:], detail])}")
+        for parts, detail in places
+        if parts[0] == "maps" and len(parts) > 1 and parts[1].isdigit() and int(parts[1]) < len(maps)
+    ]
+    return " ".join(messages) if messages and len(messages) == len(places) else None
+
+
 async def _page(
     visit: Visit,
     batch: str,
@@ -282,7 +293,7 @@ async def _page(
         "view": None if report is None else view_of_comparison(report),
         "contest": None if report is None else contest(report),
         "problem": problem,
-        "message": None,
+        "message": None if problem is None else _of_maps(problem, maps),
     }
     status = 200 if problem is None else problem.status
     if visit.wants_part:

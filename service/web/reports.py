@@ -44,17 +44,30 @@ class ReportView:
 
     @property
     def methods(self) -> list[Method] | list[DistributionMethod]:
-        """The methods that can be fitted to the rows, except ``identity``."""
+        """The methods that can be fitted to the rows, except ``identity``; the recommended one first."""
         if self.batch.forecasts is not None:
-            return [m for m in DISTRIBUTION_METHODS.values() if self.batch.forecasts.kind in m.kinds]
-        is_vector = self.batch.n_classes is not None
-        return [m for m in METHODS.values() if m.name != _KEEPING and (is_vector or m.event is not None)]
+            return sorted(
+                (m for m in DISTRIBUTION_METHODS.values() if self.batch.forecasts.kind in m.kinds),
+                key=lambda m: m.name != self._recommended,
+            )
+        is_vector = self.batch.n_classes is not None and self.reduction is None
+        found = [m for m in METHODS.values() if m.name != _KEEPING and (is_vector or m.event is not None)]
+        return sorted(found, key=lambda m: m.name != self._recommended)
+
+    @property
+    def _recommended(self) -> str | None:
+        return (self.made.report.get("recommendation") or {}).get("recommended")
+
+    @property
+    def reduction(self) -> str | None:
+        """The event that the compared maps calibrate; None for whole vectors, and without a comparison."""
+        found: str | None = (self.made.report.get("recommendation") or {}).get("reduction")
+        return None if found in ("canonical", "classwise") else found
 
     @property
     def advised(self) -> str | None:
         """The recommended method; None if no map improves the predictions for certain."""
-        method = (self.made.report.get("recommendation") or {}).get("recommended")
-        return method if method in {m.name for m in self.methods} else None
+        return self._recommended if self._recommended in {m.name for m in self.methods} else None
 
     @property
     def first(self) -> str:
@@ -159,12 +172,14 @@ async def report_data(batch_id: str, visit: Visiting, map: str | None = None, jo
 @router.post("/reports/{batch_id}/fit")
 async def post_fit(batch_id: str, visit: Visiting, form: Form) -> Response:
     """Fit a map to the rows of the report, directly or as a job."""
-    fields = {
+    fields: dict[str, str | bool | None] = {
         "batch": batch_id,
         "method": text_of(form, "method"),
         "name": text_of(form, "name") or None,
         "allow_shape_change": text_of(form, "allow_shape_change") == "yes",
     }
+    if reduction := text_of(form, "reduction"):
+        fields["reduction"] = reduction
     made = await run_in_threadpool(_fit, visit.here, batch_id, fields)
     if isinstance(made, MapRecord):
         return redirect_to(visit, f"/ui/maps/{made.id}")
@@ -172,8 +187,11 @@ async def post_fit(batch_id: str, visit: Visiting, form: Form) -> Response:
 
 
 def _fit(here: Context, batch_id: str, fields: dict[str, str | bool | None]) -> MapRecord | JobRecord:
-    kind = here.store.batches.record(batch_id).prediction_kind
-    payload = Payload({}, {**fields, "prediction_kind": kind}, from_query=False)
+    batch = here.store.batches.record(batch_id)
+    method = METHODS.get(str(fields["method"]))
+    if "reduction" not in fields and batch.n_classes is not None and method is not None and method.vector is None:
+        fields = {**fields, "reduction": "classwise"}  # as compared in the report
+    payload = Payload({}, {**fields, "prediction_kind": batch.prediction_kind}, from_query=False)
     options = read_options_of_kind(payload, FitOptions, FitDistributionOptions)
     if isinstance(options, FitDistributionOptions):
         return distributions.fit_or_queue(here, {}, options)

@@ -32,12 +32,13 @@ from calibrant.io.errors import (
     NoRoom,
     Offer,
     TabularError,
+    UnclearOrder,
 )
 from calibrant.io.files import read_forecast_sheet, read_sheet
 from calibrant.io.limits import LIGHT_BYTES
 from calibrant.io.periods import periods
 from calibrant.io.table import ForecastOptions, ForecastSheet, Sheet, SheetOptions
-from calibrant.io.texts import plain, quoted
+from calibrant.io.texts import join_names, plain, quoted, split_names
 from schemas.batches import BatchOptions, BatchRecord, DistributionBatchOptions, Scale, UploadRecord
 from schemas.distributions import PredictionKind
 from schemas.maps import InOrder
@@ -81,6 +82,19 @@ _FIELDS: Mapping[str, FormField] = {
     **{f"/in_order/{name}": name for name in ("half_life", "support", "shift", "widen", "narrow")},
     **dict.fromkeys((f"/{name}" for name in _PARTS), "predictions"),
 }
+#: Fields of the upload form, of the form of recalibration in the order of time, and of those that apply a map.
+UPLOAD_FIELDS: tuple[FormField, ...] = (
+    *("file", "mapping", "labels", "predictions", "scale", "decimal", "class_names", "pos_label"),
+    *("level", "times", "clusters", "by", "groups", "weights"),
+)
+IN_ORDER_FIELDS: tuple[FormField, ...] = (
+    *("file", "times", "known", "half_life", "labels", "predictions", "by", "outcome_scale"),
+    *("support", "level", "shift", "widen", "narrow", "decimal"),
+)
+CALIBRATE_FIELDS: Mapping[PredictionKind, tuple[FormField, ...]] = {
+    "classification": ("file", "predictions", "decimal"),
+    "regression": ("file", "predictions", "level", "by", "decimal"),
+}
 #: Numbers of a recalibration in the order of time.
 _OF_ORDER = ("half_life", "support", "shift", "widen", "narrow")
 #: A level as entered.
@@ -94,6 +108,8 @@ class FieldMessage(NamedTuple):
     detail: str
     offer: Offer | None = None
     known: tuple[str, ...] = ()
+    #: Orders of the columns of predictions to choose from, as the field takes them.
+    orders: tuple[str, ...] = ()
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -228,7 +244,7 @@ class Choices:
             return None
         if self.pos_label:
             raise BadMapping("name the classes or the positive label, not both", field="mapping")
-        names = tuple(name.strip() for name in self.class_names.split(","))
+        names = tuple(split_names(self.class_names))
         if len(names) < 2 or not all(names) or len(set(names)) < len(names):
             raise BadMapping("the class names must be different names separated by commas", field="mapping")
         return names
@@ -246,15 +262,25 @@ class Choices:
 
 @dataclass(frozen=True)
 class UploadForm:
-    """The form as displayed: the options are kept, and ``message`` is shown next to its field."""
+    """The form as displayed: the options are kept, and ``message`` is shown next to its field.
+
+    If the form has no such field, the message is shown next to the file.
+    """
 
     max_bytes: int
     choices: Choices = Choices()
     message: FieldMessage | None = None
+    fields: tuple[FormField, ...] = UPLOAD_FIELDS
 
     def message_for(self, field: FormField) -> FieldMessage | None:
         """The error of a field."""
-        return self.message if self.message is not None and self.message.field == field else None
+        return self.message if field == self._marked else None
+
+    @property
+    def _marked(self) -> FormField | None:
+        if self.message is None:
+            return None
+        return self.message.field if self.message.field in self.fields else "file"
 
     @property
     def known_names(self) -> list[tuple[str, list[str]]]:
@@ -269,7 +295,7 @@ class UploadForm:
     @property
     def opened(self) -> bool:
         """Whether the options are expanded."""
-        of_choices = self.message is not None and self.message.field not in ("file", "mapping")
+        of_choices = self._marked not in (None, "file", "mapping")
         return of_choices or replace(self.choices, mapping=()) != Choices(self.choices.prediction_kind)
 
     @property
@@ -291,7 +317,8 @@ def message_of_file(error: TabularError, choices: Choices) -> FieldMessage:
         return FieldMessage(field, error.detail, None, error.columns)
     if field == "mapping" and (choices.class_names or choices.pos_label):
         field = "class_names" if choices.class_names else "pos_label"
-    return FieldMessage(field, error.detail, error.offer, error.columns)
+    orders = tuple(map(join_names, error.readings)) if isinstance(error, UnclearOrder) else ()
+    return FieldMessage(field, error.detail, error.offer, error.columns, orders)
 
 
 def message_of_problem(problem: Problem) -> FieldMessage:
@@ -349,8 +376,8 @@ def store_file(here: Context, file: UploadFile, choices: Choices, *, heavy: Call
 
 
 def _listed(text: str) -> tuple[str, ...] | None:
-    """Return the names in a list separated by commas; None if it is empty."""
-    return tuple(name.strip() for name in text.split(",") if name.strip()) or None
+    """Return the names in a list separated by commas, quoted as in CSV; None if it is empty."""
+    return tuple(filter(None, split_names(text))) or None
 
 
 def _reader(choices: Choices) -> Callable[..., Sheet | ForecastSheet]:

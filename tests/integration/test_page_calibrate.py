@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import io
+import re
 from collections.abc import Iterator
 
 import httpx
@@ -17,6 +18,7 @@ from redis import Redis
 import calibrant
 from backend.store.api_keys import ApiKeyStore
 from service.settings import Settings
+from service.web.upload import CALIBRATE_FIELDS, IN_ORDER_FIELDS, UPLOAD_FIELDS
 from tests.integration.conftest import one_place_taken, serving
 from tests.integration.visiting import ROWS, Visitor
 
@@ -230,3 +232,20 @@ def test_space_for_temporary_files_is_needed_and_given_back_even_by_who_leaves_e
             assert answer.status_code == 200
             assert next(answer.iter_bytes(10)) == b"p,note,cal"
         assert _send(visitor, "spam", packed, "rows.csv.gz").content.count(b"\n") == n + 1
+
+
+@pytest.mark.parametrize("content", [b"p\n-1.5\n2.5\n", b"p,y\n0.25,1\n\n,0\n"])
+def test_a_message_about_a_field_that_the_form_lacks_is_shown_beside_the_file(visitor: Visitor, content: bytes) -> None:
+    refused = _send(visitor, _fit(visitor), content)
+    assert refused.status_code == 422
+    errors = re.findall(r'<p id="(\w+)-hint" class="error"', refused.text)
+    assert len(errors) == 1
+
+
+@pytest.mark.parametrize(
+    ("path", "fields"),
+    [("/", UPLOAD_FIELDS), ("/ui/in-order", IN_ORDER_FIELDS), ("", CALIBRATE_FIELDS["classification"])],
+)
+def test_the_fields_of_a_form_are_those_of_its_page(visitor: Visitor, path: str, fields: tuple[str, ...]) -> None:
+    text = visitor.get(path or f"/ui/maps/{_fit(visitor)}").text
+    assert {*re.findall(r'<p id="(\w+)-hint"', text)} == {*fields} - {"mapping"}

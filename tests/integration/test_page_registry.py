@@ -295,3 +295,35 @@ def test_two_tenants_see_nothing_of_each_other_on_any_page(redis: Redis, redis_u
 def _but_for(text: str, path: str) -> str:
     """A page without the path at which it stands, which the visitor named."""
     return text.replace(path.partition("?")[0], "")
+
+
+@pytest.mark.parametrize("method", ["platt", "beta", "temperature"])
+def test_the_page_fits_what_the_report_compared(visitor: Visitor, method: str) -> None:
+    rows = {"predictions": [[0.9, 0.1], [0.2, 0.8], [0.3, 0.7], [0.6, 0.4]] * 25, "labels": [0, 1, 0, 1] * 25}
+    report = f"/ui/reports/{visitor.post('/batches', json=rows).json()['id']}"
+    assert 'name="reduction"' not in visitor.get(report).text
+    made = visitor.submit(f"{report}/fit", {"method": method})
+    fitted = visitor.get(made.headers["location"].replace("/ui", "")).json()
+    assert fitted["reduction"] == ("canonical" if method == "temperature" else "classwise")
+
+
+def test_the_recommended_map_is_listed_first_with_the_event_of_its_report(visitor: Visitor) -> None:
+    rows = {"predictions": [0.05, 0.95, 0.9, 0.1] * 500, "labels": [0, 1, 0, 1] * 500}
+    report = f"/ui/reports/{visitor.post('/batches', json=rows).json()['id']}"
+    text = visitor.get(report).text
+    first = re.search(r'<select id="method" name="method">\s*<option value="([^"]*)" selected>([^:]*)', text)
+    assert first is not None
+    assert first[2] == f"{first[1]} (recommended)"
+    made = visitor.submit(f"{report}/fit", {"method": first[1], "reduction": hidden(text, "method", "reduction")})
+    assert visitor.get(made.headers["location"].replace("/ui", "")).json()["reduction"] == "binary"
+
+
+def test_a_map_that_does_not_fit_the_batch_of_a_comparison_is_named(visitor: Visitor, spam: list[str]) -> None:
+    vectors = [[0.7, 0.2, 0.1], [0.2, 0.5, 0.3], [0.3, 0.3, 0.4], [0.6, 0.3, 0.1]] * 10
+    rows = {"predictions": vectors, "labels": [0, 1, 2, 1] * 10}
+    fitted = visitor.post("/maps", json=rows | {"method": "temperature", "name": "pets"})
+    assert fitted.status_code == 201
+    fields = {"batch": visitor.post("/batches", json=rows).json()["id"], "map": ["pets:1", spam[0]]}
+    refused = visitor.submit("/ui/compare", fields, part=True)
+    assert refused.status_code == 422
+    assert f"The map {spam[0]}: predictions must have shape (n,)" in refused.text

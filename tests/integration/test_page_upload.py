@@ -282,3 +282,14 @@ def test_names_too_long_for_a_batch_are_shown_in_the_report_alone(visitor: Visit
     path = _report_of(_send(visitor, CSV, class_names=f"ham,{'x' * 300}"))
     assert visitor.get(path).status_code == 200
     assert visitor.get(path.replace("/ui/reports", "/batches")).json()["class_names"] is None
+
+
+def test_two_orders_of_the_columns_are_a_choice_beside_the_field(visitor: Visitor) -> None:
+    content = b"label,prob_dog,prob_cat\n" + b"1,0.75,0.25\n0,0.25,0.75\n1,0.625,0.375\n" * 10
+    refused = _send(visitor, content)
+    assert refused.status_code == 422
+    assert '<p id="predictions-hint" class="error"' in refused.text
+    orders = re.findall(r'<input type="radio" name="predictions" value="([^"]+)"', refused.text)
+    assert orders == ["prob_cat,prob_dog", "prob_dog,prob_cat"]
+    for order in orders:
+        assert "/ui/reports/" in _report_of(_send(visitor, content, predictions=order))

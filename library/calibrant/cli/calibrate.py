@@ -75,11 +75,11 @@ def write_calibrated(
     with open_table(source, name_of(file), FileLimits()) as table:
         try:
             if suffix in (".parquet", ".arrow", ".feather"):
-                _write_table(calibrated_arrow(table, calibrated, classes), out)
+                _write_table(calibrated_arrow(table, calibrated, classes, decimal=decimal), out)
                 return
             separator = "\t" if suffix == ".tsv" else None
             pieces = (
-                calibrated_lines(table, calibrated, classes)
+                calibrated_lines(table, calibrated, classes, decimal=decimal)
                 if suffix == ".jsonl"
                 else calibrated_text(table, calibrated, classes, separator=separator, decimal=decimal)
             )

@@ -32,6 +32,7 @@ from calibrant.cli.rows import (
     name_of,
     read_forecast_rows,
     read_rows,
+    reduction_of,
 )
 from calibrant.cli.server_url import Server, client_of
 
@@ -151,8 +152,10 @@ def diagram(
         applied = None if map_of is None else read_map(map_of, server)
         png = target.suffix == ".png"
         picture = Picture(requested, reduction, applied, interval, seed, theme, width, png)
-        picture.check()
-        drawn = engine.draw(read_rows(file, columns_for(columns, applied)), picture)
+        of_class = reduction is not None and reduction.startswith("class:")  # perhaps a name in the file
+        (replace(picture, reduction=None) if of_class else picture).check()
+        sheet = read_rows(file, columns_for(columns, applied))
+        drawn = engine.draw(sheet, replace(picture, reduction=reduction_of(sheet, reduction)))
     with errors_in_a_line(), opened(target) as written:
         written.write(drawn)
     if out is None:

@@ -59,6 +59,7 @@ from calibrant.cli.rows import (
     note_reduction,
     read_forecast_rows,
     read_rows,
+    reduction_of,
 )
 from calibrant.cli.server_url import Server, client_of
 
@@ -155,14 +156,16 @@ def evaluate(
             from calibrant.io.periods import periods
 
             rows = replace(rows, groups=periods(rows.times, f"{name_of(file)}: column '{time}'"))
+        reduction = reduction_of(rows, reduction)
         report = engine.evaluate(rows, Evaluate(measures, None, reduction, applied, interval, resamples, seed))
+        of_map = None if applied is None or as_json else engine.document(applied)["reduction"]
     with errors_in_a_line():
         if as_json:
             write_json(report)
         else:
             from calibrant.cli.report_tables import report_tables
 
-            write_lines(*report_tables(report, by=grouped_by, level=interval))
+            write_lines(*report_tables(report, by=grouped_by, level=interval, of_map=of_map))
         gate.check(report)
 
 

@@ -43,6 +43,7 @@ from calibrant.cli.rows import (
     Weight,
     read_forecast_rows,
     read_rows,
+    reduction_of,
 )
 from calibrant.cli.server_url import Server, client_of
 
@@ -50,7 +51,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from calibrant.cli.engine import Fitted
+    from calibrant.cli.engine import Engine, Fitted
     from calibrant.io.table import Sheet
 
 Method = Annotated[str, typer.Option("--method", help="Calibration method, such as averaged, isotonic or temperature.")]
@@ -162,14 +163,14 @@ def fit(
         options = read_options(option)
         fitting = Fitting.read(method, options, reduction, where="/options")
         rows, held = _split(read_rows(file, columns), holdout, seed, by_group=bool(group))
+        reduction = reduction_of(rows, reduction)
         if reduction is None and rows.predictions.ndim == 2 and fitting.method.vector is None:
             reduction = "classwise"
             say("reduction: classwise, one curve per class; for the predicted class alone use --reduction confidence")
         fitted = engine.fit(rows, Fit(method, options, name, reduction, seed, allow_shape_change, bool(group)))
         _summarize(fitted, len(rows))
         if held is not None:
-            requested = Evaluate(list(_SCORES), map=fitted.ref or fitted.document, seed=seed)
-            _summarize_held_out(engine.evaluate(held, requested))
+            _summarize_held_out(engine, held, fitted, seed)
     with errors_in_a_line():
         _write(fitted, file, out, as_json=as_json)
 
@@ -295,18 +296,29 @@ def _summarize(fitted: Fitted, n: int) -> None:
         of, of_ece = scored(document["reduction"]), binned(document["reduction"])
         between = "," if of == of_ece else f"; of {of_ece}:"
         say(f"in-sample scores (optimistic) of {of}: log loss {log_loss}, brier {brier}{between} plain ece {ece}")
+    if warning := document.get("diagnostics", {}).get("warning"):
+        say(str(warning))
 
 
-#: The measures of the held-out rows, and their titles.
-_SCORES = {"log-loss": "log loss", "brier": "brier", "ece": "plain ece"}
+def _summarize_held_out(engine: Engine, held: Sheet, fitted: Fitted, seed: int) -> None:
+    """Print the scores of the held-out rows before and after the map, of the same reductions as those of the fit."""
+    from calibrant.in_sample import binned, scored
+    from calibrant.maps.calibration_map import VECTORS
 
+    def changes(reduction: str, **titles: str) -> str:
+        requested = Evaluate(list(titles), None, reduction, fitted.ref or fitted.document, seed=seed)
+        report = engine.evaluate(held, requested)
+        before, after = report["measures"], report["after"]["measures"]
+        return ", ".join(
+            f"{title} {before[name]['value']:.4f} -> {after[name]['value']:.4f}"
+            for name, title in titles.items()
+            if before[name]["value"] is not None and after[name]["value"] is not None
+        )
 
-def _summarize_held_out(report: dict[str, Any]) -> None:
-    """Print the scores of the held-out rows before and after the map."""
-    before, after = report["measures"], report["after"]["measures"]
-    changes = [
-        f"{_SCORES[name]} {before[name]['value']:.4f} -> {after[name]['value']:.4f}"
-        for name in _SCORES
-        if before[name]["value"] is not None and after[name]["value"] is not None
-    ]
-    say(f"held-out scores ({counted(report['n'])}, {report['reduction']}): {', '.join(changes)}")
+    reduction = fitted.document["reduction"]
+    scores, ece = {"log-loss": "log loss", "brier": "brier"}, {"ece": "plain ece"}
+    if reduction in VECTORS:
+        found = f"{changes('canonical', **scores)}; of {binned(reduction)}: {changes('confidence', **ece)}"
+    else:
+        found = changes(reduction, **scores, **ece)
+    say(f"held-out scores ({counted(len(held))}) of {scored(reduction)}: {found}")

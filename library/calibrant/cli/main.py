@@ -28,7 +28,7 @@ OWN: Mapping[str, str] = MappingProxyType(
     {
         "evaluate": "Measure the calibration of predictions; with --map, before and after the map.",
         "fit": "Fit a calibration map.",
-        "calibrate": "Apply a calibration map to a file of predictions.",
+        "calibrate": "Apply a calibration map to a file of predictions, or recalibrate forecasts in the order of time.",
         "report": "Write a report as one HTML file: the verdict, the diagrams, and the measures with explanations.",
         "diagram": "Draw a diagram as SVG or PNG; with --map, before and after the map.",
         "sample": "Write the predictions of a naive Bayes classifier for 1,797 handwritten digits as CSV.",

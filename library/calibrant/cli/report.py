@@ -44,6 +44,7 @@ from calibrant.cli.rows import (
     note_reduction,
     read_forecast_rows,
     read_rows,
+    reduction_of,
     sheet_options,
 )
 from calibrant.cli.server_url import Server, client_of
@@ -168,6 +169,7 @@ def report(
         applied = None if map_of is None else read_map(map_of, server)
         columns = columns_for(columns, applied)
         rows = note_reduction(read_rows(file, columns), reduction)
+        reduction = reduction_of(rows, reduction)
         found, options = _measured(engine, rows, reduction, seed, applied)
     with errors_in_a_line():
         about = _about(rows, file, options, map_of)

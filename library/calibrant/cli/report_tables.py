@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from calibrant.cli.output import counted, plain, table
+from calibrant.in_sample import scored
 from calibrant.reports import lookup, numbers
 
 if TYPE_CHECKING:
@@ -15,10 +16,12 @@ _NONE = "-"
 Json = Mapping[str, Any]
 
 
-def report_tables(report: Json, *, by: str = "group", level: float | None = None) -> Iterator[str | Table]:
+def report_tables(
+    report: Json, *, by: str = "group", level: float | None = None, of_map: str | None = None
+) -> Iterator[str | Table]:
     """Yield the tables and lines for the JSON of a ``ReportAnswer``, or of predictive distributions.
 
-    ``by`` says what the groups are, and ``level`` is that of the intervals.
+    ``by`` says what the groups are, ``level`` is that of the intervals, and ``of_map`` is the reduction of the map.
     """
     yield _rows(report)
     after = report.get("after")
@@ -26,7 +29,7 @@ def report_tables(report: Json, *, by: str = "group", level: float | None = None
         yield _measures(report["measures"])
     else:
         yield _before_after(report["measures"], after["measures"], in_sample=bool(report["in_sample"]))
-        yield from _gains(report)
+        yield from _gains(report, of_map)
     if report.get("groups"):
         yield from _groups(report, by, level)
     if report.get("comparison"):
@@ -62,7 +65,7 @@ def _before_after(before: Json, after: Json, *, in_sample: bool) -> Table:
     return _filled((*columns, "debiased cross-fitted", "interval after", "p-value after"), rows)
 
 
-def _gains(report: Json) -> Iterator[str | Table]:
+def _gains(report: Json, of_map: str | None) -> Iterator[str | Table]:
     improvement = report.get("improvement")
     if improvement is None:
         return
@@ -72,7 +75,8 @@ def _gains(report: Json) -> Iterator[str | Table]:
             "Cross-fitted values are out-of-fold."
         )
     rows = [(key, _number(m["value"]), _interval(m["interval"]), _p(m["p_value"])) for key, m in improvement.items()]
-    title = "improvement (cross-fitted)" if report["in_sample"] else "improvement"
+    of = "" if of_map in (None, report["reduction"]) else f" of {scored(of_map)}"
+    title = f"improvement{of} (cross-fitted)" if report["in_sample"] else f"improvement{of}"
     yield _filled((title, "value", "interval", "p-value"), rows)
 
 

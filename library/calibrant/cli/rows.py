@@ -118,8 +118,8 @@ ClassNames = Annotated[
     str | None,
     typer.Option(
         "--class-names",
-        help="Labels of the classes in the order of the columns, such as bird,cat,dog; for one column, the negative "
-        "label, then the positive label.",
+        help="Labels of the classes in the order of the columns, such as bird,cat,dog, with quotes as in CSV if they "
+        "contain commas; for one column, the negative label, then the positive label.",
     ),
 ]
 PosLabel = Annotated[str | None, typer.Option("--pos-label", help="Label of the positive class, for two classes.")]
@@ -225,6 +225,21 @@ def _read(file: Path, columns: Columns, source: BinaryIO | None, read: Callable[
     return sheet
 
 
+def reduction_of(rows: Sheet, reduction: str | None) -> str | None:
+    """Return ``class:k`` for ``class:NAME``, and ``binary`` for class 1 of one column.
+
+    Raises ``Refused`` for another class of one column.
+    """
+    from calibrant.inputs import reduction_by_name
+
+    found = reduction_by_name(reduction, rows.classes)
+    if rows.predictions.ndim > 1 or found is None or not found.startswith("class:"):
+        return found
+    if found != "class:1":
+        raise Refused("--reduction: must be class:1 for one column of predictions, which is that of class 1")
+    return "binary"
+
+
 def note_reduction(rows: Sheet, reduction: str | None) -> Sheet:
     """Add and print a note on the default reduction of two columns, which is not that of one column."""
     if reduction is not None or rows.predictions.ndim == 1 or rows.predictions.shape[1] != 2:
@@ -324,9 +339,9 @@ def _of_labels(labels: Sequence[str]) -> str:
     """Return the options that name the classes of these labels: the positive one of two, or all in order."""
     if len(labels) == 2:
         return " or ".join(f"--pos-label {_shell(text)}" for text in reversed(labels))
-    if any("," in text for text in labels):
-        return " ".join(f"--map-label {_shell(f'{text}={k}')}" for k, text in enumerate(labels))
-    return f"--class-names {_shell(','.join(labels))} in the order of the columns"
+    from calibrant.io.texts import join_names
+
+    return f"--class-names {_shell(join_names(labels))} in the order of the columns"
 
 
 def _commands(error: TabularError) -> str | None:
@@ -338,22 +353,25 @@ def _commands(error: TabularError) -> str | None:
     current = getattr(typer.main, "get_current_context", None)
     context = None if current is None else current(silent=True)
     flag = _FLAGS[error.field]
-    given = "" if context is None else f"{command_line(context)} "
+    given = "" if context is None else f"{command_line(context, without=flag)} "
     flags = [" ".join(f"{flag} {_shell(name)}" for name in reading) for reading in error.readings[:_READINGS]]
     rest = len(error.readings) - len(flags)
     return "".join(f"\n  {given}{each}" for each in flags) + (f"\nand {rest} more" if rest else "")
 
 
-def command_line(context: typer.Context) -> str:
-    """Return the command with its arguments, quoted for a shell; without environment variables such as the API key."""
-    return shlex.join([*context.command_path.split(), *_words(context)])
+def command_line(context: typer.Context, *, without: str = "") -> str:
+    """Return the command with its arguments, quoted for a shell; without environment variables such as the API key.
+
+    ``without`` is an option to leave out.
+    """
+    return shlex.join([*context.command_path.split(), *_words(context, without)])
 
 
-def _words(context: typer.Context) -> Iterator[str]:
+def _words(context: typer.Context, without: str) -> Iterator[str]:
     for parameter in context.command.params:
         name = parameter.name or ""
         source = context.get_parameter_source(name)
-        if source is None or source.name != "COMMANDLINE":
+        if source is None or source.name != "COMMANDLINE" or without in parameter.opts:
             continue
         given = context.params[name]
         for value in given if isinstance(given, list | tuple) else [given]:
@@ -405,10 +423,12 @@ def _mapping(pairs: Sequence[str] | None) -> dict[str, int] | None:
 
 
 def _class_names(given: str | Sequence[str] | None) -> tuple[str, ...] | None:
-    """Parse names separated by commas."""
+    """Parse names separated by commas, quoted as in CSV."""
     if given is None:
         return None
-    names = tuple(name.strip() for name in (given.split(",") if isinstance(given, str) else given))
+    from calibrant.io.texts import split_names
+
+    names = tuple(split_names(given) if isinstance(given, str) else map(str.strip, given))
     if len(names) < 2 or not all(names) or len(set(names)) < len(names):
         raise typer.BadParameter("must be different names separated by commas", param_hint="--class-names")
     return names

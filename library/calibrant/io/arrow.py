@@ -595,7 +595,9 @@ class _Columns(ABC):
                     add(at, self._cells(column.slice(start, size), name, vectors=width > 1))
 
     def _cells(self, column: Any, name: str, *, vectors: bool) -> list[str]:
-        if not (vectors or self._is_plain(column.type) or self._arrow.types.is_timestamp(column.type)):
+        types = self._arrow.types
+        is_time = types.is_timestamp(column.type) or types.is_date(column.type)
+        if not (vectors or is_time or self._is_plain(column.type)):
             raise NotLabels(
                 f"column {quoted(name)} has the type {_kind(column.type)}; it must be numbers or strings",
                 field="file",
@@ -666,6 +668,8 @@ class _Columns(ABC):
 
     def _texts(self, column: Any, name: str, field: Field) -> Coded:
         kind = value_type(column.type)
+        if field == "groups" and len(empty := null_rows(column)):
+            return self._with_gaps(column, empty, name)
         self._refuse_null(column, name, field)
         if is_text(kind):
             coding = Coding(name, field)
@@ -677,6 +681,15 @@ class _Columns(ABC):
                 f"column {quoted(name)} has the type {_kind(kind)}; {field} must be numbers or strings", field=field
             )
         return texts_of(number_array(column), name, field)
+
+    def _with_gaps(self, column: Any, empty: Ints, name: str) -> Coded:
+        """Convert groups of which the rows ``empty`` are missing, and become empty strings."""
+        present = np.ones(len(column), dtype=np.bool_)
+        present[empty] = False
+        found = self._texts(column.filter(self._arrow.array(present)), name, "groups")
+        codes = np.full(len(column), len(found.texts), dtype=np.int64)
+        codes[present] = found.codes
+        return Coded((*found.texts, ""), codes)
 
     def _refuse_null(self, column: Any, name: str, field: Field) -> None:
         empty = null_rows(column)

@@ -17,7 +17,7 @@ from calibrant.io.csv import CsvTable
 from calibrant.io.errors import DuplicateColumns, needed_pyarrow
 from calibrant.io.json_lines import JsonLinesTable
 from calibrant.io.table import Floats, Table
-from calibrant.io.texts import quoted
+from calibrant.io.texts import quoted, with_point
 
 _COLUMN = "calibrated"
 #: Rows per piece.
@@ -88,7 +88,9 @@ def calibrated_text(
     return pieces()
 
 
-def calibrated_arrow(table: Table, calibrated: Floats, classes: Sequence[str] | None = None) -> Any:
+def calibrated_arrow(
+    table: Table, calibrated: Floats, classes: Sequence[str] | None = None, *, decimal: str = "."
+) -> Any:
     """Return the columns of a file and the calibrated probabilities as a pyarrow table.
 
     Parameters
@@ -98,6 +100,8 @@ def calibrated_arrow(table: Table, calibrated: Floats, classes: Sequence[str] | 
         ``007`` or ``+1``; NPZ and NPY files have none.
     calibrated, classes
         As for ``calibrated_text``.
+    decimal : {".", ","}
+        Decimal mark of the numbers in a text file.
 
     Returns
     -------
@@ -112,7 +116,7 @@ def calibrated_arrow(table: Table, calibrated: Floats, classes: Sequence[str] | 
         If pyarrow is not installed.
     """
     arrow = needed_pyarrow("parquet", "a Parquet file")
-    whole = table.whole() if isinstance(table, ArrowTable | ParquetTable) else _of_text(table)
+    whole = table.whole() if isinstance(table, ArrowTable | ParquetTable) else _of_text(table, decimal)
     names = _names([] if whole is None else whole.column_names, calibrated, classes)
     found = arrow.table({}) if whole is None else whole
     for name, column in zip(names, calibrated.reshape(len(calibrated), -1).T, strict=True):
@@ -120,12 +124,14 @@ def calibrated_arrow(table: Table, calibrated: Floats, classes: Sequence[str] | 
     return found
 
 
-def calibrated_lines(table: Table, calibrated: Floats, classes: Sequence[str] | None = None) -> Iterator[bytes]:
+def calibrated_lines(
+    table: Table, calibrated: Floats, classes: Sequence[str] | None = None, *, decimal: str = "."
+) -> Iterator[bytes]:
     r"""Return the columns of a file and the calibrated probabilities as JSON Lines.
 
     Parameters
     ----------
-    table, calibrated, classes
+    table, calibrated, classes, decimal
         As for ``calibrated_arrow``.
 
     Yields
@@ -142,7 +148,7 @@ def calibrated_lines(table: Table, calibrated: Floats, classes: Sequence[str] | 
     if isinstance(table, JsonLinesTable):
         names, rows = _names([column.name for column in table.columns], calibrated, classes), table.objects()
     else:
-        whole = calibrated_arrow(table, calibrated, classes)
+        whole = calibrated_arrow(table, calibrated, classes, decimal=decimal)
         names, rows = [], (row for batch in whole.to_batches(BLOCK) for row in batch.to_pylist())
 
     def pieces() -> Iterator[bytes]:
@@ -192,20 +198,30 @@ def _names(header: Sequence[str], calibrated: Floats, classes: Sequence[str] | N
     return names
 
 
-def _of_text(table: Table) -> Any | None:
+def _of_text(table: Table, decimal: str) -> Any | None:
     """Return the columns of a text file as a pyarrow table with inferred types; None for other files."""
     arrow = needed_pyarrow("csv", "a Parquet file")
     if not isinstance(table, CsvTable | JsonLinesTable):
         return None
     header = [column.name for column in table.columns]
     keys = list(map(str, range(len(header))))
-    text = _lines([keys, *table.rows()], ",")
-    parsing = arrow.csv.ParseOptions(newlines_in_values=True)
-    inferred = arrow.csv.read_csv(io.BytesIO(text), parse_options=parsing)
+    rows = list(table.rows())
     strings = arrow.csv.ConvertOptions(column_types=dict.fromkeys(keys, arrow.string()))
-    written = arrow.csv.read_csv(io.BytesIO(text), parse_options=parsing, convert_options=strings)
-    pairs = zip(inferred.columns, written.columns, strict=True)
-    columns = [column if _is_faithful(arrow, column, cells) else cells for column, cells in pairs]
+
+    def parsed(rows: Sequence[Sequence[str]], convert: Any = None) -> Any:
+        parsing = arrow.csv.ParseOptions(newlines_in_values=True)
+        text = io.BytesIO(_lines([keys, *rows], ","))
+        return arrow.csv.read_csv(text, parse_options=parsing, convert_options=convert).columns
+
+    written = parsed(rows, strings)
+    pointed, cells = rows, written
+    if decimal == ",":
+        pointed = [[with_point(cell) for cell in row] for row in rows]
+        cells = parsed(pointed, strings)
+    columns = [
+        column if column.type != arrow.string() and _is_faithful(arrow, column, numbers) else texts
+        for column, numbers, texts in zip(parsed(pointed), cells, written, strict=True)
+    ]
     unnamed = header.count("") > 1
     names = [name or (f"column_{i}" if unnamed else "") for i, name in enumerate(header)]
     return arrow.table(columns, names=names)

@@ -47,10 +47,12 @@ from calibrant.io.errors import (
     OutOfRange,
     TabularError,
     UnclearColumns,
+    UnclearOrder,
     UnknownColumn,
 )
-from calibrant.io.table import Column, Floats, Places, Scale, SheetOptions
+from calibrant.io.table import Column, Floats, Ints, Places, Scale, SheetOptions
 from calibrant.io.texts import (
+    MAX_LISTED,
     are_digits,
     is_missing,
     is_number,
@@ -83,6 +85,10 @@ class Chosen:
     classes: tuple[tuple[str, ...], ...]
     notes: tuple[str, ...]
     times: int | None = None
+    #: Names of the classes in order, if a column that is named after the labels is that of class 1.
+    class_names: tuple[str, ...] | None = None
+    #: The columns in the order of their names, if they were inferred in another order of the file.
+    by_name: Family | None = None
 
 
 class _Chooser:
@@ -113,9 +119,39 @@ class _Chooser:
         self._check_classes(family)
         if labelled and labels is None:
             labels = self._labels_by_content(family)
+        is_ordered = self._is_ordered(predictions, family)
+        event = None if is_ordered or is_negative(self._options.pos_label or "") else self._event(family, labels)
+        if event is not None and family.classes[0] == event:
+            self._notes.append(f"classes: {quoted(event)} is class 1, as the column of labels has its name")
+            family = reverse(family)
+        if not predictions:
+            self._note(family)
+        elif not labelled:
+            self._note_negative(family)
         predicted = self._predicted(family, labels) if labelled else None
         places = Places(family.places, labels, weights, groups, predicted)
-        return Chosen(places, self._aliases(family), tuple(self._notes), times)
+        return Chosen(
+            places,
+            self._aliases(family),
+            tuple(self._notes),
+            times,
+            None if event is None else family.classes,
+            None if event is not None or is_ordered else _by_name(family),
+        )
+
+    def _is_ordered(self, predictions: Sequence[int], family: Family) -> bool:
+        """Whether the options state the order of the classes; ``predictions`` are the columns that they name."""
+        options = self._options
+        is_named = len(predictions) == len(options.predictions or ()) > 0  # without a wildcard
+        is_positive = options.pos_label is not None and bool(among({options.pos_label.strip()}, family.classes))
+        return is_named or is_positive or bool(options.mapping or options.class_names)
+
+    def _event(self, family: Family, labels: int | None) -> str | None:
+        """Return the one of two classes that has the name of the column of labels, as in ``churn`` and ``p_churn``."""
+        if labels is None or len(family.classes) != 2:
+            return None
+        found = [name for name in family.classes if word(name) == word(self._names[labels])]
+        return found[0] if len(found) == 1 else None
 
     def _find(self, stated: str, field: Field) -> int:
         name = stated.strip()
@@ -228,7 +264,6 @@ class _Chooser:
             raise self._unclear([tuple(self._names[at] for at in family.places) for family in found], "predictions")
         family = self._ordered(found[0])
         self._check_gap(family)
-        self._note(family)
         for at in family.places:
             self._choose(at, "predictions")
         return family
@@ -369,6 +404,12 @@ class _Chooser:
             self._notes.append(
                 f"predictions: column {quoted(names[0])}, the {what} of {event} (inferred from its name)"
             )
+
+    def _note_negative(self, family: Family) -> None:
+        """Note that a single column without labels is named after class 0, if no names of classes say so."""
+        name = self._names[family.places[0]]
+        if len(family.places) == 1 and self._options.class_names is None and is_negative(suffix(name) or ""):
+            self._notes.append(f"predictions: column {quoted(name)} is named after class 0, not class 1")
 
     def _names_event(self, end: str) -> bool:
         labels = next((at for at, field in self._chosen.items() if field == "labels"), None)
@@ -586,6 +627,13 @@ class _Chooser:
         return tuple(found)
 
 
+def _by_name(family: Family) -> Family | None:
+    """Return several columns in the order of their names; None if they are in it already."""
+    order = sorted(range(len(family.classes)), key=family.classes.__getitem__)
+    found = by_number(Family(tuple(family.places[i] for i in order), tuple(family.classes[i] for i in order)))
+    return None if found == family else found
+
+
 def _are_integers(values: set[float]) -> bool:
     return all(value.is_integer() for value in values)
 
@@ -596,6 +644,32 @@ def choose(columns: Sequence[Column], options: SheetOptions, distinct: Distinct,
     Columns are inferred from their names and contents. The scale logit is never inferred.
     """
     return _Chooser(columns, options, distinct).choose(labelled=labelled)
+
+
+def numbered_classes(
+    chosen: Chosen, columns: Sequence[Column], predictions: Floats, labels: Ints
+) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
+    """Return the names and a note of classes that the labels number in the order of the file; None for other columns.
+
+    Raises ``UnclearOrder`` if the predicted class is the label in fewer rows than in the order of the names.
+    """
+    by_name, places = chosen.by_name, chosen.places.predictions
+    if by_name is None or predictions.ndim != 2:
+        return None
+    predicted = predictions.argmax(axis=1)
+    renumbered = np.array([by_name.places.index(at) for at in places])
+    of_file, of_names = (int(np.count_nonzero(k == labels)) for k in (predicted, renumbered[predicted]))
+    if of_file < of_names:
+        raise UnclearOrder(
+            f"{span([columns[at].name for at in places])} can be the classes 0 to {len(places) - 1} in the order of "
+            "the file or of their names, and fewer rows are predicted correctly in the order of the file; choose one",
+            field="predictions",
+            readings=tuple(tuple(columns[at].name for at in order) for order in (by_name.places, places)),
+        )
+    names = tuple(names[0] for names in chosen.classes)
+    shown = ", ".join(f"{k} is {quoted(name)}" for k, name in enumerate(names[:MAX_LISTED]))
+    rest = f" and {len(names) - MAX_LISTED} more" if len(names) > MAX_LISTED else ""
+    return names, (f"classes: {shown}{rest} (in the order of the file; name the columns for another order)",)
 
 
 def check_confidence(places: Places, columns: Sequence[Column], confidence: Floats, n_classes: int) -> None:
@@ -613,6 +687,8 @@ def check_confidence(places: Places, columns: Sequence[Column], confidence: Floa
 # --- Checks of the scale: probabilities must not be percentages or logits
 
 _WHOLE = 100.0
+#: The first bad rows that an error names.
+_ROWS_SHOWN = 3
 
 
 def check_scale(predictions: Floats, scale: Scale, what: str) -> tuple[str, ...]:
@@ -639,17 +715,19 @@ def check_scale(predictions: Floats, scale: Scale, what: str) -> tuple[str, ...]
             f"values of {what} are above 1 but not above 100; they look like percentages{classes}: divide by 100",
             field="predictions",
         )
-    row = int(np.argmax((predictions > 1 + TOLERANCE).reshape(len(predictions), -1).any(axis=1)))
+    rows = np.flatnonzero((predictions > 1 + TOLERANCE).reshape(len(predictions), -1).any(axis=1))
+    first = ", ".join(str(row + 1) for row in rows[:_ROWS_SHOWN])
     raise OutOfRange(
-        f"values of {what} are outside [0, 1], first in {row_of(row)}; if they are logits, set the scale to logit",
+        f"values of {what} are outside [0, 1] in {len(rows):,} of {len(predictions):,} rows, first in "
+        f"row{'s' if len(rows) > 1 else ''} {first}; if they are logits, set the scale to logit",
         field="predictions",
     )
 
 
 def _sums_to_hundred(predictions: Floats) -> bool:
-    """Whether rows of several classes sum to 100; True for one column."""
+    """Whether rows of several classes sum to 100; for one column, whether most values are above 1, or all are whole."""
     if predictions.ndim == 1:
-        return True
+        return bool(np.median(predictions) > 1.0) or _are_whole(predictions)
     return bool(abs(float(np.median(predictions.sum(axis=1))) - _WHOLE) <= 1)
 
 
@@ -662,7 +740,9 @@ def _are_whole(predictions: Floats) -> bool:
 
 
 def without_rounding(predictions: Floats) -> tuple[Floats, tuple[str, ...]]:
-    """Divide rows of several classes by their sum if rounding to two to six decimals explains why it is not 1.
+    """Divide rows of several classes by their sum if rounding explains why it is not 1.
+
+    The numbers have two to six decimals, or half precision.
 
     Returns the rows and a note; other rows are returned unchanged.
     """
@@ -678,4 +758,21 @@ def without_rounding(predictions: Floats) -> tuple[Floats, tuple[str, ...]]:
             note = f"predictions: rounded to {decimals} decimals; each row is divided by its sum"
             return predictions / sums[:, None], (note,)
         break
+    if TOLERANCE < away <= _HALF and _are_half(predictions):
+        note = "predictions: of half precision (float16); each row is divided by its sum"
+        return predictions / sums[:, None], (note,)
     return predictions, ()
+
+
+#: How far from 1 the sum of a row may be if its softmax was computed in half precision.
+_HALF = 2e-3
+
+
+def _are_half(values: Floats) -> bool:
+    """Whether all numbers of [0, 1] are of half precision, also as written with the fewest digits."""
+    halves = np.arange(int(np.float16(1.0).view(np.uint16)) + 1, dtype=np.uint16).view(np.float16)
+    written = np.array([float(str(half)) for half in halves])
+    if values.min() < 0.0:
+        return False
+    near = np.abs(values).astype(np.float16)  # -0.0 too
+    return bool(np.all((near == values) | (written[near.view(np.uint16)] == values)))

@@ -188,6 +188,12 @@ class UnclearColumns(TabularError):
         self.readings = readings
 
 
+class UnclearOrder(UnclearColumns):
+    """Columns of numbered classes in the order of the file or of their names; ``readings`` are both."""
+
+    code = "unclear-order"
+
+
 class NoPredictions(TabularError):
     """A file in which no column of predictions was found."""
 

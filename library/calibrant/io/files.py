@@ -14,11 +14,11 @@ from typing import BinaryIO
 
 import numpy as np
 
-from calibrant.arrays import joined
+from calibrant.arrays import NO_GROUP, joined
 from calibrant.distributions.forecasts import FIELDS
 from calibrant.evaluation import MAX_GROUPS
 from calibrant.io.arrow import ArrowTable, ParquetTable
-from calibrant.io.columns import Chosen, check_confidence, check_scale, choose, without_rounding
+from calibrant.io.columns import Chosen, check_confidence, check_scale, choose, numbered_classes, without_rounding
 from calibrant.io.compression import FILE, unpacked
 from calibrant.io.csv import CsvTable
 from calibrant.io.errors import (
@@ -50,6 +50,7 @@ from calibrant.io.table import (
     cells_at,
 )
 from calibrant.io.texts import (
+    DASHES,
     MAX_LISTED,
     MAX_TEXT,
     is_missing,
@@ -184,28 +185,38 @@ def _all_missing(
 
     ``known`` are names of classes, which are not missing values.
     """
-    columns = (*places.numbers, *places.texts)
-    counts, read = dict.fromkeys(columns, 0), dict.fromkeys(columns, 0)
-    first, total = None, 0
+    columns = (*places.numbers, *(at for at in places.texts if at not in places.groups))
+    gaps: dict[int, dict[str, tuple[int, int]]] = {at: {} for at in columns}  # marker -> cells, first row
+    read, total = dict.fromkeys(columns, 0), 0
+    without_dashes = set[int]()  # the labels + and -
 
     def add(at: int, cells: Sequence[str]) -> None:
-        nonlocal first, total
+        nonlocal total
         total += len(cells) * table.columns[at].width
         if total > _MOST_COUNTED:
             raise error
-        is_gap = lacks_number if at in places.numbers else is_missing
-        missing = {cell for cell in set(cells) if is_gap(cell) and cell.strip() not in known}
-        rows = [row for row, cell in enumerate(cells, read[at]) if cell in missing] if missing else []
-        if rows:
-            counts[at] += len(rows)
-            first = rows[0] if first is None else min(first, rows[0])
+        distinct = set(cells)
+        if at not in places.numbers and "+" in map(str.strip, distinct):
+            without_dashes.add(at)
+        missing = {cell for cell in distinct if lacks_number(cell) and cell.strip() not in known}
+        for row, cell in enumerate(cells, read[at]) if missing else ():
+            if cell in missing:
+                mark = "" if table.columns[at].width > 1 else cell.strip()
+                count, first = gaps[at].get(mark, (0, row))
+                gaps[at][mark] = count + 1, first
         read[at] += len(cells)
 
     try:
         table.scan(columns, add)
     except TabularError:
         return error
-    counts = {at: count for at, count in counts.items() if count}
+    dashes = DASHES & {mark for at in places.numbers for mark in gaps[at]}
+    for at in columns:
+        if at not in places.numbers:
+            kept = set() if at in without_dashes else dashes
+            gaps[at] = {mark: found for mark, found in gaps[at].items() if is_missing(mark) or mark in kept}
+    counts = {at: sum(count for count, _ in marks.values()) for at, marks in gaps.items() if marks}
+    first = min((row for marks in gaps.values() for _, row in marks.values()), default=None)
     if first is None or sum(counts.values()) < 2:
         return error
     listing = [f"{count:,} of column {quoted(table.columns[at].name)}" for at, count in counts.items()]
@@ -265,7 +276,7 @@ def _classes(table: Table, chosen: Chosen, options: SheetOptions, values: Values
         class_names = class_names or _own_names(table)
     if values.predicted is not None:
         return Classes(whether_equal(values.labels, values.predicted), None)
-    return read_labels(
+    found = read_labels(
         values.labels,
         table.columns[chosen.places.labels].name,
         chosen.classes,
@@ -274,6 +285,12 @@ def _classes(table: Table, chosen: Chosen, options: SheetOptions, values: Values
         class_names=class_names,
         pos_label=options.pos_label,
     )
+    if chosen.class_names is not None and (found.names is None or options.pos_label is not None):
+        return replace(found, names=chosen.class_names)  # so that a map finds its columns in any order
+    if found.names is None and (numbered := numbered_classes(chosen, table.columns, values.predictions, found.labels)):
+        names, notes = numbered
+        return Classes(found.labels, names, (*found.notes, *notes))
+    return found
 
 
 def _own_names(table: Table) -> tuple[str, ...] | None:
@@ -281,14 +298,11 @@ def _own_names(table: Table) -> tuple[str, ...] | None:
 
 
 def _groups(columns: Sequence[Coded], table: Table, places: Places) -> list[str] | None:
-    """Return the group of every row; the values of several columns are joined as ``calibrant.arrays`` joins them."""
+    """Return the group of every row, of missing and of several values as ``calibrant.arrays`` names them."""
     if not columns:
         return None
     names = [table.columns[at].name for at in places.groups]
-    for name, coded in zip(names, columns, strict=True):
-        if "" in coded.texts:
-            row = row_of(coded.first(coded.texts.index("")))
-            raise MissingValue(f"{row} of column {quoted(name)} is empty", field="groups")
+    columns = [replace(coded, texts=tuple(text or NO_GROUP for text in coded.texts)) for coded in columns]
     coded = columns[0]
     _check_groups(len(coded.texts), names)
     for other in columns[1:]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import re
 from array import array
 from collections.abc import Sequence
@@ -45,6 +47,22 @@ def listed(texts: Sequence[str], most: int = MAX_LISTED) -> str:
     return shown if len(texts) <= most else f"{shown} and {len(texts) - most} more"
 
 
+def split_names(text: str) -> list[str]:
+    """Split names separated by commas; a name with a comma is in double quotes, as in CSV."""
+    try:
+        found = next(csv.reader([text], skipinitialspace=True), [])
+    except csv.Error:
+        found = text.split(",")
+    return [name.strip() for name in found]
+
+
+def join_names(names: Sequence[str]) -> str:
+    """Join names so that ``split_names`` splits them."""
+    out = io.StringIO()
+    csv.writer(out, lineterminator="").writerow(names)
+    return out.getvalue()
+
+
 def span(texts: Sequence[str]) -> str:
     """Name one column, two, or the first and the last of several."""
     if len(texts) == 1:
@@ -62,7 +80,8 @@ def row_of(row: int, line: int | None = None) -> str:
 #: Markers of missing values, in lower case.
 MISSING = frozenset(("", "na", "n/a", "#n/a", "<na>", "nan", "-nan", "null", "none", "nil", "?"))
 #: Further markers in columns of numbers, which can be labels.
-_NO_NUMBER = MISSING | {"-", "--", "."}
+DASHES = frozenset(("-", "--", "."))
+_NO_NUMBER = MISSING | DASHES
 _COMMA = re.compile(r"[+-]?\d+,\d+(?:[eE][+-]?\d+)?", re.ASCII)
 #: Numbers with both marks, or with the same mark twice: 1,234.5 and 1.234,5 and 1,234,567.
 _THOUSANDS = re.compile(r"[+-]?\d{1,3}(?:(?:,\d{3})+\.\d+|(?:\.\d{3})+,\d+|(?:,\d{3}){2,}|(?:\.\d{3}){2,})", re.ASCII)

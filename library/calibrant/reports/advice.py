@@ -271,6 +271,8 @@ def improved(report: Mapping[str, Any]) -> tuple[str, ...]:
     gains = report.get("improvement")
     if not gains:
         return ()
+    if lookup.unchanged(report):
+        return ("The map leaves the predictions as they are.",)
     sentences = [_gained(score, gains.get(key)) for key, score in (("log-loss", "log loss"), ("brier", "Brier score"))]
     if report.get("in_sample"):
         sentences.append(
@@ -380,8 +382,7 @@ def _hindrances(found: Mapping[str, Any]) -> tuple[str, ...]:
 
 def _job(found: Mapping[str, Any]) -> tuple[str, ...]:
     """Name a slower method that may be better."""
-    by_class = " (classwise)" if any(c["reduction"] == "classwise" for c in found["candidates"]) else ""
-    return (f"The slower method {found['job']}{by_class}, which averages many maps, may be better.",)
+    return (f"The slower method {found['job']}, which averages many maps, may be better.",)
 
 
 def _compared(candidate: Mapping[str, Any], *, best: bool, lowest: bool) -> Compared:

@@ -43,13 +43,15 @@ class Reproduction:
     python: list[str]
 
 
-def reproduction(about: ReportSubject) -> Reproduction:
-    """Return the lines that reproduce a report."""
+def reproduction(about: ReportSubject, *, grouped: bool = False) -> Reproduction:
+    """Return the lines that reproduce a report, which is also of groups if ``grouped``."""
     options = {k: v for k, v in about.options.items() if v is not None and not any(s in k.lower() for s in _SECRET)}
     if "batch" not in options:  # a stored batch includes its scale and the kind of its weights
         options |= _reading(about)
     command = [] if about.command is None else [about.command]
-    return Reproduction(in_words(options), command, folded(options), _curl(options), _python(options, about))
+    arrays = ["weights"] * (about.weights is not None) + ["groups"] * grouped
+    curl, python = _curl(options, arrays), _python(options, about, arrays)
+    return Reproduction(in_words(options), command, folded(options), curl, python)
 
 
 def fitting(line: str, about: ReportSubject) -> list[str]:
@@ -96,8 +98,10 @@ def _in_words(value: Any) -> str:
     return {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value)
 
 
-def _curl(options: Mapping[str, Any]) -> list[str]:
-    rows = "" if "batch" in options else ', with "predictions" and "labels"'
+def _curl(options: Mapping[str, Any], arrays: Sequence[str]) -> list[str]:
+    """Return the command that sends the options with the rows, which may have other ``arrays``."""
+    names = [f'"{name}"' for name in ("predictions", "labels", *arrays)]
+    rows = "" if "batch" in options else f", with {', '.join(names[:-1])} and {names[-1]}"
     return [
         f"# request.json: the options above{rows}",
         'curl "$CALIBRANT_URL/evaluate" --data @request.json --output report.html \\',
@@ -106,7 +110,7 @@ def _curl(options: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def _python(options: Mapping[str, Any], about: ReportSubject) -> list[str]:
+def _python(options: Mapping[str, Any], about: ReportSubject, arrays: Sequence[str]) -> list[str]:
     """Return Python that computes the report, from the file if it is known, else from arrays."""
     given = {name: options[name] for name in _OF_THE_LIBRARY if name in options}
     if options.get("maps"):
@@ -115,11 +119,12 @@ def _python(options: Mapping[str, Any], about: ReportSubject) -> list[str]:
     if about.applying is not None:
         arguments.append(f"    map={about.applying},")
     if about.loading:
-        rows = "    rows.predictions, rows.labels, weights=rows.weights,"
+        given_rows = "".join(f" {name}=rows.{name}," for name in arrays)
+        rows = f"    rows.predictions, rows.labels,{given_rows}"
         return [*about.loading, "", "report = calibrant.evaluate(", rows, *arguments, ")"]
-    origin = [] if about.origin is None else [f"# predictions, labels: {about.origin}"]
-    weights = [] if about.weights is None else ["    weights=weights,"]
-    call = ["report = calibrant.evaluate(", "    predictions, labels,", *weights, *arguments, ")"]
+    origin = [] if about.origin is None else [f"# {', '.join(['predictions', 'labels', *arrays])}: {about.origin}"]
+    others = [f"    {name}={name}," for name in arrays]
+    call = ["report = calibrant.evaluate(", "    predictions, labels,", *others, *arguments, ")"]
     return ["import calibrant", "", *origin, *call]
 
 
@@ -205,7 +210,7 @@ def _shown(report: Mapping[str, Any], about: ReportSubject) -> dict[str, Any]:
         "group_figure": group_figure(report),
         "contest": contest(report),
         "facts": facts(report, about),
-        "reproduction": reproduction(about),
+        "reproduction": reproduction(about, grouped=bool(report.get("groups"))),
     }
 
 

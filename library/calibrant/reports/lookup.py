@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
@@ -35,6 +36,20 @@ def value(side: Mapping[str, Any], name: str, **options: Any) -> float | None:
     debiased = answer.get("debiased")
     found: float | None = answer["value"] if debiased is None else debiased
     return found
+
+
+def unchanged(report: Mapping[str, Any]) -> bool:
+    """Return whether the map leaves the predictions as they are: no measure and no score changes beyond rounding."""
+    before, after = report["measures"], report["after"]["measures"]
+    pairs = [
+        (found["value"], after[key]["value"])
+        for key, found in before.items()
+        if found["definition"].get("name") != "optimal-temperature"  # that of whole vectors, before a map of the event
+    ]
+    if not report.get("in_sample"):  # otherwise, the improvement is that of maps fitted to fewer rows
+        pairs += [(0.0, gain["value"]) for gain in (report.get("improvement") or {}).values()]
+    known = [pair for pair in pairs if None not in pair]
+    return bool(known) and all(math.isclose(was, now, rel_tol=1e-6, abs_tol=1e-9) for was, now in known)
 
 
 def kind(answers: Iterable[Answer]) -> str | None:

@@ -215,6 +215,8 @@ def verdict(report: Mapping[str, Any], *, after: bool = False, classes: Sequence
     Verdict
         Headline, tone, reasons and consequences.
     """
+    if after and lookup.unchanged(report):
+        return verdict(report, classes=classes)
     side = report["after"] if after else report
     in_sample = after and bool(report.get("in_sample"))
     # On rows to which the map was fitted, no test is valid.

@@ -67,7 +67,7 @@ def test_rows_held_out_are_not_fitted(run: Run, csv: Path, tmp_path: Path) -> No
     out = tmp_path / "map.json"
     found = run("fit", csv, "--method", "isotonic", "--holdout", "0.3", "--out", out)
     assert "fitted isotonic (binary) to 210 rows" in found.stderr
-    assert "held-out scores (90 rows, binary)" in found.stderr
+    assert "held-out scores (90 rows) of the event binary: log loss " in found.stderr
     assert "in-sample" not in run("evaluate", csv, "--map", out).stdout
 
 

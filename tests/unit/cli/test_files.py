@@ -166,3 +166,51 @@ def test_a_server_that_is_away_has_a_code_of_its_own(run: Run, csv: Path) -> Non
     found = run("evaluate", csv, "--server", "http://127.0.0.1:9")
     assert found.exit_code == 3
     assert found.stderr.splitlines()[-1].startswith("calibrant: cannot reach the server http://127.0.0.1:9")
+
+
+def test_two_orders_of_the_columns_are_both_commands(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "encoded.csv"
+    path.write_text("label,prob_dog,prob_cat\n1,0.75,0.25\n0,0.25,0.75\n", encoding="utf-8")
+    for flags in ([], ["--prediction", "prob_*"]):
+        found = run("evaluate", path, *flags)
+        assert found.exit_code == 2
+        orders = ("--prediction prob_cat --prediction prob_dog", "--prediction prob_dog --prediction prob_cat")
+        commands = found.stderr.splitlines()[-2:]
+        assert [line.partition(".csv ")[2] for line in commands] == list(orders)
+        assert run("evaluate", path, *orders[0].split(), "--measure", "brier").exit_code == 0
+
+
+def test_class_names_with_commas_are_quoted_and_suggested_so(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "towns.csv"
+    path.write_text(
+        'label,p0,p1,p2\n"Paris, France",0.5,0.25,0.25\nBonn,0.25,0.5,0.25\nRome,0.25,0.25,0.5\n', encoding="utf-8"
+    )
+    assert "--class-names 'Bonn,\"Paris, France\",Rome'" in run("evaluate", path).stderr
+    named = run("evaluate", path, "--class-names", '"Paris, France",Bonn,Rome', "--measure", "brier")
+    assert named.exit_code == 0
+
+
+def test_a_reduction_may_name_a_class_of_the_file(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "pets.csv"
+    rows = ["dog,0.125,0.125,0.75", "cat,0.125,0.75,0.125", "bird,0.75,0.125,0.125", "cat,0.5,0.375,0.125"] * 100
+    path.write_text("\n".join(["species,bird,cat,dog", *rows, ""]), encoding="utf-8")
+    for command in (
+        ("evaluate", "--json"),
+        ("fit", "--method", "platt"),
+        ("report", "--out", "-"),
+        ("diagram", "--out", "-"),
+    ):
+        named, numbered = (run(*command, path, "--reduction", name) for name in ("class:dog", "class:2"))
+        assert named.exit_code == numbered.exit_code == 0, named.stderr
+        if command[0] != "report":  # which has the time and the command
+            assert named.stdout == numbered.stdout
+    by_size = run("diagram", path, "--diagram", "by-size", "--reduction", "class:dog", "--out", "-")
+    assert by_size.exit_code == 0
+
+
+def test_one_column_is_that_of_class_1_for_every_command(run: Run, csv: Path) -> None:
+    for command in (("evaluate", "--json"), ("fit", "--method", "platt"), ("diagram", "--out", "-")):
+        of_class, binary = (run(*command, csv, "--reduction", name) for name in ("class:1", "binary"))
+        assert of_class.exit_code == 0
+        assert of_class.stdout == binary.stdout
+        assert "must be class:1 for one column" in run(*command, csv, "--reduction", "class:0").stderr

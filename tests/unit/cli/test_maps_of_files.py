@@ -6,11 +6,14 @@ import csv as tables
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pyarrow.parquet
 import pytest
 
 import calibrant
+from calibrant.cells import Floats
 from tests.unit.cli.conftest import Run
 
 
@@ -38,11 +41,25 @@ def test_a_fit_of_vectors_names_what_each_score_is_of(run: Run, tmp_path: Path) 
     labels = (p.cumsum(axis=1) > random.random((90, 1))).argmax(axis=1)
     rows = "\n".join(",".join(map(str, [label, *row])) for label, row in zip(labels, p, strict=True))
     (tmp_path / "k.csv").write_text(f"label,prob_0,prob_1,prob_2\n{rows}\n", "utf-8")
-    found = run("fit", tmp_path / "k.csv", "--method", "temperature", "--reduction", "canonical", "--holdout", "0.3")
+    file, document = tmp_path / "k.csv", tmp_path / "map.json"
+    found = run("fit", file, "--method", "temperature", "--holdout", "0.3", "--out", document)
     assert re.search(
         r"in-sample scores \(optimistic\) of the whole vector: log loss .*; of the confidence: plain ece ", found.stderr
     )
-    assert re.search(r"held-out scores \(.*, confidence\): log loss .*, brier .*, plain ece ", found.stderr)
+    assert re.search(
+        r"held-out scores \(.*\) of the whole vector: log loss .*, brier .*; of the confidence: plain ece ",
+        found.stderr,
+    )
+    before = re.search(r"held-out scores .* log loss (\S+) ->", found.stderr)
+    assert before is not None
+    assert float(before[1]) == pytest.approx(_log_loss(p, labels), abs=0.3)
+    assert "improvement of the whole vector  " in run("evaluate", file, "--map", document).stdout
+    of_class = run("evaluate", file, "--map", document, "--reduction", "canonical").stdout
+    assert re.search(r"^improvement +value", of_class, re.MULTILINE)
+
+
+def _log_loss(p: Floats, labels: Any) -> float:
+    return float(-np.log(p[np.arange(len(p)), labels]).mean())
 
 
 def test_options_of_a_method_are_read_as_json(run: Run, csv: Path) -> None:
@@ -204,3 +221,63 @@ def test_a_map_of_one_label_is_not_applied_to_the_column_of_the_other(run: Run, 
         assert refused.exit_code != 0
         assert "column 'p_no' is that of 'no', and 'yes' is class 1" in refused.stderr
     assert run("calibrate", saved("p.csv", "p"), "--map", out).exit_code == 0
+
+
+def test_decimal_commas_are_numbers_in_formats_with_types(run: Run, tmp_path: Path) -> None:
+    file, document = tmp_path / "a.csv", tmp_path / "map.json"
+    rows = [f"0,{i % 9 + 1}004;{i % 2};1,5 kg;0,{i % 9 + 1}" for i in range(40)]
+    file.write_text("\n".join(["p;y;note;mixed", *rows[:-1], "0,5;1;2,5;007", ""]), encoding="utf-8")
+    flags = ("--decimal", ",", "--prediction", "p")
+    assert run("fit", file, *flags, "--method", "platt", "--label", "y", "--out", document).exit_code == 0
+    for suffix in ("parquet", "jsonl"):
+        out = tmp_path / f"out.{suffix}"
+        assert run("calibrate", file, *flags, "--map", document, "--out", out).exit_code == 0
+        read = pyarrow.parquet.read_table(out).to_pylist() if suffix == "parquet" else _lines_of(out)
+        assert read[0]["p"] == 0.1004
+        assert read[-1]["y"] == 1
+        assert (read[0]["note"], read[-1]["note"]) == ("1,5 kg", "2,5")
+        assert read[-1]["mixed"] == "007"
+
+
+def _lines_of(path: Path) -> list[dict[str, object]]:
+    return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+
+
+def test_a_fit_that_changes_nothing_says_so(run: Run, tmp_path: Path) -> None:
+    random = np.random.default_rng(0)
+    p = random.uniform(size=200)
+    file = tmp_path / "calibrated.csv"
+    rows = [f"{q},{int(u < q)}" for q, u in zip(p, random.uniform(size=200), strict=True)]
+    file.write_text("\n".join(["p,y", *rows, ""]), encoding="utf-8")
+    found = run("fit", file)
+    assert json.loads(found.stdout)["family"] == "identity"
+    assert found.stderr.splitlines()[-1].endswith("so the map leaves the predictions as they are")
+
+
+def test_a_column_of_class_0_is_noted_before_a_map_of_class_1_is_applied(
+    run: Run, document: Path, tmp_path: Path
+) -> None:
+    file = tmp_path / "zero.csv"
+    file.write_text("prob_0,prob_x\n0.25,0.5\n0.5,0.25\n", encoding="utf-8")
+    noted = run("calibrate", file, "--map", document, "--prediction", "prob_0")
+    assert noted.exit_code == 0
+    assert "column 'prob_0' is named after class 0, not class 1" in noted.stderr
+    assert "class 0" not in run("calibrate", file, "--map", document, "--prediction", "prob_x").stderr
+
+
+@pytest.mark.parametrize("flags", [(), ("--pos-label", "1")])
+def test_a_map_finds_the_column_named_like_the_labels_in_a_file_without_them(
+    run: Run, tmp_path: Path, flags: tuple[str, ...]
+) -> None:
+    p = np.random.default_rng(0).uniform(0.01, 0.99, 60).round(3)
+    labels = (np.random.default_rng(1).uniform(size=60) < p**2).astype(int)
+    labelled, swapped, document = tmp_path / "a.csv", tmp_path / "b.csv", tmp_path / "map.json"
+    rows = [f"{y},{q},{1 - q:.3f}" for y, q in zip(labels, p, strict=True)]
+    labelled.write_text("\n".join(["churn,prob_churn,prob_stay", *rows, ""]), encoding="utf-8")
+    for file, header in ((swapped, "prob_churn,prob_stay"), (tmp_path / "c.csv", "prob_stay,prob_churn")):
+        cells = [f"{q},{1 - q:.3f}" if file == swapped else f"{1 - q:.3f},{q}" for q in p]
+        file.write_text("\n".join([header, *cells, ""]), encoding="utf-8")
+    assert run("fit", labelled, *flags, "--method", "platt", "--out", document).exit_code == 0
+    found = [run("calibrate", file, "--map", document).stdout for file in (swapped, tmp_path / "c.csv")]
+    first, second = ([row["calibrated_churn"] for row in tables.DictReader(text.splitlines())] for text in found)
+    assert first == second

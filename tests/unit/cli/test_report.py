@@ -54,6 +54,15 @@ def test_a_report_of_logits_is_made_again_by_its_own_lines(run: Run, npz: Path) 
     assert "the predictions are logits" in [fact.text for fact in page.all("bdi")]
 
 
+def test_the_lines_of_a_report_of_groups_have_the_groups(run: Run, csv: Path) -> None:
+    *_, curl, python = (block.text for block in made(run, csv, "--group", "site").all("pre"))
+    assert '"predictions", "labels" and "groups"' in curl
+    scope: dict[str, Any] = {}
+    exec(python, scope)
+    assert list(scope["report"].groups) == ["north", "south"]
+    assert "groups" not in made(run, csv).all("pre")[-1].text
+
+
 @pytest.mark.parametrize("name", ["r.pdf", "r.json"])
 def test_a_report_is_written_only_to_a_file_for_html(run: Run, csv: Path, name: str) -> None:
     out = csv.with_name(name)

@@ -6,7 +6,9 @@ import io
 
 import pytest
 
+from calibrant.io.errors import LabelsNeedMapping, UnclearOrder
 from calibrant.io.files import Sheet, SheetOptions, read_sheet
+from calibrant.io.texts import join_names, split_names
 
 
 def sheet(text: str, *, labelled: bool = True, options: SheetOptions = SheetOptions()) -> Sheet:  # noqa: B008 - frozen
@@ -61,3 +63,52 @@ def test_digits_of_other_scripts_are_names_of_classes_in_the_order_of_the_file()
     assert found.classes == ("\u0662", "\u0661")
     assert found.labels is not None
     assert found.labels.tolist() == [0, 1, 0]
+
+
+@pytest.mark.parametrize("other", ["stay", "no_churn"])
+def test_of_two_columns_the_one_named_like_the_labels_is_class_1(other: str) -> None:
+    for header, rows in (
+        (f"churn,prob_churn,prob_{other}", "1,0.75,0.25\n0,0.25,0.75\n"),
+        (f"churn,prob_{other},prob_churn", "1,0.25,0.75\n0,0.75,0.25\n"),
+    ):
+        found = sheet(f"{header}\n{rows}")
+        assert found.predictions.tolist() == [[0.25, 0.75], [0.75, 0.25]]
+        assert found.classes == (other, "churn")
+        assert found.labels is not None
+        assert found.labels.tolist() == [1, 0]
+
+
+def test_named_columns_of_numbered_classes_are_not_taken_in_an_order_that_predicts_worse_than_the_other() -> None:
+    text = "label,prob_dog,prob_cat,prob_bird\n2,0.75,0.125,0.125\n1,0.125,0.75,0.125\n0,0.25,0.125,0.625\n"
+    with pytest.raises(UnclearOrder) as refused:
+        sheet(text)
+    alphabetical = ("prob_bird", "prob_cat", "prob_dog")
+    assert refused.value.readings == (alphabetical, alphabetical[::-1])
+    for reading, first in zip(refused.value.readings, (0.125, 0.75), strict=True):
+        assert sheet(text, options=SheetOptions(predictions=reading)).predictions[0, 0] == first
+
+
+def test_ordinal_classes_in_the_order_of_the_file_are_noted() -> None:
+    found = sheet("label,prob_low,prob_medium,prob_high\n0,0.75,0.125,0.125\n1,0.25,0.5,0.25\n2,0.25,0.25,0.5\n")
+    assert found.predictions[0].tolist() == [0.75, 0.125, 0.125]
+    assert found.classes == ("low", "medium", "high")
+    assert found.notes[-1].startswith("classes: 0 is 'low', 1 is 'medium', 2 is 'high' (in the order of the file")
+
+
+def test_a_name_of_a_class_with_a_comma_is_quoted() -> None:
+    names = ["Paris, France", "Bonn", 'the "old" town']
+    assert split_names(join_names(names)) == names
+    assert split_names('"Paris, France", Bonn') == ["Paris, France", "Bonn"]
+    assert split_names("a\nb,c") == ["a\nb", "c"]
+
+
+def test_the_class_named_like_the_labels_is_that_of_the_positive_label() -> None:
+    rows = "yes,0.75,0.25\nno,0.25,0.75\n"
+    with pytest.raises(LabelsNeedMapping):
+        sheet(f"churn,prob_churn,prob_stay\n{rows}")
+    for pos_label, first in (("yes", 0.25), ("no", 0.75)):
+        found = sheet(f"churn,prob_churn,prob_stay\n{rows}", options=SheetOptions(pos_label=pos_label))
+        assert found.predictions[0, 0] == first
+        assert found.labels is not None
+        assert found.labels.tolist() == [int(pos_label == "yes"), int(pos_label == "no")]
+        assert found.classes == (("stay", "churn") if pos_label == "yes" else ("yes", "no"))

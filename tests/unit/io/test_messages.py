@@ -139,7 +139,6 @@ CASES = {
     "empty label": Case(HEAD + TAIL + ",0.5\n", "missing-value", "labels", "row 2 of"),
     "label NaN": Case(HEAD + TAIL + "nan,0.5\n", "missing-value", "labels", "'label' is 'nan', a missing value"),
     "empty weight": Case("label,p,w\n1,0.5,\n", "missing-value", "weights", "of column 'w' is empty"),
-    "empty group": Case("label,p,group\n1,0.5,\n", "missing-value", "groups", "of column 'group' is empty"),
     "infinite": Case(HEAD + TAIL + "1,-inf\n", "not-finite", "predictions", "row 2 (line 3) of column 'p' is infinite"),
     "text": Case(
         HEAD + TAIL + "1,secret\n", "not-a-number", "predictions", "row 2 (line 3) of column 'p' is not a number"
@@ -154,6 +153,9 @@ CASES = {
     "class 0 alone": Case("label,prob_0\n1,0.5\n", "no-predictions", "predictions", "choose one of", ("prob_0",)),
     "two predictions": Case("y,p,score\n1,1,1\n", "unclear-columns", "predictions", "'p', 'score'", ("p", "score")),
     "gap": Case("y,p0,p2\n1,0,1\n", "unclear-columns", "predictions", "but the column of class 1 is missing"),
+    "order of the names": Case(
+        "label,prob_dog,prob_cat\n1,0.9,0.1\n0,0.2,0.8\n", "unclear-order", "predictions", "in the order of the file or"
+    ),
     "no labels": Case("p\n0.5\n", "no-labels", "labels", "name it 'label' (the file has no other column)", ()),
     "labels of fractions": Case("a,p\n0.3,0.5\n", "no-labels", "labels", "(no other column can be labels)", ()),
     "two labels": Case(
@@ -192,7 +194,10 @@ CASES = {
     ),
     "logits": Case(HEAD + "1,-2\n", "looks-like-logits", "scale", "are logits, set the scale to logit", ("logit",)),
     "logit rows": Case("y,p0,p1\n1,4,7\n", "out-of-range", "predictions", "if they are logits, set the scale to logit"),
-    "large": Case(HEAD + TAIL + "1,101\n", "out-of-range", "predictions", "outside [0, 1], first in row 2"),
+    "large": Case(HEAD + TAIL + "1,101\n", "out-of-range", "predictions", "in 1 of 2 rows, first in row 2"),
+    "a few above 1": Case(
+        "label,p\n1,0.1\n0,0.8\n1,1.5\n0,0.2\n", "out-of-range", "predictions", "in 1 of 4 rows, first in row 3"
+    ),
     "to be logits": Case(
         "y,logit\n1,0.2\n", "looks-like-logits", "scale", "column 'logit' seems to be logits", ("logit",)
     ),

@@ -11,14 +11,17 @@ import sys
 import threading
 import zipfile
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet
 import pytest
 import zstandard
 
+from calibrant.arrays import group_names
 from calibrant.errors import CalibrationError
 from calibrant.io.errors import (
     BadMapping,
@@ -33,6 +36,7 @@ from calibrant.io.errors import (
     WrongShape,
 )
 from calibrant.io.files import ForecastOptions, Sheet, SheetOptions, read_forecast_sheet, read_sheet
+from calibrant.io.periods import periods
 from tests.traced import PeakOf
 from tests.unit.io import files
 
@@ -110,8 +114,10 @@ def test_several_columns_of_groups_have_one_bound_and_no_missing_value() -> None
             read(data, options=SheetOptions(groups=("a", "a")))
         with pytest.raises(UnknownColumn, match=r"no column 'c'"):
             read(data, options=SheetOptions(groups=("a", "c")))
-    with pytest.raises(MissingValue, match="row 2 of column 'b' is empty"):
-        read(b"y,p,a,b\n1,.5,x,y\n0,.5,x,\n", options=SheetOptions(groups=("a", "b")))
+    assert read(b"y,p,a,b\n1,.5,x,y\n0,.5,x,\n", options=SheetOptions(groups=("a", "b"))).groups == [
+        "x, y",
+        "x, (missing)",
+    ]
     archive = io.BytesIO()
     np.savez(archive, y=[0, 1], p=[0.5, 0.5], a=[1, 2], b=[1, 2, 3])
     with pytest.raises(WrongShape, match="groups has length 3"):
@@ -367,3 +373,87 @@ def test_heavy_work_is_told_of_before_it_begins_and_may_be_refused(peak_of: Peak
 @pytest.mark.parametrize("data", files.ALL.values(), ids=files.ALL.keys())
 def test_a_small_file_is_no_heavy_work_however_it_is_packed(data: bytes) -> None:
     assert len(read(data, heavy=_refuse)) == 4
+
+
+@pytest.mark.parametrize("form", ["npz", "shortest", "exact"])
+def test_rows_of_half_precision_are_divided_by_their_sum(form: str) -> None:
+    random = np.random.default_rng(0)
+    probs, labels = random.dirichlet(np.ones(4), 100).astype(np.float16), random.integers(0, 4, 100)
+    probs[0] = [-0.0, 0.25, 0.25, 0.5]
+    out = io.BytesIO()
+    if form == "npz":
+        np.savez(out, probs=probs, labels=labels)
+    else:
+        cells = [[str(p) if form == "shortest" else repr(float(p)) for p in row] for row in probs]
+        rows = [",".join([str(label), *row]) for label, row in zip(labels, cells, strict=True)]
+        out.write("\n".join(["label,prob_0,prob_1,prob_2,prob_3", *rows]).encode())
+    found = read_sheet(out, name="half", max_rows=None)
+    assert np.abs(probs.sum(axis=1, dtype=float) - 1).max() > 1e-4
+    np.testing.assert_allclose(found.predictions.sum(axis=1), 1.0, atol=1e-12)
+    assert found.notes[-1] == "predictions: of half precision (float16); each row is divided by its sum"
+
+
+def test_rows_of_full_precision_are_not_divided_by_their_sum() -> None:
+    probs = np.random.default_rng(0).dirichlet(np.ones(4), 100) * 1.0005
+    out = io.BytesIO()
+    np.savez(out, probs=probs, labels=np.arange(100) % 4)
+    assert read_sheet(out, name="full", max_rows=None).predictions.tolist() == probs.tolist()
+
+
+@pytest.mark.parametrize(
+    ("kind", "first"),
+    [
+        (pa.date32(), "2026-01-01"),
+        (pa.date64(), "2026-01-01"),
+        (pa.timestamp("us", tz="Europe/Berlin"), "2026-01-01T01:00:00+01:00"),
+        (pa.timestamp("ns"), "2026-01-01T00:00:00"),
+    ],
+    ids=str,
+)
+def test_times_of_a_file_with_types_may_be_dates_or_have_a_zone(kind: pa.DataType, first: str) -> None:
+    days = [datetime(2026, 1, 1, tzinfo=UTC) + timedelta(days=k) for k in (0, 31, 90)]
+    times = pa.array(days, pa.timestamp("us", tz="UTC")).cast(kind, safe=False)
+    out = io.BytesIO()
+    pyarrow.parquet.write_table(pa.table({"y": [0, 1, 1], "p": [0.25, 0.5, 0.75], "t": times}), out)
+    found = read_sheet(out, name="dates", options=SheetOptions(times="t"), max_rows=None)
+    assert found.times is not None
+    assert found.times[0] == first
+    assert periods(found.times, "column 't'") == ["2026-01", "2026-02", "2026-04"]
+
+
+@pytest.mark.parametrize(
+    ("labels", "told"),
+    [
+        ("1 - 0 -", "2 rows of column 'p', 2 of column 'y', first in row 2"),
+        ("+ - + -", "2 rows of column 'p', first in row 2"),
+        ("cat . dog .", "2 rows of column 'p', first in row 2"),
+    ],
+)
+def test_labels_that_are_missing_as_predictions_are_counted(labels: str, told: str) -> None:
+    rows = zip(labels.split(), ["0.5", "-", "0.25", "-"], strict=True)
+    text = "\n".join(["y,p", *(f"{label},{p}" for label, p in rows)])
+    with pytest.raises(MissingValue, match=told):
+        read_sheet(io.BytesIO(text.encode()), name="dashes.csv", max_rows=None)
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        pa.array(["north", None, "south", None]),
+        pa.array(["north", None, "south", None]).dictionary_encode(),
+        pa.array([1, None, 2, None]),
+        pa.array([True, None, False, None]),
+        pa.array([None] * 4, pa.string()),
+        pa.array(["a", "", "b", ""]),
+    ],
+    ids=str,
+)
+def test_rows_without_a_group_are_a_group_as_in_the_library(column: pa.Array) -> None:
+    table = pa.table({"y": [0, 1, 1, 0], "p": [0.25, 0.5, 0.75, 0.5], "site": column})
+    out = io.BytesIO()
+    pyarrow.parquet.write_table(table, out)
+    expected = group_names([cell or None if isinstance(cell, str) else cell for cell in column.to_pylist()])
+    options = SheetOptions(groups=("site",))
+    assert read_sheet(out, name="groups", options=options, max_rows=None).groups == expected
+    lines = io.BytesIO("\n".join(map(json.dumps, table.to_pylist())).encode())
+    assert read_sheet(lines, name="groups", options=options, max_rows=None).groups == expected

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import calibrant
+from calibrant.reports.advice import improved
 from calibrant.reports.verdict import verdict, worst_classes
 from tests.unit.reports.worlds import draw, many_classes, report_of
 
@@ -207,3 +208,16 @@ def test_an_error_of_a_class_that_debiasing_removes_is_not_given_as_0() -> None:
     error = {"value": 0.01, "definition": {"name": "ece", "norm": 1}, "parts": {"classes_debiased": errors}}
     found = worst_classes({"measures": {"smooth-test": tested, "ece": error}}, None)
     assert found == [("class 0", 0.02), ("class 1", None), ("class 2", None)]
+
+
+@pytest.mark.parametrize("classes", [False, True])
+@pytest.mark.parametrize("same_rows", [False, True])
+def test_a_map_that_leaves_the_predictions_as_they_are_has_their_verdict(classes: bool, same_rows: bool) -> None:
+    p, y = many_classes() if classes else draw("calibrated", 800)
+    fitted = calibrant.fit("identity", *((p, y) if same_rows else (p[::2], y[::2])))
+    report = report_of(p, y, map=fitted)
+    assert report["in_sample"] is same_rows
+    assert verdict(report, after=True) == verdict(report)
+    assert improved(report) == ("The map leaves the predictions as they are.",)
+    changed = report_of(p, y, map=calibrant.fit("temperature", p[::2], y[::2]))
+    assert "leaves" not in improved(changed)[0]

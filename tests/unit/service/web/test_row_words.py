@@ -10,7 +10,7 @@ from calibrant.batch import read_predictions
 from calibrant.errors import OutOfRange
 from schemas.problems import Problem
 from service.web.text import explanation
-from service.web.upload import message_of_problem
+from service.web.upload import FieldMessage, message_of_problem
 
 
 @pytest.fixture
@@ -23,5 +23,5 @@ def problem() -> Problem:
 
 def test_the_form_and_the_page_count_rows(problem: Problem) -> None:
     words = "predictions: 1,000 of 1,000 rows do not sum to 1, the first is row 1"
-    assert message_of_problem(problem) == ("predictions", words, None, ())
+    assert message_of_problem(problem) == FieldMessage("predictions", words)
     assert explanation(problem) == f"P{words[1:]}."
