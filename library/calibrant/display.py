@@ -91,7 +91,7 @@ class CalibrationDisplay(Suggesting):
         strategy : {"quantile", "uniform"}, default "quantile"
             Bins of equal mass or of equal width.
         pos_label : str, int or bool, optional
-            Label of the positive class.
+            Label of the positive class; columns are in the order of the sorted labels.
         class_names : sequence, optional
             Labels of the classes in the order of the columns.
         sample_weight : array_like, shape (n,), optional

@@ -272,10 +272,9 @@ def _labelled(
     known: tuple[str, ...] | None,
 ) -> tuple[Array, Array, tuple[str, ...] | None]:
     """Return the values in the order of the classes, labels as numbers, and the names of the classes if known."""
-    two = columns is not None and pos_label is not None and values.ndim == 2 and values.shape[1] == len(columns) == 2
-    if columns is not None and two and any(names[0] == str(pos_label) for names in _readings(columns)):
-        values, columns = values[:, ::-1], columns[::-1]
     found, names = _read_labels(values, labels, columns, class_names, pos_label, known)
+    if pos_label is not None and values.ndim == 2 and _is_first(pos_label, labels, columns):
+        values = values[:, ::-1]
     if is_records(predictions) and names is not None and names is not known and class_names is None:
         numeric = pos_label is None and array_of(labels, "labels").dtype.kind in "biuf"
         if numeric and not read_records(predictions)[2]:
@@ -301,8 +300,7 @@ def _read_labels(
             else "for several labels a row evaluate each column"
         )
         raise InvalidLabel.at("/labels", f"must have shape (n,); {hint}")
-    if values.dtype.kind == "S":
-        values = np.char.decode(values, "utf-8")
+    values = _decoded(values)
     n_classes = predictions.shape[1] if predictions.ndim == 2 else 2
     if pos_label is not None:
         return _of_positive(values, n_classes, pos_label, class_names)
@@ -319,6 +317,10 @@ def _read_labels(
                 return labels_by_name(values.astype(np.str_), n_classes, names)
         return values, _worth_keeping(readings) or known
     return _of_texts(values, n_classes), known
+
+
+def _decoded(values: Array) -> Array:
+    return np.char.decode(values, "utf-8") if values.dtype.kind == "S" else values
 
 
 def _readings(columns: Sequence[str]) -> list[tuple[str, ...]]:
@@ -383,6 +385,22 @@ def _of_positive(
     names = (str(other), str(pos_label))
     found = np.array([value == pos_label for value in values.tolist()], dtype=np.int64)
     return found, None if names in (("0", "1"), ("False", "True")) else names
+
+
+def _is_first(pos_label: Any, labels: Any, columns: Sequence[str] | None) -> bool:
+    """Return whether the positive class is the first of two columns: by their names, or else as its label is sorted."""
+    distinct = _distinct(_decoded(_flat(array_of(labels, "labels"))))
+    texts = {str(label): label == pos_label for label in distinct}
+    for names in _readings(columns) if columns is not None and len(columns) == 2 else []:
+        for k, name in enumerate(names):
+            if name in texts:
+                return texts[name] == (k == 0)
+    if len(distinct) == 1 and pos_label not in (0, 1):
+        raise InvalidOption.at("/pos_label", "is the only label, so its column is unknown; pass class_names instead")
+    try:
+        return bool(pos_label == sorted(distinct | ({0, 1} if len(distinct) == 1 else set()))[0])
+    except TypeError as error:
+        raise InvalidOption.at("/pos_label", "needs labels of one type, or class_names in its place") from error
 
 
 def labels_by_name(values: Array, n_classes: int, class_names: Any) -> tuple[Array, tuple[str, ...]]:

@@ -74,6 +74,48 @@ def test_string_labels_of_two_classes(convert: Any) -> None:
         read_rows(P, labels)
 
 
+_PAIR = [[0.25, 0.75], [0.5, 0.5], [1.0, 0.0], [0.125, 0.875]]
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        ["no", "yes", "no", "yes"],
+        [b"no", b"yes", b"no", b"yes"],
+        [0, 1, 0, 1],
+        [False, True, False, True],
+        [-1, 1, -1, 1],
+        [9, 10, 9, 10],
+    ],
+)
+@pytest.mark.parametrize("convert", [np.array, pd.DataFrame])
+def test_unnamed_columns_are_in_the_order_of_the_sorted_labels_whichever_is_positive(labels: Any, convert: Any) -> None:
+    first, second = (label.decode() if isinstance(label, bytes) else label for label in labels[:2])
+    rows = read_rows(convert(_PAIR), np.array(labels), pos_label=second).batch
+    assert (rows.predictions.given.tolist(), rows.labels.tolist()) == (_PAIR, Y)
+    rows = read_rows(convert(_PAIR), np.array(labels), pos_label=first).batch
+    assert (rows.predictions.given[:, ::-1].tolist(), rows.labels.tolist()) == (_PAIR, [1, 0, 1, 0])
+
+
+@pytest.mark.parametrize("pos_label", ["ham", "spam"])
+@pytest.mark.parametrize("columns", [["ham", "spam"], ["spam", "ham"], ["p_spam", "p_rest"]])
+def test_named_columns_are_those_of_their_labels_whichever_is_positive(columns: list[str], pos_label: str) -> None:
+    frame = pd.DataFrame(_PAIR, columns=columns)
+    labels = ["spam", "ham", "ham", "spam"]
+    given = read_rows(frame, labels, pos_label=pos_label).batch.predictions.given
+    spam = frame[next(name for name in columns if name.endswith("spam"))]
+    assert given[:, int(pos_label == "spam")].tolist() == spam.tolist()
+
+
+def test_columns_of_a_single_label_have_no_order() -> None:
+    with pytest.raises(InvalidOption, match="only label"):
+        read_rows(_PAIR, ["no"] * 4, pos_label="no")
+    with pytest.raises(InvalidOption, match="one type"):
+        read_rows(_PAIR, np.array(["no", 1, "no", 1], dtype=object), pos_label="no")
+    assert read_rows(_PAIR, [0] * 4, pos_label=0).batch.predictions.given[:, ::-1].tolist() == _PAIR
+    assert read_rows(_PAIR, [1] * 4, pos_label=1).batch.predictions.given.tolist() == _PAIR
+
+
 def test_integer_labels_of_other_values_have_a_positive_one() -> None:
     rows = read_rows(P, [1, 2, 1, 2], pos_label=2)
     assert (rows.batch.labels.tolist(), rows.class_names) == (Y, ("1", "2"))

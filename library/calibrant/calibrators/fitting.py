@@ -293,7 +293,7 @@ def fit(
         Labels of the classes in the order of the columns, such as ``estimator.classes_``; for (n,), of the negative and
         the positive class. The map keeps them.
     pos_label : str, int or bool, optional
-        Label of the positive class, for two classes.
+        Label of class 1, for two classes. Unnamed columns ``(n, 2)`` are in the order of the sorted labels in any case.
     weights, sample_weight : array_like, shape (n,), optional
         Non-negative weights, not all 0. ``sample_weight`` is an alias of ``weights``.
     weights_kind : {"frequency", "importance"}, default "frequency"
