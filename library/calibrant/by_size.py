@@ -15,7 +15,7 @@ from calibrant.cells import Floats, WeightsKind
 from calibrant.errors import InvalidOption
 from calibrant.evaluation import Evaluation
 from calibrant.inputs import read_rows, reduction_by_name
-from calibrant.maps.calibration_map import CalibrationMap, check_map
+from calibrant.maps.calibration_map import CalibrationMap, check_class_names, check_map
 from calibrant.measures.catalogue import read_requests
 from calibrant.measures.intervals import PLAIN, Resampling
 from calibrant.measures.measure import MeasureRequest, MeasureResult, answers, extent_of
@@ -360,6 +360,7 @@ def measure_by_size(
         scale=scale,
         known=None if map is None else map.class_names,
     )
+    check_class_names(map, rows.class_names)
     reductions: str | tuple[Any, ...] | None = (
         reduction_by_name(reduction, rows.class_names)
         if reduction is None or isinstance(reduction, str)

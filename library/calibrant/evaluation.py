@@ -21,7 +21,7 @@ from calibrant.diagrams.catalogue import read_diagrams
 from calibrant.diagrams.diagram import DiagramRequest, diagrams_of
 from calibrant.errors import InvalidOption, LengthMismatch, UnknownReduction, WrongShape
 from calibrant.inputs import classes_by_name, read_rows, reduction_by_name
-from calibrant.maps.calibration_map import CalibrationMap, check_map
+from calibrant.maps.calibration_map import CalibrationMap, check_class_names, check_map
 from calibrant.measures.catalogue import FAMILIAR, MEASURES, applicable, read_requests
 from calibrant.measures.cross_fitting import (
     UNKNOWN,
@@ -705,6 +705,8 @@ def evaluate(
         scale=scale,
         known=map.class_names if isinstance(map, CalibrationMap) else None,
     )
+    check_map(map)
+    check_class_names(map, rows.class_names)
     rows.warn_of_kind()
     warn_of_training(predictions, rows.batch)
     evaluation = Evaluation(

@@ -43,7 +43,7 @@ class Rows:
         warn_of_probabilities(p, self.batch.predictions.scale, stacklevel=4)
         if self.by_position and self.class_names is not None:
             text = (
-                f"labels are numbers and the columns {_listing(self.class_names)}, in this order; if class 0 is not "
+                f"labels are numbers and the columns {listing(self.class_names)}, in this order; if class 0 is not "
                 f"{self.class_names[0]!r}, pass class_names in the order of the numbers"
             )
             warnings.warn(text, stacklevel=4)
@@ -146,12 +146,13 @@ def prediction_array(predictions: Any, known: tuple[str, ...] | None = None) -> 
         for names in _readings(columns):
             if len(set(names)) == len(names) and set(names) & set(known) not in (set(), set(known)):
                 raise WrongShape.at(
-                    "/predictions", f"have columns of {_listing(names)}, but the classes are {_listing(known)}"
+                    "/predictions", f"have columns of {listing(names)}, but the classes are {listing(known)}"
                 )
     return values, columns
 
 
-def _listing(names: Sequence[str]) -> str:
+def listing(names: Sequence[str]) -> str:
+    """Return the first names for a message."""
     shown = ", ".join(repr(name[:_LONG]) for name in names[:_FEW])
     return shown if len(names) <= _FEW else f"{shown} and {len(names) - _FEW} more"
 
@@ -303,7 +304,7 @@ def _read_labels(
     values = _decoded(values)
     n_classes = predictions.shape[1] if predictions.ndim == 2 else 2
     if pos_label is not None:
-        return _of_positive(values, n_classes, pos_label, class_names)
+        return _of_positive(values, n_classes, pos_label, class_names, known)
     if class_names is not None:
         return labels_by_name(values, n_classes, class_names)
     numeric = values.dtype.kind in "biuf"
@@ -368,7 +369,7 @@ def _distinct(values: Array) -> set[Any]:
 
 
 def _of_positive(
-    values: Array, n_classes: int, pos_label: Any, class_names: Any
+    values: Array, n_classes: int, pos_label: Any, class_names: Any, known: tuple[str, ...] | None
 ) -> tuple[Array, tuple[str, ...] | None]:
     if class_names is not None:
         raise InvalidOption.at("/pos_label", "cannot be combined with class_names; pass one of the two")
@@ -381,7 +382,9 @@ def _of_positive(
         raise InvalidOption.at("/pos_label", "is not among the labels" if type(pos_label).__name__ in kinds else text)
     if len(distinct) > 2:
         raise InvalidOption.at("/pos_label", f"needs labels of two values, but there are {len(distinct)}")
-    other = next(iter(distinct - {pos_label}), f"not {pos_label}")
+    named = [name for name in known or () if name != str(pos_label)]
+    only = named[0] if len(named) == 1 and known is not None and len(known) == 2 else f"not {pos_label}"
+    other = next(iter(distinct - {pos_label}), only)
     names = (str(other), str(pos_label))
     found = np.array([value == pos_label for value in values.tolist()], dtype=np.int64)
     return found, None if names in (("0", "1"), ("False", "True")) else names

@@ -23,7 +23,7 @@ from calibrant.comparison.laws import LEAST_BATCHES, CalibrationLaw, Point, Powe
 from calibrant.comparison.pairs import Correction, Pair, Standing, compare_pairs
 from calibrant.evaluation import Evaluation
 from calibrant.inputs import read_rows, reduction_by_name
-from calibrant.maps.calibration_map import CalibrationMap
+from calibrant.maps.calibration_map import CalibrationMap, check_class_names
 from calibrant.measures.catalogue import read_requests
 from calibrant.measures.cross_fitting import Training, training_of
 from calibrant.measures.intervals import Resampling
@@ -153,6 +153,8 @@ def compare(
         scale=scale,
         known=next((one.map.class_names for one in contestants if one.map.class_names), None),
     )
+    for one in contestants:
+        check_class_names(one.map, rows.class_names, f"/maps/{one.name}")
     rows.warn_of_kind()
     reduction = reduction_by_name(reduction, rows.class_names)
     comparison = Comparison(Evaluation(read_requests(measures), reduction, None, resampling), contestants, correction)

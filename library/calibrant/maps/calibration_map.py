@@ -18,7 +18,7 @@ from calibrant.arrays import like
 from calibrant.batch import Predictions, Scale, read_class_names, read_predictions
 from calibrant.cells import Floats
 from calibrant.errors import InvalidDocument, InvalidOption, ScaleMismatch, UnknownReduction, WrongShape
-from calibrant.inputs import prediction_array, predictions_for, warn_of_probabilities
+from calibrant.inputs import listing, prediction_array, predictions_for, warn_of_probabilities
 from calibrant.maps.baselines import AccuracyConstant, PredictedClass
 from calibrant.maps.curves import Curve
 from calibrant.maps.ensemble import Ensemble, SmoothedVector, VectorIdentity
@@ -450,6 +450,18 @@ def check_map(map: object) -> None:
     """Raise ``InvalidOption`` if this is neither a calibration map nor None."""
     if map is not None and not isinstance(map, CalibrationMap):
         raise InvalidOption.at("/map", "must be a calibration map; calibrant.load(path) reads one from a file")
+
+
+def check_class_names(fitted: CalibrationMap | None, class_names: Sequence[str] | None, pointer: str = "/map") -> None:
+    """Raise ``InvalidOption`` if rows and a map at ``pointer`` name their classes differently."""
+    known = None if fitted is None else fitted.class_names
+    if known is None or class_names is None or len(known) != len(class_names) or tuple(class_names) == known:
+        return
+    raise InvalidOption.at(
+        pointer,
+        f"has the classes {listing(known)}, but the rows have {listing(class_names)}; pass rows with the classes of "
+        "the map, in the same order",
+    )
 
 
 def load(document: Mapping[str, Any] | str | Path) -> CalibrationMap:
