@@ -35,7 +35,7 @@ def _cost_plane(p: Any, y: Any, **options: Any) -> Any:
     ("function", "pointer"),
     [
         (lambda p, y, m, **o: calibrant.evaluate(p, y, map=m, **o), "/map"),
-        (lambda p, y, m, **o: calibrant.compare(p, y, {"a": m}, resamples=100, **o), "/maps/a"),
+        (lambda p, y, m, **o: calibrant.compare(p, y, {"a": m}, resamples=100, **o), "/maps/0"),
         (lambda p, y, m, **o: calibrant.report(p, y, map=m, **o), "/map"),
         (lambda p, y, m, **o: calibrant.measure_by_size(p, y, map=m, **o), "/map"),
     ],

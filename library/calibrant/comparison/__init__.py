@@ -153,8 +153,8 @@ def compare(
         scale=scale,
         known=next((one.map.class_names for one in contestants if one.map.class_names), None),
     )
-    for one in contestants:
-        check_class_names(one.map, rows.class_names, f"/maps/{one.name}")
+    for i, one in enumerate(contestants):
+        check_class_names(one.map, rows.class_names, f"/maps/{i}")
     rows.warn_of_kind()
     reduction = reduction_by_name(reduction, rows.class_names)
     comparison = Comparison(Evaluation(read_requests(measures), reduction, None, resampling), contestants, correction)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from calibrant.measures.catalogue import MEASURES
+from calibrant.measures.intervals import NO_WIDTH
 from calibrant.reports import lookup, numbers
 from calibrant.reports.panel import RESAMPLES, ReportSubject
 from calibrant.reports.regions import error_interval
@@ -151,7 +152,7 @@ def _measured(
 ) -> Measured:
     name = str(answer["definition"].get("name", key))
     title, text = meaning(name)
-    problem = answer.get("problem") or ("no interval: the rows vary too little" if alike else "")
+    problem = answer.get("problem") or (f"no interval: {NO_WIDTH}" if alike else "")
     return Measured(
         key,
         title,
