@@ -37,7 +37,7 @@ from calibrant.measures.intervals import PLAIN, Resampling
 from calibrant.measures.measure import MeasureRequest, MeasureResult, answers, extent_of
 from calibrant.progress import Progress, report, reporting, step
 from calibrant.reductions import Event, Subject, Vector, reduce, resolve, resolve_event, subject, whole_vector
-from calibrant.results import ByMeasure, ByName, Shown, Table, frame_of, interval_of, text_of
+from calibrant.results import ByMeasure, ByName, Shown, Table, WithRows, frame_of, interval_of, text_of
 
 if TYPE_CHECKING:
     from calibrant.plots.axes import Plotter
@@ -65,7 +65,7 @@ class Groups(list[str]):
 
 
 @dataclass(frozen=True, repr=False)
-class Report(Shown, ByMeasure[MeasureResult]):
+class Report(WithRows, Shown, ByMeasure[MeasureResult]):
     """Result of ``evaluate``; ``report["ece"]`` is the result of a measure.
 
     Attributes
@@ -149,9 +149,6 @@ class Report(Shown, ByMeasure[MeasureResult]):
 
     def _instead(self, name: str) -> str:
         return f"; use report[{name!r}]" if name in self else super()._instead(name)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return vars(self) | {"source": None}
 
     @property
     def plot(self) -> Plotter:

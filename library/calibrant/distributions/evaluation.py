@@ -24,7 +24,7 @@ from calibrant.errors import (
 from calibrant.measures.measure import MeasureResult
 from calibrant.options import read_seed
 from calibrant.progress import step
-from calibrant.results import ByMeasure, Shown, Table, frame_of, interval_of
+from calibrant.results import ByMeasure, Shown, Table, WithRows, frame_of, interval_of
 
 if TYPE_CHECKING:
     from calibrant.plots.axes import DistributionPlotter
@@ -33,7 +33,7 @@ _MOST_GROUPS = 1000
 
 
 @dataclass(frozen=True, repr=False)
-class DistributionReport(Shown, ByMeasure[MeasureResult]):
+class DistributionReport(WithRows, Shown, ByMeasure[MeasureResult]):
     """Result of ``evaluate_distribution``; ``report["crps"]`` is the result of a measure.
 
     Attributes
@@ -71,9 +71,6 @@ class DistributionReport(Shown, ByMeasure[MeasureResult]):
     source: Rows | None = field(default=None, compare=False)
 
     _what = "measure in this report"
-
-    def __getstate__(self) -> dict[str, Any]:
-        return vars(self) | {"source": None}
 
     @property
     def plot(self) -> DistributionPlotter:
