@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from calibrant.applied import warn_of_training
 from calibrant.arguments import explained
+from calibrant.arrays import distinct_names
 from calibrant.batch import Batch, Scale, read_classes, restrict
 from calibrant.cells import Floats, WeightsKind
 from calibrant.diagrams.catalogue import read_diagrams
@@ -437,7 +438,7 @@ class Evaluation:
         given = len(batch)
         if self.classes is not None:
             batch, kept = restrict(batch, read_classes(self.classes, batch.predictions.n_classes))
-            members = None if groups is None else _members([groups[i] for i in kept.tolist()], len(batch))
+            members = None if members is None else _kept(members, kept)
         raw = subject(batch, name)
         with begin("measures"):
             measures = self._answers(raw)
@@ -600,7 +601,14 @@ def _members(groups: Sequence[str], n: int) -> Members:
         raise InvalidOption.at("/groups", f"must name at most {MAX_GROUPS} groups")
     order = np.argsort(member, kind="stable")
     parts = np.split(order, np.flatnonzero(np.diff(member[order])) + 1)
-    return dict(sorted(zip(number, parts, strict=True)))
+    found = dict(zip(number, parts, strict=True))
+    return {name: found[name] for name in distinct_names(groups)}
+
+
+def _kept(members: Members, kept: npt.NDArray[np.int64]) -> Members:
+    """The rows of each group among the kept ones, ascending; groups without any are left out."""
+    found = {name: np.flatnonzero(np.isin(kept, rows)) for name, rows in members.items()}
+    return {name: rows for name, rows in found.items() if len(rows)}
 
 
 @explained

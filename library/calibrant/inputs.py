@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from calibrant.arrays import Array, array_of, check_aligned, group_names, is_frame
+from calibrant.arrays import Array, GroupNames, array_of, check_aligned, group_names, is_frame
 from calibrant.batch import Batch, Scale, read_batch, read_class_names, read_predictions
 from calibrant.cells import WeightsKind
 from calibrant.errors import InvalidLabel, InvalidOption, NotANumber, WrongShape
@@ -32,7 +32,7 @@ class Rows:
     """Checked rows with the names of their classes and groups, if there are any."""
 
     batch: Batch
-    groups: list[str] | None = None
+    groups: GroupNames | None = None
     class_names: tuple[str, ...] | None = None
     #: Whether labels are numbers of columns that are named and not sorted by name.
     by_position: bool = False
@@ -393,7 +393,7 @@ def _of_positive(
 def _is_first(pos_label: Any, labels: Any, columns: Sequence[str] | None) -> bool:
     """Return whether the positive class is the first of two columns: by their names, or else as its label is sorted."""
     distinct = _distinct(_decoded(_flat(array_of(labels, "labels"))))
-    texts = {str(label): label == pos_label for label in distinct}
+    texts = {str(label): bool(label == pos_label) for label in distinct}
     for names in _readings(columns) if columns is not None and len(columns) == 2 else []:
         for k, name in enumerate(names):
             if name in texts:

@@ -11,8 +11,10 @@ import pytest
 import torch
 
 import calibrant
+from calibrant.arrays import GroupNames, distinct_names, group_names
 from calibrant.errors import CalibrationError, InvalidLabel, InvalidOption, OutOfRange, UnusableRows, WrongShape
 from calibrant.inputs import read_rows
+from calibrant.reports.panel import group_diagrams
 
 P, Y = [0.1, 0.4, 0.6, 0.9], [0, 1, 0, 1]
 MATRIX = np.array([[0.6, 0.3, 0.1], [0.2, 0.5, 0.3], [0.1, 0.2, 0.7], [0.3, 0.4, 0.3]])
@@ -211,13 +213,69 @@ def test_a_positive_label_that_is_none_is_refused(pos_label: Any) -> None:
         (pl.DataFrame({"s": ["f", "m", "f", "m"], "a": [1, 2, 1, 2]}), ["f, 1", "m, 2", "f, 1", "m, 2"]),
         ({"s": ["f", "m", "f", "m"], "a": np.array([1, 2, 1, 2])}, ["f, 1", "m, 2", "f, 1", "m, 2"]),
         ([("f", 1), ("m", 2), ("f", 1), ("m", 2)], ["f, 1", "m, 2", "f, 1", "m, 2"]),
+        ([np.array(["f", "m", "f", "m"]), pd.Series([1, 2, 1, 2])], ["f, 1", "m, 2", "f, 1", "m, 2"]),
+        ((pl.Series(["f", "m", "f", "m"]), pl.Series([1, 2, 1, 2])), ["f, 1", "m, 2", "f, 1", "m, 2"]),
+        ([np.array(["f", "m", "f", "m"])], ["f", "m", "f", "m"]),
+        (np.array([["f", "1"], ["m", "2"]] * 2), ["f, 1", "m, 2", "f, 1", "m, 2"]),
     ],
 )
 def test_groups_of_every_type(groups: Any, names: list[str]) -> None:
     assert read_rows(P, Y, groups=groups).groups == names
 
 
-@pytest.mark.parametrize("groups", ["abcd", b"abcd", 3, {}, {"a": [1], "b": [1, 2]}])
+_BINS = pd.cut([0.5, 3.0, 15.0, 0.5], [0, 1, 2, 10, 20])
+_LEVELS = ["low", "mid", "high"]
+
+
+@pytest.mark.parametrize(
+    ("groups", "order"),
+    [
+        ([10, 9, 11, 8], ["8", "9", "10", "11"]),
+        (["10", "9", "11", "8"], ["8", "9", "10", "11"]),
+        ([0.5, -1.0, 10.0, 2.5], ["-1", "0.5", "2.5", "10"]),
+        (pd.Series([10.0, None, 9.0, 9.0]), ["(missing)", "9", "10"]),
+        (["b", "a10", "a9", "B"], ["B", "a10", "a9", "b"]),
+        (["b, 10", "b, 9", "a, 10", "a, 9"], ["a, 9", "a, 10", "b, 9", "b, 10"]),
+        (["Smith, J", "Ng, A", "Ng", "Ng"], ["Ng", "Ng, A", "Smith, J"]),
+        (pd.Categorical(["high", "low", "mid", None], _LEVELS, ordered=True), ["(missing)", "low", "mid", "high"]),
+        (pd.Series(["high", "low", "low", "low"], dtype=pd.CategoricalDtype(_LEVELS)), ["low", "high"]),
+        (pl.Series(["high", "low", "mid", "low"], dtype=pl.Enum(_LEVELS)), ["low", "mid", "high"]),
+        (_BINS, ["(0, 1]", "(2, 10]", "(10, 20]"]),
+        (_BINS.astype(str), ["(0, 1]", "(2, 10]", "(10, 20]"]),
+        (
+            pd.DataFrame({"a": [10, 9, 10, 9], "b": pd.Categorical(["mid", "low", "low", "mid"], _LEVELS)}),
+            ["9, low", "9, mid", "10, low", "10, mid"],
+        ),
+    ],
+)
+def test_groups_are_in_the_order_of_their_numbers_or_categories(groups: Any, order: list[str]) -> None:
+    assert distinct_names(group_names(groups)) == order
+    report = calibrant.evaluate(P, Y, groups=groups, measures=["brier"])
+    assert list(report.groups or ()) == order
+    assert list(dict.fromkeys(report.to_frame(groups=True)["group"])) == order
+    forecasts = calibrant.evaluate_distribution(Y, mean=P, std=np.ones(4), groups=groups, measures=["crps"])
+    assert list(forecasts.groups or ()) == order
+    weighted = {"weights": [1, 1, 1, 0], "groups": groups, "measures": ["crps"]}
+    without_the_last = calibrant.evaluate_distribution(Y, mean=P, std=np.ones(4), **weighted)
+    assert list(without_the_last.groups or ()) == distinct_names(_without_the_last(group_names(groups)))
+
+
+def _without_the_last(names: GroupNames) -> GroupNames:
+    return GroupNames(names[:-1]).ordered(names.order)
+
+
+def test_the_order_of_groups_is_kept_for_some_classes_in_tallies_and_in_pictures() -> None:
+    levels = pd.Series(["mid", "high", "low", "mid"] * 50, dtype=pd.CategoricalDtype(_LEVELS))
+    p, y = np.tile(MATRIX, (50, 1)), [0, 1, 2, 0] * 50
+    report = calibrant.evaluate(p, y, groups=levels, classes=[0, 1], measures=["accuracy"])
+    assert {name: group.n for name, group in (report.groups or {}).items()} == {"mid": 100, "high": 50}
+    batch = read_rows(p, y, groups=levels)
+    assert list(group_diagrams(batch.batch, batch.groups or []) or ()) == _LEVELS
+    counted = calibrant.tally(p, y, groups=[9, 10, 11, 9] * 50)
+    assert list(calibrant.evaluate_tally(counted, measures=["brier"]).groups or ()) == ["9", "10", "11"]
+
+
+@pytest.mark.parametrize("groups", ["abcd", b"abcd", 3, {}, {"a": [1], "b": [1, 2]}, [np.arange(4)] * 4])
 def test_what_are_no_groups(groups: Any) -> None:
     with pytest.raises(CalibrationError):
         read_rows(P, Y, groups=groups)
