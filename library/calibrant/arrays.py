@@ -20,6 +20,8 @@ Array = npt.NDArray[Any]
 
 #: Name of the group of rows whose group is missing.
 NO_GROUP = "(missing)"
+#: What to do about missing values.
+FILL_IN = "fill them in or remove the rows"
 #: Separates the values of several columns of groups.
 _JOINT = ", "
 
@@ -195,7 +197,7 @@ def refuse_missing(missing: Array, field: str) -> None:
     rows = np.flatnonzero(missing.reshape(len(missing), -1).any(axis=1)) if missing.ndim else np.flatnonzero(missing)
     if len(rows):
         count = int(np.count_nonzero(missing))
-        raise UnusableRows(f"{field}: {_values_are(count)} missing, first in row {rows[0]} (counted from 0)")
+        raise UnusableRows(f"{field}: {_values_are(count)} missing, first in row {rows[0]} (counted from 0); {FILL_IN}")
 
 
 def _values_are(count: int) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from calibrant.arrays import Array, GroupNames, array_of, check_aligned, group_names, is_frame
-from calibrant.batch import Batch, Scale, read_batch, read_class_names, read_predictions
+from calibrant.arrays import FILL_IN, Array, GroupNames, array_of, check_aligned, group_names, is_frame
+from calibrant.batch import TOLERANCE, Batch, Scale, read_batch, read_class_names, read_predictions
 from calibrant.cells import WeightsKind
-from calibrant.errors import InvalidLabel, InvalidOption, NotANumber, WrongShape
+from calibrant.errors import InvalidLabel, InvalidOption, NotANumber, NotFinite, OutOfRange, WrongShape
 from calibrant.records import is_records, read_records
 
 # --- Rows: predictions with labels, weights and groups
@@ -98,11 +99,16 @@ def read_rows(
         percent = str(values.flat[0]).rstrip().endswith("%")
         hint = "remove percent signs and divide by 100" if percent else "pass those of predict_proba, not of predict"
         raise NotANumber.at("/predictions", f"must be numbers, and these are strings; {hint}")
+    given = values
     values, found, names = _labelled(predictions, values, labels, columns, class_names, pos_label, known)
     _check_order(values, found)
     flat = None if weights is None else _flat(array_of(weights, "weights"))
     try:
         batch = read_batch(values, found, flat, scale=scale, kind=weights_kind)
+    except OutOfRange as error:
+        raise _with_columns(error, given, columns) from error
+    except NotFinite as error:
+        raise NotFinite(f"{error}; {FILL_IN}", error.offences) from error
     except InvalidLabel as error:
         if found.ndim != 1 or (found != np.floor(found)).any():
             raise
@@ -110,6 +116,21 @@ def read_rows(
     inferred = class_names is None and pos_label is None and names is not None and names is not known
     by_position = inferred and not _are_sorted(names or ()) and array_of(labels, "labels").dtype.kind in "biu"
     return Rows(batch, None if groups is None else group_names(groups), names, by_position)
+
+
+def _with_columns(error: OutOfRange, values: Array, columns: Sequence[str] | None) -> OutOfRange:
+    """Return the error with the names of columns that are no probabilities, beside others that are."""
+    if values.ndim != 2 or columns is None or len(columns) != values.shape[1]:
+        return error
+    for bad, are in (
+        (((values < -TOLERANCE) | (values > 1.0 + TOLERANCE)).any(axis=0), "values outside [0, 1]"),
+        (np.isin(values, (0.0, 1.0)).all(axis=0), "only 0 and 1, like labels"),
+    ):
+        named = [name for name, wrong in zip(columns, bad, strict=True) if wrong]
+        if 0 < len(named) < len(columns):
+            verb = f"column {listing(named)} has" if len(named) == 1 else f"columns {listing(named)} have"
+            return OutOfRange(f"predictions: {verb} {are}; pass the columns of probabilities alone", error.offences)
+    return error
 
 
 def _are_sorted(names: Sequence[str]) -> bool:
@@ -317,18 +338,36 @@ def _read_labels(
             if _are_other_integers(names) and set(names).issuperset(_texts(values)):
                 return labels_by_name(values.astype(np.str_), n_classes, names)
         return values, _worth_keeping(readings) or known
-    return _of_texts(values, n_classes), known
+    try:
+        return _of_texts(values, n_classes), known
+    except InvalidLabel as error:
+        raise _no_column(values, readings) or error from None
 
 
 def _decoded(values: Array) -> Array:
     return np.char.decode(values, "utf-8") if values.dtype.kind == "S" else values
 
 
+#: Words after the name of a class, as in ``cat_prob``.
+_SCORES = frozenset(("p", "prob", "probs", "proba", "probas", "probability", "probabilities", "score", "scores"))
+
+
+def _without_end(names: tuple[str, ...]) -> tuple[str, ...] | None:
+    """Return ``cat`` and ``dog`` of ``cat_prob`` and ``dog_prob``, or of ``cat)`` and ``dog)``; None of others."""
+    if all(len(name) > 1 and name[-1] in ")]" for name in names):
+        return tuple(name[:-1].strip(" \"'") for name in names)
+    ends = [re.fullmatch(r"(.+)[_.\- ]([A-Za-z]+)", name) for name in names]
+    found = [end for end in ends if end is not None and end[2].casefold() in _SCORES]
+    same = len(found) == len(names) and len({end[2] for end in found}) == 1
+    return tuple(end[1] for end in found) if same else None
+
+
 def _readings(columns: Sequence[str]) -> list[tuple[str, ...]]:
-    """Return the class names that column names may stand for: the names, or what follows their common prefix."""
+    """Return the class names that column names may stand for: the names, or what is between their common ends."""
     shared = columns[0][: _shared_length(columns)]
-    cut = shared[: max(shared.rfind(mark) for mark in "_.- :") + 1]
+    cut = shared[: max(shared.rfind(mark) for mark in "_.- :([") + 1]
     ends = [tuple(name[len(begin) :] for name in columns) for begin in (cut, "")]
+    ends = [*filter(None, map(_without_end, ends)), *ends]
     if not shared[-1:].isdecimal() and all(name[len(shared) :].isdecimal() for name in columns):
         ends.append(tuple(name[len(shared) :] for name in columns))
     return [names for names in ends if all(names)]
@@ -354,6 +393,22 @@ def _worth_keeping(readings: Sequence[tuple[str, ...]]) -> tuple[str, ...] | Non
             return None
         if not any(name.isdecimal() for name in names) and len(set(names)) == len(names):
             return names
+    return None
+
+
+def _no_column(values: Array, readings: Sequence[tuple[str, ...]]) -> InvalidLabel | None:
+    """Return the error for labels of which some are columns, or nearly; None for columns with other names."""
+    folded = {text.strip().casefold() for text in _texts(values)}
+    for names in readings:
+        near = [name for name in names if name.strip().casefold() in folded]
+        if not near:
+            continue
+        bad = [i for i, value in enumerate(values.tolist()) if str(value) not in names]
+        close = [name for name in near if str(values[bad[0]]).strip().casefold() == name.strip().casefold()]
+        hint = f"; {close[0]!r} differs only in case or spaces" if close else ""
+        return InvalidLabel.at(
+            f"/labels/{bad[0]}", f"is none of the columns {listing(names)}{hint}; of {len(values)}, {len(bad)} are not"
+        )
     return None
 
 

@@ -164,6 +164,58 @@ def test_the_positive_class_is_class_1_in_any_order(
         assert read_rows(given, [1, 0], class_names=names[::-1]).class_names == names[::-1]
 
 
+@pytest.mark.parametrize("pattern", ["{}_prob", "P({})", "prob[{}]", "prob_{}_score", "score {}", "{} Score"])
+def test_class_names_are_read_from_columns_with_words_around_them(pattern: str) -> None:
+    given = pd.DataFrame({pattern.format(name): MATRIX[:, k] for k, name in enumerate(NAMES)})
+    rows = read_rows(given, ["cat", "dog", "bird", "cat"])
+    assert (rows.batch.labels.tolist(), rows.class_names) == ([1, 2, 0, 1], NAMES)
+    turned = read_rows(given.iloc[:, [2, 0, 1]], [1, 2, 0, 1], class_names=NAMES)
+    np.testing.assert_allclose(turned.batch.predictions.given, MATRIX)
+
+
+def test_columns_of_a_positive_class_before_its_negative_are_found_by_their_beginnings() -> None:
+    given = pd.DataFrame({"yes_prob": [0.75, 0.5], "no_prob": [0.25, 0.5]})
+    assert read_rows(given, [1, 0]).batch.predictions.given.tolist() == [[0.25, 0.75], [0.5, 0.5]]
+
+
+@pytest.mark.parametrize(
+    ("columns", "labels", "message"),
+    [
+        (NAMES, ["cat", "fish", "bird", "fish"], r"labels/1 is none of the columns 'bird', 'cat', 'dog'; of 4, 2 are"),
+        (NAMES, ["cat", "dog", "Bird", "cat"], "labels/2 .*'bird' differs only in case or spaces; of 4, 1 are"),
+        (NAMES, ["cat ", "dog ", "bird ", "cat "], "labels/0 .*'cat' differs only in case or spaces; of 4, 4 are"),
+        (["p0", "p1", "p2"], ["cat", "dog", "bird", "cat"], "pass class_names"),
+    ],
+)
+def test_a_label_that_is_no_column_is_named_by_its_row_with_the_nearest_column(
+    columns: Any, labels: list[str], message: str
+) -> None:
+    with pytest.raises(InvalidLabel, match=message) as caught:
+        read_rows(pd.DataFrame(MATRIX, columns=list(columns)), labels)
+    assert "fish" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("frame", "message"),
+    [
+        ({"id": [0, 1, 2, 3], "p": P}, r"column 'id' has values outside \[0, 1\]"),
+        ({"id": [0, 1, 2, 3], "age": [30, 40, 50, 60], "p": P}, "columns 'id', 'age' have values outside"),
+        ({"p": P, "y": Y}, "column 'y' has only 0 and 1, like labels"),
+        ({"p": P, "q": P}, "do not sum to 1"),
+        ({"p": [10.0, 20.0, 30.0, 40.0], "q": [90.0, 80.0, 70.0, 60.0]}, "percentages"),
+    ],
+)
+def test_a_column_that_is_no_probability_is_named(frame: Any, message: str) -> None:
+    with pytest.raises(OutOfRange, match=message):
+        read_rows(pd.DataFrame(frame), Y)
+
+
+@pytest.mark.parametrize("convert", [np.array, list, pd.Series])
+def test_rows_without_predictions_should_be_filled_in_or_removed(convert: Any) -> None:
+    with pytest.raises(CalibrationError, match="fill them in or remove the rows"):
+        read_rows(convert([0.5, float("nan"), 0.25, 0.75]), Y)
+
+
 def test_string_labels_without_names_are_refused_with_a_remedy() -> None:
     with pytest.raises(InvalidLabel, match=r"class_names .*classes_"):
         read_rows(MATRIX, ["cat", "dog", "bird", "cat"])
