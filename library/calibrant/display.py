@@ -265,7 +265,7 @@ class CalibrationDisplay(Suggesting):
         with requires("plots", "a diagram"):
             from matplotlib.cbook import normalize_kwargs
             from matplotlib.lines import Line2D
-        known = ["ax", *signature(self.from_predictions).parameters][:-1]
+        known = list(signature(self.from_predictions).parameters)[:-1]
         for key in normalize_kwargs(dict(line), Line2D):
             if not hasattr(Line2D, f"set_{key}"):
                 raise TypeError(f"the display has no argument {key}; {meant_by(key, known)}")

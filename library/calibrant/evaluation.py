@@ -145,6 +145,10 @@ class Report(WithRows, Shown, ByMeasure[MeasureResult]):
             **dict.fromkeys(("to_json", "as_dict"), "to_dict()"),
             **dict.fromkeys(("save", "to_html"), "calibrant.report(predictions, labels).save(path)"),
             **dict.fromkeys(("score", "summary"), "measures, or print the report"),
+            **dict.fromkeys(
+                ("calibration_curve", "plot_calibration_curve", "reliability", "reliability_diagram"),
+                "plot.reliability()",
+            ),
         }
     )
 

@@ -131,19 +131,32 @@ E = TypeVar("E", bound=Entry)
 class Catalogue(Shown, Mapping[str, E]):
     """A read-only mapping of names to entries, which is shown as a list of names and titles.
 
-    An unknown name raises ``KeyError`` with the nearest names; ``familiar`` maps other names to those of the catalogue.
+    ``familiar`` maps other names to those of the catalogue. An unknown name raises ``KeyError`` with the nearest names,
+    or with what ``elsewhere`` says of it.
     """
 
-    def __init__(self, what: str, entries: Mapping[str, E], familiar: Mapping[str, str] = MappingProxyType({})) -> None:
+    def __init__(
+        self,
+        what: str,
+        entries: Mapping[str, E],
+        familiar: Mapping[str, str] = MappingProxyType({}),
+        elsewhere: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
         self._what = what
         self._entries = dict(entries)
         self._names = familiar
+        self._elsewhere = elsewhere
 
     def __getitem__(self, name: str) -> E:
-        try:
-            return self._entries[name]
-        except KeyError:
-            raise KeyError(f"the {self._what} {one_of(name, self, self._names)}") from None
+        found = self._entries.get(known_name(name, self, self._names) if isinstance(name, str) else name)
+        if found is None:
+            raise KeyError(f"the {self._what} {self.explanation(name)}")
+        return found
+
+    def explanation(self, name: object) -> str:
+        """Return what an unknown name is or must be, after the kind of the entry."""
+        found = self._elsewhere.get(plain_name(name)) if isinstance(name, str) else None
+        return one_of(name, self, self._names) if found is None else found
 
     def __contains__(self, name: object) -> bool:
         return name in self._entries

@@ -57,9 +57,8 @@ def test_a_report_finds_measures_by_other_names_and_the_nearest_ones() -> None:
 def test_catalogues_name_the_nearest_entry() -> None:
     for catalogue, name, message in (
         (calibrant.METHODS, "betta", "the method is unknown; did you mean beta"),
-        (calibrant.METHODS, "sigmoid", "did you mean platt"),
-        (calibrant.MEASURES, "ECE", r"did you mean ece\?"),
-        (calibrant.MEASURES, "nll", r"did you mean log-loss\?"),
+        (calibrant.METHODS, "sigmoidal", "did you mean platt"),
+        (calibrant.MEASURES, "eec", r"did you mean ece\?"),
         (calibrant.DIAGRAMS, "relability", "did you mean reliability"),
         (calibrant.DIAGRAMS, "zzz", "must be one of: reliability"),
     ):
@@ -234,3 +233,56 @@ def test_a_report_of_several_classes_names_them() -> None:
     p = RANDOM.dirichlet(np.ones(3), 300)
     y = np.array(["bird", "cat", "dog"])[(RANDOM.random((300, 1)) > p.cumsum(axis=1)).sum(axis=1)]
     assert "bird" in calibrant.report(p, y, class_names=["bird", "cat", "dog"]).html
+
+
+@pytest.mark.parametrize("name", ["reliability_diagram", "reliability", "calibration_curve", "plot_calibration_curve"])
+def test_a_diagram_is_under_plot(name: str) -> None:
+    with pytest.raises(AttributeError, match=r"; use plot\.reliability\(\)"):
+        getattr(calibrant.evaluate(P, Y), name)
+
+
+def test_catalogues_know_the_names_that_functions_accept() -> None:
+    assert calibrant.METHODS["sigmoid"] is calibrant.METHODS["platt"]
+    assert calibrant.MEASURES["log_loss"] is calibrant.MEASURES["log-loss"]
+    for name, known in (("ir", "isotonic"), ("pav", "isotonic"), ("none", "identity")):
+        assert calibrant.fit(name, P, Y).method == known
+    assert calibrant.evaluate(P, Y, measures="max_ece")["mce"].definition["name"] == "mce"
+    assert "sigmoid" not in calibrant.METHODS
+    assert len(list(calibrant.METHODS)) == len(calibrant.METHODS)
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [("adaptive_ece", "ece has bins of equal mass"), ("classwise_ece", 'reduction="classwise"')],
+)
+def test_a_measure_by_another_name_is_explained(name: str, hint: str) -> None:
+    with pytest.raises(CalibrationError, match=hint):
+        calibrant.evaluate(P, Y, measures=name)
+    with pytest.raises(KeyError, match=hint):
+        calibrant.MEASURES[name]
+
+
+def test_a_method_is_recommended_by_a_report() -> None:
+    with pytest.raises(CalibrationError, match=r"calibrant\.report"):
+        calibrant.fit("auto", P, Y)
+    with pytest.raises(KeyError, match=r"calibrant\.report"):
+        calibrant.METHODS["auto"]
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: calibrant.evaluate(P, Y, norm="l2"), r'measures=\[\{"name": "ece", "norm": 2\}\]'),
+        (lambda: calibrant.evaluate(P, Y, bins=5), r'measures=\[\{"name": "ece", "n_bins": 20\}\]'),
+        (lambda: calibrant.evaluate(P, Y, strategy="uniform"), '"binning": "equal-width"'),
+        (lambda: calibrant.CalibrantClassifier(foo=1), "the arguments are: estimator, "),
+        (lambda: calibrant.CalibrationDisplay.from_predictions(Y, P, foo=1), "the arguments are: y_true, y_prob, "),
+        (
+            lambda: calibrant.CalibrantClassifier(cv=3).fit(np.c_[P, P], Y, groups=Y),
+            r"sklearn\.set_config\(enable_metadata_routing=True\)",
+        ),
+    ],
+)
+def test_an_unknown_argument_names_what_to_pass(call: Any, message: str) -> None:
+    with pytest.raises(TypeError, match=message):
+        call()
