@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from types import MappingProxyType
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from calibrant.errors import CalibrationError, InvalidOption, one_of, plain_name
 from calibrant.results import Shown, Table
@@ -114,6 +114,20 @@ def read_fraction(value: object, pointer: str) -> float:
 def plain(value: Any) -> Any:
     """Return the Python number of a number of numpy; other values as they are."""
     return value.item() if hasattr(value, "dtype") and getattr(value, "ndim", None) == 0 else value
+
+
+class Described:
+    """Base class of entries of catalogues, which are shown with their definition and the defaults of their options."""
+
+    if TYPE_CHECKING:
+        name: str
+        options: Mapping[str, Option]
+
+    def __repr__(self) -> str:
+        title, definition = getattr(self, "title", ""), getattr(self, "definition", "") or getattr(self, "text", "")
+        defaults = ", ".join(f"{name}={option.default!r}" for name, option in self.options.items())
+        first = f"{type(self).__name__} {self.name}" + (f": {title}" if title else "")
+        return "\n".join([first, definition, *([f"options: {defaults}"] if defaults else [])])
 
 
 class Entry(Protocol):

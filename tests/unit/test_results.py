@@ -15,6 +15,7 @@ import pytest
 
 import calibrant
 from calibrant.errors import CalibrationError
+from calibrant.monitoring.pit_tally import tally_pit
 from calibrant.reports.document import report_document
 from calibrant.results import frame_of
 
@@ -286,3 +287,17 @@ def test_a_method_is_recommended_by_a_report() -> None:
 def test_an_unknown_argument_names_what_to_pass(call: Any, message: str) -> None:
     with pytest.raises(TypeError, match=message):
         call()
+
+
+def test_tallies_streams_and_entries_of_catalogues_are_shown_in_a_few_lines() -> None:
+    assert repr(calibrant.tally(P, Y)) == "EventTally: 400 rows, reduction binary"
+    assert repr(calibrant.tally(P, Y, groups=Y)) == "EventTally: 400 rows, reduction binary, 2 groups"
+    assert repr(tally_pit(P, mean=P, std=P + 1.0)).startswith("PitTally: 400 rows, normal, ")
+    assert repr(calibrant.follow_stream(P, Y)).startswith("OnlinePredictions: 400 rows, ")
+    for catalogue in ("MEASURES", "METHODS", "DIAGRAMS", "DISTRIBUTION_MEASURES", "DISTRIBUTION_METHODS"):
+        for name, entry in getattr(calibrant, catalogue).items():
+            shown = repr(entry)
+            assert name in shown.splitlines()[0]
+            assert "0x" not in shown
+            assert len(shown.splitlines()) <= 3
+    assert "n_bins=15" in repr(calibrant.MEASURES["ece"])

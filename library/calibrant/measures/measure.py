@@ -25,7 +25,7 @@ from calibrant.measures.intervals import (
     joined,
     resampled_interval,
 )
-from calibrant.options import Option
+from calibrant.options import Described, Option
 from calibrant.progress import check, muted, step
 from calibrant.reductions import MANY, Classes, Event, Subject, Vector
 from calibrant.results import Measured, Suggesting
@@ -135,8 +135,8 @@ def mean_of_classes(values: Floats, options: Mapping[str, Any]) -> Floats:  # no
     return mean
 
 
-@dataclass(frozen=True)
-class Measure:
+@dataclass(frozen=True, repr=False)
+class Measure(Described):
     """Entry of ``calibrant.MEASURES``.
 
     Attributes
