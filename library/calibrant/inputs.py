@@ -122,11 +122,12 @@ def _with_columns(error: OutOfRange, values: Array, columns: Sequence[str] | Non
     """Return the error with the names of columns that are no probabilities, beside others that are."""
     if values.ndim != 2 or columns is None or len(columns) != values.shape[1]:
         return error
+    outside = (values < -TOLERANCE) | (values > 1.0 + TOLERANCE)
     for bad, are in (
-        (((values < -TOLERANCE) | (values > 1.0 + TOLERANCE)).any(axis=0), "values outside [0, 1]"),
+        (outside.any(axis=0), "values outside [0, 1]"),
         (np.isin(values, (0.0, 1.0)).all(axis=0), "only 0 and 1, like labels"),
     ):
-        named = [name for name, wrong in zip(columns, bad, strict=True) if wrong]
+        named = [name for name, wrong in zip(columns, bad.tolist(), strict=True) if wrong]
         if 0 < len(named) < len(columns):
             verb = f"column {listing(named)} has" if len(named) == 1 else f"columns {listing(named)} have"
             return OutOfRange(f"predictions: {verb} {are}; pass the columns of probabilities alone", error.offences)

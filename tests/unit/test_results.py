@@ -22,6 +22,8 @@ from calibrant.results import frame_of
 RANDOM = np.random.default_rng(0)
 P = RANDOM.random(400)
 Y = (RANDOM.random(400) < P**1.5).astype(int)
+#: For arguments that do not exist.
+_any: Any = calibrant
 
 
 def test_a_report_is_a_mapping_of_its_measures() -> None:
@@ -273,10 +275,10 @@ def test_a_method_is_recommended_by_a_report() -> None:
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: calibrant.evaluate(P, Y, norm="l2"), r'measures=\[\{"name": "ece", "norm": 2\}\]'),
-        (lambda: calibrant.evaluate(P, Y, bins=5), r'measures=\[\{"name": "ece", "n_bins": 20\}\]'),
-        (lambda: calibrant.evaluate(P, Y, strategy="uniform"), '"binning": "equal-width"'),
-        (lambda: calibrant.CalibrantClassifier(foo=1), "the arguments are: estimator, "),
+        (lambda: _any.evaluate(P, Y, norm="l2"), r'measures=\[\{"name": "ece", "norm": 2\}\]'),
+        (lambda: _any.evaluate(P, Y, bins=5), r'measures=\[\{"name": "ece", "n_bins": 20\}\]'),
+        (lambda: _any.evaluate(P, Y, strategy="uniform"), '"binning": "equal-width"'),
+        (lambda: _any.CalibrantClassifier(foo=1), "the arguments are: estimator, "),
         (lambda: calibrant.CalibrationDisplay.from_predictions(Y, P, foo=1), "the arguments are: y_true, y_prob, "),
         (
             lambda: calibrant.CalibrantClassifier(cv=3).fit(np.c_[P, P], Y, groups=Y),
