@@ -21,7 +21,7 @@ from calibrant.cells import Floats, WeightsKind
 from calibrant.diagrams.catalogue import read_diagrams
 from calibrant.diagrams.diagram import DiagramRequest, diagrams_of
 from calibrant.errors import InvalidOption, LengthMismatch, UnknownReduction, WrongShape
-from calibrant.inputs import classes_by_name, read_rows, reduction_by_name
+from calibrant.inputs import classes_by_name, read_rows, reduction_by_name, reduction_with_name
 from calibrant.maps.calibration_map import CalibrationMap, check_class_names, check_map
 from calibrant.measures.catalogue import FAMILIAR, MEASURES, applicable, read_requests
 from calibrant.measures.cross_fitting import (
@@ -98,6 +98,8 @@ class Report(WithRows, Shown, ByMeasure[MeasureResult]):
         from such maps too.
     class_names : tuple of str or None
         Names of the classes, if they are known.
+    reduction_name : str or None
+        ``reduction`` as it is shown: ``class:bird`` for ``class:0`` if the classes have names.
     source : Source or None
         Options and rows of the evaluation, from which ``plot`` computes diagrams; not part of documents and pickles.
 
@@ -134,6 +136,7 @@ class Report(WithRows, Shown, ByMeasure[MeasureResult]):
     improvement: Mapping[str, MeasureResult] | None = None
     in_sample: bool | None = None
     class_names: tuple[str, ...] | None = None
+    reduction_name: str | None = field(default=None, compare=False)
     source: Source | None = field(default=None, compare=False)
 
     _what = "measure in this report"
@@ -244,7 +247,7 @@ class Report(WithRows, Shown, ByMeasure[MeasureResult]):
         return found
 
     def _table(self) -> Table:
-        title = f"Report: {self.n:,} rows, reduction {self.reduction}"
+        title = f"Report: {self.n:,} rows, reduction {self.reduction_name or self.reduction}"
         notes = [f"{len(self.groups)} groups: to_frame(groups=True) has their results"] if self.groups else []
         gains = [f"{score} {text_of(gain.value)}" for score, gain in (self.improvement or {}).items()]
         what = "improvement, cross-fitted" if self.in_sample else "improvement"
@@ -718,14 +721,16 @@ def evaluate(
     check_class_names(map, rows.class_names)
     rows.warn_of_kind()
     warn_of_training(predictions, rows.batch)
+    chosen = classes_by_name(classes, rows.class_names)
     evaluation = Evaluation(
         read_requests(applicable(measures, reduction)),
-        reduction_by_name(reduction, rows.class_names),
+        reduction_by_name(reduction, rows.class_names, chosen),
         map,
         resampling,
-        classes_by_name(classes, rows.class_names),
+        chosen,
         read_diagrams(diagrams),
         training_of(map) if isinstance(map, CalibrationMap) else UNKNOWN,
     )
     found = evaluation.run(rows.batch, rows.groups)
-    return replace(found, class_names=rows.class_names, source=Source(evaluation, rows.batch))
+    named = reduction_with_name(found.reduction, rows.class_names, chosen)
+    return replace(found, class_names=rows.class_names, reduction_name=named, source=Source(evaluation, rows.batch))

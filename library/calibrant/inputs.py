@@ -127,7 +127,7 @@ def _with_columns(error: OutOfRange, values: Array, columns: Sequence[str] | Non
         (outside.any(axis=0), "values outside [0, 1]"),
         (np.isin(values, (0.0, 1.0)).all(axis=0), "only 0 and 1, like labels"),
     ):
-        named = [name for name, wrong in zip(columns, bad.tolist(), strict=True) if wrong]
+        named = [columns[k] for k in np.flatnonzero(bad).tolist()]
         if 0 < len(named) < len(columns):
             verb = f"column {listing(named)} has" if len(named) == 1 else f"columns {listing(named)} have"
             return OutOfRange(f"predictions: {verb} {are}; pass the columns of probabilities alone", error.offences)
@@ -505,12 +505,29 @@ _BOOLEANS = ("true", "false")
 # --- Class names in other arguments
 
 
-def reduction_by_name(reduction: str | None, names: tuple[str, ...] | None) -> str | None:
-    """Return ``class:k`` for ``class:NAME``; other reductions as they are."""
+def reduction_by_name(reduction: str | None, names: tuple[str, ...] | None, classes: Any = None) -> str | None:
+    """Return ``class:k`` for ``class:NAME``, where k is the place among the chosen ``classes``; others as they are."""
+    names = _chosen(names, classes)
     if names is None or not isinstance(reduction, str) or not reduction.startswith("class:"):
         return reduction
     name = reduction.removeprefix("class:")
     return f"class:{names.index(name)}" if name in names else reduction
+
+
+def reduction_with_name(reduction: str, names: Sequence[str] | None, classes: Any = None) -> str:
+    """Return ``class:NAME`` for ``class:k`` if the classes have names, to be shown; others as they are."""
+    found, number = _chosen(names, classes), reduction.removeprefix("class:")
+    if found is None or number == reduction or not number.isdecimal() or int(number) >= len(found):
+        return reduction
+    return f"class:{found[int(number)]}"
+
+
+def _chosen(names: Sequence[str] | None, classes: Any) -> tuple[str, ...] | None:
+    """Return the names of the chosen classes, or all if the choice is none or invalid."""
+    if names is None or not isinstance(classes, Sequence) or isinstance(classes, str):
+        return None if names is None else tuple(names)
+    valid = all(type(k) is int and 0 <= k < len(names) for k in classes)
+    return tuple(names[k] for k in classes) if valid else tuple(names)
 
 
 def classes_by_name(classes: Any, names: tuple[str, ...] | None) -> Any:

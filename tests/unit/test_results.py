@@ -14,6 +14,7 @@ import polars as pl
 import pytest
 
 import calibrant
+from calibrant.client.frames import by_number
 from calibrant.errors import CalibrationError
 from calibrant.monitoring.pit_tally import tally_pit
 from calibrant.reports.document import report_document
@@ -230,6 +231,42 @@ def test_a_report_is_made_in_one_call(how: dict[str, Any], tmp_path: Any) -> Non
     assert ("recommendation" in report.document) == ("map" not in how)
     report.save(tmp_path / "report.html")
     assert (tmp_path / "report.html").read_text("utf-8") == report.html
+
+
+def test_the_event_of_a_class_is_shown_by_its_name() -> None:
+    p, names = RANDOM.dirichlet(np.ones(3), 300), ["cat", "dog", "bird"]
+    y = np.array(names)[(RANDOM.random((300, 1)) > p.cumsum(axis=1)).sum(axis=1)]
+    how: dict[str, Any] = {"class_names": names, "reduction": "class:bird"}
+    report = calibrant.evaluate(p, y, **how)
+    fitted = calibrant.fit("platt", p, y, **how)
+    compared = calibrant.compare(p, y, {"a": fitted}, measures=["brier"], resamples=100, **how)
+    page = calibrant.report(p, y, groups=y, **how).html
+    kept = pickle.loads(pickle.dumps(report))
+    for shown in (repr(report), report._repr_html_(), repr(kept), repr(compared), repr(compared.report), page):
+        assert "reduction class:bird" in shown
+        assert "class:2" not in shown.split("<script")[0].replace("reduction=&#34;class:2", "")
+    assert "class:bird" in fitted._repr_html_()
+    assert report.reduction == report.to_dict()["reduction"] == "class:2"
+    assert fitted.to_document()["reduction"] == "class:2"
+
+
+def test_the_event_of_a_chosen_class_is_found_by_its_name() -> None:
+    p, names = RANDOM.dirichlet(np.ones(3), 300), ["cat", "dog", "bird"]
+    y = np.array(names)[(RANDOM.random((300, 1)) > p.cumsum(axis=1)).sum(axis=1)]
+    how: dict[str, Any] = {"class_names": names, "classes": ["bird", "cat"], "measures": ["ece", "ks"]}
+    named = calibrant.evaluate(p, y, reduction="class:cat", **how)
+    assert named == calibrant.evaluate(p, y, reduction="class:1", **how)
+    assert (named.reduction, named.reduction_name) == ("class:1", "class:cat")
+    request = by_number({"reduction": "class:cat", "classes": ["bird", "cat"]}, names)
+    assert request == {"reduction": "class:1", "classes": [2, 0]}
+
+
+def test_shifted_frequencies_are_those_of_named_classes() -> None:
+    p, names = RANDOM.dirichlet(np.ones(3), 900), ["cat", "dog", "bird"]
+    y = np.array(names)[(RANDOM.random((900, 1)) > p.cumsum(axis=1)).sum(axis=1)]
+    shift = calibrant.estimate_label_shift(p[:600], y[:600], p[600:], class_names=names)
+    assert shift.class_names == tuple(names)
+    assert [line.split()[0] for line in repr(shift).splitlines()[2:5]] == names
 
 
 def test_a_report_of_several_classes_names_them() -> None:

@@ -320,8 +320,8 @@ def by_number(fields: Mapping[str, Any], class_names: Sequence[str] | None) -> d
         from calibrant.inputs import classes_by_name, reduction_by_name  # which need SciPy
 
         names = tuple(class_names)
-        found["reduction"] = reduction_by_name(found.get("reduction"), names)
         found["classes"] = classes_by_name(found.get("classes"), names)
+        found["reduction"] = reduction_by_name(found.get("reduction"), names, found["classes"])
     return found
 
 

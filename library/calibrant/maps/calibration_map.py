@@ -18,7 +18,13 @@ from calibrant.arrays import like
 from calibrant.batch import Predictions, Scale, read_class_names, read_predictions
 from calibrant.cells import Floats
 from calibrant.errors import InvalidDocument, InvalidOption, ScaleMismatch, UnknownReduction, WrongShape
-from calibrant.inputs import listing, prediction_array, predictions_for, warn_of_probabilities
+from calibrant.inputs import (
+    listing,
+    prediction_array,
+    predictions_for,
+    reduction_with_name,
+    warn_of_probabilities,
+)
 from calibrant.maps.baselines import AccuracyConstant, PredictedClass
 from calibrant.maps.curves import Curve
 from calibrant.maps.ensemble import Ensemble, SmoothedVector, VectorIdentity
@@ -133,7 +139,11 @@ class CalibrationMap(Shown):
     def _table(self) -> Table:
         of_classes = "" if self.n_classes is None else f" of {self.n_classes} classes"
         takes = ("logits" if self.scale == "logit" else "probabilities") + of_classes
-        rows = [("reduction", self.reduction), ("takes", takes), ("class names", ", ".join(self.class_names or ()))]
+        rows = [
+            ("reduction", reduction_with_name(self.reduction, self.class_names)),
+            ("takes", takes),
+            ("class names", ", ".join(self.class_names or ())),
+        ]
         return map_table(self.method, rows, self.diagnostics)
 
     def __eq__(self, other: object) -> bool:

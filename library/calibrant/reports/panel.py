@@ -12,6 +12,7 @@ import numpy as np
 from calibrant.arrays import distinct_names
 from calibrant.batch import Batch
 from calibrant.diagrams.catalogue import read_diagrams
+from calibrant.inputs import reduction_with_name
 from calibrant.reductions import Event, resolve, subject
 
 # --- Options of the evaluations of a full report
@@ -169,3 +170,7 @@ class ReportSubject:
     loading: tuple[str, ...] = ()
     applying: str | None = None
     origin: str | None = None
+
+    def named(self, reduction: str) -> str:
+        """Return a reduction with the name of its class, to be shown."""
+        return reduction_with_name(reduction, self.classes, self.options.get("classes"))

@@ -292,7 +292,7 @@ def _gap(title: str, gap: Mapping[str, Any], level: float) -> str:
 
 def facts(report: Mapping[str, Any], about: ReportSubject) -> list[tuple[str, str]]:
     """Return facts about the data: terms and descriptions."""
-    rows = [("Rows", numbers.count(report["n"])), ("Reduction", describe_reduction(report["reduction"]))]
+    rows = [("Rows", numbers.count(report["n"])), ("Reduction", describe_reduction(about.named(report["reduction"])))]
     if about.classes is not None:
         rows.append(("Classes", f"{len(about.classes)}: {numbers.listed(about.classes, most=10)}"))
     if about.scale == "logit":
