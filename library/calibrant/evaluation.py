@@ -258,21 +258,31 @@ class Report(WithRows, Shown, ByMeasure[MeasureResult]):
         return _measures_table(title, self.measures, self.after, notes)
 
     def _event_note(self) -> list[str]:
-        """Return a note if scores of several classes are those of the confidence, and no reduction was given."""
+        """Return notes if measures of several classes are those of the confidence, and no reduction was given."""
         source = self.source
         if source is None or source.evaluation.reduction is not None or self.reduction != "confidence":
             return []
-        scores = [key for key, found in self.measures.items() if _is_score(found)]
         of_event = source.evaluation.map is not None and not source.evaluation.map.of_vector
-        if not scores or of_event or source.batch.predictions.n_classes is None:
+        if of_event or source.batch.predictions.n_classes is None:
             return []
         event = "the event that the predicted class is the label"
-        return [f'{", ".join(scores)}: of {event}; pass reduction="canonical" for scores of all classes']
+        notes = []
+        for reduction, what in (("canonical", "scores of all classes"), ("classwise", "the mean over the classes")):
+            keys = [key for key, found in self.measures.items() if _reduction_of_all(found) == reduction]
+            notes += [f'{", ".join(keys)}: of {event}; pass reduction="{reduction}" for {what}'] if keys else []
+        return notes
 
 
-def _is_score(found: MeasureResult) -> bool:
-    entry = MEASURES.get(str(found.definition.get("name")))
-    return entry is not None and entry.family == "Proper scores"
+#: Measures that the literature defines as a mean over the classes.
+_CLASSWISE = ("ace", "auroc", "cwce", "sce", "tace")
+
+
+def _reduction_of_all(found: MeasureResult) -> str | None:
+    """Return the reduction under which a score or class-wise measure is of all classes; None for other measures."""
+    name = str(found.definition.get("name"))
+    if name in MEASURES and MEASURES[name].family == "Proper scores":
+        return "canonical"
+    return "classwise" if name in _CLASSWISE else None
 
 
 def _measures_table(

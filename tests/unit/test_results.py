@@ -341,3 +341,22 @@ def test_tallies_streams_and_entries_of_catalogues_are_shown_in_a_few_lines() ->
             assert "0x" not in shown
             assert len(shown.splitlines()) <= 3
     assert "n_bins=15" in repr(calibrant.MEASURES["ece"])
+
+
+def test_class_wise_measures_of_the_confidence_have_a_note() -> None:
+    p = RANDOM.dirichlet(np.ones(3), 300)
+    y = (RANDOM.random((300, 1)) > p.cumsum(axis=1)).sum(axis=1)
+    shown = repr(calibrant.evaluate(p, y, measures=["ece", "sce", "ace", "cwce", "auc", "brier"]))
+    event = "of the event that the predicted class is the label"
+    assert f'brier: {event}; pass reduction="canonical"' in shown
+    assert f'\nsce, ace, cwce, auc: {event}; pass reduction="classwise" for the mean over the classes' in shown
+    assert event not in repr(calibrant.evaluate(p, y, measures=["sce"], reduction="confidence"))
+    assert event not in repr(calibrant.evaluate(P, Y, measures=["sce"]))
+
+
+@pytest.mark.parametrize("shape", [(200,), (200, 2), (200, 3)])
+def test_predicted_classes_are_warned_of_for_any_number_of_classes(shape: tuple[int, ...]) -> None:
+    y = np.arange(200) % (shape[1] if len(shape) == 2 else 2)
+    hard = y if len(shape) == 1 else np.eye(shape[1])[y]
+    with pytest.warns(UserWarning, match="all predictions are 0 or 1"):
+        calibrant.evaluate(hard, y, measures=["accuracy"])
