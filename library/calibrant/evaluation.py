@@ -619,7 +619,7 @@ def _members(groups: Sequence[str], n: int) -> Members:
     order = np.argsort(member, kind="stable")
     parts = np.split(order, np.flatnonzero(np.diff(member[order])) + 1)
     found = dict(zip(number, parts, strict=True))
-    return {name: found[name] for name in distinct_names(groups)}
+    return {str(name): found[name] for name in distinct_names(groups)}
 
 
 def _kept(members: Members, kept: npt.NDArray[np.int64]) -> Members:

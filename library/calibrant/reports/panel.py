@@ -118,7 +118,7 @@ def group_diagrams(batch: Batch, groups: Sequence[str], reduction: str | None = 
     (request,) = read_diagrams(["reliability"])
     rows = [np.flatnonzero(of_rows == name) for name in names]
     return {
-        name: {"n": len(own), "diagrams": {"reliability": request.drawn(measured.rows(own))}}
+        str(name): {"n": len(own), "diagrams": {"reliability": request.drawn(measured.rows(own))}}
         for name, own in zip(names, rows, strict=True)
     }
 
