@@ -28,7 +28,7 @@ from calibrant.diagrams.catalogue import read_diagrams
 from calibrant.errors import CalibrationError
 from calibrant.evaluation import Evaluation, Groups
 from calibrant.io.errors import InvalidField
-from calibrant.maps.calibration_map import CalibrationMap, load
+from calibrant.maps.calibration_map import CalibrationMap, check_class_names, load
 from calibrant.measures.catalogue import read_requests
 from calibrant.measures.cross_fitting import UNKNOWN, Training
 from calibrant.measures.intervals import Resampling
@@ -73,7 +73,7 @@ class Task:
     ``reduction`` returns the full name of the reduction, and ``seconds`` the estimated time of ``one``; both raise the
     errors of ``one`` without computing anything. ``one`` returns the report of one batch as plain JSON, ``several`` the
     report of several batches, which are loaded one at a time. ``scale`` and ``class_names`` are the defaults of arrays.
-    With ``same_rows`` all batches must have the same rows.
+    ``maps`` are those of the evaluation, with their pointers. With ``same_rows`` all batches must have the same rows.
     """
 
     inline: bool
@@ -82,8 +82,18 @@ class Task:
     one: Callable[[Batch, Names, str], dict[str, Any]] = _is_of_several
     several: Callable[[Batches, int, str], dict[str, Any]] = _is_of_one
     scale: Scale | None = None
-    class_names: tuple[str, ...] | None = None
+    maps: tuple[tuple[str, CalibrationMap], ...] = ()
     same_rows: bool = False
+
+    @property
+    def class_names(self) -> tuple[str, ...] | None:
+        """The names of the classes of the first map that has them."""
+        return next((fitted.class_names for _, fitted in self.maps if fitted.class_names is not None), None)
+
+    def check_class_names(self, class_names: tuple[str, ...] | None) -> None:
+        """Raise ``InvalidOption`` if rows and a map name their classes differently."""
+        for pointer, fitted in self.maps:
+            check_class_names(fitted, class_names, pointer)
 
 
 def _evaluation(evaluation: Evaluation, map_id: str | None, *, by_group: bool) -> Task:
@@ -97,7 +107,7 @@ def _evaluation(evaluation: Evaluation, map_id: str | None, *, by_group: bool) -
         one,
         partial(_with_laws, evaluation, one),
         scale=None if evaluation.map is None else evaluation.map.scale,
-        class_names=None if evaluation.map is None else evaluation.map.class_names,
+        maps=() if evaluation.map is None else (("/map", evaluation.map),),
     )
 
 
@@ -112,6 +122,7 @@ def _comparison(comparison: Comparison, ids: dict[str, str], *, by_group: bool) 
         one,
         partial(_with_laws, comparison, one),
         scale=comparison.contestants[0].map.scale,
+        maps=tuple((f"/maps/{i}", one.map) for i, one in enumerate(comparison.contestants)),
     )
 
 
@@ -127,7 +138,7 @@ def _picture(
             lambda batch, _groups: by_size.seconds(batch),
             lambda batch, _groups, _device: by_size_report(by_size, batch),
             scale=None if fitted is None else fitted.scale,
-            class_names=None if fitted is None else fitted.class_names,
+            maps=() if fitted is None else (("/map", fitted),),
         )
     rates = ABSTENTION if picture.abstention is None else picture.abstention
     costs = Costs(rates, COST_RATIOS if picture.cost_ratios is None else picture.cost_ratios, reduction)
@@ -264,6 +275,7 @@ def _rows(requester: Requester, arrays: Arrays, options: EvaluateOptions, task: 
     if task.class_names is not None and options.class_names is None and options.batch is None:
         options = options.model_copy(update={"class_names": list(task.class_names)})
     rows = find_rows(requester, arrays, options)
+    task.check_class_names(rows.class_names)
     if options.batch is None and options.scale is None and task.scale is not None:
         rows = rows._replace(scale=task.scale)
     return check_labelled(rows)
@@ -288,7 +300,9 @@ def _evaluate_several(
     first: SharedRows | None = None
     parts = [store.batches.record(batch_id).parts for batch_id in ids]
     for i, batch_id in enumerate(ids):
-        rows = check_labelled(find_rows(requester, {}, options.model_copy(update={"batch": batch_id})))
+        found = find_rows(requester, {}, options.model_copy(update={"batch": batch_id}))
+        task.check_class_names(found.class_names)
+        rows = check_labelled(found)
         seconds += 2.0 * task.seconds(rows.batch, rows.groups)  # once for the report, once for the law
         if task.same_rows:
             own = SharedRows.of(rows.batch)

@@ -12,12 +12,20 @@ from typing import ParamSpec, TypeVar
 P = ParamSpec("P")
 R = TypeVar("R")
 
-_OPTION = 'an option of a measure: measures=[{"name": "ece", "n_bins": 20}]'
+_OPTION = "an option of a measure"
+#: Options of measures, with a value each.
+_VALUES: Mapping[str, str] = MappingProxyType(
+    {
+        **dict.fromkeys(("bins", "n_bins", "num_bins"), '"n_bins": 20'),
+        **dict.fromkeys(("binning", "strategy"), '"binning": "equal-width"'),
+        "norm": '"norm": 2',
+    }
+)
 _LABELS, _PREDICTIONS = "labels, the second argument", "predictions, the first argument"
 #: Names that other libraries use -> what to pass here.
 _FAMILIAR: Mapping[str, str] = MappingProxyType(
     {
-        **dict.fromkeys(("bins", "binning", "n_bins", "norm", "num_bins", "strategy"), _OPTION),
+        **dict.fromkeys(_VALUES, _OPTION),
         **dict.fromkeys(("outcomes", "target", "targets", "y", "y_test", "y_true"), _LABELS),
         **dict.fromkeys(("p", "prediction", "preds", "probs", "proba", "y_pred", "y_prob", "y_score"), _PREDICTIONS),
         **dict.fromkeys(("from_logits", "logits"), 'scale="logit"'),
@@ -74,8 +82,9 @@ def _explanation(name: str, parameters: Signature, given: Mapping[str, object], 
     takes_any = any(each.kind is Parameter.VAR_KEYWORD for each in known.values())
     unknown = next((key for key in given if key not in known), None)
     if unknown is not None and not takes_any:
-        return f"{name}() has no argument {unknown}; {meant_by(unknown, list(known))}"
-    order = [each.name for each in known.values() if each.kind is Parameter.POSITIONAL_OR_KEYWORD]
+        return f"{name}() has no argument {unknown}; {meant_by(unknown, [each for each in known if each != 'self'])}"
+    kinds = {each.name: each.kind for each in known.values() if each.name != "self"}
+    order = [each for each, kind in kinds.items() if kind is Parameter.POSITIONAL_OR_KEYWORD]
     return f"{problem}; the order is {name}({', '.join(order)})"
 
 
@@ -94,6 +103,8 @@ def meant_by(unknown: str, known: list[str]) -> str:
     if familiar == _OPTION and "options" in known:
         return f'it is an option of a method: options={{"{unknown}": ...}}'
     if familiar is not None and (familiar == _OPTION or any(familiar.startswith(each) for each in known)):
-        return f"{unknown} is {familiar}" if familiar == _OPTION else f"pass {familiar}"
+        if familiar != _OPTION:
+            return f"pass {familiar}"
+        return f'{unknown} is {_OPTION}: measures=[{{"name": "ece", {_VALUES[unknown]}}}]'
     near = get_close_matches(unknown[:64], known, n=1)
     return f"did you mean {near[0]}?" if near else f"the arguments are: {', '.join(known)}"

@@ -5,10 +5,11 @@ pandas and polars are not imported: a caller that passes a frame has already imp
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +20,8 @@ Array = npt.NDArray[Any]
 
 #: Name of the group of rows whose group is missing.
 NO_GROUP = "(missing)"
+#: What to do about missing values.
+FILL_IN = "fill them in or remove the rows"
 #: Separates the values of several columns of groups.
 _JOINT = ", "
 
@@ -194,7 +197,7 @@ def refuse_missing(missing: Array, field: str) -> None:
     rows = np.flatnonzero(missing.reshape(len(missing), -1).any(axis=1)) if missing.ndim else np.flatnonzero(missing)
     if len(rows):
         count = int(np.count_nonzero(missing))
-        raise UnusableRows(f"{field}: {_values_are(count)} missing, first in row {rows[0]} (counted from 0)")
+        raise UnusableRows(f"{field}: {_values_are(count)} missing, first in row {rows[0]} (counted from 0); {FILL_IN}")
 
 
 def _values_are(count: int) -> str:
@@ -204,25 +207,93 @@ def _values_are(count: int) -> str:
 # --- Groups
 
 
-def group_names(groups: Any, missing: str = NO_GROUP) -> list[str]:
-    """Return the name of each row's group: strings, numbers, categories, or several columns, joined by commas."""
+class GroupNames(list[str]):
+    """The name of each row's group; ``order`` has the distinct names in the order of categories, if there are any."""
+
+    order: Sequence[str] | None = None
+
+    def ordered(self, order: Sequence[str] | None) -> Self:
+        """Set the order, and return the names."""
+        self.order = order
+        return self
+
+
+def group_names(groups: Any, missing: str = NO_GROUP) -> GroupNames:
+    """Return the name of each row's group: strings, numbers, categories, or several columns, joined by commas.
+
+    Several columns are a frame, a mapping, a sequence of arrays or Series, or rows that are tuples or lists.
+    """
     if isinstance(groups, str | bytes):
         raise WrongShape.at("/groups", 'must be an array of group names; of a frame, pass frame["name"]')
-    if is_frame(groups):
-        columns = [groups[name] for name in groups.columns]
-    elif isinstance(groups, Mapping):
-        columns = list(groups.values())
-    else:
-        values = groups if isinstance(groups, list | tuple) else _listed(groups)
-        if not (values and isinstance(values[0], list | tuple)):
-            return _named(values, missing)
-        columns = [list(column) for column in zip(*values, strict=True)]
+    columns = _columns_of_groups(groups)
+    if columns is None:
+        return _named(groups, missing)
     if not columns:
         raise WrongShape.at("/groups", "must have at least one column")
-    named = [_named(column if isinstance(column, list | tuple) else _listed(column), missing) for column in columns]
+    named = [_named(column, missing) for column in columns]
     if len({len(column) for column in named}) > 1:
         raise LengthMismatch.at("/groups", "must have columns of the same length")
-    return [joined(parts) for parts in zip(*named, strict=True)]
+    ranks = [{name: k for k, name in enumerate(distinct_names(column))} for column in named]
+    rows = list(zip(*named, strict=True))
+    order = sorted(set(rows), key=lambda row: [rank[part] for rank, part in zip(ranks, row, strict=True)])
+    return GroupNames(map(joined, rows)).ordered(list(dict.fromkeys(map(joined, order))))
+
+
+def _columns_of_groups(groups: Any) -> list[Any] | None:
+    """Return the columns of groups; None if they are a single one."""
+    if is_frame(groups):
+        return [groups[name] for name in groups.columns]
+    if isinstance(groups, Mapping):
+        return list(groups.values())
+    if isinstance(groups, list | tuple) and groups and all(map(_is_column, groups)):
+        if len(groups) > 1 and {len(column) for column in groups} == {len(groups)}:
+            raise WrongShape.at("/groups", "may be columns or rows; pass a mapping of columns, or rows as tuples")
+        return list(groups)
+    values = groups if isinstance(groups, list | tuple) else _listed(groups)
+    if not values or not (isinstance(values[0], list | tuple) or _is_column(values[0])):
+        return None
+    return [list(column) for column in zip(*values, strict=True)]
+
+
+def _is_column(value: Any) -> bool:
+    """Return whether this is an array or a Series, not a list, a string or a number."""
+    is_array = hasattr(value, "dtype") or hasattr(value, "to_pylist")
+    return is_array and hasattr(value, "__len__") and getattr(value, "ndim", 1) == 1
+
+
+def distinct_names(names: Sequence[str]) -> list[str]:
+    """Return distinct names in the order of their categories, or else numbers by value and others as text.
+
+    >>> distinct_names(["10", "9", "9", "11"])
+    ['9', '10', '11']
+    """
+    found, order = set(names), getattr(names, "order", None)
+    return _in_order(found) if order is None else [name for name in order if name in found]
+
+
+def _in_order(names: set[str]) -> list[str]:
+    """Sort names as text, but those whose first, second, ... parts are all numbers by these; missing ones are first."""
+    split = {name: name.split(_JOINT) for name in sorted(names)}
+    if len(set(map(len, split.values()))) > 1:
+        return list(split)
+    numbers = {name: list(map(_number, parts)) for name, parts in split.items()}
+    numeric = [None not in column for column in zip(*numbers.values(), strict=True)]
+    if not any(numeric):
+        return list(split)
+
+    def key(name: str) -> list[Any]:
+        return [numbers[name][k] if numeric[k] else part for k, part in enumerate(split[name])]
+
+    return sorted(split, key=key)
+
+
+def _number(part: str) -> float | None:
+    """Return the number of a name, or of an end of an interval such as ``(0.5, 1.0]``; None if it is none."""
+    try:
+        found = -math.inf if part in (NO_GROUP, "") else float(part.strip("([])"))
+    except ValueError:
+        return None
+    return None if math.isnan(found) else found
 
 
 def numbered_names(names: Sequence[str]) -> tuple[list[str], npt.NDArray[np.int64]]:
@@ -252,10 +323,17 @@ def _listed(values: Any) -> list[Any]:
         raise WrongShape.at("/groups", "must be an array of group names") from error
 
 
-def _named(values: Sequence[Any], missing: str) -> list[str]:
+def _named(column: Any, missing: str) -> GroupNames:
+    """Return the names of one column, in the order of its categories."""
+    values = column if isinstance(column, list | tuple) else _listed(column)
     if all(type(value) is str for value in values):
-        return list(values)
-    return [_name(value, missing) for value in values]
+        found = GroupNames(values)
+    else:
+        found = GroupNames(_name(value, missing) for value in values)
+    categories: Any = getattr(getattr(column, "dtype", None), "categories", None)
+    if not hasattr(categories, "to_list"):  # of no categories, or of an unordered column of polars
+        return found
+    return found.ordered([missing, *(_name(category, missing) for category in categories)])
 
 
 def _name(value: Any, missing: str) -> str:

@@ -16,8 +16,9 @@ from calibrant.cells import Floats, WeightsKind
 from calibrant.errors import InvalidOption
 from calibrant.evaluation import Evaluation
 from calibrant.inputs import read_rows, reduction_by_name
-from calibrant.maps.calibration_map import CalibrationMap, check_map
+from calibrant.maps.calibration_map import CalibrationMap, check_class_names, check_map
 from calibrant.measures.catalogue import read_requests
+from calibrant.measures.cross_fitting import training_of
 from calibrant.measures.intervals import PLAIN, Resampling
 from calibrant.measures.measure import MeasureRequest, MeasureResult, answers, extent_of
 from calibrant.progress import Progress, muted, report, reporting
@@ -35,6 +36,7 @@ _PAPER = (2, 10_000)
 _COLUMNS = 8
 #: Estimated seconds for a subsample, for each of its rows, and for each measure (plus the estimate of the measure).
 _SAMPLE, _ROW, _MEASURE = 5e-5, 1e-7, 2e-4
+_IN_SAMPLE = "in-sample: the map was fitted to these rows, which it improves more than new rows"
 
 
 @dataclass(frozen=True)
@@ -86,6 +88,10 @@ class MeasuresBySize(Shown):
     curves : mapping of str to SizeCurve
         Curves by the key of the measure; with several reductions by ``KEY (REDUCTION)``. With a map they are of its
         improvements: the measure before the map minus that after it.
+    improvement : bool
+        Whether the curves are of the improvements by a map.
+    in_sample : bool or None
+        As in ``Report``: whether the map was fitted to exactly these rows.
 
     See Also
     --------
@@ -105,6 +111,8 @@ class MeasuresBySize(Shown):
     sizes: tuple[int, ...]
     repetitions: tuple[int, ...]
     curves: Mapping[str, SizeCurve]
+    improvement: bool = False
+    in_sample: bool | None = None
 
     def to_frame(self) -> Any:
         """Return the curves as a frame, one row for each measure and size.
@@ -178,8 +186,9 @@ class MeasuresBySize(Shown):
     def _table(self) -> Table:
         curves = list(self.curves.values())
         rows = [(f"{size:,}", *(curve.mean[i] for curve in curves)) for i, size in enumerate(self.sizes)]
-        title = f"Measures by number of rows, reduction {self.reduction}: means over random subsets"
-        return Table(title, ("rows", *self.curves), rows)
+        what = "Improvement" if self.improvement else "Measures"
+        title = f"{what} by number of rows, reduction {self.reduction}: means over random subsets"
+        return Table(title, ("rows", *self.curves), rows, [_IN_SAMPLE] if self.in_sample else [])
 
 
 @dataclass(frozen=True)
@@ -250,7 +259,8 @@ class BySize:
             for key, line in zip(whole, values, strict=True):
                 found[key].append(line[np.isfinite(line)])
         curves = {key: _curve(lines, repetitions, whole[key]) for key, lines in found.items()}
-        return MeasuresBySize(names, sizes, repetitions, curves)
+        in_sample = None if self.map is None else training_of(self.map).is_in_sample(batch)
+        return MeasuresBySize(names, sizes, repetitions, curves, self.map is not None, in_sample)
 
     def _evaluation(self, reduction: str | None) -> Evaluation:
         return Evaluation(self.measures, reduction, self.map)
@@ -394,6 +404,7 @@ def measure_by_size(
         scale=scale,
         known=None if map is None else map.class_names,
     )
+    check_class_names(map, rows.class_names)
     reductions: str | tuple[Any, ...] | None = (
         reduction_by_name(reduction, rows.class_names)
         if reduction is None or isinstance(reduction, str)

@@ -429,7 +429,7 @@ class CalibrantClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  
         takes_any = any(each.kind is Parameter.VAR_KEYWORD for each in known.values())
         for name in given:
             if name not in known and (not takes_any or (isinstance(estimator, FrozenEstimator) and name == "weights")):
-                raise TypeError(f"fit() has no argument {name}; {meant_by(name, ['X', 'y', 'sample_weight'])}")
+                raise TypeError(f"fit() has no argument {name}; {_meant_by(name)}")
         if sample_weight is not None and "sample_weight" in known:
             given["sample_weight"] = sample_weight
         elif sample_weight is not None and not isinstance(estimator, FrozenEstimator):
@@ -490,6 +490,12 @@ def _reduction(method: str, several: bool) -> str:
 def _indicators(y: Any) -> Labels:
     """Return multi-label targets (n, L), which may be sparse, as integers."""
     return np.asarray(y.toarray() if hasattr(y, "toarray") else y).astype(np.int64)
+
+
+def _meant_by(name: str) -> str:
+    if name == "groups":
+        return "groups reach cv only by metadata routing: sklearn.set_config(enable_metadata_routing=True)"
+    return meant_by(name, ["X", "y", "sample_weight"])
 
 
 def _routes() -> bool:

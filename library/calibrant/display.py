@@ -91,7 +91,7 @@ class CalibrationDisplay(Suggesting):
         strategy : {"quantile", "uniform"}, default "quantile"
             Bins of equal mass or of equal width.
         pos_label : str, int or bool, optional
-            Label of the positive class.
+            Label of the positive class; columns are in the order of the sorted labels.
         class_names : sequence, optional
             Labels of the classes in the order of the columns.
         sample_weight : array_like, shape (n,), optional
@@ -265,7 +265,7 @@ class CalibrationDisplay(Suggesting):
         with requires("plots", "a diagram"):
             from matplotlib.cbook import normalize_kwargs
             from matplotlib.lines import Line2D
-        known = ["ax", *signature(self.from_predictions).parameters][:-1]
+        known = list(signature(self.from_predictions).parameters)[:-1]
         for key in normalize_kwargs(dict(line), Line2D):
             if not hasattr(Line2D, f"set_{key}"):
                 raise TypeError(f"the display has no argument {key}; {meant_by(key, known)}")

@@ -15,13 +15,14 @@ import numpy.typing as npt
 
 from calibrant.applied import warn_of_training
 from calibrant.arguments import explained
+from calibrant.arrays import distinct_names
 from calibrant.batch import Batch, Scale, read_classes, restrict
 from calibrant.cells import Floats, WeightsKind
 from calibrant.diagrams.catalogue import read_diagrams
 from calibrant.diagrams.diagram import DiagramRequest, diagrams_of
 from calibrant.errors import InvalidOption, LengthMismatch, UnknownReduction, WrongShape
-from calibrant.inputs import classes_by_name, read_rows, reduction_by_name
-from calibrant.maps.calibration_map import CalibrationMap, check_map
+from calibrant.inputs import classes_by_name, read_rows, reduction_by_name, reduction_with_name
+from calibrant.maps.calibration_map import CalibrationMap, check_class_names, check_map
 from calibrant.measures.catalogue import FAMILIAR, MEASURES, applicable, read_requests
 from calibrant.measures.cross_fitting import (
     UNKNOWN,
@@ -37,7 +38,7 @@ from calibrant.measures.intervals import PLAIN, Resampling
 from calibrant.measures.measure import MeasureRequest, MeasureResult, answers, extent_of
 from calibrant.progress import Progress, report, reporting, step
 from calibrant.reductions import Event, Subject, Vector, reduce, resolve, resolve_event, subject, whole_vector
-from calibrant.results import ByMeasure, ByName, Shown, Table, frame_of, interval_of, text_of
+from calibrant.results import ByMeasure, ByName, Shown, Table, WithRows, frame_of, interval_of, text_of
 
 if TYPE_CHECKING:
     from calibrant.plots.axes import Plotter
@@ -65,7 +66,7 @@ class Groups(list[str]):
 
 
 @dataclass(frozen=True, repr=False)
-class Report(Shown, ByMeasure[MeasureResult]):
+class Report(WithRows, Shown, ByMeasure[MeasureResult]):
     """Result of ``evaluate``; ``report["ece"]`` is the result of a measure.
 
     Attributes
@@ -97,6 +98,8 @@ class Report(Shown, ByMeasure[MeasureResult]):
         from such maps too.
     class_names : tuple of str or None
         Names of the classes, if they are known.
+    reduction_name : str or None
+        ``reduction`` as it is shown: ``class:bird`` for ``class:0`` if the classes have names.
     source : Source or None
         Options and rows of the evaluation, from which ``plot`` computes diagrams; not part of documents and pickles.
 
@@ -133,6 +136,7 @@ class Report(Shown, ByMeasure[MeasureResult]):
     improvement: Mapping[str, MeasureResult] | None = None
     in_sample: bool | None = None
     class_names: tuple[str, ...] | None = None
+    reduction_name: str | None = field(default=None, compare=False)
     source: Source | None = field(default=None, compare=False)
 
     _what = "measure in this report"
@@ -144,14 +148,15 @@ class Report(Shown, ByMeasure[MeasureResult]):
             **dict.fromkeys(("to_json", "as_dict"), "to_dict()"),
             **dict.fromkeys(("save", "to_html"), "calibrant.report(predictions, labels).save(path)"),
             **dict.fromkeys(("score", "summary"), "measures, or print the report"),
+            **dict.fromkeys(
+                ("calibration_curve", "plot_calibration_curve", "reliability", "reliability_diagram"),
+                "plot.reliability()",
+            ),
         }
     )
 
     def _instead(self, name: str) -> str:
         return f"; use report[{name!r}]" if name in self else super()._instead(name)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return vars(self) | {"source": None}
 
     @property
     def plot(self) -> Plotter:
@@ -242,7 +247,7 @@ class Report(Shown, ByMeasure[MeasureResult]):
         return found
 
     def _table(self) -> Table:
-        title = f"Report: {self.n:,} rows, reduction {self.reduction}"
+        title = f"Report: {self.n:,} rows, reduction {self.reduction_name or self.reduction}"
         notes = [f"{len(self.groups)} groups: to_frame(groups=True) has their results"] if self.groups else []
         gains = [f"{score} {text_of(gain.value)}" for score, gain in (self.improvement or {}).items()]
         what = "improvement, cross-fitted" if self.in_sample else "improvement"
@@ -253,21 +258,31 @@ class Report(Shown, ByMeasure[MeasureResult]):
         return _measures_table(title, self.measures, self.after, notes)
 
     def _event_note(self) -> list[str]:
-        """Return a note if scores of several classes are those of the confidence, and no reduction was given."""
+        """Return notes if measures of several classes are those of the confidence, and no reduction was given."""
         source = self.source
         if source is None or source.evaluation.reduction is not None or self.reduction != "confidence":
             return []
-        scores = [key for key, found in self.measures.items() if _is_score(found)]
         of_event = source.evaluation.map is not None and not source.evaluation.map.of_vector
-        if not scores or of_event or source.batch.predictions.n_classes is None:
+        if of_event or source.batch.predictions.n_classes is None:
             return []
         event = "the event that the predicted class is the label"
-        return [f'{", ".join(scores)}: of {event}; pass reduction="canonical" for scores of all classes']
+        notes = []
+        for reduction, what in (("canonical", "scores of all classes"), ("classwise", "the mean over the classes")):
+            keys = [key for key, found in self.measures.items() if _reduction_of_all(found) == reduction]
+            notes += [f'{", ".join(keys)}: of {event}; pass reduction="{reduction}" for {what}'] if keys else []
+        return notes
 
 
-def _is_score(found: MeasureResult) -> bool:
-    entry = MEASURES.get(str(found.definition.get("name")))
-    return entry is not None and entry.family == "Proper scores"
+#: Measures that the literature defines as a mean over the classes.
+_CLASSWISE = ("ace", "auroc", "cwce", "sce", "tace")
+
+
+def _reduction_of_all(found: MeasureResult) -> str | None:
+    """Return the reduction under which a score or class-wise measure is of all classes; None for other measures."""
+    name = str(found.definition.get("name"))
+    if name in MEASURES and MEASURES[name].family == "Proper scores":
+        return "canonical"
+    return "classwise" if name in _CLASSWISE else None
 
 
 def _measures_table(
@@ -440,7 +455,7 @@ class Evaluation:
         given = len(batch)
         if self.classes is not None:
             batch, kept = restrict(batch, read_classes(self.classes, batch.predictions.n_classes))
-            members = None if groups is None else _members([groups[i] for i in kept.tolist()], len(batch))
+            members = None if members is None else _kept(members, kept)
         raw = subject(batch, name)
         with begin("measures"):
             measures = self._answers(raw)
@@ -603,7 +618,14 @@ def _members(groups: Sequence[str], n: int) -> Members:
         raise InvalidOption.at("/groups", f"must name at most {MAX_GROUPS} groups")
     order = np.argsort(member, kind="stable")
     parts = np.split(order, np.flatnonzero(np.diff(member[order])) + 1)
-    return dict(sorted(zip(number, parts, strict=True)))
+    found = dict(zip(number, parts, strict=True))
+    return {str(name): found[name] for name in distinct_names(groups)}
+
+
+def _kept(members: Members, kept: npt.NDArray[np.int64]) -> Members:
+    """The rows of each group among the kept ones, ascending; groups without any are left out."""
+    found = {name: np.flatnonzero(np.isin(kept, rows)) for name, rows in members.items()}
+    return {name: rows for name, rows in found.items() if len(rows)}
 
 
 @explained
@@ -648,7 +670,7 @@ def evaluate(
     class_names : sequence, optional
         Labels of the classes in the order of the columns; for (n,), of the negative and the positive class.
     pos_label : str, int or bool, optional
-        Label of the positive class, for two classes.
+        Label of class 1, for two classes. Unnamed columns ``(n, 2)`` are in the order of the sorted labels in any case.
     weights, sample_weight : array_like, shape (n,), optional
         Non-negative weights, not all 0. ``sample_weight`` is an alias of ``weights``.
     weights_kind : {"frequency", "importance"}, default "frequency"
@@ -705,16 +727,20 @@ def evaluate(
         scale=scale,
         known=map.class_names if isinstance(map, CalibrationMap) else None,
     )
+    check_map(map)
+    check_class_names(map, rows.class_names)
     rows.warn_of_kind()
     warn_of_training(predictions, rows.batch)
+    chosen = classes_by_name(classes, rows.class_names)
     evaluation = Evaluation(
         read_requests(applicable(measures, reduction)),
-        reduction_by_name(reduction, rows.class_names),
+        reduction_by_name(reduction, rows.class_names, chosen),
         map,
         resampling,
-        classes_by_name(classes, rows.class_names),
+        chosen,
         read_diagrams(diagrams),
         training_of(map) if isinstance(map, CalibrationMap) else UNKNOWN,
     )
     found = evaluation.run(rows.batch, rows.groups)
-    return replace(found, class_names=rows.class_names, source=Source(evaluation, rows.batch))
+    named = reduction_with_name(found.reduction, rows.class_names, chosen)
+    return replace(found, class_names=rows.class_names, reduction_name=named, source=Source(evaluation, rows.batch))

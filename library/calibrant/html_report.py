@@ -22,7 +22,7 @@ from calibrant.distributions.maps.scales import ForecastScale
 from calibrant.errors import InvalidOption
 from calibrant.evaluation import Evaluation
 from calibrant.inputs import Rows, read_rows, reduction_by_name
-from calibrant.maps.calibration_map import CalibrationMap, check_map
+from calibrant.maps.calibration_map import CalibrationMap, check_class_names, check_map
 from calibrant.measures.catalogue import read_requests
 from calibrant.measures.cross_fitting import UNKNOWN, training_of
 from calibrant.measures.intervals import Resampling
@@ -174,6 +174,7 @@ def report(
         scale=scale,
         known=None if map is None else map.class_names,
     )
+    check_class_names(map, rows.class_names)
     rows.warn_of_kind()
     warn_of_training(predictions, rows.batch)
     reduction = reduction_by_name(reduction, rows.class_names)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from calibrant.arrays import Array, array_of, check_aligned, group_names, is_frame
-from calibrant.batch import Batch, Scale, read_batch, read_class_names, read_predictions
+from calibrant.arrays import FILL_IN, Array, GroupNames, array_of, check_aligned, group_names, is_frame
+from calibrant.batch import TOLERANCE, Batch, Scale, read_batch, read_class_names, read_predictions
 from calibrant.cells import WeightsKind
-from calibrant.errors import InvalidLabel, InvalidOption, NotANumber, WrongShape
+from calibrant.errors import InvalidLabel, InvalidOption, NotANumber, NotFinite, OutOfRange, WrongShape
 from calibrant.records import is_records, read_records
 
 # --- Rows: predictions with labels, weights and groups
@@ -32,7 +33,7 @@ class Rows:
     """Checked rows with the names of their classes and groups, if there are any."""
 
     batch: Batch
-    groups: list[str] | None = None
+    groups: GroupNames | None = None
     class_names: tuple[str, ...] | None = None
     #: Whether labels are numbers of columns that are named and not sorted by name.
     by_position: bool = False
@@ -43,7 +44,7 @@ class Rows:
         warn_of_probabilities(p, self.batch.predictions.scale, stacklevel=4)
         if self.by_position and self.class_names is not None:
             text = (
-                f"labels are numbers and the columns {_listing(self.class_names)}, in this order; if class 0 is not "
+                f"labels are numbers and the columns {listing(self.class_names)}, in this order; if class 0 is not "
                 f"{self.class_names[0]!r}, pass class_names in the order of the numbers"
             )
             warnings.warn(text, stacklevel=4)
@@ -98,11 +99,16 @@ def read_rows(
         percent = str(values.flat[0]).rstrip().endswith("%")
         hint = "remove percent signs and divide by 100" if percent else "pass those of predict_proba, not of predict"
         raise NotANumber.at("/predictions", f"must be numbers, and these are strings; {hint}")
+    given = values
     values, found, names = _labelled(predictions, values, labels, columns, class_names, pos_label, known)
     _check_order(values, found)
     flat = None if weights is None else _flat(array_of(weights, "weights"))
     try:
         batch = read_batch(values, found, flat, scale=scale, kind=weights_kind)
+    except OutOfRange as error:
+        raise _with_columns(error, given, columns) from error
+    except NotFinite as error:
+        raise NotFinite(f"{error}; {FILL_IN}", error.offences) from error
     except InvalidLabel as error:
         if found.ndim != 1 or (found != np.floor(found)).any():
             raise
@@ -110,6 +116,22 @@ def read_rows(
     inferred = class_names is None and pos_label is None and names is not None and names is not known
     by_position = inferred and not _are_sorted(names or ()) and array_of(labels, "labels").dtype.kind in "biu"
     return Rows(batch, None if groups is None else group_names(groups), names, by_position)
+
+
+def _with_columns(error: OutOfRange, values: Array, columns: Sequence[str] | None) -> OutOfRange:
+    """Return the error with the names of columns that are no probabilities, beside others that are."""
+    if values.ndim != 2 or columns is None or len(columns) != values.shape[1]:
+        return error
+    outside = (values < -TOLERANCE) | (values > 1.0 + TOLERANCE)
+    for bad, are in (
+        (outside.any(axis=0), "values outside [0, 1]"),
+        (np.isin(values, (0.0, 1.0)).all(axis=0), "only 0 and 1, like labels"),
+    ):
+        named = [columns[k] for k in np.flatnonzero(bad).tolist()]
+        if 0 < len(named) < len(columns):
+            verb = f"column {listing(named)} has" if len(named) == 1 else f"columns {listing(named)} have"
+            return OutOfRange(f"predictions: {verb} {are}; pass the columns of probabilities alone", error.offences)
+    return error
 
 
 def _are_sorted(names: Sequence[str]) -> bool:
@@ -146,12 +168,13 @@ def prediction_array(predictions: Any, known: tuple[str, ...] | None = None) -> 
         for names in _readings(columns):
             if len(set(names)) == len(names) and set(names) & set(known) not in (set(), set(known)):
                 raise WrongShape.at(
-                    "/predictions", f"have columns of {_listing(names)}, but the classes are {_listing(known)}"
+                    "/predictions", f"have columns of {listing(names)}, but the classes are {listing(known)}"
                 )
     return values, columns
 
 
-def _listing(names: Sequence[str]) -> str:
+def listing(names: Sequence[str]) -> str:
+    """Return the first names for a message."""
     shown = ", ".join(repr(name[:_LONG]) for name in names[:_FEW])
     return shown if len(names) <= _FEW else f"{shown} and {len(names) - _FEW} more"
 
@@ -272,10 +295,9 @@ def _labelled(
     known: tuple[str, ...] | None,
 ) -> tuple[Array, Array, tuple[str, ...] | None]:
     """Return the values in the order of the classes, labels as numbers, and the names of the classes if known."""
-    two = columns is not None and pos_label is not None and values.ndim == 2 and values.shape[1] == len(columns) == 2
-    if columns is not None and two and any(names[0] == str(pos_label) for names in _readings(columns)):
-        values, columns = values[:, ::-1], columns[::-1]
     found, names = _read_labels(values, labels, columns, class_names, pos_label, known)
+    if pos_label is not None and values.ndim == 2 and _is_first(pos_label, labels, columns):
+        values = values[:, ::-1]
     if is_records(predictions) and names is not None and names is not known and class_names is None:
         numeric = pos_label is None and array_of(labels, "labels").dtype.kind in "biuf"
         if numeric and not read_records(predictions)[2]:
@@ -301,11 +323,10 @@ def _read_labels(
             else "for several labels a row evaluate each column"
         )
         raise InvalidLabel.at("/labels", f"must have shape (n,); {hint}")
-    if values.dtype.kind == "S":
-        values = np.char.decode(values, "utf-8")
+    values = _decoded(values)
     n_classes = predictions.shape[1] if predictions.ndim == 2 else 2
     if pos_label is not None:
-        return _of_positive(values, n_classes, pos_label, class_names)
+        return _of_positive(values, n_classes, pos_label, class_names, known)
     if class_names is not None:
         return labels_by_name(values, n_classes, class_names)
     numeric = values.dtype.kind in "biuf"
@@ -318,14 +339,36 @@ def _read_labels(
             if _are_other_integers(names) and set(names).issuperset(_texts(values)):
                 return labels_by_name(values.astype(np.str_), n_classes, names)
         return values, _worth_keeping(readings) or known
-    return _of_texts(values, n_classes), known
+    try:
+        return _of_texts(values, n_classes), known
+    except InvalidLabel as error:
+        raise _no_column(values, readings) or error from None
+
+
+def _decoded(values: Array) -> Array:
+    return np.char.decode(values, "utf-8") if values.dtype.kind == "S" else values
+
+
+#: Words after the name of a class, as in ``cat_prob``.
+_SCORES = frozenset(("p", "prob", "probs", "proba", "probas", "probability", "probabilities", "score", "scores"))
+
+
+def _without_end(names: tuple[str, ...]) -> tuple[str, ...] | None:
+    """Return ``cat`` and ``dog`` of ``cat_prob`` and ``dog_prob``, or of ``cat)`` and ``dog)``; None of others."""
+    if all(len(name) > 1 and name[-1] in ")]" for name in names):
+        return tuple(name[:-1].strip(" \"'") for name in names)
+    ends = [re.fullmatch(r"(.+)[_.\- ]([A-Za-z]+)", name) for name in names]
+    found = [end for end in ends if end is not None and end[2].casefold() in _SCORES]
+    same = len(found) == len(names) and len({end[2] for end in found}) == 1
+    return tuple(end[1] for end in found) if same else None
 
 
 def _readings(columns: Sequence[str]) -> list[tuple[str, ...]]:
-    """Return the class names that column names may stand for: the names, or what follows their common prefix."""
+    """Return the class names that column names may stand for: the names, or what is between their common ends."""
     shared = columns[0][: _shared_length(columns)]
-    cut = shared[: max(shared.rfind(mark) for mark in "_.- :") + 1]
+    cut = shared[: max(shared.rfind(mark) for mark in "_.- :([") + 1]
     ends = [tuple(name[len(begin) :] for name in columns) for begin in (cut, "")]
+    ends = [*filter(None, map(_without_end, ends)), *ends]
     if not shared[-1:].isdecimal() and all(name[len(shared) :].isdecimal() for name in columns):
         ends.append(tuple(name[len(shared) :] for name in columns))
     return [names for names in ends if all(names)]
@@ -354,6 +397,22 @@ def _worth_keeping(readings: Sequence[tuple[str, ...]]) -> tuple[str, ...] | Non
     return None
 
 
+def _no_column(values: Array, readings: Sequence[tuple[str, ...]]) -> InvalidLabel | None:
+    """Return the error for labels of which some are columns, or nearly; None for columns with other names."""
+    folded = {text.strip().casefold() for text in _texts(values)}
+    for names in readings:
+        near = [name for name in names if name.strip().casefold() in folded]
+        if not near:
+            continue
+        bad = [i for i, value in enumerate(values.tolist()) if str(value) not in names]
+        close = [name for name in near if str(values[bad[0]]).strip().casefold() == name.strip().casefold()]
+        hint = f"; {close[0]!r} differs only in case or spaces" if close else ""
+        return InvalidLabel.at(
+            f"/labels/{bad[0]}", f"is none of the columns {listing(names)}{hint}; of {len(values)}, {len(bad)} are not"
+        )
+    return None
+
+
 def _texts(values: Array) -> set[str]:
     return {str(value) for value in _distinct(values)}
 
@@ -366,7 +425,7 @@ def _distinct(values: Array) -> set[Any]:
 
 
 def _of_positive(
-    values: Array, n_classes: int, pos_label: Any, class_names: Any
+    values: Array, n_classes: int, pos_label: Any, class_names: Any, known: tuple[str, ...] | None
 ) -> tuple[Array, tuple[str, ...] | None]:
     if class_names is not None:
         raise InvalidOption.at("/pos_label", "cannot be combined with class_names; pass one of the two")
@@ -379,10 +438,28 @@ def _of_positive(
         raise InvalidOption.at("/pos_label", "is not among the labels" if type(pos_label).__name__ in kinds else text)
     if len(distinct) > 2:
         raise InvalidOption.at("/pos_label", f"needs labels of two values, but there are {len(distinct)}")
-    other = next(iter(distinct - {pos_label}), f"not {pos_label}")
+    named = [name for name in known or () if name != str(pos_label)]
+    only = named[0] if len(named) == 1 and known is not None and len(known) == 2 else f"not {pos_label}"
+    other = next(iter(distinct - {pos_label}), only)
     names = (str(other), str(pos_label))
     found = np.array([value == pos_label for value in values.tolist()], dtype=np.int64)
     return found, None if names in (("0", "1"), ("False", "True")) else names
+
+
+def _is_first(pos_label: Any, labels: Any, columns: Sequence[str] | None) -> bool:
+    """Return whether the positive class is the first of two columns: by their names, or else as its label is sorted."""
+    distinct = _distinct(_decoded(_flat(array_of(labels, "labels"))))
+    texts = {str(label): bool(label == pos_label) for label in distinct}
+    for names in _readings(columns) if columns is not None and len(columns) == 2 else []:
+        for k, name in enumerate(names):
+            if name in texts:
+                return texts[name] == (k == 0)
+    if len(distinct) == 1 and pos_label not in (0, 1):
+        raise InvalidOption.at("/pos_label", "is the only label, so its column is unknown; pass class_names instead")
+    try:
+        return bool(pos_label == sorted(distinct | ({0, 1} if len(distinct) == 1 else set()))[0])
+    except TypeError as error:
+        raise InvalidOption.at("/pos_label", "needs labels of one type, or class_names in its place") from error
 
 
 def labels_by_name(values: Array, n_classes: int, class_names: Any) -> tuple[Array, tuple[str, ...]]:
@@ -428,12 +505,29 @@ _BOOLEANS = ("true", "false")
 # --- Class names in other arguments
 
 
-def reduction_by_name(reduction: str | None, names: tuple[str, ...] | None) -> str | None:
-    """Return ``class:k`` for ``class:NAME``; other reductions as they are."""
+def reduction_by_name(reduction: str | None, names: tuple[str, ...] | None, classes: Any = None) -> str | None:
+    """Return ``class:k`` for ``class:NAME``, where k is the place among the chosen ``classes``; others as they are."""
+    names = _chosen(names, classes)
     if names is None or not isinstance(reduction, str) or not reduction.startswith("class:"):
         return reduction
     name = reduction.removeprefix("class:")
     return f"class:{names.index(name)}" if name in names else reduction
+
+
+def reduction_with_name(reduction: str, names: Sequence[str] | None, classes: Any = None) -> str:
+    """Return ``class:NAME`` for ``class:k`` if the classes have names, to be shown; others as they are."""
+    found, number = _chosen(names, classes), reduction.removeprefix("class:")
+    if found is None or number == reduction or not number.isdecimal() or int(number) >= len(found):
+        return reduction
+    return f"class:{found[int(number)]}"
+
+
+def _chosen(names: Sequence[str] | None, classes: Any) -> tuple[str, ...] | None:
+    """Return the names of the chosen classes, or all if the choice is none or invalid."""
+    if names is None or not isinstance(classes, Sequence) or isinstance(classes, str):
+        return None if names is None else tuple(names)
+    valid = all(type(k) is int and 0 <= k < len(names) for k in classes)
+    return tuple(names[k] for k in classes) if valid else tuple(names)
 
 
 def classes_by_name(classes: Any, names: tuple[str, ...] | None) -> Any:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from types import MappingProxyType
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from calibrant.errors import CalibrationError, InvalidOption, one_of, plain_name
 from calibrant.results import Shown, Table
@@ -116,6 +116,20 @@ def plain(value: Any) -> Any:
     return value.item() if hasattr(value, "dtype") and getattr(value, "ndim", None) == 0 else value
 
 
+class Described:
+    """Base class of entries of catalogues, which are shown with their definition and the defaults of their options."""
+
+    if TYPE_CHECKING:
+        name: str
+        options: Mapping[str, Option]
+
+    def __repr__(self) -> str:
+        title, definition = getattr(self, "title", ""), getattr(self, "definition", "") or getattr(self, "text", "")
+        defaults = ", ".join(f"{name}={option.default!r}" for name, option in self.options.items())
+        first = f"{type(self).__name__} {self.name}" + (f": {title}" if title else "")
+        return "\n".join([first, definition, *([f"options: {defaults}"] if defaults else [])])
+
+
 class Entry(Protocol):
     """An entry of a catalogue."""
 
@@ -131,19 +145,32 @@ E = TypeVar("E", bound=Entry)
 class Catalogue(Shown, Mapping[str, E]):
     """A read-only mapping of names to entries, which is shown as a list of names and titles.
 
-    An unknown name raises ``KeyError`` with the nearest names; ``familiar`` maps other names to those of the catalogue.
+    ``familiar`` maps other names to those of the catalogue. An unknown name raises ``KeyError`` with the nearest names,
+    or with what ``elsewhere`` says of it.
     """
 
-    def __init__(self, what: str, entries: Mapping[str, E], familiar: Mapping[str, str] = MappingProxyType({})) -> None:
+    def __init__(
+        self,
+        what: str,
+        entries: Mapping[str, E],
+        familiar: Mapping[str, str] = MappingProxyType({}),
+        elsewhere: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
         self._what = what
         self._entries = dict(entries)
         self._names = familiar
+        self._elsewhere = elsewhere
 
     def __getitem__(self, name: str) -> E:
-        try:
-            return self._entries[name]
-        except KeyError:
-            raise KeyError(f"the {self._what} {one_of(name, self, self._names)}") from None
+        found = self._entries.get(known_name(name, self, self._names) if isinstance(name, str) else name)
+        if found is None:
+            raise KeyError(f"the {self._what} {self.explanation(name)}")
+        return found
+
+    def explanation(self, name: object) -> str:
+        """Return what an unknown name is or must be, after the kind of the entry."""
+        found = self._elsewhere.get(plain_name(name)) if isinstance(name, str) else None
+        return one_of(name, self, self._names) if found is None else found
 
     def __contains__(self, name: object) -> bool:
         return name in self._entries

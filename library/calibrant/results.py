@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from html import escape
 from importlib import import_module
 from importlib.util import find_spec
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, SupportsFloat, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, SupportsFloat, TypeVar
 
 from calibrant.errors import MissingExtra, plain_name
 
@@ -191,6 +192,25 @@ class Measured:
     def __format__(self, spec: str) -> str:
         """Format the value, as ``f"{report['ece']:.3f}"``; without a format, everything."""
         return format(float(self), spec) if spec else str(self)
+
+
+class WithRows:
+    """Base class of reports whose ``source`` are their rows; copies share them, and pickles leave them out."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        return vars(self) | {"source": None}
+
+    def __copy__(self) -> Self:
+        return self._with(vars(self))
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        own = {name: value for name, value in vars(self).items() if name != "source"}
+        return self._with(vars(self) | deepcopy(own, memo))
+
+    def _with(self, state: Mapping[str, Any]) -> Self:
+        made = object.__new__(type(self))
+        vars(made).update(state)
+        return made
 
 
 class ByMeasure(Generic[Result]):

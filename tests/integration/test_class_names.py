@@ -42,6 +42,22 @@ def test_a_map_keeps_the_names_of_its_classes_and_needs_them_only_once(http: htt
     assert copied["class_names"] == NAMES
 
 
+def test_a_map_of_other_classes_than_the_rows_is_refused(http: httpx.Client) -> None:
+    made = http.post("/maps", json=ROWS | {"method": "temperature"}).raise_for_status().json()["id"]
+    other = ROWS | {"predictions": MATRIX[:, ::-1].tolist(), "class_names": NAMES[::-1]}
+    batch, last = [http.post("/batches", json=other).raise_for_status().json()["id"] for _ in range(2)]
+    for body, pointer in (
+        (other | {"map": made}, "/map"),
+        (other | {"maps": [made]}, "/maps/0"),
+        ({"batch": batch, "map": made}, "/map"),
+        ({"batches": [batch, last], "map": made}, "/map"),
+    ):
+        answer = http.post("/evaluate", json=body)
+        assert answer.status_code == 422, answer.text
+        assert answer.json()["errors"][0]["pointer"] == pointer
+        assert "the rows have 'dog', 'cat', 'bird'" in answer.text
+
+
 def test_a_batch_keeps_the_names_for_jobs_and_appended_rows(http: httpx.Client, client: Calibrant) -> None:
     batch = http.post("/batches", json=ROWS).raise_for_status().json()
     assert batch["class_names"] == NAMES

@@ -220,6 +220,8 @@ def test_groups_and_weights_travel(http: httpx.Client) -> None:
     report = _post(http, "/evaluate", body).json()
     assert set(report["groups"]) == {"a", "b"}
     assert report["groups"]["a"]["n"] == 2
+    numbered = _post(http, "/evaluate", body | {"groups": ["10", "9", "10", "9"]}).json()
+    assert list(numbered["groups"]) == ["9", "10"]
 
 
 def test_clipping_and_renormalising_are_told(http: httpx.Client) -> None:

@@ -182,6 +182,23 @@ def test_the_improvement_of_the_brier_score_is_level_and_that_of_ece_is_not() ->
     assert outside == {"brier": False, "ece": True}
 
 
+def test_improvements_are_titled_as_such_and_say_if_they_are_in_sample(batch: tuple[Any, Any]) -> None:
+    p, y = batch
+    fitted = calibrant.fit("platt", p[:1000], y[:1000])
+    held_out = measure_by_size(p[1000:], y[1000:], measures=["brier"], map=fitted)
+    assert (held_out.improvement, held_out.in_sample) == (True, False)
+    assert repr(held_out).startswith("Improvement by number of rows")
+    assert "in-sample" not in repr(held_out)
+    same = measure_by_size(p[:1000], y[:1000], measures=["brier"], map=fitted)
+    assert same.in_sample is True
+    for shown in (repr(same), same._repr_html_()):
+        assert "Improvement by number of rows" in shown
+        assert "in-sample: the map was fitted to these rows" in shown
+    plain = measure_by_size(p, y, measures=["brier"])
+    assert (plain.improvement, plain.in_sample) == (False, None)
+    assert repr(plain).startswith("Measures by number of rows")
+
+
 def test_several_reductions_share_subsamples_and_squares_are_taken_first(batch: tuple[Any, Any]) -> None:
     p, y = batch
     both = np.column_stack([1 - p, p])

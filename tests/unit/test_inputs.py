@@ -11,8 +11,10 @@ import pytest
 import torch
 
 import calibrant
+from calibrant.arrays import GroupNames, distinct_names, group_names
 from calibrant.errors import CalibrationError, InvalidLabel, InvalidOption, OutOfRange, UnusableRows, WrongShape
 from calibrant.inputs import read_rows
+from calibrant.reports.panel import group_diagrams
 
 P, Y = [0.1, 0.4, 0.6, 0.9], [0, 1, 0, 1]
 MATRIX = np.array([[0.6, 0.3, 0.1], [0.2, 0.5, 0.3], [0.1, 0.2, 0.7], [0.3, 0.4, 0.3]])
@@ -74,6 +76,48 @@ def test_string_labels_of_two_classes(convert: Any) -> None:
         read_rows(P, labels)
 
 
+_PAIR = [[0.25, 0.75], [0.5, 0.5], [1.0, 0.0], [0.125, 0.875]]
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        ["no", "yes", "no", "yes"],
+        [b"no", b"yes", b"no", b"yes"],
+        [0, 1, 0, 1],
+        [False, True, False, True],
+        [-1, 1, -1, 1],
+        [9, 10, 9, 10],
+    ],
+)
+@pytest.mark.parametrize("convert", [np.array, pd.DataFrame])
+def test_unnamed_columns_are_in_the_order_of_the_sorted_labels_whichever_is_positive(labels: Any, convert: Any) -> None:
+    first, second = (label.decode() if isinstance(label, bytes) else label for label in labels[:2])
+    rows = read_rows(convert(_PAIR), np.array(labels), pos_label=second).batch
+    assert (rows.predictions.given.tolist(), rows.labels.tolist()) == (_PAIR, Y)
+    rows = read_rows(convert(_PAIR), np.array(labels), pos_label=first).batch
+    assert (rows.predictions.given[:, ::-1].tolist(), rows.labels.tolist()) == (_PAIR, [1, 0, 1, 0])
+
+
+@pytest.mark.parametrize("pos_label", ["ham", "spam"])
+@pytest.mark.parametrize("columns", [["ham", "spam"], ["spam", "ham"], ["p_spam", "p_rest"]])
+def test_named_columns_are_those_of_their_labels_whichever_is_positive(columns: list[str], pos_label: str) -> None:
+    frame = pd.DataFrame(_PAIR, columns=columns)
+    labels = ["spam", "ham", "ham", "spam"]
+    given = read_rows(frame, labels, pos_label=pos_label).batch.predictions.given
+    spam = frame[next(name for name in columns if name.endswith("spam"))]
+    assert given[:, int(pos_label == "spam")].tolist() == spam.tolist()
+
+
+def test_columns_of_a_single_label_have_no_order() -> None:
+    with pytest.raises(InvalidOption, match="only label"):
+        read_rows(_PAIR, ["no"] * 4, pos_label="no")
+    with pytest.raises(InvalidOption, match="one type"):
+        read_rows(_PAIR, np.array(["no", 1, "no", 1], dtype=object), pos_label="no")
+    assert read_rows(_PAIR, [0] * 4, pos_label=0).batch.predictions.given[:, ::-1].tolist() == _PAIR
+    assert read_rows(_PAIR, [1] * 4, pos_label=1).batch.predictions.given.tolist() == _PAIR
+
+
 def test_integer_labels_of_other_values_have_a_positive_one() -> None:
     rows = read_rows(P, [1, 2, 1, 2], pos_label=2)
     assert (rows.batch.labels.tolist(), rows.class_names) == (Y, ("1", "2"))
@@ -118,6 +162,58 @@ def test_the_positive_class_is_class_1_in_any_order(
     if names is not None:
         assert read_rows(given, [names[1], names[0]]).batch.labels.tolist() == [1, 0]
         assert read_rows(given, [1, 0], class_names=names[::-1]).class_names == names[::-1]
+
+
+@pytest.mark.parametrize("pattern", ["{}_prob", "P({})", "prob[{}]", "prob_{}_score", "score {}", "{} Score"])
+def test_class_names_are_read_from_columns_with_words_around_them(pattern: str) -> None:
+    given = pd.DataFrame({pattern.format(name): MATRIX[:, k] for k, name in enumerate(NAMES)})
+    rows = read_rows(given, ["cat", "dog", "bird", "cat"])
+    assert (rows.batch.labels.tolist(), rows.class_names) == ([1, 2, 0, 1], NAMES)
+    turned = read_rows(given.iloc[:, [2, 0, 1]], [1, 2, 0, 1], class_names=NAMES)
+    np.testing.assert_allclose(turned.batch.predictions.given, MATRIX)
+
+
+def test_columns_of_a_positive_class_before_its_negative_are_found_by_their_beginnings() -> None:
+    given = pd.DataFrame({"yes_prob": [0.75, 0.5], "no_prob": [0.25, 0.5]})
+    assert read_rows(given, [1, 0]).batch.predictions.given.tolist() == [[0.25, 0.75], [0.5, 0.5]]
+
+
+@pytest.mark.parametrize(
+    ("columns", "labels", "message"),
+    [
+        (NAMES, ["cat", "fish", "bird", "fish"], r"labels/1 is none of the columns 'bird', 'cat', 'dog'; of 4, 2 are"),
+        (NAMES, ["cat", "dog", "Bird", "cat"], "labels/2 .*'bird' differs only in case or spaces; of 4, 1 are"),
+        (NAMES, ["cat ", "dog ", "bird ", "cat "], "labels/0 .*'cat' differs only in case or spaces; of 4, 4 are"),
+        (["p0", "p1", "p2"], ["cat", "dog", "bird", "cat"], "pass class_names"),
+    ],
+)
+def test_a_label_that_is_no_column_is_named_by_its_row_with_the_nearest_column(
+    columns: Any, labels: list[str], message: str
+) -> None:
+    with pytest.raises(InvalidLabel, match=message) as caught:
+        read_rows(pd.DataFrame(MATRIX, columns=list(columns)), labels)
+    assert "fish" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("frame", "message"),
+    [
+        ({"id": [0, 1, 2, 3], "p": P}, r"column 'id' has values outside \[0, 1\]"),
+        ({"id": [0, 1, 2, 3], "age": [30, 40, 50, 60], "p": P}, "columns 'id', 'age' have values outside"),
+        ({"p": P, "y": Y}, "column 'y' has only 0 and 1, like labels"),
+        ({"p": P, "q": P}, "do not sum to 1"),
+        ({"p": [10.0, 20.0, 30.0, 40.0], "q": [90.0, 80.0, 70.0, 60.0]}, "percentages"),
+    ],
+)
+def test_a_column_that_is_no_probability_is_named(frame: Any, message: str) -> None:
+    with pytest.raises(OutOfRange, match=message):
+        read_rows(pd.DataFrame(frame), Y)
+
+
+@pytest.mark.parametrize("convert", [np.array, list, pd.Series])
+def test_rows_without_predictions_should_be_filled_in_or_removed(convert: Any) -> None:
+    with pytest.raises(CalibrationError, match="fill them in or remove the rows"):
+        read_rows(convert([0.5, float("nan"), 0.25, 0.75]), Y)
 
 
 def test_string_labels_without_names_are_refused_with_a_remedy() -> None:
@@ -169,13 +265,69 @@ def test_a_positive_label_that_is_none_is_refused(pos_label: Any) -> None:
         (pl.DataFrame({"s": ["f", "m", "f", "m"], "a": [1, 2, 1, 2]}), ["f, 1", "m, 2", "f, 1", "m, 2"]),
         ({"s": ["f", "m", "f", "m"], "a": np.array([1, 2, 1, 2])}, ["f, 1", "m, 2", "f, 1", "m, 2"]),
         ([("f", 1), ("m", 2), ("f", 1), ("m", 2)], ["f, 1", "m, 2", "f, 1", "m, 2"]),
+        ([np.array(["f", "m", "f", "m"]), pd.Series([1, 2, 1, 2])], ["f, 1", "m, 2", "f, 1", "m, 2"]),
+        ((pl.Series(["f", "m", "f", "m"]), pl.Series([1, 2, 1, 2])), ["f, 1", "m, 2", "f, 1", "m, 2"]),
+        ([np.array(["f", "m", "f", "m"])], ["f", "m", "f", "m"]),
+        (np.array([["f", "1"], ["m", "2"]] * 2), ["f, 1", "m, 2", "f, 1", "m, 2"]),
     ],
 )
 def test_groups_of_every_type(groups: Any, names: list[str]) -> None:
     assert read_rows(P, Y, groups=groups).groups == names
 
 
-@pytest.mark.parametrize("groups", ["abcd", b"abcd", 3, {}, {"a": [1], "b": [1, 2]}])
+_BINS = pd.cut([0.5, 3.0, 15.0, 0.5], [0, 1, 2, 10, 20])
+_LEVELS = ["low", "mid", "high"]
+
+
+@pytest.mark.parametrize(
+    ("groups", "order"),
+    [
+        ([10, 9, 11, 8], ["8", "9", "10", "11"]),
+        (["10", "9", "11", "8"], ["8", "9", "10", "11"]),
+        ([0.5, -1.0, 10.0, 2.5], ["-1", "0.5", "2.5", "10"]),
+        (pd.Series([10.0, None, 9.0, 9.0]), ["(missing)", "9", "10"]),
+        (["b", "a10", "a9", "B"], ["B", "a10", "a9", "b"]),
+        (["b, 10", "b, 9", "a, 10", "a, 9"], ["a, 9", "a, 10", "b, 9", "b, 10"]),
+        (["Smith, J", "Ng, A", "Ng", "Ng"], ["Ng", "Ng, A", "Smith, J"]),
+        (pd.Categorical(["high", "low", "mid", None], _LEVELS, ordered=True), ["(missing)", "low", "mid", "high"]),
+        (pd.Series(["high", "low", "low", "low"], dtype=pd.CategoricalDtype(_LEVELS)), ["low", "high"]),
+        (pl.Series(["high", "low", "mid", "low"], dtype=pl.Enum(_LEVELS)), ["low", "mid", "high"]),
+        (_BINS, ["(0, 1]", "(2, 10]", "(10, 20]"]),
+        (_BINS.astype(str), ["(0, 1]", "(2, 10]", "(10, 20]"]),
+        (
+            pd.DataFrame({"a": [10, 9, 10, 9], "b": pd.Categorical(["mid", "low", "low", "mid"], _LEVELS)}),
+            ["9, low", "9, mid", "10, low", "10, mid"],
+        ),
+    ],
+)
+def test_groups_are_in_the_order_of_their_numbers_or_categories(groups: Any, order: list[str]) -> None:
+    assert distinct_names(group_names(groups)) == order
+    report = calibrant.evaluate(P, Y, groups=groups, measures=["brier"])
+    assert list(report.groups or ()) == order
+    assert list(dict.fromkeys(report.to_frame(groups=True)["group"])) == order
+    forecasts = calibrant.evaluate_distribution(Y, mean=P, std=np.ones(4), groups=groups, measures=["crps"])
+    assert list(forecasts.groups or ()) == order
+    weighted = {"weights": [1, 1, 1, 0], "groups": groups, "measures": ["crps"]}
+    without_the_last = calibrant.evaluate_distribution(Y, mean=P, std=np.ones(4), **weighted)
+    assert list(without_the_last.groups or ()) == distinct_names(_without_the_last(group_names(groups)))
+
+
+def _without_the_last(names: GroupNames) -> GroupNames:
+    return GroupNames(names[:-1]).ordered(names.order)
+
+
+def test_the_order_of_groups_is_kept_for_some_classes_in_tallies_and_in_pictures() -> None:
+    levels = pd.Series(["mid", "high", "low", "mid"] * 50, dtype=pd.CategoricalDtype(_LEVELS))
+    p, y = np.tile(MATRIX, (50, 1)), [0, 1, 2, 0] * 50
+    report = calibrant.evaluate(p, y, groups=levels, classes=[0, 1], measures=["accuracy"])
+    assert {name: group.n for name, group in (report.groups or {}).items()} == {"mid": 100, "high": 50}
+    batch = read_rows(p, y, groups=levels)
+    assert list(group_diagrams(batch.batch, batch.groups or []) or ()) == _LEVELS
+    counted = calibrant.tally(p, y, groups=[9, 10, 11, 9] * 50)
+    assert list(calibrant.evaluate_tally(counted, measures=["brier"]).groups or ()) == ["9", "10", "11"]
+
+
+@pytest.mark.parametrize("groups", ["abcd", b"abcd", 3, {}, {"a": [1], "b": [1, 2]}, [np.arange(4)] * 4])
 def test_what_are_no_groups(groups: Any) -> None:
     with pytest.raises(CalibrationError):
         read_rows(P, Y, groups=groups)

@@ -14,13 +14,17 @@ import polars as pl
 import pytest
 
 import calibrant
+from calibrant.client.frames import by_number
 from calibrant.errors import CalibrationError
+from calibrant.monitoring.pit_tally import tally_pit
 from calibrant.reports.document import report_document
 from calibrant.results import frame_of
 
 RANDOM = np.random.default_rng(0)
 P = RANDOM.random(400)
 Y = (RANDOM.random(400) < P**1.5).astype(int)
+#: For arguments that do not exist.
+_any: Any = calibrant
 
 
 def test_a_report_is_a_mapping_of_its_measures() -> None:
@@ -57,9 +61,8 @@ def test_a_report_finds_measures_by_other_names_and_the_nearest_ones() -> None:
 def test_catalogues_name_the_nearest_entry() -> None:
     for catalogue, name, message in (
         (calibrant.METHODS, "betta", "the method is unknown; did you mean beta"),
-        (calibrant.METHODS, "sigmoid", "did you mean platt"),
-        (calibrant.MEASURES, "ECE", r"did you mean ece\?"),
-        (calibrant.MEASURES, "nll", r"did you mean log-loss\?"),
+        (calibrant.METHODS, "sigmoidal", "did you mean platt"),
+        (calibrant.MEASURES, "eec", r"did you mean ece\?"),
         (calibrant.DIAGRAMS, "relability", "did you mean reliability"),
         (calibrant.DIAGRAMS, "zzz", "must be one of: reliability"),
     ):
@@ -230,7 +233,130 @@ def test_a_report_is_made_in_one_call(how: dict[str, Any], tmp_path: Any) -> Non
     assert (tmp_path / "report.html").read_text("utf-8") == report.html
 
 
+def test_the_event_of_a_class_is_shown_by_its_name() -> None:
+    p, names = RANDOM.dirichlet(np.ones(3), 300), ["cat", "dog", "bird"]
+    y = np.array(names)[(RANDOM.random((300, 1)) > p.cumsum(axis=1)).sum(axis=1)]
+    how: dict[str, Any] = {"class_names": names, "reduction": "class:bird"}
+    report = calibrant.evaluate(p, y, **how)
+    fitted = calibrant.fit("platt", p, y, **how)
+    compared = calibrant.compare(p, y, {"a": fitted}, measures=["brier"], resamples=100, **how)
+    page = calibrant.report(p, y, groups=y, **how).html
+    kept = pickle.loads(pickle.dumps(report))
+    for shown in (repr(report), report._repr_html_(), repr(kept), repr(compared), repr(compared.report), page):
+        assert "reduction class:bird" in shown
+        assert "reduction class:2" not in shown
+    assert "Log loss, class:2" not in page
+    assert "class:bird" in fitted._repr_html_()
+    assert report.reduction == report.to_dict()["reduction"] == "class:2"
+    assert fitted.to_document()["reduction"] == "class:2"
+
+
+def test_the_event_of_a_chosen_class_is_found_by_its_name() -> None:
+    p, names = RANDOM.dirichlet(np.ones(3), 300), ["cat", "dog", "bird"]
+    y = np.array(names)[(RANDOM.random((300, 1)) > p.cumsum(axis=1)).sum(axis=1)]
+    how: dict[str, Any] = {"class_names": names, "classes": ["bird", "cat"], "measures": ["ece", "ks"]}
+    named = calibrant.evaluate(p, y, reduction="class:cat", **how)
+    assert named == calibrant.evaluate(p, y, reduction="class:1", **how)
+    assert (named.reduction, named.reduction_name) == ("class:1", "class:cat")
+    request = by_number({"reduction": "class:cat", "classes": ["bird", "cat"]}, names)
+    assert request == {"reduction": "class:1", "classes": [2, 0]}
+
+
+def test_shifted_frequencies_are_those_of_named_classes() -> None:
+    p, names = RANDOM.dirichlet(np.ones(3), 900), ["cat", "dog", "bird"]
+    y = np.array(names)[(RANDOM.random((900, 1)) > p.cumsum(axis=1)).sum(axis=1)]
+    shift = calibrant.estimate_label_shift(p[:600], y[:600], p[600:], class_names=names)
+    assert shift.class_names == tuple(names)
+    assert [line.split()[0] for line in repr(shift).splitlines()[2:5]] == names
+
+
 def test_a_report_of_several_classes_names_them() -> None:
     p = RANDOM.dirichlet(np.ones(3), 300)
     y = np.array(["bird", "cat", "dog"])[(RANDOM.random((300, 1)) > p.cumsum(axis=1)).sum(axis=1)]
     assert "bird" in calibrant.report(p, y, class_names=["bird", "cat", "dog"]).html
+
+
+@pytest.mark.parametrize("name", ["reliability_diagram", "reliability", "calibration_curve", "plot_calibration_curve"])
+def test_a_diagram_is_under_plot(name: str) -> None:
+    with pytest.raises(AttributeError, match=r"; use plot\.reliability\(\)"):
+        getattr(calibrant.evaluate(P, Y), name)
+
+
+def test_catalogues_know_the_names_that_functions_accept() -> None:
+    assert calibrant.METHODS["sigmoid"] is calibrant.METHODS["platt"]
+    assert calibrant.MEASURES["log_loss"] is calibrant.MEASURES["log-loss"]
+    for name, known in (("ir", "isotonic"), ("pav", "isotonic"), ("none", "identity")):
+        assert calibrant.fit(name, P, Y).method == known
+    assert calibrant.evaluate(P, Y, measures="max_ece")["mce"].definition["name"] == "mce"
+    assert "sigmoid" not in calibrant.METHODS
+    assert len(list(calibrant.METHODS)) == len(calibrant.METHODS)
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [("adaptive_ece", "ece has bins of equal mass"), ("classwise_ece", 'reduction="classwise"')],
+)
+def test_a_measure_by_another_name_is_explained(name: str, hint: str) -> None:
+    with pytest.raises(CalibrationError, match=hint):
+        calibrant.evaluate(P, Y, measures=name)
+    with pytest.raises(KeyError, match=hint):
+        calibrant.MEASURES[name]
+
+
+def test_a_method_is_recommended_by_a_report() -> None:
+    with pytest.raises(CalibrationError, match=r"calibrant\.report"):
+        calibrant.fit("auto", P, Y)
+    with pytest.raises(KeyError, match=r"calibrant\.report"):
+        calibrant.METHODS["auto"]
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: _any.evaluate(P, Y, norm="l2"), r'measures=\[\{"name": "ece", "norm": 2\}\]'),
+        (lambda: _any.evaluate(P, Y, bins=5), r'measures=\[\{"name": "ece", "n_bins": 20\}\]'),
+        (lambda: _any.evaluate(P, Y, strategy="uniform"), '"binning": "equal-width"'),
+        (lambda: _any.CalibrantClassifier(foo=1), "the arguments are: estimator, "),
+        (lambda: calibrant.CalibrationDisplay.from_predictions(Y, P, foo=1), "the arguments are: y_true, y_prob, "),
+        (
+            lambda: calibrant.CalibrantClassifier(cv=3).fit(np.c_[P, P], Y, groups=Y),
+            r"sklearn\.set_config\(enable_metadata_routing=True\)",
+        ),
+    ],
+)
+def test_an_unknown_argument_names_what_to_pass(call: Any, message: str) -> None:
+    with pytest.raises(TypeError, match=message):
+        call()
+
+
+def test_tallies_streams_and_entries_of_catalogues_are_shown_in_a_few_lines() -> None:
+    assert repr(calibrant.tally(P, Y)) == "EventTally: 400 rows, reduction binary"
+    assert repr(calibrant.tally(P, Y, groups=Y)) == "EventTally: 400 rows, reduction binary, 2 groups"
+    assert repr(tally_pit(P, mean=P, std=P + 1.0)).startswith("PitTally: 400 rows, normal, ")
+    assert repr(calibrant.follow_stream(P, Y)).startswith("OnlinePredictions: 400 rows, ")
+    for catalogue in ("MEASURES", "METHODS", "DIAGRAMS", "DISTRIBUTION_MEASURES", "DISTRIBUTION_METHODS"):
+        for name, entry in getattr(calibrant, catalogue).items():
+            shown = repr(entry)
+            assert name in shown.splitlines()[0]
+            assert "0x" not in shown
+            assert len(shown.splitlines()) <= 3
+    assert "n_bins=15" in repr(calibrant.MEASURES["ece"])
+
+
+def test_class_wise_measures_of_the_confidence_have_a_note() -> None:
+    p = RANDOM.dirichlet(np.ones(3), 300)
+    y = (RANDOM.random((300, 1)) > p.cumsum(axis=1)).sum(axis=1)
+    shown = repr(calibrant.evaluate(p, y, measures=["ece", "sce", "ace", "cwce", "auc", "brier"]))
+    event = "of the event that the predicted class is the label"
+    assert f'brier: {event}; pass reduction="canonical"' in shown
+    assert f'\nsce, ace, cwce, auc: {event}; pass reduction="classwise" for the mean over the classes' in shown
+    assert event not in repr(calibrant.evaluate(p, y, measures=["sce"], reduction="confidence"))
+    assert event not in repr(calibrant.evaluate(P, Y, measures=["sce"]))
+
+
+@pytest.mark.parametrize("shape", [(200,), (200, 2), (200, 3)])
+def test_predicted_classes_are_warned_of_for_any_number_of_classes(shape: tuple[int, ...]) -> None:
+    y = np.arange(200) % (shape[1] if len(shape) == 2 else 2)
+    hard = y if len(shape) == 1 else np.eye(shape[1])[y]
+    with pytest.warns(UserWarning, match="all predictions are 0 or 1"):
+        calibrant.evaluate(hard, y, measures=["accuracy"])

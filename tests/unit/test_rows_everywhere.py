@@ -31,6 +31,32 @@ def _cost_plane(p: Any, y: Any, **options: Any) -> Any:
     return calibrant.cost_plane(p, p, y, abstention=[0.0], cost_ratios=[2.0], **options).first.tolist()
 
 
+@pytest.mark.parametrize(
+    ("function", "pointer"),
+    [
+        (lambda p, y, m, **o: calibrant.evaluate(p, y, map=m, **o), "/map"),
+        (lambda p, y, m, **o: calibrant.compare(p, y, {"a": m}, resamples=100, **o), "/maps/0"),
+        (lambda p, y, m, **o: calibrant.report(p, y, map=m, **o), "/map"),
+        (lambda p, y, m, **o: calibrant.measure_by_size(p, y, map=m, **o), "/map"),
+    ],
+)
+def test_a_map_of_other_classes_than_the_rows_is_refused(function: Any, pointer: str) -> None:
+    labels = np.array(["ham", "spam"])[Y]
+    one = calibrant.fit("platt", P, labels, pos_label="spam")
+    with pytest.raises(InvalidOption, match="has the classes 'ham', 'spam', but the rows have 'spam', 'ham'") as found:
+        function(1 - P, labels, one, pos_label="ham")
+    assert found.value.offences[0].pointer == pointer
+    several = calibrant.fit("temperature", MATRIX, CLASSES, class_names=NAMES)
+    with pytest.raises(InvalidOption, match="'bird', 'cat', 'dog', but the rows have 'dog', 'cat', 'bird'"):
+        function(MATRIX[:, ::-1], np.array(NAMES)[CLASSES], several, class_names=NAMES[::-1])
+
+
+def test_a_single_label_does_not_contradict_the_classes_of_a_map() -> None:
+    fitted = calibrant.fit("platt", P, np.array(["ham", "spam"])[Y], pos_label="spam")
+    report = calibrant.evaluate(P[Y == 1], ["spam"] * int(Y.sum()), pos_label="spam", map=fitted)
+    assert report.class_names == ("ham", "spam")
+
+
 def _tally(p: Any, y: Any, **options: Any) -> Any:
     return calibrant.tally(p, y, **options).to_bytes()
 

@@ -27,7 +27,7 @@ from calibrant.calibrators.method import (
 )
 from calibrant.cells import Floats, WeightsKind
 from calibrant.digest import digest
-from calibrant.errors import InvalidOption, UnknownMethod, UnknownReduction, one_of, plain_name
+from calibrant.errors import InvalidOption, UnknownMethod, UnknownReduction, plain_name
 from calibrant.inputs import read_rows, reduction_by_name
 from calibrant.maps.calibration_map import VECTORS, CalibrationMap
 from calibrant.maps.curves import Curve, read_array
@@ -45,10 +45,14 @@ FAMILIAR: Mapping[str, str] = MappingProxyType(
         "ensemble-temperature-scaling": "ets",
         "hist": "histogram",
         "histogram-binning": "histogram",
+        "ir": "isotonic",
         "isotonic-regression": "isotonic",
         "logistic": "platt",
         "logistic-calibration": "platt",
         "matrix-scaling": "matrix",
+        "none": "identity",
+        "pav": "isotonic",
+        "pava": "isotonic",
         "platt-scaling": "platt",
         "sigmoid": "platt",
         "temp": "temperature",
@@ -59,10 +63,11 @@ FAMILIAR: Mapping[str, str] = MappingProxyType(
 )
 
 #: The catalogue of calibrators by name.
-METHODS: Mapping[str, Method] = Catalogue(
+METHODS: Catalogue[Method] = Catalogue(
     "method",
     {entry.name: entry for group in (events, binnings, splines, piecewise, vectors) for entry in group.METHODS},
     FAMILIAR,
+    {"auto": "is unknown; calibrant.report(predictions, labels) recommends one"},
 )
 
 #: Methods of ``fit_distribution`` alone.
@@ -84,7 +89,7 @@ def read_method(method: object) -> Method:
     if entry is None and isinstance(method, str) and plain_name(method) in _OF_FORECASTS:
         raise UnknownMethod.at("/method", "is for predictive distributions of a number: use fit_distribution")
     if entry is None:
-        raise UnknownMethod.at("/method", one_of(method, METHODS, FAMILIAR))
+        raise UnknownMethod.at("/method", METHODS.explanation(method))
     return entry
 
 
@@ -293,7 +298,7 @@ def fit(
         Labels of the classes in the order of the columns, such as ``estimator.classes_``; for (n,), of the negative and
         the positive class. The map keeps them.
     pos_label : str, int or bool, optional
-        Label of the positive class, for two classes.
+        Label of class 1, for two classes. Unnamed columns ``(n, 2)`` are in the order of the sorted labels in any case.
     weights, sample_weight : array_like, shape (n,), optional
         Non-negative weights, not all 0. ``sample_weight`` is an alias of ``weights``.
     weights_kind : {"frequency", "importance"}, default "frequency"

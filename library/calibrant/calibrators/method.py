@@ -21,7 +21,7 @@ from calibrant.maps.curves import Constant, Curve
 from calibrant.maps.ranks import OneVsRest, Ranks
 from calibrant.maps.softmax_device import passes_on
 from calibrant.maps.transforms import Transform, check_classes
-from calibrant.options import Option, read_values
+from calibrant.options import Described, Option, read_values
 from calibrant.progress import Progress, report, step
 from calibrant.reductions import Classes, Event, Vector, reduce, whole_vector
 
@@ -58,8 +58,8 @@ def _accept(subject: Event | Vector, **options: Any) -> None:
     """Accept everything, if the fit itself fails early."""
 
 
-@dataclass(frozen=True)
-class Method:
+@dataclass(frozen=True, repr=False)
+class Method(Described):
     """Entry of ``calibrant.METHODS``.
 
     Attributes

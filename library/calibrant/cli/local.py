@@ -27,7 +27,7 @@ class Local:
         from calibrant.batch import read_batch
         from calibrant.diagrams.catalogue import read_diagrams
         from calibrant.evaluation import Evaluation
-        from calibrant.maps.calibration_map import load
+        from calibrant.maps.calibration_map import check_class_names, load
         from calibrant.measures.catalogue import read_requests
         from calibrant.measures.cross_fitting import UNKNOWN, training_of
         from calibrant.measures.intervals import Resampling
@@ -42,6 +42,7 @@ class Local:
             diagrams=read_diagrams(request.diagrams),
             training=UNKNOWN if fitted is None else training_of(fitted),
         )
+        check_class_names(fitted, rows.classes)
         batch = read_batch(rows.predictions, rows.labels, rows.weights, scale=rows.scale)
         with bar() as shown:
             report = report_document(evaluation.run(batch, rows.groups, progress=shown), None)
@@ -106,11 +107,12 @@ class Local:
 def _by_size(rows: Sheet, request: Picture) -> dict[str, Any]:
     from calibrant.batch import read_batch
     from calibrant.errors import CalibrationError
-    from calibrant.maps.calibration_map import load
+    from calibrant.maps.calibration_map import check_class_names, load
     from calibrant.reports.pictures import below_diagram, by_size_report, read_by_size
 
     batch = read_batch(rows.predictions, rows.labels, rows.weights, scale=rows.scale)
     fitted = None if request.map is None else load(_document(request.map))
+    check_class_names(fitted, rows.classes)
     task = read_by_size(request.diagram, request.reduction, request.seed, fitted)
     try:
         with bar() as shown:

@@ -132,7 +132,7 @@ class Rows(TypedDict, total=False):
     class_names : sequence
         Labels of the classes in the order of the columns; for (n,), of the negative and the positive class.
     pos_label : str, int or bool
-        Label of the positive class, for two classes.
+        Label of class 1, for two classes. Unnamed columns ``(n, 2)`` are in the order of the sorted labels in any case.
     weights, sample_weight : array_like
         (n,), at least 0; two names of one argument.
     groups : array_like, or frame
@@ -324,8 +324,8 @@ def by_number(fields: Mapping[str, Any], class_names: Sequence[str] | None) -> d
         from calibrant.inputs import classes_by_name, reduction_by_name  # which need SciPy
 
         names = tuple(class_names)
-        found["reduction"] = reduction_by_name(found.get("reduction"), names)
         found["classes"] = classes_by_name(found.get("classes"), names)
+        found["reduction"] = reduction_by_name(found.get("reduction"), names, found["classes"])
     return found
 
 

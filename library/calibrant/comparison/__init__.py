@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from calibrant.arguments import explained
@@ -22,8 +23,8 @@ from calibrant.comparison.comparison import (
 from calibrant.comparison.laws import LEAST_BATCHES, CalibrationLaw, Point, PowerLaw, PowerLaws, power_law
 from calibrant.comparison.pairs import Correction, Pair, Standing, compare_pairs
 from calibrant.evaluation import Evaluation
-from calibrant.inputs import read_rows, reduction_by_name
-from calibrant.maps.calibration_map import CalibrationMap
+from calibrant.inputs import read_rows, reduction_by_name, reduction_with_name
+from calibrant.maps.calibration_map import CalibrationMap, check_class_names
 from calibrant.measures.catalogue import read_requests
 from calibrant.measures.cross_fitting import Training, training_of
 from calibrant.measures.intervals import Resampling
@@ -153,10 +154,14 @@ def compare(
         scale=scale,
         known=next((one.map.class_names for one in contestants if one.map.class_names), None),
     )
+    for i, one in enumerate(contestants):
+        check_class_names(one.map, rows.class_names, f"/maps/{i}")
     rows.warn_of_kind()
     reduction = reduction_by_name(reduction, rows.class_names)
     comparison = Comparison(Evaluation(read_requests(measures), reduction, None, resampling), contestants, correction)
-    return comparison.run(rows.batch)
+    found = comparison.run(rows.batch)
+    named = reduction_with_name(found.report.reduction, rows.class_names)
+    return replace(found, report=replace(found.report, class_names=rows.class_names, reduction_name=named))
 
 
 def _named(maps: Any) -> Any:

@@ -433,7 +433,7 @@ class ComparisonReport(Shown, ByMeasure[MeasureComparison]):
         notes = [f"{key}: {', '.join(ranking)} (best first)" for key, ranking in ranked.items()]
         if any(one.in_sample for one in self.contestants):
             notes.append("in-sample: fitted to these rows, too good and therefore not ranked")
-        title = f"Comparison: {self.report.n:,} rows, reduction {self.report.reduction}"
+        title = f"Comparison: {self.report.n:,} rows, reduction {self.report.reduction_name or self.report.reduction}"
         return Table(title, (*columns, "error"), rows, notes)
 
 

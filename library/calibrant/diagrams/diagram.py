@@ -12,7 +12,7 @@ import numpy as np
 from calibrant.errors import CalibrationError, MissingExtra
 from calibrant.measures.intervals import PLAIN, Resampling
 from calibrant.measures.measure import Extent
-from calibrant.options import Option
+from calibrant.options import Described, Option
 from calibrant.progress import step
 from calibrant.reductions import Event, Subject
 
@@ -34,8 +34,8 @@ class Picture:
         return {f.name: _plain(getattr(self, f.name)) for f in dataclasses.fields(self) if f.name != "problem"}
 
 
-@dataclass(frozen=True)
-class Diagram:
+@dataclass(frozen=True, repr=False)
+class Diagram(Described):
     """An entry of the catalogue.
 
     Attributes

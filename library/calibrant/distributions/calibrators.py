@@ -47,7 +47,7 @@ from calibrant.errors import (
     UnknownMethod,
     one_of,
 )
-from calibrant.options import Option, known_name, read_seed, read_values
+from calibrant.options import Described, Option, known_name, read_seed, read_values
 
 #: Groups of fewer rows use the function of all rows.
 LEAST_GROUP = 30
@@ -63,8 +63,8 @@ ALL: tuple[ForecastKind, ...] = ("normal", "quantiles", "samples", "interval")
 Fit = Callable[[Rows, Mapping[str, Any], int], tuple[Any, dict[str, Any]]]
 
 
-@dataclass(frozen=True)
-class DistributionMethod:
+@dataclass(frozen=True, repr=False)
+class DistributionMethod(Described):
     """Entry of ``calibrant.DISTRIBUTION_METHODS``.
 
     Attributes

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from calibrant.arguments import explained
-from calibrant.arrays import array_of, check_aligned, group_names, numbered_names
+from calibrant.arrays import GroupNames, array_of, check_aligned, distinct_names, group_names, numbered_names
 from calibrant.batch import read_weights
 from calibrant.cells import WeightsKind
 from calibrant.distributions.conditional import read_covariate
@@ -24,7 +24,7 @@ from calibrant.errors import (
 from calibrant.measures.measure import MeasureResult
 from calibrant.options import read_seed
 from calibrant.progress import step
-from calibrant.results import ByMeasure, Shown, Table, frame_of, interval_of
+from calibrant.results import ByMeasure, Shown, Table, WithRows, frame_of, interval_of
 
 if TYPE_CHECKING:
     from calibrant.plots.axes import DistributionPlotter
@@ -33,7 +33,7 @@ _MOST_GROUPS = 1000
 
 
 @dataclass(frozen=True, repr=False)
-class DistributionReport(Shown, ByMeasure[MeasureResult]):
+class DistributionReport(WithRows, Shown, ByMeasure[MeasureResult]):
     """Result of ``evaluate_distribution``; ``report["crps"]`` is the result of a measure.
 
     Attributes
@@ -71,9 +71,6 @@ class DistributionReport(Shown, ByMeasure[MeasureResult]):
     source: Rows | None = field(default=None, compare=False)
 
     _what = "measure in this report"
-
-    def __getstate__(self) -> dict[str, Any]:
-        return vars(self) | {"source": None}
 
     @property
     def plot(self) -> DistributionPlotter:
@@ -302,7 +299,7 @@ def read_rows(
     by: Any = None,
     interval: float | None = None,
     seed: int = 0,
-) -> tuple[Rows, list[str] | None]:
+) -> tuple[Rows, GroupNames | None]:
     """Check outcomes and the options of an evaluation; returns the rows with weight, and the group of each."""
     read_seed(seed)
     if interval is not None and not (isinstance(interval, float) and 0.0 < interval < 1.0):
@@ -323,29 +320,27 @@ def read_rows(
     return rows, None if groups is None else _names(groups, len(rows), "groups")
 
 
-def _report(rows: Rows, requests: Requests, names: list[str] | None) -> DistributionReport:
+def _report(rows: Rows, requests: Requests, names: GroupNames | None) -> DistributionReport:
     found = {}
     for i, (key, measure, options) in enumerate(requests):
         with step(i, len(requests), key):
             found[key] = compute_measure(measure, rows, options)
     groups = None
     if names is not None:
-        distinct, member = numbered_names(names)
+        distinct, of_rows = distinct_names(names), np.asarray(names, dtype=object)
         if len(distinct) > _MOST_GROUPS:
             raise InvalidOption.at("/groups", f"must name at most {_MOST_GROUPS} groups")
-        groups = {
-            name: _report(rows.rows(np.flatnonzero(member == i)), requests, None) for i, name in enumerate(distinct)
-        }
+        groups = {name: _report(rows.rows(np.flatnonzero(of_rows == name)), requests, None) for name in distinct}
     forecasts = rows.forecasts
     return DistributionReport(len(rows), forecasts.kind, forecasts.n_repaired, found, groups, rows)
 
 
-def _chosen(names: list[str], rows: npt.NDArray[np.int64]) -> list[str]:
-    return [names[i] for i in rows.tolist()]
+def _chosen(names: GroupNames, rows: npt.NDArray[np.int64]) -> GroupNames:
+    return GroupNames(names[i] for i in rows.tolist()).ordered(names.order)
 
 
-def _names(values: Any, n: int, name: str) -> list[str]:
-    found = group_names(values)
+def _names(values: Any, n: int, name: str) -> GroupNames:
+    found = values if isinstance(values, GroupNames) else group_names(values)
     if len(found) != n:
         raise LengthMismatch.at(f"/{name}", f"has {len(found)} rows, but the forecasts have {n}")
     return found

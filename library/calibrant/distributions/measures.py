@@ -21,7 +21,7 @@ from calibrant.errors import (
     UnknownMeasure,
 )
 from calibrant.measures.measure import MeasureResult
-from calibrant.options import Option, read_entries
+from calibrant.options import Described, Option, read_entries
 
 if TYPE_CHECKING:
     pass
@@ -107,8 +107,8 @@ Compute = Callable[..., MeasureResult]
 _ALL = ("normal", "quantiles", "samples", "interval")
 
 
-@dataclass(frozen=True)
-class DistributionMeasure:
+@dataclass(frozen=True, repr=False)
+class DistributionMeasure(Described):
     """A measure of predictive distributions.
 
     Attributes

@@ -33,7 +33,7 @@ from calibrant.io.errors import (
 )
 from calibrant.io.forecast_columns import choose_forecasts, read_distributions
 from calibrant.io.json_lines import JsonLinesTable
-from calibrant.io.labels import Classes, read_labels, whether_equal
+from calibrant.io.labels import Classes, in_order, read_labels, whether_equal
 from calibrant.io.limits import FileLimits
 from calibrant.io.npz import NpyTable, NpzTable
 from calibrant.io.source import bytes_of, opened, spooled, write_blocks
@@ -239,6 +239,8 @@ def _sheet(table: Table, chosen: Chosen, options: SheetOptions, values: Values) 
     is_probability = options.scale == "probability"
     predictions, rounding = without_rounding(values.predictions) if is_probability else (values.predictions, ())
     classes = _classes(table, chosen, options, values)
+    if options.pos_label is not None and predictions.ndim == 2 and classes is not None:
+        predictions = _positive_last(predictions, classes.names, _own_names(table), chosen)
     return Sheet(
         predictions,
         None if classes is None else classes.labels,
@@ -249,6 +251,17 @@ def _sheet(table: Table, chosen: Chosen, options: SheetOptions, values: Values) 
         (*table.notes, *chosen.notes, *(() if classes is None else classes.notes), *scale_notes, *rounding),
         None if chosen.times is None else _times(table, chosen.times),
     )
+
+
+def _positive_last(
+    predictions: Floats, names: tuple[str, ...] | None, own: tuple[str, ...] | None, chosen: Chosen
+) -> Floats:
+    """Return two columns that are not named after their classes, and so are in the order of the sorted labels."""
+    named = {name.casefold() for aliases in chosen.classes for name in aliases}
+    if names is None or named & {name.casefold() for name in names}:  # chosen with the positive class last
+        return predictions
+    order = own if own is not None and {*own} == {*names} else sorted(names, key=in_order)
+    return predictions if order[0] == names[0] or names[0] == f"not {names[1]}" else predictions[:, ::-1]
 
 
 def _check_shapes(values: Values, n: int, of: str) -> None:

@@ -186,7 +186,7 @@ def _of_positive(coded: Coded, name: str, pos_label: str, n_classes: int) -> Cla
         what = "has more than two" if any(is_positive) else "does not have it"
         raise UnmappedLabel(
             f"the positive label must be one of two labels, but column {quoted(name)} {what}; "
-            f"the labels are {listed(sorted(coded.texts, key=_natural))}",
+            f"the labels are {listed(sorted(coded.texts, key=in_order))}",
             field="mapping",
         )
     names = (others[0] if others else f"not {positive_text}", positive_text)
@@ -299,7 +299,7 @@ def _refusal(
     coded: Coded, plain: Sequence[str], name: str, aliases: Sequence[Sequence[str]], n_classes: int
 ) -> TabularError:
     """Return the error for values that cannot be converted, with a suggested mapping if there is one."""
-    where, texts = f"column {quoted(name)}", sorted(plain, key=_natural)
+    where, texts = f"column {quoted(name)}", sorted(plain, key=in_order)
     numbers = [text for text in texts if is_number(text)]
     if any(integer(text) is None for text in numbers):
         return NotLabels(f"{where} has fractions, which cannot be labels; is this the right column?", field="labels")
@@ -339,11 +339,11 @@ def _offer(
     if len(texts) != n_classes:
         return None
     # The label that a single column of predictions names is class 1.
-    order = sorted(texts, key=lambda text: (len(aliases) == 1 and text in aliases[0], *_natural(text)))
+    order = sorted(texts, key=lambda text: (len(aliases) == 1 and text in aliases[0], *in_order(text)))
     return {text: k for k, text in enumerate(order)}
 
 
-def _natural(text: str) -> tuple[int, str]:
+def in_order(text: str) -> tuple[int, str]:
     """Sort key: integers by value, then other strings alphabetically."""
     whole = integer(text)
     return (1 << 62, text.casefold()) if whole is None else (whole, "")

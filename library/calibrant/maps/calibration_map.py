@@ -19,7 +19,13 @@ from calibrant.arrays import like
 from calibrant.batch import Predictions, Scale, read_class_names, read_predictions
 from calibrant.cells import Floats
 from calibrant.errors import InvalidDocument, InvalidOption, ScaleMismatch, UnknownReduction, WrongShape
-from calibrant.inputs import prediction_array, predictions_for, warn_of_probabilities
+from calibrant.inputs import (
+    listing,
+    prediction_array,
+    predictions_for,
+    reduction_with_name,
+    warn_of_probabilities,
+)
 from calibrant.maps.baselines import AccuracyConstant, PredictedClass
 from calibrant.maps.curves import Curve
 from calibrant.maps.ensemble import Ensemble, SmoothedVector, VectorIdentity
@@ -165,7 +171,11 @@ class CalibrationMap(Shown):
     def _table(self) -> Table:
         of_classes = "" if self.n_classes is None else f" of {self.n_classes} classes"
         takes = ("logits" if self.scale == "logit" else "probabilities") + of_classes
-        rows = [("reduction", self.reduction), ("takes", takes), ("class names", ", ".join(self.class_names or ()))]
+        rows = [
+            ("reduction", reduction_with_name(self.reduction, self.class_names)),
+            ("takes", takes),
+            ("class names", ", ".join(self.class_names or ())),
+        ]
         return map_table(self.method, rows, self.diagnostics)
 
     def __eq__(self, other: object) -> bool:
@@ -482,6 +492,18 @@ def check_map(map: object) -> None:
     """Raise ``InvalidOption`` if this is neither a calibration map nor None."""
     if map is not None and not isinstance(map, CalibrationMap):
         raise InvalidOption.at("/map", "must be a calibration map; calibrant.load(path) reads one from a file")
+
+
+def check_class_names(fitted: CalibrationMap | None, class_names: Sequence[str] | None, pointer: str = "/map") -> None:
+    """Raise ``InvalidOption`` if rows and a map at ``pointer`` name their classes differently."""
+    known = None if fitted is None else fitted.class_names
+    if known is None or class_names is None or len(known) != len(class_names) or tuple(class_names) == known:
+        return
+    raise InvalidOption.at(
+        pointer,
+        f"has the classes {listing(known)}, but the rows have {listing(class_names)}; pass rows with the classes of "
+        "the map, in the same order",
+    )
 
 
 def load(document: Mapping[str, Any] | str | Path) -> CalibrationMap:

@@ -10,12 +10,15 @@ from scipy.special import ndtr
 
 from calibrant.binning import Bins
 from calibrant.cells import Floats
+from calibrant.errors import TooFewRows
 from calibrant.measures.intervals import GROUPS, Distance, Integers, row_scale
 from calibrant.reductions import Event
 
 Norm = Literal[1, 2]
 #: Estimated seconds per resample and bin, and how much longer it takes in a norm that needs powers.
 _BIN, _POWERS = 5e-7, 3.0
+#: The most of the rows that may be alone in their bins, where deviations from the mean of the bin are 0.
+_ALONE = 0.1
 
 
 def expected_calibration_error(bins: Bins, norm: Norm) -> tuple[float, float]:
@@ -91,7 +94,10 @@ def squared_bias(event: Event, bins: Bins) -> float:
 
 
 def binned_distance(event: Event, bins: Bins, order: float, *, root: bool) -> Distance:
-    """Return the gaps of the bins with their norm of this order (infinite: the largest) as the size."""
+    """Return the gaps of the bins with their norm of this order (infinite: the largest) as the size.
+
+    Their noise raises ``TooFewRows`` if more than a tenth of the rows are alone in their bins.
+    """
     share = bins.mass / bins.mass.sum()
     gap = bins.mean_y - bins.mean_p
 
@@ -99,6 +105,9 @@ def binned_distance(event: Event, bins: Bins, order: float, *, root: bool) -> Di
     freed = np.sqrt(np.divide(bins.rows, bins.rows - 1.0, out=np.ones(len(bins)), where=bins.rows > 1.0 + 1e-9))
 
     def noise(group: Integers, groups: int) -> Floats:
+        alone = int(np.count_nonzero(bins.rows <= 1.0 + 1e-9))
+        if alone and share[bins.rows <= 1.0 + 1e-9].sum() > _ALONE:
+            raise TooFewRows(f"{alone} of {len(bins)} bins have a single row, whose noise is unknown; use fewer bins")
         place = bins.index(event.p)
         off = (event.y - event.p - gap[place]) * freed[place]
         key = group * len(bins) + place

@@ -43,6 +43,8 @@ FAMILIAR: Mapping[str, str] = MappingProxyType(
         "calibration-error": "ece",
         "cross-entropy": "log-loss",
         "expected-calibration-error": "ece",
+        "max-calibration-error": "mce",
+        "max-ece": "mce",
         "maximum-calibration-error": "mce",
         "ks-error": "ks",
         "logloss": "log-loss",
@@ -53,8 +55,19 @@ FAMILIAR: Mapping[str, str] = MappingProxyType(
     }
 )
 
+#: Names that are no measures -> what to use.
+_ELSEWHERE = {
+    **dict.fromkeys(
+        ("calibration-intercept", "calibration-slope", "intercept", "slope"),
+        'is unknown; the calibration slope and intercept are parameters of the map that fit("platt", ...) returns',
+    ),
+    **dict.fromkeys(("adaece", "adaptive-ece", "equal-mass-ece"), "is unknown; ece has bins of equal mass by default"),
+    **dict.fromkeys(("classwise-ece", "cw-ece"), 'is unknown; use ece with reduction="classwise"'),
+    "all": "must be names of measures; only evaluate(predictions, labels) takes all",
+}
+
 MEASURES: Mapping[str, Measure] = Catalogue(
-    "measure", {entry.name: entry for family in _FAMILIES for entry in family.MEASURES}, FAMILIAR
+    "measure", {entry.name: entry for family in _FAMILIES for entry in family.MEASURES}, FAMILIAR, _ELSEWHERE
 )
 
 #: The default measures of ``evaluate``.
@@ -68,14 +81,6 @@ PANEL: tuple[str | Mapping[str, Any], ...] = (
 
 #: The default measures of ``evaluate`` under ``canonical``.
 PANEL_OF_VECTORS = ("brier", "log-loss", "ks-by-predicted-class")
-#: Names that are no measures -> what to use.
-_ELSEWHERE = {
-    **dict.fromkeys(
-        ("calibration-intercept", "calibration-slope", "intercept", "slope"),
-        'is unknown; the calibration slope and intercept are parameters of the map that fit("platt", ...) returns',
-    ),
-    "all": "must be names of measures; only evaluate(predictions, labels) takes all",
-}
 
 
 def applicable(

@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 
 from calibrant.cells import Floats
-from calibrant.measures.intervals import Integers, Resampling
+from calibrant.measures.intervals import NO_WIDTH, Integers, Resampling, has_width
 from calibrant.measures.measure import Extent, MeasureRequest, MeasureResult, answers, extent
 from calibrant.measures.repeated import repeated, repeats
 from calibrant.progress import check, muted, report, step
@@ -211,14 +211,20 @@ class _Groups:
             if between is None:
                 return replace(gap, p_value=p_value, problem="no interval: the measure has none in a group")
             least, most = between
-            return replace(gap, interval=(0.0 if equal else min(least, seen), max(most, seen)), p_value=p_value)
+            return _with_ends(gap, 0.0 if equal else min(least, seen), max(most, seen), p_value)
         off = drawn - drawn.mean(axis=0)
         reach = float(np.quantile(off.max(axis=1) - off.min(axis=1), level))
         # Basic bootstrap: a resample deviates from the observed value about as that does from the truth.
         corrected = 2.0 * known - drawn.mean(axis=0)
         centre = float(corrected.max() - corrected.min())
         least = 0.0 if equal else max(min(centre - reach, seen), 0.0)
-        return replace(gap, interval=(least, max(centre + reach, seen)), p_value=p_value)
+        return _with_ends(gap, least, max(centre + reach, seen), p_value)
+
+
+def _with_ends(gap: Gap, least: float, most: float, p_value: float) -> Gap:
+    if not has_width((least, most)):
+        return replace(gap, p_value=p_value, problem=f"no interval: {NO_WIDTH}")
+    return replace(gap, interval=(least, most), p_value=p_value)
 
 
 def grouped_seconds(

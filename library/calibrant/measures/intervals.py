@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from calibrant.cells import Floats, WeightsKind
-from calibrant.errors import InvalidOption, TooFewRows
+from calibrant.errors import CalibrationError, InvalidOption, TooFewRows
 from calibrant.options import read_seed
 from calibrant.progress import check, report
 from calibrant.reductions import Classes, Event, Subject
@@ -37,6 +37,10 @@ _SOME = 256
 _TRUTHS = 9
 #: Error of a size that is solved for, as a fraction of it.
 _SOLVED = 1e-9
+#: Narrower intervals have no width but rounding.
+_WIDTH = 1e-12
+#: Why there is no interval.
+NO_WIDTH = "the rows vary too little"
 #: Resamples without a value are left out, up to this fraction.
 _LOST = 0.1
 
@@ -94,6 +98,11 @@ class Distance:
     debiased: Callable[[Floats], Floats] | None = None
 
 
+def has_width(interval: tuple[float, float]) -> bool:
+    """Return whether an interval has a width beyond rounding; others would claim a value without uncertainty."""
+    return interval[1] - interval[0] > _WIDTH
+
+
 def row_scale(w: Floats | None, kind: WeightsKind) -> Floats | float:
     """Return the scale of the deviation of a row: a frequency weight of w counts as w independent rows."""
     if w is None:
@@ -132,6 +141,9 @@ def distance_interval(
     interval if the observed value lies between the tails of its distribution under gaps of that size, in the direction
     of the observed gaps, plus noise. The lower end may be 0 (calibration). Bins and their number are fixed.
 
+    Raises ``CalibrationError`` for a value of 0 that even calibrated predictions do not have, which only an in-sample
+    map reaches.
+
     With ``triangle`` it is the value plus and minus a quantile of size(noise), which is valid if the size satisfies the
     triangle inequality.
     """
@@ -147,6 +159,8 @@ def distance_interval(
     def quantile(size: float, tail: float) -> float:
         return _quantile(distance.size(draws + size * direction), tail)
 
+    if draws.any() and observed <= _WIDTH < quantile(0.0, low_tail):
+        raise CalibrationError("the value is 0, which calibrated predictions exceed by chance")
     low = _solve(lambda size: quantile(size, high_tail), observed)
     high = _solve(lambda size: quantile(size, low_tail), observed)
     return float(distance.size(low * direction)), max(float(distance.size(high * direction)), observed)

@@ -15,15 +15,17 @@ from calibrant.cells import Floats
 from calibrant.errors import CalibrationError, MissingExtra
 from calibrant.measures.intervals import (
     GROUPS,
+    NO_WIDTH,
     PLAIN,
     Distance,
     Resampling,
     distance_interval,
+    has_width,
     influence_interval,
     joined,
     resampled_interval,
 )
-from calibrant.options import Option
+from calibrant.options import Described, Option
 from calibrant.progress import check, muted, step
 from calibrant.reductions import MANY, Classes, Event, Subject, Vector
 from calibrant.results import Measured, Suggesting
@@ -133,8 +135,8 @@ def mean_of_classes(values: Floats, options: Mapping[str, Any]) -> Floats:  # no
     return mean
 
 
-@dataclass(frozen=True)
-class Measure:
+@dataclass(frozen=True, repr=False)
+class Measure(Described):
     """Entry of ``calibrant.MEASURES``.
 
     Attributes
@@ -270,6 +272,9 @@ class MeasureRequest:
             if result.value is not None and result.interval is None and result.problem is None:
                 interval, problem = self._interval(result.value, subject, resampling)
                 result = replace(result, interval=interval, problem=problem)
+            labelled = self.measure.needs != "predictions only"
+            if labelled and result.interval is not None and not has_width(result.interval):
+                result = replace(result, interval=None, problem=result.problem or f"no interval: {NO_WIDTH}")
             definition |= {"interval": resampling.level, "resamples": resampling.resamples, "seed": resampling.seed}
         return replace(result, definition=definition)
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from calibrant.arrays import distinct_names
 from calibrant.calibrators import FitContext, Fitting
 from calibrant.diagrams.catalogue import read_diagrams
 from calibrant.diagrams.diagram import DiagramRequest, diagrams_of
@@ -139,7 +140,7 @@ def evaluate_tally(
 
 
 def _with_groups(report: Report, tally: EventTally, requests: _Requests, map: CalibrationMap | None) -> Report:
-    parts = {name: part for name in tally.groups if len(part := tally.of_group(name))}
+    parts = {name: part for name in distinct_names(tally.groups) if len(part := tally.of_group(name))}
     if not parts:
         return report
     events = {name: part.event() for name, part in parts.items()}

@@ -41,7 +41,7 @@ _BEGIN = b"E1"
 _PER_GROUP = 2 * CELLS * FOLDS
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class EventTally:
     """Counts of the rows of one event, of a size that does not grow with the number of rows.
 
@@ -87,6 +87,10 @@ class EventTally:
     def __len__(self) -> int:
         """Return the number of rows."""
         return len(self.tally)
+
+    def __repr__(self) -> str:
+        groups = f", {len(self.groups):,} groups" if self.groups else ""
+        return f"EventTally: {len(self):,} rows, reduction {self.reduction}{groups}"
 
     def of_group(self, name: str) -> EventTally:
         """Return the tally of one group.

@@ -53,6 +53,8 @@ class LabelShift(Shown):
         Map for the reference, corrected for the class frequencies of the window; None if withheld.
     withheld : str or None
         Why there is no estimate.
+    class_names : tuple of str or None
+        Names of the classes, if they are known.
 
     See Also
     --------
@@ -77,6 +79,7 @@ class LabelShift(Shown):
     level: float
     map: CalibrationMap | None = field(default=None)
     withheld: str | None = None
+    class_names: tuple[str, ...] | None = None
 
     @property
     def weights(self) -> Floats | None:
@@ -127,7 +130,8 @@ class LabelShift(Shown):
             return Table(title, ["class"], [], [f"withheld: {self.withheld}"])
         bbse = [None] * len(self.reference) if self.bbse is None else self.bbse.tolist()
         columns = (self.reference.tolist(), self.estimated.tolist(), self.low.tolist(), self.high.tolist(), bbse)
-        rows = [(str(k), *values) for k, values in enumerate(zip(*columns, strict=True))]
+        names = self.class_names or tuple(map(str, range(len(self.reference))))
+        rows = [(name, *values) for name, *values in zip(names, *columns, strict=True)]
         notes = ["assumes that only class frequencies changed, and not the predictions of a class"]
         return Table(title, ["class", "reference", "estimated", "low", "high", "BBSE"], rows, notes)
 
@@ -212,7 +216,8 @@ def estimate_label_shift(
     batch, window = rows.batch, predictions_for(predictions, scale, rows.class_names)
     if window.n_classes != batch.predictions.n_classes and batch.predictions.n_classes is not None:
         raise WrongShape.at("/predictions", f"must have the {batch.predictions.n_classes} columns of /reference")
-    return shift_of_window(fit_vector_reference(batch, method, options, seed), window, level, alpha)
+    found = shift_of_window(fit_vector_reference(batch, method, options, seed), window, level, alpha)
+    return replace(found, class_names=rows.class_names)
 
 
 _WITH_INTERCEPTS = (SoftmaxRegression, MatrixScaling, VectorScaling)

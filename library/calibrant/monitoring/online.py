@@ -76,7 +76,7 @@ _SWITCH = 1e-3
 _BLOCKS = 10
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class OnlinePredictions:
     """Predictions of a followed stream.
 
@@ -107,6 +107,9 @@ class OnlinePredictions:
     log_losses: Floats
     experts: tuple[str, ...]
     state: OnlineMap
+
+    def __repr__(self) -> str:
+        return f"OnlinePredictions: {len(self.probabilities):,} rows, {len(self.experts)} experts"
 
 
 @dataclass(frozen=True, eq=False)

@@ -107,7 +107,7 @@ def counts_of(tally: Tally, n_levels: int) -> Counts:
 # --- Tallies of arrays
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class PitTally:
     """Counts of forecasts by the level that their outcome has; ``tally_pit`` creates it and ``merge_pit`` adds up.
 
@@ -130,6 +130,10 @@ class PitTally:
 
     def __len__(self) -> int:
         return len(self.tally)
+
+    def __repr__(self) -> str:
+        groups = f", {len(self.groups):,} groups" if self.groups else ""
+        return f"PitTally: {len(self):,} rows, {self.kind}, {len(self.levels):,} levels{groups}"
 
     @property
     def counts(self) -> Counts:

@@ -54,16 +54,16 @@ def figures(report: Mapping[str, Any], about: ReportSubject) -> list[Figure]:
         if shown is None:
             continue
         later = lookup.drawn(report.get("after") or {}, name)
-        after = None if later is None else (later, _about(report, report["after"], about.map or "after the map"))
+        after = None if later is None else (later, _about(report, report["after"], about, about.map or "after the map"))
         try:
-            drawn = draw(name, shown, _about(report, report, None), after=after, width=WIDTH)
+            drawn = draw(name, shown, _about(report, report, about, None), after=after, width=WIDTH)
         except (NothingToDraw, UnknownPicture):
             continue
         made.append(figure(name, drawn, caption))
     return made
 
 
-def group_figure(report: Mapping[str, Any]) -> Figure | None:
+def group_figure(report: Mapping[str, Any], subject: ReportSubject) -> Figure | None:
     """Draw the reliability diagrams of the groups in one picture; returns None if the report has none."""
     groups = report.get("group_diagrams")
     if not groups:
@@ -76,7 +76,7 @@ def group_figure(report: Mapping[str, Any]) -> Figure | None:
         answer = found.get(name)
         number = None if answer is None or which is None else lookup.shown(answer, which)
         error = None if number is None else (f"{which} ECE", number)
-        return About(n, report["reduction"], name, error=error)
+        return About(n, subject.named(report["reduction"]), name, error=error)
 
     shown = [(shown_of(group, "reliability"), about(name, group["n"])) for name, group in groups.items()]
     side = "" if report.get("after") is None else ", before the map"
@@ -100,9 +100,9 @@ def figure(name: str, drawn: Drawn, caption: str) -> Figure:
     return Figure(name, source, drawn.alt, width, height, caption)
 
 
-def _about(report: Mapping[str, Any], side: Mapping[str, Any], name: str | None) -> About:
+def _about(report: Mapping[str, Any], side: Mapping[str, Any], about: ReportSubject, name: str | None) -> About:
     answer, ends = lookup.measure(side, "ece", norm=1), error_interval(side)
     which = None if answer is None else lookup.kind([answer])
     error = None if answer is None else lookup.shown(answer, which)
     named = None if error is None else (f"{which or 'plain'} calibration error", error)
-    return About(report["n"], report["reduction"], name, named, None if named is None else ends)
+    return About(report["n"], about.named(report["reduction"]), name, named, None if named is None else ends)

@@ -207,7 +207,7 @@ def _shown(report: Mapping[str, Any], about: ReportSubject) -> dict[str, Any]:
         "later": lookup.after_the_map(report),
         "fewer": fewer(report),
         "groups": grouped(report),
-        "group_figure": group_figure(report),
+        "group_figure": group_figure(report, about),
         "contest": contest(report),
         "facts": facts(report, about),
         "reproduction": reproduction(about, grouped=bool(report.get("groups"))),

@@ -9,8 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from calibrant.arrays import distinct_names
 from calibrant.batch import Batch
 from calibrant.diagrams.catalogue import read_diagrams
+from calibrant.inputs import reduction_with_name
 from calibrant.reductions import Event, resolve, subject
 
 # --- Options of the evaluations of a full report
@@ -110,11 +112,11 @@ def group_diagrams(batch: Batch, groups: Sequence[str], reduction: str | None = 
     reduction is not one event. Raises ``UnknownReduction``. O(n log n).
     """
     measured = subject(batch, resolve(reduction, batch.predictions.n_classes))
-    names, member = np.unique(np.asarray(groups, dtype=object), return_inverse=True)
+    names, of_rows = distinct_names(groups), np.asarray(groups, dtype=object)
     if not isinstance(measured, Event) or not 2 <= len(names) <= MOST:
         return None
     (request,) = read_diagrams(["reliability"])
-    rows = [np.flatnonzero(member == i) for i in range(len(names))]
+    rows = [np.flatnonzero(of_rows == name) for name in names]
     return {
         str(name): {"n": len(own), "diagrams": {"reliability": request.drawn(measured.rows(own))}}
         for name, own in zip(names, rows, strict=True)
@@ -168,3 +170,7 @@ class ReportSubject:
     loading: tuple[str, ...] = ()
     applying: str | None = None
     origin: str | None = None
+
+    def named(self, reduction: str) -> str:
+        """Return a reduction with the name of its class, to be shown."""
+        return reduction_with_name(reduction, self.classes, self.options.get("classes"))

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from calibrant.measures.catalogue import MEASURES
+from calibrant.measures.intervals import NO_WIDTH
 from calibrant.reports import lookup, numbers
 from calibrant.reports.panel import RESAMPLES, ReportSubject
 from calibrant.reports.regions import error_interval
@@ -151,7 +152,7 @@ def _measured(
 ) -> Measured:
     name = str(answer["definition"].get("name", key))
     title, text = meaning(name)
-    problem = answer.get("problem") or ("no interval: the rows vary too little" if alike else "")
+    problem = answer.get("problem") or (f"no interval: {NO_WIDTH}" if alike else "")
     return Measured(
         key,
         title,
@@ -291,7 +292,7 @@ def _gap(title: str, gap: Mapping[str, Any], level: float) -> str:
 
 def facts(report: Mapping[str, Any], about: ReportSubject) -> list[tuple[str, str]]:
     """Return facts about the data: terms and descriptions."""
-    rows = [("Rows", numbers.count(report["n"])), ("Reduction", describe_reduction(report["reduction"]))]
+    rows = [("Rows", numbers.count(report["n"])), ("Reduction", describe_reduction(about.named(report["reduction"])))]
     if about.classes is not None:
         rows.append(("Classes", f"{len(about.classes)}: {numbers.listed(about.classes, most=10)}"))
     if about.scale == "logit":

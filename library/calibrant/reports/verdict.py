@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from calibrant.measures.intervals import NO_WIDTH
 from calibrant.reports import lookup, numbers
 from calibrant.reports.regions import (
     Region,
@@ -328,7 +329,9 @@ def _estimate(side: Mapping[str, Any], n: int, test: Tested | None) -> list[str]
     ends, level = error_interval(side), numbers.level(lookup.level(side))
     between = "" if ends is None else f" ({level} interval {numbers.points_between(*ends)})"
     if ends is None and answer.get("interval") is not None:
-        between = "; the rows vary too little for an interval"
+        between = f"; no interval: {NO_WIDTH}"
+    elif (problem := answer.get("problem") or "").startswith("no interval"):
+        between = f"; {problem.split(';')[0]}"
     debiased = " after debiasing" if error == 0.0 and answer["value"] > 0.0 else ""
     size = "0" if error == 0.0 else numbers.points(error)
     sentences = [f"The mean calibration error is estimated at {size}{debiased}{between}."]

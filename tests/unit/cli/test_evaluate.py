@@ -147,3 +147,14 @@ def test_after_a_map_the_gate_looks_at_what_the_map_gives(run: Run, csv: Path, t
     gate = ("--measure", "ece", "--fail-above", "ece=0.02")
     assert run("evaluate", csv, *gate).exit_code == 4
     assert run("evaluate", csv, *gate, "--map", document).exit_code == 0
+
+
+def test_a_map_of_other_classes_than_the_rows_is_refused(run: Run, tmp_path: Path) -> None:
+    file, document = tmp_path / "rows.csv", tmp_path / "map.json"
+    rows = [f"{(i % 20) / 20},{'spam' if i % 20 > 3 * (i % 7) else 'ham'}" for i in range(200)]
+    file.write_text("\n".join(["p,label", *rows]))
+    assert run("fit", file, "--method", "platt", "--pos-label", "spam", "--out", document).exit_code == 0
+    for command in (["evaluate", file], ["diagram", file, "--diagram", "by-size", "--out", tmp_path / "drawn.svg"]):
+        found = run(*command, "--map", document, "--pos-label", "ham")
+        assert found.exit_code != 0
+        assert "the rows have 'spam', 'ham'" in " ".join(found.stderr.split())

@@ -20,6 +20,7 @@ from calibrant.client.answers import (
     JobAnswer,
     JobSummary,
     LimitsAnswer,
+    MapRecord,
     MeasureReading,
     Mismatch,
     MonitorAnswer,
@@ -176,3 +177,18 @@ def test_a_problem_document_is_read_if_it_is_one() -> None:
     assert decode(Problem, document | {"errors": [{"pointer": "/a", "detail": "b"}]}).errors[0].pointer == "/a"
     with pytest.raises(Mismatch, match="/status must be an integer"):
         decode(Problem, document | {"status": "503"})
+
+
+def test_a_map_is_shown_without_its_parameters() -> None:
+    fields: dict[str, Any] = {
+        **dict.fromkeys(("scale", "n_classes", "seed"), None),
+        "id": "map-1",
+        "method": "platt",
+        "options": {},
+        "created_at": "",
+        "document": {"knots": [0.5] * 1000},
+    }
+    stored = MapRecord(**fields, name="spam", version=2, reduction="binary", n=1000)
+    assert repr(stored) == "MapRecord: spam 2, platt, reduction binary, 1,000 rows, id 'map-1'"
+    imported = MapRecord(**fields, name=None, version=None, reduction=None, n=None)
+    assert repr(imported) == "MapRecord: platt, imported, id 'map-1'"

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import calibrant
 from calibrant.errors import InvalidOption
 from calibrant.measures.catalogue import read_requests
 from calibrant.measures.intervals import Resampling
@@ -34,10 +35,55 @@ def test_the_same_seed_gives_the_same_interval(golden_event: Event) -> None:
     )
 
 
-def test_constant_right_answers_have_an_interval_of_zero_width() -> None:
-    event = Event(np.array([0.0, 1.0, 1.0]), np.array([0, 1, 1], np.int8))
-    for request in read_requests(None):
-        assert request.compute(event, Resampling(0.95, 100, 0)).interval == (0.0, 0.0)
+@pytest.mark.parametrize(
+    ("p", "y"),
+    [
+        ([0.0, 1.0, 1.0], [0, 1, 1]),  # certain and right
+        ([0.9] * 200, [1] * 200),  # all alike
+        ([0.3], [0]),
+        *((np.linspace(0.05, 0.95, n), np.arange(n) % 2) for n in (2, 3, 8, 15, 16, 20)),
+    ],
+)
+@pytest.mark.parametrize("level", [0.5, 0.95])
+def test_rows_without_variation_have_no_interval_but_the_reason(p: Any, y: Any, level: float) -> None:
+    event = Event(np.array(p), np.array(y, np.int8))
+    inline = [name for name, entry in calibrant.MEASURES.items() if entry.runs == "inline" and name != "sharpness"]
+    for request in read_requests(inline):
+        found = request.compute(event, Resampling(level, 100, 0))
+        if found.interval is not None:
+            assert found.interval[1] - found.interval[0] > 1e-12, request.key
+        else:
+            assert found.problem is not None
+    assert read_requests(["ece"])[0].compute(event, Resampling(level, 100, 0)).interval is None
+
+
+def test_bins_of_one_row_are_named_unless_they_are_few() -> None:
+    p, y = np.linspace(0.05, 0.95, 400), np.arange(400) % 2
+    (request,) = read_requests([{"name": "ece", "n_bins": 15}])
+    assert request.compute(Event(p[:28], y[:28].astype(np.int8)), Resampling(0.95, 100, 0)).interval is not None
+    few = request.compute(Event(p[:20], y[:20].astype(np.int8)), Resampling(0.95, 100, 0))
+    assert few.problem == "no interval: 10 of 15 bins have a single row, whose noise is unknown; use fewer bins"
+
+
+def test_an_in_sample_value_of_0_has_no_interval() -> None:
+    p, y = np.linspace(0.05, 0.95, 400), (np.arange(400) % 3 == 0).astype(int)
+    fitted = calibrant.fit("isotonic", p, y)
+    found = calibrant.evaluate(p, y, map=fitted, interval=0.95, resamples=100)
+    assert found.after is not None
+    assert found.after["ece"].interval is None
+    assert "by chance" in (found.after["ece"].problem or "")
+
+
+def test_constant_predictions_have_a_known_sharpness() -> None:
+    found = calibrant.evaluate([0.5] * 20, [0, 1] * 10, measures=["sharpness"], interval=0.95)
+    assert found["sharpness"].interval == (0.0, 0.0)
+
+
+def test_a_gap_between_groups_without_variation_has_no_interval() -> None:
+    gap = calibrant.evaluate([0.1, 0.9], [0, 1], groups=["a", "b"], measures=["accuracy"], interval=0.95).gaps
+    assert gap is not None
+    assert gap["accuracy"].interval is None
+    assert "vary too little" in (gap["accuracy"].problem or "")
 
 
 def test_an_interval_that_would_draw_too_much_is_left_out_and_told() -> None:

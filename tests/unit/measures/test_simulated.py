@@ -99,7 +99,7 @@ def test_the_value_of_predictions_far_off_is_between_its_ends() -> None:
 @pytest.mark.parametrize("asked", SIMULATED, ids=["corp", "corp-log", "binned-log"])
 @pytest.mark.parametrize(
     ("p", "y"),
-    [([0.5] * 6, [1] * 6), ([0.0, 1.0, 1.0, 0.0], [0, 1, 0, 0]), ([0.2], [1]), ([0.0, 1.0], [0, 1])],
+    [([0.5] * 6, [1] * 6), ([0.0, 1.0, 1.0, 0.0], [0, 1, 0, 0]), ([0.2], [1])],
 )
 def test_small_and_certain_batches_have_finite_intervals(asked: dict[str, Any], p: list[float], y: list[int]) -> None:
     event = Event(np.array(p), np.array(y, np.int8))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 import pickle
 from collections.abc import Iterator
@@ -52,6 +53,18 @@ def test_a_diagram_on_the_rows_of_the_fit_says_so() -> None:
     ax = calibrant.evaluate(P, Y, map=calibrant.fit("platt", P, Y)).plot()
     legend = [text.get_text() for text in cast(Any, ax.get_legend()).get_texts()]
     assert legend == ["before the map", "after the map, in-sample"]
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy])
+def test_a_copy_of_a_report_keeps_its_rows(copied: Any) -> None:
+    report = calibrant.evaluate(P, Y, groups=Y, map=calibrant.fit("platt", P, Y))
+    found = copied(report)
+    assert found == report
+    assert found is not report
+    assert (found.groups is report.groups) == (copied is copy.copy)
+    assert len(found.plot.corp().lines) == len(report.plot.corp().lines)
+    forecasts = calibrant.evaluate_distribution(np.arange(30.0), mean=np.arange(30.0) + 1.0, std=np.ones(30))
+    assert len(copied(forecasts).plot.pit().patches) == len(forecasts.plot.pit().patches)
 
 
 def test_a_diagram_of_the_report_is_drawn_as_it_is() -> None:

@@ -31,6 +31,10 @@ ALIKE: dict[str, tuple[Any, list[int], float]] = {
     "two rows": ([0.7, 0.2], [1, 0], 50.0),
 }
 
+_NO_INTERVAL = (
+    "no interval: (the rows vary too little|the value is 0, which .* by chance|. of . bins have a single row.*)"
+)
+
 
 @pytest.fixture(scope="module", params=list(ALIKE))
 def alike(request: pytest.FixtureRequest) -> tuple[dict[str, Any], float]:
@@ -52,11 +56,12 @@ def test_of_rows_that_are_alike_no_interval_is_told(alike: tuple[dict[str, Any],
     report, _ = alike
     (estimate,) = (reason for reason in verdict(report).reasons if reason.startswith("The mean calibration error"))
     assert re.fullmatch(
-        r"The mean calibration error is estimated at (0|\d+\.\d points); the rows vary too little for an interval\.",
+        rf"The mean calibration error is estimated at (0|\d+\.\d points); {_NO_INTERVAL}\.",
         estimate,
     )
     row = next(row for row in measured(report) if row.key == "ece")
-    assert (row.interval, row.problem) == ("", "no interval: the rows vary too little")
+    assert row.interval == ""
+    assert re.match(_NO_INTERVAL, row.problem)
     page = standalone(report, ReportSubject("a.csv", "0.1.0"))
     for low, high in re.findall(r"(-?\d\S*) to (-?\d\S*?)[ <)]", Page(page).all("article")[0].text):
         assert low != high

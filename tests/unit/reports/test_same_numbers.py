@@ -18,7 +18,7 @@ from calibrant.plots.panel import decimal
 from calibrant.reports import lookup, numbers
 from calibrant.reports.document import report_document
 from calibrant.reports.figures import group_figure
-from calibrant.reports.panel import by_group, group_diagrams
+from calibrant.reports.panel import ReportSubject, by_group, group_diagrams
 from calibrant.reports.tables import fewer, grouped, measured
 
 
@@ -34,7 +34,7 @@ def report() -> dict[str, Any]:
 
 
 def test_the_error_of_a_group_is_the_same_in_tables_picture_and_json(report: dict[str, Any]) -> None:
-    table, picture = grouped(report), group_figure(report)
+    table, picture = grouped(report), group_figure(report, ReportSubject("a.csv", "0.1.0"))
     assert table is not None
     assert picture is not None
     assert table.columns[0].endswith(", debiased")

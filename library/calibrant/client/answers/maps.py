@@ -138,13 +138,19 @@ class MapSummary(Document):
     held_out_gain: HeldOutGain | None = None  # of regression: the cross-fitted improvement
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class MapRecord(MapSummary):
     """A stored map with the bins of its fit and its document."""
 
     label_counts: list[int] | None = None  # rows of each label, up to 1,000 classes
     bins: FitBins | None = None
     document: dict[str, Any]
+
+    def __repr__(self) -> str:
+        named = "" if self.name is None else f"{self.name} {self.version}, "
+        rows = "imported" if self.n is None else f"{self.n:,} rows"
+        event = "" if self.reduction is None else f", reduction {self.reduction}"
+        return f"MapRecord: {named}{self.method}{event}, {rows}, id {self.id!r}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
