@@ -63,7 +63,8 @@ def plot_by_size(found: MeasuresBySize, ax: Axes | None) -> Axes:
         ax.errorbar(found.sizes, mean, np.nan_to_num(off), label=key, capsize=2.0, marker="o", markersize=3.0)
     ax.set_xscale("log", base=2)
     ax.set_xticks(found.sizes, [f"{size:,}" for size in found.sizes], rotation=45.0, fontsize="small")
-    ax.set(xlabel="rows (log scale)", ylabel="mean over random subsets, ± 1 standard deviation")
+    what = "improvement by the map" if found.improvement else "mean"
+    ax.set(xlabel="rows (log scale)", ylabel=f"{what} over random subsets, ± 1 standard deviation")
     ax.legend(fontsize="small", framealpha=0.7)
     return ax
 
