@@ -299,7 +299,7 @@ class UnusableRows(CalibrationError):
     ...     calibrant.evaluate([0.1, 0.9], [0, None])
     ... except UnusableRows as error:
     ...     print(error)
-    labels: 1 value is missing, first in row 1 (counted from 0)
+    labels: 1 value is missing, first in row 1 (counted from 0); fill them in or remove the rows
     """
 
     code = "unusable-rows"

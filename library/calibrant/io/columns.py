@@ -120,9 +120,10 @@ class _Chooser:
         if labelled and labels is None:
             labels = self._labels_by_content(family)
         is_ordered = self._is_ordered(predictions, family)
-        event = None if is_ordered or is_negative(self._options.pos_label or "") else self._event(family, labels)
-        if event is not None and family.classes[0] == event:
-            self._notes.append(f"classes: {quoted(event)} is class 1, as the column of labels has its name")
+        event = None if is_ordered else self._event(family, labels)
+        place = 0 if is_negative(self._options.pos_label or "") else 1
+        if event is not None and family.classes[place] != event:
+            self._notes.append(f"classes: {quoted(event)} is class {place}, as the column of labels has its name")
             family = reverse(family)
         if not predictions:
             self._note(family)

@@ -111,4 +111,4 @@ def test_the_class_named_like_the_labels_is_that_of_the_positive_label() -> None
         assert found.predictions[0, 0] == first
         assert found.labels is not None
         assert found.labels.tolist() == [int(pos_label == "yes"), int(pos_label == "no")]
-        assert found.classes == (("stay", "churn") if pos_label == "yes" else ("yes", "no"))
+        assert found.classes == (("stay", "churn") if pos_label == "yes" else ("churn", "stay"))
