@@ -23,6 +23,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from calibrant import client as client
     from calibrant.by_size import MeasuresBySize, SizeCurve, measure_by_size
     from calibrant.calibrators import METHODS, fit
     from calibrant.classifier import CalibrantClassifier
@@ -178,7 +179,7 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
+def _loaded(name: str) -> Any:
     """Load a name when it is first used."""
     if name == "client":  # which needs an extra
         return import_module(f"{__name__}.client")
@@ -188,6 +189,10 @@ def __getattr__(name: str) -> Any:
     value = getattr(import_module(f"{__name__}.{module}"), name)
     globals()[name] = value
     return value
+
+
+if not TYPE_CHECKING:  # checkers of types then know which names exist
+    __getattr__ = _loaded
 
 
 def _instead(name: str) -> str:

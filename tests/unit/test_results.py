@@ -360,3 +360,10 @@ def test_predicted_classes_are_warned_of_for_any_number_of_classes(shape: tuple[
     hard = y if len(shape) == 1 else np.eye(shape[1])[y]
     with pytest.warns(UserWarning, match="all predictions are 0 or 1"):
         calibrant.evaluate(hard, y, measures=["accuracy"])
+
+
+def test_checkers_of_types_know_the_names_of_the_library() -> None:
+    """mypy, which finds superfluous comments, finds the unknown name here."""
+    with pytest.raises(AttributeError, match="use calibrant.evaluate"):
+        calibrant.evalute([0.5], [1])  # type: ignore[attr-defined]
+    assert callable(calibrant.client.Calibrant)
