@@ -114,10 +114,11 @@ class Ensemble:
         for part in blocks_of_rows(rows):
             z = logits_block(rows[part], False)
             each = self._of_members(z)
-            mixed = np.tensordot(self.mixture, each, 1)
+            flat = each.reshape(len(each), -1)
+            mixed = (self.mixture @ flat).reshape(z.shape)
             if self.pool_share > 0.0:
-                np.log(np.maximum(each, PROBABILITY_CLIP, out=each), out=each)
-                mixed += self.pool_share * softmax_in_place(np.tensordot(self.pool, each, 1))
+                np.log(np.maximum(flat, PROBABILITY_CLIP, out=flat), out=flat)
+                mixed += self.pool_share * softmax_in_place((self.pool @ flat).reshape(z.shape))
             found[part] = in_order_of(mixed, z) if self.keep_order else mixed
         return found
 
@@ -126,10 +127,19 @@ class Ensemble:
         h, K = z.shape
         found = np.empty((len(self.members), h, K))
         for first, chosen, weights, intercepts in self._stacks:
-            u, _ = smoothed_logits(z, first.temperature, first.smoothing, first.prior)
+            if first.smoothing == 0.0:
+                u = z / first.temperature
+            else:
+                u, _ = smoothed_logits(z, first.temperature, first.smoothing, first.prior)
             scores = (u @ weights).reshape(h, len(chosen), K) + intercepts
-            found[chosen] = softmax_in_place(scores.reshape(-1, K)).reshape(scores.shape).swapaxes(0, 1)
-        p = softmax_in_place(z.copy()) if self._alone else z
+            found[chosen] = scores.swapaxes(0, 1)
+        if not self._alone:
+            softmax_in_place(found.reshape(-1, K))
+            return found
+        if self._stacks:
+            stacked = np.concatenate([chosen for _, chosen, _, _ in self._stacks])
+            found[stacked] = softmax_in_place(found[stacked].reshape(-1, K)).reshape(-1, h, K)
+        p = softmax_in_place(z.copy())
         for m in self._alone:
             member = self.members[m]
             found[m] = member(p if member.takes == "probabilities" else z)
