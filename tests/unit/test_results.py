@@ -364,6 +364,6 @@ def test_predicted_classes_are_warned_of_for_any_number_of_classes(shape: tuple[
 
 def test_checkers_of_types_know_the_names_of_the_library() -> None:
     """mypy, which finds superfluous comments, finds the unknown name here."""
-    with pytest.raises(AttributeError, match="use calibrant.evaluate"):
+    with pytest.raises(AttributeError, match=r"use calibrant\.evaluate"):
         calibrant.evalute([0.5], [1])  # type: ignore[attr-defined]
     assert callable(calibrant.client.Calibrant)
