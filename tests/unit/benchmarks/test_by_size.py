@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from itertools import product
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from benchmarks import by_size
-from benchmarks.by_size import NUMBERS, Curves, Figure, bound, departures, draw, page, run
+from benchmarks.by_size import DRAWN, Curves, Figure, bound, departures, draw, page, run
 
 
 @pytest.fixture(scope="module")
@@ -19,24 +20,27 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[Figure, Curves]:
     labels = (logits / 3.0 + random.gumbel(size=logits.shape)).argmax(axis=1)
     path = tmp_path_factory.mktemp("data") / "cifar.npz"
     np.savez(path, logits=logits, labels=labels)
-    figures = [Figure("cifar", *kind) for kind in NUMBERS]
-    return {figure: json.loads(json.dumps(run(path, figure, repetitions=400))) for figure in figures}
+    figures = [Figure("cifar", *kind) for kind in product(DRAWN, (False, True))]
+    found = {f: run(path, f, repetitions=400, kernel_repetitions=16 if f.squared else None) for f in figures}
+    return {figure: json.loads(json.dumps(curves)) for figure, curves in found.items()}
 
 
 def test_only_the_brier_score_improves_by_the_same_at_every_size(results: dict[Figure, Curves]) -> None:
-    curves = results[Figure("cifar", True, True)]
+    curves = results[Figure("cifar", "temperature", True)]
     far = departures(curves)
     assert far["root Brier"] < bound(curves) < far["ECE"]
 
 
 def test_the_bound_is_that_of_nine_sizes(results: dict[Figure, Curves]) -> None:
-    assert bound(results[Figure("cifar", False, False)]) == pytest.approx(2.77, abs=0.01)
+    assert bound(results[Figure("cifar", "", False)]) == pytest.approx(2.77, abs=0.01)
 
 
 def test_departures_are_in_standard_errors() -> None:
     curve = {"mean": [0.3, 0.1], "standard_deviation": [0.4, 0.0], "full": {"value": 0.1}}
-    assert departures({"sizes": [1, 2], "repetitions": [16, 1], "curves": {"ECE": curve}}) == {
-        "ECE": pytest.approx(2.0)
+    of_less = curve | {"repetitions": [4, 1]}
+    assert departures({"sizes": [1, 2], "repetitions": [16, 1], "curves": {"ECE": curve, "KDE": of_less}}) == {
+        "ECE": pytest.approx(2.0),
+        "KDE": pytest.approx(1.0),
     }
 
 
@@ -45,9 +49,11 @@ def test_the_page_has_every_figure_and_a_picture(
 ) -> None:
     monkeypatch.setattr(by_size, "PICTURES", tmp_path)
     pictures = {figure: draw(figure, curves) for figure, curves in results.items()}
-    assert len(list(tmp_path.glob("*.svg"))) == len(NUMBERS)
+    assert len(list(tmp_path.glob("*.svg"))) == 4
     text = page(results, pictures)
-    assert all(f"Figure {number}: " in text for number in NUMBERS.values())
+    assert all(f"Figure {number}: " in text for number in ("5", "6", "7, first row", "7, second row"))
     assert "| Brier |" in text
-    assert "within the bound on 1 of 1 networks" in text
+    assert "within the bound in 1 of 1 cases" in text
+    assert "KDE in 1 of 1." in text or "KDE in 0 of 1." in text
+    assert text.count("| KDE |") == 2
     assert "nan" not in text
