@@ -58,6 +58,11 @@ def _accept(subject: Event | Vector, **options: Any) -> None:
     """Accept everything, if the fit itself fails early."""
 
 
+def _chooses(_n_classes: int, options: Mapping[str, Any]) -> bool:
+    """Return whether a fit with folds has no strength given."""
+    return "folds" in options and options.get("strength") is None
+
+
 @dataclass(frozen=True, repr=False)
 class Method(Described):
     """Entry of ``calibrant.METHODS``.
@@ -82,6 +87,8 @@ class Method(Described):
         Whether the fit uses the device.
     logarithms : bool
         Whether it takes logarithms, so that predictions of exactly 0 or 1 are smoothed.
+    chooses : callable
+        Whether a fit to vectors of K classes chooses a strength; its held-out log loss is then in the diagnostics.
     evaluates : bool
         Whether the distance of the map from the identity is used as a measure of calibration.
     seconds : callable
@@ -117,6 +124,8 @@ class Method(Described):
     evaluates: bool = True
     #: Whether it takes logarithms, so that predictions of exactly 0 or 1 are smoothed.
     logarithms: bool = False
+    #: Whether a fit to vectors of K classes with these options chooses a strength by ``held_out_log_loss``.
+    chooses: Callable[[int, Mapping[str, Any]], bool] = _chooses
     #: Estimated seconds of a fit to n rows of K classes with these options.
     seconds: Callable[[int, int, Mapping[str, Any]], float] = lambda n, K, _options: 3e-7 * n * K
     check: Callable[..., None] = _accept
@@ -242,7 +251,7 @@ class Method(Described):
         with passes_on(context.device):
             if not (self.logarithms and is_extreme(vector)):
                 return fit(vector, context)
-            if "folds" in options and options.get("strength") is None:
+            if self.chooses(vector.n_classes, options):
                 return fit_cross_fitted(lambda moved, bound: fit(moved, replace(context, bound=bound)), vector)
             return fit_smoothed_vector(lambda moved: fit(moved, context), vector, context.seed)
 

@@ -305,3 +305,16 @@ def test_logits_whose_squares_overflow_in_a_sum_of_all_rows_are_refused() -> Non
     z = np.array([[0.0, -1e155, 1e155], [-800.0, -40.0, 1.0], [1.0, 1.0, 40.0]])
     with pytest.raises(OutOfRange, match="too far apart to be squared"):
         calibrant.fit("matrix-odir", z, [0, 0, 2], weights=[1e-3, 1.0, 2.0], scale="logit")
+
+
+def test_a_matrix_of_many_classes_has_a_penalty_by_default() -> None:
+    z, y = drawn_logits(2_000, 25)
+    p = softmax(z)
+    fitted = calibrant.fit("matrix", p[:1_000], y[:1_000])
+    assert fitted.diagnostics["strength"] in (10.0, 100.0, 1_000.0)
+    plain = calibrant.fit("matrix", p[:1_000], y[:1_000], strength=0.0)
+    assert log_loss(fitted.apply(p[1_000:]), y[1_000:]) < log_loss(plain.apply(p[1_000:]), y[1_000:])
+    p[:5, 0] = 0.0  # the amount of smoothing is chosen by the same held-out loss
+    found = calibrant.fit("matrix", p[:1_000] / p[:1_000].sum(axis=1, keepdims=True), y[:1_000]).diagnostics
+    assert "smoothing" in found
+    assert found["held_out_log_loss"] > found["objective"] > 0.0
