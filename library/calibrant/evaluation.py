@@ -21,8 +21,9 @@ from calibrant.cells import Floats, WeightsKind
 from calibrant.diagrams.catalogue import read_diagrams
 from calibrant.diagrams.diagram import DiagramRequest, diagrams_of
 from calibrant.errors import InvalidOption, LengthMismatch, UnknownReduction, WrongShape
+from calibrant.in_sample import scored
 from calibrant.inputs import classes_by_name, read_rows, reduction_by_name, reduction_with_name
-from calibrant.maps.calibration_map import CalibrationMap, check_class_names, check_map
+from calibrant.maps.calibration_map import VECTORS, CalibrationMap, check_class_names, check_map
 from calibrant.measures.catalogue import FAMILIAR, MEASURES, applicable, read_requests
 from calibrant.measures.cross_fitting import (
     UNKNOWN,
@@ -90,7 +91,8 @@ class Report(WithRows, Shown, ByMeasure[MeasureResult]):
     diagrams, after_diagrams : mapping of str to dict
         Diagrams by key, before and after the map, as plain JSON with ``data``, ``definition`` and ``problem``.
     improvement : mapping of str to MeasureResult or None
-        ``brier`` and ``log-loss`` before the map minus after it; above 0 the map improves the score.
+        ``brier`` and ``log-loss`` before the map minus after it; above 0 the map improves the score. Scores of a map of
+        the whole vector are of the whole vector; if ``reduction`` is another, their definition names it.
     in_sample : bool or None
         True if the map was fitted to exactly these rows, False if to others or to some of these, None if unknown or
         without a map. If True, results after the map have no p-value, their parts have ``cross_fitted`` and
@@ -250,7 +252,9 @@ class Report(WithRows, Shown, ByMeasure[MeasureResult]):
         title = f"Report: {self.n:,} rows, reduction {self.reduction_name or self.reduction}"
         notes = [f"{len(self.groups)} groups: to_frame(groups=True) has their results"] if self.groups else []
         gains = [f"{score} {text_of(gain.value)}" for score, gain in (self.improvement or {}).items()]
-        what = "improvement, cross-fitted" if self.in_sample else "improvement"
+        of = next((gain.definition.get("reduction") for gain in (self.improvement or {}).values()), None)
+        what = "improvement" if of is None else f"improvement of {scored(of)}"
+        what += ", cross-fitted" if self.in_sample else ""
         if self.in_sample:
             notes.append(_IN_SAMPLE)
         notes += [f"{what}: {', '.join(gains)}"] if gains else []
@@ -486,6 +490,9 @@ class Evaluation:
                         again = answers(self.measures, held_out, replace(self.resampling, level=None))
                 else:
                     improved = improvements(before, after, self.resampling)
+            if self.map.of_vector and name not in VECTORS:
+                of = {"reduction": self.map.reduction}
+                improved = {key: replace(gain, definition={**gain.definition, **of}) for key, gain in improved.items()}
             with begin("measures after the map"):
                 measures = self._answers(applied)
                 measures = unproven(measures, again) if in_sample else measures

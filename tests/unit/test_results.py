@@ -367,3 +367,19 @@ def test_checkers_of_types_know_the_names_of_the_library() -> None:
     with pytest.raises(AttributeError, match=r"use calibrant\.evaluate"):
         calibrant.evalute([0.5], [1])  # type: ignore[attr-defined]
     assert callable(calibrant.client.Calibrant)
+
+
+def test_improvements_by_a_map_of_the_whole_vector_say_so_in_reports_of_one_event() -> None:
+    random = np.random.default_rng(0)
+    p = random.dirichlet([1.0, 1.0, 1.0], 400)
+    y = (p + 0.3 * random.gumbel(size=p.shape)).argmax(axis=1)
+    fitted = calibrant.fit("temperature", p[:200], y[:200], reduction="canonical")
+    of_vector = calibrant.evaluate(p[200:], y[200:], map=fitted, reduction="canonical", measures=["brier"])
+    assert "improvement: brier" in repr(of_vector)
+    for rows, what in ((slice(200, None), "whole vector: brier"), (slice(200), "whole vector, cross-fitted: brier")):
+        report = calibrant.evaluate(p[rows], y[rows], map=fitted, reduction="confidence", measures=["brier"])
+        assert f"improvement of the {what}" in repr(report)
+        assert report.improvement is not None
+        assert report.improvement["brier"].definition["reduction"] == "canonical"
+        html = calibrant.report(p[rows], y[rows], map=fitted, reduction="confidence").html
+        assert "the log loss of the whole vector by" in html

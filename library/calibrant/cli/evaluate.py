@@ -158,14 +158,13 @@ def evaluate(
             rows = replace(rows, groups=periods(rows.times, f"{name_of(file)}: column '{time}'"))
         reduction = reduction_of(rows, reduction)
         report = engine.evaluate(rows, Evaluate(measures, None, reduction, applied, interval, resamples, seed))
-        of_map = None if applied is None or as_json else engine.document(applied)["reduction"]
     with errors_in_a_line():
         if as_json:
             write_json(report)
         else:
             from calibrant.cli.report_tables import report_tables
 
-            write_lines(*report_tables(report, by=grouped_by, level=interval, of_map=of_map))
+            write_lines(*report_tables(report, by=grouped_by, level=interval))
         gate.check(report)
 
 

@@ -16,12 +16,10 @@ _NONE = "-"
 Json = Mapping[str, Any]
 
 
-def report_tables(
-    report: Json, *, by: str = "group", level: float | None = None, of_map: str | None = None
-) -> Iterator[str | Table]:
+def report_tables(report: Json, *, by: str = "group", level: float | None = None) -> Iterator[str | Table]:
     """Yield the tables and lines for the JSON of a ``ReportAnswer``, or of predictive distributions.
 
-    ``by`` says what the groups are, ``level`` is that of the intervals, and ``of_map`` is the reduction of the map.
+    ``by`` says what the groups are, and ``level`` is that of the intervals.
     """
     yield _rows(report)
     after = report.get("after")
@@ -29,7 +27,7 @@ def report_tables(
         yield _measures(report["measures"])
     else:
         yield _before_after(report["measures"], after["measures"], in_sample=bool(report["in_sample"]))
-        yield from _gains(report, of_map)
+        yield from _gains(report)
     if report.get("groups"):
         yield from _groups(report, by, level)
     if report.get("comparison"):
@@ -65,7 +63,7 @@ def _before_after(before: Json, after: Json, *, in_sample: bool) -> Table:
     return _filled((*columns, "debiased cross-fitted", "interval after", "p-value after"), rows)
 
 
-def _gains(report: Json, of_map: str | None) -> Iterator[str | Table]:
+def _gains(report: Json) -> Iterator[str | Table]:
     improvement = report.get("improvement")
     if improvement is None:
         return
@@ -75,7 +73,8 @@ def _gains(report: Json, of_map: str | None) -> Iterator[str | Table]:
             "Cross-fitted values are out-of-fold."
         )
     rows = [(key, _number(m["value"]), _interval(m["interval"]), _p(m["p_value"])) for key, m in improvement.items()]
-    of = "" if of_map in (None, report["reduction"]) else f" of {scored(of_map)}"
+    reduction = next((m["definition"].get("reduction") for m in improvement.values()), None)
+    of = "" if reduction is None else f" of {scored(reduction)}"
     title = f"improvement{of} (cross-fitted)" if report["in_sample"] else f"improvement{of}"
     yield _filled((title, "value", "interval", "p-value"), rows)
 

@@ -12,6 +12,7 @@ import numpy as np
 from calibrant.batch import Batch
 from calibrant.calibrators import METHODS, Fitting
 from calibrant.errors import CalibrationError
+from calibrant.in_sample import scored
 from calibrant.measures.cross_fitting import FOLDS, Training, out_of_fold_predictions
 from calibrant.measures.improvement import improvement, improvements
 from calibrant.measures.intervals import Resampling, row_scale
@@ -294,6 +295,8 @@ def _gained(score: str, gain: Mapping[str, Any] | None) -> str:
         "" if ends is None else f" ({numbers.level(gain['definition']['interval'])} interval {numbers.interval(ends)})"
     )
     verb = "lowers" if gain["value"] >= 0.0 else "raises"
+    reduction = gain["definition"].get("reduction")
+    score += "" if reduction is None else f" of {scored(reduction)}"
     return f"The map {verb} the {score} by {numbers.number(abs(gain['value']))}{_turned(between, gain)}."
 
 
