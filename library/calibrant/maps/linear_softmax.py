@@ -156,8 +156,8 @@ def fit_regularised(
     if a class is predicted without error. Otherwise (L2) it is ``strength`` times the mean square of all K (K + 1)
     weights and intercepts. A strength of None is chosen from ``STRENGTHS`` by cross-validated log loss, the strongest
     one of ties: first the same for both, then that of the intercepts. Folds do not depend on the order of the rows.
-    Raises ``NotConverged``, ``OnePrediction`` under ODIR, ``TooFewRows``, and ``Outdone`` if many parameters have a
-    held-out loss that is clearly above the ``bound``.
+    Raises ``NotConverged``, ``OnePrediction`` under ODIR, ``TooFewRows``, and ``Outdone`` if the held-out loss is not
+    below the ``bound``.
     """
     given = vector.logits if vector.logits is not None and not probabilities else vector.p
     logarithms = probabilities or vector.logits is None
@@ -190,6 +190,8 @@ def fit_regularised(
         if off_diagonal and strength is None:
             with step(1, parts):
                 (_, own), held_out = search.best([(chosen, s) for s in STRENGTHS])
+    if held_out is not None and held_out >= bound:
+        raise Outdone
     report(parts - 1, parts, "all rows")
     theta, optimum = search.fitted(chosen, own)
     return Regularised(theta[:, :-1].copy(), theta[:, -1].copy(), chosen, own, held_out, optimum)
@@ -222,22 +224,29 @@ class _Search:
         """Return the pair of strengths, in descending order, with the smallest held-out log loss, and that loss.
 
         All folds are fitted at once, each pair from the optimum of the one before. The search ends when the loss
-        is above the lowest one by 5 %; with many parameters by 2 %, or after two pairs in a row that are no better, or
-        after one if the lowest loss is above the bound.
+        is above the lowest one by 5 %; with many parameters by 2 %, even within a fit, or after two pairs in a row that
+        are no better, or after one if the lowest loss is above the bound.
         """
         design, w = self._design, self._fold_weights
         K, d = self.features.shape
         theta = np.zeros((self.folds, K, d))
         theta[:, np.arange(K), np.arange(K)] = 1.0
         scores: list[float] = []
+
+        def score(theta: Floats) -> float:
+            return float(self.features.w @ design.losses(theta)[self.fold, np.arange(len(self.fold))])
+
+        def is_worse(theta: Floats) -> bool:
+            return self.many and bool(scores) and score(theta) > _HIGHER_OF_MANY * min(scores)
+
         for i, pair in enumerate(pairs):
             report(i, len(pairs), "strengths outside folds")
+            penalty = Penalty(self.penalty(*pair), np.zeros(()))
             try:
-                theta = minimise(design, w, Penalty(self.penalty(*pair), np.zeros(())), theta, tolerance=_SEARCH).theta
+                theta = minimise(design, w, penalty, theta, tolerance=_SEARCH, stop=is_worse).theta
             except NotConverged:
                 break
-            losses = design.losses(theta)[self.fold, np.arange(len(self.fold))]
-            scores.append(float(self.features.w @ losses))
+            scores.append(score(theta))
             if self._ends(scores):
                 break
         if not scores:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -179,19 +180,27 @@ class Solution:
 
 
 def minimise(
-    design: Design, w: Floats, penalty: Penalty, start: Floats, *, tolerance: float = 1e-12, steps: int = _MOST_STEPS
+    design: Design,
+    w: Floats,
+    penalty: Penalty,
+    start: Floats,
+    *,
+    tolerance: float = 1e-12,
+    steps: int = _MOST_STEPS,
+    stop: Callable[[Floats], bool] | None = None,
 ) -> Solution:
     """Minimise the log loss with weights ``w (S, n)`` plus the penalty, from ``start (S, K, d + 1)``.
 
     L-BFGS with a preconditioner, which is computed again after some steps, and step halving. It has converged if the
     expected decrease of each fit, half the squared gradient in the metric of the inverse Hessian, is at most
-    ``tolerance`` times (1 + objective), or if rounding errors prevent a decrease. O(S n K d) per step. Raises
-    ``NotConverged``. Large passes over the rows run on the device of ``softmax_device.passes_on``.
+    ``tolerance`` times (1 + objective), or if rounding errors prevent a decrease. ``stop`` gets the parameters of all
+    fits now and then, and ends them earlier if it is true. O(S n K d) per step. Raises ``NotConverged``. Large passes
+    over the rows run on the device of ``softmax_device.passes_on``.
     """
     design = placed(design, len(start))
     search = _Search(design, w, penalty, start.copy())
     while search.taken < steps:
-        if search.round(tolerance):
+        if search.round(tolerance) or (stop is not None and stop(search.theta)):
             break
         if search.taken >= _TOGETHER and len(start) > 1:
             return _apart(design, w, penalty, search, tolerance, steps)
