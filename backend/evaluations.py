@@ -127,11 +127,12 @@ def _comparison(comparison: Comparison, ids: dict[str, str], *, by_group: bool) 
 
 
 def _picture(
-    picture: BySizePicture | CostPlanePicture, reduction: str | None, seed: int, fitted: CalibrationMap | None
+    picture: BySizePicture | CostPlanePicture, reduction: str | None, seed: int, record: MapRecord | None
 ) -> Task:
     """The task of a picture; raises ``UnknownMeasure`` and ``InvalidOption``."""
     if isinstance(picture, BySizePicture):
-        by_size = read_by_size(picture.model_dump(), reduction, seed, fitted)
+        fitted, training = (None, UNKNOWN) if record is None else (load(record.document), training_of(record))
+        by_size = read_by_size(picture.model_dump(), reduction, seed, fitted, training)
         return Task(
             by_size.inline,
             by_size.check,
@@ -174,8 +175,7 @@ def _with_laws(
 def read_task(spec: EvaluateSpec, find_map: FindMap) -> Task:
     """Validate an evaluation and load its maps; raises ``UnknownMap`` and ``CalibrationError``."""
     if spec.picture is not None:
-        mapped = None if spec.map is None else load(find_map(spec.map).document)
-        return _picture(spec.picture, spec.reduction, spec.seed, mapped)
+        return _picture(spec.picture, spec.reduction, spec.seed, None if spec.map is None else find_map(spec.map))
     level = LEVEL if spec.interval is None and (spec.maps or spec.batches) else spec.interval
     resampling = Resampling.read(level, spec.resamples, spec.seed)
     measures = read_requests(spec.measures)

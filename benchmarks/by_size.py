@@ -149,12 +149,18 @@ claim is that only the Brier score's improvement (Figure 7, second row) does not
             parts.append(pictures[figure] + "\n")
         heads = [f"{size:,}" for size in curves["sizes"]]
         parts.append(f"| measure | {' | '.join(heads)} | standard errors |\n|---|" + "---|" * (len(heads) + 1))
-        far = departures(curves)
-        for name, curve in curves["curves"].items():
-            shown = "Brier" if figure.squared and name == "root Brier" else name
-            parts.append(f"| {shown} | {' | '.join(f'{mean:.4f}' for mean in curve['mean'])} | {far[name]:.1f} |")
+        far = departures(_named(figure, curves))
+        for name, curve in _named(figure, curves)["curves"].items():
+            parts.append(f"| {name} | {' | '.join(f'{mean:.4f}' for mean in curve['mean'])} | {far[name]:.1f} |")
         parts.append("")
     return "\n".join(parts)
+
+
+def _named(figure: Figure, curves: Curves) -> Curves:
+    """The curves, with the root Brier score called the Brier score if it is squared."""
+    if not figure.squared:
+        return curves
+    return curves | {"curves": {name.replace("root Brier", "Brier"): each for name, each in curves["curves"].items()}}
 
 
 def _verdict(results: Mapping[Figure, Curves]) -> str:
@@ -173,10 +179,9 @@ def _verdict(results: Mapping[Figure, Curves]) -> str:
 
 def draw(figure: Figure, curves: Curves) -> str:
     """Draw the curves to docs/pictures, and return the picture's line of the page."""
-    about = About(curves["sizes"][-1], "confidence", f"{figure.file}{', squared' if figure.squared else ''}")
-    # A picture has four lines; the table has the kernel estimate too.
-    shown = curves | {"curves": {name: curve for name, curve in curves["curves"].items() if name != NAMES[KERNEL]}}
-    drawn = draw_by_size(shown, about, form="svg", theme="auto", width=720, improvement=bool(figure.map))
+    about = About(curves["sizes"][-1], ", ".join(MEASURES), figure.file)
+    kind = {"improvement": bool(figure.map), "squared": figure.squared}
+    drawn = draw_by_size(_named(figure, curves), about, form="svg", theme="auto", width=720, **kind)
     name = f"by-size-{'improvement' if figure.map else 'measures'}{'-squared' if figure.squared else ''}.svg"
     (PICTURES / name).write_bytes(drawn.content)
     return f'<img src="../pictures/{name}" width="720" alt="{drawn.alt}">'

@@ -24,7 +24,7 @@ class BySizePicture(Document):
 
     name: Literal["by-size"]
     measures: list[str | dict[str, Any]] = Field(
-        ["ece", "ks"], min_length=1, max_length=4, description="names, or objects with name, options and ``as``"
+        ["ece", "ks"], min_length=1, max_length=8, description="names, or objects with name, options and ``as``"
     )
     start: int = Field(
         100, ge=1, description="the smallest size; must be less than the number of rows with positive weight"
@@ -36,8 +36,8 @@ class BySizePicture(Document):
     reductions: list[str] | None = Field(
         None,
         min_length=1,
-        max_length=4,
-        description="reductions, instead of the field reduction; at most four curves in all",
+        max_length=8,
+        description="reductions, instead of the field reduction; at most eight curves in all",
     )
     squared: bool = Field(False, description="square the measures, before subtracting")
 

@@ -18,7 +18,7 @@ from calibrant.evaluation import Evaluation
 from calibrant.inputs import read_rows, reduction_by_name
 from calibrant.maps.calibration_map import CalibrationMap, check_class_names, check_map
 from calibrant.measures.catalogue import read_requests
-from calibrant.measures.cross_fitting import training_of
+from calibrant.measures.cross_fitting import UNKNOWN, Training, training_of
 from calibrant.measures.intervals import PLAIN, Resampling
 from calibrant.measures.measure import MeasureRequest, MeasureResult, answers, extent_of
 from calibrant.progress import Progress, muted, report, reporting
@@ -86,10 +86,12 @@ class MeasuresBySize(Shown):
     repetitions : tuple of int
         Number of subsamples of each size.
     curves : mapping of str to SizeCurve
-        Curves by the key of the measure; with several reductions by ``KEY (REDUCTION)``. With a map they are of its
-        improvements: the measure before the map minus that after it.
+        Curves by the key of the measure; with several reductions by ``KEY (REDUCTION)``, of those that the measure has
+        a value for. With a map they are of its improvements: the measure before the map minus that after it.
     improvement : bool
         Whether the curves are of the improvements by a map.
+    squared : bool
+        Whether the measures are squared.
     in_sample : bool or None
         As in ``Report``: whether the map was fitted to exactly these rows.
 
@@ -112,6 +114,7 @@ class MeasuresBySize(Shown):
     repetitions: tuple[int, ...]
     curves: Mapping[str, SizeCurve]
     improvement: bool = False
+    squared: bool = False
     in_sample: bool | None = None
 
     def to_frame(self) -> Any:
@@ -187,6 +190,7 @@ class MeasuresBySize(Shown):
         curves = list(self.curves.values())
         rows = [(f"{size:,}", *(curve.mean[i] for curve in curves)) for i, size in enumerate(self.sizes)]
         what = "Improvement" if self.improvement else "Measures"
+        what = f"{what}, squared," if self.squared else what
         title = f"{what} by number of rows, reduction {self.reduction}: means over random subsets"
         return Table(title, ("rows", *self.curves), rows, [_IN_SAMPLE] if self.in_sample else [])
 
@@ -203,6 +207,7 @@ class BySize:
     repetitions: Repetitions | None = None
     map: CalibrationMap | None = None
     squared: bool = False
+    training: Training = UNKNOWN
 
     @property
     def inline(self) -> bool:
@@ -244,6 +249,7 @@ class BySize:
         total, done = int(np.dot(sizes, repetitions)), 0
         report(done, total, "all rows")
         whole = self._measured(subjects, None)
+        whole = whole if len(subjects) == 1 else _with_values(whole)
         random = np.random.default_rng(self.resampling.seed)
         found: dict[str, list[Floats]] = {key: [] for key in whole}
         for size, repeats in zip(sizes, repetitions, strict=True):
@@ -259,8 +265,8 @@ class BySize:
             for key, line in zip(whole, values, strict=True):
                 found[key].append(line[np.isfinite(line)])
         curves = {key: _curve(lines, repetitions, whole[key]) for key, lines in found.items()}
-        in_sample = None if self.map is None else training_of(self.map).is_in_sample(batch)
-        return MeasuresBySize(names, sizes, repetitions, curves, self.map is not None, in_sample)
+        in_sample = None if self.map is None else self.training.is_in_sample(batch)
+        return MeasuresBySize(names, sizes, repetitions, curves, self.map is not None, self.squared, in_sample)
 
     def _evaluation(self, reduction: str | None) -> Evaluation:
         return Evaluation(self.measures, reduction, self.map)
@@ -410,7 +416,9 @@ def measure_by_size(
         if reduction is None or isinstance(reduction, str)
         else tuple(reduction_by_name(each, rows.class_names) for each in reduction)
     )
-    task = BySize(read_requests(measures), reductions, start, start_repetitions, resampling, repetitions, map, squared)
+    training = UNKNOWN if map is None else training_of(map)
+    requests = read_requests(measures)
+    task = BySize(requests, reductions, start, start_repetitions, resampling, repetitions, map, squared, training)
     return task.run(rows.batch)
 
 
@@ -423,6 +431,12 @@ def _plan(n: int, start: object, start_repetitions: object, *, paper: bool) -> t
     times, first = _PAPER if paper else (1, start_repetitions)
     repetitions = times * np.round(np.linspace(np.sqrt(first), 1.0, STEPS) ** 2).astype(np.int64)
     return tuple(sizes.tolist()), tuple(repetitions.tolist())
+
+
+def _with_values(results: Mapping[str, MeasureResult]) -> dict[str, MeasureResult]:
+    """Leave out a measure's results without a value if it has one under another reduction."""
+    known = {key.rpartition(" (")[0] for key, result in results.items() if result.value is not None}
+    return {key: r for key, r in results.items() if r.value is not None or key.rpartition(" (")[0] not in known}
 
 
 def _value(answered: MeasureResult) -> float:

@@ -21,9 +21,8 @@ from calibrant.cells import Floats, WeightsKind
 from calibrant.diagrams.catalogue import read_diagrams
 from calibrant.diagrams.diagram import DiagramRequest, diagrams_of
 from calibrant.errors import InvalidOption, LengthMismatch, UnknownReduction, WrongShape
-from calibrant.in_sample import scored
 from calibrant.inputs import classes_by_name, read_rows, reduction_by_name, reduction_with_name
-from calibrant.maps.calibration_map import VECTORS, CalibrationMap, check_class_names, check_map
+from calibrant.maps.calibration_map import VECTORS, CalibrationMap, check_class_names, check_map, scored
 from calibrant.measures.catalogue import FAMILIAR, MEASURES, applicable, read_requests
 from calibrant.measures.cross_fitting import (
     UNKNOWN,

@@ -10,7 +10,7 @@ from calibrant.batch import Batch
 from calibrant.binning import Bins, equal_mass
 from calibrant.diagrams.reliability import counts
 from calibrant.digest import digest
-from calibrant.maps.calibration_map import VECTORS, CalibrationMap
+from calibrant.maps.calibration_map import CalibrationMap
 from calibrant.measures.binned import expected_calibration_error
 from calibrant.measures.scores import mean_over_rows, mean_score
 from calibrant.reductions import Event, Vector, reduce, whole_vector
@@ -78,16 +78,6 @@ def in_sample(batch: Batch, fitted: CalibrationMap) -> InSample:
         _fit_summary(before),
         _fit_summary(after),
     )
-
-
-def scored(reduction: str) -> str:
-    """Return what the log loss and the Brier score of a fit with this reduction are of, in words."""
-    return "the whole vector" if reduction in VECTORS else f"the event {reduction}"
-
-
-def binned(reduction: str) -> str:
-    """Return what the ECE of a fit with this reduction is of, in words."""
-    return "the confidence" if reduction in VECTORS else f"the event {reduction}"
 
 
 def seconds(n: int, n_classes: int | None) -> float:

@@ -104,7 +104,16 @@ def test_improvements_of_a_map_by_size(http: httpx.Client) -> None:
     body = ROWS | {"map": made, "diagram": asked}
     found = http.post("/diagrams", json=body, headers={"Accept": "application/json"}).json()
     assert found["definition"]["improvement"]
+    assert found["definition"]["in_sample"] is True
     assert "Improvement by a map" in found["alt"]
+    assert "In-sample: the map was fitted to these rows." in found["alt"]
+    others = {"predictions": ROWS["predictions"][1:], "labels": ROWS["labels"][1:]}
+    held_out = http.post("/diagrams", json=body | others, headers={"Accept": "application/json"}).json()
+    assert held_out["definition"]["in_sample"] is False
+    assert "In-sample" not in held_out["alt"]
+    squared = http.post("/diagrams", json=body | others | {"diagram": asked | {"squared": True}}).text
+    assert "Improvement of squared measures by a map" in squared
+    assert "in-sample" not in squared
     full = found["data"]["curves"]["brier"]["full"]
     assert full["value"] == pytest.approx(full["parts"]["before"] - full["parts"]["after"])
     assert b"Improvement by a map" in http.post("/diagrams", json=body).content
@@ -148,7 +157,26 @@ def test_a_picture_of_much_work_is_a_job(api: httpx.Client) -> None:
 @pytest.mark.parametrize(
     ("diagram", "problem"),
     [
-        ({"measures": ["ece", "ks", "brier", "log-loss", "auroc"]}, (422, "invalid-field", "/diagram/measures")),
+        (
+            {
+                "measures": [
+                    "ece",
+                    "ks",
+                    "brier",
+                    "log-loss",
+                    "auroc",
+                    "mce",
+                    "spiegelhalter",
+                    "calibration-slope",
+                    "tce",
+                ]
+            },
+            (422, "invalid-field", "/diagram/measures"),
+        ),
+        (
+            {"measures": ["ece", "ks", "brier"], "reductions": ["binary", "class:1", "confidence"]},
+            (422, "invalid-option", "/diagram/measures"),
+        ),
         ({"measures": []}, (422, "invalid-field", "/diagram/measures")),
         ({"measures": "ece"}, (422, "invalid-field", "/diagram/measures")),
         ({"measures": None}, (422, "invalid-field", "/diagram/measures")),

@@ -214,6 +214,10 @@ def test_several_reductions_share_subsamples_and_squares_are_taken_first(batch: 
     assert squared.value == pytest.approx(plain.parts["before"] ** 2 - plain.parts["after"] ** 2)
     raw = measure_by_size(p, y, squared=True, **how).curves["brier"]
     assert raw.full.value == pytest.approx((calibrant.evaluate(p, y, measures="brier")["brier"].value or 0.0) ** 2)
+    assert repr(measure_by_size(p, y, squared=True, **how)).startswith("Measures, squared, by number of rows")
+    # The figure of Gruber & Buettner (2022): measures of the vector beside those of the top label.
+    found = measure_by_size(both, y, measures=["root-brier", "ks"], reduction=["canonical", "confidence"], start=500)
+    assert list(found.curves) == ["root-brier (canonical)", "root-brier (confidence)", "ks (confidence)"]
     for reduction in ([], ["binary", "binary"]):
         with pytest.raises(InvalidOption):
             measure_by_size(p, y, reduction=reduction, **how)

@@ -288,7 +288,7 @@ def _summarize(fitted: Fitted, n: int) -> None:
     document, scores = fitted.document, fitted.in_sample
     say(f"fitted {document['method']} ({document['reduction']}) to {counted(n)}")
     if scores is not None:
-        from calibrant.in_sample import binned, scored
+        from calibrant.maps.calibration_map import binned, scored
 
         log_loss, brier, ece = (
             f"{scores['before'][name]:.4f} -> {scores['after'][name]:.4f}" for name in ("log_loss", "brier", "ece")
@@ -302,8 +302,7 @@ def _summarize(fitted: Fitted, n: int) -> None:
 
 def _summarize_held_out(engine: Engine, held: Sheet, fitted: Fitted, seed: int) -> None:
     """Print the scores of the held-out rows before and after the map, of the same reductions as those of the fit."""
-    from calibrant.in_sample import binned, scored
-    from calibrant.maps.calibration_map import VECTORS
+    from calibrant.maps.calibration_map import VECTORS, binned, scored
 
     def changes(reduction: str, **titles: str) -> str:
         requested = Evaluate(list(titles), None, reduction, fitted.ref or fitted.document, seed=seed)

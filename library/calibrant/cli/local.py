@@ -108,12 +108,14 @@ def _by_size(rows: Sheet, request: Picture) -> dict[str, Any]:
     from calibrant.batch import read_batch
     from calibrant.errors import CalibrationError
     from calibrant.maps.calibration_map import check_class_names, load
+    from calibrant.measures.cross_fitting import UNKNOWN, training_of
     from calibrant.reports.pictures import below_diagram, by_size_report, read_by_size
 
     batch = read_batch(rows.predictions, rows.labels, rows.weights, scale=rows.scale)
     fitted = None if request.map is None else load(_document(request.map))
     check_class_names(fitted, rows.classes)
-    task = read_by_size(request.diagram, request.reduction, request.seed, fitted)
+    training = UNKNOWN if fitted is None else training_of(fitted)
+    task = read_by_size(request.diagram, request.reduction, request.seed, fitted, training)
     try:
         with bar() as shown:
             return by_size_report(task, batch, shown)

@@ -144,7 +144,7 @@ def _facts(record: MapRecord) -> dict[str, Any]:
     facts |= {"created": record.created_at, "by": record.created_by, "tags": _pairs(record.tags)}
     facts["description"] = record.description
     if record.in_sample is not None:
-        from calibrant.in_sample import binned, scored
+        from calibrant.maps.calibration_map import binned, scored
 
         before, after, reduction = record.in_sample.before, record.in_sample.after, record.reduction or ""
         titles = {"log_loss": ("log loss", scored), "brier": ("brier", scored), "ece": ("plain ece", binned)}

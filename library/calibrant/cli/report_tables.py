@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from calibrant.cli.output import counted, plain, table
-from calibrant.in_sample import scored
+from calibrant.maps.calibration_map import scored
 from calibrant.reports import lookup, numbers
 
 if TYPE_CHECKING:

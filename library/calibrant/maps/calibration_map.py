@@ -74,6 +74,16 @@ _DIGEST = re.compile("[0-9a-f]{32}")
 VECTORS = ("canonical", "classwise", "top-label", "ranks", "within-ranks")
 
 
+def scored(reduction: str) -> str:
+    """Return what the log loss and the Brier score of a fit with this reduction are of, in words."""
+    return "the whole vector" if reduction in VECTORS else f"the event {reduction}"
+
+
+def binned(reduction: str) -> str:
+    """Return what the ECE of a fit with this reduction is of, in words."""
+    return "the confidence" if reduction in VECTORS else f"the event {reduction}"
+
+
 @dataclass(frozen=True, eq=False)
 class CalibrationMap(Shown):
     """Map the predictions of a model to calibrated probabilities.

@@ -9,7 +9,18 @@ import numpy as np
 import numpy.typing as npt
 
 from calibrant.by_size import MeasuresBySize
-from calibrant.plots.canvas import SERIES, About, Canvas, Drawn, Format, InvalidPicture, NothingToDraw, Theme, cleaned
+from calibrant.plots.canvas import (
+    SERIES,
+    About,
+    Canvas,
+    Drawn,
+    Format,
+    InvalidPicture,
+    NothingToDraw,
+    Role,
+    Theme,
+    cleaned,
+)
 from calibrant.plots.panel import (
     MARGIN,
     Key,
@@ -26,11 +37,12 @@ from calibrant.plots.panel import (
     reach,
 )
 
-#: The most curves: one per colour and dash.
-MOST = len(SERIES)
+#: The most curves: two dashes and marks for each colour.
+MOST = 2 * len(SERIES)
 _DASHES: tuple[tuple[float, ...] | None, ...] = (None, (7.0, 2.5), (2.0, 2.0), (8.0, 2.0, 2.0, 2.0))
-_KIND = "Measures by test set size"
-_IMPROVEMENT = "Improvement by a map, by test set size"
+_KINDS = ("Measures by test set size", "Squared measures by test set size")
+_IMPROVEMENTS = ("Improvement by a map, by test set size", "Improvement of squared measures by a map, by test set size")
+_IN_SAMPLE = "in-sample (the map was fitted to these rows)"
 _TALL, _BELOW = 280.0, 46.0
 #: Pixels between the whiskers of two curves.
 _APART = 4.0
@@ -46,33 +58,38 @@ def draw_by_size(
     theme: Theme = "auto",
     width: int = 560,
     improvement: bool = False,
+    squared: bool = False,
+    in_sample: bool = False,
 ) -> Drawn:
     """Draw the mean and standard deviation of measures over random subsets, by the size of the subsets.
 
     Parameters
     ----------
     found : MeasuresBySize or mapping
-        Result of ``calibrant.measure_by_size`` with one to four measures, or the same as JSON.
+        Result of ``calibrant.measure_by_size`` with one to eight curves, or the same as JSON.
     about : About
         Rows, reduction and name for the title.
     form, theme, width
         As for ``calibrant.plots.diagram.draw``.
     improvement : bool
         Whether the values are improvements by a map, as in Gruber & Buettner (2022), Figures 5 to 7.
+    squared, in_sample : bool
+        Whether the measures are squared, and whether the map was fitted to these rows.
 
     Raises
     ------
     NothingToDraw
         If no measure has a value.
     InvalidPicture
-        For more than four measures, or an unsupported form, theme or width.
+        For more than eight curves, or an unsupported form, theme or width.
     """
     sizes, curves = _read(found)
     canvas = Canvas(width, theme=theme, form=form)
-    kind = _IMPROVEMENT if improvement else _KIND
+    kind = (_IMPROVEMENTS if improvement else _KINDS)[squared]
     title, lines = about_lines(kind, about, None)
+    lines += [_IN_SAMPLE] if in_sample else []
     names = {key: cleaned(key) for key in curves}
-    looks = zip(names.values(), SERIES, _DASHES, (False, True) * MOST, strict=False)
+    looks = [(name, *look(i)) for i, name in enumerate(names.values())]
     keys = [Key(name, colour, "square" if square else "dot", dash or ()) for name, colour, dash, square in looks]
     top = heading(canvas, title, [*lines, "mean over random subsets, ± 1 standard deviation"], keys)
     y = reach(_ends(curves))
@@ -85,7 +102,15 @@ def draw_by_size(
     panel.base(_sizes(panel, sizes), "rows (log scale)")
     for i, key in enumerate(curves):
         _curve(panel, np.log2(sizes), *curves[key], i, len(curves))
-    return canvas.drawn(notes(canvas, top + _TALL + _BELOW, []), title, _describe(kind, about, sizes, curves, names))
+    text = _describe(kind, about, sizes, curves, names)
+    alt = f"{text} In-sample: the map was fitted to these rows." if in_sample else text
+    return canvas.drawn(notes(canvas, top + _TALL + _BELOW, []), title, alt)
+
+
+def look(i: int) -> tuple[Role, tuple[float, ...] | None, bool]:
+    """Return the colour, the dash and whether the marks are squares of curve i."""
+    again, colour = divmod(i, len(SERIES))
+    return SERIES[colour], _DASHES[(i + 2 * again) % len(_DASHES)], bool((i + again) % 2)
 
 
 def _read(found: MeasuresBySize | Mapping[str, Any]) -> tuple[Array, dict[str, tuple[Array, Array]]]:
@@ -127,11 +152,12 @@ def _curve(panel: Panel, x: Array, mean: Array, off: Array, i: int, of: int) -> 
         return
     shift = (i - (of - 1) / 2.0) * _APART * (panel.x[1] - panel.x[0]) / panel.box[2]
     x, mean, off = x[known] + shift, mean[known], off[known]
+    colour, dash, square = look(i)
     spread = np.isfinite(off)
     whiskers = np.stack([mean[spread] - off[spread], mean[spread] + off[spread]], axis=1)
-    panel.pieces(np.stack([x[spread]] * 2, axis=1), whiskers, SERIES[i], width=1.0)
-    panel.line(x, mean, SERIES[i], width=1.8, dash=_DASHES[i])
-    panel.dots(x, mean, 2.6, SERIES[i], stroke="paper", square=bool(i % 2))
+    panel.pieces(np.stack([x[spread]] * 2, axis=1), whiskers, colour, width=1.0)
+    panel.line(x, mean, colour, width=1.8, dash=dash)
+    panel.dots(x, mean, 2.6, colour, stroke="paper", square=square)
 
 
 def _describe(

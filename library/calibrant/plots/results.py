@@ -64,7 +64,10 @@ def plot_by_size(found: MeasuresBySize, ax: Axes | None) -> Axes:
     ax.set_xscale("log", base=2)
     ax.set_xticks(found.sizes, [f"{size:,}" for size in found.sizes], rotation=45.0, fontsize="small")
     what = "improvement by the map" if found.improvement else "mean"
+    what = f"{what}, squared," if found.squared else what
     ax.set(xlabel="rows (log scale)", ylabel=f"{what} over random subsets, ± 1 standard deviation")
+    if found.in_sample:
+        ax.set_title("in-sample (the map was fitted to these rows)")
     ax.legend(fontsize="small", framealpha=0.7)
     return ax
 

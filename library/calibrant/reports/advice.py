@@ -12,7 +12,7 @@ import numpy as np
 from calibrant.batch import Batch
 from calibrant.calibrators import METHODS, Fitting
 from calibrant.errors import CalibrationError
-from calibrant.in_sample import scored
+from calibrant.maps.calibration_map import scored
 from calibrant.measures.cross_fitting import FOLDS, Training, out_of_fold_predictions
 from calibrant.measures.improvement import improvement, improvements
 from calibrant.measures.intervals import Resampling, row_scale

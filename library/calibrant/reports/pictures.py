@@ -14,6 +14,7 @@ from calibrant.diagrams.diagram import DiagramRequest
 from calibrant.errors import CalibrationError, InvalidOption, Offence, UnknownDiagram
 from calibrant.maps.calibration_map import CalibrationMap
 from calibrant.measures.catalogue import read_requests
+from calibrant.measures.cross_fitting import UNKNOWN, Training
 from calibrant.measures.intervals import Resampling
 from calibrant.options import OFF, Option, read_values
 from calibrant.plots.by_size import draw_by_size
@@ -31,7 +32,7 @@ BY_SIZE, COST_PLANE = "by-size", "cost-plane"
 # --- Requests
 
 #: Default measures of a picture by size, and the most measures.
-MEASURES, MAX_MEASURES = ("ece", "ks"), 4
+MEASURES, MAX_MEASURES = ("ece", "ks"), 8
 _BY_SIZE_OPTIONS: Mapping[str, Option] = MappingProxyType(
     {
         "start": Option(100),
@@ -60,11 +61,16 @@ def is_picture(given: str | Mapping[str, Any], name: str) -> bool:
 
 
 def read_by_size(
-    given: str | Mapping[str, Any], reduction: str | None = None, seed: int = 0, fitted: CalibrationMap | None = None
+    given: str | Mapping[str, Any],
+    reduction: str | None = None,
+    seed: int = 0,
+    fitted: CalibrationMap | None = None,
+    training: Training = UNKNOWN,
 ) -> BySize:
     """Read a request for measures by size; raises ``UnknownMeasure`` or ``InvalidOption`` at ``/diagram``.
 
-    With the map ``fitted`` they are its improvements of the measures. The option ``reductions`` replaces ``reduction``.
+    With the map ``fitted`` they are its improvements of the measures; ``training`` is how it was fitted. The option
+    ``reductions`` replaces ``reduction``.
     """
     options = {} if isinstance(given, str) else {name: value for name, value in given.items() if name != "name"}
     measures, several = options.pop("measures", MEASURES), options.pop("reductions", None)
@@ -82,7 +88,9 @@ def read_by_size(
     except CalibrationError as error:
         raise below_diagram(error) from None
     reductions = reduction if several is None else tuple(several)
-    return BySize(requests, reductions, resampling=Resampling.read(None, seed=seed), map=fitted, **read)
+    return BySize(
+        requests, reductions, resampling=Resampling.read(None, seed=seed), map=fitted, training=training, **read
+    )
 
 
 def below_diagram(error: CalibrationError) -> CalibrationError:
@@ -109,7 +117,8 @@ def by_size_report(task: BySize, batch: Batch, progress: Progress | None = None)
         "start_repetitions": task.start_repetitions,
         "repetitions": task.repetitions,
         "squared": task.squared,
-        "improvement": task.map is not None,
+        "improvement": found.improvement,
+        "in_sample": found.in_sample,
         "seed": task.resampling.seed,
     }
     valueless = all(mean is None for curve in found.curves.values() for mean in curve.mean)
@@ -239,7 +248,8 @@ def draw_report(
         return _draw_forecasts(name, report, key, **style)
     about = About(report["n"], report["reduction"])
     if name == BY_SIZE:
-        return draw_by_size(shown["data"], about, improvement=bool(shown["definition"].get("improvement")), **style)
+        style |= {name: bool(shown["definition"].get(name)) for name in ("improvement", "squared", "in_sample")}
+        return draw_by_size(shown["data"], about, **style)
     if name == COST_PLANE:
         one, other = shown["definition"]["batches"]
         return draw_cost_plane(shown["data"], about, names=(one, other), **style)

@@ -16,7 +16,8 @@ from PIL import Image
 import calibrant
 from calibrant.batch import read_batch
 from calibrant.in_sample import in_sample
-from calibrant.plots.by_size import draw_by_size
+from calibrant.plots import by_size
+from calibrant.plots.by_size import draw_by_size, look
 from calibrant.plots.canvas import About, InvalidPicture, NothingToDraw, UnknownPicture
 from calibrant.plots.cost_plane import draw_cost_plane
 from calibrant.plots.diagram import MOST, PLOTS, draw, draw_several
@@ -166,7 +167,8 @@ def test_measures_without_any_value_and_too_many_are_not_drawn() -> None:
     with pytest.raises(NothingToDraw):
         draw_by_size({"sizes": [100], "curves": {"ece": empty}}, PLAIN)
     with pytest.raises(InvalidPicture):
-        draw_by_size({"sizes": [100], "curves": {str(i): empty for i in range(5)}}, PLAIN)
+        draw_by_size({"sizes": [100], "curves": {str(i): empty for i in range(by_size.MOST + 1)}}, PLAIN)
+    assert len({look(i) for i in range(by_size.MOST)}) == by_size.MOST
     one = {"mean": [0.1], "standard_deviation": [None]}
     assert draw_by_size({"sizes": [100], "curves": {"ece": one, "none": empty}}, PLAIN).content
     assert "100 rows: no value" in draw_by_size({"sizes": [100], "curves": {"ece": one, "none": empty}}, PLAIN).alt
