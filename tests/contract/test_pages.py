@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
 from benchmarks.pages import DOCS, PAGES
 from benchmarks.pages.words import words
+
+#: Written by hand; its values are those of other pages.
+PAPERS = Path(__file__).parents[2] / "docs" / "benchmarks" / "papers.md"
 
 
 @pytest.mark.parametrize("name", PAGES)
@@ -15,3 +21,13 @@ def test_a_page_made_from_the_code_is_current(name: str) -> None:
 
 def test_the_pages_written_by_hand_stay_short() -> None:
     assert sum(words().values()) <= 25_000, "python -m benchmarks.pages.words"
+
+
+@pytest.mark.parametrize("row", [line for line in PAPERS.read_text("utf-8").splitlines() if line.startswith("| ")])
+def test_our_values_beside_those_of_the_papers_are_on_the_pages_that_they_link_to(row: str) -> None:
+    ours = row.rstrip("| ").split(" | ")[-1]
+    pages = [(PAPERS.parent / link).resolve() for link in re.findall(r"\]\(([^)#]+\.md)", ours)]
+    values = re.findall(r"\d+\.\d+", re.sub(r"\]\([^)]*\)", "", ours))
+    if pages:
+        text = "\n".join(page.read_text("utf-8") for page in pages)
+        assert [value for value in values if value not in text] == []
