@@ -21,7 +21,8 @@ from calibrant.piecewise.options import MAX_FOLDS
 MAX_DIAGRAMS = 16
 
 _KANGSEPP = "Kangsepp, Valk & Kull (2022)"
-#: Options of the fit of a diagram of a fitted map.
+#: Folds and options of the fit of a diagram of a fitted map. Null folds are those of the measure ``ece-METHOD``.
+_FOLDS = Option(None, choices=(None,), low=2, high=MAX_FOLDS, whole=True)
 _FIT_OPTIONS = Option({}, members="options of the method, without folds")
 _LEVEL = Option(0.95, low=0.5, high=0.999, real=True)
 _CUT = {
@@ -90,7 +91,8 @@ DIAGRAMS: Mapping[str, Diagram] = Catalogue(
                 "predictions, with a pointwise band at level from the posterior of a Gaussian process, centred on the "
                 "map. Errors: mean |c(p) - p| and mean (c(p) - p)^2. The default, isotonic, is fast and assumes only "
                 "that the map is increasing; pl, pl3 and averaged run as jobs. The object options has those of the "
-                'fit, as of the measure ece-METHOD: {"method": "pl", "options": {"loss": "brier"}}.',
+                'fit, as of the measure ece-METHOD: {"method": "pl", "options": {"loss": "brier"}}. Null folds are the '
+                "default of that measure, such as 10 for pl and 3 for iop-op.",
                 f"{_KANGSEPP}, sections 3 and 4.5; docs/explanation/averaging.md",
                 fitted_curve,
                 {
@@ -108,7 +110,7 @@ DIAGRAMS: Mapping[str, Diagram] = Catalogue(
                 "O(n log n) and a fit to a few hundred cells",
                 {
                     "method": Option("isotonic", choices=EVALUATORS),
-                    "folds": Option(10, low=2, high=MAX_FOLDS),
+                    "folds": _FOLDS,
                     "level": _LEVEL,
                     "options": _FIT_OPTIONS,
                 },
@@ -147,8 +149,8 @@ DIAGRAMS: Mapping[str, Diagram] = Catalogue(
                 "Logit of (k + 1/2) / (m + 1) for k positives of m effective rows, against the logit of the mean "
                 "prediction of each bin, with the interval -+ z (1 / (k + 1/2) + 1 / (m - k + 1/2))^(1/2) at level, "
                 "and the map that the method fits to these rows: by default the line of Platt scaling. pl, pl3 and "
-                "averaged run as jobs. The object options has those of the fit, as of fit-on-test. Predictions and "
-                f"maps are clipped at 2^-52 and 1 - 2^-52. {_CUTS}",
+                "averaged run as jobs. The object options has those of the fit, and null folds are the default of "
+                f"the method, as of fit-on-test. Predictions and maps are clipped at 2^-52 and 1 - 2^-52. {_CUTS}",
                 f"Platt (1999); Gart & Zweifel (1967); {_KANGSEPP}, E.2",
                 logit_reliability,
                 {
@@ -170,7 +172,7 @@ DIAGRAMS: Mapping[str, Diagram] = Catalogue(
                 {
                     **_CUT,
                     "method": Option("platt", choices=EVALUATORS),
-                    "folds": Option(10, low=2, high=MAX_FOLDS),
+                    "folds": _FOLDS,
                     "level": _LEVEL,
                     "options": _FIT_OPTIONS,
                 },
@@ -235,7 +237,13 @@ def read_diagrams(diagrams: str | Sequence[str | Mapping[str, Any]] | None) -> t
 
 
 def _with_fit(options: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """Read the options of the fit in those of a diagram, of which ``folds`` is one."""
-    method = options["method"]
-    known = {name: option for name, option in fit_options(method).items() if name != "folds"}
-    return {**options, "options": read_values(options["options"], known, method, where=f"{where}/options")}
+    """Read the folds and the options of the fit in the options of a diagram."""
+    method, folds = options["method"], options["folds"]
+    known = dict(fit_options(method))
+    of_folds = known.pop("folds")
+    given = {} if folds is None else {"folds": folds}
+    return {
+        **options,
+        **read_values(given, {"folds": of_folds}, method, where=where),
+        "options": read_values(options["options"], known, method, where=f"{where}/options"),
+    }
