@@ -30,6 +30,8 @@ _DASHES = (None, (7.0, 2.0), (2.0, 2.0))
 #: The logits shown, and the logit at which the true map of the picture of two spaces is bent.
 _LOGITS: Range = (-15.0, 15.0)
 _BEND = -3.0
+#: Pixels left of the panel of logits, whose y axis has long labels.
+_BETWEEN = 96.0
 
 
 def base_shapes(form: Format, theme: Theme, width: int) -> Drawn:
@@ -75,7 +77,7 @@ def beta_map(form: Format, theme: Theme, width: int) -> Drawn:
     canvas = Canvas(width, theme=theme, form=form)
     title = "Beta calibration is nearly piecewise linear in logit-logit space"
     top = heading(canvas, title, ["a = 0.3, b = 1.4, c = 0"], [Key("map", "first"), CALIBRATED])
-    grid = Grid(canvas, top, 2)
+    grid = Grid(canvas, top, 2, _BETWEEN)
     slopes = f"slopes {decimal(start or 0.0)} and {decimal(end or 0.0)} at the ends"
     in_space, in_logits = _both(grid, ("(a) probabilities", "a curve"), ("(b) logits", slopes))
     in_space.line(_GRID, curve(_GRID), "first", width=2.0)
@@ -104,7 +106,7 @@ def two_spaces(form: Format, theme: Theme, width: int) -> Drawn:
         fitted = [calibrant.fit(method, p, labels).curve for _, method in methods]
         off = [decimal(float(np.abs(curve(p) - truth_of(p)).mean())) for curve in fitted]
         text = ", ".join(f"{label} {distance}" for (label, _), distance in zip(methods, off, strict=True))
-        grid = Grid(canvas, top, 2)
+        grid = Grid(canvas, top, 2, _BETWEEN)
         in_space, in_logits = _both(
             grid, (f"({letters[0]}) probabilities", f"off by: {text}"), (f"({letters[1]}) logits", "the same maps")
         )
@@ -147,5 +149,7 @@ def _both(grid: Grid, one: tuple[str, str], other: tuple[str, str]) -> tuple[Pan
         panel.diagonal()
     in_space.base(evenly(*UNIT, 6), "predicted probability")
     in_space.side(evenly(*UNIT, 6), "calibrated probability")
-    in_logits.base(places(*_LOGITS, 5), "predicted probability (logit scale)")
+    marks = places(*_LOGITS, 5)
+    in_logits.base(marks, "predicted probability (logit scale)")
+    in_logits.side(marks, "calibrated probability (logit scale)")
     return in_space, in_logits
