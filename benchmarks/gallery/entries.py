@@ -48,8 +48,9 @@ PAPERS = (
     Entry(
         "pl3-logit",
         "PL3 on logit axes",
-        f"`logit-logit` with the method `pl3`, after Figure 2c of {_PAPER}: the rows of the picture above. The map is "
-        "piecewise linear on these axes.",
+        f"`logit-logit` with the method `pl3`, after Figure 2c of {_PAPER}: 3,000 rows as in the picture above, in "
+        "another draw, of which cross-validation chooses two pieces, as in the paper. The map is piecewise linear on "
+        "these axes.",
         maps.pl3_on_logit_axes,
     ),
     Entry(

@@ -11,6 +11,7 @@ from scipy.special import expit, logit
 import calibrant
 from benchmarks.gallery.layout import Grid
 from benchmarks.gallery.own import diagram_of
+from benchmarks.gallery.worlds import bent
 from benchmarks.tables.datasets import SHAPES, Floats
 from calibrant.diagrams.reliability import end_slopes, on_logit_axes
 from calibrant.maps.beta import Beta
@@ -65,8 +66,8 @@ def base_shapes(form: Format, theme: Theme, width: int) -> Drawn:
 
 
 def pl3_on_logit_axes(form: Format, theme: Theme, width: int) -> Drawn:
-    """PL3 of the rows of the first picture, on logit axes (the paper's Figure 2c)."""
-    return diagram_of({"name": "logit-logit", "method": "pl3"}, form, theme, width)
+    """PL3 of a draw of the rows of the first picture, on logit axes (the paper's Figure 2c)."""
+    return diagram_of({"name": "logit-logit", "method": "pl3"}, form, theme, width, bent)
 
 
 def beta_map(form: Format, theme: Theme, width: int) -> Drawn:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any
 
 import calibrant
 from benchmarks.compare.data import Predictions, shipped
 from benchmarks.gallery.worlds import example
-from benchmarks.tables.datasets import dataset
+from benchmarks.tables.datasets import Dataset, dataset
 from calibrant.measures.measure import MeasureResult
 from calibrant.plots.by_size import draw_by_size
 from calibrant.plots.canvas import About, Drawn, Format, Theme
@@ -120,9 +120,11 @@ def _ece(measures: Mapping[str, MeasureResult]) -> tuple[str, float]:
     return "ECE", debiased
 
 
-def diagram_of(asked: dict[str, Any], form: Format, theme: Theme, width: int) -> Drawn:
-    """A diagram of the rows of the first picture of the papers."""
-    data = example()
+def diagram_of(
+    asked: dict[str, Any], form: Format, theme: Theme, width: int, rows: Callable[[], Dataset] = example
+) -> Drawn:
+    """A diagram of rows, by default of those of the first picture of the papers."""
+    data = rows()
     report = calibrant.evaluate(data.p, data.y, measures=["ece"], diagrams=[asked], interval=_LEVEL, resamples=400)
     error = report.measures["ece"]
     found, own = report.diagrams[asked["name"]], asked["name"] != "reliability"
