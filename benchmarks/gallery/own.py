@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -10,6 +11,7 @@ import calibrant
 from benchmarks.compare.data import Predictions, shipped
 from benchmarks.gallery.worlds import example
 from benchmarks.tables.datasets import Dataset, dataset
+from calibrant.by_size import MeasuresBySize
 from calibrant.measures.measure import MeasureResult
 from calibrant.plots.by_size import draw_by_size
 from calibrant.plots.canvas import About, Drawn, Format, Theme
@@ -86,6 +88,28 @@ def by_size(form: Format, theme: Theme, width: int) -> Drawn:
     return draw_by_size(
         found, About(len(data.p), "binary", "Calibrated predictions"), form=form, theme=theme, width=width
     )
+
+
+def ece_by_size(form: Format, theme: Theme, width: int) -> Drawn:
+    """ECE of a calibrated and of two overconfident models of 100 classes (Gruber & Buettner 2022, Figure 2)."""
+    found, n = simulated_ece(), 10_000
+    about = About(n, found.reduction, "ECE of a calibrated and of two overconfident models, 100 classes")
+    return draw_by_size(found, about, form=form, theme=theme, width=width)
+
+
+@cache
+def simulated_ece() -> MeasuresBySize:
+    """ECE of 15 bins by number of rows, of the model of their appendix G.1 and of its logits times 1.5 and 2."""
+    found = {
+        name: _ece_by_size(factor)
+        for name, factor in (("calibrated", 1.0), ("logits times 1.5", 1.5), ("logits times 2", 2.0))
+    }
+    return replace(found["calibrated"], curves={name: each.curves["ece"] for name, each in found.items()})
+
+
+def _ece_by_size(factor: float) -> MeasuresBySize:
+    logits, labels, _ = calibrant.logistic_normal(10_000, accuracy=0.876, temperature=factor, seed=0)
+    return calibrant.measure_by_size(logits, labels, measures=["ece"], reduction="confidence", scale="logit")
 
 
 def cost_plane(form: Format, theme: Theme, width: int) -> Drawn:
