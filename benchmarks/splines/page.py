@@ -34,7 +34,8 @@ The spline is fitted to the event of the table. *Spline* fits the cumulative lab
 does, and *spline (label)* the cumulative label, as the paper's text does (`of`: `label`). The other calibrators map the
 whole vector, and the event is read from their output. A *perfect map* has labels drawn from the calibrated scores, so
 that its errors are sampling noise. *Paper* is the range over its ten networks of CIFAR-10 and CIFAR-100. The lowest
-value is bold.
+value is bold. On files of probabilities MS-ODIR and Dir-ODIR are the same map, since the logits of probabilities are
+their logarithms.
 """
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.special import softmax
 
 import calibrant
 from benchmarks.splines.experiment import EVENTS, KNOTS, SPLINES, VECTORS, Record, halves, networks, run
@@ -62,3 +63,10 @@ def test_the_page_has_the_tables_of_the_paper(record: Record) -> None:
     assert shown in text.partition("## Table 2")[0]
     assert "0.269 to 1.028" in text
     json.dumps(record)
+
+
+def test_matrix_scaling_and_dirichlet_calibration_are_one_map_of_probabilities() -> None:
+    logits, labels, _ = calibrant.logistic_normal(500, n_classes=4, temperature=2.0, seed=0)
+    probs = softmax(logits, axis=1)
+    matrix, dirichlet = (calibrant.fit(name, probs, labels, reduction="canonical") for name in VECTORS[-2:])
+    np.testing.assert_allclose(matrix.apply(probs), dirichlet.apply(probs), atol=1e-12)
