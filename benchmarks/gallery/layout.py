@@ -14,24 +14,28 @@ LEFT, BETWEEN, CAPTION, BELOW = 46.0, 30.0, 44.0, 40.0
 
 @dataclass(frozen=True)
 class Grid:
-    """Where the panels of a row begin: ``top`` pixels below the canvas's upper edge, ``columns`` of them."""
+    """Where the panels of a row begin: ``top`` pixels below the canvas's upper edge, ``columns`` of them.
+
+    ``between`` is the number of pixels between two panels.
+    """
 
     canvas: Canvas
     top: float
     columns: int
+    between: float = BETWEEN
 
     @property
     def side(self) -> float:
         """Width of a panel in pixels."""
-        room = self.canvas.width - LEFT - MARGIN - (self.columns - 1) * BETWEEN
+        room = self.canvas.width - LEFT - MARGIN - (self.columns - 1) * self.between
         return room / self.columns
 
     def panels(self, captions: Sequence[tuple[str, str]], *, height: float | None = None, x: Range = UNIT,
                y: Range = UNIT) -> Iterator[Panel]:  # fmt: skip
         """A panel for each caption, which is a line in bold and one below it."""
         for column, (title, below) in enumerate(captions):
-            left = LEFT + column * (self.side + BETWEEN)
-            room = self.side + BETWEEN - 8.0
+            left = LEFT + column * (self.side + self.between)
+            room = self.side + self.between - 8.0
             self.canvas.text(
                 left, self.top + 14.0, shortened(title, room, BODY, "bold"), size=BODY, colour="ink", bold=True
             )

@@ -11,6 +11,7 @@ from scipy.special import expit, logit
 import calibrant
 from benchmarks.gallery.layout import Grid
 from benchmarks.gallery.own import diagram_of
+from benchmarks.gallery.worlds import bent
 from benchmarks.tables.datasets import SHAPES, Floats
 from calibrant.diagrams.reliability import end_slopes, on_logit_axes
 from calibrant.maps.beta import Beta
@@ -30,6 +31,8 @@ _DASHES = (None, (7.0, 2.0), (2.0, 2.0))
 #: The logits shown, and the logit at which the true map of the picture of two spaces is bent.
 _LOGITS: Range = (-15.0, 15.0)
 _BEND = -3.0
+#: Pixels left of the panel of logits, whose y axis has long labels.
+_BETWEEN = 96.0
 
 
 def base_shapes(form: Format, theme: Theme, width: int) -> Drawn:
@@ -63,8 +66,8 @@ def base_shapes(form: Format, theme: Theme, width: int) -> Drawn:
 
 
 def pl3_on_logit_axes(form: Format, theme: Theme, width: int) -> Drawn:
-    """PL3 of the rows of the first picture, on logit axes (the paper's Figure 2c)."""
-    return diagram_of({"name": "logit-logit", "method": "pl3"}, form, theme, width)
+    """PL3 of a draw of the rows of the first picture, on logit axes (the paper's Figure 2c)."""
+    return diagram_of({"name": "logit-logit", "method": "pl3"}, form, theme, width, bent)
 
 
 def beta_map(form: Format, theme: Theme, width: int) -> Drawn:
@@ -75,7 +78,7 @@ def beta_map(form: Format, theme: Theme, width: int) -> Drawn:
     canvas = Canvas(width, theme=theme, form=form)
     title = "Beta calibration is nearly piecewise linear in logit-logit space"
     top = heading(canvas, title, ["a = 0.3, b = 1.4, c = 0"], [Key("map", "first"), CALIBRATED])
-    grid = Grid(canvas, top, 2)
+    grid = Grid(canvas, top, 2, _BETWEEN)
     slopes = f"slopes {decimal(start or 0.0)} and {decimal(end or 0.0)} at the ends"
     in_space, in_logits = _both(grid, ("(a) probabilities", "a curve"), ("(b) logits", slopes))
     in_space.line(_GRID, curve(_GRID), "first", width=2.0)
@@ -104,7 +107,7 @@ def two_spaces(form: Format, theme: Theme, width: int) -> Drawn:
         fitted = [calibrant.fit(method, p, labels).curve for _, method in methods]
         off = [decimal(float(np.abs(curve(p) - truth_of(p)).mean())) for curve in fitted]
         text = ", ".join(f"{label} {distance}" for (label, _), distance in zip(methods, off, strict=True))
-        grid = Grid(canvas, top, 2)
+        grid = Grid(canvas, top, 2, _BETWEEN)
         in_space, in_logits = _both(
             grid, (f"({letters[0]}) probabilities", f"off by: {text}"), (f"({letters[1]}) logits", "the same maps")
         )
@@ -147,5 +150,7 @@ def _both(grid: Grid, one: tuple[str, str], other: tuple[str, str]) -> tuple[Pan
         panel.diagonal()
     in_space.base(evenly(*UNIT, 6), "predicted probability")
     in_space.side(evenly(*UNIT, 6), "calibrated probability")
-    in_logits.base(places(*_LOGITS, 5), "predicted probability (logit scale)")
+    marks = places(*_LOGITS, 5)
+    in_logits.base(marks, "predicted probability (logit scale)")
+    in_logits.side(marks, "calibrated probability (logit scale)")
     return in_space, in_logits

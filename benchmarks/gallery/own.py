@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
 import calibrant
 from benchmarks.compare.data import Predictions, shipped
 from benchmarks.gallery.worlds import example
-from benchmarks.tables.datasets import dataset
+from benchmarks.tables.datasets import Dataset, dataset
+from calibrant.by_size import MeasuresBySize
 from calibrant.measures.measure import MeasureResult
 from calibrant.plots.by_size import draw_by_size
 from calibrant.plots.canvas import About, Drawn, Format, Theme
@@ -88,6 +90,28 @@ def by_size(form: Format, theme: Theme, width: int) -> Drawn:
     )
 
 
+def ece_by_size(form: Format, theme: Theme, width: int) -> Drawn:
+    """ECE of a calibrated and of two overconfident models of 100 classes (Gruber & Buettner 2022, Figure 2)."""
+    found, n = simulated_ece(), 10_000
+    about = About(n, found.reduction, "ECE of a calibrated and of two overconfident models, 100 classes")
+    return draw_by_size(found, about, form=form, theme=theme, width=width)
+
+
+@cache
+def simulated_ece() -> MeasuresBySize:
+    """ECE of 15 bins by number of rows, of the model of their appendix G.1 and of its logits times 1.5 and 2."""
+    found = {
+        name: _ece_by_size(factor)
+        for name, factor in (("calibrated", 1.0), ("logits times 1.5", 1.5), ("logits times 2", 2.0))
+    }
+    return replace(found["calibrated"], curves={name: each.curves["ece"] for name, each in found.items()})
+
+
+def _ece_by_size(factor: float) -> MeasuresBySize:
+    logits, labels, _ = calibrant.logistic_normal(10_000, accuracy=0.876, temperature=factor, seed=0)
+    return calibrant.measure_by_size(logits, labels, measures=["ece"], reduction="confidence", scale="logit")
+
+
 def cost_plane(form: Format, theme: Theme, width: int) -> Drawn:
     """Whose decisions cost less, where the least confident may be left to another at a price."""
     one, other = models()["random-forest"], models()["naive-bayes"]
@@ -120,9 +144,11 @@ def _ece(measures: Mapping[str, MeasureResult]) -> tuple[str, float]:
     return "ECE", debiased
 
 
-def diagram_of(asked: dict[str, Any], form: Format, theme: Theme, width: int) -> Drawn:
-    """A diagram of the rows of the first picture of the papers."""
-    data = example()
+def diagram_of(
+    asked: dict[str, Any], form: Format, theme: Theme, width: int, rows: Callable[[], Dataset] = example
+) -> Drawn:
+    """A diagram of rows, by default of those of the first picture of the papers."""
+    data = rows()
     report = calibrant.evaluate(data.p, data.y, measures=["ece"], diagrams=[asked], interval=_LEVEL, resamples=400)
     error = report.measures["ece"]
     found, own = report.diagrams[asked["name"]], asked["name"] != "reliability"

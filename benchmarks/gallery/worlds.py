@@ -50,6 +50,11 @@ def example() -> Dataset:
     return dataset("beta2", "0.050", 3_000, 0)
 
 
+def bent() -> Dataset:
+    """Another draw of the rows of ``example``, of which PL3 makes two pieces, as in the paper's Figure 2c."""
+    return dataset("beta2", "0.050", 3_000, 1)
+
+
 def strong(shape: str) -> Dataset:
     """10,000 rows of a shape, true calibration error 0.1 in expectation: those of the paper's Figures 9 to 13."""
     return dataset(shape, "0.100", 10_000, 0)

@@ -97,7 +97,8 @@ files are {len(files)} published classifiers, which are not part of the reposito
 and evaluated on the other half by nine evaluators, under `confidence`: {_count(SUBSETS[0])},
 {_count(SUBSETS[1])} and the whole half. Subsets are drawn from the same half, so they overlap. The calibrators are
 temperature scaling (TempS), vector scaling (VecS), matrix scaling with ODIR (MSODIR) and Dirichlet calibration with L2
-(dirL2) and ODIR (dirODIR).
+(dirL2) and ODIR (dirODIR). On files of probabilities MSODIR and dirODIR are the same map, since the logits of
+probabilities are their logarithms; their order there has no meaning.
 
 ## Table 28 (arXiv: F24): biases
 

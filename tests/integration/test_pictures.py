@@ -143,6 +143,10 @@ def test_several_batches_stand_side_by_side(http: httpx.Client) -> None:
         ({"diagram": {"name": "reliability", "n_bins": 10**9}}, (422, "invalid-option", "/diagram/n_bins")),
         ({"diagram": {"name": "reliability", "colour": "red"}}, (422, "invalid-option", "/diagram")),
         ({"diagram": {"name": "reliability", "as": ""}}, (422, "invalid-option", "/diagram/as")),
+        (
+            {"diagram": {"name": "fit-on-test", "method": "iop-op", "folds": 50}},
+            (422, "invalid-option", "/diagram/folds"),
+        ),
         ({"diagrams": ["reliability"]}, (422, "invalid-field", "/diagrams")),
         ({"reduction": "canonical"}, (422, "nothing-to-draw", "")),
         ({"reduction": "class:1"}, (422, "unknown-reduction", "/reduction")),

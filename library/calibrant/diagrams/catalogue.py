@@ -11,7 +11,7 @@ from calibrant.diagrams.cumulative import ks_graphs
 from calibrant.diagrams.diagram import Diagram, DiagramRequest, Runs
 from calibrant.diagrams.fitted import fitted_curve
 from calibrant.diagrams.reliability import MAX_BARS, logit_reliability, reliability
-from calibrant.errors import InvalidOption, UnknownDiagram
+from calibrant.errors import UnknownDiagram
 from calibrant.measures.fitted import EVALUATORS, fit_options
 from calibrant.measures.intervals import Resampling
 from calibrant.options import Catalogue, Option, read_entries, read_values
@@ -21,9 +21,9 @@ from calibrant.piecewise.options import MAX_FOLDS
 MAX_DIAGRAMS = 16
 
 _KANGSEPP = "Kangsepp, Valk & Kull (2022)"
-_FIT = "fit-on-test"
-#: Diagrams of a fitted map, whose requests may have ``options`` of the fit.
-_FITS = (_FIT, "logit-logit")
+#: Folds and options of the fit of a diagram of a fitted map. Null folds are those of the measure ``ece-METHOD``.
+_FOLDS = Option(None, choices=(None,), low=2, high=MAX_FOLDS, whole=True)
+_FIT_OPTIONS = Option({}, members="options of the method, without folds")
 _LEVEL = Option(0.95, low=0.5, high=0.999, real=True)
 _CUT = {
     "binning": Option("equal-mass", choices=("equal-mass", "equal-width", "adaptive")),
@@ -85,13 +85,14 @@ DIAGRAMS: Mapping[str, Diagram] = Catalogue(
                 seconds=_cut_seconds,
             ),
             Diagram(
-                _FIT,
+                "fit-on-test",
                 "Fit-on-test diagram",
                 "The map c that the method fits to these rows, at predictions of equal mass and at evenly spaced "
                 "predictions, with a pointwise band at level from the posterior of a Gaussian process, centred on the "
                 "map. Errors: mean |c(p) - p| and mean (c(p) - p)^2. The default, isotonic, is fast and assumes only "
                 "that the map is increasing; pl, pl3 and averaged run as jobs. The object options has those of the "
-                'fit, as of the measure ece-METHOD: {"method": "pl", "options": {"loss": "brier"}}.',
+                'fit, as of the measure ece-METHOD: {"method": "pl", "options": {"loss": "brier"}}. Null folds are the '
+                "default of that measure, such as 10 for pl and 3 for iop-op.",
                 f"{_KANGSEPP}, sections 3 and 4.5; docs/explanation/averaging.md",
                 fitted_curve,
                 {
@@ -109,8 +110,9 @@ DIAGRAMS: Mapping[str, Diagram] = Catalogue(
                 "O(n log n) and a fit to a few hundred cells",
                 {
                     "method": Option("isotonic", choices=EVALUATORS),
-                    "folds": Option(10, low=2, high=MAX_FOLDS),
+                    "folds": _FOLDS,
                     "level": _LEVEL,
+                    "options": _FIT_OPTIONS,
                 },
                 runs=_fit_runs,
                 seconds=lambda n, _options, _resampling: 0.1 + 3e-7 * n,
@@ -147,8 +149,8 @@ DIAGRAMS: Mapping[str, Diagram] = Catalogue(
                 "Logit of (k + 1/2) / (m + 1) for k positives of m effective rows, against the logit of the mean "
                 "prediction of each bin, with the interval -+ z (1 / (k + 1/2) + 1 / (m - k + 1/2))^(1/2) at level, "
                 "and the map that the method fits to these rows: by default the line of Platt scaling. pl, pl3 and "
-                "averaged run as jobs. The object options has those of the fit, as of fit-on-test. Predictions and "
-                f"maps are clipped at 2^-52 and 1 - 2^-52. {_CUTS}",
+                "averaged run as jobs. The object options has those of the fit, and null folds are the default of "
+                f"the method, as of fit-on-test. Predictions and maps are clipped at 2^-52 and 1 - 2^-52. {_CUTS}",
                 f"Platt (1999); Gart & Zweifel (1967); {_KANGSEPP}, E.2",
                 logit_reliability,
                 {
@@ -170,8 +172,9 @@ DIAGRAMS: Mapping[str, Diagram] = Catalogue(
                 {
                     **_CUT,
                     "method": Option("platt", choices=EVALUATORS),
-                    "folds": Option(10, low=2, high=MAX_FOLDS),
+                    "folds": _FOLDS,
                     "level": _LEVEL,
+                    "options": _FIT_OPTIONS,
                 },
                 runs=_fit_runs,
                 seconds=lambda n, options, resampling: (
@@ -225,35 +228,22 @@ def read_diagrams(diagrams: str | Sequence[str | Mapping[str, Any]] | None) -> t
     UnknownDiagram, InvalidOption
         With a JSON Pointer to the invalid place; also for duplicate keys.
     """
-    given = [diagrams] if isinstance(diagrams, str | Mapping) else diagrams
-    nested: dict[int, object] = {}
-    if isinstance(given, Sequence) and not isinstance(given, bytes):
-        nested = {i: each["options"] for i, each in enumerate(given) if isinstance(each, Mapping) and _is_fit(each)}
-        given = [
-            {name: value for name, value in each.items() if name != "options"}
-            if isinstance(each, Mapping) and i in nested
-            else each
-            for i, each in enumerate(given)
-        ]
-    entries = read_entries(
-        () if given is None else given, DIAGRAMS, "diagram", most=MAX_DIAGRAMS, unknown=UnknownDiagram
-    )
+    given = () if diagrams is None else diagrams
+    entries = read_entries(given, DIAGRAMS, "diagram", most=MAX_DIAGRAMS, unknown=UnknownDiagram)
     return tuple(
-        DiagramRequest(key, entry, options | _of_fit(options["method"], nested.get(i, {}), f"/diagrams/{i}/options"))
-        if entry.name in _FITS
-        else DiagramRequest(key, entry, options)
+        DiagramRequest(key, entry, _with_fit(options, f"/diagrams/{i}") if "options" in options else options)
         for i, (key, entry, options) in enumerate(entries)
     )
 
 
-def _is_fit(given: Mapping[str, Any]) -> bool:
-    """Whether a request is one for a diagram of a fitted map with options of the fit."""
-    return str(given.get("name")).replace("_", "-") in _FITS and "options" in given
-
-
-def _of_fit(method: str, given: object, where: str) -> dict[str, Any]:
-    """Read the options of a fit; ``folds`` is an option of the diagram."""
-    if not isinstance(given, Mapping):
-        raise InvalidOption.at(where, "must be an object")
-    known = {name: option for name, option in fit_options(method).items() if name != "folds"}
-    return {"options": read_values(given, known, method, where=where)}
+def _with_fit(options: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """Read the folds and the options of the fit in the options of a diagram."""
+    method, folds = options["method"], options["folds"]
+    known = dict(fit_options(method))
+    of_folds = known.pop("folds")
+    given = {} if folds is None else {"folds": folds}
+    return {
+        **options,
+        **read_values(given, {"folds": of_folds}, method, where=where),
+        "options": read_values(options["options"], known, method, where=f"{where}/options"),
+    }

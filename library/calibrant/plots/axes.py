@@ -519,7 +519,6 @@ def _check_options(diagram: str, options: Mapping[str, Any], catalogue: Mapping[
     if name not in catalogue:
         return  # which is refused with the request
     known = list(catalogue[name].options)
-    known += ["options"] if "method" in known else []
     for option in options:
         if option not in known:
             raise TypeError(f"plot() has no argument {option}; {_ELSEWHERE.get(option) or meant_by(option, known)}")

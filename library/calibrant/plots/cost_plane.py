@@ -139,8 +139,8 @@ def _describe(about: About, names: tuple[str, str], rates: Array, ratios: Array,
         f"Of {relative.size} pairs of cost ratio and abstention rate, {names[0]} is cheaper in {cheaper[0]} "
         f"and {names[1]} in {cheaper[1]}.",
     ]
-    for name, at in ((names[0], best), (names[1], worst)):
-        if abs(relative[at]) > 0.0:
+    for name, at, sign in ((names[0], best, -1.0), (names[1], worst, 1.0)):
+        if sign * relative[at] > 0.0:  # the extreme of a model that is never cheaper has the other sign
             sentences.append(
                 f"The largest advantage of {name} is {percent(abs(relative[at]))}, at cost ratio {ratios[at[1]]:g} and "
                 f"abstention rate {percent(rates[at[0]])}."

@@ -13,7 +13,8 @@ import calibrant
 from benchmarks.gallery.__main__ import DOCS
 from benchmarks.gallery.entries import ENTRIES
 from benchmarks.gallery.orders import KEPT, MEASURES, TRUTH
-from benchmarks.gallery.worlds import example, fitted, same_bars
+from benchmarks.gallery.own import simulated_ece
+from benchmarks.gallery.worlds import bent, example, fitted, same_bars
 from tests.unit.benchmarks.gallery_images import FOLDER, SHOWN, drawn
 from tests.unit.plots.likeness import alike, halved, pixels, unlike
 
@@ -52,6 +53,22 @@ def test_roofs_of_slope_1_have_the_error_of_the_bins_and_flat_ones_another() -> 
     unit, flat = (fitted(data, "histogram", {"n_bins": 5, "slope": slope}).error for slope in ("unit", "flat"))
     assert unit == pytest.approx(ece, abs=1e-12)
     assert flat > unit + 0.01
+
+
+def test_few_rows_hide_which_simulated_model_is_calibrated() -> None:
+    curves = {name: curve.mean for name, curve in simulated_ece().curves.items()}
+    assert [round(mean[0] or 0.0, 3) for mean in curves.values()] == [0.061, 0.066, 0.076]
+    assert [round(mean[-1] or 0.0, 3) for mean in curves.values()] == [0.008, 0.045, 0.066]
+
+
+def test_pl3_has_two_pieces_as_in_the_paper() -> None:
+    data = bent()
+    report = calibrant.evaluate(
+        data.p, data.y, measures=["ece-pl3"], diagrams=[{"name": "logit-logit", "method": "pl3"}]
+    )
+    assert report.measures["ece-pl3"].definition["pieces"] == 2
+    shown = report.diagrams["logit-logit"]["data"]
+    assert [shown["start_slope"], shown["end_slope"]] == pytest.approx([1.47, 0.71], abs=0.005)
 
 
 def test_every_output_is_ordered_by_the_truth_and_by_every_measure() -> None:

@@ -8,9 +8,21 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.special import softmax
 
 import calibrant
-from benchmarks.splines.experiment import EVENTS, KNOTS, SPLINES, VECTORS, Record, halves, networks, run
+from benchmarks.splines.experiment import (
+    ACCURACIES,
+    EVENTS,
+    KNOTS,
+    SPLINES,
+    VECTORS,
+    Record,
+    completed,
+    halves,
+    networks,
+    run,
+)
 from benchmarks.splines.page import page
 
 
@@ -47,11 +59,33 @@ def test_every_calibrator_has_every_measure_of_every_event(record: Record) -> No
     assert after["ece"] < before["ece"]
 
 
+def test_accuracies_are_those_of_the_ranked_classes(network: Path, record: Record) -> None:
+    _, held_out = halves(network, 0)
+    order = np.argsort(-held_out.predictions.values, axis=1)
+    first, second = (float((order[:, rank] == held_out.labels).mean()) for rank in (0, 1))
+    found = record["uncalibrated"]["accuracy"]
+    assert found == pytest.approx(dict(zip(ACCURACIES, (first, second, first + second), strict=True)))
+    assert record["temperature"]["accuracy"] == found  # it keeps the order
+    assert record["matrix-odir"]["accuracy"] != found
+
+
+def test_a_record_of_an_earlier_version_gets_the_accuracies_that_it_lacks(network: Path, record: Record) -> None:
+    older = json.loads(json.dumps(record))
+    for name in record:
+        if "accuracy" in record[name]:
+            older[name]["accuracy"] = {"accuracy": record[name]["accuracy"]["accuracy"]}
+    assert completed(older, network, 0) == record
+    assert completed(record, network, 0) is record
+
+
 def test_the_page_has_the_tables_of_the_paper(record: Record) -> None:
     text = page({("small_cifar10", 0): record, ("small_cifar10", 1): record})
     for title in ("Table 1", "Table 2", "Table 4", "Table 5", "Table 6", "Table 7", "KDE-ECE", "MCE", "Brier score"):
         assert re.search(rf"^#+ {title}", text, re.MULTILINE), title
     assert "mean over 2 halves" in text
+    for title, measure in zip(("Top-1", "Top-2", "Within-top-2"), ACCURACIES, strict=True):
+        _, _, own = text.partition(f"### {title}\n")
+        assert f"{100 * record['vector']['accuracy'][measure]:.3f}" in own.partition("\n###")[0], title
     for title in ("ECE", "KDE-ECE", "MCE", "Brier score"):
         for event, name in (("top:2", "top-2"), ("within-top:2", "within-top-2")):
             _, _, own = text.partition(f"### {title}, {name}\n")
@@ -62,3 +96,10 @@ def test_the_page_has_the_tables_of_the_paper(record: Record) -> None:
     assert shown in text.partition("## Table 2")[0]
     assert "0.269 to 1.028" in text
     json.dumps(record)
+
+
+def test_matrix_scaling_and_dirichlet_calibration_are_one_map_of_probabilities() -> None:
+    logits, labels, _ = calibrant.logistic_normal(500, n_classes=4, temperature=2.0, seed=0)
+    probs = softmax(logits, axis=1)
+    matrix, dirichlet = (calibrant.fit(name, probs, labels, reduction="canonical") for name in VECTORS[-2:])
+    np.testing.assert_allclose(matrix.apply(probs), dirichlet.apply(probs), atol=1e-12)

@@ -41,6 +41,12 @@ def _finite(value: Any) -> bool:
         ([{"name": "corp", "level": 1}], InvalidOption, "/diagrams/0/level"),
         ([{"name": "corp", "n_bins": 3}], InvalidOption, "/diagrams/0"),
         ([{"name": "fit-on-test", "method": "identity"}], InvalidOption, "/diagrams/0/method"),
+        ([{"name": "fit-on-test", "options": [1]}], InvalidOption, "/diagrams/0/options"),
+        ([{"name": "logit-logit", "options": {"nope": 1}}], InvalidOption, "/diagrams/0/options"),
+        (["corp", {"name": "fit-on-test", "method": "iop-op", "folds": 50}], InvalidOption, "/diagrams/1/folds"),
+        ([{"name": "logit-logit", "method": "iop-oi", "folds": 21}], InvalidOption, "/diagrams/0/folds"),
+        ([{"name": "fit-on-test", "folds": 1}], InvalidOption, "/diagrams/0/folds"),
+        ([{"name": "corp", "options": {}}], InvalidOption, "/diagrams/0"),
         ([{"name": "corp", "as": ""}], InvalidOption, "/diagrams/0/as"),
         (["corp", "corp"], InvalidOption, "/diagrams/1"),
         ([{}], InvalidOption, "/diagrams/0"),
@@ -72,6 +78,15 @@ def test_the_catalogue_says_what_every_field_is(event: Event, name: str) -> None
     assert document["definition"] == {"name": name, **request.options}
     assert document["problem"] is None
     assert json.loads(json.dumps(document, allow_nan=False)) == document
+
+
+def test_the_catalogue_lists_every_option_of_a_request() -> None:
+    for name, diagram in DIAGRAMS.items():
+        (request,) = read_diagrams([{"name": name, **{option: o.default for option, o in diagram.options.items()}}])
+        assert set(request.options) == set(diagram.options)
+    for name in ("fit-on-test", "logit-logit"):
+        option = DIAGRAMS[name].options["options"]
+        assert (option.default, option.allowed) == ({}, "an object with options of the method, without folds")
 
 
 def test_fits_of_some_methods_are_jobs() -> None:

@@ -12,6 +12,7 @@ from calibrant.diagrams.catalogue import read_diagrams
 from calibrant.diagrams.fitted import FittedCurve, fitted_curve
 from calibrant.errors import InvalidOption
 from calibrant.measures.catalogue import read_requests
+from calibrant.measures.fitted import EVALUATORS
 from calibrant.measures.intervals import PLAIN
 from calibrant.reductions import Event
 
@@ -96,3 +97,21 @@ def test_options_of_the_fit_are_those_of_the_measure(method: str, options: dict[
     with pytest.raises(InvalidOption) as caught:
         read_diagrams([asked | {"options": {"width": 3}}])
     assert caught.value.offences[0].pointer == "/diagrams/0/options"
+
+
+@pytest.mark.parametrize(("method", "folds"), [("iop-op", 3), ("iop-oi", 3), ("mli-spline", 5), ("isotonic", 10)])
+def test_folds_are_by_default_those_of_the_method(method: str, folds: int) -> None:
+    p, y, _ = calibrant.shaped_predictions(1000, shape="beta2", error=0.05, seed=1)
+    given: list[dict[str, Any]] = [{"as": "default"}, {"as": "null", "folds": None}]
+    asked = [{"name": "fit-on-test", "method": method, **each} for each in given]
+    report = calibrant.evaluate(p, y, measures=[f"ece-{method}"], diagrams=asked)
+    assert report.diagrams["default"]["definition"]["folds"] == folds
+    assert report.diagrams["default"]["data"]["alpha_1"] == pytest.approx(report[f"ece-{method}"].value, abs=1e-12)
+    assert report.diagrams["null"]["data"] == report.diagrams["default"]["data"]
+
+
+@pytest.mark.parametrize("name", ["fit-on-test", "logit-logit"])
+def test_every_method_has_the_default_folds_of_its_measure(name: str) -> None:
+    for method in EVALUATORS:
+        (request,) = read_diagrams([{"name": name, "method": method}])
+        assert request.options["folds"] == calibrant.MEASURES[f"ece-{method}"].options["folds"].default

@@ -183,6 +183,21 @@ def test_a_cost_plane_is_drawn_of_the_result_and_of_its_json() -> None:
     assert "the first model is cheaper in" in draw_cost_plane(plane(), PLAIN).alt
 
 
+@pytest.mark.parametrize(
+    ("relative", "cheaper"),
+    [
+        ([[-0.9, -0.2]], ["first"]),
+        ([[0.1, 0.4]], ["second"]),
+        ([[-0.9, 0.4]], ["first", "second"]),
+        ([[0.0, 0.0]], []),
+    ],
+)
+def test_a_model_has_an_advantage_only_where_it_is_cheaper(relative: list[list[float]], cheaper: list[str]) -> None:
+    alt = draw_cost_plane({"abstention": [0.5], "cost_ratios": [1.0, 2.0], "relative": relative}, PLAIN).alt
+    said = [name for name in ("first", "second") if f"advantage of the {name} model" in alt]
+    assert said == cheaper
+
+
 @pytest.mark.parametrize(("rates", "ratios"), [(1, 1), (200, 3), (2, 60)])
 def test_a_cost_plane_of_any_size_is_drawn(rates: int, ratios: int) -> None:
     told = {
