@@ -22,8 +22,9 @@ classes are made of such curves:
 had. The diagnostics have the accuracy on the training rows, before and after. A method *of the vector* maps all classes
 at once, under `canonical`.
 
-A fit fails with the problem `one-class` or `missing-class` if outcomes are missing, and with `not-converged` if the
-optimizer finds no optimum, for example on separable data.
+A fit fails with the problem `one-class` or `missing-class` if outcomes are missing, unless a penalty on all parameters
+gives an optimum (`matrix-odir`, `dirichlet-l2`, `sms`), and with `not-converged` if the optimizer finds none, for
+example on separable data.
 
 ## Methods
 """

@@ -26,6 +26,7 @@ from calibrant.errors import (
     WrongShape,
     requires,
 )
+from calibrant.inputs import warn_of_certain
 from calibrant.maps.calibration_map import VECTORS
 
 with requires("sklearn", "CalibrantClassifier"):
@@ -293,6 +294,8 @@ class CalibrantClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  
                 estimators = [clone(estimator).fit(X, y, **routed.estimator.fit)]
             rows = np.concatenate([np.arange(len(y))[test] for _, test in splits])
             scores = np.concatenate([found for _, found in folds])
+        if not multi_label:
+            warn_of_certain(scores, stacklevel=3)
         y = y[rows]
         weights = None if weights is None else weights[rows]
         if multi_label:

@@ -22,6 +22,8 @@ from calibrant.records import is_records, read_records
 #: From this many rows on, probabilities that are all 0 or 1 are probably predicted classes, and logits whose rows sum
 #: to 1 probabilities.
 _MANY_ROWS = 20
+#: The share of predictions of exactly 0 or 1 from which a fit warns.
+_CERTAIN = 0.5
 #: How far from 1 the sum of a row of probabilities may be.
 _SUM = 1e-5
 #: The most names in a message, and the most characters of each.
@@ -53,6 +55,18 @@ class Rows:
                 "all predictions are 0 or 1, like predicted classes; pass probabilities, such as those of predict_proba"
             )
             warnings.warn(text, stacklevel=4)  # its caller calls through ``explained``
+
+
+def warn_of_certain(given: Array, *, stacklevel: int) -> None:
+    """Warn if many probabilities ``(n,)`` are exactly 0 or 1, or many rows ``(n, K)`` have one of exactly 1. O(n K)."""
+    p = given if given.ndim == 1 else given.max(axis=1, initial=0.0)
+    certain = (p == 1.0) | (p == 0.0) if given.ndim == 1 else p == 1.0
+    if len(p) >= _MANY_ROWS and _CERTAIN <= float(certain.mean()) < 1.0:
+        text = (
+            f"{100.0 * certain.mean():.0f} % of the predictions are exactly 0 or 1, as of small forests; a map gives "
+            "equal predictions the same probability, so prefer a model with finer ones"
+        )
+        warnings.warn(text, stacklevel=stacklevel + 1)
 
 
 def warn_of_probabilities(given: Array, scale: str, *, stacklevel: int) -> None:

@@ -38,7 +38,7 @@ class Rows:
     """Rows of a fit: logits ``z (K, n)``, probabilities ``p (K, n)``, labels, and weights ``w (n,)`` that count rows.
 
     Row ``fold[i]`` is held out of one of ``folds`` fits; ``prior (K,)`` are the smoothed frequencies of the labels.
-    ``logits`` tells whether logits were given.
+    ``logits`` tells whether logits were given; ``groups (n,)`` are numbers of groups of rows, if there are any.
     """
 
     z: Floats
@@ -48,6 +48,7 @@ class Rows:
     folds: int
     prior: Floats
     logits: bool = False
+    groups: Integers | None = None
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -403,14 +404,19 @@ def rows_of(vector: Vector, folds: int, seed: int) -> Rows:
         folds,
         frequencies / frequencies.sum(),
         vector.logits is not None,
+        take(groups, order),
     )
 
 
 def _order(given: Floats, labels: Integers, w: Floats | None, groups: Integers | None) -> Integers:
-    """Return an order of the rows that permuting rows or classes does not change, up to rows alike."""
+    """Return an order of the rows that permuting rows does not change, nor permuting classes, but for ties.
+
+    Ties are rows with the same sorted predictions, the same one for their label, weight and group.
+    """
+    apart = np.cos(np.arange(given.shape[1]))
     ranked = np.sort(given.astype(np.float64), axis=1)
-    keys = [ranked @ np.cos(np.arange(ranked.shape[1])), given[np.arange(len(labels)), labels]]
-    return np.lexsort([*(key for key in (groups, w) if key is not None), *keys])
+    keys = [ranked @ apart, given[np.arange(len(labels)), labels]]
+    return np.lexsort([given @ apart, labels, *(key for key in (groups, w) if key is not None), *keys])
 
 
 def drawn(rows: Rows, most: int, seed: int) -> Rows:
@@ -418,4 +424,5 @@ def drawn(rows: Rows, most: int, seed: int) -> Rows:
     if len(rows) <= most:
         return rows
     chosen = np.sort(np.random.default_rng(seed).choice(len(rows), most, replace=False))
-    return replace(rows, z=rows.z[:, chosen], labels=rows.labels[chosen], w=rows.w[chosen], fold=rows.fold[chosen])
+    of_rows = replace(rows, labels=rows.labels[chosen], w=rows.w[chosen], fold=rows.fold[chosen])
+    return replace(of_rows, z=rows.z[:, chosen], groups=take(rows.groups, chosen))

@@ -126,6 +126,15 @@ def combine(members: Sequence[Member], rows: Rows) -> Combination:
     return Combination(given[:-1], pool, float(given[-1]), gain)
 
 
+def _standard_error(centred: Floats, rows: Rows) -> float:
+    """Return the standard error of the weighted mean over rows, or over groups if there are any."""
+    share, count = rows.w / rows.w.sum(), float(rows.w.sum())
+    if rows.groups is None:
+        return float(np.sqrt(share @ centred**2 / max(count - 1.0, 1.0)))
+    sums = np.bincount(np.unique(rows.groups, return_inverse=True)[1], share * centred)
+    return float(np.linalg.norm(sums) * np.sqrt(len(sums) / max(len(sums) - 1.0, 1.0)))
+
+
 def fit_averaged_vector(
     vector: Vector, *, folds: int = 5, keep_order: bool = False, seed: int = 0
 ) -> tuple[Transform, dict[str, Any]]:
@@ -150,7 +159,7 @@ def fit_averaged_vector(
     found = combine(members, chosen)
     share = chosen.w / chosen.w.sum()
     mean = float(share @ found.gain)
-    error = float(np.sqrt(share @ (found.gain - mean) ** 2 / max(float(chosen.w.sum()) - 1.0, 1.0)))
+    error = _standard_error(found.gain - mean, chosen)
     diagnostics: dict[str, Any] = {
         "folds": folds,
         "held_out_losses": {m.name: -float(share @ chosen.own(m.held_out)) for m in members},

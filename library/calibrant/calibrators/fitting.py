@@ -25,10 +25,11 @@ from calibrant.calibrators.method import (
     curves_of,
     curves_under,
 )
+from calibrant.calibrators.smoothing import is_extreme, smoothed_fits
 from calibrant.cells import Floats, WeightsKind
 from calibrant.digest import digest
 from calibrant.errors import InvalidOption, UnknownMethod, UnknownReduction, plain_name
-from calibrant.inputs import read_rows, reduction_by_name
+from calibrant.inputs import read_rows, reduction_by_name, warn_of_certain
 from calibrant.maps.calibration_map import VECTORS, CalibrationMap
 from calibrant.maps.curves import Curve, read_array
 from calibrant.maps.families import curves_document, read_curves
@@ -146,10 +147,13 @@ class Fitting:
         """Estimate the seconds of ``run``."""
         n, n_classes = len(batch), batch.predictions.n_classes
         name = self.resolve(n_classes)
+        fits = 1.0
+        if self.method.logarithms and is_extreme(whole_vector(batch)):
+            fits = smoothed_fits(chooses=self.method.chooses(n_classes or 1, self.options), options=self.options)
         if name == "canonical":
-            return self.method.seconds(n, n_classes or 1, self.options)
+            return fits * self.method.seconds(n, n_classes or 1, self.options)
         curves = curves_under(name, self.wrapping, n_classes or 1) if name in OF_CURVES else 1
-        return curves * self.method.seconds(n, 1, self.options)
+        return fits * curves * self.method.seconds(n, 1, self.options)
 
     def run(self, batch: Batch, context: FitContext) -> CalibrationMap:
         """Fit to a checked batch; ``part`` and ``join`` give the same map in several parts."""
@@ -358,6 +362,8 @@ def fit(
         scale=scale,
     )
     rows.warn_of_kind()
+    if scale == "probability":
+        warn_of_certain(rows.batch.predictions.given, stacklevel=3)
     batch = rows.batch if rows.groups is None else grouped(rows.batch, rows.groups)
     try:
         fitting = Fitting.read(method, options, reduction_by_name(reduction, rows.class_names))

@@ -131,3 +131,25 @@ def test_the_map_is_a_small_document() -> None:
     assert names[0] == "identity"
     assert set(fitted.diagnostics["weights"]) <= set(names)
     assert len(function.members) <= len(names)
+
+
+def test_the_gain_has_the_standard_error_between_groups() -> None:
+    random = np.random.default_rng(0)
+    p = random.dirichlet([1.0, 1.0, 1.0], 200)
+    y = (np.log(p) / 2.0 + random.gumbel(size=p.shape)).argmax(axis=1)
+    alone = calibrant.fit("averaged", p, y).diagnostics["held_out_gain"]
+    copies = np.repeat(np.arange(200), 5)
+    grouped = calibrant.fit("averaged", p[copies], y[copies], groups=copies).diagnostics["held_out_gain"]
+    apart = calibrant.fit("averaged", p[copies], y[copies]).diagnostics["held_out_gain"]
+    assert grouped["standard_error"] == pytest.approx(alone["standard_error"], rel=0.3)
+    assert apart["standard_error"] < 0.6 * grouped["standard_error"]
+
+
+def test_the_order_of_one_hot_rows_does_not_matter() -> None:
+    random = np.random.default_rng(1)
+    p = np.eye(4)[random.integers(0, 4, 300)]
+    p[:160] = random.dirichlet([0.5] * 4, 160)
+    y = (np.log(p + 0.2) + random.gumbel(size=p.shape)).argmax(axis=1)
+    order = random.permutation(300)
+    one, other = calibrant.fit("averaged", p, y), calibrant.fit("averaged", p[order], y[order])
+    np.testing.assert_allclose(one.apply(p), other.apply(p), atol=1e-10)

@@ -1,11 +1,15 @@
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.ensemble import RandomForestClassifier
 
 import calibrant
+from calibrant.batch import read_batch
+from calibrant.calibrators.fitting import Fitting
 from calibrant.calibrators.smoothing import AMOUNTS
 from calibrant.errors import InvalidDocument
 from tests.unit.maps.drawn import log_loss
@@ -61,3 +65,32 @@ def test_damaged_documents_are_refused() -> None:
     for damage in damages:
         with pytest.raises(InvalidDocument):
             calibrant.load({**document, "parameters": {**document["parameters"], **damage}})
+
+
+@pytest.mark.parametrize(("method", "more"), [("temperature", 17), ("vector", 170), ("dirichlet-l2", 8), ("kde", 1)])
+def test_exact_zeros_take_more_fits_and_so_more_estimated_time(method: str, more: int) -> None:
+    random = np.random.default_rng(0)
+    p = random.dirichlet([1.0, 1.0, 1.0], 300)
+    y = random.integers(0, 3, 300)
+    fitting = Fitting.read(method, {}, None)
+    whole = fitting.seconds(read_batch(p, y))
+    p[0] = [0.0, 0.5, 0.5]
+    assert fitting.seconds(read_batch(p, y)) == pytest.approx(more * whole)
+    assert fitting.seconds(read_batch(np.log(np.maximum(p, 1e-30)), y, scale="logit")) == pytest.approx(whole)
+
+
+def test_fits_to_many_predictions_of_0_or_1_warn() -> None:
+    random = np.random.default_rng(0)
+    p = random.uniform(size=100)
+    y = (random.uniform(size=100) < p).astype(int)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        calibrant.fit("platt", p, y)
+        calibrant.fit("platt", np.log(p / (1.0 - p)), y, scale="logit")
+    p[:60] = p[:60].round()
+    with pytest.warns(UserWarning, match="60 % of the predictions are exactly 0 or 1"):
+        calibrant.fit("platt", p, y)
+    X = random.standard_normal((200, 3))
+    forest = RandomForestClassifier(3, random_state=0)
+    with pytest.warns(UserWarning, match="of the predictions are exactly 0 or 1"):
+        calibrant.CalibrantClassifier(forest, method="platt").fit(X, X[:, 0] > 0.0)

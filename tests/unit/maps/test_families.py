@@ -105,3 +105,10 @@ def test_importance_weights_smooth_the_targets_by_their_effective_rows() -> None
     y = (random.random(60) < p).astype(np.int8)
     alike = fit_platt(Event(p, y, np.full(60, 0.01), "importance").cells)
     assert alike.slope == pytest.approx(fit_platt(Event(p, y).cells).slope)
+
+
+def test_an_mli_spline_needs_both_outcomes() -> None:
+    with pytest.raises(OneClass):
+        calibrant.fit("mli-spline", [0.2, 0.5] * 10, [1] * 20)
+    with pytest.raises(OneClass):
+        calibrant.fit("mli-spline", [0.2, 0.5] * 10, [1] * 19 + [0], weights=[1.0] * 19 + [0.0])

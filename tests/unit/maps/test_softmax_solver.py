@@ -85,6 +85,23 @@ def test_separable_labels_have_an_optimum_under_a_weak_penalty() -> None:
     assert found.objective[0] < 1e-4
 
 
+def test_stop_ends_a_search() -> None:
+    z, _ = drawn_logits(120, 4)
+    design = Design(np.ascontiguousarray(z.T), z.argmax(axis=1), 4)
+    penalty, w = Penalty(np.full(design.shape, 1e-9), np.zeros(())), np.full((1, 120), 1 / 120)
+    given: list[Any] = []
+
+    def stop(theta: Any) -> bool:
+        given.append(theta.shape)
+        return True
+
+    early = minimise(design, w, penalty, np.zeros((1, *design.shape)), stop=stop)
+    whole = minimise(design, w, penalty, np.zeros((1, *design.shape)), stop=lambda theta: False)
+    assert given == [(1, *design.shape)]
+    assert early.steps < whole.steps
+    assert early.objective[0] > whole.objective[0]
+
+
 def test_single_precision_is_summed_in_double() -> None:
     design, w, penalty, start = _problem(3, False, n=3000)
     single = Design(design.x.astype(np.float32), design.labels, 3)

@@ -212,7 +212,7 @@ def _matrix_seconds(n: int, K: int, _options: Mapping[str, Any]) -> float:
 def _regularised_seconds(n: int, K: int, options: Mapping[str, Any]) -> float:
     own = "intercept_strength" in options and options["intercept_strength"] is None
     fits: int = 1 if options["strength"] is not None else options["folds"] * len(STRENGTHS) * (2 if own else 1)
-    return (1 + fits / 2) * _matrix_seconds(n, K, options)
+    return (1 + fits / 2) / 8 * _matrix_seconds(n, K, options)
 
 
 METHODS = (
@@ -314,7 +314,7 @@ METHODS = (
         options={"strength": _STRENGTH, "folds": Option(5, low=2, high=20)},
         logarithms=True,
         on_device=True,
-        seconds=lambda n, K, _: 2e-2 + 2e-6 * n * K + 1e-8 * n * K**3,
+        seconds=lambda n, K, _: 2e-2 + 1e-5 * n * K + 1e-7 * n * K**3,
     ),
     Method(
         "ets",
