@@ -30,7 +30,7 @@ score are of the whole vector, ECE and KS error of the confidence. {source}
 
 Ranks are among the methods that have a map on every half of a file (1 is best, ties share a rank), averaged over files
 and halves. Accuracy is the change in percentage points. Seconds are the median of one single-threaded fit, with
-another fit running at the same time.
+other work on the same machine: upper bounds.
 """
 #: The title of the section of event methods, which can be written alone.
 EVENT_TITLE = "## Fitted to one event"
