@@ -261,7 +261,7 @@ pictures-speed: $(STAMP) ## time the drawing of each plot; writes docs/benchmark
 agreement: $(STAMP) ## compare our results with those of published code; writes docs/benchmarks/agreement.md
 	$(BIN)/python -m benchmarks.agreement
 
-pseudo-real: $(STAMP) ## evaluators and calibrators with a nearly known true map, some 2 hours, resuming a previous run: make pseudo-real [REPETITIONS=1]; writes docs/benchmarks/pseudo-real.md
+pseudo-real: $(STAMP) ## evaluators and calibrators with a nearly known true map, an hour on two cores, resuming a previous run: make pseudo-real [REPETITIONS=1]; writes docs/benchmarks/pseudo-real.md
 	$(BIN)/python -m benchmarks.pseudo_real $(if $(REPETITIONS),--repetitions $(REPETITIONS))
 
 real-evaluators: $(STAMP) ## nine evaluators on real predictions, after make pseudo-real, resuming a previous run: make real-evaluators DATA=folder; writes docs/benchmarks/real-evaluators.md

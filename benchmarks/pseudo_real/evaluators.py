@@ -134,15 +134,23 @@ def _piecewise(name: str, event: Event, seed: int) -> dict[str, Estimate]:
 
 
 def _by_evolution(event: Event, degree: int, seed: int) -> dict[str, Estimate]:
-    """PL_DE with the 0.1 % rule and, for degree 1, with the number of segments of the best score."""
-    fitted, diagnostics = _curve("pl-de", {"degree": degree}, event, seed)
+    """PL_DE with the 0.1 % rule and, for degree 1, with the number of segments of the best score.
+
+    The segments are extended beyond the rows, steeply in some cases, so that values are clipped as those of maps are.
+    """
+
+    def curve(**options: int) -> tuple[Map, dict[str, Any]]:
+        raw, found = _curve("pl-de", {"degree": degree, **options}, event, seed)
+        return lambda p: np.clip(raw(p), 0.0, 1.0), found
+
+    fitted, diagnostics = curve()
     if degree == 2:
         return {QUADRATIC: _plain(fitted, event)}
     losses = {int(count): loss for count, loss in diagnostics["held_out_losses"].items()}
     best = min(losses, key=losses.__getitem__)
     freely = fitted
     if best != diagnostics["segments"]:
-        freely = _curve("pl-de", {"degree": degree, "segments": best}, event, seed)[0]
+        freely = curve(segments=best)[0]
     return {"PL_DE": _plain(fitted, event), "PL_DE no rule": _plain(freely, event)}
 
 

@@ -304,8 +304,8 @@ output is an isotonic regression on {TRUTH_ROWS:,} rows that are used for nothin
 on {DISTANCE_ROWS:,} of them. Other estimates of c* have {TRUE_BINS} bins of equal mass.
 
 Every method is that of the library with its defaults; splines choose the number of knots by cross-validation. The maps
-of bins have slope 1 within each bin, and their errors are debiased. Values are in thousandths, with the rank in the row
-in brackets; the best is bold.
+of bins have slope 1 within each bin, and their errors are debiased; values of PL_DE are clipped to [0, 1]. Values are
+in thousandths, with the rank in the row in brackets; the best is bold.
 
 ## The paper's order and ours
 
