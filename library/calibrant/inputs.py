@@ -23,7 +23,7 @@ from calibrant.records import is_records, read_records
 #: to 1 probabilities.
 _MANY_ROWS = 20
 #: The share of predictions of exactly 0 or 1 from which a fit warns.
-_CERTAIN = 0.5
+_CERTAIN = 0.75
 #: How far from 1 the sum of a row of probabilities may be.
 _SUM = 1e-5
 #: The most names in a message, and the most characters of each.

@@ -22,10 +22,10 @@ class Option:
 
     With choices, the range is also allowed if the option is ``real`` or ``whole``. With ``most`` above 0, a value is a
     list of 1 to ``most`` distinct allowed values, or null if that is the default. With ``members``, which describes
-    them, a value is an object, whose members are checked by the reader of the request.
+    them, a value is null or an object, whose members are checked by the reader of the request.
     """
 
-    default: float | str | bool | Mapping[str, Any] | None
+    default: float | str | bool | None
     choices: tuple[int | str | bool | None, ...] = ()
     low: float = 1
     high: float = MOST
@@ -37,7 +37,7 @@ class Option:
     def accepts(self, value: object) -> bool:
         """Return whether ``value`` is allowed; True is not 1."""
         if self.members:
-            return isinstance(value, Mapping)
+            return value is None or isinstance(value, Mapping)
         if self.most == 0:
             return self._accepts_one(value)
         if not isinstance(value, list | tuple):
@@ -58,7 +58,7 @@ class Option:
     def allowed(self) -> str:
         """A description of the allowed values."""
         if self.members:
-            return f"an object with {self.members}"
+            return f"null or an object with {self.members}"
         json = {None: "null", True: "true", False: "false"}
         named = ", ".join(json[c] if c is None or isinstance(c, bool) else str(c) for c in self.choices)
         only_named = bool(self.choices) and not (self.real or self.whole)

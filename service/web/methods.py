@@ -366,7 +366,7 @@ def _value(value: Any) -> str:
     if isinstance(value, str):
         return shortened(value, 100)
     if isinstance(value, dict):
-        return shortened(", ".join(f"{name} {_value(each)}" for name, each in value.items()), 200) or "none"
+        return shortened(", ".join(f"{name} {_value(each)}" for name, each in value.items()), 200)
     return _values(value)
 
 

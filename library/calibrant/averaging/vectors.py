@@ -127,11 +127,10 @@ def combine(members: Sequence[Member], rows: Rows) -> Combination:
 
 
 def _standard_error(centred: Floats, rows: Rows) -> float:
-    """Return the standard error of the weighted mean over rows, or over groups if there are any."""
-    share, count = rows.w / rows.w.sum(), float(rows.w.sum())
-    if rows.groups is None:
-        return float(np.sqrt(share @ centred**2 / max(count - 1.0, 1.0)))
-    sums = np.bincount(np.unique(rows.groups, return_inverse=True)[1], share * centred)
+    """Return the standard error of the weighted mean between rows, or between groups if there are any."""
+    sums = rows.w / rows.w.sum() * centred
+    if rows.groups is not None:
+        sums = np.bincount(np.unique(rows.groups, return_inverse=True)[1], sums)
     return float(np.linalg.norm(sums) * np.sqrt(len(sums) / max(len(sums) - 1.0, 1.0)))
 
 

@@ -23,7 +23,7 @@ MAX_DIAGRAMS = 16
 _KANGSEPP = "Kangsepp, Valk & Kull (2022)"
 #: Folds and options of the fit of a diagram of a fitted map. Null folds are those of the measure ``ece-METHOD``.
 _FOLDS = Option(None, choices=(None,), low=2, high=MAX_FOLDS, whole=True)
-_FIT_OPTIONS = Option({}, members="options of the method, without folds")
+_FIT_OPTIONS = Option(None, members="options of the method, without folds")
 _LEVEL = Option(0.95, low=0.5, high=0.999, real=True)
 _CUT = {
     "binning": Option("equal-mass", choices=("equal-mass", "equal-width", "adaptive")),
@@ -245,5 +245,5 @@ def _with_fit(options: Mapping[str, Any], where: str) -> dict[str, Any]:
     return {
         **options,
         **read_values(given, {"folds": of_folds}, method, where=where),
-        "options": read_values(options["options"], known, method, where=f"{where}/options"),
+        "options": read_values(options["options"] or {}, known, method, where=f"{where}/options"),
     }

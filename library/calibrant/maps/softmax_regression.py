@@ -164,7 +164,8 @@ _ROUNDING = 1e-14
 #: Fraction of the largest curvature that is added to all directions.
 _RIDGE = 1e-14
 _SEPARABLE = (
-    "the log loss has no minimum, because some classes are perfectly separable; use a strength above 0 or of null"
+    "the log loss has no minimum, because some classes are perfectly separable; use a strength above 0 or of null, "
+    "or dirichlet-l2"
 )
 
 
@@ -313,7 +314,7 @@ class Regression:
             theta, loss = theta - size * step, trial
         raise NotConverged(
             f"the softmax regression did not converge in {_MAX_STEPS} steps, perhaps because some classes are "
-            "perfectly separable; use a strength above 0 or of null"
+            "perfectly separable; use a strength above 0 or of null, or dirichlet-l2"
         )
 
     def _step(self, theta: Floats, gradient: Floats, exact: bool) -> Floats:

@@ -87,8 +87,8 @@ def test_fits_to_many_predictions_of_0_or_1_warn() -> None:
         warnings.simplefilter("error")
         calibrant.fit("platt", p, y)
         calibrant.fit("platt", np.log(p / (1.0 - p)), y, scale="logit")
-    p[:60] = p[:60].round()
-    with pytest.warns(UserWarning, match="60 % of the predictions are exactly 0 or 1"):
+    p[:80] = p[:80].round()
+    with pytest.warns(UserWarning, match="80 % of the predictions are exactly 0 or 1"):
         calibrant.fit("platt", p, y)
     X = random.standard_normal((200, 3))
     forest = RandomForestClassifier(3, random_state=0)

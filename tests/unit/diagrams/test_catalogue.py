@@ -86,7 +86,7 @@ def test_the_catalogue_lists_every_option_of_a_request() -> None:
         assert set(request.options) == set(diagram.options)
     for name in ("fit-on-test", "logit-logit"):
         option = DIAGRAMS[name].options["options"]
-        assert (option.default, option.allowed) == ({}, "an object with options of the method, without folds")
+        assert (option.default, option.allowed) == (None, "null or an object with options of the method, without folds")
 
 
 def test_fits_of_some_methods_are_jobs() -> None:
