@@ -10,7 +10,7 @@ import argparse
 import json
 from pathlib import Path
 
-from benchmarks.splines.experiment import HALVES, Record, completed, networks
+from benchmarks.splines.experiment import HALVES, Record, networks, run
 from benchmarks.splines.page import page
 
 ROOT = Path(__file__).parents[2]
@@ -35,9 +35,8 @@ def main() -> None:
     ]
     with KEPT.open("a", encoding="utf-8") as out:
         for path, seed in wanted:
-            kept = records.get((path.stem, seed))
-            records[path.stem, seed] = completed(kept, path, seed)
-            if records[path.stem, seed] is not kept:
+            if (path.stem, seed) not in records:
+                records[path.stem, seed] = run(path, seed)
                 line = {"network": path.stem, "seed": seed, "record": records[path.stem, seed]}
                 out.write(json.dumps(line) + "\n")
                 out.flush()

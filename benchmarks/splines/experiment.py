@@ -86,28 +86,6 @@ def run(path: Path, seed: int) -> Record:
     return record
 
 
-def completed(record: Record | None, path: Path, seed: int) -> Record:
-    """A new record if there is none; one of an earlier version with the accuracies that it lacks."""
-    if record is None:
-        return run(path, seed)
-    if record["uncalibrated"]["accuracy"].keys() >= set(ACCURACIES):
-        return record
-    return record | {name: record[name] | found for name, found in run_accuracies(path, seed).items()}
-
-
-def run_accuracies(path: Path, seed: int) -> Record:
-    """The accuracies of ``run`` alone."""
-    training, held_out = halves(path, seed)
-    maps = {method: _fitted(method, training, "canonical") for method in VECTORS}
-    maps |= {
-        f"{name}, {KNOTS[0]} knots": _fitted("spline", training, "ranks", knots=KNOTS[0], of=of)
-        for name, of in SPLINES.items()
-    }
-    values = {"uncalibrated": held_out.predictions.values}
-    values |= {name: fitted.apply_checked(held_out.predictions) for name, fitted in maps.items()}
-    return {name: {"accuracy": _accuracy(found, held_out.labels)} for name, found in values.items()}
-
-
 def _batch(values: npt.NDArray[Any], labels: npt.NDArray[Any], scale: Scale) -> Batch:
     return read_batch(values, labels, scale=scale)
 

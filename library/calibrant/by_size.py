@@ -37,6 +37,8 @@ _COLUMNS = 8
 #: Estimated seconds for a subsample, for each of its rows, and for each measure (plus the estimate of the measure).
 _SAMPLE, _ROW, _MEASURE = 5e-5, 1e-7, 2e-4
 _IN_SAMPLE = "in-sample: the map was fitted to these rows, which it improves more than new rows"
+#: The key of a measure, and the reduction.
+Key = tuple[str, str]
 
 
 @dataclass(frozen=True)
@@ -248,10 +250,9 @@ class BySize:
         subjects = {name: self._evaluation(name).subjects(batch) for name in self._names(batch)}
         total, done = int(np.dot(sizes, repetitions)), 0
         report(done, total, "all rows")
-        whole = self._measured(subjects, None)
-        whole = whole if len(subjects) == 1 else _with_values(whole)
+        whole = _with_values(self._measured(subjects, None))
         random = np.random.default_rng(self.resampling.seed)
-        found: dict[str, list[Floats]] = {key: [] for key in whole}
+        found: dict[Key, list[Floats]] = {key: [] for key in whole}
         for size, repeats in zip(sizes, repetitions, strict=True):
             values = np.full((len(whole), repeats), np.nan)
             for i in range(repeats):
@@ -264,7 +265,10 @@ class BySize:
                 values[:, i] = [_value(answered[key]) for key in whole]
             for key, line in zip(whole, values, strict=True):
                 found[key].append(line[np.isfinite(line)])
-        curves = {key: _curve(lines, repetitions, whole[key]) for key, lines in found.items()}
+        curves = {
+            key if len(subjects) == 1 else f"{key} ({name})": _curve(lines, repetitions, whole[key, name])
+            for (key, name), lines in found.items()
+        }
         in_sample = None if self.map is None else self.training.is_in_sample(batch)
         return MeasuresBySize(names, sizes, repetitions, curves, self.map is not None, self.squared, in_sample)
 
@@ -285,7 +289,7 @@ class BySize:
 
     def _measured(
         self, subjects: Mapping[str, tuple[Subject, Subject | None]], chosen: npt.NDArray[np.int64] | None
-    ) -> dict[str, MeasureResult]:
+    ) -> dict[Key, MeasureResult]:
         """Return the results for the chosen rows, or all, under every reduction: improvements if there is a map."""
         found = {}
         for name, (before, after) in subjects.items():
@@ -297,8 +301,7 @@ class BySize:
                     for each in (before, after)
                 )
             for key, result in (results or {}).items():
-                shown = key if len(subjects) == 1 else f"{key} ({name})"
-                found[shown] = self._gained(result, None if later is None else later[key])
+                found[key, name] = self._gained(result, None if later is None else later[key])
         return found
 
     def _gained(self, before: MeasureResult, after: MeasureResult | None) -> MeasureResult:
@@ -433,10 +436,10 @@ def _plan(n: int, start: object, start_repetitions: object, *, paper: bool) -> t
     return tuple(sizes.tolist()), tuple(repetitions.tolist())
 
 
-def _with_values(results: Mapping[str, MeasureResult]) -> dict[str, MeasureResult]:
+def _with_values(results: Mapping[Key, MeasureResult]) -> dict[Key, MeasureResult]:
     """Leave out a measure's results without a value if it has one under another reduction."""
-    known = {key.rpartition(" (")[0] for key, result in results.items() if result.value is not None}
-    return {key: r for key, r in results.items() if r.value is not None or key.rpartition(" (")[0] not in known}
+    known = {key for (key, _), result in results.items() if result.value is not None}
+    return {both: result for both, result in results.items() if result.value is not None or both[0] not in known}
 
 
 def _value(answered: MeasureResult) -> float:

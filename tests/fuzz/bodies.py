@@ -117,10 +117,10 @@ def _with_option(name: str, catalogue: Mapping[str, Any], random: np.random.Gene
 
 def option_value(option: Option, random: np.random.Generator) -> Any:
     """An accepted value of an option, or in a fifth of the cases one that is probably refused."""
-    if option.members:
-        return {}
     if random.integers(5) == 0:
         return [[], [1, 1], [[1]], "1", 0, -1, 1e300, True, {}, [None], list(range(200))][int(random.integers(11))]
+    if option.members:
+        return {}
     if option.most:
         several = {str(one): one for one in (_one_value(option, random) for _ in range(random.integers(1, 4)))}
         return list(several.values())[: option.most]

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.special import expit
 
 from calibrant.cells import Floats, SortedRows
-from calibrant.errors import OneClass, TooFewRows
+from calibrant.errors import TooFewRows
 from calibrant.logistic import fit_logistic
 from calibrant.maps.averaged import Averaged, tabulate
 from calibrant.maps.curves import clipped_logit
@@ -39,12 +39,9 @@ def fit_mli_spline(rows: SortedRows, *, folds: int = 5, seed: int = 0) -> tuple[
 
     The features are a natural cubic spline of the logit, limited to +-16, with up to 30 knots at quantiles, each of
     unit variance; the ridge strength of least held-out log loss is chosen by cross-validation. O(n) per step. Raises
-    ``OneClass`` and ``TooFewRows``.
+    ``TooFewRows``.
     """
     n = len(rows.p)
-    counted = rows.y if rows.w is None else rows.y[rows.w > 0.0]
-    if len(counted) and counted.min() == counted.max():
-        raise OneClass.at("/labels", "contain one class, but a fit needs both")
     if n < folds:
         raise TooFewRows.at("/predictions", f"have {n} rows, but {folds} folds need at least {folds}")
     z = np.clip(clipped_logit(rows.p), -_REACH, _REACH)

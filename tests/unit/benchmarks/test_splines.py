@@ -18,7 +18,6 @@ from benchmarks.splines.experiment import (
     SPLINES,
     VECTORS,
     Record,
-    completed,
     halves,
     networks,
     run,
@@ -67,15 +66,6 @@ def test_accuracies_are_those_of_the_ranked_classes(network: Path, record: Recor
     assert found == pytest.approx(dict(zip(ACCURACIES, (first, second, first + second), strict=True)))
     assert record["temperature"]["accuracy"] == found  # it keeps the order
     assert record["matrix-odir"]["accuracy"] != found
-
-
-def test_a_record_of_an_earlier_version_gets_the_accuracies_that_it_lacks(network: Path, record: Record) -> None:
-    older = json.loads(json.dumps(record))
-    for name in record:
-        if "accuracy" in record[name]:
-            older[name]["accuracy"] = {"accuracy": record[name]["accuracy"]["accuracy"]}
-    assert completed(older, network, 0) == record
-    assert completed(record, network, 0) is record
 
 
 def test_the_page_has_the_tables_of_the_paper(record: Record) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 from calibrant.calibrators.method import FitContext, FittedCurve, Method, Traits
 from calibrant.errors import InvalidOption
 from calibrant.maps.cumulative_spline import Boundary, Of
+from calibrant.maps.curves import check_outcomes
 from calibrant.maps.isotonic import Merge, fit_venn_abers
 from calibrant.maps.natural_spline import fit_mli_spline
 from calibrant.maps.piecewise_polynomial import MOST_SEGMENTS, Degree, fit_pl_de
@@ -97,6 +98,7 @@ def _pl_de_seconds(n: int, K: int, options: Mapping[str, Any]) -> float:
 
 
 def _mli_spline(event: Event, context: FitContext, *, folds: int) -> FittedCurve:
+    check_outcomes(event.cells)
     return fit_mli_spline(event.counted_rows, folds=folds, seed=context.seed)
 
 

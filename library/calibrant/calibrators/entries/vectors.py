@@ -74,8 +74,8 @@ def _scaling(
     """Fit by maximum likelihood, or with a ridge if it is given, the labels are separable or a matrix is large."""
 
     def fitted(vector: Vector, context: FitContext, *, strength: float | None) -> FittedTransform:
-        large = not diagonal and _is_large(vector.n_classes, {"strength": strength})
-        if not strength and not large:
+        large = not diagonal and vector.n_classes > _FEW
+        if not strength and not (large and strength is None):
             try:
                 found, optimum = fit(vector)
                 return found, {"strength": 0.0} | optimum
@@ -91,11 +91,6 @@ def _scaling(
         return made, {"strength": chosen.ridge, "held_out_log_loss": held_out} | _solved(solution)
 
     return fitted
-
-
-def _is_large(n_classes: int, options: Mapping[str, Any]) -> bool:
-    """Return whether matrix scaling chooses a penalty without a first fit that has none."""
-    return n_classes > _FEW and options["strength"] is None
 
 
 def _solved(solution: Solution) -> dict[str, Any]:
@@ -237,7 +232,7 @@ METHODS = (
         vector=_scaling(fit_matrix_scaling, diagonal=False),
         options={"strength": _RIDGE},
         logarithms=True,
-        chooses=_is_large,
+        chooses=lambda K, options: K > _FEW and options["strength"] is None,
         seconds=_matrix_seconds,
     ),
     Method(
