@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -42,6 +42,8 @@ _HIDDEN = 20
 #: Amounts of smoothing toward the class frequencies.
 _LITTLE, _MUCH = 0.001, 0.03
 _AMOUNTS = (0.001, 0.03, 0.1, 0.3)
+#: An amount that only temperature scaling is tried with.
+_MOST = 0.9
 #: Members in the log-linear pool: the best ones, and these.
 _POOLED, _ALWAYS = 8, ("isotonic", "temperature")
 #: Differences of total held-out losses in nats that change the odds by a factor of e, and penalties in nats.
@@ -58,7 +60,7 @@ def _members(n_classes: int) -> list[Regression | HiddenLayer]:
     diagonals: list[Regression | HiddenLayer] = [
         Regression("svs", diagonal=True),
         *(Regression(f"vector, smoothing {a:g}", a, diagonal=True, ridge=1e-3) for a in _AMOUNTS),
-        *(Regression(f"temperature, smoothing {a:g}", a, diagonal=True, ridge=1e9) for a in _AMOUNTS),
+        *(Regression(f"temperature, smoothing {a:g}", a, diagonal=True, ridge=1e9) for a in (*_AMOUNTS, _MOST)),
     ]
     if n_classes >= _VERY_MANY:
         return diagonals
@@ -87,7 +89,8 @@ def _members(n_classes: int) -> list[Regression | HiddenLayer]:
 class Combination:
     """Weights of the members: ``mixture (M,)``, exponents ``pool (M,)`` of the pool, and its share.
 
-    ``gain`` is the increase of the log probability of the label of each row over the identity, out of fold.
+    ``gain (n,)`` is the increase of the log probability of the label of each row over the identity. The predictions of
+    the members are out of fold; the weights are fitted to all rows with weight.
     """
 
     mixture: Floats
@@ -126,6 +129,15 @@ def combine(members: Sequence[Member], rows: Rows) -> Combination:
     return Combination(given[:-1], pool, float(given[-1]), gain)
 
 
+def _cross_fitted_gain(members: Sequence[Member], rows: Rows) -> Floats:
+    """Return the gain of each row, ``(n,)``, from weights of the members that are fitted outside the fold of the row."""
+    gain = np.empty(len(rows))
+    for fold in range(rows.folds):
+        out = rows.fold == fold
+        gain[out] = combine(members, replace(rows, w=np.where(out, 0.0, rows.w))).gain[out]
+    return gain
+
+
 def _standard_error(centred: Floats, rows: Rows) -> float:
     """Return the standard error of the weighted mean between rows, or between groups if there are any."""
     sums = rows.w / rows.w.sum() * centred
@@ -139,9 +151,9 @@ def fit_averaged_vector(
 ) -> tuple[Transform, dict[str, Any]]:
     """Fit the average of maps of the whole vector; return the map and the diagnostics of the fit.
 
-    The scale of the features, one temperature, comes from all rows; everything else is fitted outside the folds. The
-    map is the identity if the mean out-of-fold gain is not above its standard error. Raises ``TooFewRows`` and
-    ``OneClass``.
+    The scale of the features, one temperature, comes from all rows; everything else, the weights of the members
+    too, is fitted outside the folds. The map is the identity if the mean gain is not positive. Raises ``TooFewRows``
+    and ``OneClass``.
     """
     whole = rows_of(vector, folds, seed)
     chosen = drawn(whole, _CHOICE // whole.n_classes, seed)
@@ -157,18 +169,19 @@ def fit_averaged_vector(
     report(total - 2, total, "combination")
     found = combine(members, chosen)
     share = chosen.w / chosen.w.sum()
-    mean = float(share @ found.gain)
-    error = _standard_error(found.gain - mean, chosen)
+    gain = _cross_fitted_gain(members, chosen)
+    mean = float(share @ gain)
+    error = _standard_error(gain - mean, chosen)
     diagnostics: dict[str, Any] = {
         "folds": folds,
         "held_out_losses": {m.name: -float(share @ chosen.own(m.held_out)) for m in members},
         "weights": {m.name: float(w) for m, w in zip(members, found.mixture, strict=True) if w > 0.0},
         "exponents": {m.name: float(w) for m, w in zip(members, found.pool, strict=True) if w > 0.0},
         "pool_share": found.pool_share,
-        "held_out_log_loss": -float(share @ (chosen.own(clipped) + found.gain)),
+        "held_out_log_loss": -float(share @ (chosen.own(clipped) + gain)),
         "held_out_gain": {"log_loss": mean, "standard_error": error},
     }
-    if mean <= error:
+    if mean <= 0.0:
         return VectorIdentity(), diagnostics
     last = drawn(whole, _LAST // (3 * whole.n_classes), seed)
     used = [
