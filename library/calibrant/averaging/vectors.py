@@ -130,7 +130,7 @@ def combine(members: Sequence[Member], rows: Rows) -> Combination:
 
 
 def _cross_fitted_gain(members: Sequence[Member], rows: Rows) -> Floats:
-    """Return the gain of each row, ``(n,)``, from weights of the members that are fitted outside the fold of the row."""
+    """Return the gain ``(n,)`` of each row, from weights of the members that are fitted outside its fold."""
     gain = np.empty(len(rows))
     for fold in range(rows.folds):
         out = rows.fold == fold
