@@ -94,6 +94,20 @@ def test_a_document_round_trips_bit_for_bit(name: str, vector: bool) -> None:
     np.testing.assert_array_equal(again.apply(rows), fitted.apply(rows))
 
 
+@pytest.mark.parametrize("zeros", [False, True])
+@pytest.mark.parametrize("name", VECTORS)
+def test_permuting_the_classes_permutes_the_map(name: str, zeros: bool) -> None:
+    p, labels = _vector()
+    if zeros:
+        p[np.arange(N), p.argmin(axis=1)] *= p.min(axis=1) > 0.02
+        p /= p.sum(axis=1, keepdims=True)
+    order = np.array([1, 2, 0])
+    options = QUICK.get(name, {})
+    one = calibrant.fit(name, p, labels, reduction="canonical", **options).apply(p)
+    other = calibrant.fit(name, p[:, order], np.argsort(order)[labels], reduction="canonical", **options)
+    _same(other.apply(p[:, order]), one[:, order])
+
+
 @pytest.mark.parametrize(("name", "vector"), [(n, False) for n in EVENTS] + [(n, True) for n in VECTORS])
 def test_neither_the_order_of_the_rows_nor_single_precision_matters(name: str, vector: bool) -> None:
     rows, labels = _vector() if vector else _event()
