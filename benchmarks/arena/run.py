@@ -60,6 +60,10 @@ def play(contender: Contender, experiment: Experiment) -> dict[str, Any]:
             problem = "predictions that are not finite or have another shape"
     except OutOfTime:
         problem = "time limit"
+    except KeyboardInterrupt:  # CatBoost raises it in place of OutOfTime
+        if time.process_time() - began < 0.99 * LIMIT:
+            raise
+        problem = "time limit"
     except Exception as error:
         problem = type(error).__name__
     seconds = time.process_time() - began

@@ -182,6 +182,23 @@ def test_a_contender_out_of_time_counts_as_the_base_model(monkeypatch: pytest.Mo
     assert (found["problem"], found["excess"]) == ("time limit", 0.0)
 
 
+def test_an_interrupt_is_the_time_limit_only_if_that_has_passed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: Array) -> Array:
+        try:
+            while True:
+                time.perf_counter()
+        except BaseException:
+            raise KeyboardInterrupt from None
+
+    def stopped(*_: Array) -> Array:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("benchmarks.arena.run.LIMIT", 0.05)
+    assert play(Contender("endless", "peer", "endless", interrupted), _experiment())["problem"] == "time limit"
+    with pytest.raises(KeyboardInterrupt):
+        play(Contender("stopped", "peer", "stopped", stopped), _experiment())
+
+
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_our_contenders_return_probabilities_of_all_classes(n_classes: int) -> None:
     random = np.random.default_rng(0)
