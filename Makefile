@@ -110,9 +110,9 @@ large-data: $(STAMP) ## tally 1e7 and 1e8 rows of Parquet in one process, with D
 report-speed: $(STAMP) ## time plots and reports over HTTP; writes docs/benchmarks/report-speed.md
 	$(BIN)/python -m benchmarks.http.reports
 
-$(PEERS)/installed: benchmarks/peers/requirements.txt constraints-cpu.txt
+$(PEERS)/installed: benchmarks/peers/requirements.txt library/pyproject.toml constraints-cpu.txt
 	$(PYTHON) -m venv $(PEERS)
-	$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check -r $< -c constraints-cpu.txt
+	$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check -r $< -c constraints-cpu.txt -e ./library
 	@touch $@
 
 peers: $(PEERS)/installed ## compare time, memory and results with other libraries (1.5 GB); writes docs/benchmarks/peers.md
