@@ -26,6 +26,12 @@ class Modes:
     log_likelihood: Floats
 
 
+def gradient_of(features: Floats, offset: Floats, w: Floats, wy: Floats, variance: Floats, theta: Floats) -> Floats:
+    """Return the gradient ``(S, D)`` of the objective of ``fit_logistic`` at ``theta (S, D)``."""
+    found: Floats = (wy - w * expit(offset + theta @ features.T)) @ features - theta / variance
+    return found
+
+
 def fit_logistic(
     features: Floats,
     offset: Floats,

@@ -143,12 +143,12 @@ class Fitting:
         elif name == "classwise":
             check_classes(whole_vector(batch))
 
-    def seconds(self, batch: Batch) -> float:
-        """Estimate the seconds of ``run``."""
+    def seconds(self, batch: Batch, smoothing: float | None = None) -> float:
+        """Estimate the seconds of ``run``, in a context with this ``smoothing``."""
         n, n_classes = len(batch), batch.predictions.n_classes
         name = self.resolve(n_classes)
         fits = 1.0
-        if self.method.logarithms and is_extreme(whole_vector(batch)):
+        if smoothing is None and self.method.logarithms and is_extreme(whole_vector(batch)):
             fits = smoothed_fits(chooses=self.method.chooses(n_classes or 1, self.options), options=self.options)
         if name == "canonical":
             return fits * self.method.seconds(n, n_classes or 1, self.options)
@@ -257,7 +257,7 @@ def with_training(
     diagnostics = {**fitted.diagnostics, "fit": {"options": plain, "seed": seed}}
     gain = diagnostics.get("held_out_gain")
     if gain is None:
-        gain = cross_fitted_gain(Fitting.read(fitted.method, options, fitted.reduction), batch, seed)
+        gain = cross_fitted_gain(Fitting.read(fitted.method, options, fitted.reduction), batch, seed, diagnostics)
     if gain is not None:
         diagnostics |= {"held_out_gain": gain} | warning_of(gain, fitted.function.family)
     return replace(fitted, diagnostics=diagnostics, training_digest=digest(batch), class_names=class_names)

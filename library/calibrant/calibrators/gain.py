@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,31 +20,43 @@ from calibrant.validation import folds_of
 if TYPE_CHECKING:
     from calibrant.calibrators.fitting import Fitting
 
-#: Folds, the most rows, drawn at random from more, and the most estimated seconds of the fits outside the folds.
-FOLDS, MOST_ROWS, MOST_SECONDS = 3, 5000, 0.3
+#: Folds, and the most rows, drawn at random from more.
+FOLDS, MOST_ROWS = 3, 5000
+#: The most estimated seconds of fits outside the folds that choose strengths and smoothing again, and of other fits.
+_MOST_SECONDS, _MOST_SECONDS_KEPT = 0.3, 0.9
+#: Options that a fit chooses by cross-validation; the chosen values are in its diagnostics.
+_STRENGTHS = ("strength", "intercept_strength")
 #: The warning of a map that does not improve.
 NO_GAIN = "the cross-fitted log loss does not improve: the map may do harm on new rows"
 UNCHANGED = "no improvement of the cross-fitted log loss was found, so the map leaves the predictions as they are"
 
 
-def cross_fitted_gain(fitting: Fitting, batch: Batch, seed: int) -> dict[str, Any] | None:
+def cross_fitted_gain(fitting: Fitting, batch: Batch, seed: int, found: Mapping[str, Any]) -> dict[str, Any] | None:
     """Return the mean decrease of the log loss per row, in nats, and its standard error over rows.
 
-    Each row is predicted by a map fitted to the other folds. The standard error treats the fitted maps as fixed, so it
-    is approximate; if the batch has groups, it is that between groups. None for slow methods, and if a fit outside a
-    fold fails.
+    Each row is predicted by a map fitted to the other folds. If choosing takes long, these fits keep the strengths and
+    the smoothing ``found`` by the fit to all rows. The standard error treats the fitted maps as fixed, so it is
+    approximate; if the batch has groups, it is that between groups. None for slow methods without a chosen strength,
+    and if a fit outside a fold fails.
     """
     if len(batch) > MOST_ROWS:
         batch = batch.rows(np.sort(np.random.default_rng(seed).choice(len(batch), MOST_ROWS, replace=False)))
-    if fitting.method.name == "identity" or FOLDS * fitting.seconds(batch) > MOST_SECONDS:
+    if fitting.method.name == "identity":
         return None
+    context = FitContext(seed)
+    if FOLDS * fitting.seconds(batch) > _MOST_SECONDS:
+        context = FitContext(seed, smoothing=found.get("smoothing"))
+        kept = {name: found[name] for name in _STRENGTHS if fitting.options.get(name, 0.0) is None and found.get(name)}
+        fitting = replace(fitting, options={**fitting.options, **kept})
+        if not kept and FOLDS * fitting.seconds(batch, context.smoothing) > _MOST_SECONDS_KEPT:
+            return None
     batch = batch.rows(whole_vector(batch).order())
     try:
         fold = folds_of(whole_vector(batch), FOLDS, seed)
         gain, w = np.zeros(len(batch)), batch.weights
         for held_out in range(FOLDS):
             inside = np.flatnonzero(fold == held_out)
-            fitted = fitting.run(batch.rows(np.flatnonzero((fold >= 0) & (fold != held_out))), FitContext(seed))
+            fitted = fitting.run(batch.rows(np.flatnonzero((fold >= 0) & (fold != held_out))), context)
             gain[inside] = _gains(fitted, batch.rows(inside))
     except (CalibrationError, MissingExtra):
         return None

@@ -12,8 +12,10 @@ from calibrant.batch import Batch
 from calibrant.calibrators.smoothing import (
     FittedTransform,
     fit_cross_fitted,
+    fit_curve_with,
     fit_smoothed_curve,
     fit_smoothed_vector,
+    fit_vector_with,
     is_extreme,
 )
 from calibrant.errors import CalibrationError
@@ -34,12 +36,14 @@ class FitContext:
     """Seed, device and callback of a fit; an exception of ``progress`` ends the fit.
 
     ``bound`` is the held-out log loss of another fit, and a fit that is clearly worse may raise ``Outdone``.
+    ``smoothing`` is the amount of smoothing of methods that take logarithms; None chooses one for exact zeros and ones.
     """
 
     seed: int = 0
     device: str = "cpu"
     progress: Progress | None = None
     bound: float = math.inf
+    smoothing: float | None = None
 
 
 @dataclass(frozen=True)
@@ -206,6 +210,8 @@ class Method(Described):
         if self.event is None:
             raise TypeError(f"{self.name} cannot be fitted to an event")
         fit = partial(self.event, context=context, **options)
+        if self.logarithms and context.smoothing is not None:
+            return fit_curve_with(fit, event, context.smoothing)
         if self.logarithms and is_extreme(event):
             return fit_smoothed_curve(fit, event, context.seed)
         return fit(event)
@@ -249,6 +255,8 @@ class Method(Described):
             raise TypeError(f"{self.name} cannot be fitted to whole vectors")
         fit = partial(self.vector, **options)
         with passes_on(context.device):
+            if self.logarithms and context.smoothing is not None:
+                return fit_vector_with(lambda moved: fit(moved, context), vector, context.smoothing)
             if not (self.logarithms and is_extreme(vector)):
                 return fit(vector, context)
             if self.chooses(vector.n_classes, options):

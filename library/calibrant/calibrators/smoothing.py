@@ -75,7 +75,11 @@ def fit_smoothed_curve(fit: Callable[[Event], tuple[Curve, dict[str, Any]]], eve
         c = np.clip(curve(held_out.p), PROBABILITY_CLIP, 1.0 - PROBABILITY_CLIP)
         return -np.where(held_out.y == 1, np.log(c), np.log1p(-c))
 
-    amount = _chosen(fit, event, smoothed_event, losses, seed)
+    return fit_curve_with(fit, event, _chosen(fit, event, smoothed_event, losses, seed))
+
+
+def fit_curve_with(fit: Callable[[Event], tuple[Curve, dict[str, Any]]], event: Event, amount: float) -> Fitted:
+    """Fit a curve to an event that is smoothed by an amount."""
     curve, found = fit(smoothed_event(event, amount))
     return (curve if amount == 0.0 else Smoothed(amount, curve)), found | {"smoothing": amount}
 
@@ -87,7 +91,11 @@ def fit_smoothed_vector(fit: Callable[[Vector], FittedTransform], vector: Vector
         found = transformed(transform, held_out)[np.arange(len(held_out)), held_out.labels]
         return -np.log(np.maximum(found, PROBABILITY_CLIP))
 
-    amount = _chosen(fit, vector, smoothed_vector, losses, seed)
+    return fit_vector_with(fit, vector, _chosen(fit, vector, smoothed_vector, losses, seed))
+
+
+def fit_vector_with(fit: Callable[[Vector], FittedTransform], vector: Vector, amount: float) -> Fitted:
+    """Fit a transform to whole vectors that are smoothed by an amount."""
     return _smoothed(amount, *fit(smoothed_vector(vector, amount)))
 
 

@@ -57,17 +57,14 @@ def fit_beta(cells: Cells, parameters: Parameters = "abm") -> Beta:
     ``am`` sets a = b; ``ab`` sets c(1/2) = 1/2, that is logistic(a ln 2p - b ln 2(1 - p)). If the optimal a or b is
     negative, it is set to 0. Raises ``OneClass`` if all labels are equal, ``NotConverged``.
     """
-    check_outcomes(cells)
-    basis = features(cells.p)
-
-    def fit(columns: Floats) -> Floats:
-        return _optimum(basis @ columns, cells)
-
-    return _best(fit, cells, parameters)
+    return _fitted(cells, parameters)[0]
 
 
-def fit_beta_event(event: Event, parameters: Parameters = "abm") -> Beta:
-    """Fit to an event; many rows without weights are not sorted. O(n) per step, otherwise O(n log n)."""
+def fit_beta_event(event: Event, parameters: Parameters = "abm") -> tuple[Beta, float]:
+    """Fit to an event; also return the largest component of the gradient of the objective at the optimum.
+
+    Many rows without weights are not sorted. O(n) per step, otherwise O(n log n).
+    """
     rows = many_rows(event)
     if rows is not None:
         check_outcomes(rows.coarse)
@@ -75,7 +72,13 @@ def fit_beta_event(event: Event, parameters: Parameters = "abm") -> Beta:
             return _best(lambda columns: _settled(rows, columns), rows.coarse, parameters)
         except NotConverged:  # coarse cells are not accurate for steep curves
             pass
-    return fit_beta(event.cells, parameters)
+    return _fitted(event.cells, parameters)
+
+
+def _fitted(cells: Cells, parameters: Parameters) -> tuple[Beta, float]:
+    check_outcomes(cells)
+    basis = features(cells.p)
+    return _best(lambda columns: _optimum(basis @ columns, cells), cells, parameters)
 
 
 def features(p: Floats, clip: float = PROBABILITY_CLIP) -> Floats:
@@ -84,32 +87,38 @@ def features(p: Floats, clip: float = PROBABILITY_CLIP) -> Floats:
     return np.column_stack([np.log(p), -np.log1p(-p), np.ones_like(p)])
 
 
-def _best(fit: Callable[[Floats], Floats], cells: Cells, parameters: Parameters) -> Beta:
+#: The optimal coefficients of some columns, and the largest component of the gradient there.
+_Optimum = tuple[Floats, float]
+
+
+def _best(fit: Callable[[Floats], _Optimum], cells: Cells, parameters: Parameters) -> tuple[Beta, float]:
     """Return the curve with minimal log loss and a, b >= 0; ``fit`` gets the columns that map to a, b and c.
 
-    The loss is convex: if the unconstrained optimum violates bounds, the constrained one is on one of those bounds.
+    The gradient is that of the coefficients that are not set to 0. The loss is convex: if the unconstrained optimum
+    violates bounds, the constrained one is on one of those bounds.
     """
     shape, signed = _SHAPES[parameters], _SIGNED[parameters]
     columns = range(shape.shape[1])
-    theta = fit(shape)
+    theta, gradient = fit(shape)
     broken = [k for k in columns if k < signed and theta[k] < 0.0]
     if not broken:
-        return Beta(*(shape @ theta).tolist())
-    found: list[Floats] = []
+        return Beta(*(shape @ theta).tolist()), gradient
+    found: list[_Optimum] = []
     for left_out in broken:
         used = [k for k in columns if k != left_out]
-        theta = fit(shape[:, used]) if used else np.zeros(0)
+        theta, gradient = fit(shape[:, used]) if used else (np.zeros(0), 0.0)
         if any(k < signed and value < 0.0 for k, value in zip(used, theta, strict=True)):
             used = [k for k in used if k >= signed]
-            theta = fit(shape[:, used]) if used else np.zeros(0)
-        found.append(shape[:, used] @ theta)
+            theta, gradient = fit(shape[:, used]) if used else (np.zeros(0), 0.0)
+        found.append((shape[:, used] @ theta, gradient))
     basis = features(cells.p)
-    losses = [cells.w @ np.logaddexp(0.0, basis @ abc) - cells.wy @ (basis @ abc) for abc in found]
-    return Beta(*found[int(np.argmin(losses))].tolist())
+    losses = [cells.w @ np.logaddexp(0.0, basis @ abc) - cells.wy @ (basis @ abc) for abc, _ in found]
+    best, gradient = found[int(np.argmin(losses))]
+    return Beta(*best.tolist()), gradient
 
 
-def _optimum(basis: Floats, cells: Cells) -> Floats:
-    """Return the coefficients with minimal penalised log loss on ``basis (m, D)``: ``(D,)``."""
+def _optimum(basis: Floats, cells: Cells) -> _Optimum:
+    """Return the coefficients with minimal penalised log loss on ``basis (m, D)``."""
     w, wy, mass = cells.w, cells.wy, cells.mass
     size = np.sqrt(w @ basis**2 / mass)
     size[size == 0.0] = 1.0
@@ -126,7 +135,7 @@ def _optimum(basis: Floats, cells: Cells) -> Floats:
         c = expit(basis @ theta)
         gradient = ((w * c - wy) @ basis + theta / _VARIANCE) / mass
         if np.abs(gradient / size).max() <= GRADIENT:
-            return theta
+            return theta, float(np.abs(gradient).max())
         hessian = (basis.T * (w * c * (1.0 - c))) @ basis / mass + np.eye(len(theta)) / (_VARIANCE * mass)
         step = np.linalg.solve(hessian, gradient)
         share = 1.0
@@ -136,10 +145,10 @@ def _optimum(basis: Floats, cells: Cells) -> Floats:
     raise NotConverged.at("/labels", "do not allow beta calibration to converge to a gradient of 1e-10")
 
 
-def _settled(rows: ManyRows, columns: Floats) -> Floats:
+def _settled(rows: ManyRows, columns: Floats) -> _Optimum:
     """Return the same for many rows."""
-    start = _optimum(features(rows.coarse.p) @ columns, rows.coarse)
-    theta = settle(rows, start, lambda p: columns.T @ logarithms(p), precision=1.0 / _VARIANCE)
-    if theta is None:
+    start, _ = _optimum(features(rows.coarse.p) @ columns, rows.coarse)
+    found = settle(rows, start, lambda p: columns.T @ logarithms(p), precision=1.0 / _VARIANCE)
+    if found is None:
         raise NotConverged.at("/labels", "do not allow beta calibration to converge to a gradient of 1e-10")
-    return theta
+    return found

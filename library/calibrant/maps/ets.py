@@ -62,9 +62,11 @@ class EnsembleTemperature(Numbers):
         return cls(temperature, weights)
 
 
-def fit_ets(vector: Vector) -> tuple[EnsembleTemperature, float]:
-    """Fit the temperature and then the weights (Zhang, Kailkhura & Han 2020, section 3.2); also return the log loss.
+def fit_ets(vector: Vector) -> tuple[EnsembleTemperature, dict[str, float]]:
+    """Fit the temperature and then the weights (Zhang, Kailkhura & Han 2020, section 3.2).
 
+    The second value has the log loss and ``gradient``: how fast the loss falls, per weight that is moved to another
+    part, at the optimum of the weights.
     Raises what ``optimal_temperature`` raises. O(n K) per step of the temperature, O(n) per step of the weights.
     """
     report(0, 2, "temperature")
@@ -81,10 +83,12 @@ def fit_ets(vector: Vector) -> tuple[EnsembleTemperature, float]:
         parts[rows, 1] = Temperature(1.0)(z)[own]
     weights = np.ones(n) if vector.w is None else vector.w
     found = mixture_weights(parts, weights / weights.sum())
-    mixed = (parts @ found)[weights > 0.0]
-    return EnsembleTemperature(temperature, found), -float(weights[weights > 0.0] @ np.log(mixed)) / float(
-        weights.sum()
-    )
+    counted = weights > 0.0
+    parts, share = parts[counted], weights[counted] / weights.sum()
+    mixed = parts @ found
+    gradient = float((share @ (parts / mixed[:, None] - 1.0)).max())
+    optimum = {"log_loss": -float(share @ np.log(mixed)), "gradient": max(gradient, 0.0)}
+    return EnsembleTemperature(temperature, found), optimum
 
 
 def mixture_weights(parts: Floats, w: Floats) -> Floats:

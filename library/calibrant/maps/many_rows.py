@@ -63,8 +63,10 @@ def settle(
     *,
     targets: tuple[float, float] = (0.0, 1.0),
     precision: float = 0.0,
-) -> Floats | None:
-    """Return ``theta (D,)`` that minimises the mean log loss of logistic(features theta) on the rows.
+) -> tuple[Floats, float] | None:
+    """Return ``theta (D,)`` that minimises the mean log loss of logistic(features theta) on the rows, and the gradient.
+
+    The gradient is its largest component.
 
     It starts from the ``theta`` of the coarse cells. ``features`` maps ``(n,)`` probabilities to ``(D, n)``, each below
     2^6; ``targets`` replace the labels 0 and 1; ``precision`` theta^2 / 2 is added to the sum of the losses. Newton's
@@ -85,7 +87,7 @@ def settle(
         except np.linalg.LinAlgError:
             return None
         if np.abs(gradient / size).max() <= GRADIENT and np.abs(step).max() <= 1e-6 * (1.0 + np.abs(theta).max()):
-            return theta
+            return theta, float(np.abs(gradient).max())
         theta = theta - step
         if not np.all(np.isfinite(theta)):
             return None

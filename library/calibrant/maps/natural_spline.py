@@ -9,7 +9,7 @@ from scipy.special import expit
 
 from calibrant.cells import Floats, SortedRows
 from calibrant.errors import TooFewRows
-from calibrant.logistic import fit_logistic
+from calibrant.logistic import fit_logistic, gradient_of
 from calibrant.maps.averaged import Averaged, tabulate
 from calibrant.maps.curves import clipped_logit
 from calibrant.progress import report
@@ -75,6 +75,8 @@ def fit_mli_spline(rows: SortedRows, *, folds: int = 5, seed: int = 0) -> tuple[
         f = (start @ x.T)[fold, np.arange(n)]
         losses.append(float(w @ (np.logaddexp(0.0, f) - y * f)) / float(w.sum()))
     best = tuple(reversed(STRENGTHS))[int(np.argmin(losses))]
-    theta = fit_logistic(x, np.zeros(n), w[None], (w * y)[None], variance(best, 1)).theta[0]
-    curve = tabulate(lambda p: expit(scaled(np.clip(clipped_logit(p), -_REACH, _REACH)) @ theta))
-    return curve, {"strength": best, "knots": len(knots), "held_out_log_loss": min(losses)}
+    last = x, np.zeros(n), w[None], (w * y)[None], variance(best, 1)
+    theta = fit_logistic(*last).theta
+    gradient = float(np.abs(gradient_of(*last, theta)).max() / w.sum())
+    curve = tabulate(lambda p: expit(scaled(np.clip(clipped_logit(p), -_REACH, _REACH)) @ theta[0]))
+    return curve, {"strength": best, "knots": len(knots), "held_out_log_loss": min(losses), "gradient": gradient}

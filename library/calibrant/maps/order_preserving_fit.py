@@ -166,7 +166,8 @@ _ENDLESS = (
 class FittedOrder:
     """The transform, the temperature to which it is regularised, the strength, and its log losses.
 
-    ``held_out`` is the held-out log loss of a chosen strength, and ``log_loss`` the mean on the rows of the fit.
+    ``held_out`` is the held-out log loss of a chosen strength, ``log_loss`` the mean on the rows of the fit, and
+    ``gradient`` the largest component of the gradient that does not point below a lower bound of the slopes.
     """
 
     transform: Transform
@@ -174,6 +175,7 @@ class FittedOrder:
     strength: float
     held_out: float | None
     log_loss: float
+    gradient: float
 
 
 @dataclass(frozen=True)
@@ -306,7 +308,8 @@ def fit_order_preserving(
         transform = OrderInvariant(knots, slopes)
     else:
         transform = OrderPreserving(knots, slopes[: rows.groups], slopes[rows.groups :])
-    return FittedOrder(transform, temperature, float(strength), held_out, float(problem.w @ fitted.losses(x)))
+    loss, gradient = float(problem.w @ fitted.losses(x)), _projected(x - rows.least, fitted.gradient(x))
+    return FittedOrder(transform, temperature, float(strength), held_out, loss, gradient)
 
 
 def _order(vector: Vector) -> Integers:

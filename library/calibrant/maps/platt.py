@@ -53,21 +53,24 @@ class Platt(Numbers):
         return cls(read_number(parameters, "slope"), read_number(parameters, "intercept"))
 
 
-def fit_platt_event(event: Event, *, target_smoothing: bool = True) -> Platt:
-    """Fit to an event; many rows without weights are not sorted. O(n) per step, otherwise O(n log n)."""
+def fit_platt_event(event: Event, *, target_smoothing: bool = True) -> tuple[Platt, float]:
+    """Fit to an event; also return the largest component of the gradient of the mean log loss.
+
+    Many rows without weights are not sorted. O(n) per step, otherwise O(n log n).
+    """
     rows = many_rows(event)
     if rows is not None:
         coarse = rows.coarse
         try:
             start = fit_platt(coarse, target_smoothing=target_smoothing)
         except NotConverged:  # the coarse cells are separable, the rows may not be
-            return fit_platt(event.cells, target_smoothing=target_smoothing)
+            return _fitted(event.cells, target_smoothing=target_smoothing)
         positives = float(coarse.wy.sum())
         targets = _targets(positives, coarse.mass - positives) if target_smoothing else (0.0, 1.0)
-        theta = settle(rows, np.array([start.slope, start.intercept]), logit_and_one, targets=targets)
-        if theta is not None:
-            return Platt(*theta.tolist())
-    return fit_platt(event.cells, target_smoothing=target_smoothing)
+        settled = settle(rows, np.array([start.slope, start.intercept]), logit_and_one, targets=targets)
+        if settled is not None:
+            return Platt(*settled[0].tolist()), settled[1]
+    return _fitted(event.cells, target_smoothing=target_smoothing)
 
 
 def _targets(positives: float, negatives: float) -> tuple[float, float]:
@@ -82,6 +85,10 @@ def fit_platt(cells: Cells, *, target_smoothing: bool = True) -> Platt:
     gives a finite optimum for separable data; importance weights are scaled to the effective number of rows.
     Without it separable data raise ``NotConverged``. Raises ``OneClass`` if all labels are equal.
     """
+    return _fitted(cells, target_smoothing=target_smoothing)[0]
+
+
+def _fitted(cells: Cells, *, target_smoothing: bool) -> tuple[Platt, float]:
     positives = check_outcomes(cells)
     negatives = cells.mass - positives
     target = cells.wy
@@ -96,13 +103,19 @@ def fit_platt(cells: Cells, *, target_smoothing: bool = True) -> Platt:
     scale = spread if spread > 1e-9 else np.inf
     z = (logits - centre) / scale
     # Start from the best constant, like Platt: at the identity, extreme predictions have no curvature.
-    theta = _newton(z, cells.w, target, np.array([0.0, float(logit(target.sum() / cells.mass))]))
+    theta, (by_slope, by_intercept) = _newton(
+        z, cells.w, target, np.array([0.0, float(logit(target.sum() / cells.mass))])
+    )
     slope = float(theta[0] / scale)
-    return Platt(slope, float(theta[1] - slope * centre))
+    gradient = max(abs(by_slope * spread + by_intercept * centre), abs(by_intercept))
+    return Platt(slope, float(theta[1] - slope * centre)), gradient
 
 
-def _newton(z: Floats, w: Floats, target: Floats, theta: Floats) -> Floats:
-    """Minimise the log loss of theta[0] z + theta[1] from ``theta``; raise ``NotConverged`` on failure."""
+def _newton(z: Floats, w: Floats, target: Floats, theta: Floats) -> tuple[Floats, Floats]:
+    """Minimise the log loss of theta[0] z + theta[1] from ``theta``; also return its gradient.
+
+    Raises ``NotConverged``.
+    """
     mass = float(w.sum())
     loss = _loss(z, w, target, theta)
     for _ in range(_MAX_STEPS):
@@ -116,7 +129,7 @@ def _newton(z: Floats, w: Floats, target: Floats, theta: Floats) -> Floats:
         step = np.linalg.solve(hessian + np.eye(2) * (1e-13 * (1e-13 + np.trace(hessian))), gradient)
         # For separable data the gradient vanishes but the steps do not, so convergence needs both.
         if np.abs(gradient).max() <= _GRADIENT and np.abs(step).max() <= 1e-6 * (1.0 + np.abs(theta).max()):
-            return theta
+            return theta, gradient
         size = 1.0
         while (trial := _loss(z, w, target, theta - size * step)) > loss + _ROUNDING and size > 1e-10:
             size /= 2

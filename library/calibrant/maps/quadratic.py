@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from calibrant.cells import Cells, Floats
-from calibrant.logistic import fit_logistic
+from calibrant.logistic import fit_logistic, gradient_of
 from calibrant.maps.curves import (
     Numbers,
     check_outcomes,
@@ -48,9 +48,10 @@ class Quadratic(Numbers):
         return cls(*(read_number(parameters, name) for name in ("intercept", "slope", "square")))
 
 
-def fit_quadratic(cells: Cells, *, squared: bool, strength: float) -> Quadratic | Platt:
+def fit_quadratic(cells: Cells, *, squared: bool, strength: float) -> tuple[Quadratic | Platt, float]:
     """Minimise the total log loss plus strength (intercept^2 + (slope - 1)^2 + square^2) by Newton's method.
 
+    Also returns the largest component of the gradient of the mean of that objective over the rows.
     Without ``squared`` the square is 0 (affine scaling), and the curve that of Platt scaling. Importance weights are
     scaled to the effective number of rows. O(m) per step. Raises ``OneClass`` if all labels are equal.
     """
@@ -59,6 +60,8 @@ def fit_quadratic(cells: Cells, *, squared: bool, strength: float) -> Quadratic 
     z = clipped_logit(cells.p)
     features = np.column_stack([np.ones_like(z), z, z * z][: 3 if squared else 2])
     variance = np.full((1, features.shape[1]), 0.5 / strength)
-    found = fit_logistic(features, z, cells.w * counted, cells.wy * counted, variance, steps=200).theta[0]
-    intercept, slope = float(found[0]), 1.0 + float(found[1])
-    return Quadratic(intercept, slope, float(found[2])) if squared else Platt(slope, intercept)
+    w, wy = cells.w * counted, cells.wy * counted
+    theta = fit_logistic(features, z, w, wy, variance, steps=200).theta
+    gradient = float(np.abs(gradient_of(features, z, w, wy, variance, theta)).max() / w.sum())
+    intercept, slope, *square = theta[0].tolist()
+    return (Quadratic(intercept, 1.0 + slope, *square) if squared else Platt(1.0 + slope, intercept)), gradient

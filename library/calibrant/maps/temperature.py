@@ -198,13 +198,15 @@ Logits = EventLogits | VectorLogits
 class OptimalTemperature:
     """The temperature that minimises the mean log loss, and its minimum ``log_loss`` in nats.
 
-    ``slope (n,)`` and ``curvature (n,)`` are the derivatives of the loss of each row in the inverse temperature.
+    ``slope (n,)`` and ``curvature (n,)`` are the derivatives of the loss of each row in the inverse temperature, and
+    ``gradient`` bounds that of the mean loss, up to rounding errors.
     """
 
     value: float
     log_loss: float
     slope: Floats
     curvature: Floats
+    gradient: float
 
 
 def logits_of(subject: Event | Vector) -> Logits:
@@ -332,7 +334,8 @@ def _solve(
         enough = _GRADIENT * max(size, beta * bend)
         left = 0.5 * reach * moved * moved * bend * float(np.exp(min(reach * moved, 700.0)))
         if newton > 0.0 and (abs(gradient) <= enough or (large and left <= enough)):
-            return OptimalTemperature(1.0 / newton, float(w @ loss) / mass, slope, curvature)
+            reached = min(abs(gradient), left)
+            return OptimalTemperature(1.0 / newton, float(w @ loss) / mass, slope, curvature, reached)
         low, high = (beta, high) if gradient < 0.0 else (low, beta)
         slow = abs(gradient) > 0.5 * before
         before = abs(gradient)

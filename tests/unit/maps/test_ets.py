@@ -19,7 +19,9 @@ def test_agrees_with_the_released_code() -> None:
     golden = json.loads((GOLDEN / "ets_ten_classes.json").read_text("utf-8"))
     drawn = np.load(GOLDEN / "ten_classes_n2000.npz")
     vector = Vector(softmax(drawn["logits"]), drawn["labels"].astype(np.int64), logits=drawn["logits"])
-    fitted, loss = fit_ets(vector)
+    fitted, optimum = fit_ets(vector)
+    loss = optimum["log_loss"]
+    assert 0.0 <= optimum["gradient"] <= 1e-9
     assert fitted.temperature == pytest.approx(golden["temperature"], abs=1e-5)  # theirs stops early
     np.testing.assert_allclose(fitted.weights, golden["weights"], atol=1e-2)
     theirs = EnsembleTemperature(golden["temperature"], np.array(golden["weights"]))

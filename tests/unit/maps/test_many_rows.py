@@ -48,7 +48,8 @@ SHAPES = _shapes()
 def test_platt_of_many_rows_is_that_of_sorted_cells(shape: str, target_smoothing: bool) -> None:
     event = Event(*SHAPES[shape])
     assert many_rows(event) is not None
-    rows = fit_platt_event(event, target_smoothing=target_smoothing)
+    rows, gradient = fit_platt_event(event, target_smoothing=target_smoothing)
+    assert gradient <= 1e-9
     cells = fit_platt(event.cells, target_smoothing=target_smoothing)
     assert (rows.slope, rows.intercept) == pytest.approx((cells.slope, cells.intercept), rel=1e-6, abs=1e-7)
     np.testing.assert_allclose(rows(event.p), cells(event.p), atol=1e-9)
@@ -58,7 +59,8 @@ def test_platt_of_many_rows_is_that_of_sorted_cells(shape: str, target_smoothing
 @pytest.mark.parametrize("parameters", ["abm", "am", "ab"])
 def test_beta_of_many_rows_is_that_of_sorted_cells(shape: str, parameters: Parameters) -> None:
     event = Event(*SHAPES[shape])
-    rows, cells = fit_beta_event(event, parameters), fit_beta(event.cells, parameters)
+    (rows, gradient), cells = fit_beta_event(event, parameters), fit_beta(event.cells, parameters)
+    assert gradient <= 1e-8
     np.testing.assert_allclose(rows(event.p), cells(event.p), atol=1e-8)
 
 
@@ -74,14 +76,14 @@ def test_many_rows_without_an_optimum_or_a_class_are_refused() -> None:
     p = np.linspace(0.01, 0.99, MANY)
     with pytest.raises(NotConverged):
         fit_platt_event(Event(p, (p > 0.5).astype(np.int8)), target_smoothing=False)
-    assert fit_platt_event(Event(p, (p > 0.5).astype(np.int8))).slope > 10
+    assert fit_platt_event(Event(p, (p > 0.5).astype(np.int8)))[0].slope > 10
     fits: tuple[Any, ...] = (fit_platt_event, fit_beta_event)
     for fit in fits:
         with pytest.raises(OneClass):
             fit(Event(p, np.ones(MANY, np.int8)))
     constant = Event(np.full(MANY, 0.3), (np.arange(MANY) % 4 == 0).astype(np.int8))
     assert many_rows(constant) is None
-    assert fit_beta_event(constant)(np.array([0.3]))[0] == pytest.approx(0.25, abs=1e-6)
+    assert fit_beta_event(constant)[0](np.array([0.3]))[0] == pytest.approx(0.25, abs=1e-6)
     assert many_rows(Event(p, (p > 0.5).astype(np.int8), np.ones(MANY))) is None
 
 

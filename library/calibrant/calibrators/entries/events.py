@@ -26,7 +26,8 @@ def _identity(event: Event, context: FitContext) -> FittedCurve:
 
 
 def _platt(event: Event, context: FitContext, *, target_smoothing: bool) -> FittedCurve:
-    return fit_platt_event(event, target_smoothing=target_smoothing), {}
+    found, gradient = fit_platt_event(event, target_smoothing=target_smoothing)
+    return found, {"gradient": gradient}
 
 
 def _isotonic(event: Event, context: FitContext) -> FittedCurve:
@@ -39,24 +40,26 @@ def _centred_isotonic(event: Event, context: FitContext) -> FittedCurve:
 
 def _quadratic(*, squared: bool) -> Callable[..., FittedCurve]:
     def fit(event: Event, context: FitContext, *, strength: float) -> FittedCurve:
-        return fit_quadratic(event.cells, squared=squared, strength=strength), {}
+        found, gradient = fit_quadratic(event.cells, squared=squared, strength=strength)
+        return found, {"gradient": gradient}
 
     return fit
 
 
 def _beta(event: Event, context: FitContext, *, parameters: Parameters) -> FittedCurve:
-    return fit_beta_event(event, parameters), {}
+    found, gradient = fit_beta_event(event, parameters)
+    return found, {"gradient": gradient}
 
 
 def _event_temperature(event: Event, context: FitContext) -> FittedCurve:
     found = optimal_temperature(logits_of(event), event.w)
-    return EventTemperature(found.value), {"log_loss": found.log_loss}
+    return EventTemperature(found.value), {"log_loss": found.log_loss, "gradient": found.gradient}
 
 
 def _temperature(vector: Vector, context: FitContext) -> FittedTransform:
     report(0, 1, "Newton steps")
     found = optimal_temperature(logits_of(vector), vector.w)
-    return Temperature(found.value), {"log_loss": found.log_loss}
+    return Temperature(found.value), {"log_loss": found.log_loss, "gradient": found.gradient}
 
 
 METHODS = (

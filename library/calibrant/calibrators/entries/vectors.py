@@ -143,8 +143,7 @@ def _regularised(*, probabilities: bool, off_diagonal: bool) -> Callable[..., Fi
 
 
 def _ets(vector: Vector, context: FitContext) -> FittedTransform:
-    found, loss = fit_ets(vector)
-    return found, {"log_loss": loss}
+    return fit_ets(vector)
 
 
 def _order_preserving(kind: Kind) -> Callable[..., FittedTransform]:
@@ -157,6 +156,7 @@ def _order_preserving(kind: Kind) -> Callable[..., FittedTransform]:
             "strength": found.strength,
             "held_out_log_loss": found.held_out,
             "log_loss": found.log_loss,
+            "gradient": found.gradient,
         }
 
     return fit

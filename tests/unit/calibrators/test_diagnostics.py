@@ -1,0 +1,107 @@
+"""Every fit reports its cross-fitted gain, and every fit of a parametric map the gradient at its optimum."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.special import expit, logit
+
+import calibrant
+from calibrant.batch import read_batch
+from calibrant.calibrators.gain import FOLDS
+from calibrant.logistic import gradient_of
+from calibrant.reductions import whole_vector
+from calibrant.validation import folds_of
+
+#: Methods whose parameters minimise a smooth objective, and the largest gradient at which they stop.
+EVENTS = {"affine": 1e-8, "beta": 1e-8, "mli-spline": 1e-5, "platt": 1e-8, "quadratic": 1e-7, "temperature": 1e-9}
+VECTORS = {
+    "dirichlet-l2": 1e-7,
+    "ets": 1e-9,
+    "iop-diagonal": 1e-7,
+    "iop-oi": 1e-7,
+    "iop-op": 1e-7,
+    "matrix": 1e-7,
+    "matrix-odir": 1e-7,
+    "multinomial": 1e-4,
+    "sms": 1e-4,
+    "svs": 1e-4,
+    "temperature": 1e-9,
+    "vector": 1e-7,
+}
+#: Methods that take minutes here, or do not use the data.
+_LEFT_OUT = ("identity", "pl-de")
+
+
+def drawn(n: int, n_classes: int, zeros: float = 0.0) -> tuple[Any, Any]:
+    random = np.random.default_rng(n + n_classes)
+    p = random.dirichlet(np.full(n_classes, 0.6), n)
+    y = np.array([random.choice(n_classes, p=(row + 0.1) / (row + 0.1).sum()) for row in p])
+    if zeros:
+        p = np.where(p < zeros, 0.0, p)
+        p /= p.sum(axis=1, keepdims=True)
+    return (p[:, 1], y) if n_classes == 2 else (p, y)
+
+
+@pytest.mark.parametrize("zeros", [0.0, 0.02])
+@pytest.mark.parametrize("n_classes", [2, 10])
+def test_every_fit_reports_its_cross_fitted_gain(n_classes: int, zeros: float) -> None:
+    p, y = drawn(1200, n_classes, zeros)
+    for name, method in calibrant.METHODS.items():
+        if name in _LEFT_OUT or (method.event if n_classes == 2 else method.vector) is None:
+            continue
+        gain = calibrant.fit(name, p, y).diagnostics["held_out_gain"]
+        assert gain["standard_error"] >= 0.0, name
+        assert np.isfinite(gain["log_loss"]), name
+
+
+@pytest.mark.parametrize(("method", "n_classes", "most"), [(m, 2, most) for m, most in EVENTS.items()])
+def test_curves_report_their_gradient(method: str, n_classes: int, most: float) -> None:
+    p, y = drawn(700, n_classes)
+    assert 0.0 <= calibrant.fit(method, p, y).diagnostics["gradient"] <= most
+
+
+@pytest.mark.parametrize(("method", "most"), VECTORS.items())
+def test_maps_of_vectors_report_their_gradient(method: str, most: float) -> None:
+    p, y = drawn(700, 4)
+    assert 0.0 <= calibrant.fit(method, p, y).diagnostics["gradient"] <= most
+
+
+def test_the_gradient_is_that_of_the_objective() -> None:
+    random = np.random.default_rng(2)
+    x, y, theta = random.standard_normal((40, 3)), random.integers(0, 2, 40), random.standard_normal((1, 3))
+    w, variance = random.uniform(0.5, 2.0, 40), np.array([[1.0, 2.0, 0.5]])
+
+    def objective(at: Any) -> float:
+        f = x @ at
+        return float((w * (y * f - np.logaddexp(0.0, f))).sum() - (at * at / variance[0]).sum() / 2)
+
+    found = gradient_of(x, np.zeros(40), w[None], (w * y)[None], variance, theta)[0]
+    for k, step in enumerate(np.eye(3) * 1e-6):
+        expected = (objective(theta[0] + step) - objective(theta[0] - step)) / 2e-6
+        assert found[k] == pytest.approx(expected, abs=1e-6)
+
+
+def test_the_gradient_of_temperature_scaling_bounds_the_slope_at_the_optimum() -> None:
+    p, y = drawn(400, 2)
+    fitted = calibrant.fit("temperature", p, y)
+    z = logit(p)
+    c = expit(z / fitted.function.parameters()["temperature"])
+    assert abs(float(np.mean(z * (c - y)))) <= fitted.diagnostics["gradient"] + 1e-14
+
+
+def test_a_chosen_strength_is_kept_in_the_folds_of_the_gain() -> None:
+    p, y = drawn(3000, 20)
+    fitted = calibrant.fit("dirichlet-l2", p, y)
+    vector = whole_vector(read_batch(p, y))
+    order = vector.order()
+    p, y = p[order], y[order]
+    fold = folds_of(whole_vector(read_batch(p, y)), FOLDS, 0)
+    gains = np.empty(len(y))
+    for k in range(FOLDS):
+        inside = np.flatnonzero(fold == k)
+        other = calibrant.fit("dirichlet-l2", p[fold != k], y[fold != k], strength=fitted.diagnostics["strength"])
+        gains[inside] = np.log(other.apply(p[inside]) / p[inside])[np.arange(len(inside)), y[inside]]
+    assert fitted.diagnostics["held_out_gain"]["log_loss"] == pytest.approx(gains.mean(), abs=1e-9)
