@@ -67,9 +67,9 @@ class ForecastShape(Document):
 class HeldOutGain(Document):
     """The decrease of a score by a map, estimated by cross-fitting; positive is better."""
 
-    score: Literal["dss", "crps", "quantile-score"]
-    gain: float = Field(description="mean decrease per row")
-    standard_error: float = Field(description="between rows, or between groups")
-    relative: float | None = Field(description="the gain over the score before; null for dss")
-    folds: int
-    rows: int
+    score: Literal["dss", "crps", "quantile-score", "log-loss"]
+    gain: float = Field(description="mean decrease per row; of the log loss in nats")
+    standard_error: float = Field(description="between rows, or between groups; approximate")
+    relative: float | None = Field(None, description="the gain over the score before; null for dss and log-loss")
+    folds: int | None = None
+    rows: int | None = None

@@ -258,6 +258,7 @@ class ReportAnswer(Document):
     map: str | None = None
     after: After | None = None
     in_sample: bool | None = Field(None, description="whether the map was fitted to these rows; null: unknown")
+    warning: str | None = Field(None, description="warning of the map's fit, such as that it does not improve")
     improvement: Measures | None = Field(
         None, description="brier and log-loss before minus after the map; in-sample: of out-of-fold predictions"
     )

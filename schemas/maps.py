@@ -191,8 +191,9 @@ class MapSummary(Document):
     accepts: ForecastShape | None = Field(None, description="of regression: the forecasts that the map accepts")
     returns: ForecastShape | None = Field(None, description="of regression: the forecasts that it returns")
     held_out_gain: HeldOutGain | None = Field(
-        None, description="of regression: the cross-fitted decrease of the score; null if it is not known"
+        None, description="the cross-fitted decrease of the score; null if it is not known"
     )
+    warning: str | None = Field(None, description="warning of the fit, such as that the map does not improve")
 
 
 def output_shape(reduction: str, n_classes: int | None) -> str:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 from redis import Redis
 
@@ -104,6 +106,8 @@ def map_record(map_id: str, spec: FitSpec, fitted: CalibrationMap, batch: Batch)
     """The record of a map fitted to ``batch`` according to ``spec``; storing it assigns its version."""
     seen = in_sample(batch, fitted)
     names = None if spec.class_names is None else tuple(spec.class_names)
+    trained = with_training(fitted, batch, spec.options, spec.seed, names)
+    gain = trained.diagnostics.get("held_out_gain")
     return MapRecord(
         id=map_id,
         name=spec.name,
@@ -125,7 +129,20 @@ def map_record(map_id: str, spec: FitSpec, fitted: CalibrationMap, batch: Batch)
         in_sample=InSample(before=_scores(seen.before), after=_scores(seen.after)),
         label_counts=None if seen.label_counts is None else list(seen.label_counts),
         bins=FitBins(of=seen.binned, before=_bins(seen.before), after=_bins(seen.after)),
-        document=with_training(fitted, batch, spec.options, spec.seed, names).to_document(),
+        held_out_gain=None if gain is None else _gain(gain),
+        warning=trained.warning,
+        document=trained.to_document(),
+    )
+
+
+def _gain(found: Mapping[str, Any]) -> HeldOutGain:
+    """The cross-fitted gain in the diagnostics of a map of a classifier."""
+    return HeldOutGain(
+        score="log-loss",
+        gain=found["log_loss"],
+        standard_error=found["standard_error"],
+        folds=found.get("folds"),
+        rows=found.get("rows"),
     )
 
 
@@ -165,6 +182,7 @@ def distribution_record(
         accepts=shapes[0],
         returns=shapes[1],
         held_out_gain=None if fit is None or gain is None else HeldOutGain.model_validate(gain),
+        warning=None if fit is None else fitted.diagnostics.get("warning"),
         document=fitted.to_document(),
     )
 

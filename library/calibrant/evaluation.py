@@ -97,6 +97,8 @@ class Report(WithRows, Shown, ByMeasure[MeasureResult]):
         without a map. If True, results after the map have no p-value, their parts have ``cross_fitted`` and
         ``cross_fitted_debiased`` values from maps fitted without the fold of each row, and ``improvement`` is computed
         from such maps too.
+    warning : str or None
+        Warning of the map's fit, such as that its cross-fitted gain was not positive.
     class_names : tuple of str or None
         Names of the classes, if they are known.
     reduction_name : str or None
@@ -136,6 +138,7 @@ class Report(WithRows, Shown, ByMeasure[MeasureResult]):
     after_diagrams: Mapping[str, dict[str, Any]] | None = None
     improvement: Mapping[str, MeasureResult] | None = None
     in_sample: bool | None = None
+    warning: str | None = None
     class_names: tuple[str, ...] | None = None
     reduction_name: str | None = field(default=None, compare=False)
     source: Source | None = field(default=None, compare=False)
@@ -257,6 +260,7 @@ class Report(WithRows, Shown, ByMeasure[MeasureResult]):
         if self.in_sample:
             notes.append(_IN_SAMPLE)
         notes += [f"{what}: {', '.join(gains)}"] if gains else []
+        notes += [f"fit of the map: {self.warning}"] if self.warning else []
         notes += self._event_note()
         return _measures_table(title, self.measures, self.after, notes)
 
@@ -497,7 +501,8 @@ class Evaluation:
                 measures = unproven(measures, again) if in_sample else measures
             with begin("diagrams after the map"):
                 diagrams = diagrams_of(self.diagrams, applied, self.resampling)
-            found = replace(found, after=measures, after_diagrams=diagrams, improvement=improved, in_sample=in_sample)
+            found = replace(found, after=measures, after_diagrams=diagrams, improvement=improved)
+            found = replace(found, in_sample=in_sample, warning=self.map.warning)
         if members is not None:
             found = self._with_groups(found, raw, applied, held_out, members, begin)
         report(1, 1, "done")

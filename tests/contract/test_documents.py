@@ -29,7 +29,7 @@ def test_records_of_the_registry_still_hold_what_they_held() -> None:
     for name in ("registry", "canonical-registry", "canonical-imported"):
         held = json.loads(json.dumps(stored[name]).replace('"label_share"', '"observed_frequency"'))  # its earlier name
         later = {"class_names": None, "prediction_kind": "classification"}
-        later |= dict.fromkeys(("accepts", "returns", "held_out_gain"))
+        later |= dict.fromkeys(("accepts", "returns", "held_out_gain", "warning"))
         assert MapRecord.model_validate(stored[name]).model_dump() == later | held
     before = MapRecord.model_validate(stored["canonical"])
     assert (before.tags, before.created_by, before.digest, before.in_sample, before.imported) == (

@@ -165,3 +165,37 @@ def test_the_bounds_of_a_venn_abers_map_are_told_where_asked(http: httpx.Client)
     other = _post(http, "/maps", body | {"method": "platt"}).json()["id"]
     refused = _post(http, "/calibrate", asked | {"map": other, "bounds": True})
     assert (refused.status_code, refused.json()["errors"][0]["pointer"]) == (422, "/bounds")
+
+
+def test_a_map_that_does_not_improve_says_so_in_answers_reports_and_on_the_page(
+    http: httpx.Client, client: Calibrant
+) -> None:
+    random = np.random.default_rng(0)
+    p = random.random(400)
+    y = (random.random(400) < p).astype(int)
+    record = _post(http, "/maps", {"predictions": p[:200].tolist(), "labels": y[:200].tolist(), "method": "isotonic"})
+    found = record.json()
+    local = calibrant.fit("isotonic", p[:200], y[:200])
+    gain = local.diagnostics["held_out_gain"]
+    assert local.warning is not None
+    assert "does not improve" in local.warning
+    assert found["warning"] == local.warning
+    assert found["held_out_gain"] == {
+        "score": "log-loss",
+        "gain": gain["log_loss"],
+        "standard_error": gain["standard_error"],
+        "relative": None,
+        "folds": 3,
+        "rows": 200,
+    }
+    rows = {"predictions": p[200:].tolist(), "labels": y[200:].tolist(), "map": found["id"]}
+    assert _post(http, "/evaluate", rows).json()["warning"] == local.warning
+    assert client.evaluate(p[200:], y[200:], map=found["id"]).warning == local.warning
+    assert local.warning in str(calibrant.evaluate(p[200:], y[200:], map=local))
+    page = http.post("/evaluate", json=rows, headers={"Accept": "text/html"})
+    assert f"Its fit warned: {local.warning}." in page.text
+    assert "The cross-fitted log loss does not improve" in http.get(f"/ui/maps/{found['id']}").text
+    helpful = _post(http, "/maps", {"predictions": (p**3).tolist(), "labels": y.tolist(), "method": "platt"}).json()
+    assert helpful["warning"] is None
+    assert helpful["held_out_gain"]["gain"] > 0.0
+    assert "warning" not in _post(http, "/evaluate", rows | {"map": helpful["id"]}).json()

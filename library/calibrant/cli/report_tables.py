@@ -77,6 +77,8 @@ def _gains(report: Json) -> Iterator[str | Table]:
     of = "" if reduction is None else f" of {scored(reduction)}"
     title = f"improvement{of} (cross-fitted)" if report["in_sample"] else f"improvement{of}"
     yield _filled((title, "value", "interval", "p-value"), rows)
+    if report.get("warning"):
+        yield f"fit of the map: {report['warning']}"
 
 
 def _compared(comparison: Json) -> Iterator[str | Table]:

@@ -284,6 +284,8 @@ def improved(report: Mapping[str, Any]) -> tuple[str, ...]:
         sentences.append(
             "It is unknown whether the map was fitted to these rows; if it was, these results are optimistic."
         )
+    if report.get("warning"):
+        sentences.append(f"Its fit warned: {report['warning']}.")
     return tuple(sentence for sentence in sentences if sentence)
 
 

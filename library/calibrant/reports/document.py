@@ -26,6 +26,8 @@ def report_document(report: Report, map_id: str | None) -> dict[str, Any]:
     }
     if report.after is not None:
         body |= {"map": map_id, "in_sample": report.in_sample, "after": {"measures": _measures(report.after)}}
+    if report.warning is not None:
+        body["warning"] = report.warning
     if report.improvement is not None:
         body["improvement"] = _measures(report.improvement)
     if report.gaps is not None:

@@ -158,6 +158,7 @@ class ReportAnswer(ByMeasure[MeasureAnswer], Document):
     map: str | None = None
     after: After | None = None
     in_sample: bool | None = None  # whether the map was fitted to these rows; None: not known
+    warning: str | None = None  # of the map's fit
     improvement: Measures | None = None  # brier and log-loss, before minus after the map
     groups: dict[str, GroupAnswer] | None = None
     gaps: dict[str, GapAnswer] | None = None
@@ -184,6 +185,7 @@ class ReportAnswer(ByMeasure[MeasureAnswer], Document):
             after_diagrams=None if after is None else _drawn(after.diagrams),
             improvement=None if self.improvement is None else _results(self.improvement),
             in_sample=self.in_sample,
+            warning=self.warning,
         )
         return report if self.comparison is None else _comparison(report, self.comparison)
 

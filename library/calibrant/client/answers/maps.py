@@ -28,12 +28,12 @@ class ForecastShape(Document):
 class HeldOutGain(Document):
     """The decrease of a score by a map, estimated by cross-fitting; positive is better."""
 
-    score: Literal["dss", "crps", "quantile-score"]
-    gain: float  # mean decrease per row
+    score: Literal["dss", "crps", "quantile-score", "log-loss"]
+    gain: float  # mean decrease per row; of the log loss in nats
     standard_error: float
-    relative: float | None  # the gain over the score before; None for dss
-    folds: int
-    rows: int
+    relative: float | None = None  # the gain over the score before; None for dss and log-loss
+    folds: int | None = None
+    rows: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,7 +135,8 @@ class MapSummary(Document):
     in_sample: InSample | None = None
     accepts: ForecastShape | None = None  # of regression: the forecasts that it accepts
     returns: ForecastShape | None = None  # of regression: the forecasts that it returns
-    held_out_gain: HeldOutGain | None = None  # of regression: the cross-fitted improvement
+    held_out_gain: HeldOutGain | None = None  # the cross-fitted improvement
+    warning: str | None = None  # of the fit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
