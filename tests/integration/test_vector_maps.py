@@ -167,6 +167,12 @@ def test_the_bounds_of_a_venn_abers_map_are_told_where_asked(http: httpx.Client)
     assert (refused.status_code, refused.json()["errors"][0]["pointer"]) == (422, "/bounds")
 
 
+def test_an_option_that_vectors_do_not_have_is_refused_before_a_job_is_queued(http: httpx.Client) -> None:
+    refused = _post(http, "/maps", BODY | {"method": "averaged", "options": {"candidates": [1, 2]}})
+    assert refused.status_code == 422
+    assert [each["pointer"] for each in refused.json()["errors"]] == ["/options/candidates"]
+
+
 def test_a_map_that_does_not_improve_says_so_in_answers_reports_and_on_the_page(
     http: httpx.Client, client: Calibrant
 ) -> None:

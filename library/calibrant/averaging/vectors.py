@@ -22,11 +22,12 @@ from calibrant.averaging.members import (
     temperature_member,
 )
 from calibrant.averaging.pooling import log_pool, mixture_by_em
+from calibrant.batch import Integers, softmax_in_place
 from calibrant.cells import Floats
 from calibrant.errors import CalibrationError
 from calibrant.maps.curves import PROBABILITY_CLIP
 from calibrant.maps.ensemble import Ensemble, VectorIdentity
-from calibrant.maps.transforms import Transform
+from calibrant.maps.transforms import Transform, in_order_of
 from calibrant.progress import report, step
 from calibrant.reductions import Vector
 
@@ -50,6 +51,8 @@ _POOLED, _ALWAYS = 8, ("isotonic", "temperature")
 _ODDS, _OF_POOL, _OF_MIXTURE = 4.0, 3.0, 5.0
 #: Weights below this are dropped.
 _LEAST = 0.02
+#: The least logarithm of a probability of a member.
+_FLOOR = float(np.log(PROBABILITY_CLIP))
 
 
 # --- Members
@@ -129,12 +132,28 @@ def combine(members: Sequence[Member], rows: Rows) -> Combination:
     return Combination(given[:-1], pool, float(given[-1]), gain)
 
 
-def _cross_fitted_gain(members: Sequence[Member], rows: Rows) -> Floats:
+def _cross_fitted_gain(members: Sequence[Member], rows: Rows, *, keep_order: bool) -> Floats:
     """Return the gain ``(n,)`` of each row, from weights of the members that are fitted outside its fold."""
     gain = np.empty(len(rows))
     for fold in range(rows.folds):
         out = rows.fold == fold
-        gain[out] = combine(members, replace(rows, w=np.where(out, 0.0, rows.w))).gain[out]
+        found = combine(members, replace(rows, w=np.where(out, 0.0, rows.w)))
+        gain[out] = _gain_in_order(members, found, rows, np.flatnonzero(out)) if keep_order else found.gain[out]
+    return gain
+
+
+def _gain_in_order(members: Sequence[Member], found: Combination, rows: Rows, some: Integers) -> Floats:
+    """Return the gain of ``some`` rows if the calibrated values of a row are sorted to preserve the classes' order."""
+    pooled = np.zeros((len(some), rows.n_classes))
+    mixed = np.zeros_like(pooled)
+    for member, share, exponent in zip(members, found.mixture, found.pool, strict=True):
+        logarithms = np.maximum(member.held_out[:, some].T, _FLOOR)
+        mixed += share * np.exp(logarithms)
+        pooled += exponent * logarithms
+    mixed += found.pool_share * softmax_in_place(pooled)
+    own = np.arange(len(some)), rows.labels[some]
+    ordered = in_order_of(mixed, np.ascontiguousarray(rows.z[:, some].T))[own]
+    gain: Floats = np.log(np.maximum(ordered, PROBABILITY_CLIP)) - members[0].held_out[:, some].T[own]
     return gain
 
 
@@ -169,7 +188,7 @@ def fit_averaged_vector(
     report(total - 2, total, "combination")
     found = combine(members, chosen)
     share = chosen.w / chosen.w.sum()
-    gain = _cross_fitted_gain(members, chosen)
+    gain = _cross_fitted_gain(members, chosen, keep_order=keep_order)
     mean = float(share @ gain)
     error = _standard_error(gain - mean, chosen)
     diagnostics: dict[str, Any] = {

@@ -96,12 +96,16 @@ def read_method(method: object) -> Method:
 
 @dataclass(frozen=True)
 class Fitting:
-    """Checked options of ``fit``, without the rows; ``wrapping`` holds the options that the reduction adds."""
+    """Checked options of ``fit``, without the rows; ``wrapping`` holds the options that the reduction adds.
+
+    Errors of options that depend on the rows name places below ``where``.
+    """
 
     method: Method
     options: Mapping[str, Any]
     reduction: str | None = None
     wrapping: Mapping[str, Any] = field(default_factory=dict)
+    where: str = ""
 
     @classmethod
     def read(cls, method: object, options: Mapping[str, Any], reduction: object = None, *, where: str = "") -> Fitting:
@@ -112,7 +116,7 @@ class Fitting:
         wrappers = WRAPPERS.get(reduction or "", {})
         wrapping = read_values({k: v for k, v in options.items() if k in wrappers}, wrappers, entry.name, where=where)
         own = entry.read_options({k: v for k, v in options.items() if k not in wrappers}, where=where)
-        return cls(entry, own, reduction, wrapping)
+        return cls(entry, own, reduction, wrapping, where)
 
     def resolve(self, n_classes: int | None) -> str:
         """Return the full name of the reduction, by default ``canonical`` if the method maps whole vectors."""
@@ -136,12 +140,15 @@ class Fitting:
     def check(self, batch: Batch) -> None:
         """Raise what ``run`` would raise for this batch, as far as it is known without fitting."""
         name = self.resolve(batch.predictions.n_classes)
-        if name == "canonical":
-            self.method.check(whole_vector(batch), **self.options)
-        elif name not in VECTORS:
-            self.method.check(reduce(batch, name), **self.options)
-        elif name == "classwise":
-            check_classes(whole_vector(batch))
+        if name in VECTORS and name != "canonical":
+            if name == "classwise":
+                check_classes(whole_vector(batch))
+            return
+        subject = whole_vector(batch) if name == "canonical" else reduce(batch, name)
+        try:
+            self.method.check(subject, **self.options)
+        except InvalidOption as error:
+            raise error.under(self.where) from None
 
     def seconds(self, batch: Batch, smoothing: float | None = None) -> float:
         """Estimate the seconds of ``run``, in a context with this ``smoothing``."""

@@ -51,6 +51,28 @@ def test_the_gain_is_not_optimistic() -> None:
     assert differences.mean() < 2.0 * differences.std(ddof=1) / np.sqrt(len(differences))
 
 
+def test_the_gain_with_keep_order_is_that_of_the_map_with_it() -> None:
+    random = np.random.default_rng(1)
+    z = 2.0 * random.standard_normal((4000, 4))
+    scores = z @ (np.eye(4) + 0.6 * np.roll(np.eye(4), 1, axis=1))  # ranks differ from those of z
+    y = (scores + random.gumbel(size=z.shape)).argmax(axis=1)
+    gains = []
+    for keep_order in (False, True):
+        fitted = calibrant.fit("averaged", z[:2000], y[:2000], scale="logit", keep_order=keep_order)
+        gain = fitted.diagnostics["held_out_gain"]
+        measured = log_loss(softmax(z[2000:]), y[2000:]) - log_loss(fitted.apply(z[2000:]), y[2000:])
+        assert abs(gain["log_loss"] - measured) < 4 * gain["standard_error"]
+        gains.append(gain["log_loss"])
+    assert gains[1] < gains[0] - 0.02
+
+
+def test_numbers_of_pieces_are_of_events_alone() -> None:
+    z, y = drawn_logits(300, 3)
+    with pytest.raises(InvalidOption, match="candidates must be null for vectors of more than two classes"):
+        calibrant.fit("averaged", z, y, scale="logit", candidates=(1, 2))
+    assert calibrant.fit("averaged", softmax(z)[:, 0], y == 0, candidates=(1, 2)).n_classes is None
+
+
 def test_calibrated_predictions_are_mostly_left_alone() -> None:
     random, same = np.random.default_rng(0), 0
     for _ in range(20):

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from calibrant.averaging.vectors import fit_averaged_vector
 from calibrant.calibrators.method import FitContext, FittedCurve, Method, Traits
 from calibrant.calibrators.smoothing import FittedTransform
-from calibrant.errors import requires
+from calibrant.errors import InvalidOption, requires
 from calibrant.maps.averaged import mirrored
 from calibrant.maps.ranks import OneVsRest
 from calibrant.piecewise.options import AVERAGED_CHOICES, CHOICES, AveragedOptions, PiecewiseOptions, check_rows
@@ -29,6 +29,7 @@ def _averaged_vector(vector: Vector, context: FitContext, *, options: AveragedOp
     if vector.n_classes == 2:
         curve, found = _averaged(next(Classes(vector).events(range(1, 2))), context, options=options)
         return OneVsRest((mirrored(curve), curve), True, options.keep_order), found
+    _check_averaged(vector, options=options)
     folds = 5 if options.folds is None else options.folds
     return fit_averaged_vector(vector, folds=folds, keep_order=options.keep_order, seed=context.seed)
 
@@ -36,6 +37,8 @@ def _averaged_vector(vector: Vector, context: FitContext, *, options: AveragedOp
 def _check_averaged(subject: Event | Vector, *, options: AveragedOptions) -> None:
     if isinstance(subject, Event):
         _check_piecewise(subject, options=options.piecewise())
+    elif subject.n_classes > 2 and options.candidates is not None:
+        raise InvalidOption.at("/candidates", "must be null for vectors of more than two classes")
 
 
 def _check_piecewise(event: Event, *, options: PiecewiseOptions) -> None:
@@ -111,8 +114,7 @@ METHODS = (
         "for an event, the average of PL, PL3, simpler curves and a Gaussian process: logit c(p) is the average at "
         "1,067 knots, and linear in logit p between them. For the whole vector, a mixture of temperature scaling, svs, "
         "sms, vector, matrix and multinomial scaling, isotonic regression and the identity, and of their log-linear "
-        "pool. The predictions are left as they are unless the out-of-fold log loss improves: for an event at all, "
-        "for the whole vector by one standard error",
+        "pool. The predictions are left as they are unless the out-of-fold log loss improves",
         "docs/explanation/averaging.md",
         Traits(
             "the probability of an event, or the whole vector: logits, or logarithms of probabilities",
