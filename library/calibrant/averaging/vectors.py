@@ -30,6 +30,7 @@ from calibrant.maps.ensemble import Ensemble, VectorIdentity
 from calibrant.maps.transforms import Transform, in_order_of
 from calibrant.progress import report, step
 from calibrant.reductions import Vector
+from calibrant.validation import mean_gain
 
 #: The most probabilities used to choose the combination, and the most features of the last fit; from more, rows are
 #: drawn at random.
@@ -157,14 +158,6 @@ def _gain_in_order(members: Sequence[Member], found: Combination, rows: Rows, so
     return gain
 
 
-def _standard_error(centred: Floats, rows: Rows) -> float:
-    """Return the standard error of the weighted mean between rows, or between groups if there are any."""
-    sums = rows.w / rows.w.sum() * centred
-    if rows.groups is not None:
-        sums = np.bincount(np.unique(rows.groups, return_inverse=True)[1], sums)
-    return float(np.linalg.norm(sums) * np.sqrt(len(sums) / max(len(sums) - 1.0, 1.0)))
-
-
 def fit_averaged_vector(
     vector: Vector, *, folds: int = 5, keep_order: bool = False, seed: int = 0
 ) -> tuple[Transform, dict[str, Any]]:
@@ -189,8 +182,6 @@ def fit_averaged_vector(
     found = combine(members, chosen)
     share = chosen.w / chosen.w.sum()
     gain = _cross_fitted_gain(members, chosen, keep_order=keep_order)
-    mean = float(share @ gain)
-    error = _standard_error(gain - mean, chosen)
     diagnostics: dict[str, Any] = {
         "folds": folds,
         "held_out_losses": {m.name: -float(share @ chosen.own(m.held_out)) for m in members},
@@ -198,9 +189,9 @@ def fit_averaged_vector(
         "exponents": {m.name: float(w) for m, w in zip(members, found.pool, strict=True) if w > 0.0},
         "pool_share": found.pool_share,
         "held_out_log_loss": -float(share @ (chosen.own(clipped) + gain)),
-        "held_out_gain": {"log_loss": mean, "standard_error": error},
+        "held_out_gain": mean_gain(gain, chosen.w, chosen.groups, folds),
     }
-    if mean <= 0.0:
+    if share @ gain <= 0.0:
         return VectorIdentity(), diagnostics
     last = drawn(whole, _LAST // (3 * whole.n_classes), seed)
     used = [

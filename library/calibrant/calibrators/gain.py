@@ -15,13 +15,13 @@ from calibrant.errors import CalibrationError, MissingExtra
 from calibrant.maps.calibration_map import CalibrationMap
 from calibrant.maps.curves import PROBABILITY_CLIP
 from calibrant.reductions import reduce, whole_vector
-from calibrant.validation import folds_of
+from calibrant.validation import GAIN_FOLDS, folds_of, mean_gain
 
 if TYPE_CHECKING:
     from calibrant.calibrators.fitting import Fitting
 
-#: Folds, and the most rows, drawn at random from more.
-FOLDS, MOST_ROWS = 3, 5000
+#: The most rows, drawn at random from more.
+MOST_ROWS = 5000
 #: The most estimated seconds of fits outside the folds that choose strengths and smoothing again, and of other fits.
 _MOST_SECONDS, _MOST_SECONDS_KEPT = 0.3, 0.9
 #: Options that a fit chooses by cross-validation; the chosen values are in its diagnostics.
@@ -35,8 +35,7 @@ def cross_fitted_gain(fitting: Fitting, batch: Batch, seed: int, found: Mapping[
     """Return the mean decrease of the log loss per row, in nats, and its standard error over rows.
 
     Each row is predicted by a map fitted to the other folds. If choosing takes long, these fits keep the strengths and
-    the smoothing ``found`` by the fit to all rows. The standard error treats the fitted maps as fixed, so it is
-    approximate; if the batch has groups, it is that between groups. None for slow methods without a chosen strength,
+    the smoothing ``found`` by the fit to all rows. None for slow methods without a chosen strength,
     and if a fit outside a fold fails.
     """
     if len(batch) > MOST_ROWS:
@@ -44,29 +43,23 @@ def cross_fitted_gain(fitting: Fitting, batch: Batch, seed: int, found: Mapping[
     if fitting.method.name == "identity":
         return None
     context = FitContext(seed)
-    if FOLDS * fitting.seconds(batch) > _MOST_SECONDS:
+    if GAIN_FOLDS * fitting.seconds(batch) > _MOST_SECONDS:
         context = FitContext(seed, smoothing=found.get("smoothing"))
         kept = {name: found[name] for name in _STRENGTHS if fitting.options.get(name, 0.0) is None and found.get(name)}
         fitting = replace(fitting, options={**fitting.options, **kept})
-        if not kept and FOLDS * fitting.seconds(batch, context.smoothing) > _MOST_SECONDS_KEPT:
+        if not kept and GAIN_FOLDS * fitting.seconds(batch, context.smoothing) > _MOST_SECONDS_KEPT:
             return None
     batch = batch.rows(whole_vector(batch).order())
     try:
-        fold = folds_of(whole_vector(batch), FOLDS, seed)
-        gain, w = np.zeros(len(batch)), batch.weights
-        for held_out in range(FOLDS):
+        fold = folds_of(whole_vector(batch), GAIN_FOLDS, seed)
+        gain = np.zeros(len(batch))
+        for held_out in range(GAIN_FOLDS):
             inside = np.flatnonzero(fold == held_out)
             fitted = fitting.run(batch.rows(np.flatnonzero((fold >= 0) & (fold != held_out))), context)
             gain[inside] = _gains(fitted, batch.rows(inside))
     except (CalibrationError, MissingExtra):
         return None
-    share = np.full(len(gain), 1.0 / len(gain)) if w is None else w / w.sum()
-    mean = float(share @ gain)
-    parts = share * (gain - mean)
-    if batch.groups is not None:
-        parts = np.bincount(batch.groups, parts)
-    error = float(np.linalg.norm(parts))
-    return {"log_loss": mean, "standard_error": error, "folds": FOLDS, "rows": len(gain)}
+    return mean_gain(gain, batch.weights, batch.groups, GAIN_FOLDS)
 
 
 def warning_of(gain: dict[str, Any] | None, family: str) -> dict[str, str]:

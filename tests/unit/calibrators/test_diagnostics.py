@@ -9,11 +9,11 @@ import pytest
 from scipy.special import expit, logit
 
 import calibrant
+from calibrant.averaging.members import Regression, rows_of
 from calibrant.batch import read_batch
-from calibrant.calibrators.gain import FOLDS
 from calibrant.logistic import gradient_of
 from calibrant.reductions import whole_vector
-from calibrant.validation import folds_of
+from calibrant.validation import GAIN_FOLDS, folds_of
 
 #: Methods whose parameters minimise a smooth objective, and the largest gradient at which they stop.
 EVENTS = {"affine": 1e-8, "beta": 1e-8, "mli-spline": 1e-5, "platt": 1e-8, "quadratic": 1e-7, "temperature": 1e-9}
@@ -98,10 +98,24 @@ def test_a_chosen_strength_is_kept_in_the_folds_of_the_gain() -> None:
     vector = whole_vector(read_batch(p, y))
     order = vector.order()
     p, y = p[order], y[order]
-    fold = folds_of(whole_vector(read_batch(p, y)), FOLDS, 0)
+    fold = folds_of(whole_vector(read_batch(p, y)), GAIN_FOLDS, 0)
     gains = np.empty(len(y))
-    for k in range(FOLDS):
+    for k in range(GAIN_FOLDS):
         inside = np.flatnonzero(fold == k)
         other = calibrant.fit("dirichlet-l2", p[fold != k], y[fold != k], strength=fitted.diagnostics["strength"])
         gains[inside] = np.log(other.apply(p[inside]) / p[inside])[np.arange(len(inside)), y[inside]]
     assert fitted.diagnostics["held_out_gain"]["log_loss"] == pytest.approx(gains.mean(), abs=1e-9)
+
+
+@pytest.mark.parametrize("method", ["sms", "svs"])
+def test_the_gain_of_structured_scaling_is_that_of_fits_outside_the_folds(method: str) -> None:
+    p, y = drawn(900, 5, 0.02)
+    w = np.random.default_rng(0).integers(0, 3, 900)
+    fitted = calibrant.fit(method, p, y, weights=w)
+    kept = w > 0
+    p, y, w = p[kept], y[kept], w[kept].astype(float)
+    rows = rows_of(whole_vector(read_batch(p, y, weights=w)), GAIN_FOLDS, 0)
+    member = Regression(method, diagonal=method == "svs").fit(rows)
+    before = np.log(np.maximum(rows.p, 2.0**-52))
+    gain = float(rows.w @ (rows.own(member.held_out) - rows.own(before))) / rows.w.sum()
+    assert fitted.diagnostics["held_out_gain"]["log_loss"] == pytest.approx(gain, abs=5e-4)

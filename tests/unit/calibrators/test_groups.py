@@ -13,7 +13,7 @@ from calibrant.validation import fold_of_rows
 
 #: Methods with folds, and the predictions that they take.
 EVENTS = ("averaged", "es-cv", "ew-cv", "mli-spline", "pl", "pl3", "spline")
-VECTORS = ("averaged", "dirichlet-odir", "iop-op", "matrix-odir", "multinomial", "vector")
+VECTORS = ("averaged", "dirichlet-odir", "iop-op", "matrix-odir", "multinomial", "sms", "svs", "vector")
 
 
 def drawn(n: int, n_classes: int) -> tuple[Any, Any]:
@@ -34,9 +34,10 @@ def test_a_weight_is_as_many_copies_in_one_fold(method: str, n_classes: int) -> 
     weighted = calibrant.fit(method, p, y, weights=w)
     copied = calibrant.fit(method, p[row], y[row], groups=row)
     np.testing.assert_allclose(copied.apply(p), weighted.apply(p), atol=1e-9)
-    gains = [fitted.diagnostics.get("held_out_gain", {}) for fitted in (copied, weighted)]
+    gains = [fitted.diagnostics["held_out_gain"] for fitted in (copied, weighted)]
+    exact = 1e-5 if method in ("sms", "svs") else 1e-9  # whose fits outside the folds are in single precision
     for name in ("log_loss", "standard_error"):
-        assert gains[0].get(name, 0.0) == pytest.approx(gains[1].get(name, 0.0), abs=1e-9)
+        assert gains[0][name] == pytest.approx(gains[1][name], abs=exact)
 
 
 @pytest.mark.parametrize(("method", "n_classes"), [("pl", 2), ("averaged", 3), ("matrix-odir", 3)])

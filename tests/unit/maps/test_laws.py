@@ -17,7 +17,7 @@ K, N = 3, 500
 QUICK: dict[str, dict[str, Any]] = {
     "pl": {"candidates": (1, 2), "folds": 3},
     "pl3": {"candidates": (1, 2), "folds": 3},
-    "averaged": {"candidates": (1, 2), "folds": 3},
+    "averaged": {"folds": 3},
     "pl-de": {"segments": 2},
 }
 #: Fits of maximum likelihood whose family holds the identity, so that they cannot be worse on the rows of the fit.

@@ -100,8 +100,9 @@ def _solved(solution: Solution) -> dict[str, Any]:
 def _structured(*, diagonal: bool) -> Callable[..., FittedTransform]:
     def fit(vector: Vector, context: FitContext) -> FittedTransform:
         report(0, 1, "quasi-Newton steps")
-        found, solution = fit_structured(vector, diagonal=diagonal)
-        return found, {"temperature": found.temperature} | _solved(solution)
+        found, solution, gain = fit_structured(vector, diagonal=diagonal, seed=context.seed)
+        known = {} if gain is None else {"held_out_gain": gain}
+        return found, {"temperature": found.temperature} | _solved(solution) | known
 
     return fit
 
