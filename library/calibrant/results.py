@@ -31,6 +31,8 @@ _NUMBERS = (
     "cross_fitted_debiased",
 )
 
+#: The most characters of a warning; documents may hold any text.
+_WARNED = 200
 _STYLE = "text-align:right;padding:.2em .7em;font-variant-numeric:tabular-nums"
 
 
@@ -99,6 +101,30 @@ class Shown(Suggesting):
         caption = f'<caption style="color:inherit;text-align:left;white-space:nowrap">{escape(table.title)}</caption>'
         notes = "".join(f"<p>{escape(note)}</p>" for note in table.notes)
         return f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{notes}"
+
+
+class ShownMap(Shown):
+    """Base class of fitted maps, which have ``diagnostics``."""
+
+    if TYPE_CHECKING:
+        diagnostics: Mapping[str, Any]
+
+    @property
+    def warning(self) -> str | None:
+        """The warning of the fit, such as that the map does not improve; None without one.
+
+        See Also
+        --------
+        calibrant.fit : Fits a map; ``diagnostics`` has the cross-fitted gain.
+
+        Examples
+        --------
+        >>> import calibrant
+        >>> calibrant.fit("isotonic", [0.1, 0.4, 0.6, 0.9], [0, 1, 0, 1]).warning
+        'the cross-fitted log loss does not improve: the map may do harm on new rows'
+        """
+        found = self.diagnostics.get("warning")
+        return found[:_WARNED] if isinstance(found, str) else None
 
 
 def map_table(method: str, rows: Sequence[tuple[str, str]], diagnostics: Mapping[str, Any]) -> Table:

@@ -39,7 +39,7 @@ from calibrant.maps.softmax_map import HiddenSoftmax, SoftmaxRegression
 from calibrant.maps.temperature import Temperature
 from calibrant.maps.transforms import Transform, transformed
 from calibrant.reductions import event_probability, resolve_event
-from calibrant.results import Shown, Table, map_table
+from calibrant.results import ShownMap, Table, map_table
 
 #: Version of the document format.
 FORMAT = 1
@@ -70,8 +70,6 @@ TRANSFORMS: Mapping[str, type[Transform]] = MappingProxyType(
     }
 )
 _DIGEST = re.compile("[0-9a-f]{32}")
-#: The most characters of a warning; documents may hold any text.
-_WARNED = 200
 #: The reductions of maps of the whole vector: fitted to it at once, class by class, or rank by rank.
 VECTORS = ("canonical", "classwise", "top-label", "ranks", "within-ranks")
 
@@ -87,7 +85,7 @@ def binned(reduction: str) -> str:
 
 
 @dataclass(frozen=True, eq=False)
-class CalibrationMap(Shown):
+class CalibrationMap(ShownMap):
     """Map the predictions of a model to calibrated probabilities.
 
     ``fit`` and ``load`` create maps; the constructor is not meant to be called directly.
@@ -189,23 +187,6 @@ class CalibrationMap(Shown):
             ("class names", ", ".join(self.class_names or ())),
         ]
         return map_table(self.method, rows, self.diagnostics)
-
-    @property
-    def warning(self) -> str | None:
-        """The warning of the fit, such as that the map does not improve; None without one.
-
-        See Also
-        --------
-        fit : Fits a map; ``diagnostics`` has the cross-fitted gain.
-
-        Examples
-        --------
-        >>> import calibrant
-        >>> calibrant.fit("isotonic", [0.1, 0.4, 0.6, 0.9], [0, 1, 0, 1]).warning
-        'the cross-fitted log loss does not improve: the map may do harm on new rows'
-        """
-        found = self.diagnostics.get("warning")
-        return found[:_WARNED] if isinstance(found, str) else None
 
     def __eq__(self, other: object) -> bool:
         """Whether both maps apply the same function; diagnostics and training do not matter."""

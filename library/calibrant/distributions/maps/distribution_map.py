@@ -20,7 +20,7 @@ from calibrant.errors import CalibrationError, InvalidDocument, LengthMismatch, 
 from calibrant.maps.calibration_map import read_digest, read_document_file
 from calibrant.maps.curves import read_array
 from calibrant.options import read_seed
-from calibrant.results import Shown, Table, map_table
+from calibrant.results import ShownMap, Table, map_table
 
 #: Version of the document format.
 FORMAT = 1
@@ -29,7 +29,7 @@ Support = tuple[float | None, float | None]
 
 
 @dataclass(frozen=True, eq=False)
-class DistributionMap(Shown):
+class DistributionMap(ShownMap):
     """Map predictive distributions of a number to calibrated ones.
 
     ``fit_distribution`` and ``load_distribution`` create maps; the constructor is not meant to be called directly.
