@@ -133,14 +133,20 @@ def combine(members: Sequence[Member], rows: Rows) -> Combination:
     return Combination(given[:-1], pool, float(given[-1]), gain)
 
 
-def _cross_fitted_gain(members: Sequence[Member], rows: Rows, *, keep_order: bool) -> Floats:
-    """Return the gain ``(n,)`` of each row, from weights of the members that are fitted outside its fold."""
+def _cross_fitted_gain(members: Sequence[Member], weighed: Sequence[Member], rows: Rows) -> Floats:
+    """Return the gain ``(n,)`` of each row, from weights of the ``weighed`` members fitted outside its fold."""
     gain = np.empty(len(rows))
     for fold in range(rows.folds):
         out = rows.fold == fold
-        found = combine(members, replace(rows, w=np.where(out, 0.0, rows.w)))
-        gain[out] = _gain_in_order(members, found, rows, np.flatnonzero(out)) if keep_order else found.gain[out]
+        found = combine(weighed, replace(rows, w=np.where(out, 0.0, rows.w)))
+        same = weighed is members
+        gain[out] = found.gain[out] if same else _gain_in_order(members, found, rows, np.flatnonzero(out))
     return gain
+
+
+def _in_order(member: Member, rows: Rows) -> Member:
+    """Return the member with out-of-fold predictions sorted to preserve the order of the classes of each row."""
+    return replace(member, held_out=np.ascontiguousarray(in_order_of(member.held_out.T, rows.z.T).T))
 
 
 def _gain_in_order(members: Sequence[Member], found: Combination, rows: Rows, some: Integers) -> Floats:
@@ -179,9 +185,10 @@ def fit_averaged_vector(
         with suppress(CalibrationError):  # it does not converge, or squares are too large
             members.append(one.fit(chosen))
     report(total - 2, total, "combination")
-    found = combine(members, chosen)
+    weighed = [_in_order(member, chosen) for member in members] if keep_order else members
+    found = combine(weighed, chosen)
     share = chosen.w / chosen.w.sum()
-    gain = _cross_fitted_gain(members, chosen, keep_order=keep_order)
+    gain = _cross_fitted_gain(members, weighed, chosen)
     diagnostics: dict[str, Any] = {
         "folds": folds,
         "held_out_losses": {m.name: -float(share @ chosen.own(m.held_out)) for m in members},

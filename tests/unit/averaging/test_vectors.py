@@ -56,14 +56,17 @@ def test_the_gain_with_keep_order_is_that_of_the_map_with_it() -> None:
     z = 2.0 * random.standard_normal((4000, 4))
     scores = z @ (np.eye(4) + 0.6 * np.roll(np.eye(4), 1, axis=1))  # ranks differ from those of z
     y = (scores + random.gumbel(size=z.shape)).argmax(axis=1)
-    gains = []
+    gains, losses = [], []
     for keep_order in (False, True):
         fitted = calibrant.fit("averaged", z[:2000], y[:2000], scale="logit", keep_order=keep_order)
         gain = fitted.diagnostics["held_out_gain"]
-        measured = log_loss(softmax(z[2000:]), y[2000:]) - log_loss(fitted.apply(z[2000:]), y[2000:])
+        losses.append(log_loss(fitted.apply(z[2000:]), y[2000:]))
+        measured = log_loss(softmax(z[2000:]), y[2000:]) - losses[-1]
         assert abs(gain["log_loss"] - measured) < 4 * gain["standard_error"]
         gains.append(gain["log_loss"])
     assert gains[1] < gains[0] - 0.02
+    tempered = calibrant.fit("temperature", z[:2000], y[:2000], scale="logit").apply(z[2000:])
+    assert losses[1] < log_loss(tempered, y[2000:])
 
 
 def test_numbers_of_pieces_are_of_events_alone() -> None:
