@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -94,3 +95,27 @@ def test_kilograms_are_no_weights_of_rows(typed: Typed, scores: Any) -> None:
     frame.assign(weight=np.arange(600) % 5 + 1).to_csv("counts.csv", index=False)
     counted = float(calibrant.evaluate(frame["p"], frame["y"], weights=np.arange(600) % 5 + 1)["ece"])
     assert _ece(typed, "calibrant evaluate counts.csv") == counted
+
+
+@pytest.mark.parametrize("orient", ["records", "columns", "index", "split", "table"])
+def test_json_is_read_as_pandas_writes_it(typed: Typed, scores: Any, orient: Any) -> None:
+    """Evaluate what ``to_json`` writes without ``lines=True``."""
+    scores[["y", "p"]].to_json("scores.json", orient=orient, double_precision=15)
+    assert _ece(typed, "calibrant evaluate scores.json") == _expected(scores)
+
+
+def test_json_of_a_service_has_rows_or_lists_beside_other_values(typed: Typed, scores: Any, pets: Any) -> None:
+    """Evaluate JSON with the name of the model, and lines with the output of the model as an object."""
+    rows = [{"truth": bool(y), "output": {"score": p}} for y, p in zip(scores["y"], scores["p"], strict=True)]
+    lists = {"model": "xgb", "classes": ["a", "b"], "truth": scores["y"].tolist(), "score": scores["p"].tolist()}
+    for document in (rows, {"model": "xgb", "predictions": rows}, lists):
+        Path("scores.json").write_text(json.dumps(document, indent=2), "utf-8")
+        assert _ece(typed, "calibrant evaluate scores.json") == _expected(scores)
+    Path("scores.jsonl").write_text("\n".join(map(json.dumps, rows)), "utf-8")
+    assert _ece(typed, "calibrant evaluate scores.jsonl") == _expected(scores)
+    names = ["bird", "cat", "dog"]
+    expected = float(calibrant.evaluate(pets[names], pets["species"])["ece"])
+    for form in (list, lambda row: dict(zip(names, row, strict=True))):
+        nested = [{"gold": row[3], "output": {"id": "7", "probs": form(row[:3])}} for row in pets.to_numpy().tolist()]
+        Path("pets.jsonl").write_text("\n".join(map(json.dumps, nested)), "utf-8")
+        assert _ece(typed, "calibrant evaluate pets.jsonl --class-names bird,cat,dog") == expected
