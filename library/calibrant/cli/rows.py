@@ -42,7 +42,7 @@ _FLAGS = {
 _OFFERED, _READINGS = 4, 8
 
 File = Annotated[
-    Path, typer.Argument(help="CSV, TSV, JSON Lines, NPZ, NPY, Parquet or Arrow file; - for standard input.")
+    Path, typer.Argument(help="CSV, TSV, JSON, NPZ, NPY, Parquet or Arrow file; - for standard input.")
 ]
 Label = Annotated[
     str | None,
