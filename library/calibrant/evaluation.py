@@ -36,6 +36,7 @@ from calibrant.measures.gaps import Gap, grouped_seconds, largest_gaps
 from calibrant.measures.improvement import improvements
 from calibrant.measures.intervals import PLAIN, Resampling
 from calibrant.measures.measure import MeasureRequest, MeasureResult, answers, extent_of
+from calibrant.options import known_name
 from calibrant.progress import Progress, report, reporting, step
 from calibrant.reductions import Event, Subject, Vector, reduce, resolve, resolve_event, subject, whole_vector
 from calibrant.results import ByMeasure, ByName, Shown, Table, WithRows, frame_of, interval_of, text_of
@@ -148,6 +149,7 @@ class Report(WithRows, Shown, ByMeasure[MeasureResult]):
             **{f"to_{kind}": f"to_frame().to_{kind}(...)" for kind in ("csv", "excel", "latex", "markdown", "parquet")},
             **dict.fromkeys(("to_json", "as_dict"), "to_dict()"),
             **dict.fromkeys(("save", "to_html"), "calibrant.report(predictions, labels).save(path)"),
+            **dict.fromkeys(("draw", "show"), "plot()"),
             **dict.fromkeys(("score", "summary"), "measures, or print the report"),
             **dict.fromkeys(
                 ("calibration_curve", "plot_calibration_curve", "reliability", "reliability_diagram"),
@@ -155,6 +157,10 @@ class Report(WithRows, Shown, ByMeasure[MeasureResult]):
             ),
         }
     )
+
+    def _elsewhere(self, key: str) -> str:
+        name = known_name(key, MEASURES, FAMILIAR)
+        return f'evaluate with measures=["{name}"]' if name in MEASURES else ""
 
     def _instead(self, name: str) -> str:
         return f"; use report[{name!r}]" if name in self else super()._instead(name)
@@ -270,6 +276,8 @@ class Report(WithRows, Shown, ByMeasure[MeasureResult]):
             return []
         event = "the event that the predicted class is the label"
         notes = []
+        if source.batch.predictions.n_classes == 2:
+            notes.append('for P(Y=1) of two columns, pass predictions[:, 1] or reduction="binary"')
         for reduction, what in (("canonical", "scores of all classes"), ("classwise", "the mean over the classes")):
             keys = [key for key, found in self.measures.items() if _reduction_of_all(found) == reduction]
             notes += [f'{", ".join(keys)}: of {event}; pass reduction="{reduction}" for {what}'] if keys else []

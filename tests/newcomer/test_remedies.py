@@ -1,0 +1,73 @@
+"""Tasks of which some need a second try: what the first one says to do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import calibrant
+
+_NAMES = ["bird", "cat", "dog"]
+
+
+def test_columns_by_name_need_no_frame(pets: Any) -> None:
+    """Evaluate and calibrate a dictionary of columns, and a table of Arrow."""
+    expected = calibrant.evaluate(pets[_NAMES], pets["species"])["ece"].value
+    columns = {name: pets[name].to_numpy() for name in ("dog", "bird", "cat")}
+    assert calibrant.evaluate(columns, pets["species"])["ece"].value == pytest.approx(expected)
+    table = pa.Table.from_pandas(pets[_NAMES])
+    assert calibrant.evaluate(table, pa.array(pets["species"]))["ece"].value == expected
+    fitted = calibrant.fit("temperature", columns, pets["species"])
+    np.testing.assert_allclose(fitted.apply(columns), fitted.apply(table))
+    with pytest.raises(calibrant.CalibrationError, match="pass one of these arrays"):
+        calibrant.evaluate({"logits": pets[_NAMES], "labels": pets["species"]}, pets["species"])
+
+
+def test_rows_that_do_not_sum_to_1_and_tokens_get_a_remedy(pets: Any) -> None:
+    """Pass scores of one sigmoid a class, and predictions of tokens or pixels."""
+    p = pets[_NAMES].to_numpy()
+    with pytest.raises(calibrant.CalibrationError, match="evaluate each column if the classes do not exclude"):
+        calibrant.evaluate(0.9 * p, pets["species"], class_names=_NAMES)
+    with pytest.raises(calibrant.CalibrationError, match=r"pass predictions.reshape\(-1, 3\) and labels.reshape\(-1\)"):
+        calibrant.evaluate(p.reshape(200, 3, 3), np.zeros((200, 3), int))
+
+
+def test_two_columns_are_evaluated_by_their_confidence_and_the_report_says_so(scores: Any) -> None:
+    """Pass both columns of predict_proba, and read what the default is of."""
+    two = calibrant.evaluate(np.column_stack([1 - scores["p"], scores["p"]]), scores["y"])
+    assert 'pass predictions[:, 1] or reduction="binary"' in repr(two)
+    assert 'reduction="binary"' not in repr(calibrant.evaluate(scores["p"], scores["y"]))
+
+
+def test_a_result_names_how_to_get_what_it_does_not_have(scores: Any) -> None:
+    """Look for a measure that was not computed, call show, and draw with bins."""
+    report = calibrant.evaluate(scores["p"], scores["y"])
+    with pytest.raises(KeyError, match=r'evaluate with measures=\["brier"\]'):
+        report["Brier"]
+    with pytest.raises(AttributeError, match=r"use plot\(\)"):
+        report.show()  # type: ignore[attr-defined]
+    with pytest.raises(TypeError, match="no argument bins; pass n_bins"):
+        report.plot(bins=20)
+    with pytest.raises(calibrant.CalibrationError, match="the results of"):
+        calibrant.plot(scores["p"], scores["y"])
+    with pytest.raises(KeyError, match="did you mean variance-platt"):
+        calibrant.DISTRIBUTION_METHODS["variance-plat"]
+    assert "\npit                   PIT histogram\n" in repr(calibrant.DISTRIBUTION_DIAGRAMS)
+
+
+def test_a_missing_folder_is_named(scores: Any) -> None:
+    """Save a report and a map into a folder that does not exist yet."""
+    fitted = calibrant.fit("platt", scores["p"], scores["y"])
+    for save in (calibrant.report(scores["p"], scores["y"]).save, fitted.save):
+        with pytest.raises(FileNotFoundError, match="the folder 'results' does not exist; create it first"):
+            save("results/of_today")
+    Path("results").mkdir()
+    fitted.save(Path("results") / "map.json")
+    assert calibrant.load("results/map.json") == fitted
+    Path("other.json").write_text('{"a": 1}', "utf-8")
+    with pytest.raises(calibrant.CalibrationError, match=r"as in the documents of map.save\(path\)"):
+        calibrant.load("other.json")
