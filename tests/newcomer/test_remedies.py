@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 import calibrant
+from tests.newcomer.conftest import Typed
 
 _NAMES = ["bird", "cat", "dog"]
 
@@ -71,3 +72,25 @@ def test_a_missing_folder_is_named(scores: Any) -> None:
     Path("other.json").write_text('{"a": 1}', "utf-8")
     with pytest.raises(calibrant.CalibrationError, match=r"as in the documents of map.save\(path\)"):
         calibrant.load("other.json")
+
+
+@pytest.mark.parametrize(
+    ("line", "remedy"),
+    [
+        ("calibrant fit scores.csv --n-bins 20", "--option n_bins=20"),
+        ("calibrant fit scores.csv --test-size 0.3", "--holdout"),
+        ("calibrant evaluate scores.csv --format json", "--json"),
+        ("calibrant evaluate scores.csv --out result.json", "--json > result.json"),
+        ("calibrant version", "--version"),
+        ("calibrant diagram scores.csv --diagram corpp", "did you mean corp?"),
+    ],
+)
+def test_an_option_of_another_command_or_tool_names_what_to_type(
+    typed: Typed, scores: Any, line: str, remedy: str
+) -> None:
+    """Type options and commands that other tools have."""
+    scores.to_csv("scores.csv", index=False)
+    refused = typed(line)
+    assert refused.exit_code != 0
+    assert "by-size" not in refused.stderr
+    assert remedy in " ".join(refused.stderr.replace("│", "").split())  # which a box wraps

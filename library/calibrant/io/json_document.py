@@ -69,5 +69,5 @@ def _rows(document: Any) -> list[dict[str, Any]] | None:
     if not keys or len(inner) < len(document) or any(of != keys[0] for of in keys):
         return None
     if all(map(str.isdecimal, inner)) or len(inner) > len(keys[0]):
-        return list(inner.values())  # orient="index"
+        return [row for row in inner.values() if isinstance(row, dict)]  # orient="index"
     return [{name: value[key] for name, value in inner.items()} for key in keys[0]]
