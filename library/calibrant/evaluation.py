@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 Members = dict[str, npt.NDArray[np.int64]]
 
 _IN_SAMPLE = (
-    "in-sample: the map was fitted to these rows, so the results after it look better than they would on new rows"
+    "in-sample: the map was fitted to these rows or some of them, so the results after it look better than on new rows"
 )
 
 #: The reductions of (n,) predictions, unless a map names their event.
@@ -94,7 +94,7 @@ class Report(WithRows, Shown, ByMeasure[MeasureResult]):
         ``brier`` and ``log-loss`` before the map minus after it; above 0 the map improves the score. Scores of a map of
         the whole vector are of the whole vector; if ``reduction`` is another, their definition names it.
     in_sample : bool or None
-        True if the map was fitted to exactly these rows, False if to others or to some of these, None if unknown or
+        True if the map was fitted to these rows, or a quarter of them or more; False if to others; None if unknown or
         without a map. If True, results after the map have no p-value, their parts have ``cross_fitted`` and
         ``cross_fitted_debiased`` values from maps fitted without the fold of each row, and ``improvement`` is computed
         from such maps too.

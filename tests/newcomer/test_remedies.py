@@ -94,3 +94,28 @@ def test_an_option_of_another_command_or_tool_names_what_to_type(
     assert refused.exit_code != 0
     assert "by-size" not in refused.stderr
     assert remedy in " ".join(refused.stderr.replace("│", "").split())  # which a box wraps
+
+
+def test_a_map_recognises_parts_of_its_rows_also_rounded(scores: Any, pets: Any) -> None:
+    """Fit on the first half, and evaluate on a part of it, on all rows, and on the half as a file has it."""
+    p, y = scores["p"].to_numpy(), scores["y"].to_numpy()
+    fitted = calibrant.fit("isotonic", p[:300], y[:300])
+    order = np.random.default_rng(1).permutation(300)
+    for rows, digits in ((slice(0, 150), 17), (slice(0, 600), 17), (slice(0, 300), 4), (np.tile(order, 2), 6)):
+        report = calibrant.evaluate(p[rows].round(digits), y[rows], map=fitted)
+        assert report.in_sample is True
+        assert "in-sample" in repr(report)
+    for rows in (slice(300, 600), slice(280, 600)):
+        assert calibrant.evaluate(p[rows], y[rows], map=fitted).in_sample is False
+    assert calibrant.compare(p, y, {"mine": fitted}, measures=["brier"]).measures["brier"].ranking == ("uncalibrated",)
+    fitted = calibrant.fit("temperature", pets[_NAMES][:400], pets["species"][:400])
+    assert calibrant.evaluate(pets[_NAMES].round(6), pets["species"], map=fitted).in_sample is True
+    assert calibrant.evaluate(pets[_NAMES][400:], pets["species"][400:], map=fitted).in_sample is False
+
+
+def test_equal_predictions_of_new_rows_are_no_rows_of_the_fit(scores: Any) -> None:
+    """Evaluate a forest of ten trees on held-out rows, whose predictions are those of the fit too."""
+    p, y = scores["p"].round(1).to_numpy(), scores["y"].to_numpy()
+    fitted = calibrant.fit("platt", p[:300], y[:300])
+    assert calibrant.evaluate(p[300:], y[300:], map=fitted).in_sample is False
+    assert calibrant.evaluate(p[:300], y[:300], map=fitted).in_sample is True

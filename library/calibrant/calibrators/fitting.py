@@ -27,7 +27,7 @@ from calibrant.calibrators.method import (
 )
 from calibrant.calibrators.smoothing import is_extreme, smoothed_fits
 from calibrant.cells import Floats, WeightsKind
-from calibrant.digest import digest
+from calibrant.digest import digest, sample_of
 from calibrant.errors import InvalidOption, UnknownMethod, UnknownReduction, plain_name
 from calibrant.inputs import read_rows, reduction_by_name, warn_of_certain
 from calibrant.maps.calibration_map import VECTORS, CalibrationMap
@@ -254,7 +254,9 @@ def with_training(
 ) -> CalibrationMap:
     """Return the map with its cross-fitted gain, the digest of its rows, its options and seed, and names of classes."""
     plain = {name: list(value) if isinstance(value, tuple) else value for name, value in options.items()}
-    diagnostics = {**fitted.diagnostics, "fit": {"options": plain, "seed": seed}}
+    sample = sample_of(batch)
+    kept = {} if sample is None else {"sample": sample}
+    diagnostics = {**fitted.diagnostics, "fit": {"options": plain, "seed": seed, **kept}}
     gain = diagnostics.get("held_out_gain")
     if gain is None:
         gain = cross_fitted_gain(Fitting.read(fitted.method, options, fitted.reduction), batch, seed)

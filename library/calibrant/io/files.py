@@ -18,7 +18,7 @@ from calibrant.arrays import NO_GROUP, joined
 from calibrant.distributions.forecasts import FIELDS
 from calibrant.evaluation import MAX_GROUPS
 from calibrant.io.arrow import ArrowTable, ParquetTable
-from calibrant.io.columns import Chosen, check_confidence, check_scale, choose, numbered_classes, without_rounding
+from calibrant.io.columns import Chosen, check_confidence, check_scale, choose, numbered_classes
 from calibrant.io.compression import FILE, unpacked
 from calibrant.io.csv import CsvTable
 from calibrant.io.errors import (
@@ -37,6 +37,7 @@ from calibrant.io.json_lines import JsonLinesTable
 from calibrant.io.labels import Classes, in_order, read_labels, whether_equal
 from calibrant.io.limits import FileLimits
 from calibrant.io.npz import NpyTable, NpzTable
+from calibrant.io.rounding import without_rounding
 from calibrant.io.source import bytes_of, opened, spooled, write_blocks
 from calibrant.io.table import (
     Coded,
