@@ -22,6 +22,8 @@ from calibrant.records import is_records, read_records
 #: From this many rows on, probabilities that are all 0 or 1 are probably predicted classes, and logits whose rows sum
 #: to 1 probabilities.
 _MANY_ROWS = 20
+#: The rows of a label below which a fit to many rows warns.
+_MANY_LABELS, _FEW_LABELS = 100, 5
 #: The share of predictions of exactly 0 or 1 from which a fit warns.
 _CERTAIN = 0.75
 #: How far from 1 the sum of a row of probabilities may be.
@@ -65,6 +67,21 @@ def warn_of_certain(given: Array, *, stacklevel: int) -> None:
         text = (
             f"{100.0 * certain.mean():.0f} % of the predictions are exactly 0 or 1, as of small forests; a map gives "
             "equal predictions the same probability, so prefer a model with finer ones"
+        )
+        warnings.warn(text, stacklevel=stacklevel + 1)
+
+
+def warn_of_few(batch: Batch, *, stacklevel: int) -> None:
+    """Warn of a fit to many rows (n,) of which very few have one of the two labels. O(n)."""
+    if batch.predictions.n_classes is not None or len(batch) < _MANY_LABELS:
+        return
+    positive = int(batch.labels.sum())
+    rare, count = min(((1, positive), (0, len(batch) - positive)), key=lambda pair: pair[1])
+    if 0 < count < _FEW_LABELS:
+        have = "1 has" if count == 1 else f"{count} have"
+        text = (
+            f"of {len(batch):,} rows, {have} the label {rare}, so the map and its gain are uncertain; fit to more rows "
+            "with this label"
         )
         warnings.warn(text, stacklevel=stacklevel + 1)
 

@@ -119,3 +119,13 @@ def test_equal_predictions_of_new_rows_are_no_rows_of_the_fit(scores: Any) -> No
     fitted = calibrant.fit("platt", p[:300], y[:300])
     assert calibrant.evaluate(p[300:], y[300:], map=fitted).in_sample is False
     assert calibrant.evaluate(p[:300], y[:300], map=fitted).in_sample is True
+
+
+def test_a_fit_to_very_few_events_warns() -> None:
+    """Fit Venn-Abers to three frauds among 300 payments."""
+    p = np.linspace(0.001, 0.9, 300)
+    y = np.isin(np.arange(300), (200, 280, 299)).astype(int)
+    with pytest.warns(UserWarning, match="of 300 rows, 3 have the label 1, so the map and its gain are uncertain"):
+        fitted = calibrant.fit("venn-abers", p, y)
+    lower, upper = fitted.bounds(p)
+    assert np.max(upper - lower) > 0.3
