@@ -72,6 +72,7 @@ def test_a_pipeline_without_names_of_labels_is_compared_with_numbers(typed: Type
     pd.DataFrame({"label": label, "score": p, "gold": scores["y"]}).to_csv("pipeline.csv", index=False)
     expected = float(calibrant.evaluate(p, (scores["p"] > 0.5) == (scores["y"] == 1))["ece"])
     assert _ece(typed, "calibrant evaluate pipeline.csv") == expected
+    assert "column 'score', the confidence in the predicted class" in typed("calibrant evaluate pipeline.csv").stderr
     refused = typed("calibrant evaluate pipeline.csv --pos-label LABEL_1")
     assert "the confidence in 'label'" in refused.stderr
 

@@ -564,6 +564,8 @@ class _Chooser:
         low = min(self._numbers(family.places[0]), default=0.0)
         if len(found) != 1 or not is_top or is_event or low < 1 / max(2, len(texts)) - TOLERANCE:
             return None
+        of_class = "the probability of class 1"
+        self._notes = [note.replace(of_class, "the confidence in the predicted class") for note in self._notes]
         self._notes.append(
             f"labels: whether the class in {quoted(self._names[found[0]])} is that in {quoted(self._names[labels])}; "
             f"{quoted(name)} is the confidence in it"
