@@ -30,7 +30,7 @@ from calibrant.evaluation import Evaluation, Groups
 from calibrant.io.errors import InvalidField
 from calibrant.maps.calibration_map import CalibrationMap, check_class_names, load
 from calibrant.measures.catalogue import read_requests
-from calibrant.measures.cross_fitting import UNKNOWN, Training
+from calibrant.measures.cross_fitting import UNKNOWN, Training, sample_in
 from calibrant.measures.intervals import Resampling
 from calibrant.measures.selective import ABSTENTION, COST_RATIOS
 from calibrant.progress import Progress, reporting, step
@@ -197,7 +197,8 @@ def training_of(record: MapRecord) -> Training:
     if record.seed is None:
         return Training(record.digest, None)
     try:
-        return Training(record.digest, Fitting.read(record.method, record.options, record.reduction), record.seed)
+        fitting = Fitting.read(record.method, record.options, record.reduction)
+        return Training(record.digest, fitting, record.seed, sample_in(record.document.get("diagnostics")))
     except CalibrationError:
         return Training(record.digest, None, record.seed)
 

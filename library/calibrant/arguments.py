@@ -100,6 +100,8 @@ def refuse_misspelt(name: str, options: Iterable[str], known: list[str]) -> None
 def meant_by(unknown: str, known: list[str]) -> str:
     """Return what to pass in place of an unknown argument: the nearest one, or else all."""
     familiar = (_FAMILIAR_OF_FORECASTS if "observed" in known else _FAMILIAR).get(unknown)
+    if familiar == _OPTION and "n_bins" in known and unknown.endswith("bins"):
+        return "pass n_bins"
     if familiar == _OPTION and "options" in known:
         return f'it is an option of a method: options={{"{unknown}": ...}}'
     if familiar is not None and (familiar == _OPTION or any(familiar.startswith(each) for each in known)):

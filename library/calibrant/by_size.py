@@ -95,7 +95,7 @@ class MeasuresBySize(Shown):
     squared : bool
         Whether the measures are squared.
     in_sample : bool or None
-        As in ``Report``: whether the map was fitted to exactly these rows.
+        As in ``Report``: whether the map was fitted to these rows or some of them.
 
     See Also
     --------

@@ -86,3 +86,64 @@ def _mixed(x: Codes) -> Codes:
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return x ^ (x >> np.uint64(31))
+
+
+# --- A sample of the rows, by which some of them are recognised
+
+#: Decimals to which the sampled rows are rounded: the fewest with which nearly all rows differ.
+_DECIMALS = (4, 5, 6)
+#: Fewer rows have no sample; hashes of the sample and the digits of each; hashes that show whether rows differ.
+_FEWEST, _KEPT_HASHES, _DIGITS, _TRIED = 50, 128, 10, 4096
+_DIFFER = 0.97
+#: From this many rows of the sample, and this share of the rows that could be in it, rows count as those of the fit.
+_MATCHES, _SHARE = 5, 0.25
+
+
+def sample_of(batch: Batch) -> str | None:
+    """Return the smallest hashes of the rows of a batch, rounded; None for few rows, or if many are equal. O(n K).
+
+    >>> from calibrant.batch import read_batch
+    >>> p = np.random.default_rng(0).uniform(size=500)
+    >>> sample = sample_of(read_batch(p, p > 0.5))
+    >>> shares_rows(sample, read_batch(p[:200].round(5), p[:200] > 0.5))
+    True
+    >>> shares_rows(sample, read_batch(1 - p, p < 0.5))
+    False
+    """
+    if len(batch) < _FEWEST:
+        return None
+    tried = min(len(batch), _TRIED)
+    for decimals in _DECIMALS:
+        hashes = _rounded_hashes(batch, decimals)
+        distinct = np.unique(np.partition(hashes, tried - 1)[:tried])
+        if len(distinct) >= _DIFFER * tried:
+            return f"{decimals}:" + "".join(f"{int(each):0{_DIGITS}x}" for each in distinct[:_KEPT_HASHES])
+    return None
+
+
+def shares_rows(sample: str, batch: Batch) -> bool:
+    """Return whether a quarter or more of the rows of a batch are rows of which ``sample_of`` made the sample. O(n K).
+
+    The share is that among the rows whose hashes are at most the largest of the sample (Broder 1997).
+    """
+    decimals, _, digits = sample.partition(":")
+    kept = np.array([int(digits[i : i + _DIGITS], 16) for i in range(0, len(digits), _DIGITS)], dtype=np.uint64)
+    distinct = np.unique(_rounded_hashes(batch, int(decimals)))
+    if len(kept) == _KEPT_HASHES:
+        distinct = distinct[distinct <= kept[-1]]
+    matches = int(np.isin(distinct, kept).sum())
+    return matches >= max(_MATCHES, _SHARE * len(distinct))
+
+
+def _rounded_hashes(batch: Batch, decimals: int) -> Codes:
+    """Return a hash of ``_DIGITS`` hexadecimal digits of each row."""
+    given = batch.predictions.given
+    table = given[:, None] if given.ndim == 1 else given
+    hashes = np.empty(len(table), np.uint64)
+    height = max(1, _CHUNK // table.shape[1])
+    for start in range(0, len(table), height):
+        piece = slice(start, start + height)
+        whole = np.clip(np.rint(table[piece].astype(np.float64) * 10.0**decimals), -(2.0**53), 2.0**53)
+        codes = whole.astype(np.int64).view(np.uint64)
+        hashes[piece] = _row_hashes(codes, batch.labels[piece].astype(np.uint64), _SEEDS[0])
+    return hashes >> np.uint64(64 - 4 * _DIGITS)

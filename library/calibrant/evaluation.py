@@ -36,6 +36,7 @@ from calibrant.measures.gaps import Gap, grouped_seconds, largest_gaps
 from calibrant.measures.improvement import improvements
 from calibrant.measures.intervals import PLAIN, Resampling
 from calibrant.measures.measure import MeasureRequest, MeasureResult, answers, extent_of
+from calibrant.options import known_name
 from calibrant.progress import Progress, report, reporting, step
 from calibrant.reductions import Event, Subject, Vector, reduce, resolve, resolve_event, subject, whole_vector
 from calibrant.results import ByMeasure, ByName, Shown, Table, WithRows, frame_of, interval_of, text_of
@@ -47,7 +48,7 @@ if TYPE_CHECKING:
 Members = dict[str, npt.NDArray[np.int64]]
 
 _IN_SAMPLE = (
-    "in-sample: the map was fitted to these rows, so the results after it look better than they would on new rows"
+    "in-sample: the map was fitted to these rows or some of them, so the results after it look better than on new rows"
 )
 
 #: The reductions of (n,) predictions, unless a map names their event.
@@ -93,7 +94,7 @@ class Report(WithRows, Shown, ByMeasure[MeasureResult]):
         ``brier`` and ``log-loss`` before the map minus after it; above 0 the map improves the score. Scores of a map of
         the whole vector are of the whole vector; if ``reduction`` is another, their definition names it.
     in_sample : bool or None
-        True if the map was fitted to exactly these rows, False if to others or to some of these, None if unknown or
+        True if the map was fitted to these rows, or a quarter of them or more; False if to others; None if unknown or
         without a map. If True, results after the map have no p-value, their parts have ``cross_fitted`` and
         ``cross_fitted_debiased`` values from maps fitted without the fold of each row, and ``improvement`` is computed
         from such maps too.
@@ -151,6 +152,7 @@ class Report(WithRows, Shown, ByMeasure[MeasureResult]):
             **{f"to_{kind}": f"to_frame().to_{kind}(...)" for kind in ("csv", "excel", "latex", "markdown", "parquet")},
             **dict.fromkeys(("to_json", "as_dict"), "to_dict()"),
             **dict.fromkeys(("save", "to_html"), "calibrant.report(predictions, labels).save(path)"),
+            **dict.fromkeys(("draw", "show"), "plot()"),
             **dict.fromkeys(("score", "summary"), "measures, or print the report"),
             **dict.fromkeys(
                 ("calibration_curve", "plot_calibration_curve", "reliability", "reliability_diagram"),
@@ -158,6 +160,10 @@ class Report(WithRows, Shown, ByMeasure[MeasureResult]):
             ),
         }
     )
+
+    def _elsewhere(self, key: str) -> str:
+        name = known_name(key, MEASURES, FAMILIAR)
+        return f'evaluate with measures=["{name}"]' if name in MEASURES else ""
 
     def _instead(self, name: str) -> str:
         return f"; use report[{name!r}]" if name in self else super()._instead(name)
@@ -274,6 +280,8 @@ class Report(WithRows, Shown, ByMeasure[MeasureResult]):
             return []
         event = "the event that the predicted class is the label"
         notes = []
+        if source.batch.predictions.n_classes == 2:
+            notes.append('for P(Y=1) of two columns, pass predictions[:, 1] or reduction="binary"')
         for reduction, what in (("canonical", "scores of all classes"), ("classwise", "the mean over the classes")):
             keys = [key for key, found in self.measures.items() if _reduction_of_all(found) == reduction]
             notes += [f'{", ".join(keys)}: of {event}; pass reduction="{reduction}" for {what}'] if keys else []

@@ -32,6 +32,7 @@ from calibrant.reports.forecasts import forecast_document, report_options
 from calibrant.reports.forecasts import standalone as forecasts_page
 from calibrant.reports.html import standalone
 from calibrant.reports.panel import ReportSubject, by_group, full, group_diagrams, joined
+from calibrant.results import write_text
 
 #: Height of a report in a notebook, in pixels.
 _HEIGHT = 720
@@ -83,7 +84,7 @@ class HtmlReport:
         ...     [path.name for path in pathlib.Path(folder).iterdir()]
         ['report.html']
         """
-        Path(path).write_text(self.html, encoding="utf-8")
+        write_text(path, self.html)
 
     def __repr__(self) -> str:
         return f"HtmlReport: {self.document['n']:,} rows; save(path) writes it to a file"

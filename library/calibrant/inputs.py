@@ -22,6 +22,8 @@ from calibrant.records import is_records, read_records
 #: From this many rows on, probabilities that are all 0 or 1 are probably predicted classes, and logits whose rows sum
 #: to 1 probabilities.
 _MANY_ROWS = 20
+#: The rows of a label below which a fit to many rows warns.
+_MANY_LABELS, _FEW_LABELS = 100, 5
 #: The share of predictions of exactly 0 or 1 from which a fit warns.
 _CERTAIN = 0.75
 #: How far from 1 the sum of a row of probabilities may be.
@@ -65,6 +67,21 @@ def warn_of_certain(given: Array, *, stacklevel: int) -> None:
         text = (
             f"{100.0 * certain.mean():.0f} % of the predictions are exactly 0 or 1, as of small forests; a map gives "
             "equal predictions the same probability, so prefer a model with finer ones"
+        )
+        warnings.warn(text, stacklevel=stacklevel + 1)
+
+
+def warn_of_few(batch: Batch, *, stacklevel: int) -> None:
+    """Warn of a fit to many rows (n,) of which very few have one of the two labels. O(n)."""
+    if batch.predictions.n_classes is not None or len(batch) < _MANY_LABELS:
+        return
+    positive = int(batch.labels.sum())
+    rare, count = min(((1, positive), (0, len(batch) - positive)), key=lambda pair: pair[1])
+    if 0 < count < _FEW_LABELS:
+        have = "1 has" if count == 1 else f"{count} have"
+        text = (
+            f"of {len(batch):,} rows, {have} the label {rare}, so the map and its gain are uncertain; fit to more rows "
+            "with this label"
         )
         warnings.warn(text, stacklevel=stacklevel + 1)
 
@@ -134,17 +151,19 @@ def read_rows(
 
 def _with_columns(error: OutOfRange, values: Array, columns: Sequence[str] | None) -> OutOfRange:
     """Return the error with the names of columns that are no probabilities, beside others that are."""
-    if values.ndim != 2 or columns is None or len(columns) != values.shape[1]:
-        return error
-    outside = (values < -TOLERANCE) | (values > 1.0 + TOLERANCE)
-    for bad, are in (
-        (outside.any(axis=0), "values outside [0, 1]"),
-        (np.isin(values, (0.0, 1.0)).all(axis=0), "only 0 and 1, like labels"),
-    ):
-        named = [columns[k] for k in np.flatnonzero(bad).tolist()]
-        if 0 < len(named) < len(columns):
-            verb = f"column {listing(named)} has" if len(named) == 1 else f"columns {listing(named)} have"
-            return OutOfRange(f"predictions: {verb} {are}; pass the columns of probabilities alone", error.offences)
+    if values.ndim == 2 and columns is not None and len(columns) == values.shape[1]:
+        outside = (values < -TOLERANCE) | (values > 1.0 + TOLERANCE)
+        for bad, are in (
+            (outside.any(axis=0), "values outside [0, 1]"),
+            (np.isin(values, (0.0, 1.0)).all(axis=0), "only 0 and 1, like labels"),
+        ):
+            named = [columns[k] for k in np.flatnonzero(bad).tolist()]
+            if 0 < len(named) < len(columns):
+                verb = f"column {listing(named)} has" if len(named) == 1 else f"columns {listing(named)} have"
+                return OutOfRange(f"predictions: {verb} {are}; pass the columns of probabilities alone", error.offences)
+    if "not sum to 1" in str(error) and "divide" not in str(error):
+        hint = "divide each row by its sum, or evaluate each column if the classes do not exclude each other"
+        return OutOfRange(f"{error}; {hint}", error.offences)
     return error
 
 
@@ -157,17 +176,7 @@ def prediction_array(predictions: Any, known: tuple[str, ...] | None = None) -> 
 
     Without them, numbered columns are in the order of their numbers, and the negative class precedes the positive one.
     """
-    columns: list[str] | None
-    if is_records(predictions):
-        values, columns, _ = read_records(predictions, known)
-    else:
-        if known is not None and is_frame(predictions) and set(known) < {str(name) for name in predictions.columns}:
-            predictions = predictions[[name for name in predictions.columns if str(name) in known]]
-        values = array_of(predictions, "predictions")
-        if values.ndim == 2 and values.shape[1] == 1:
-            return values[:, 0], None
-        columns = [str(name) for name in predictions.columns] if is_frame(predictions) else None
-        values = _rounded_rows(values, predictions)
+    values, columns = _named_columns(predictions, known)
     if columns is None or values.ndim != 2 or len(columns) != values.shape[1] or len(columns) < 2:
         return values, columns
     numbered = tuple(map(str, range(len(columns))))
@@ -185,6 +194,29 @@ def prediction_array(predictions: Any, known: tuple[str, ...] | None = None) -> 
                     "/predictions", f"have columns of {listing(names)}, but the classes are {listing(known)}"
                 )
     return values, columns
+
+
+def _named_columns(predictions: Any, known: tuple[str, ...] | None) -> tuple[Array, list[str] | None]:
+    """Convert predictions to an array, with the names of the columns of a frame, a mapping or a table of Arrow."""
+    if is_records(predictions):
+        values, columns, _ = read_records(predictions, known)
+        return values, columns
+    if isinstance(predictions, Mapping) and len(predictions) > 1:
+        parts = [_flat(array_of(column, "predictions")) for column in predictions.values()]
+        if len({part.shape for part in parts}) > 1 or parts[0].ndim > 1:
+            raise WrongShape.at("/predictions", "must be columns of one length by name; pass one of these arrays")
+        return np.column_stack(parts), [str(name) for name in predictions]
+    if known is not None and is_frame(predictions) and set(known) < {str(name) for name in predictions.columns}:
+        predictions = predictions[[name for name in predictions.columns if str(name) in known]]
+    values = array_of(predictions, "predictions")
+    if values.ndim > 2:
+        last = f"pass predictions.reshape(-1, {values.shape[-1]}) and labels.reshape(-1), with the classes last"
+        raise WrongShape.at("/predictions", f"have {values.ndim} dimensions; {last}")
+    if values.ndim == 2 and values.shape[1] == 1:
+        return values[:, 0], None
+    names = predictions.columns if is_frame(predictions) else getattr(predictions, "column_names", None)
+    named = is_frame(predictions) or isinstance(names, list)  # ``columns`` of a table of Arrow are arrays
+    return _rounded_rows(values, predictions), [str(name) for name in names] if named and names is not None else None
 
 
 def listing(names: Sequence[str]) -> str:

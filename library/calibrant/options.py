@@ -153,6 +153,15 @@ class Catalogue(Shown, Mapping[str, E]):
 
     ``familiar`` maps other names to those of the catalogue. An unknown name raises ``KeyError`` with the nearest names,
     or with what ``elsewhere`` says of it.
+
+    Examples
+    --------
+    >>> import calibrant
+    >>> calibrant.METHODS["beta"].title, calibrant.MEASURES["ece"].title
+    ('Beta calibration', 'Expected calibration error')
+    >>> calibrant.METHODS["betta"]
+    Traceback (most recent call last):
+    KeyError: 'the method is unknown; did you mean beta?'
     """
 
     def __init__(
@@ -190,7 +199,7 @@ class Catalogue(Shown, Mapping[str, E]):
     def __repr__(self) -> str:
         table = self._table()
         width = max(map(len, self))
-        return "\n".join([table.title, *(f"{name:{width}}  {title}" for name, title in table.rows)])
+        return "\n".join([table.title, *(f"{name:{width}}  {title}".rstrip() for name, title in table.rows)])
 
     def _table(self) -> Table:
         rows = [(name, str(getattr(entry, "title", ""))) for name, entry in self._entries.items()]

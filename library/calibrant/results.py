@@ -10,6 +10,7 @@ from difflib import get_close_matches
 from html import escape
 from importlib import import_module
 from importlib.util import find_spec
+from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, SupportsFloat, TypeVar
 
@@ -220,6 +221,14 @@ class Measured:
         return format(float(self), spec) if spec else str(self)
 
 
+def write_text(path: str | Path, text: str) -> None:
+    """Write a file; raises ``FileNotFoundError`` with the name of a folder that does not exist."""
+    folder = Path(path).parent
+    if not folder.is_dir():
+        raise FileNotFoundError(f"the folder {str(folder)!r} does not exist; create it first")
+    Path(path).write_text(text, encoding="utf-8")
+
+
 class WithRows:
     """Base class of reports whose ``source`` are their rows; copies share them, and pickles leave them out."""
 
@@ -251,8 +260,14 @@ class ByMeasure(Generic[Result]):
     def __getitem__(self, key: str) -> Result:
         name = _name_in(self.measures, key, self._aliases)
         if name is None:
-            raise KeyError(_no_such(self._what, self.measures, key))
+            elsewhere = self._elsewhere(key) if isinstance(key, str) else ""
+            hint = f"; {elsewhere}" if elsewhere else ""
+            raise KeyError(f"{_no_such(self._what, self.measures, key)}{hint}")
         return self.measures[name]
+
+    def _elsewhere(self, key: str) -> str:  # noqa: ARG002 - of subclasses
+        """Return how to get a measure that the result does not have."""
+        return ""
 
     def __contains__(self, key: object) -> bool:
         return _name_in(self.measures, key, self._aliases) is not None

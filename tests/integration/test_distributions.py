@@ -601,7 +601,7 @@ def test_a_report_of_the_client_is_shown_like_that_of_the_library(service: Stack
 
 
 def test_the_catalogues_list_each_kind(api: httpx.Client) -> None:
-    catalogues = {
+    catalogues: dict[str, Any] = {
         "/measures": calibrant.DISTRIBUTION_MEASURES,
         "/methods": calibrant.DISTRIBUTION_METHODS,
         "/diagrams": calibrant.DISTRIBUTION_DIAGRAMS,

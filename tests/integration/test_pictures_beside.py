@@ -107,7 +107,7 @@ def test_improvements_of_a_map_by_size(http: httpx.Client) -> None:
     assert found["definition"]["in_sample"] is True
     assert "Improvement by a map" in found["alt"]
     assert "In-sample: the map was fitted to these rows." in found["alt"]
-    others = {"predictions": ROWS["predictions"][1:], "labels": ROWS["labels"][1:]}
+    others = {"predictions": [1.0 - p for p in ROWS["predictions"]]}
     held_out = http.post("/diagrams", json=body | others, headers={"Accept": "application/json"}).json()
     assert held_out["definition"]["in_sample"] is False
     assert "In-sample" not in held_out["alt"]

@@ -145,7 +145,7 @@ def test_groups_on_the_rows_of_the_fit_say_so_and_are_cross_fitted() -> None:
         assert "in-sample" in repr(group)
         assert "cross-fitted" in repr(group)
     assert "cross_fitted" in report.to_frame(groups=True).columns
-    elsewhere = calibrant.evaluate(P[:-1], Y[:-1], map=fitted, groups=groups[:-1]).groups
+    elsewhere = calibrant.evaluate(1 - P, Y, map=fitted, groups=groups).groups
     assert elsewhere is not None
     assert "in-sample" not in repr(elsewhere["a"])
 
@@ -162,7 +162,7 @@ def test_maps_of_the_vector_have_cross_fitted_values_of_every_reduction() -> Non
 
 def test_other_rows_and_fits_that_cannot_be_repeated_have_no_cross_fitted_values() -> None:
     fitted = calibrant.fit("platt", P, Y)
-    elsewhere = calibrant.evaluate(P[:-1], Y[:-1], map=fitted, measures=["ece"]).after
+    elsewhere = calibrant.evaluate(1 - P, Y, map=fitted, measures=["ece"]).after
     unknown = calibrant.load({**fitted.to_document(), "diagnostics": {}})
     again = calibrant.evaluate(P, Y, map=unknown, measures=["ece"])
     assert elsewhere is not None

@@ -27,9 +27,9 @@ from calibrant.calibrators.method import (
 )
 from calibrant.calibrators.smoothing import is_extreme, smoothed_fits
 from calibrant.cells import Floats, WeightsKind
-from calibrant.digest import digest
+from calibrant.digest import digest, sample_of
 from calibrant.errors import InvalidOption, UnknownMethod, UnknownReduction, plain_name
-from calibrant.inputs import read_rows, reduction_by_name, warn_of_certain
+from calibrant.inputs import read_rows, reduction_by_name, warn_of_certain, warn_of_few
 from calibrant.maps.calibration_map import VECTORS, CalibrationMap
 from calibrant.maps.curves import Curve, read_array
 from calibrant.maps.families import curves_document, read_curves
@@ -261,7 +261,9 @@ def with_training(
 ) -> CalibrationMap:
     """Return the map with its cross-fitted gain, the digest of its rows, its options and seed, and names of classes."""
     plain = {name: list(value) if isinstance(value, tuple) else value for name, value in options.items()}
-    diagnostics = {**fitted.diagnostics, "fit": {"options": plain, "seed": seed}}
+    sample = sample_of(batch)
+    kept = {} if sample is None else {"sample": sample}
+    diagnostics = {**fitted.diagnostics, "fit": {"options": plain, "seed": seed, **kept}}
     gain = diagnostics.get("held_out_gain")
     if gain is None:
         gain = cross_fitted_gain(Fitting.read(fitted.method, options, fitted.reduction), batch, seed, diagnostics)
@@ -369,6 +371,7 @@ def fit(
         scale=scale,
     )
     rows.warn_of_kind()
+    warn_of_few(rows.batch, stacklevel=3)
     if scale == "probability":
         warn_of_certain(rows.batch.predictions.given, stacklevel=3)
     batch = rows.batch if rows.groups is None else grouped(rows.batch, rows.groups)

@@ -52,6 +52,7 @@ _FAMILIAR_COMMANDS: Mapping[str, str] = MappingProxyType(
         "plot": "diagram",
         "draw": "diagram",
         "html": "report",
+        "version": "--version",
     }
 )
 _FAMILIAR_OPTIONS: Mapping[str, str] = MappingProxyType(
@@ -75,6 +76,21 @@ _FAMILIAR_OPTIONS: Mapping[str, str] = MappingProxyType(
     }
 )
 
+#: The same for single commands, in place of the hints above.
+_FAMILIAR_OF: Mapping[str, Mapping[str, str]] = MappingProxyType(
+    {
+        "evaluate": {
+            **dict.fromkeys(("-o", "--out", "--output"), "--json > result.json"),
+            "--format": "--json",
+            "--holdout": "calibrant fit --holdout",
+        },
+        "fit": {
+            **dict.fromkeys(("--bins", "--n-bins", "--n_bins"), "--method histogram --option n_bins=20"),
+            **dict.fromkeys(("--test-size", "--test_size", "--split", "--val-size"), "--holdout"),
+        },
+    }
+)
+
 #: How the values of numeric options are written.
 _WHOLE = re.compile(r"-?[0-9]+")
 _NUMBER = re.compile(r"-?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
@@ -95,8 +111,9 @@ class Command(TyperCommand):
             rest = super().parse_args(ctx, args)
         except Exception as error:  # a usage error, whose class differs between versions of typer
             option = getattr(error, "option_name", "")
-            if option in _FAMILIAR_OPTIONS:
-                ctx.fail(f"No such option: {option}; did you mean {_FAMILIAR_OPTIONS[option]}?")
+            familiar = {**_FAMILIAR_OPTIONS, **_FAMILIAR_OF.get(str(self.name), {})}.get(option)
+            if familiar:
+                ctx.fail(f"No such option: {option}; did you mean {familiar}?")
             raise
         self._check_numbers(ctx, copied)
         return list(rest)

@@ -69,7 +69,7 @@ def _gains(report: Json) -> Iterator[str | Table]:
         return
     if report["in_sample"]:
         yield (
-            "The map was fitted to these rows: the values after it are in-sample and optimistic. "
+            "The map was fitted to these rows, or to some of them: the values after it are in-sample and optimistic. "
             "Cross-fitted values are out-of-fold."
         )
     rows = [(key, _number(m["value"]), _interval(m["interval"]), _p(m["p_value"])) for key, m in improvement.items()]

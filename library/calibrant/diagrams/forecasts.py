@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,7 @@ from calibrant.diagrams.diagram import Diagram, DiagramRequest, Picture
 from calibrant.distributions import pit, spread
 from calibrant.distributions.measures import Rows
 from calibrant.errors import CalibrationError, InvalidOption, LengthMismatch, UnknownDiagram
-from calibrant.options import Option, read_entries
+from calibrant.options import Catalogue, Option, read_entries
 
 #: Levels of the central intervals of normal distributions and samples, and of the bands of a fan.
 CENTRAL = np.array([0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95])
@@ -188,7 +187,8 @@ _OF_INTERVALS = {
 }
 
 #: Diagrams of predictive distributions, by name.
-DISTRIBUTION_DIAGRAMS: Mapping[str, Diagram] = MappingProxyType(
+DISTRIBUTION_DIAGRAMS = Catalogue[Diagram](
+    "diagram",
     {
         entry.name: entry
         for entry in (
@@ -287,7 +287,7 @@ DISTRIBUTION_DIAGRAMS: Mapping[str, Diagram] = MappingProxyType(
                 {"most": Option(120, low=2, high=2000)},
             ),
         )
-    }
+    },
 )
 
 

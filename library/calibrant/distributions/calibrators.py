@@ -47,7 +47,7 @@ from calibrant.errors import (
     UnknownMethod,
     one_of,
 )
-from calibrant.options import Described, Option, known_name, read_seed, read_values
+from calibrant.options import Catalogue, Described, Option, known_name, read_seed, read_values
 
 #: Groups of fewer rows use the function of all rows.
 LEAST_GROUP = 30
@@ -274,7 +274,7 @@ def _entries() -> tuple[DistributionMethod, ...]:
 
 
 #: The catalogue of calibrators of predictive distributions by name.
-DISTRIBUTION_METHODS: Mapping[str, DistributionMethod] = MappingProxyType({entry.name: entry for entry in _entries()})
+DISTRIBUTION_METHODS = Catalogue[DistributionMethod]("method", {entry.name: entry for entry in _entries()})
 
 
 # --- Members and groups

@@ -21,7 +21,7 @@ from calibrant.errors import (
     UnknownMeasure,
 )
 from calibrant.measures.measure import MeasureResult
-from calibrant.options import Described, Option, read_entries
+from calibrant.options import Catalogue, Described, Option, read_entries
 
 if TYPE_CHECKING:
     pass
@@ -368,7 +368,8 @@ _NORM = Option(1, choices=(1, 2, "max"))
 _OUTCOME = "at least 0, in the unit of the outcome"
 
 #: Measures of predictive distributions, by name.
-DISTRIBUTION_MEASURES: Mapping[str, DistributionMeasure] = MappingProxyType(
+DISTRIBUTION_MEASURES = Catalogue[DistributionMeasure](
+    "measure",
     {
         entry.name: entry
         for entry in (
@@ -596,7 +597,7 @@ DISTRIBUTION_MEASURES: Mapping[str, DistributionMeasure] = MappingProxyType(
                 },
             ),
         )
-    }
+    },
 )
 
 #: Measures that are computed unless others are chosen.

@@ -46,6 +46,10 @@ _DICTIONARY, _RECORDS = 2, 3
 _HEADER_TYPE, _HEADER = 1, 2
 _LENGTH, _BUFFERS, _COMPRESSION = 0, 2, 3
 _DATA_OF_DICTIONARY = 1
+#: Fields of the footer of a file with the blocks of dictionaries and record batches; bytes after the footer.
+_BLOCKS, _FOOTER_END = (2, 3), 10
+#: First bytes of a file, which a stream follows, and of a message.
+_FILE_MAGIC, _CONTINUATION = b"ARROW1\0\0", b"\xff\xff\xff\xff"
 #: A message is expensive to read: on top of the free ones, one is allowed for each KiB.
 _FREE_MESSAGES, _BYTES_A_MESSAGE = 256, 1024
 
@@ -71,6 +75,31 @@ def check_messages(arrow: Any, buffer: object, n_bytes: int, limits: Limits) -> 
         unpacked += grown
         limits.check_rows(rows)
         limits.check_bytes(unpacked)
+
+
+def _stream_of(arrow: Any, body: memoryview) -> Any:
+    """Return the buffer of the stream of a file or stream.
+
+    Polars writes the schema of a file only into its footer, and dictionaries after the rows that use them.
+    """
+    if bytes(body[: len(_FILE_MAGIC)]) != _FILE_MAGIC:
+        return arrow.py_buffer(body)
+    stream = body[len(_FILE_MAGIC) :]
+    if bytes(stream[: len(_CONTINUATION)]) == _CONTINUATION:
+        return arrow.py_buffer(stream)
+    schema = arrow.ipc.open_file(arrow.py_buffer(body)).schema  # which validates the footer
+    end = len(body) - _FOOTER_END
+    try:
+        data = body[end - _natural(_read("<i", body, end)) : end]
+        footer = _Table(data, _read("<I", data, 0))
+        vectors = [vector for field in _BLOCKS if (vector := footer.vector(field)) is not None]
+        blocks = [struct.unpack_from("<qixxxxq", data, at + 24 * i) for at, count in vectors for i in range(count)]
+    except (struct.error, IndexError) as error:
+        raise DamagedFile("the file has a damaged footer") from error
+    if min(map(min, blocks), default=0) < 0 or sum(head + size for _, head, size in blocks) > len(body):
+        raise DamagedFile("the file has a damaged footer")
+    found = [schema.serialize(), *(body[at : at + head + size] for at, head, size in blocks)]
+    return arrow.py_buffer(b"".join(found))
 
 
 def _messages(arrow: Any, buffer: object) -> Iterator[tuple[memoryview, memoryview]]:
@@ -102,6 +131,12 @@ class _Table:
         at = self.place(field)
         return None if at is None else _Table(self.data, at + _read("<I", self.data, at))
 
+    def vector(self, field: int) -> tuple[int, int] | None:
+        """Return the offset and the length of the vector that a field points to, or None if the field is absent."""
+        at = self.place(field)
+        start = None if at is None else at + _read("<I", self.data, at)
+        return None if start is None else (start + 4, _read("<I", self.data, start))
+
 
 def _batch(metadata: memoryview) -> tuple[_Table | None, bool]:
     """Return the record batch of a message, and whether it belongs to a dictionary."""
@@ -118,13 +153,13 @@ def _stated(batch: _Table, body: memoryview) -> tuple[int, int]:
     """Return the declared rows of a batch and the declared decompressed bytes of its buffers."""
     at = batch.place(_LENGTH)
     rows = 0 if at is None else _read("<q", batch.data, at)
-    place = batch.place(_BUFFERS)
-    if batch.place(_COMPRESSION) is None or place is None:
+    buffers = batch.vector(_BUFFERS)
+    if batch.place(_COMPRESSION) is None or buffers is None:
         return _natural(rows), 0
-    vector = place + _read("<I", batch.data, place)
+    start, count = buffers
     unpacked = 0
-    for i in range(_read("<I", batch.data, vector)):
-        offset, length = struct.unpack_from("<qq", batch.data, vector + 4 + 16 * i)
+    for i in range(count):
+        offset, length = struct.unpack_from("<qq", batch.data, start + 16 * i)
         if length:
             # -1 marks a buffer that is not compressed.
             unpacked += max(0, _read("<q", body, _natural(offset)))
@@ -382,7 +417,8 @@ def is_number(kind: Any) -> bool:
 
 def is_text(kind: Any) -> bool:
     """Whether a type is a string."""
-    return bool(_types().is_string(kind) or _types().is_large_string(kind))
+    types = _types()
+    return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
 
 
 def spark_vectors(column: Any) -> tuple[Any, Ints]:
@@ -536,9 +572,6 @@ def damage(arrow: Any) -> Iterator[None]:
 
 
 # --- Files as tables: first the first rows, then the chosen columns
-
-#: First bytes of an Arrow file, followed by a stream.
-_FILE_MAGIC = b"ARROW1\0\0"
 
 
 class _Columns(ABC):
@@ -734,11 +767,9 @@ class ArrowTable(_Columns):
 
     def __init__(self, file: BinaryIO, limits: FileLimits) -> None:
         arrow = needed_pyarrow("ipc", "an Arrow or Feather file")
-        body = bytes_of(file)
-        stream = body[len(_FILE_MAGIC) :] if bytes(body[: len(_FILE_MAGIC)]) == _FILE_MAGIC else body
-        self._buffer = arrow.py_buffer(stream)
         with damage(arrow):
-            check_messages(arrow, self._buffer, len(stream), limits)
+            self._buffer = _stream_of(arrow, bytes_of(file))
+            check_messages(arrow, self._buffer, self._buffer.size, limits)
             with arrow.ipc.open_stream(self._buffer) as reader:
                 first = next((batch for batch in reader if batch.num_rows), None)
                 table = reader.schema.empty_table() if first is None else arrow.Table.from_batches([first])

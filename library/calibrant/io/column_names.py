@@ -19,7 +19,7 @@ def _set_of(text: str) -> frozenset[str]:
 
 LABELS = _set_of(
     "y label labels target targets class truth ytrue groundtruth gt actual actuals outcome truelabel truelabels "
-    "trueclass classlabel obs observed"
+    "trueclass classlabel actualclass actuallabel gold goldlabel ytest yval obs observed"
 )
 PREDICTIONS = _set_of(
     "p prob probs proba probas probability probabilities score scores yprob yprobs yproba yscore prediction "
@@ -28,9 +28,13 @@ PREDICTIONS = _set_of(
 )
 LOGITS = _set_of("logit logits logodds ylogit ylogits rawformulaval rawformulavalclass")
 WEIGHTS = _set_of("w weight weights sampleweight sampleweights")
+#: The name of weights that may be a feature too, such as the weight of a person; see ``is_measured``.
+WEIGHT = "weight"
 GROUPS = _set_of("group groups subgroup")
 #: Names of probabilities that count only if no other column has such a name.
-FALLBACKS = _set_of("fit fitted pd confidence conf risk propensity")
+FALLBACKS = _set_of(
+    "fit fitted response pd confidence conf risk propensity likelihood output outputs pre1 wahrscheinlichkeit"
+)
 #: Names of the confidence in a predicted class, and of whether that class is correct.
 CONFIDENCE, CORRECT = _set_of("confidence conf"), _set_of("correct iscorrect")
 _IDS = _set_of("id ids index idx rowid rowindex rownumber rowname rownames row key uuid guid resample fold")
@@ -38,7 +42,7 @@ _IDS = _set_of("id ids index idx rowid rowindex rownumber rowname rownames row k
 _OF_CLASS = frozenset(("class",))
 #: The last word before the name of a class: ``y_pred_proba`` in ``y_pred_proba_bird``.
 _BEFORE_CLASS = _set_of(
-    "p prob probs proba probas probability probabilities score scores pred softmax calibrated logit logits"
+    "p prob probs proba probas probability probabilities score scores pred softmax calibrated confidence logit logits"
 )
 
 # Stems do not end with a separator, so that the time is linear in the length of a name.
@@ -66,19 +70,35 @@ def words_of(name: str) -> list[str]:
 
 
 def is_like_prediction(name: str) -> bool:
-    """Whether a name contains ``prob`` or ``calibrated``, or begins with ``score``, ``p``, ``pred`` or the like."""
+    """Whether a name contains ``prob`` or ``calibrated``, or begins or ends like ``score``, ``p_`` or ``pred``."""
     words = words_of(name)
     if not words or word(name) in _FEATURES:
         return False
     first = words[1] if words[0] == "y" and len(words) > 1 else words[0]
     starts = first in ("p", "score", "scores", "pred", "preds", "prediction", "predictions", "predicted", "yhat", "hat")
-    return starts or words[-1] == "score" or "calibrated" in words or _PROB.search(word(name)) is not None
+    ends = words[-1] in ("score", "pred", "preds", "prediction", "predictions") and "raw" not in words
+    return starts or ends or "calibrated" in words or _PROB.search(word(name)) is not None
 
 
 def is_predicted_class(name: str) -> bool:
     """Whether a name is that of a predicted class, such as ``y_pred`` or ``predicted_label``."""
     found = word(name)
     return found.startswith(("pred", "ypred", "yhat", "scoredlabel")) and _PROB.search(found) is None
+
+
+#: How Hugging Face names classes without names.
+_UNNAMED = re.compile("label_([0-9]{1,6})", re.IGNORECASE)
+
+
+def number_of(label: str) -> str:
+    """Return the number of a class that Hugging Face calls ``LABEL_1``; other labels as they are."""
+    found = _UNNAMED.fullmatch(label)
+    return label if found is None else found[1]
+
+
+def is_measured(weights: AbstractSet[float]) -> bool:
+    """Whether weights are like a measured quantity, such as kilograms: none below 2, and of one order of magnitude."""
+    return len(weights) > 1 and min(weights) >= 2 and max(weights) < 20 * min(weights)
 
 
 def is_id(name: str) -> bool:

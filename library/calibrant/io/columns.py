@@ -20,6 +20,7 @@ from calibrant.io.column_names import (
     LOGITS,
     NUMBERED,
     PREDICTIONS,
+    WEIGHT,
     WEIGHTS,
     Family,
     among,
@@ -27,9 +28,11 @@ from calibrant.io.column_names import (
     by_number,
     is_id,
     is_like_prediction,
+    is_measured,
     is_predicted_class,
     named,
     negative_first,
+    number_of,
     numbered,
     reverse,
     suffix,
@@ -71,6 +74,8 @@ from calibrant.io.texts import (
 _MAX_OFFERED = 100
 #: From this many equal first values on, the distinct values of the whole column are consulted.
 _EQUAL = 100
+#: How Hugging Face calls the columns of classes without names: ``LABEL_0``.
+_UNNAMED = frozenset(("label",))
 #: From this many rows on, scores of the predicted class 0 of at least one half are those of this class.
 _SOME_ROWS = 5
 #: Returns the distinct values of some columns of all rows, as strings.
@@ -113,7 +118,7 @@ class _Chooser:
         stated = None if options.labels is None else self._find(options.labels, "labels")
         predictions = [at for name in options.predictions or () for at in self._matching(name)]
         labels = self._labels_by_name(predictions) if stated is None and labelled else stated
-        weights = self._one(options.weights, WEIGHTS, "weights")
+        weights = self._weights(options.weights)
         groups = self._groups(options.groups)
         family = self._as_stated(predictions) if predictions else self._guess(labels)
         self._check_classes(family)
@@ -204,6 +209,17 @@ class _Chooser:
             return self._choose(at, field)
         return None
 
+    def _weights(self, stated: str | None) -> int | None:
+        """Return the column of weights; one called ``weight`` that looks like a feature only if the options name it."""
+        found = [at for at, name in enumerate(self._names) if word(name) in WEIGHTS and at not in self._chosen]
+        if stated is None and len(found) == 1 and word(name := self._names[found[0]]) == WEIGHT:
+            numbers = self._numbers(found[0])
+            if numbers and is_measured(numbers):
+                what = f"column {quoted(name)} looks like a measured quantity"
+                self._notes.append(f"weights: none; {what}: name it if it has weights of rows")
+                return None
+        return self._one(stated, WEIGHTS, "weights")
+
     def _groups(self, stated: Sequence[str] | None) -> tuple[int, ...]:
         if stated:
             return tuple(self._find(name, "groups") for name in stated)
@@ -279,6 +295,7 @@ class _Chooser:
         several, used = list[Family](), set[int]()
         # A single column prob_0 is not P(Y=1).
         by_number = [family for family in numbered(names, known) if family.classes != ("0",)]
+        by_number += [family for family in numbered(names, _UNNAMED) if self._is_unnamed(family)]
         for families in (named(names, known), [of for of in by_number if len(of.places) > 1], before(names, known)):
             fitting = [
                 (family, found)
@@ -322,6 +339,14 @@ class _Chooser:
         if len(kept) > 1 and self._sums_to_one([at for at, _ in kept]):
             return Family(tuple(at for at, _ in kept), tuple(name for _, name in kept))
         return None if own else family
+
+    def _is_unnamed(self, family: Family) -> bool:
+        """Whether columns ``LABEL_0`` and so on are probabilities, not labels."""
+        names = [self._names[at] for at in family.places]
+        numbers = [*map(number_of, names)]
+        if numbers == names or numbers != [*map(str, range(len(names)))]:
+            return False
+        return self._sums_to_one(family.places) and not any(self._is_class(at, None) for at in family.places)
 
     def _sums_to_one(self, places: Sequence[int]) -> bool:
         if len(places) < 2:
@@ -455,7 +480,11 @@ class _Chooser:
         if label in self._chosen or all(map(is_number, texts)) or low < 1 / max(2, len(texts)) - TOLERANCE:
             return None
         others = [at for at in range(len(words)) if at not in (label, score) and at not in self._chosen]
-        found = [at for at in others if self._texts(at) & texts and not self._is_predicted_class(at)]
+        others = [at for at in others if not self._is_predicted_class(at)]
+        found = [at for at in others if self._texts(at) & texts]
+        numbers = {*map(number_of, texts)}
+        if not found and not numbers & texts:  # LABEL_0 and LABEL_1 beside 0 and 1
+            found = [at for at in others if self._texts(at) and self._texts(at) <= numbers]
         if len(found) != 1:
             return None
         self._pipeline = label
@@ -522,11 +551,11 @@ class _Chooser:
             at
             for at in range(len(self._names))
             if at not in self._chosen
-            and (at == self._pipeline or self._is_predicted_class(at))
-            and len(self._texts(at) & texts) > 0
+            and (at == self._pipeline or (self._is_predicted_class(at) and len(self._texts(at) & texts) > 0))
         ]
         is_top = (
-            word(name) in CONFIDENCE
+            self._pipeline is not None
+            or word(name) in CONFIDENCE
             or len(texts) > 2
             or not all(map(is_number, texts))
             or (len(found) == 1 and self._is_above_half(family.places[0], found[0]))
@@ -535,6 +564,8 @@ class _Chooser:
         low = min(self._numbers(family.places[0]), default=0.0)
         if len(found) != 1 or not is_top or is_event or low < 1 / max(2, len(texts)) - TOLERANCE:
             return None
+        of_class = "the probability of class 1"
+        self._notes = [note.replace(of_class, "the confidence in the predicted class") for note in self._notes]
         self._notes.append(
             f"labels: whether the class in {quoted(self._names[found[0]])} is that in {quoted(self._names[labels])}; "
             f"{quoted(name)} is the confidence in it"
@@ -735,45 +766,3 @@ def _sums_to_hundred(predictions: Floats) -> bool:
 def _are_whole(predictions: Floats) -> bool:
     """Whether predictions are one column of whole numbers."""
     return predictions.ndim == 1 and bool(np.all(predictions == np.floor(predictions)))
-
-
-# --- Rows that were rounded when they were written
-
-
-def without_rounding(predictions: Floats) -> tuple[Floats, tuple[str, ...]]:
-    """Divide rows of several classes by their sum if rounding explains why it is not 1.
-
-    The numbers have two to six decimals, or half precision.
-
-    Returns the rows and a note; other rows are returned unchanged.
-    """
-    if predictions.ndim == 1:
-        return predictions, ()
-    sums = predictions.sum(axis=1)
-    away = float(np.abs(sums - 1).max())
-    for decimals in range(2, 7):
-        if not np.array_equal(np.round(predictions, decimals), predictions):
-            continue
-        bound = 0.5 * 10.0**-decimals * predictions.shape[1]
-        if TOLERANCE < away <= bound * (1 + 1e-9) and sums.min() > 0.5:
-            note = f"predictions: rounded to {decimals} decimals; each row is divided by its sum"
-            return predictions / sums[:, None], (note,)
-        break
-    if TOLERANCE < away <= _HALF and _are_half(predictions):
-        note = "predictions: of half precision (float16); each row is divided by its sum"
-        return predictions / sums[:, None], (note,)
-    return predictions, ()
-
-
-#: How far from 1 the sum of a row may be if its softmax was computed in half precision.
-_HALF = 2e-3
-
-
-def _are_half(values: Floats) -> bool:
-    """Whether all numbers of [0, 1] are of half precision, also as written with the fewest digits."""
-    halves = np.arange(int(np.float16(1.0).view(np.uint16)) + 1, dtype=np.uint16).view(np.float16)
-    written = np.array([float(str(half)) for half in halves])
-    if values.min() < 0.0:
-        return False
-    near = np.abs(values).astype(np.float16)  # -0.0 too
-    return bool(np.all((near == values) | (written[near.view(np.uint16)] == values)))

@@ -465,12 +465,14 @@ def _data_at(head: bytes, encoding: str, header_lines: int, skipped: int) -> int
     return end + 1 if encoding == "utf-8-sig" and header_lines == 1 else None
 
 
-#: Numbers in brackets, as pandas, numpy and Spark write vectors: ``[0.25 0.75]`` or ``[0.25,0.75]``.
-_VECTOR = re.compile(r"\s*\[([^\[\]]*)\]\s*")
+#: Numbers in brackets, as pandas, numpy and Spark write vectors: ``[0.25 0.75]``, ``[0.25,0.75]`` or ``array([...])``.
+_VECTOR = re.compile(r"\s*(?:[A-Za-z]+\()?\[([^\[\]]*)\](?:, dtype=[a-z0-9.]+)?\)?\s*")
+#: A number of a list of numpy's numbers: ``np.float64(0.25)``.
+_SCALAR = re.compile(r"np\.float[0-9]+\(([^()]*)\)")
 
 
 def _vector(cell: str) -> list[str] | None:
-    found = _VECTOR.fullmatch(cell)
+    found = _VECTOR.fullmatch(_SCALAR.sub(r"\1", cell) if "np.float" in cell else cell)
     return None if found is None else found[1].replace(",", " ").split()
 
 

@@ -6,7 +6,7 @@ import math
 import operator
 from collections.abc import Callable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -18,7 +18,7 @@ from calibrant.arrays import NO_GROUP, joined
 from calibrant.distributions.forecasts import FIELDS
 from calibrant.evaluation import MAX_GROUPS
 from calibrant.io.arrow import ArrowTable, ParquetTable
-from calibrant.io.columns import Chosen, check_confidence, check_scale, choose, numbered_classes, without_rounding
+from calibrant.io.columns import Chosen, check_confidence, check_scale, choose, numbered_classes
 from calibrant.io.compression import FILE, unpacked
 from calibrant.io.csv import CsvTable
 from calibrant.io.errors import (
@@ -32,10 +32,12 @@ from calibrant.io.errors import (
     WrongShape,
 )
 from calibrant.io.forecast_columns import choose_forecasts, read_distributions
+from calibrant.io.json_document import lines_of
 from calibrant.io.json_lines import JsonLinesTable
 from calibrant.io.labels import Classes, in_order, read_labels, whether_equal
 from calibrant.io.limits import FileLimits
 from calibrant.io.npz import NpyTable, NpzTable
+from calibrant.io.rounding import without_rounding
 from calibrant.io.source import bytes_of, opened, spooled, write_blocks
 from calibrant.io.table import (
     Coded,
@@ -90,7 +92,7 @@ def read_sheet(
     heavy: Callable[[], None] | None = None,
     spool: Callable[[int], None] | None = None,
 ) -> Sheet:
-    r"""Read a CSV, JSON Lines, NPZ, NPY, Parquet or Arrow file, optionally compressed with gzip or Zstandard.
+    r"""Read a CSV, JSON, NPZ, NPY, Parquet or Arrow file, optionally compressed with gzip or Zstandard.
 
     The format is detected from the content, not from the name.
 
@@ -528,17 +530,13 @@ def open_table(file: BinaryIO, name: str, limits: FileLimits, decimal: str = "."
 
     ``decimal`` is the decimal mark of a text file.
     """
-    head = _head(file)
-    packed = _packed(head)
-    if packed is None:
-        yield _table(file, head, name, limits, decimal)
-        return
-    with spooled() as plain:
-        _unpack(file, packed, plain, limits)
-        head = _head(plain)
-        if _packed(head) is not None:
-            raise WrongKind(f"{quoted(name)} is compressed twice; decompress it once")
-        yield _table(plain, head, name, limits, decimal)
+    with spooled() as plain, spooled() as lines:
+        if (packed := _packed(_head(file))) is not None:
+            _unpack(file, packed, plain, limits)
+            file = plain
+            if _packed(_head(file)) is not None:
+                raise WrongKind(f"{quoted(name)} is compressed twice; decompress it once")
+        yield _table(file, _head(file), name, limits, decimal, lines)
 
 
 def _head(file: BinaryIO) -> bytes:
@@ -559,7 +557,8 @@ def _unpack(file: BinaryIO, encoding: str, target: BinaryIO, limits: FileLimits)
         raise DamagedFile(f"the {name} file is damaged or truncated") from error
 
 
-def _table(file: BinaryIO, head: bytes, name: str, limits: FileLimits, decimal: str) -> Table:
+def _table(file: BinaryIO, head: bytes, name: str, limits: FileLimits, decimal: str, lines: BinaryIO) -> Table:
+    """Open a table; a JSON document is converted to ``lines``, an empty temporary file."""
     if head.startswith(_ZIP):
         return NpzTable(file, limits, name)
     if head.startswith(_NPY):
@@ -569,9 +568,14 @@ def _table(file: BinaryIO, head: bytes, name: str, limits: FileLimits, decimal: 
     if head.startswith((_ARROW_FILE, _ARROW_STREAM)):
         return ArrowTable(file, limits)
     _refuse_others(head, name)
-    if head.removeprefix(_MARK).lstrip().startswith(b"{"):
-        return JsonLinesTable(file, limits)
-    return CsvTable(file, limits, decimal)
+    text = head.removeprefix(_MARK).lstrip()
+    if text.startswith(b"{"):
+        with suppress(WrongKind):
+            return JsonLinesTable(file, limits)
+    elif not text.startswith(b"["):
+        return CsvTable(file, limits, decimal)
+    write_blocks(lines_of(file), lines, limits)
+    return JsonLinesTable(lines, limits, "the file is one JSON document")
 
 
 def _refuse_others(head: bytes, name: str) -> None:
@@ -583,11 +587,7 @@ def _refuse_others(head: bytes, name: str) -> None:
     text = head.removeprefix(_MARK).lstrip().lower()
     if text.startswith((b"<!doctype", b"<html", b"<?xml", b"<svg")):
         raise _wrong(name, "an HTML or XML page")
-    if text.startswith(b"["):
-        raise _wrong(
-            name, "JSON: save it as CSV or JSON Lines, with pandas as df.to_json(path, orient='records', lines=True)"
-        )
 
 
 def _wrong(name: str, kind: str) -> WrongKind:
-    return WrongKind(f"{quoted(name)} is {kind}. Supported formats are CSV, JSON Lines, NPZ, NPY, Parquet and Arrow")
+    return WrongKind(f"{quoted(name)} is {kind}. Supported formats are CSV, JSON, NPZ, NPY, Parquet and Arrow")

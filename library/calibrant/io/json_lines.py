@@ -38,10 +38,9 @@ _BLOCK, _BLOCK_BYTES = 1 << 12, 4 << 20
 class JsonLinesTable:
     """A ``Table`` of JSON Lines; raises a ``TabularError`` if a line is not an object with the keys of the first."""
 
-    notes = ("the file has one JSON object per line",)
-
-    def __init__(self, file: BinaryIO, limits: FileLimits) -> None:
+    def __init__(self, file: BinaryIO, limits: FileLimits, note: str = "the file has one JSON object per line") -> None:
         self._file, self._limits = file, limits
+        self.notes = (note,)
         self._number = 0
         self._mappings: tuple[str, ...] | None = None
         sample = []
@@ -121,13 +120,16 @@ class JsonLinesTable:
             yield block
 
     def _rows(self) -> Iterator[dict[str, Any]]:
-        """Yield the object of every line; mappings of numbers, as in the first line, become one key per number."""
+        """Yield the object of every line, without nesting; mappings of numbers become one key per number."""
         keys = None
-        for row in self.objects():
+        for nested in self.objects():
+            row = unnested(nested) if any(isinstance(cell, dict) for cell in nested.values()) else nested
             if self._mappings is None:
                 self._mappings = tuple(name for name, cell in row.items() if _mapping(cell) is not None)
             flat = _flat(row, self._mappings) if self._mappings else row
             keys = flat.keys() if keys is None else keys
+            if not flat.keys() <= keys:
+                flat = {name: cell for name, cell in flat.items() if name in keys or cell is not None}
             if not flat.keys() <= keys:
                 raise RaggedRow(f"line {self._number} has keys that the first line does not have")
             yield flat
@@ -172,10 +174,7 @@ class JsonLinesTable:
 
 
 #: A file of one object in place of one per row, such as pandas writes by default.
-_WHOLE = (
-    "the file is one JSON object, not one per row; save JSON Lines, with pandas as "
-    "df.to_json(path, orient='records', lines=True)"
-)
+_WHOLE = "the file is one JSON object, not one per row"
 _OF_COLUMNS, _HEAD = re.compile(rb'\s*\{\s*"[^"]*"\s*:\s*[{\[]'), 512
 
 
@@ -193,6 +192,18 @@ def _mapping(cell: Any) -> dict[str, Any] | None:
     if not isinstance(cell, dict) or len(cell) < 2 or not all(type(number) in (int, float) for number in cell.values()):
         return None
     return cell
+
+
+def unnested(row: dict[str, Any], depth: int = 4) -> dict[str, Any]:
+    """Return a row with names such as ``output.score`` for the values of objects; numbers by name stay together."""
+    found: dict[str, Any] = {}
+    for name, cell in row.items():
+        is_nested = isinstance(cell, dict) and cell and _mapping(cell) is None and "values" not in cell
+        if is_nested and depth:
+            found |= unnested({f"{name}.{key}": value for key, value in cell.items()}, depth - 1)
+        else:
+            found[name] = cell
+    return found
 
 
 def _flat(row: dict[str, Any], mappings: Sequence[str]) -> dict[str, Any]:
@@ -214,7 +225,7 @@ def _parsed(line: bytes, number: int) -> dict[str, Any] | None:
     if not text:
         return None
     try:
-        row = json.loads(text, object_pairs_hook=_each_once)
+        row = json.loads(text, object_pairs_hook=each_once)
     except _Duplicate as error:
         raise DuplicateColumns(f"line {number} has the key {quoted(str(error))} twice") from error
     except (ValueError, RecursionError):
@@ -228,7 +239,8 @@ class _Duplicate(ValueError):
     """The name of a key that an object has twice."""
 
 
-def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return an object of JSON; raises a ``ValueError`` if it has a key twice."""
     found = dict(pairs)
     if len(found) < len(pairs):
         raise _Duplicate(Counter(name for name, _ in pairs).most_common(1)[0][0])

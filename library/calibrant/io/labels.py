@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from calibrant.inputs import is_negation, is_negative
+from calibrant.io.column_names import number_of
 from calibrant.io.errors import BadMapping, LabelsNeedMapping, MissingValue, NotLabels, TabularError, UnmappedLabel
 from calibrant.io.table import Coded, Ints
 from calibrant.io.texts import is_missing, is_number, listed, quoted, row_of
@@ -232,7 +233,7 @@ def whether_equal(labels: Coded, predicted: Coded) -> Ints:
 
 
 def _plain(text: str) -> str:
-    return text if (whole := integer(text)) is None else str(whole)
+    return number_of(text) if (whole := integer(text)) is None else str(whole)
 
 
 def _by_name(aliases: Sequence[Sequence[str]], n_classes: int) -> dict[str, int]:

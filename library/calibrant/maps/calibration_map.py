@@ -39,7 +39,7 @@ from calibrant.maps.softmax_map import HiddenSoftmax, SoftmaxRegression
 from calibrant.maps.temperature import Temperature
 from calibrant.maps.transforms import Transform, transformed
 from calibrant.reductions import event_probability, resolve_event
-from calibrant.results import ShownMap, Table, map_table
+from calibrant.results import ShownMap, Table, map_table, write_text
 
 #: Version of the document format.
 FORMAT = 1
@@ -495,7 +495,7 @@ class CalibrationMap(ShownMap):
         True
         """
         text = json.dumps(self.to_document(), indent=1, allow_nan=False) + "\n"
-        Path(path).write_text(text, encoding="utf-8")
+        write_text(path, text)
 
 
 def check_map(map: object) -> None:
@@ -555,7 +555,7 @@ def load(document: Mapping[str, Any] | str | Path) -> CalibrationMap:
     if not isinstance(document, Mapping):
         raise InvalidDocument("must be a path, or the document that map.to_document() returns")
     if type(document.get("format")) is not int or document["format"] != FORMAT:
-        raise InvalidDocument.at("/format", f"must be {FORMAT}")
+        raise InvalidDocument.at("/format", f"must be {FORMAT}, as in the documents of map.save(path)")
     if document.get("prediction_kind", "classification") != "classification":
         raise InvalidDocument.at("/prediction_kind", "must be classification; load_distribution reads other maps")
     family = document.get("family")

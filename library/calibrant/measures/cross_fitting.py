@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -11,7 +12,7 @@ import numpy as np
 from calibrant.batch import Batch
 from calibrant.calibrators import FitContext, Fitting
 from calibrant.cells import Floats
-from calibrant.digest import digest
+from calibrant.digest import digest, shares_rows
 from calibrant.errors import CalibrationError, MissingExtra
 from calibrant.maps.calibration_map import CalibrationMap
 from calibrant.measures.improvement import improvements
@@ -38,6 +39,8 @@ class Training:
         Method and options to repeat the fit; None if it cannot be repeated.
     seed : int, default 0
         Seed of the fit.
+    sample : str, optional
+        Hashes of some of the rows, by which a part of them is recognised.
 
     See Also
     --------
@@ -56,9 +59,10 @@ class Training:
     digest: str | None = None
     fitting: Fitting | None = None
     seed: int = 0
+    sample: str | None = None
 
     def is_in_sample(self, batch: Batch) -> bool | None:
-        """Return whether the map was fitted to these rows.
+        """Return whether the map was fitted to these rows, or to a quarter of them or more.
 
         Parameters
         ----------
@@ -68,7 +72,8 @@ class Training:
         Returns
         -------
         bool or None
-            Whether the digest of the rows is that of the fit; None if that is unknown.
+            Whether the digest of the rows is that of the fit, or the sample has rows of these, also rounded; None if
+            the digest is unknown.
 
         See Also
         --------
@@ -85,7 +90,9 @@ class Training:
         >>> Training("0" * 32).is_in_sample(read_batch([0.25, 0.75], [0, 1]))
         False
         """
-        return None if self.digest is None else self.digest == digest(batch)
+        if self.digest is None or self.digest == digest(batch):
+            return None if self.digest is None else True
+        return self.sample is not None and shares_rows(self.sample, batch)
 
     def seconds(self, batch: Batch) -> float:
         """Estimate the seconds of cross-fitting the map.
@@ -118,6 +125,14 @@ class Training:
 
 #: The training of a map whose fit is unknown.
 UNKNOWN = Training()
+_SAMPLE = re.compile("[456]:([0-9a-f]{10}){1,128}")
+
+
+def sample_in(diagnostics: object) -> str | None:
+    """Return the sample of rows in the diagnostics of a map, if there is a valid one."""
+    fit = diagnostics.get("fit") if isinstance(diagnostics, Mapping) else None
+    sample = fit.get("sample") if isinstance(fit, Mapping) else None
+    return sample if isinstance(sample, str) and _SAMPLE.fullmatch(sample) else None
 
 
 def training_of(fitted: CalibrationMap) -> Training:
@@ -127,7 +142,7 @@ def training_of(fitted: CalibrationMap) -> Training:
         return Training(fitted.training_digest)
     try:
         fitting = Fitting.read(fitted.method, fit.get("options", {}), fitted.reduction)
-        return Training(fitted.training_digest, fitting, read_seed(fit.get("seed", 0)))
+        return Training(fitted.training_digest, fitting, read_seed(fit.get("seed", 0)), sample_in(fitted.diagnostics))
     except CalibrationError:
         return Training(fitted.training_digest)
 

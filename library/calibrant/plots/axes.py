@@ -464,7 +464,9 @@ def plot(
     if isinstance(reports, Report):
         return [reports.plot(diagram, axes, **options)]
     if not isinstance(reports, Mapping | Sequence):
-        raise InvalidOption.at("/reports", "must be reports by name, or a sequence of reports")
+        raise InvalidOption.at(
+            "/reports", "must be reports by name, or a sequence of reports, the results of calibrant.evaluate"
+        )
     named = reports if isinstance(reports, Mapping) else {str(i + 1): each for i, each in enumerate(reports)}
     if not named:
         raise InvalidOption.at("/reports", "must have at least one report")

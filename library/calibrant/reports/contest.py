@@ -14,7 +14,7 @@ from calibrant.reports.verdict import Verdict
 
 #: The measure of the verdict, if it was requested: a proper score.
 _PREFERRED = "log-loss"
-_CAVEAT = "Compare maps on held-out rows. A map is marked as in-sample only if it was fitted to exactly these rows."
+_CAVEAT = "Compare maps on held-out rows. A map is marked as in-sample if it was fitted to these rows or many of them."
 
 
 @dataclass(frozen=True)

@@ -51,7 +51,8 @@ def read_diagram(given: str | Mapping[str, Any]) -> DiagramRequest:
         return read_diagrams([given])[0]
     except CalibrationError as error:
         place = error.offences[0]
-        others = f", {BY_SIZE}, {COST_PLANE}" if isinstance(error, UnknownDiagram) else ""
+        listed = isinstance(error, UnknownDiagram) and "did you mean" not in place.detail
+        others = f", {BY_SIZE}, {COST_PLANE}" if listed else ""
         raise type(error).at(place.pointer.replace("/diagrams/0", "/diagram", 1), place.detail + others) from None
 
 

@@ -53,9 +53,9 @@ def test_a_fit_of_vectors_names_what_each_score_is_of(run: Run, tmp_path: Path) 
     before = re.search(r"held-out scores .* log loss (\S+) ->", found.stderr)
     assert before is not None
     assert float(before[1]) == pytest.approx(_log_loss(p, labels), abs=0.3)
-    assert "improvement of the whole vector  " in run("evaluate", file, "--map", document).stdout
+    assert "improvement of the whole vector (cross-fitted)" in run("evaluate", file, "--map", document).stdout
     of_class = run("evaluate", file, "--map", document, "--reduction", "canonical").stdout
-    assert re.search(r"^improvement +value", of_class, re.MULTILINE)
+    assert re.search(r"^improvement \(cross-fitted\) +value", of_class, re.MULTILINE)
 
 
 def _log_loss(p: Floats, labels: Any) -> float:

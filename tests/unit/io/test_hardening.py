@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
@@ -209,3 +210,30 @@ def test_names_of_many_separators_and_digits_are_refused(read: Callable[..., Any
     rows = (",".join(["y", *names]), ",".join(["1"] + ["0.5"] * 500), ",".join(["0"] + ["0.25"] * 500))
     with pytest.raises(TabularError):
         read(io.BytesIO("\n".join(rows).encode()), name="a.csv", max_rows=None)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_damaged_file_of_polars_is_refused_or_read(seed: int) -> None:
+    out = io.BytesIO()
+    labels = pl.Series(["a", "b"] * 9, dtype=pl.Categorical)
+    pl.DataFrame({"label": labels, "p_a": 0.5, "p_b": 0.5}).write_ipc(out, compression="lz4")
+    random = np.random.default_rng(seed)
+    for _ in range(200):
+        data = bytearray(out.getvalue())
+        for at in random.integers(random.choice([0, len(data) - 400]), len(data), random.integers(1, 4)):
+            data[at] = random.integers(256)
+        try:
+            assert len(read(bytes(data))) == 18
+        except TabularError:
+            continue
+
+
+def test_blocks_of_an_arrow_file_do_not_overlap() -> None:
+    out = io.BytesIO()
+    frame = pl.DataFrame({"label": [0, 1], "p": [0.25, 0.5]})
+    frame.write_ipc(out)
+    data = out.getvalue()
+    longer = data.replace((128).to_bytes(8, "little"), (1 << 20).to_bytes(8, "little"))
+    assert longer != data
+    with pytest.raises(DamagedFile):
+        read(longer)

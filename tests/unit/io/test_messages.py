@@ -74,13 +74,13 @@ CASES = {
     "jpeg": Case(b"\xff\xd8\xff\xe0", "wrong-kind-of-file", "file", "is a JPEG image"),
     "pdf": Case(b"%PDF-1.7", "wrong-kind-of-file", "file", "is a PDF document"),
     "html": Case("\n<!DOCTYPE html><html>", "wrong-kind-of-file", "file", "is an HTML or XML page"),
-    "json": Case('[{"p": 1}]', "wrong-kind-of-file", "file", "is JSON: save it as CSV"),
-    "json of rows": Case('[{"p": 1}]', "wrong-kind-of-file", "file", "orient='records', lines=True"),
-    "json of columns": Case(
-        '{"y":{"0":1,"1":0},"p":{"0":0.5,"1":0.25}}', "wrong-kind-of-file", "file", "orient='records', lines=True"
-    ),
-    "json of lists": Case('{"y": [1, 0], "p": [0.5, 0.25]}', "wrong-kind-of-file", "file", "one JSON object, not one"),
-    "json over lines": Case('{\n"y": [1, 0]\n}', "wrong-kind-of-file", "file", "orient='records', lines=True"),
+    "json": Case("[1, 2]", "wrong-kind-of-file", "file", "JSON without a table of rows or columns; save JSON Lines"),
+    "json of a text": Case('{\n"model": "a"\n}', "wrong-kind-of-file", "file", "orient='records', lines=True"),
+    "cut json": Case('[{"p": 0.5}, {"p"', "damaged-file", "file", "neither a JSON document nor JSON Lines"),
+    "json of no rows": Case("[]", "empty-file", "file", "has no rows"),
+    "json with a key twice": Case('[{"p": 0.5, "p": 0.25}]', "damaged-file", "file", "neither a JSON document"),
+    "nested json": Case("[" * 100_000, "damaged-file", "file", "neither a JSON document"),
+    "long json": Case("[" + " " * (16 << 20) + "]", "wrong-kind-of-file", "file", "more than 16 MiB; save JSON Lines"),
     "long json of columns": Case(
         '{"y":{' + ",".join(f'"{i}":1' for i in range(200_000)) + "}}", "wrong-kind-of-file", "file", "lines=True"
     ),

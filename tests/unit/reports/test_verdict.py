@@ -215,7 +215,7 @@ def test_an_error_of_a_class_that_debiasing_removes_is_not_given_as_0() -> None:
 def test_a_map_that_leaves_the_predictions_as_they_are_has_their_verdict(classes: bool, same_rows: bool) -> None:
     p, y = many_classes() if classes else draw("calibrated", 800)
     fitted = calibrant.fit("identity", *((p, y) if same_rows else (p[::2], y[::2])))
-    report = report_of(p, y, map=fitted)
+    report = report_of(*((p, y) if same_rows else (p[1::2], y[1::2])), map=fitted)
     assert report["in_sample"] is same_rows
     assert verdict(report, after=True) == verdict(report)
     assert improved(report) == ("The map leaves the predictions as they are.",)

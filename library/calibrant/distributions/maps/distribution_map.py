@@ -20,7 +20,7 @@ from calibrant.errors import CalibrationError, InvalidDocument, LengthMismatch, 
 from calibrant.maps.calibration_map import read_digest, read_document_file
 from calibrant.maps.curves import read_array
 from calibrant.options import read_seed
-from calibrant.results import ShownMap, Table, map_table
+from calibrant.results import ShownMap, Table, map_table, write_text
 
 #: Version of the document format.
 FORMAT = 1
@@ -231,7 +231,7 @@ class DistributionMap(ShownMap):
         True
         """
         text = json.dumps(self.to_document(), indent=1, allow_nan=False) + "\n"
-        Path(path).write_text(text, encoding="utf-8")
+        write_text(path, text)
 
 
 def _same(found: Floats, levels: Floats | None) -> bool:

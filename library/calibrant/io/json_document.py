@@ -1,0 +1,73 @@
+"""Conversion of a JSON document with a table, as pandas, R and services write it, to JSON Lines."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any, BinaryIO
+
+from calibrant.io.errors import DamagedFile, EmptyFile, WrongKind
+from calibrant.io.json_lines import each_once
+
+#: The most bytes of a document, which is read as a whole.
+MAX_DOCUMENT = 16 << 20
+#: How to save JSON Lines.
+_INSTEAD = "save JSON Lines, with pandas as df.to_json(path, orient='records', lines=True)"
+
+
+def lines_of(file: BinaryIO) -> Iterator[bytes]:
+    r"""Yield the rows of a document as lines of JSON.
+
+    The document is a list of rows, a mapping of columns as lists or mappings, a mapping of rows, or an object with one
+    of these, beside other values. Raises ``WrongKind`` for another or too large document, ``EmptyFile`` and
+    ``DamagedFile``.
+
+    >>> import io
+    >>> [*lines_of(io.BytesIO(b'{"model": "a", "rows": [{"label": 1, "p": 0.5}]}'))]
+    [b'{"label": 1, "p": 0.5}\n']
+    >>> [*lines_of(io.BytesIO(b'{"label": {"0": 1}, "p": {"0": 0.5}}'))]
+    [b'{"label": 1, "p": 0.5}\n']
+    """
+    file.seek(0)
+    data = file.read(MAX_DOCUMENT + 1)
+    if len(data) > MAX_DOCUMENT:
+        raise WrongKind(f"the file is one JSON document of more than {MAX_DOCUMENT >> 20} MiB; {_INSTEAD}")
+    try:
+        document = json.loads(data, object_pairs_hook=each_once)
+    except (ValueError, RecursionError) as error:
+        raise DamagedFile("the file is neither a JSON document nor JSON Lines, with one object per line") from error
+    rows = _rows(document)
+    if rows is None:
+        raise WrongKind(f"the file is JSON without a table of rows or columns; {_INSTEAD}")
+    if not rows:
+        raise EmptyFile("the file has no rows")
+    for row in rows:
+        yield json.dumps(row).encode() + b"\n"
+
+
+def _rows(document: Any) -> list[dict[str, Any]] | None:
+    """Return the rows of a document, or None if there are none."""
+    if isinstance(document, list):
+        return document if all(isinstance(row, dict) for row in document) else None
+    if not isinstance(document, dict):
+        return None
+    if isinstance(names := document.get("columns"), list) and isinstance(rows := document.get("data"), list):
+        if not all(isinstance(row, list) and len(row) == len(names) for row in rows):
+            return None
+        return [dict(zip(map(str, names), row, strict=True)) for row in rows]  # orient="split"
+    inner = {name: value for name, value in document.items() if isinstance(value, list | dict) and value}
+    lists = {name: value for name, value in inner.items() if isinstance(value, list)}
+    if lists:
+        longest = max(map(len, lists.values()))
+        columns = {name: value for name, value in lists.items() if len(value) == longest}
+        if len(columns) == 1 and (rows := _rows(*columns.values())):
+            return rows
+        return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    keys = [list(value) for value in inner.values()]
+    if len(inner) == 1:
+        return _rows(next(iter(inner.values())))
+    if not keys or len(inner) < len(document) or any(of != keys[0] for of in keys):
+        return None
+    if all(map(str.isdecimal, inner)) or len(inner) > len(keys[0]):
+        return [row for row in inner.values() if isinstance(row, dict)]  # orient="index"
+    return [{name: value[key] for name, value in inner.items()} for key in keys[0]]

@@ -1,0 +1,131 @@
+"""Tasks of which some need a second try: what the first one says to do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import calibrant
+from tests.newcomer.conftest import Typed
+
+_NAMES = ["bird", "cat", "dog"]
+
+
+def test_columns_by_name_need_no_frame(pets: Any) -> None:
+    """Evaluate and calibrate a dictionary of columns, and a table of Arrow."""
+    expected = calibrant.evaluate(pets[_NAMES], pets["species"])["ece"].value
+    columns = {name: pets[name].to_numpy() for name in ("dog", "bird", "cat")}
+    assert calibrant.evaluate(columns, pets["species"])["ece"].value == pytest.approx(expected)
+    table = pa.Table.from_pandas(pets[_NAMES])
+    assert calibrant.evaluate(table, pa.array(pets["species"]))["ece"].value == expected
+    fitted = calibrant.fit("temperature", columns, pets["species"])
+    np.testing.assert_allclose(fitted.apply(columns), fitted.apply(table))
+    with pytest.raises(calibrant.CalibrationError, match="pass one of these arrays"):
+        calibrant.evaluate({"logits": pets[_NAMES], "labels": pets["species"]}, pets["species"])
+
+
+def test_rows_that_do_not_sum_to_1_and_tokens_get_a_remedy(pets: Any) -> None:
+    """Pass scores of one sigmoid a class, and predictions of tokens or pixels."""
+    p = pets[_NAMES].to_numpy()
+    with pytest.raises(calibrant.CalibrationError, match="evaluate each column if the classes do not exclude"):
+        calibrant.evaluate(0.9 * p, pets["species"], class_names=_NAMES)
+    with pytest.raises(calibrant.CalibrationError, match=r"pass predictions.reshape\(-1, 3\) and labels.reshape\(-1\)"):
+        calibrant.evaluate(p.reshape(200, 3, 3), np.zeros((200, 3), int))
+
+
+def test_two_columns_are_evaluated_by_their_confidence_and_the_report_says_so(scores: Any) -> None:
+    """Pass both columns of predict_proba, and read what the default is of."""
+    two = calibrant.evaluate(np.column_stack([1 - scores["p"], scores["p"]]), scores["y"])
+    assert 'pass predictions[:, 1] or reduction="binary"' in repr(two)
+    assert 'reduction="binary"' not in repr(calibrant.evaluate(scores["p"], scores["y"]))
+
+
+def test_a_result_names_how_to_get_what_it_does_not_have(scores: Any) -> None:
+    """Look for a measure that was not computed, call show, and draw with bins."""
+    report = calibrant.evaluate(scores["p"], scores["y"])
+    with pytest.raises(KeyError, match=r'evaluate with measures=\["brier"\]'):
+        report["Brier"]
+    with pytest.raises(AttributeError, match=r"use plot\(\)"):
+        report.show()  # type: ignore[attr-defined]
+    with pytest.raises(TypeError, match="no argument bins; pass n_bins"):
+        report.plot(bins=20)
+    with pytest.raises(calibrant.CalibrationError, match="the results of"):
+        calibrant.plot(scores["p"], scores["y"])
+    with pytest.raises(KeyError, match="did you mean variance-platt"):
+        calibrant.DISTRIBUTION_METHODS["variance-plat"]
+    assert "\npit                   PIT histogram\n" in repr(calibrant.DISTRIBUTION_DIAGRAMS)
+
+
+def test_a_missing_folder_is_named(scores: Any) -> None:
+    """Save a report and a map into a folder that does not exist yet."""
+    fitted = calibrant.fit("platt", scores["p"], scores["y"])
+    for save in (calibrant.report(scores["p"], scores["y"]).save, fitted.save):
+        with pytest.raises(FileNotFoundError, match="the folder 'results' does not exist; create it first"):
+            save("results/of_today")
+    Path("results").mkdir()
+    fitted.save(Path("results") / "map.json")
+    assert calibrant.load("results/map.json") == fitted
+    Path("other.json").write_text('{"a": 1}', "utf-8")
+    with pytest.raises(calibrant.CalibrationError, match=r"as in the documents of map.save\(path\)"):
+        calibrant.load("other.json")
+
+
+@pytest.mark.parametrize(
+    ("line", "remedy"),
+    [
+        ("calibrant fit scores.csv --n-bins 20", "--option n_bins=20"),
+        ("calibrant fit scores.csv --test-size 0.3", "--holdout"),
+        ("calibrant evaluate scores.csv --format json", "--json"),
+        ("calibrant evaluate scores.csv --out result.json", "--json > result.json"),
+        ("calibrant version", "--version"),
+        ("calibrant diagram scores.csv --diagram corpp", "did you mean corp?"),
+    ],
+)
+def test_an_option_of_another_command_or_tool_names_what_to_type(
+    typed: Typed, scores: Any, line: str, remedy: str
+) -> None:
+    """Type options and commands that other tools have."""
+    scores.to_csv("scores.csv", index=False)
+    refused = typed(line)
+    assert refused.exit_code != 0
+    assert "by-size" not in refused.stderr
+    assert remedy in " ".join(refused.stderr.replace("│", "").split())  # which a box wraps
+
+
+def test_a_map_recognises_parts_of_its_rows_also_rounded(scores: Any, pets: Any) -> None:
+    """Fit on the first half, and evaluate on a part of it, on all rows, and on the half as a file has it."""
+    p, y = scores["p"].to_numpy(), scores["y"].to_numpy()
+    fitted = calibrant.fit("isotonic", p[:300], y[:300])
+    order = np.random.default_rng(1).permutation(300)
+    for rows, digits in ((slice(0, 150), 17), (slice(0, 600), 17), (slice(0, 300), 4), (np.tile(order, 2), 6)):
+        report = calibrant.evaluate(p[rows].round(digits), y[rows], map=fitted)
+        assert report.in_sample is True
+        assert "in-sample" in repr(report)
+    for rows in (slice(300, 600), slice(280, 600)):
+        assert calibrant.evaluate(p[rows], y[rows], map=fitted).in_sample is False
+    assert calibrant.compare(p, y, {"mine": fitted}, measures=["brier"]).measures["brier"].ranking == ("uncalibrated",)
+    fitted = calibrant.fit("temperature", pets[_NAMES][:400], pets["species"][:400])
+    assert calibrant.evaluate(pets[_NAMES].round(6), pets["species"], map=fitted).in_sample is True
+    assert calibrant.evaluate(pets[_NAMES][400:], pets["species"][400:], map=fitted).in_sample is False
+
+
+def test_equal_predictions_of_new_rows_are_no_rows_of_the_fit(scores: Any) -> None:
+    """Evaluate a forest of ten trees on held-out rows, whose predictions are those of the fit too."""
+    p, y = scores["p"].round(1).to_numpy(), scores["y"].to_numpy()
+    fitted = calibrant.fit("platt", p[:300], y[:300])
+    assert calibrant.evaluate(p[300:], y[300:], map=fitted).in_sample is False
+    assert calibrant.evaluate(p[:300], y[:300], map=fitted).in_sample is True
+
+
+def test_a_fit_to_very_few_events_warns() -> None:
+    """Fit Venn-Abers to three frauds among 300 payments."""
+    p = np.linspace(0.001, 0.9, 300)
+    y = np.isin(np.arange(300), (200, 280, 299)).astype(int)
+    with pytest.warns(UserWarning, match="of 300 rows, 3 have the label 1, so the map and its gain are uncertain"):
+        fitted = calibrant.fit("venn-abers", p, y)
+    lower, upper = fitted.bounds(p)
+    assert np.max(upper - lower) > 0.3
