@@ -92,15 +92,17 @@ def _mixed(x: Codes) -> Codes:
 
 #: Decimals to which the sampled rows are rounded: the fewest with which nearly all rows differ.
 _DECIMALS = (4, 5, 6)
-#: Fewer rows have no sample; hashes of the sample and the digits of each; hashes that show whether rows differ.
-_FEWEST, _KEPT_HASHES, _DIGITS, _TRIED = 50, 128, 10, 4096
+#: Fewer or more rows have no sample: those of many rows hardly look better than new rows.
+_FEWEST, _MOST = 50, 20_000
+#: Hashes of the sample and the digits of each; hashes that show whether rows differ.
+_KEPT_HASHES, _DIGITS, _TRIED = 128, 10, 4096
 _DIFFER = 0.97
 #: From this many rows of the sample, and this share of the rows that could be in it, rows count as those of the fit.
 _MATCHES, _SHARE = 5, 0.25
 
 
 def sample_of(batch: Batch) -> str | None:
-    """Return the smallest hashes of the rows of a batch, rounded; None for few rows, or if many are equal. O(n K).
+    """Return the smallest hashes of the rows of a batch, rounded; None for few or many rows, or if many are equal. O(n K).
 
     >>> from calibrant.batch import read_batch
     >>> p = np.random.default_rng(0).uniform(size=500)
@@ -110,7 +112,7 @@ def sample_of(batch: Batch) -> str | None:
     >>> shares_rows(sample, read_batch(1 - p, p < 0.5))
     False
     """
-    if len(batch) < _FEWEST:
+    if not _FEWEST <= len(batch) <= _MOST:
         return None
     tried = min(len(batch), _TRIED)
     for decimals in _DECIMALS:
@@ -126,6 +128,8 @@ def shares_rows(sample: str, batch: Batch) -> bool:
 
     The share is that among the rows whose hashes are at most the largest of the sample (Broder 1997).
     """
+    if len(batch) > _MOST / _SHARE:
+        return False
     decimals, _, digits = sample.partition(":")
     kept = np.array([int(digits[i : i + _DIGITS], 16) for i in range(0, len(digits), _DIGITS)], dtype=np.uint64)
     distinct = np.unique(_rounded_hashes(batch, int(decimals)))
