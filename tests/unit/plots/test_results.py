@@ -63,7 +63,7 @@ def test_a_cost_plane_is_drawn_in_percent() -> None:
 
 
 def test_a_comparison_has_a_point_for_each_contestant_and_hollow_ones_in_sample() -> None:
-    maps = {"platt": calibrant.fit("platt", BINARY[:150], EVENTS[:150]), "own": calibrant.fit("beta", BINARY, EVENTS)}
+    maps = {"platt": calibrant.fit("platt", BINARY**2, EVENTS), "own": calibrant.fit("beta", BINARY, EVENTS)}
     report = calibrant.compare(BINARY, EVENTS, maps, measures=["ece", "brier"])
     ax = report.plot("brier")
     assert [text.get_text() for text in ax.get_yticklabels()] == ["own (in-sample)", "platt", "uncalibrated"]
