@@ -188,7 +188,7 @@ def read_task(spec: EvaluateSpec, find_map: FindMap) -> Task:
     records = {contestant.name: find_map(contestant.map) for contestant in spec.maps}
     loaded = {name: classifier_of(found) for name, found in records.items()}
     contestants = read_contestants(loaded, {name: training_of(found) for name, found in records.items()})
-    comparison = Comparison(evaluation, contestants, spec.correction)
+    comparison = Comparison(evaluation, contestants, spec.correction, spec.of)
     return _comparison(comparison, {name: found.id for name, found in records.items()}, by_group=spec.by_group)
 
 

@@ -63,6 +63,7 @@ Pictured = Annotated[BySizePicture | CostPlanePicture, Field(discriminator="name
 # --- ``POST /evaluate``
 
 Correction = Literal["max-t", "holm"]
+Wanted = Literal["debiased", "plain"]
 Of = Literal["value", "debiased"]
 
 
@@ -97,6 +98,9 @@ class EvaluateOptions(Document):
         examples=[["spam:1", "spam:2"]],
     )
     correction: Correction = Field("max-t", description="for a comparison: correction for all pairs of a measure")
+    of: Wanted = Field(
+        "debiased", description="for a comparison: rank debiased values, if every contestant has one, or plain ones"
+    )
     interval: float | None = Field(
         None, gt=0, lt=1, description="confidence level; default: none, but 0.95 with maps or batches", examples=[0.95]
     )
@@ -126,6 +130,7 @@ class EvaluateSpec(Document):
     picture: Pictured | None = Field(None, description="draws this picture instead of computing measures and diagrams")
     maps: list[ContestantSpec] | None = None
     correction: Correction = "max-t"
+    of: Wanted = "debiased"
     measures: list[str | dict[str, Any]] | None
     diagrams: list[str | dict[str, Any]] | None = None
     reduction: str | None

@@ -102,7 +102,7 @@ _MATCHES, _SHARE = 5, 0.25
 
 
 def sample_of(batch: Batch) -> str | None:
-    """Return the smallest hashes of the rows of a batch, rounded; None for few or many rows, or if many are equal. O(n K).
+    """Return the smallest hashes of the rows of a batch, rounded; None for few or many rows, or if many are equal.
 
     >>> from calibrant.batch import read_batch
     >>> p = np.random.default_rng(0).uniform(size=500)

@@ -60,6 +60,12 @@ def test_arrays_in_the_request_are_compared_too(http: httpx.Client, client: Cali
     body = {"predictions": P[1500:].tolist(), "labels": Y[1500:].tolist(), "maps": [record.id], "correction": "holm"}
     found = _evaluate(http, body).json()["comparison"]
     assert found["correction"] == "holm"
+    assert found["measures"]["ece"]["of"] == "debiased"
+    plain = _evaluate(http, body | {"of": "plain"}).json()["comparison"]
+    assert plain["measures"]["ece"]["of"] == "value"
+    calls = client.compare(predictions=P[1500:], labels=Y[1500:], maps=[record.id], of="plain").comparison
+    assert calls is not None
+    assert calls.measures["ece"].of == "value"
     assert [each["name"] for each in found["contestants"]] == [RAW, record.id]
     assert found["level"] == 0.95
 
@@ -116,6 +122,7 @@ def test_a_law_over_batches_by_a_worker_is_that_at_once(
         ({"maps": ["uncalibrated"]}, 422, "invalid-field", "/maps/0"),
         ({"maps": ["a"], "map": "b"}, 422, "invalid-field", "/maps"),
         ({"maps": ["a"], "correction": "none"}, 422, "invalid-field", "/correction"),
+        ({"maps": ["a"], "of": "value"}, 422, "invalid-field", "/of"),
         ({"batches": ["batch_x", "batch_y"]}, 422, "invalid-field", "/batches"),
         ({"batches": ["batch_x"]}, 422, "invalid-field", "/batches"),
     ],

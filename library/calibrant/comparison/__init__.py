@@ -17,6 +17,7 @@ from calibrant.comparison.comparison import (
     Contestant,
     ContestantReport,
     MeasureComparison,
+    Wanted,
     pareto_front,
     read_contestants,
 )
@@ -69,6 +70,7 @@ def compare(
     weights_kind: WeightsKind = "frequency",
     scale: Scale = "probability",
     correction: Correction = "max-t",
+    of: Wanted = "debiased",
     interval: float = 0.95,
     resamples: int = 1000,
     seed: int = 0,
@@ -97,6 +99,8 @@ def compare(
         Scale of ``predictions``.
     correction : {"max-t", "holm"}, default "max-t"
         Correction for multiple comparisons over all pairs of one measure.
+    of : {"debiased", "plain"}, default "debiased"
+        Values that are ranked, and of the Pareto fronts: debiased ones if every contestant has one, or plain ones.
     interval : float, default 0.95
         Level of all intervals, in (0, 1).
     resamples : int, default 1000
@@ -158,7 +162,8 @@ def compare(
         check_class_names(one.map, rows.class_names, f"/maps/{i}")
     rows.warn_of_kind()
     reduction = reduction_by_name(reduction, rows.class_names)
-    comparison = Comparison(Evaluation(read_requests(measures), reduction, None, resampling), contestants, correction)
+    evaluation = Evaluation(read_requests(measures), reduction, None, resampling)
+    comparison = Comparison(evaluation, contestants, correction, of)
     found = comparison.run(rows.batch)
     named = reduction_with_name(found.report.reduction, rows.class_names)
     return replace(found, report=replace(found.report, class_names=rows.class_names, reduction_name=named))

@@ -198,6 +198,8 @@ def _predicted(of: Subject) -> Floats:
 # --- The comparison: measures, rankings, pairs and Pareto fronts
 
 Of = Literal["value", "debiased"]
+#: Values to compare: debiased ones if every contestant with a value has one, or always plain ones.
+Wanted = Literal["debiased", "plain"]
 #: Which values are compared -> the part of the value from maps fitted without the fold of each row.
 _CROSS_FITTED: Mapping[Of, str] = {"value": "cross_fitted", "debiased": "cross_fitted_debiased"}
 _IN_SAMPLE = "no interval and no p-value: a map was fitted to these rows"
@@ -261,7 +263,7 @@ class MeasureComparison(Shown):
     Attributes
     ----------
     of : {"value", "debiased"}
-        Which values are compared: debiased ones if every contestant with a value has one.
+        Which values are compared: debiased ones if every contestant with a value has one and ``of`` is not ``plain``.
     ranking : tuple of str or None
         Names, best first, without maps fitted to these rows; None if neither small nor large values are better.
     indistinguishable : tuple of str or None
@@ -444,8 +446,11 @@ class Comparison:
     evaluation: Evaluation
     contestants: tuple[Contestant, ...]
     correction: Correction = "max-t"
+    of: Wanted = "debiased"
 
     def __post_init__(self) -> None:
+        if self.of not in get_args(Wanted):
+            raise InvalidOption.at("/of", f"must be one of: {', '.join(get_args(Wanted))}")
         if self.correction not in get_args(Correction):
             raise InvalidOption.at("/correction", f"must be one of: {', '.join(get_args(Correction))}")
 
@@ -530,7 +535,7 @@ class Comparison:
     def _compared(
         self, request: MeasureRequest, lineup: Lineup, reports: Sequence[ContestantReport]
     ) -> MeasureComparison:
-        of, known = ranked_values([report.measures[request.key] for report in reports])
+        of, known = ranked_values([report.measures[request.key] for report in reports], self.of)
         values = {report.name: value for report, value in zip(reports, known, strict=True) if value is not None}
         pairs, problem = self._pairs(request, lineup, reports, values, of)
         in_sample = {report.name for report in reports if report.in_sample}
@@ -588,9 +593,9 @@ class Comparison:
         return pairs, problem
 
 
-def ranked_values(results: Sequence[MeasureResult]) -> tuple[Of, list[float | None]]:
-    """Return which values rank, and the values: debiased ones if every contestant with a value has one."""
-    debiased = all(r.debiased is not None for r in results if r.value is not None)
+def ranked_values(results: Sequence[MeasureResult], wanted: Wanted = "debiased") -> tuple[Of, list[float | None]]:
+    """Return which values rank, and the values: debiased ones if wanted and if every contestant has one."""
+    debiased = wanted == "debiased" and all(r.debiased is not None for r in results if r.value is not None)
     of: Of = "debiased" if debiased and any(r.value is not None for r in results) else "value"
     return of, [getattr(result, of) for result in results]
 

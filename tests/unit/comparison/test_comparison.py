@@ -70,6 +70,18 @@ def test_rankings_go_from_the_best_and_gross_errors_are_told_apart() -> None:
     assert found["auroc"].ranking[0] != "isotonic", "isotonic ties lose a little of the area"
 
 
+def test_plain_values_are_compared_if_they_are_wanted() -> None:
+    found = _compare(of="plain")
+    assert found.measures["ece"].of == "value"
+    values = {one.name: one["ece"].value for one in found.contestants}
+    assert found.measures["ece"].ranking == tuple(sorted(values, key=lambda name: values[name] or 0.0))
+    pair = found.measures["ece"].pairs[0]
+    assert pair.difference == (values[pair.between[0]] or 0.0) - (values[pair.between[1]] or 0.0)
+    assert found.measures["ece"].fronts.keys() == {"classification-error", "brier"}
+    with pytest.raises(InvalidOption, match="of must be one of: debiased, plain"):
+        _compare(of="value")
+
+
 def test_fronts_are_of_calibration_errors_alone() -> None:
     found = _compare().measures
     assert set(found["ece"].fronts) == {"classification-error", "brier"}

@@ -57,6 +57,7 @@ from calibrant.client.answers.evaluations import (
     PowerLawNumbers,
     ReportAnswer,
     ReportsAnswer,
+    Wanted,
 )
 from calibrant.client.answers.jobs import FINAL, JobAnswer, JobsAnswer, JobSummary, Problem, ProblemError, Progress
 from calibrant.client.answers.maps import (
@@ -217,6 +218,7 @@ __all__ = [
     "Shift",
     "ThresholdReading",
     "ThresholdRule",
+    "Wanted",
     "WindowReading",
     "WindowSpec",
     "decode",

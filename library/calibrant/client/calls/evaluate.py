@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias, Unpack
 
-from calibrant.client.answers import Correction, JobAnswer, Mismatch, ReportAnswer, ReportsAnswer, decode
+from calibrant.client.answers import Correction, JobAnswer, Mismatch, ReportAnswer, ReportsAnswer, Wanted, decode
 from calibrant.client.calls.jobs import Progress, wait
 from calibrant.client.calls.maps import class_names_of, reference
 from calibrant.client.errors import unreadable
@@ -112,6 +112,7 @@ def compare(
     measures: Requested | None = None,
     reduction: str | None = None,
     correction: Correction = "max-t",
+    of: Wanted = "debiased",
     interval: float = 0.95,
     resamples: int | None = None,
     seed: int | None = None,
@@ -131,6 +132,8 @@ def compare(
         The maps: ids, names, ``name:version`` or ``name@alias``.
     correction : {"max-t", "holm"}
         Correction for multiple comparisons.
+    of : {"debiased", "plain"}
+        Values that are ranked, and of the Pareto fronts: debiased ones if every contestant has one, or plain ones.
     interval : float
         Level of the confidence intervals, in (0, 1).
     measures, reduction, resamples, seed, timeout, progress, **rows
@@ -158,7 +161,7 @@ def compare(
     batch_id, given = with_positional(batch, own_labels, rows)
     refs = [reference(each) for each in ([maps] if isinstance(maps, str) else maps)]
     fields: dict[str, Any] = {"batch": batch_id, "maps": refs, "measures": measures, "reduction": reduction}
-    fields |= {"correction": correction, "interval": interval, "resamples": resamples, "seed": seed}
+    fields |= {"correction": correction, "of": of, "interval": interval, "resamples": resamples, "seed": seed}
     answer = yield from _sent(patience, fields, given)
     return (yield from read_report(patience, answer, ReportAnswer, timeout, progress))
 
