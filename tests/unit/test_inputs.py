@@ -399,7 +399,8 @@ def test_an_evaluation_on_the_rows_of_the_fit_says_so_and_is_cross_fitted() -> N
     compared = calibrant.compare(p, y, [fitted, fitted], measures="brier", resamples=100)
     assert [one.name for one in compared.contestants] == ["uncalibrated", "isotonic", "isotonic-2"]
     assert compared.measures["brier"].ranking == ("uncalibrated",)
-    assert not calibrant.evaluate(p[:250], y[:250], map=fitted).in_sample
+    assert calibrant.evaluate(p[:250], y[:250], map=fitted).in_sample
+    assert not calibrant.evaluate(1.0 - p, 1 - y, map=fitted).in_sample
 
 
 @pytest.mark.parametrize(

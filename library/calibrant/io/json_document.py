@@ -68,6 +68,7 @@ def _rows(document: Any) -> list[dict[str, Any]] | None:
         return _rows(next(iter(inner.values())))
     if not keys or len(inner) < len(document) or any(of != keys[0] for of in keys):
         return None
-    if all(map(str.isdecimal, inner)) or len(inner) > len(keys[0]):
+    numbered = all(map(str.isdecimal, keys[0]))
+    if all(map(str.isdecimal, inner)) or (len(inner) > len(keys[0]) and not numbered):
         return [row for row in inner.values() if isinstance(row, dict)]  # orient="index"
     return [{name: value[key] for name, value in inner.items()} for key in keys[0]]
