@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 
 import numpy as np
 from hypothesis import given, settings
@@ -43,6 +44,23 @@ def tables(draw: st.DrawFn) -> bytes:
     )
 
 
+VALUES = st.one_of(st.none(), st.booleans(), st.integers(-3, 3), st.floats(), st.text(max_size=3))
+NAMES = st.sampled_from(["label", "p", "prob_0", "prob_1", "columns", "data", "0", "1", "x"])
+
+
+@st.composite
+def documents(draw: st.DrawFn) -> bytes:
+    """A JSON document that is nearly a table of rows or of columns."""
+    rows = st.lists(st.dictionaries(NAMES, VALUES, max_size=4), max_size=6)
+    columns = st.dictionaries(NAMES, st.lists(VALUES, max_size=6), max_size=4)
+    parts = st.recursive(
+        st.one_of(VALUES, rows, columns),
+        lambda inner: st.one_of(st.lists(inner, max_size=4), st.dictionaries(NAMES, inner, max_size=4)),
+        max_leaves=12,
+    )
+    return json.dumps(draw(parts)).encode()
+
+
 @st.composite
 def mutations(draw: st.DrawFn) -> bytes:
     """A good file of any kind, some bytes of it changed, and perhaps cut off."""
@@ -71,7 +89,7 @@ def check(data: bytes, options: SheetOptions, *, labelled: bool) -> None:
 
 @settings(max_examples=300, deadline=None)
 @given(
-    data=st.one_of(st.binary(max_size=200), tables(), mutations()),
+    data=st.one_of(st.binary(max_size=200), tables(), documents(), mutations()),
     options=st.sampled_from(
         [
             SheetOptions(),

@@ -349,9 +349,10 @@ class _Chooser:
         return self._sums_to_one(family.places) and not any(self._is_class(at, None) for at in family.places)
 
     def _sums_to_one(self, places: Sequence[int]) -> bool:
-        if len(places) < 2:
+        samples = [self._columns[at].sample for at in places]
+        if len(places) < 2 or not all(samples):  # columns of vectors have no sample
             return False
-        rows = zip(*(self._columns[at].sample for at in places), strict=True)
+        rows = zip(*samples, strict=True)
         sums = [sum(map(float, row)) for row in rows if all(map(is_number, row))]
         return bool(sums) and all(abs(total - 1) <= max(0.01, 0.005 * len(places)) for total in sums)
 

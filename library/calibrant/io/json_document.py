@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, BinaryIO
 
 from calibrant.io.errors import DamagedFile, EmptyFile, WrongKind
 from calibrant.io.json_lines import each_once
 
-#: The most bytes of a document, which is read as a whole.
-MAX_DOCUMENT = 16 << 20
+Row = dict[str, Any]
+#: The most bytes of a document, which is read as a whole, in some 26 times its memory at most.
+MAX_DOCUMENT = 8 << 20
 #: How to save JSON Lines.
 _INSTEAD = "save JSON Lines, with pandas as df.to_json(path, orient='records', lines=True)"
 
@@ -39,14 +40,15 @@ def lines_of(file: BinaryIO) -> Iterator[bytes]:
     rows = _rows(document)
     if rows is None:
         raise WrongKind(f"the file is JSON without a table of rows or columns; {_INSTEAD}")
-    if not rows:
-        raise EmptyFile("the file has no rows")
+    row: Row | None = None
     for row in rows:
         yield json.dumps(row).encode() + b"\n"
+    if row is None:
+        raise EmptyFile("the file has no rows")
 
 
-def _rows(document: Any) -> list[dict[str, Any]] | None:
-    """Return the rows of a document, or None if there are none."""
+def _rows(document: Any) -> Iterable[Row] | None:
+    """Return the rows of a document, or None if there are none; rows of columns are made one by one."""
     if isinstance(document, list):
         return document if all(isinstance(row, dict) for row in document) else None
     if not isinstance(document, dict):
@@ -54,21 +56,22 @@ def _rows(document: Any) -> list[dict[str, Any]] | None:
     if isinstance(names := document.get("columns"), list) and isinstance(rows := document.get("data"), list):
         if not all(isinstance(row, list) and len(row) == len(names) for row in rows):
             return None
-        return [dict(zip(map(str, names), row, strict=True)) for row in rows]  # orient="split"
+        keys = [*map(str, names)]
+        return (dict(zip(keys, row, strict=True)) for row in rows)  # orient="split"
     inner = {name: value for name, value in document.items() if isinstance(value, list | dict) and value}
     lists = {name: value for name, value in inner.items() if isinstance(value, list)}
     if lists:
         longest = max(map(len, lists.values()))
         columns = {name: value for name, value in lists.items() if len(value) == longest}
-        if len(columns) == 1 and (rows := _rows(*columns.values())):
-            return rows
-        return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
-    keys = [list(value) for value in inner.values()]
-    if len(inner) == 1:
-        return _rows(next(iter(inner.values())))
-    if not keys or len(inner) < len(document) or any(of != keys[0] for of in keys):
+        if len(columns) == 1 and (found := _rows(*columns.values())) is not None:
+            return found
+        return (dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True))
+    of = [value for value in inner.values() if isinstance(value, dict)]
+    if len(of) == 1:
+        return _rows(of[0])
+    if not of or len(inner) < len(document) or any(value.keys() != of[0].keys() for value in of):
         return None
-    numbered = all(map(str.isdecimal, keys[0]))
-    if all(map(str.isdecimal, inner)) or (len(inner) > len(keys[0]) and not numbered):
-        return [row for row in inner.values() if isinstance(row, dict)]  # orient="index"
-    return [{name: value[key] for name, value in inner.items()} for key in keys[0]]
+    numbered = all(map(str.isdecimal, of[0]))
+    if all(map(str.isdecimal, inner)) or (len(inner) > len(of[0]) and not numbered):
+        return of  # orient="index"
+    return ({name: value[key] for name, value in inner.items()} for key in of[0])

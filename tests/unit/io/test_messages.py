@@ -80,7 +80,7 @@ CASES = {
     "json of no rows": Case("[]", "empty-file", "file", "has no rows"),
     "json with a key twice": Case('[{"p": 0.5, "p": 0.25}]', "damaged-file", "file", "neither a JSON document"),
     "nested json": Case("[" * 100_000, "damaged-file", "file", "neither a JSON document"),
-    "long json": Case("[" + " " * (16 << 20) + "]", "wrong-kind-of-file", "file", "more than 16 MiB; save JSON Lines"),
+    "long json": Case("[" + " " * (8 << 20) + "]", "wrong-kind-of-file", "file", "more than 8 MiB; save JSON Lines"),
     "long json of columns": Case(
         '{"y":{' + ",".join(f'"{i}":1' for i in range(200_000)) + "}}", "wrong-kind-of-file", "file", "lines=True"
     ),
