@@ -26,9 +26,11 @@ from calibrant.progress import check, report
 from calibrant.reductions import Vector
 from calibrant.validation import GAIN_FOLDS, fold_of_rows, mean_gain
 
-#: Relative accuracy of the fits outside folds, of the last fit, of one in single precision, and for the gain alone.
+#: Relative accuracy of the fits outside folds, of the last fit, and of one in single precision.
 _ROUGH, _FINE = 1e-6, 1e-10
-_ROUGH_SINGLE, _ROUGH_GAIN = 1e-8, 1e-5
+_ROUGH_SINGLE = 1e-8
+#: Relative accuracy of fits for the gain alone, with few numbers, and with more than ``_FEW_FOR_GAIN``.
+_ROUGH_GAIN, _ROUGHER_GAIN, _FEW_FOR_GAIN = 1e-5, 1e-4, 1 << 18
 #: Classes of SMS, and numbers of SVS, up to which the gain takes less time than the fit.
 _FEW_CLASSES, _FEW_NUMBERS = 32, 1 << 22
 #: Elements of a matrix in single precision from which sums use it too.
@@ -313,7 +315,8 @@ def fit_structured(
             masses = outside.sum(axis=1)
             with np.errstate(over="ignore"):
                 fast = replace(design, x=x.astype(np.float32))
-            theta = member.solved(fast, outside / masses[:, None], masses, _ROUGH_GAIN).theta
+            tolerance = _ROUGH_GAIN if given.size <= _FEW_FOR_GAIN else _ROUGHER_GAIN
+            theta = member.solved(fast, outside / masses[:, None], masses, tolerance).theta
             after = -fast.losses(theta)[fold, np.arange(n)]
             gain = mean_gain(after + _own_loss(given, labels, logits is None), counts, groups, GAIN_FOLDS)
     return form.map(found.theta[0]), found, gain
@@ -321,9 +324,12 @@ def fit_structured(
 
 def _own_loss(given: Floats, labels: Integers, probabilities: bool) -> Floats:
     """Return the log loss of each row ``(n,)``, of probabilities of at least 2^-52."""
+    if probabilities:
+        own_p = given[np.arange(len(labels)), labels].astype(np.float64)
+        return -np.log(np.maximum(own_p, PROBABILITY_CLIP))
     found = np.empty(len(labels))
     for rows in blocks_of_rows(given):
-        z = logits_block(given[rows], probabilities)
+        z = logits_block(given[rows], False)
         own = log_softmax(z.T)[labels[rows], np.arange(len(z))]
         found[rows] = -np.maximum(own, np.log(PROBABILITY_CLIP))
     return found
