@@ -13,7 +13,7 @@ import scipy
 
 from calibrant.batch import Integers
 from calibrant.cells import Floats, take
-from calibrant.errors import CalibrationError, NotConverged, OneClass, TooFewRows
+from calibrant.errors import CalibrationError, NotConverged, OneClass, OutOfRange, TooFewRows
 from calibrant.maps.curves import PROBABILITY_CLIP
 from calibrant.maps.isotonic import Isotonic
 from calibrant.maps.ranks import OneVsRest
@@ -31,7 +31,7 @@ _ROUGH, _FINE = 1e-6, 1e-10
 _ROUGH_SINGLE = 1e-8
 #: Relative accuracy of fits for the gain alone, with few numbers, and with more than ``_FEW_FOR_GAIN``.
 _ROUGH_GAIN, _ROUGHER_GAIN, _FEW_FOR_GAIN = 1e-5, 1e-4, 1 << 18
-#: Classes of SMS, and numbers of SVS, up to which the gain takes less time than the fit.
+#: Classes up to which the gain of SMS is that of all folds, and numbers up to which there is a gain.
 _FEW_CLASSES, _FEW_NUMBERS = 32, 1 << 22
 #: Elements of a matrix in single precision from which sums use it too.
 _SINGLE = 1 << 23
@@ -282,9 +282,10 @@ class HiddenLayer:
 def fit_structured(
     vector: Vector, *, diagonal: bool, seed: int = 0
 ) -> tuple[SoftmaxRegression, Solution, dict[str, Any] | None]:
-    """Fit SVS, or SMS without ``diagonal``, and its cross-fitted gain, which is None if it would take long.
+    """Fit SVS, or SMS without ``diagonal``, and its cross-fitted gain, which is None for very many numbers.
 
-    Many numbers in single precision are not copied to double precision.
+    The gain of SMS of many classes is that of the rows of one fold, and its fit starts in single precision. Many
+    numbers in single precision are not copied to double precision.
     """
     logits, w = vector.logits, vector.counted
     given, labels, groups = vector.p if logits is None else logits, vector.labels, vector.groups
@@ -305,21 +306,41 @@ def fit_structured(
         x[:, rows] = smoothed_logits(z, form.temperature, form.smoothing, form.prior)[0].T
     design = Design(x, labels, K, diagonal)
     member = Regression("sms", diagonal=diagonal)
-    found = member.solved(design, counts[None] / mass, np.array([mass]), _ROUGH_SINGLE if single else _FINE)
+    share, masses, start = counts[None] / mass, np.array([mass]), None
+    fast = None if given.size > _FEW_NUMBERS else _in_single(design)
+    if fast is not None and not diagonal and K > _FEW_CLASSES:
+        with suppress(CalibrationError):
+            start = member.solved(fast, share, masses, _ROUGH_SINGLE).theta[0]
+    found = member.solved(design, share, masses, _ROUGH_SINGLE if single else _FINE, start)
     gain = None
-    if n >= GAIN_FOLDS and (given.size <= _FEW_NUMBERS if diagonal else K <= _FEW_CLASSES):
+    if fast is not None and n >= GAIN_FOLDS:
         with suppress(CalibrationError):  # outside a fold, or in single precision
             order, fold = _order(given, labels, w, groups), np.empty(n, np.int64)
             fold[order] = fold_of_rows(n, GAIN_FOLDS, seed, take(groups, order))
-            outside = np.where(fold == np.arange(GAIN_FOLDS)[:, None], 0.0, counts)
-            masses = outside.sum(axis=1)
-            with np.errstate(over="ignore"):
-                fast = replace(design, x=x.astype(np.float32))
-            tolerance = _ROUGH_GAIN if given.size <= _FEW_FOR_GAIN else _ROUGHER_GAIN
-            theta = member.solved(fast, outside / masses[:, None], masses, tolerance).theta
-            after = -fast.losses(theta)[fold, np.arange(n)]
-            gain = mean_gain(after + _own_loss(given, labels, logits is None), counts, groups, GAIN_FOLDS)
+            gains = _own_loss(given, labels, logits is None) - _losses_outside(member, fast, counts, fold)
+            held = np.isfinite(gains)
+            gain = mean_gain(gains[held], counts[held], take(groups, held), GAIN_FOLDS)
     return form.map(found.theta[0]), found, gain
+
+
+def _in_single(design: Design) -> Design | None:
+    """Return the design in single precision, or None if a feature is too large for it."""
+    with np.errstate(over="ignore"), suppress(OutOfRange):
+        return replace(design, x=design.x.astype(np.float32))
+    return None
+
+
+def _losses_outside(member: Regression, design: Design, counts: Floats, fold: Integers) -> Floats:
+    """Return the log loss of each row from a fit outside its fold, or NaN: many classes are fitted outside one fold."""
+    folds = GAIN_FOLDS if design.diagonal or design.n_classes <= _FEW_CLASSES else 1
+    outside = np.where(fold == np.arange(folds)[:, None], 0.0, counts)
+    masses = outside.sum(axis=1)
+    tolerance = _ROUGH_GAIN if design.x.size <= _FEW_FOR_GAIN else _ROUGHER_GAIN
+    theta = member.solved(design, outside / masses[:, None], masses, tolerance).theta
+    held = np.flatnonzero(fold < folds)
+    found = np.full(len(fold), np.nan)
+    found[held] = design.rows(held).losses(theta)[fold[held], np.arange(len(held))]
+    return found
 
 
 def _own_loss(given: Floats, labels: Integers, probabilities: bool) -> Floats:

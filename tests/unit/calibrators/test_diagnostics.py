@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy.special import expit, logit
+from scipy.special import expit, logit, softmax
 
 import calibrant
 from calibrant.averaging.members import Regression, rows_of
@@ -119,3 +119,27 @@ def test_the_gain_of_structured_scaling_is_that_of_fits_outside_the_folds(method
     before = np.log(np.maximum(rows.p, 2.0**-52))
     gain = float(rows.w @ (rows.own(member.held_out) - rows.own(before))) / rows.w.sum()
     assert fitted.diagnostics["held_out_gain"]["log_loss"] == pytest.approx(gain, abs=5e-4)
+
+
+def test_the_gain_of_matrices_of_many_classes_is_that_of_one_fold() -> None:
+    random = np.random.default_rng(5)
+    z = 2.0 * random.standard_normal((6000, 40))
+    y = (z + random.gumbel(size=z.shape)).argmax(axis=1)
+    fitted = calibrant.fit("sms", 1.5 * z[:3000], y[:3000], scale="logit")
+    gain = fitted.diagnostics["held_out_gain"]
+    assert gain["rows"] == 1000
+    new = np.arange(3000), y[3000:]
+    given = softmax(1.5 * z[3000:], axis=1)[new]
+    measured = float(np.mean(np.log(fitted.apply(1.5 * z[3000:])[new] / given)))
+    assert abs(gain["log_loss"] - measured) < 4 * gain["standard_error"]
+    assert fitted.diagnostics["gradient"] < 1e-4
+
+
+def test_features_too_large_for_single_precision_have_a_map() -> None:
+    random = np.random.default_rng(6)
+    z = random.standard_normal((200, 3))
+    y = (z + random.gumbel(size=z.shape)).argmax(axis=1)
+    plain = calibrant.fit("svs", z, y, scale="logit").apply(z)
+    for scale in (1e30, 1e39):
+        fitted = calibrant.fit("svs", scale * z, y, scale="logit")
+        np.testing.assert_allclose(fitted.apply(scale * z), plain, atol=1e-6)
