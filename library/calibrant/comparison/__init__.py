@@ -103,10 +103,8 @@ def compare(
         Values that are ranked, and of the Pareto fronts: debiased ones if every contestant has one, or plain ones.
     interval : float, default 0.95
         Level of all intervals, in (0, 1).
-    resamples : int, default 1000
-        Number of resamples. All contestants are evaluated on the same resampled rows.
-    seed : int, default 0
-        Seed of the resamples.
+    resamples, seed : int, default 1000 and 0
+        Number and seed of the resamples. All contestants are evaluated on the same resampled rows.
     trained : mapping of str to Training, optional
         How each map was fitted; by default, this is read from the map. A map fitted to these rows is not ranked, gets
         no p-value, and its improvement is cross-fitted.
