@@ -13,7 +13,7 @@ import numpy.typing as npt
 from calibrant.arguments import explained
 from calibrant.batch import Batch, Scale
 from calibrant.cells import Floats, WeightsKind
-from calibrant.errors import InvalidOption
+from calibrant.errors import InvalidOption, UnknownReduction
 from calibrant.evaluation import Evaluation
 from calibrant.inputs import read_rows, reduction_by_name
 from calibrant.maps.calibration_map import CalibrationMap, check_class_names, check_map
@@ -21,6 +21,7 @@ from calibrant.measures.catalogue import read_requests
 from calibrant.measures.cross_fitting import UNKNOWN, Training, training_of
 from calibrant.measures.intervals import PLAIN, Resampling
 from calibrant.measures.measure import MeasureRequest, MeasureResult, answers, extent_of
+from calibrant.options import plain
 from calibrant.progress import Progress, muted, report, reporting
 from calibrant.reductions import Subject
 from calibrant.results import Shown, Table, frame_of
@@ -276,15 +277,26 @@ class BySize:
         return Evaluation(self.measures, reduction, self.map)
 
     def _names(self, batch: Batch) -> list[str]:
-        given = self.reduction if isinstance(self.reduction, tuple) else (self.reduction,)
-        names = [self._evaluation(reduction).check(batch)[0] for reduction in given]
-        if len(set(names)) < len(names) or not names:
-            raise InvalidOption.at("/reduction", "must name at least one reduction, each once")
+        if not isinstance(self.reduction, tuple):
+            return [self._evaluation(self.reduction).check(batch)[0]]
+        names = list[str]()
+        for i, reduction in enumerate(self.reduction):
+            try:
+                name = self._evaluation(reduction).check(batch)[0]
+            except UnknownReduction as error:
+                raise UnknownReduction.at(f"/reduction/{i}", error.offences[0].detail) from None
+            if name in names:
+                raise InvalidOption.at(f"/reduction/{i}", "must differ from the reductions before it")
+            names.append(name)
+        if not names:
+            raise InvalidOption.at("/reduction", "must name at least one reduction")
         return names
 
     def _plan(self, n: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
         if self.repetitions not in (None, "paper"):
             raise InvalidOption.at("/repetitions", "must be paper or null")
+        if not isinstance(self.squared, bool | np.bool_):
+            raise InvalidOption.at("/squared", "must be true or false")
         return _plan(n, self.start, self.start_repetitions, paper=self.repetitions == "paper")
 
     def _measured(
@@ -415,13 +427,14 @@ def measure_by_size(
     )
     check_class_names(map, rows.class_names)
     reductions: str | tuple[Any, ...] | None = (
-        reduction_by_name(reduction, rows.class_names)
-        if reduction is None or isinstance(reduction, str)
-        else tuple(reduction_by_name(each, rows.class_names) for each in reduction)
+        tuple(reduction_by_name(each, rows.class_names) for each in reduction)
+        if isinstance(reduction, list | tuple | np.ndarray)
+        else reduction_by_name(reduction, rows.class_names)
     )
     training = UNKNOWN if map is None else training_of(map)
     requests = read_requests(measures)
-    task = BySize(requests, reductions, start, start_repetitions, resampling, repetitions, map, squared, training)
+    smallest, most = plain(start), plain(start_repetitions)
+    task = BySize(requests, reductions, smallest, most, resampling, repetitions, map, squared, training)
     return task.run(rows.batch)
 
 
