@@ -426,10 +426,11 @@ def measure_by_size(
         known=None if map is None else map.class_names,
     )
     check_class_names(map, rows.class_names)
+    given: Any = reduction
     reductions: str | tuple[Any, ...] | None = (
-        tuple(reduction_by_name(each, rows.class_names) for each in reduction)
-        if isinstance(reduction, list | tuple | np.ndarray)
-        else reduction_by_name(reduction, rows.class_names)
+        tuple(reduction_by_name(each, rows.class_names) for each in given)
+        if isinstance(given, list | tuple | np.ndarray)
+        else reduction_by_name(given, rows.class_names)
     )
     training = UNKNOWN if map is None else training_of(map)
     requests = read_requests(measures)

@@ -144,5 +144,7 @@ def test_impossible_options_are_refused(draw: Any, options: dict[str, Any], poin
 
 
 def test_numbers_of_numpy_are_numbers() -> None:
+    n: Any = np.int64(5)
+    seed: Any = np.uint8(3)
     for draw in (logistic_normal, hidden_error, shaped_predictions):
-        assert np.array_equal(draw(np.int64(5), seed=np.uint8(3))[0], draw(5, seed=3)[0])
+        assert np.array_equal(draw(n, seed=seed)[0], draw(5, seed=3)[0])
