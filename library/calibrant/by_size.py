@@ -90,7 +90,8 @@ class MeasuresBySize(Shown):
         Number of subsamples of each size.
     curves : mapping of str to SizeCurve
         Curves by the key of the measure; with several reductions by ``KEY (REDUCTION)``, of those that the measure has
-        a value for. With a map they are of its improvements: the measure before the map minus that after it.
+        a value for. With a map they are of its improvements: the measure before the map minus that after it, negated
+        if larger is better.
     improvement : bool
         Whether the curves are of the improvements by a map.
     squared : bool
@@ -303,6 +304,7 @@ class BySize:
         self, subjects: Mapping[str, tuple[Subject, Subject | None]], chosen: npt.NDArray[np.int64] | None
     ) -> dict[Key, MeasureResult]:
         """Return the results for the chosen rows, or all, under every reduction: improvements if there is a map."""
+        larger = {request.key for request in self.measures if request.measure.better == "larger"}
         found = {}
         for name, (before, after) in subjects.items():
             with muted():
@@ -313,17 +315,18 @@ class BySize:
                     for each in (before, after)
                 )
             for key, result in (results or {}).items():
-                found[key, name] = self._gained(result, None if later is None else later[key])
+                found[key, name] = self._gained(result, None if later is None else later[key], key in larger)
         return found
 
-    def _gained(self, before: MeasureResult, after: MeasureResult | None) -> MeasureResult:
+    def _gained(self, before: MeasureResult, after: MeasureResult | None, larger_is_better: bool) -> MeasureResult:
         if after is None and not self.squared:
             return before
         power = 2 if self.squared else 1
         values = [None if each is None or each.value is None else each.value**power for each in (before, after)]
         if after is None:
             return MeasureResult(values[0], definition=before.definition)
-        gain = None if values[0] is None or values[1] is None else values[0] - values[1]
+        worse, better = reversed(values) if larger_is_better else values
+        gain = None if worse is None or better is None else worse - better
         parts = {"before": before.value, "after": after.value}
         return MeasureResult(gain, parts=parts, definition=before.definition, problem=before.problem or after.problem)
 
@@ -365,7 +368,8 @@ def measure_by_size(
     class_names, pos_label : optional
         As for ``evaluate``.
     map : CalibrationMap, optional
-        Measure its improvement: each measure before the map minus that after it. Fit the map to other rows.
+        Measure its improvement: each measure before the map minus that after it, negated if larger is better. Fit the
+        map to other rows.
     squared : bool, default False
         Whether to square the measures (before subtracting).
     start : int, default 100

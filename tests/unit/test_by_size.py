@@ -203,6 +203,19 @@ def test_the_improvement_of_the_brier_score_is_level_and_that_of_ece_is_not() ->
     assert outside == {"brier": False, "ece": True}
 
 
+def test_improvements_are_above_0_if_the_map_is_better(batch: tuple[Any, Any]) -> None:
+    p, y = 1.0 - batch[0], batch[1]
+    fitted = calibrant.fit("platt", p[:1000], y[:1000])  # its slope is negative
+    how: dict[str, Any] = {"measures": ["accuracy", "brier", "auroc"], "start_repetitions": 2, "map": fitted}
+    found = measure_by_size(p[1000:], y[1000:], **how)
+    squared = measure_by_size(p[1000:], y[1000:], squared=True, **how)
+    for key in ("accuracy", "brier", "auroc"):
+        full = found.curves[key].full
+        gain = full.parts["after"] - full.parts["before"]
+        assert full.value == (-gain if key == "brier" else gain) > 0.1
+        assert (squared.curves[key].full.value or 0.0) > 0.01
+
+
 def test_improvements_are_titled_as_such_and_say_if_they_are_in_sample(batch: tuple[Any, Any]) -> None:
     p, y = batch
     fitted = calibrant.fit("platt", p[:1000], y[:1000])
