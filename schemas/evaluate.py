@@ -19,7 +19,7 @@ Ratio = Annotated[float, Field(gt=0, le=1e9)]
 class BySizePicture(Document):
     """Measures on random subsamples of increasing size; an unbiased measure stays level.
 
-    With a map, the improvement: each measure before the map minus that after it.
+    With a map, the improvement: each measure before the map minus that after it, negated if larger is better.
     """
 
     name: Literal["by-size"]

@@ -1,6 +1,6 @@
 """Words of the documentation that are written by hand: ``python -m benchmarks.pages.words``.
 
-Tutorials, generated reference pages, benchmarks and decisions are left out, and so is code.
+Tutorials, generated reference pages, benchmarks, the papers' tables and decisions are left out, and so is code.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from benchmarks.pages import PAGES
 
 DOCS = Path(__file__).parents[2] / "docs"
 _GENERATED = {*PAGES, "reference/gallery", "reference/licences"}
-_LEFT_OUT = ("tutorials", "benchmarks", "adr", "_build", "_templates", "reference/generated")
+_LEFT_OUT = ("tutorials", "benchmarks", "papers", "adr", "_build", "_templates", "reference/generated")
 _CODE = re.compile(r"^ *```.*?^ *```", re.MULTILINE | re.DOTALL)
 
 

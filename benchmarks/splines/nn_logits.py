@@ -171,6 +171,7 @@ def _reduced(function: Any, arguments: Any, position: int | None) -> Any:
         _needs(code in _TYPES, position)
         return _Type(code)
     _needs(function.name == _ENCODE and len(arguments) == 2 and arguments[1] == "latin1", position)
+    _needs(isinstance(arguments[0], str), position)
     return arguments[0].encode("latin1")
 
 

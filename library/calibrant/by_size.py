@@ -13,7 +13,7 @@ import numpy.typing as npt
 from calibrant.arguments import explained
 from calibrant.batch import Batch, Scale
 from calibrant.cells import Floats, WeightsKind
-from calibrant.errors import InvalidOption
+from calibrant.errors import InvalidOption, UnknownReduction
 from calibrant.evaluation import Evaluation
 from calibrant.inputs import read_rows, reduction_by_name
 from calibrant.maps.calibration_map import CalibrationMap, check_class_names, check_map
@@ -21,6 +21,7 @@ from calibrant.measures.catalogue import read_requests
 from calibrant.measures.cross_fitting import UNKNOWN, Training, training_of
 from calibrant.measures.intervals import PLAIN, Resampling
 from calibrant.measures.measure import MeasureRequest, MeasureResult, answers, extent_of
+from calibrant.options import plain
 from calibrant.progress import Progress, muted, report, reporting
 from calibrant.reductions import Subject
 from calibrant.results import Shown, Table, frame_of
@@ -89,7 +90,8 @@ class MeasuresBySize(Shown):
         Number of subsamples of each size.
     curves : mapping of str to SizeCurve
         Curves by the key of the measure; with several reductions by ``KEY (REDUCTION)``, of those that the measure has
-        a value for. With a map they are of its improvements: the measure before the map minus that after it.
+        a value for. With a map they are of its improvements: the measure before the map minus that after it, negated
+        if larger is better.
     improvement : bool
         Whether the curves are of the improvements by a map.
     squared : bool
@@ -276,21 +278,33 @@ class BySize:
         return Evaluation(self.measures, reduction, self.map)
 
     def _names(self, batch: Batch) -> list[str]:
-        given = self.reduction if isinstance(self.reduction, tuple) else (self.reduction,)
-        names = [self._evaluation(reduction).check(batch)[0] for reduction in given]
-        if len(set(names)) < len(names) or not names:
-            raise InvalidOption.at("/reduction", "must name at least one reduction, each once")
+        if not isinstance(self.reduction, tuple):
+            return [self._evaluation(self.reduction).check(batch)[0]]
+        names = list[str]()
+        for i, reduction in enumerate(self.reduction):
+            try:
+                name = self._evaluation(reduction).check(batch)[0]
+            except UnknownReduction as error:
+                raise UnknownReduction.at(f"/reduction/{i}", error.offences[0].detail) from None
+            if name in names:
+                raise InvalidOption.at(f"/reduction/{i}", "must differ from the reductions before it")
+            names.append(name)
+        if not names:
+            raise InvalidOption.at("/reduction", "must name at least one reduction")
         return names
 
     def _plan(self, n: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
         if self.repetitions not in (None, "paper"):
             raise InvalidOption.at("/repetitions", "must be paper or null")
+        if not isinstance(self.squared, bool | np.bool_):
+            raise InvalidOption.at("/squared", "must be true or false")
         return _plan(n, self.start, self.start_repetitions, paper=self.repetitions == "paper")
 
     def _measured(
         self, subjects: Mapping[str, tuple[Subject, Subject | None]], chosen: npt.NDArray[np.int64] | None
     ) -> dict[Key, MeasureResult]:
         """Return the results for the chosen rows, or all, under every reduction: improvements if there is a map."""
+        larger = {request.key for request in self.measures if request.measure.better == "larger"}
         found = {}
         for name, (before, after) in subjects.items():
             with muted():
@@ -301,17 +315,18 @@ class BySize:
                     for each in (before, after)
                 )
             for key, result in (results or {}).items():
-                found[key, name] = self._gained(result, None if later is None else later[key])
+                found[key, name] = self._gained(result, None if later is None else later[key], key in larger)
         return found
 
-    def _gained(self, before: MeasureResult, after: MeasureResult | None) -> MeasureResult:
+    def _gained(self, before: MeasureResult, after: MeasureResult | None, larger_is_better: bool) -> MeasureResult:
         if after is None and not self.squared:
             return before
         power = 2 if self.squared else 1
         values = [None if each is None or each.value is None else each.value**power for each in (before, after)]
         if after is None:
             return MeasureResult(values[0], definition=before.definition)
-        gain = None if values[0] is None or values[1] is None else values[0] - values[1]
+        worse, better = reversed(values) if larger_is_better else values
+        gain = None if worse is None or better is None else worse - better
         parts = {"before": before.value, "after": after.value}
         return MeasureResult(gain, parts=parts, definition=before.definition, problem=before.problem or after.problem)
 
@@ -353,7 +368,8 @@ def measure_by_size(
     class_names, pos_label : optional
         As for ``evaluate``.
     map : CalibrationMap, optional
-        Measure its improvement: each measure before the map minus that after it. Fit the map to other rows.
+        Measure its improvement: each measure before the map minus that after it, negated if larger is better. Fit the
+        map to other rows.
     squared : bool, default False
         Whether to square the measures (before subtracting).
     start : int, default 100
@@ -414,14 +430,16 @@ def measure_by_size(
         known=None if map is None else map.class_names,
     )
     check_class_names(map, rows.class_names)
+    given: Any = reduction
     reductions: str | tuple[Any, ...] | None = (
-        reduction_by_name(reduction, rows.class_names)
-        if reduction is None or isinstance(reduction, str)
-        else tuple(reduction_by_name(each, rows.class_names) for each in reduction)
+        tuple(reduction_by_name(each, rows.class_names) for each in given)
+        if isinstance(given, list | tuple | np.ndarray)
+        else reduction_by_name(given, rows.class_names)
     )
     training = UNKNOWN if map is None else training_of(map)
     requests = read_requests(measures)
-    task = BySize(requests, reductions, start, start_repetitions, resampling, repetitions, map, squared, training)
+    smallest, most = plain(start), plain(start_repetitions)
+    task = BySize(requests, reductions, smallest, most, resampling, repetitions, map, squared, training)
     return task.run(rows.batch)
 
 

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from calibrant.arguments import explained
 from calibrant.batch import Batch, Scale
 from calibrant.cells import Floats, WeightsKind
-from calibrant.errors import InvalidLabel, InvalidWeight, LengthMismatch, WrongShape
+from calibrant.errors import CalibrationError, InvalidLabel, InvalidWeight, LengthMismatch, Offence, WrongShape
 from calibrant.evaluation import Evaluation
 from calibrant.inputs import read_rows, reduction_by_name
 from calibrant.measures.measure import extent_of
@@ -93,17 +93,21 @@ def cost_plane(
     [[-0.5], [-0.909]]
     """
     events = []
-    for predictions in (first, second):
-        rows = read_rows(
-            predictions,
-            labels,
-            weights=weights,
-            sample_weight=sample_weight,
-            weights_kind=weights_kind,
-            class_names=class_names,
-            pos_label=pos_label,
-            scale=scale,
-        )
+    for argument, predictions in (("first", first), ("second", second)):
+        try:
+            rows = read_rows(
+                predictions,
+                labels,
+                weights=weights,
+                sample_weight=sample_weight,
+                weights_kind=weights_kind,
+                class_names=class_names,
+                pos_label=pos_label,
+                scale=scale,
+            )
+        except CalibrationError as error:
+            places = [Offence(o.pointer.replace("/predictions", f"/{argument}", 1), o.detail) for o in error.offences]
+            raise type(error)(error.detail.replace("predictions", argument), places) from None
         name = reduction_by_name(reduction, rows.class_names)
         events.append(reduce(rows.batch, resolve_event(name, rows.batch.predictions.n_classes)))
     return plane_of(*events, abstention=abstention, cost_ratios=cost_ratios)

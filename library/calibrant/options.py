@@ -96,7 +96,7 @@ def _plain(value: Any) -> Any:
 
 
 def _options_of(whose: str, name: str, options: Mapping[str, Option]) -> str:
-    near = get_close_matches(name[:64], list(options), n=1)
+    near = get_close_matches(str(name)[:64], list(options), n=1)  # a key of a mapping of the caller
     meant = f"did you mean {near[0]}? " if near else ""
     return f"{meant}the options of {whose} are: {', '.join(options) or 'none'}"
 

@@ -11,9 +11,21 @@ from scipy.special import expit, softmax
 from calibrant.batch import Integers
 from calibrant.cells import Floats
 from calibrant.errors import InvalidOption
+from calibrant.options import plain
 
 #: The scale matrix of the inverse Wishart distribution is the identity divided by this.
 _TEMPER = 0.01
+
+
+def _whole(pointer: str, value: object, least: int) -> int:
+    number = plain(value)
+    if type(number) is not int or number < least:
+        raise InvalidOption.at(pointer, f"must be an integer of at least {least}")
+    return number
+
+
+def _is_number(value: object) -> bool:
+    return type(plain(value)) in (int, float)
 
 
 def logistic_normal(
@@ -48,7 +60,7 @@ def logistic_normal(
     Raises
     ------
     InvalidOption
-        If ``n``, ``n_classes``, ``temperature`` or ``accuracy`` is out of range.
+        If an argument is of the wrong type or out of range.
 
     See Also
     --------
@@ -71,13 +83,10 @@ def logistic_normal(
     >>> logits.shape, labels.shape, probs.sum(axis=1).round(12).tolist()
     ((5, 3), (5,), [1.0, 1.0, 1.0, 1.0, 1.0])
     """
-    if n < 1:
-        raise InvalidOption.at("/n", "must be at least 1")
-    if n_classes < 2:
-        raise InvalidOption.at("/n_classes", "must be at least 2")
-    if not 0.0 < temperature < np.inf:
+    n, n_classes, seed = _whole("/n", n, 1), _whole("/n_classes", n_classes, 2), _whole("/seed", seed, 0)
+    if not _is_number(temperature) or not 0.0 < temperature < np.inf:
         raise InvalidOption.at("/temperature", "must be a positive number")
-    if accuracy is not None and not 1.0 / n_classes < accuracy < 1.0:
+    if accuracy is not None and not (_is_number(accuracy) and 1.0 / n_classes < accuracy < 1.0):
         raise InvalidOption.at("/accuracy", "must be above 1 / n_classes and below 1")
     from scipy.stats import invwishart  # takes half a second to import
 
@@ -135,7 +144,7 @@ def hidden_error(n: int, *, n_classes: int = 3, epsilon: float = 0.01, seed: int
     Raises
     ------
     InvalidOption
-        If ``n``, ``n_classes`` or ``epsilon`` is out of range.
+        If an argument is of the wrong type or out of range.
 
     See Also
     --------
@@ -157,12 +166,9 @@ def hidden_error(n: int, *, n_classes: int = 3, epsilon: float = 0.01, seed: int
     >>> round(report["root-brier"].value, 2)
     0.82
     """
-    if n < 1:
-        raise InvalidOption.at("/n", "must be at least 1")
-    if n_classes < 2:
-        raise InvalidOption.at("/n_classes", "must be at least 2")
+    n, n_classes, seed = _whole("/n", n, 1), _whole("/n_classes", n_classes, 2), _whole("/seed", seed, 0)
     most = 1.0 - 1.0 / n_classes
-    if not 0.0 < epsilon <= most:
+    if not _is_number(epsilon) or not 0.0 < epsilon <= most:
         raise InvalidOption.at("/epsilon", "must be above 0 and at most 1 - 1 / n_classes")
     random = np.random.default_rng(seed)
     # |p|^2 = 1/K + reach^2 (|d|^2 - 1/K) is at most 1/K + epsilon.
@@ -243,7 +249,7 @@ def shaped_predictions(
     Raises
     ------
     InvalidOption
-        If ``n``, ``shape``, ``error`` or ``seed`` is invalid.
+        If an argument is of the wrong type or out of range.
 
     See Also
     --------
@@ -262,13 +268,12 @@ def shaped_predictions(
     >>> round(float(abs(predictions - probs).mean()), 2)
     0.1
     """
-    if n < 1:
-        raise InvalidOption.at("/n", "must be at least 1")
-    if shape not in SHAPES:
+    n, seed = _whole("/n", n, 1), _whole("/seed", seed, 0)
+    if not isinstance(shape, str) or shape not in SHAPES:
         raise InvalidOption.at("/shape", f"must be one of {', '.join(SHAPES)}")
-    if not 0.0 <= error <= FULL_ERRORS[shape]:
+    if not _is_number(error) or not 0.0 <= error <= FULL_ERRORS[shape]:
         raise InvalidOption.at("/error", f"must be from 0 to {FULL_ERRORS[shape]:.4f} with the shape {shape}")
-    if not 0 <= seed < 2**32 - n:
+    if seed >= 2**32 - n:
         raise InvalidOption.at("/seed", "must be from 0 to 2^32 - n - 1")
     random = np.random.RandomState(seed + n)
     probs = np.sort(random.dirichlet([1, 1], n)[:, 0])

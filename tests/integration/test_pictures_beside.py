@@ -183,6 +183,8 @@ def test_a_picture_of_much_work_is_a_job(api: httpx.Client) -> None:
         ({"measures": ["ks", "pie"]}, (422, "unknown-measure", "/diagram/measures/1")),
         ({"measures": ["ks", "ks"]}, (422, "invalid-option", "/diagram/measures/1")),
         ({"measures": [{"name": "ece", "n_bins": 10**9}]}, (422, "invalid-option", "/diagram/measures/0/n_bins")),
+        ({"reductions": ["binary", "nope"]}, (422, "unknown-reduction", "/diagram/reductions/1")),
+        ({"reductions": ["binary", "binary"]}, (422, "invalid-option", "/diagram/reductions/1")),
         ({"start": 300}, (422, "invalid-option", "/diagram/start")),
         ({"start": 10**30}, (422, "invalid-field", "/diagram/start")),
         ({"start": 0}, (422, "invalid-field", "/diagram/start")),

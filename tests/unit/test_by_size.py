@@ -9,7 +9,7 @@ from scipy.special import ndtri
 import calibrant
 from calibrant.batch import read_batch
 from calibrant.by_size import STEPS, BySize, measure_by_size
-from calibrant.errors import InvalidOption, UnknownMeasure
+from calibrant.errors import InvalidOption, UnknownMeasure, UnknownReduction
 from calibrant.measures.catalogue import read_requests
 
 
@@ -98,6 +98,11 @@ def test_logits_and_options_are_read_as_evaluate_reads_them(batch: tuple[Any, An
         ({"start_repetitions": 0}, "/start_repetitions"),
         ({"start_repetitions": 2.0}, "/start_repetitions"),
         ({"seed": -1}, "/seed"),
+        ({"squared": "yes"}, "/squared"),
+        ({"squared": np.array([True, False])}, "/squared"),
+        ({"repetitions": ["paper"]}, "/repetitions"),
+        ({"reduction": []}, "/reduction"),
+        ({"reduction": ["binary", "confidence", "binary"]}, "/reduction/2"),
     ],
 )
 def test_bad_options_are_refused_where_they_are_bad(batch: tuple[Any, Any], how: Any, pointer: str) -> None:
@@ -106,6 +111,22 @@ def test_bad_options_are_refused_where_they_are_bad(batch: tuple[Any, Any], how:
     assert caught.value.offences[0].pointer == pointer
     with pytest.raises(UnknownMeasure):
         measure_by_size(*batch, measures=["nope"])
+
+
+@pytest.mark.parametrize(
+    ("reduction", "pointer"),
+    [("nope", "/reduction"), (123, "/reduction"), (["binary", "class:1"], "/reduction/1"), ([1], "/reduction/0")],
+)
+def test_an_unknown_reduction_is_named_by_its_place(batch: tuple[Any, Any], reduction: Any, pointer: str) -> None:
+    with pytest.raises(UnknownReduction) as caught:
+        measure_by_size(*batch, reduction=reduction)
+    assert caught.value.offences[0].pointer == pointer
+
+
+def test_sizes_may_be_numbers_of_numpy(batch: tuple[Any, Any]) -> None:
+    sizes = {"start": np.int64(1000), "start_repetitions": np.int32(2)}
+    found = measure_by_size(*batch, measures=["brier"], **sizes)  # type: ignore[arg-type]
+    assert found == measure_by_size(*batch, measures=["brier"], start=1000, start_repetitions=2)
 
 
 def test_the_estimate_grows_with_rows_repetitions_and_measures(batch: tuple[Any, Any]) -> None:
@@ -180,6 +201,19 @@ def test_the_improvement_of_the_brier_score_is_level_and_that_of_ece_is_not() ->
         ]
         outside[key] = any(off)
     assert outside == {"brier": False, "ece": True}
+
+
+def test_improvements_are_above_0_if_the_map_is_better(batch: tuple[Any, Any]) -> None:
+    p, y = 1.0 - batch[0], batch[1]
+    fitted = calibrant.fit("platt", p[:1000], y[:1000])  # its slope is negative
+    how: dict[str, Any] = {"measures": ["accuracy", "brier", "auroc"], "start_repetitions": 2, "map": fitted}
+    found = measure_by_size(p[1000:], y[1000:], **how)
+    squared = measure_by_size(p[1000:], y[1000:], squared=True, **how)
+    for key in ("accuracy", "brier", "auroc"):
+        full = found.curves[key].full
+        gain = full.parts["after"] - full.parts["before"]
+        assert full.value == (-gain if key == "brier" else gain) > 0.1
+        assert (squared.curves[key].full.value or 0.0) > 0.01
 
 
 def test_improvements_are_titled_as_such_and_say_if_they_are_in_sample(batch: tuple[Any, Any]) -> None:

@@ -56,6 +56,17 @@ def test_models_that_predict_other_rows_are_told_what_differs(
     assert raised.value.offences[0].pointer == "/batches/1"
 
 
+@pytest.mark.parametrize(
+    ("first", "second", "pointer"),
+    [(P + 1, P, "/first/0"), (P, np.where(np.arange(60) == 3, np.nan, P), "/second/3"), (P, P[:50], "/labels")],
+)
+def test_errors_name_the_model(first: object, second: object, pointer: str) -> None:
+    with pytest.raises(CalibrationError) as raised:
+        calibrant.cost_plane(first, second, Y)
+    assert raised.value.offences[0].pointer == pointer
+    assert "predictions" not in raised.value.detail
+
+
 @pytest.mark.parametrize("reduction", ["canonical", "classwise", "pooled"])
 def test_what_is_not_one_event_a_row_has_no_plane(reduction: str) -> None:
     with pytest.raises(UnknownReduction):

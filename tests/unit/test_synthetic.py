@@ -42,14 +42,22 @@ def test_the_temperature_multiplies_the_logits_and_makes_them_overconfident() ->
     ("n", "options", "pointer"),
     [
         (0, {}, "/n"),
+        ("5", {}, "/n"),
+        (5.5, {}, "/n"),
+        (True, {}, "/n"),
         (5, {"n_classes": 1}, "/n_classes"),
+        (5, {"n_classes": 2.5}, "/n_classes"),
+        (5, {"temperature": "hot"}, "/temperature"),
+        (5, {"accuracy": "high"}, "/accuracy"),
+        (5, {"seed": -1}, "/seed"),
+        (5, {"seed": None}, "/seed"),
         (5, {"temperature": 0.0}, "/temperature"),
         (5, {"temperature": float("nan")}, "/temperature"),
     ],
 )
-def test_impossible_worlds_are_refused(n: int, options: dict[str, Any], pointer: str) -> None:
+def test_impossible_worlds_are_refused(n: Any, options: dict[str, Any], pointer: str) -> None:
     with pytest.raises(InvalidOption) as caught:
-        logistic_normal(n, seed=0, **options)
+        logistic_normal(n, **{"seed": 0} | options)
     assert caught.value.offences[0].pointer == pointer
 
 
@@ -114,10 +122,17 @@ def test_shaped_predictions_are_the_datasets_of_the_tables(shape: str) -> None:
         (hidden_error, {"n_classes": 1}, "/n_classes"),
         (hidden_error, {"epsilon": 0.7}, "/epsilon"),
         (hidden_error, {"epsilon": 0.0}, "/epsilon"),
+        (hidden_error, {"epsilon": "small"}, "/epsilon"),
         (hidden_error, {"n": 0}, "/n"),
+        (hidden_error, {"n": None}, "/n"),
+        (hidden_error, {"seed": None}, "/seed"),
         (shaped_predictions, {"n": 0}, "/n"),
         (shaped_predictions, {"shape": "cube"}, "/shape"),
+        (shaped_predictions, {"shape": ["square"]}, "/shape"),
         (shaped_predictions, {"error": 0.11}, "/error"),
+        (shaped_predictions, {"error": "0.1"}, "/error"),
+        (shaped_predictions, {"seed": 1.5}, "/seed"),
+        (shaped_predictions, {"seed": 2**32}, "/seed"),
         (shaped_predictions, {"error": float("nan")}, "/error"),
         (shaped_predictions, {"seed": -1}, "/seed"),
     ],
@@ -126,3 +141,10 @@ def test_impossible_options_are_refused(draw: Any, options: dict[str, Any], poin
     with pytest.raises(InvalidOption) as caught:
         draw(**{"n": 5, "seed": 0} | options)
     assert caught.value.offences[0].pointer == pointer
+
+
+def test_numbers_of_numpy_are_numbers() -> None:
+    n: Any = np.int64(5)
+    seed: Any = np.uint8(3)
+    for draw in (logistic_normal, hidden_error, shaped_predictions):
+        assert np.array_equal(draw(n, seed=seed)[0], draw(5, seed=3)[0])

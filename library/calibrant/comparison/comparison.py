@@ -49,7 +49,7 @@ def pareto_front(first: Mapping[str, float], second: Mapping[str, float]) -> tup
     Notes
     -----
     A name is dominated if another is at most as large in both values and smaller in one. Names that are missing in one
-    mapping are left out. O(m log m).
+    mapping, or whose value is NaN, are left out. O(m log m).
 
     Examples
     --------
@@ -58,7 +58,8 @@ def pareto_front(first: Mapping[str, float], second: Mapping[str, float]) -> tup
     >>> pareto_front(error, ece)
     ('a', 'b')
     """
-    order = sorted((first[name], second[name], place, name) for place, name in enumerate(first) if name in second)
+    known = [name for name in first if name in second and not np.isnan(first[name]) and not np.isnan(second[name])]
+    order = sorted((first[name], second[name], place, name) for place, name in enumerate(known))
     front: list[str] = []
     least: tuple[float, float] | None = None
     for x, y, _, name in order:

@@ -16,6 +16,7 @@ from calibrant.measures.catalogue import read_requests
 from calibrant.measures.deviations import deviations
 from calibrant.measures.intervals import Resampling
 from calibrant.measures.measure import MeasureRequest, answers
+from calibrant.options import read_fraction
 from calibrant.progress import Progress, reporting, step
 from calibrant.reductions import Subject
 
@@ -103,6 +104,11 @@ def power_law(points: Sequence[Point], *, level: float = 0.95) -> PowerLaw:
     PowerLaw
         Exponent and factor; None if fewer than five batches remain, or all have the same classification error.
 
+    Raises
+    ------
+    InvalidOption
+        If ``level`` is not a number between 0 and 1.
+
     See Also
     --------
     PowerLaws : Collects the points of several batches.
@@ -110,9 +116,9 @@ def power_law(points: Sequence[Point], *, level: float = 0.95) -> PowerLaw:
     Notes
     -----
     The law is the least squares line through (log x, log y) (Minderer et al. 2021, Figure 11). Batches with an error
-    that is not above 0 are left out. Debiased values may be negative; leaving those out biases the law upward. The
-    interval is the percentile bootstrap over the rows within each batch, with the batches fixed; it is None if more
-    than a tenth of the resamples have an error that is not above 0. O(batches x resamples).
+    that is not above 0, or not finite, are left out. Debiased values may be negative; leaving those out biases the law
+    upward. The interval is the percentile bootstrap over the rows within each batch, with the batches fixed; it is None
+    if more than a tenth of the resamples have an error that is not above 0. O(batches x resamples).
 
     Examples
     --------
@@ -121,7 +127,8 @@ def power_law(points: Sequence[Point], *, level: float = 0.95) -> PowerLaw:
     >>> round(law.exponent, 6), round(law.factor, 6), law.interval
     (2.0, 0.5, None)
     """
-    used = tuple(i for i, point in enumerate(points) if point.error > 0.0 and point.calibration > 0.0)
+    level = read_fraction(level, "/level")
+    used = tuple(i for i, point in enumerate(points) if 0.0 < point.error < np.inf and 0.0 < point.calibration < np.inf)
     if len(used) < LEAST_BATCHES:
         known = f"{len(used)} of {len(points)} batches {'has' if len(used) == 1 else 'have'} both errors above 0"
         needed = f"no power law: {known}, but at least {LEAST_BATCHES} are needed"

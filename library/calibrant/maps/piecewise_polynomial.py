@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 
 from calibrant.cells import Cells, Floats, SortedRows, WeightsKind, cells_of
-from calibrant.errors import InvalidDocument, OnePrediction
+from calibrant.errors import InvalidDocument, OnePrediction, TooFewRows
 from calibrant.maps.break_search import Subsets, find_breaks
 from calibrant.maps.curves import Numbers, check_outcomes, read_array
 from calibrant.progress import report
@@ -77,6 +77,9 @@ def fit_pl_de(
     if len(cells) < 2:
         raise OnePrediction.at("/predictions", "are all equal, but a fit needs at least two distinct ones")
     if segments is not None:
+        if len(cells) < (least := segments * degree + 1):
+            of = f"{segments} segments of degree {degree}"
+            raise TooFewRows.at("/predictions", f"must have at least {least} distinct values for {of}")
         report(0, 2, "all rows")
         subsets = Subsets(cells.p, cells.w[None], cells.wy[None], degree)
         curve = _through(cells, find_breaks(subsets, segments, seed)[0], (cells.p[0], cells.p[-1]), degree)

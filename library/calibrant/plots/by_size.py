@@ -166,7 +166,8 @@ def _describe(
     sentences = []
     for key, (mean, off) in curves.items():
         each = "; ".join(
-            f"{count(size)} rows: {_value(m)}" + (f" plus or minus {decimal(d)}" if np.isfinite(d) else "")
+            f"{count(size)} row{'' if size == 1 else 's'}: {_value(m)}"
+            + (f" plus or minus {decimal(d)}" if np.isfinite(d) else "")
             for size, m, d in zip(sizes, mean, off, strict=True)
         )
         sentences.append(f"{names[key]}: {each}.")

@@ -96,12 +96,17 @@ def read_by_size(
 
 def below_diagram(error: CalibrationError) -> CalibrationError:
     """Move the pointers of an error to ``/diagram`` if they are options of a picture."""
-    return type(error)(error.detail, [_below_diagram(place) for place in error.offences])
+    moved = [_below_diagram(place) for place in error.offences]
+    if len(moved) == 1 and moved[0] != error.offences[0]:
+        return type(error).at(moved[0].pointer, moved[0].detail)
+    return type(error)(error.detail, moved)
 
 
 def _below_diagram(place: Offence) -> Offence:
-    is_option = place.pointer.split("/")[1:2] and place.pointer.split("/")[1] in _OPTIONS
-    return Offence(f"/diagram{place.pointer}", place.detail) if is_option else place
+    _, name, *below = [*place.pointer.split("/"), ""]
+    if name == "reduction" and below[0]:  # one of several
+        return Offence(f"/diagram/reductions/{below[0]}", place.detail)
+    return Offence(f"/diagram{place.pointer}", place.detail) if name in _OPTIONS else place
 
 
 # --- Reports that hold one picture

@@ -82,6 +82,7 @@ HOSTILE = {
     "an extension": b"\x80\x03\x82\x01.",
     "a class": b"\x80\x03cos\nsystem\n)\x81.",
     "an instance": b"(S'true'\nios\nsystem\n.",
+    "a number that is encoded": b"\x80\x02c_codecs\nencode\nK\x05U\x06latin1\x86R.",
     "no end": b"\x80\x03K\x01",
     "nothing": b"",
     "text": b"logits",

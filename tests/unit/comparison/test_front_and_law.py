@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 from calibrant.comparison import Point, pareto_front, power_law
+from calibrant.errors import InvalidOption
 
 
 def test_the_front_holds_whom_none_beats_in_both() -> None:
@@ -21,6 +24,11 @@ def test_the_front_holds_whom_none_beats_in_both() -> None:
 
 def test_who_lacks_a_value_is_left_out() -> None:
     assert pareto_front({"a": 1.0, "b": 0.0}, {"a": 1.0}) == ("a",)
+    nan = float("nan")
+    assert pareto_front({"a": nan, "b": 1.0, "c": 2.0, "d": 0.0}, {"a": 1.0, "b": 3.0, "c": 2.0, "d": nan}) == (
+        "b",
+        "c",
+    )
 
 
 def test_a_law_is_found_again() -> None:
@@ -63,3 +71,16 @@ def test_the_exponents_interval_grows_with_the_noise_and_is_lost_where_errors_cr
     assert lost.interval is None
     assert lost.exponent == pytest.approx(1.0)
     assert lost.problem is not None
+
+
+def test_points_that_are_not_finite_are_left_out() -> None:
+    points = [Point(x, 0.7 * x) for x in (0.02, 0.05, 0.1, 0.2, 0.3)]
+    inf, nan = float("inf"), float("nan")
+    assert power_law([*points, Point(0.3, inf), Point(inf, 0.1), Point(nan, 0.1)]) == power_law(points)
+
+
+@pytest.mark.parametrize("level", [95, 1.0, float("nan"), "0.95", None])
+def test_a_level_that_is_no_fraction_is_refused(level: Any) -> None:
+    with pytest.raises(InvalidOption) as caught:
+        power_law([Point(0.1, 0.02)], level=level)
+    assert caught.value.offences[0].pointer == "/level"

@@ -43,6 +43,7 @@ def _finite(value: Any) -> bool:
         ([{"name": "fit-on-test", "method": "identity"}], InvalidOption, "/diagrams/0/method"),
         ([{"name": "fit-on-test", "options": [1]}], InvalidOption, "/diagrams/0/options"),
         ([{"name": "logit-logit", "options": {"nope": 1}}], InvalidOption, "/diagrams/0/options"),
+        ([{"name": "logit-logit", "options": {1: 1}}], InvalidOption, "/diagrams/0/options"),
         (["corp", {"name": "fit-on-test", "method": "iop-op", "folds": 50}], InvalidOption, "/diagrams/1/folds"),
         ([{"name": "logit-logit", "method": "iop-oi", "folds": 21}], InvalidOption, "/diagrams/0/folds"),
         ([{"name": "fit-on-test", "folds": 1}], InvalidOption, "/diagrams/0/folds"),

@@ -129,6 +129,8 @@ def test_what_cannot_be_fitted_is_refused() -> None:
         (p, np.ones(8, int), {}, "one-class"),
         (np.full(8, 0.3), y, {}, "one-prediction"),
         (p, y, {}, "too-few-rows"),
+        (p, y, {"segments": 8}, "too-few-rows"),
+        (p, y, {"segments": 4, "degree": 2}, "too-few-rows"),
         (p, y, {"degree": 3}, "invalid-option"),
     ]
     for predictions, labels, options, code in cases:

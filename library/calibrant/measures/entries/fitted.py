@@ -60,7 +60,8 @@ MEASURES = tuple(
         f"ece-{name}",
         f"Calibration error by fitting: {method.title}",
         _FAMILY,
-        f"mean |c(p) - p|^norm, with c the map that the method {name} fits to the same rows. {_DEBIASED}",
+        f"mean |c(p) - p|^norm, with c the map that the method {name} fits to the same rows, not clipped to [0, 1]. "
+        f"{_DEBIASED}",
         f"Kangsepp, Valk & Kull (2022), section 3; {method.source}; docs/explanation/debiasing.md",
         0.0,
         1.0,
