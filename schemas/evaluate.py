@@ -63,7 +63,7 @@ Pictured = Annotated[BySizePicture | CostPlanePicture, Field(discriminator="name
 # --- ``POST /evaluate``
 
 Correction = Literal["max-t", "holm"]
-Wanted = Literal["debiased", "plain"]
+RankedValues = Literal["debiased", "plain"]
 Of = Literal["value", "debiased"]
 
 
@@ -98,7 +98,7 @@ class EvaluateOptions(Document):
         examples=[["spam:1", "spam:2"]],
     )
     correction: Correction = Field("max-t", description="for a comparison: correction for all pairs of a measure")
-    of: Wanted = Field(
+    of: RankedValues = Field(
         "debiased", description="for a comparison: rank debiased values, if every contestant has one, or plain ones"
     )
     interval: float | None = Field(
@@ -130,7 +130,7 @@ class EvaluateSpec(Document):
     picture: Pictured | None = Field(None, description="draws this picture instead of computing measures and diagrams")
     maps: list[ContestantSpec] | None = None
     correction: Correction = "max-t"
-    of: Wanted = "debiased"
+    of: RankedValues = "debiased"
     measures: list[str | dict[str, Any]] | None
     diagrams: list[str | dict[str, Any]] | None = None
     reduction: str | None

@@ -280,12 +280,12 @@ class HiddenLayer:
 
 
 def fit_structured(
-    vector: Vector, *, diagonal: bool, seed: int = 0
+    vector: Vector, *, diagonal: bool, seed: int | None = 0
 ) -> tuple[SoftmaxRegression, Solution, dict[str, Any] | None]:
-    """Fit SVS, or SMS without ``diagonal``, and its cross-fitted gain, which is None for very many numbers.
+    """Fit SVS, or SMS without ``diagonal``, and its cross-fitted gain.
 
-    The gain of SMS of many classes is that of the rows of one fold, and its fit starts in single precision. Many
-    numbers in single precision are not copied to double precision.
+    The gain is None for very many numbers, and without a ``seed``. That of SMS of many classes is of the rows of one
+    fold, and its fit starts in single precision. Many numbers in single precision are not copied to double precision.
     """
     logits, w = vector.logits, vector.counted
     given, labels, groups = vector.p if logits is None else logits, vector.labels, vector.groups
@@ -313,7 +313,7 @@ def fit_structured(
             start = member.solved(fast, share, masses, _ROUGH_SINGLE).theta[0]
     found = member.solved(design, share, masses, _ROUGH_SINGLE if single else _FINE, start)
     gain = None
-    if fast is not None and n >= GAIN_FOLDS:
+    if fast is not None and seed is not None and n >= GAIN_FOLDS:
         with suppress(CalibrationError):  # outside a fold, or in single precision
             order, fold = _order(given, labels, w, groups), np.empty(n, np.int64)
             fold[order] = fold_of_rows(n, GAIN_FOLDS, seed, take(groups, order))

@@ -133,14 +133,13 @@ def combine(members: Sequence[Member], rows: Rows) -> Combination:
     return Combination(given[:-1], pool, float(given[-1]), gain)
 
 
-def _cross_fitted_gain(members: Sequence[Member], weighed: Sequence[Member], rows: Rows) -> Floats:
+def _cross_fitted_gain(members: Sequence[Member], weighed: Sequence[Member], rows: Rows, *, keep_order: bool) -> Floats:
     """Return the gain ``(n,)`` of each row, from weights of the ``weighed`` members fitted outside its fold."""
     gain = np.empty(len(rows))
     for fold in range(rows.folds):
         out = rows.fold == fold
         found = combine(weighed, replace(rows, w=np.where(out, 0.0, rows.w)))
-        same = weighed is members
-        gain[out] = found.gain[out] if same else _gain_in_order(members, found, rows, np.flatnonzero(out))
+        gain[out] = _gain_in_order(members, found, rows, np.flatnonzero(out)) if keep_order else found.gain[out]
     return gain
 
 
@@ -188,7 +187,7 @@ def fit_averaged_vector(
     weighed = [_in_order(member, chosen) for member in members] if keep_order else members
     found = combine(weighed, chosen)
     share = chosen.w / chosen.w.sum()
-    gain = _cross_fitted_gain(members, weighed, chosen)
+    gain = _cross_fitted_gain(members, weighed, chosen, keep_order=keep_order)
     diagnostics: dict[str, Any] = {
         "folds": folds,
         "held_out_losses": {m.name: -float(share @ chosen.own(m.held_out)) for m in members},

@@ -173,12 +173,12 @@ class Fitting:
             fits = self._curves(batch)
             curves = fits.fitted(range(len(fits)), context, len(fits) + 1)
             with step(len(fits), len(fits) + 1):
-                return self._joined(fits, curves)
+                return self._joined(fits, curves, diagnose=context.diagnose)
         if name == "canonical":
             vector = whole_vector(batch)
             transform, found = self.method.transform(vector, context, self.options)
             with step(999, 1000):  # the fit takes almost all of the time
-                if self.method.traits.keeps_top_label != "yes":
+                if context.diagnose and self.method.traits.keeps_top_label != "yes":
                     found |= _accuracies(vector, transform)
                 report(1, 1, "done")
             return self._made(transform, found, batch)
@@ -224,9 +224,9 @@ class Fitting:
             raise TypeError(f"a map under {name} cannot be fitted in parts")
         return CurveFits(self.method, self.options, name, self.wrapping, batch)
 
-    def _joined(self, fits: CurveFits, curves: tuple[Curve, ...]) -> CalibrationMap:
+    def _joined(self, fits: CurveFits, curves: tuple[Curve, ...], *, diagnose: bool = True) -> CalibrationMap:
         transform = fits.together(curves)
-        found = _accuracies(fits.vector, transform)
+        found = _accuracies(fits.vector, transform) if diagnose else {}
         report(1, 1, "done")
         return self._made(transform, found, fits.batch)
 

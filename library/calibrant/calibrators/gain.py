@@ -42,9 +42,9 @@ def cross_fitted_gain(fitting: Fitting, batch: Batch, seed: int, found: Mapping[
         batch = batch.rows(np.sort(np.random.default_rng(seed).choice(len(batch), MOST_ROWS, replace=False)))
     if fitting.method.name == "identity":
         return None
-    context = FitContext(seed)
+    context = FitContext(seed, diagnose=False)
     if GAIN_FOLDS * fitting.seconds(batch) > _MOST_SECONDS:
-        context = FitContext(seed, smoothing=found.get("smoothing"))
+        context = replace(context, smoothing=found.get("smoothing"))
         kept = {name: found[name] for name in _STRENGTHS if fitting.options.get(name, 0.0) is None and found.get(name)}
         fitting = replace(fitting, options={**fitting.options, **kept})
         if not kept and GAIN_FOLDS * fitting.seconds(batch, context.smoothing) > _MOST_SECONDS_KEPT:

@@ -36,6 +36,7 @@ class FitContext:
     """Seed, device and callback of a fit; an exception of ``progress`` ends the fit.
 
     ``bound`` is the held-out log loss of another fit, and a fit that is clearly worse may raise ``Outdone``.
+    Without ``diagnose``, diagnostics that take time are left out: accuracies, and gains of fits inside this one.
     ``smoothing`` is the amount of smoothing of methods that take logarithms; None chooses one for exact zeros and ones.
     """
 
@@ -44,6 +45,7 @@ class FitContext:
     progress: Progress | None = None
     bound: float = math.inf
     smoothing: float | None = None
+    diagnose: bool = True
 
 
 @dataclass(frozen=True)

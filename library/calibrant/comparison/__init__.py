@@ -17,7 +17,7 @@ from calibrant.comparison.comparison import (
     Contestant,
     ContestantReport,
     MeasureComparison,
-    Wanted,
+    RankedValues,
     pareto_front,
     read_contestants,
 )
@@ -70,7 +70,7 @@ def compare(
     weights_kind: WeightsKind = "frequency",
     scale: Scale = "probability",
     correction: Correction = "max-t",
-    of: Wanted = "debiased",
+    of: RankedValues = "debiased",
     interval: float = 0.95,
     resamples: int = 1000,
     seed: int = 0,

@@ -200,7 +200,7 @@ def _predicted(of: Subject) -> Floats:
 
 Of = Literal["value", "debiased"]
 #: Values to compare: debiased ones if every contestant with a value has one, or always plain ones.
-Wanted = Literal["debiased", "plain"]
+RankedValues = Literal["debiased", "plain"]
 #: Which values are compared -> the part of the value from maps fitted without the fold of each row.
 _CROSS_FITTED: Mapping[Of, str] = {"value": "cross_fitted", "debiased": "cross_fitted_debiased"}
 _IN_SAMPLE = "no interval and no p-value: a map was fitted to these rows"
@@ -447,11 +447,11 @@ class Comparison:
     evaluation: Evaluation
     contestants: tuple[Contestant, ...]
     correction: Correction = "max-t"
-    of: Wanted = "debiased"
+    of: RankedValues = "debiased"
 
     def __post_init__(self) -> None:
-        if self.of not in get_args(Wanted):
-            raise InvalidOption.at("/of", f"must be one of: {', '.join(get_args(Wanted))}")
+        if self.of not in get_args(RankedValues):
+            raise InvalidOption.at("/of", f"must be one of: {', '.join(get_args(RankedValues))}")
         if self.correction not in get_args(Correction):
             raise InvalidOption.at("/correction", f"must be one of: {', '.join(get_args(Correction))}")
 
@@ -594,7 +594,7 @@ class Comparison:
         return pairs, problem
 
 
-def ranked_values(results: Sequence[MeasureResult], wanted: Wanted = "debiased") -> tuple[Of, list[float | None]]:
+def ranked_values(results: Sequence[MeasureResult], wanted: RankedValues = "debiased") -> tuple[Of, list[float | None]]:
     """Return which values rank, and the values: debiased ones if wanted and if every contestant has one."""
     debiased = wanted == "debiased" and all(r.debiased is not None for r in results if r.value is not None)
     of: Of = "debiased" if debiased and any(r.value is not None for r in results) else "value"

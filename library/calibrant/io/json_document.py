@@ -6,8 +6,9 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import Any, BinaryIO
 
-from calibrant.io.errors import DamagedFile, EmptyFile, WrongKind
-from calibrant.io.json_lines import each_once
+from calibrant.io.errors import DamagedFile, DuplicateColumns, EmptyFile, WrongKind
+from calibrant.io.json_lines import DuplicateKey, each_once
+from calibrant.io.texts import quoted
 
 Row = dict[str, Any]
 #: The most bytes of a document, which is read as a whole, in some 26 times its memory at most.
@@ -20,8 +21,8 @@ def lines_of(file: BinaryIO) -> Iterator[bytes]:
     r"""Yield the rows of a document as lines of JSON.
 
     The document is a list of rows, a mapping of columns as lists or mappings, a mapping of rows, or an object with one
-    of these, beside other values. Raises ``WrongKind`` for another or too large document, ``EmptyFile`` and
-    ``DamagedFile``.
+    of these, beside other values. Raises ``WrongKind`` for another or too large document, ``EmptyFile``,
+    ``DamagedFile``, and ``DuplicateColumns`` for a key that an object has twice.
 
     >>> import io
     >>> [*lines_of(io.BytesIO(b'{"model": "a", "rows": [{"label": 1, "p": 0.5}]}'))]
@@ -35,6 +36,8 @@ def lines_of(file: BinaryIO) -> Iterator[bytes]:
         raise WrongKind(f"the file is one JSON document of more than {MAX_DOCUMENT >> 20} MiB; {_INSTEAD}")
     try:
         document = json.loads(data, object_pairs_hook=each_once)
+    except DuplicateKey as error:
+        raise DuplicateColumns(f"an object of the file has the key {quoted(str(error))} twice") from error
     except (ValueError, RecursionError) as error:
         raise DamagedFile("the file is neither a JSON document nor JSON Lines, with one object per line") from error
     rows = _rows(document)

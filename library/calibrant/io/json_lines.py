@@ -226,7 +226,7 @@ def _parsed(line: bytes, number: int) -> dict[str, Any] | None:
         return None
     try:
         row = json.loads(text, object_pairs_hook=each_once)
-    except _Duplicate as error:
+    except DuplicateKey as error:
         raise DuplicateColumns(f"line {number} has the key {quoted(str(error))} twice") from error
     except (ValueError, RecursionError):
         row = None
@@ -235,7 +235,7 @@ def _parsed(line: bytes, number: int) -> dict[str, Any] | None:
     return row
 
 
-class _Duplicate(ValueError):
+class DuplicateKey(ValueError):
     """The name of a key that an object has twice."""
 
 
@@ -243,7 +243,7 @@ def each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Return an object of JSON; raises a ``ValueError`` if it has a key twice."""
     found = dict(pairs)
     if len(found) < len(pairs):
-        raise _Duplicate(Counter(name for name, _ in pairs).most_common(1)[0][0])
+        raise DuplicateKey(Counter(name for name, _ in pairs).most_common(1)[0][0])
     return found
 
 

@@ -7,6 +7,9 @@ import numpy as np
 from calibrant.batch import TOLERANCE
 from calibrant.io.table import Floats
 
+#: How far from 1 the sum of a row may be if its softmax was computed in half precision.
+_HALF = 2e-3
+
 
 def without_rounding(predictions: Floats) -> tuple[Floats, tuple[str, ...]]:
     """Divide rows of several classes by their sum if rounding explains why it is not 1.
@@ -31,10 +34,6 @@ def without_rounding(predictions: Floats) -> tuple[Floats, tuple[str, ...]]:
         note = "predictions: of half precision (float16); each row is divided by its sum"
         return predictions / sums[:, None], (note,)
     return predictions, ()
-
-
-#: How far from 1 the sum of a row may be if its softmax was computed in half precision.
-_HALF = 2e-3
 
 
 def _are_half(values: Floats) -> bool:

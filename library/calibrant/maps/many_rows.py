@@ -64,15 +64,13 @@ def settle(
     targets: tuple[float, float] = (0.0, 1.0),
     precision: float = 0.0,
 ) -> tuple[Floats, float] | None:
-    """Return ``theta (D,)`` that minimises the mean log loss of logistic(features theta) on the rows, and the gradient.
+    """Return ``theta (D,)`` that minimises the mean log loss of logistic(features theta) on the rows, and its gradient.
 
-    The gradient is its largest component.
-
-    It starts from the ``theta`` of the coarse cells. ``features`` maps ``(n,)`` probabilities to ``(D, n)``, each below
-    2^6; ``targets`` replace the labels 0 and 1; ``precision`` theta^2 / 2 is added to the sum of the losses. Newton's
-    method uses the curvature of the coarse cells, until the gradient of all rows is at most 1e-10; returns None if that
-    takes more than 12 passes. Terms are summed as integer multiples of 2^-34, so that the result does not depend on the
-    order of the rows. O(D n) per pass.
+    The gradient is its largest component. Newton's method starts from the ``theta`` of the coarse cells and uses their
+    curvature, until the gradient of all rows is at most 1e-10; returns None if that takes more than 12 passes.
+    ``features`` maps ``(n,)`` probabilities to ``(D, n)``, each below 2^6; ``targets`` replace the labels 0 and 1;
+    ``precision`` theta^2 / 2 is added to the sum of the losses. Terms are summed as integer multiples of 2^-34, so that
+    the result does not depend on the order of the rows. O(D n) per pass.
     """
     coarse, n = rows.coarse, len(rows.p)
     basis = features(coarse.p)

@@ -161,7 +161,7 @@ def out_of_fold_predictions(batch: Batch, training: Training, *, device: str = "
         own = fold == number
         rest = (fold >= 0) & ~own
         with step(int(number), FOLDS, f"fold {number + 1}"):
-            fitted = training.fitting.run(batch.rows(rest), FitContext(training.seed, device))
+            fitted = training.fitting.run(batch.rows(rest), FitContext(training.seed, device, diagnose=False))
         made = fitted.apply_checked(batch.predictions.rows(own))
         found = np.empty((len(batch), *made.shape[1:])) if found is None else found
         found[own] = made

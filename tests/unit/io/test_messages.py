@@ -78,7 +78,7 @@ CASES = {
     "json of a text": Case('{\n"model": "a"\n}', "wrong-kind-of-file", "file", "orient='records', lines=True"),
     "cut json": Case('[{"p": 0.5}, {"p"', "damaged-file", "file", "neither a JSON document nor JSON Lines"),
     "json of no rows": Case("[]", "empty-file", "file", "has no rows"),
-    "json with a key twice": Case('[{"p": 0.5, "p": 0.25}]', "damaged-file", "file", "neither a JSON document"),
+    "json with a key twice": Case('[{"p": 0.5, "p": 0.25}]', "duplicate-columns", "file", "has the key 'p' twice"),
     "nested json": Case("[" * 100_000, "damaged-file", "file", "neither a JSON document"),
     "long json": Case("[" + " " * (8 << 20) + "]", "wrong-kind-of-file", "file", "more than 8 MiB; save JSON Lines"),
     "long json of columns": Case(

@@ -100,7 +100,9 @@ def _solved(solution: Solution) -> dict[str, Any]:
 def _structured(*, diagonal: bool) -> Callable[..., FittedTransform]:
     def fit(vector: Vector, context: FitContext) -> FittedTransform:
         report(0, 1, "quasi-Newton steps")
-        found, solution, gain = fit_structured(vector, diagonal=diagonal, seed=context.seed)
+        found, solution, gain = fit_structured(
+            vector, diagonal=diagonal, seed=context.seed if context.diagnose else None
+        )
         known = {} if gain is None else {"held_out_gain": gain}
         return found, {"temperature": found.temperature} | _solved(solution) | known
 

@@ -55,9 +55,9 @@ from calibrant.client.answers.evaluations import (
     PairAnswer,
     PowerLawAnswer,
     PowerLawNumbers,
+    RankedValues,
     ReportAnswer,
     ReportsAnswer,
-    Wanted,
 )
 from calibrant.client.answers.jobs import FINAL, JobAnswer, JobsAnswer, JobSummary, Problem, ProblemError, Progress
 from calibrant.client.answers.maps import (
@@ -201,6 +201,7 @@ __all__ = [
     "ProblemError",
     "Progress",
     "Proposal",
+    "RankedValues",
     "RecalibrationData",
     "RecalibrationRequested",
     "RecalibrationSpec",
@@ -218,7 +219,6 @@ __all__ = [
     "Shift",
     "ThresholdReading",
     "ThresholdRule",
-    "Wanted",
     "WindowReading",
     "WindowSpec",
     "decode",

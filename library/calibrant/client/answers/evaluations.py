@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from calibrant.plots.axes import Plotter
 
 Correction = Literal["max-t", "holm"]
-Wanted = Literal["debiased", "plain"]
+RankedValues = Literal["debiased", "plain"]
 Of = Literal["value", "debiased"]
 
 

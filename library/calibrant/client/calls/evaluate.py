@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias, Unpack
 
-from calibrant.client.answers import Correction, JobAnswer, Mismatch, ReportAnswer, ReportsAnswer, Wanted, decode
+from calibrant.client.answers import Correction, JobAnswer, Mismatch, RankedValues, ReportAnswer, ReportsAnswer, decode
 from calibrant.client.calls.jobs import Progress, wait
 from calibrant.client.calls.maps import class_names_of, reference
 from calibrant.client.errors import unreadable
@@ -112,7 +112,7 @@ def compare(
     measures: Requested | None = None,
     reduction: str | None = None,
     correction: Correction = "max-t",
-    of: Wanted = "debiased",
+    of: RankedValues = "debiased",
     interval: float = 0.95,
     resamples: int | None = None,
     seed: int | None = None,
