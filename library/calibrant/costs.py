@@ -107,7 +107,8 @@ def cost_plane(
             )
         except CalibrationError as error:
             places = [Offence(o.pointer.replace("/predictions", f"/{argument}", 1), o.detail) for o in error.offences]
-            raise type(error)(error.detail.replace("predictions", argument), places) from None
+            detail = error.detail.removeprefix("predictions: ").replace("/predictions", f"/{argument}")
+            raise type(error)(f"{argument}: {detail}", places) from None
         name = reduction_by_name(reduction, rows.class_names)
         events.append(reduce(rows.batch, resolve_event(name, rows.batch.predictions.n_classes)))
     return plane_of(*events, abstention=abstention, cost_ratios=cost_ratios)

@@ -57,14 +57,19 @@ def test_models_that_predict_other_rows_are_told_what_differs(
 
 
 @pytest.mark.parametrize(
-    ("first", "second", "pointer"),
-    [(P + 1, P, "/first/0"), (P, np.where(np.arange(60) == 3, np.nan, P), "/second/3"), (P, P[:50], "/labels")],
+    ("first", "second", "model", "pointer"),
+    [
+        (P + 1, P, "first", "/first/0"),
+        (P, np.where(np.arange(60) == 3, np.nan, P), "second", "/second/3"),
+        (P, P[:50], "second", "/labels"),
+    ],
 )
-def test_errors_name_the_model(first: object, second: object, pointer: str) -> None:
+def test_errors_name_the_model(first: object, second: object, model: str, pointer: str) -> None:
     with pytest.raises(CalibrationError) as raised:
         calibrant.cost_plane(first, second, Y)
     assert raised.value.offences[0].pointer == pointer
-    assert "predictions" not in raised.value.detail
+    assert raised.value.detail.startswith(f"{model}: ")
+    assert "/predictions" not in raised.value.detail
 
 
 @pytest.mark.parametrize("reduction", ["canonical", "classwise", "pooled"])
