@@ -245,6 +245,9 @@ docs-access: docs ## axe-core on the documentation site, light and dark, and its
 reference: $(STAMP) ## regenerate docs/reference from the code
 	$(BIN)/python -m benchmarks.pages
 
+papers: $(STAMP) ## fill in the page of the papers with the values of other pages; writes docs/papers.md
+	$(BIN)/python -m benchmarks.papers
+
 gallery: $(STAMP) ## draw the gallery; writes docs/reference/gallery.md and docs/pictures/gallery
 	$(BIN)/python -m benchmarks.gallery
 

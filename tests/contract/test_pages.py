@@ -8,8 +8,8 @@ import pytest
 
 from benchmarks.pages import DOCS, PAGES
 from benchmarks.pages.words import words
+from benchmarks.papers import __main__ as papers
 
-#: Written by hand; its values are those of other pages.
 PAPERS = DOCS.parent / "papers.md"
 
 
@@ -20,6 +20,10 @@ def test_a_page_made_from_the_code_is_current(name: str) -> None:
 
 def test_the_pages_written_by_hand_stay_short() -> None:
     assert sum(words().values()) <= 24_440, "python -m benchmarks.pages.words"
+
+
+def test_the_page_of_the_papers_has_the_values_of_the_other_pages() -> None:
+    assert PAPERS.read_text("utf-8") == papers.page(), "run make papers"
 
 
 @pytest.mark.parametrize("row", [line for line in PAPERS.read_text("utf-8").splitlines() if line.startswith("| ")])
