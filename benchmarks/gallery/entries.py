@@ -160,6 +160,14 @@ OWN = (
         own.ks_graphs,
         640,
     ),
+    Entry(
+        "ks-graphs-after",
+        "The four graphs before and after a spline",
+        "`ks-graphs` with `map`, after Figures 1 and 2 of Gupta et al. (2021): the map `spline`, fitted to 3,000 other "
+        "rows.",
+        own.ks_graphs_after,
+        640,
+    ),
     Entry("several", "Several models", "`reliability` of four classifiers of the same digits.", own.several, 640),
     Entry(
         "by-size",

@@ -34,13 +34,7 @@ def reliability(form: Format, theme: Theme, width: int) -> Drawn:
 
 def before_and_after(form: Format, theme: Theme, width: int) -> Drawn:
     """The same before and after a map that was fitted to other rows."""
-    data, other = example(), dataset("beta2", "0.050", 3_000, 1)
-    fitted = calibrant.fit("averaged", other.p, other.y)
-    report = calibrant.evaluate(data.p, data.y, measures=["ece"], diagrams=["reliability"], map=fitted)
-    about = (About(report.n, report.reduction, error=_ece(of)) for of in (report.measures, report.after or {}))
-    drawn = (diagrams["reliability"] for diagrams in (report.diagrams, report.after_diagrams or {}))
-    before, after = zip(drawn, about, strict=True)
-    return draw("reliability", *before, after=after, form=form, theme=theme, width=width)
+    return _before_and_after("reliability", "averaged", "0.050", form, theme, width)
 
 
 def fit_on_test(form: Format, theme: Theme, width: int) -> Drawn:
@@ -61,6 +55,11 @@ def logit_logit(form: Format, theme: Theme, width: int) -> Drawn:
 def ks_graphs(form: Format, theme: Theme, width: int) -> Drawn:
     """The four graphs of the KS error."""
     return diagram_of({"name": "ks-graphs"}, form, theme, width)
+
+
+def ks_graphs_after(form: Format, theme: Theme, width: int) -> Drawn:
+    """The same before and after a spline that was fitted to other rows (Gupta et al. 2021, Figure 2)."""
+    return _before_and_after("ks-graphs", "spline", "0.100", form, theme, width)
 
 
 def several(form: Format, theme: Theme, width: int) -> Drawn:
@@ -124,6 +123,19 @@ def cost_plane(form: Format, theme: Theme, width: int) -> Drawn:
         theme=theme,
         width=width,
     )
+
+
+def _before_and_after(diagram: str, method: str, error: str, form: Format, theme: Theme, width: int) -> Drawn:
+    data, other = (dataset("beta2", error, 3_000, draw) for draw in (0, 1))
+    fitted = calibrant.fit(method, other.p, other.y)
+    report = calibrant.evaluate(data.p, data.y, measures=["ece"], diagrams=[diagram], map=fitted)
+    about = (
+        About(report.n, report.reduction, error=_ece(of) if diagram == "reliability" else None)
+        for of in (report.measures, report.after or {})
+    )
+    drawn = (diagrams[diagram] for diagrams in (report.diagrams, report.after_diagrams or {}))
+    before, after = zip(drawn, about, strict=True)
+    return draw(diagram, *before, after=after, form=form, theme=theme, width=width)
 
 
 @cache

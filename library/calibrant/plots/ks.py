@@ -84,7 +84,7 @@ def keys(_: Data, __: Mapping[str, Any], look: Look) -> list[Key]:
         Key("labels", look.colour),
         Key("scores", "quiet", dash=_SCORE),
         Key("difference", look.tint, "area"),
-        Key("KS error: largest difference", "second", "bar"),
+        Key("KS error: largest difference", look.colour, "bar"),
     ]
 
 
@@ -159,7 +159,7 @@ def _curves(panel: Panel, graph: _Graph, data: Data, look: Look) -> None:
     panel.line(x, label, look.colour, width=1.8, dash=look.dash)
     if graph.label == "cumulative_label":
         at = int(np.argmax(np.abs(label - score)))
-        panel.line([x[at]] * 2, [score[at], label[at]], "second" if look.hatch is None else "ink", width=3.0)
+        panel.line([x[at]] * 2, [score[at], label[at]], look.colour, width=3.0)
 
 
 KS = Plot(
