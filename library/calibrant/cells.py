@@ -165,15 +165,19 @@ class Cells:
 def cells_of(rows: SortedRows, kind: WeightsKind = "frequency") -> Cells:
     """Merge the ties of sorted rows into cells. O(n)."""
     p, y, w = rows.p, rows.y, rows.w
-    borders = np.concatenate(([0], np.flatnonzero(p[1:] != p[:-1]) + 1, [len(p)]))
+    begins = p[1:] != p[:-1]
+    tied = not begins.all()
+    borders = np.concatenate(([0], np.flatnonzero(begins) + 1, [len(p)])) if tied else np.arange(len(p) + 1)
     starts = borders[:-1]
-    tied = len(starts) < len(p)
     if w is None:
         mass, positives = borders.astype(np.float64), _running(y)
         if tied:
             positives = positives[borders]
-        counts, of_each = np.diff(mass), np.diff(positives)  # exact for integers
-        cells = Cells(p[starts] if tied else p, counts, counts, counts, of_each, of_each, kind)
+            counts, of_each = np.diff(mass), np.diff(positives)  # exact for integers
+            p = p[starts]
+        else:
+            counts, of_each = np.ones(len(p)), y.astype(np.float64)
+        cells = Cells(p, counts, counts, counts, of_each, of_each, kind)
         vars(cells).update(cumulative_w=mass, cumulative_wy=positives)  # keep the cumulative sums
         return cells
     counts = np.diff(borders).astype(np.float64)
