@@ -76,7 +76,7 @@ def draw_cost_plane(
             "second-tint",
             "area",
             hatch=_HATCH,
-            stroke="second",
+            stroke="paper",
         ),
     ]
     top = heading(canvas, title, lines, keys)

@@ -8,7 +8,19 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from calibrant.plots.panel import CALIBRATED, Data, Key, Look, Panel, Plot, decimal, half_window, percent, values
+from calibrant.plots.panel import (
+    CALIBRATED,
+    Data,
+    Key,
+    Look,
+    Panel,
+    Plot,
+    decimal,
+    half_window,
+    percent,
+    plain_mark,
+    values,
+)
 
 #: Points of the map in the alternative text.
 _DESCRIBED = 9
@@ -91,4 +103,5 @@ FITTED = Plot(
     lambda shown: half_window(
         [(min(d["predictions"]), max(d["predictions"]), min(d["calibrated"]), max(d["calibrated"])) for d in shown]
     ),
+    mark=plain_mark,
 )

@@ -23,7 +23,9 @@ from calibrant.plots.panel import (
     Range,
     decimal,
     listed,
+    mark_of,
     percent,
+    plain_mark,
     tick_labels,
     values,
 )
@@ -71,11 +73,15 @@ def _show_pit(panel: Panel, data: Data, look: Look) -> None:
         panel.line(x, up, look.colour, width=1.6)
 
 
+def _pit_mark(_: Data, look: Look) -> Key:
+    return Key("", look.tint, "area") if look.hatch is None else mark_of(look, dots=False, dash=None)
+
+
 def _pit_keys(_: Data, definition: Mapping[str, Any], look: Look) -> list[Key]:
     return [
         Key("outcomes", look.tint, "area"),
         Key(f"{_level(definition)} band of calibrated forecasts", "quiet", dash=(2.0, 2.0), brief="band"),
-        replace(CALIBRATED),
+        CALIBRATED,
     ]
 
 
@@ -110,6 +116,7 @@ PIT = Plot(
     _describe_pit,
     _pit_window,
     diagonal=False,
+    mark=_pit_mark,
 )
 
 
@@ -289,10 +296,13 @@ SHARPNESS = Plot(
     _describe_sharpness,
     _sharpness_window,
     diagonal=False,
+    shared=(),
 )
 
 
 # --- Fan chart
+
+_OUTCOME = Key("outcome", "ink", "dot")
 
 
 def _show_fan(panel: Panel, data: Data, look: Look) -> None:
@@ -314,7 +324,7 @@ def _fan_keys(data: Data, _: Mapping[str, Any], look: Look) -> list[Key]:
     fills = zip(levels[::-1], ("band", look.tint), strict=False)
     areas = [Key(f"{level} interval", fill, "area") for level, fill in fills]
     median = [] if data["median"] is None else [Key("median", look.colour)]
-    return [Key("outcome", "ink", "dot"), *median, *areas[::-1]]
+    return [_OUTCOME, *median, *areas[::-1]]
 
 
 def _fan_window(shown: Sequence[Data]) -> tuple[Range, Range]:
@@ -344,6 +354,8 @@ FAN = Plot(
     _describe_fan,
     _fan_window,
     diagonal=False,
+    mark=plain_mark,
+    shared=(_OUTCOME,),
 )
 
 

@@ -30,6 +30,7 @@ from calibrant.plots.panel import (
     heading,
     notes,
     percent,
+    plain_mark,
     signed,
     values,
 )
@@ -170,4 +171,5 @@ KS = Plot(
     keys,
     describe,
     window,
+    mark=plain_mark,
 )

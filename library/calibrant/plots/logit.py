@@ -18,6 +18,7 @@ from calibrant.plots.panel import (
     Plot,
     Range,
     decimal,
+    mark_of,
     percent,
     rows_of,
     tick_labels,
@@ -88,6 +89,13 @@ def keys(data: Data, definition: Mapping[str, Any], look: Look) -> list[Key]:
     return [*marks, CALIBRATED]
 
 
+def mark(data: Data, look: Look) -> Key:
+    """Return the legend entry of one of two overlaid diagrams."""
+    if data["slope"] is not None:
+        return mark_of(look, dash=look.dash or _PLATT)
+    return mark_of(look, dash=None if data.get("curve_x") is None else look.dash or ())
+
+
 def describe(data: Data, definition: Mapping[str, Any]) -> str:
     """Describe the line and the bins, as probabilities."""
     x, y, rows = (values(data[name]) for name in ("x", "y", "count"))
@@ -155,4 +163,5 @@ LOGIT = Plot(
     describe,
     window,
     places=places,
+    mark=mark,
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -357,6 +357,23 @@ AFTER = Look("second", "second-tint", (6.0, 2.5), "////", True)
 CALIBRATED = Key("perfect calibration", "quiet", dash=(5.0, 3.0))
 
 
+def mark_of(look: Look, *, dots: bool = True, dash: tuple[float, ...] | None = ()) -> Key:
+    """Return the legend entry, without a label, of a diagram in a style; ``dash`` is that of its line, if any."""
+    if not dots:
+        return Key("", look.colour, dash=dash)
+    return Key("", look.colour, "square" if look.square else "dot", dash)
+
+
+def dashed_mark(_: Data, look: Look) -> Key:
+    """Return the legend entry of a curve with points, which is dashed after a map."""
+    return mark_of(look, dash=look.dash or ())
+
+
+def plain_mark(_: Data, look: Look) -> Key:
+    """Return the legend entry of a curve without points, which is dashed after a map."""
+    return mark_of(look, dots=False, dash=look.dash)
+
+
 def evenly(low: float, high: float, most: int) -> tuple[list[float], list[str]]:
     """Return ticks at round numbers."""
     places = ticks(low, high, most)
@@ -399,6 +416,10 @@ class Plot:
         Ticks of the x axis, if not those of ``places``.
     diagonal : bool
         Whether the diagonal is drawn.
+    mark : callable
+        The legend entry, without a label, of one of two overlaid diagrams.
+    shared : tuple of Key
+        The legend of what overlaid diagrams have in common.
     """
 
     kind: str
@@ -412,6 +433,8 @@ class Plot:
     places: Callable[[float, float, int], tuple[list[float], list[str]]] = evenly
     across: Callable[[float, float, int], tuple[list[float], list[str]]] | None = None
     diagonal: bool = True
+    mark: Callable[[Data, Look], Key] = dashed_mark
+    shared: tuple[Key, ...] = (CALIBRATED,)
 
 
 def half_window(extents: Sequence[tuple[float, float, float, float]]) -> tuple[Range, Range]:
@@ -531,8 +554,8 @@ def both_keys(plot: Plot, shown: Sequence[Shown], every: Sequence[Data]) -> list
     for word, look, (_, about), data in zip(("before", "after"), (BEFORE, AFTER), shown, every, strict=True):
         error = about.error if about.error is not None else plot.error(data)
         text = "" if error is None else f": {cleaned(error[0])} {decimal(error[1])}"
-        keys.append(Key(word + text, look.colour, "square" if look.square else "dot", look.dash or ()))
-    return [*keys, CALIBRATED] if plot.diagonal else keys
+        keys.append(replace(plot.mark(data, look), label=word + text))
+    return [*keys, *plot.shared]
 
 
 def alternative(plot: Plot, shown: Sequence[Shown], every: Sequence[Data]) -> str:

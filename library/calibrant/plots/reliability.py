@@ -18,6 +18,7 @@ from calibrant.plots.panel import (
     Range,
     decimal,
     half_window,
+    mark_of,
     percent,
     rows_of,
     signed,
@@ -148,4 +149,5 @@ RELIABILITY = Plot(
     describe,
     window,
     _rows,
+    mark=lambda _, look: mark_of(look),
 )

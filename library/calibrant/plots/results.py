@@ -77,7 +77,7 @@ def plot_cost_plane(plane: CostPlane, ax: Axes | None) -> Axes:
     ax = _axes(ax)
     percent = 100.0 * plane.relative
     most = float(np.abs(percent).max()) or 1.0
-    shown = ax.imshow(percent, cmap="PuOr", vmin=-most, vmax=most, aspect="auto", origin="lower")
+    shown = ax.imshow(percent, cmap="PuOr_r", vmin=-most, vmax=most, aspect="auto", origin="lower")
     for row, column in np.ndindex(*percent.shape):
         if percent.size <= _FIGURES:
             ink = "white" if abs(percent[row, column]) > _DARK * most else "black"

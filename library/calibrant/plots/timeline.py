@@ -139,8 +139,8 @@ def draw_groups(
         top = heading(canvas, title, [], [])
         canvas.text(MARGIN, top + 24.0, "no labelled rows with a group", size=BODY)
         return canvas.drawn(top + _TALL + _BELOW, title, "Groups: no labelled rows with a group.")
-    keys = [Key("observed frequency", "first", "dot", ()), Key("interval", "first-tint", "area")]
-    keys.append(Key("mean prediction", "second", "dot", ()))
+    keys = [Key("observed frequency", "first", "dot"), Key("interval", "first-tint", "area")]
+    keys.append(Key("mean prediction", "second", "square"))
     top = heading(canvas, title, [], keys)
     room = _NAMES * width
     names = [shortened(f"{cleaned(group['name'])} ({count(group['rows'])})", room, BODY) for group in groups]
