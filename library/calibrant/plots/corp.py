@@ -7,7 +7,19 @@ from typing import Any
 
 import numpy as np
 
-from calibrant.plots.panel import CALIBRATED, Data, Key, Look, Panel, Plot, decimal, half_window, percent, values
+from calibrant.plots.panel import (
+    CALIBRATED,
+    Data,
+    Key,
+    Look,
+    Panel,
+    Plot,
+    decimal,
+    extent,
+    half_window,
+    percent,
+    values,
+)
 
 #: With more blocks than this the alternative text describes some, evenly spaced.
 _DESCRIBED = 12
@@ -79,6 +91,11 @@ def _outside(data: Data, definition: Mapping[str, Any]) -> str:
     return f"The curve is above the {level} consistency band at {above} of its points and below it at {below}. "
 
 
+def _extent(data: Data) -> tuple[float, float, float, float]:
+    """Return the extent of the curve; the band, often of full height at its ends, may leave the panel."""
+    return extent((data["start"], data["end"]), (data["calibrated"],))
+
+
 CORP = Plot(
     "CORP reliability diagram",
     ("predicted probability", "observed frequency"),
@@ -86,7 +103,5 @@ CORP = Plot(
     show,
     keys,
     describe,
-    lambda shown: half_window(
-        [(min(d["start"]), max(d["end"]), min(d["calibrated"]), max(d["calibrated"])) for d in shown]
-    ),
+    lambda shown: half_window([_extent(data) for data in shown]),
 )

@@ -16,6 +16,7 @@ from calibrant.plots.panel import (
     Panel,
     Plot,
     decimal,
+    extent,
     half_window,
     percent,
     plain_mark,
@@ -93,6 +94,10 @@ def _band(data: Data, i: int) -> str:
     return "" if data["low"] is None else f" (band {decimal(data['low'][i])} to {decimal(data['high'][i])})"
 
 
+def _extent(data: Data) -> tuple[float, float, float, float]:
+    return extent((data["predictions"],), (data["calibrated"], data["low"], data["high"]))
+
+
 FITTED = Plot(
     "Fit-on-test diagram",
     ("predicted probability", "calibrated probability"),
@@ -100,8 +105,6 @@ FITTED = Plot(
     show,
     keys,
     describe,
-    lambda shown: half_window(
-        [(min(d["predictions"]), max(d["predictions"]), min(d["calibrated"]), max(d["calibrated"])) for d in shown]
-    ),
+    lambda shown: half_window([_extent(data) for data in shown]),
     mark=plain_mark,
 )

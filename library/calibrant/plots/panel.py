@@ -37,6 +37,8 @@ Ticks = tuple[Sequence[float], Sequence[str]]
 #: Corners of a circle.
 _ROUND = 16
 _TICK = 4.0
+#: The least pixels between the labels of an axis.
+_LABELS_APART = 4.0
 
 
 def values(of: Values) -> npt.NDArray[np.float64]:
@@ -117,10 +119,22 @@ class Panel:
         xs = self.at(marks[0], self.y[0])[:, 0]
         self.canvas.line([np.array([[left, bottom], [left + width, bottom]])], "rule")
         self.canvas.line([np.array([[x, bottom], [x, bottom + _TICK]]) for x in xs], "rule")
-        for x, label in zip(xs, marks[1], strict=True):
+        for x, label in self._with_room(xs, marks[1]):
             self.canvas.text(x, bottom + 15.0, label, anchor="middle")
         below = 31.0 if marks[1] else 16.0
         self.canvas.text(left + width / 2, bottom + below, title, colour="ink", anchor="middle")
+
+    def _with_room(self, xs: Points, labels: Sequence[str]) -> list[tuple[float, str]]:
+        """Return the centres of labels on the x axis, inside the canvas; every second, third, ... if all overlap."""
+        half = np.array([width_of(label, SMALL) / 2.0 for label in labels])
+        centres = np.clip(xs, half, self.canvas.width - half) if len(half) else xs
+        for step in range(1, len(half)):
+            x, wide = centres[::step], half[::step]
+            if np.all(np.diff(x) >= wide[1:] + wide[:-1] + _LABELS_APART):
+                break
+        else:
+            step = max(1, len(half))
+        return list(zip(centres[::step].tolist(), labels[::step], strict=True))
 
     def side(self, marks: Ticks, title: str = "") -> None:
         """Draw the y axis, its ticks and its title; ``beside`` gives its width."""
@@ -336,8 +350,8 @@ def _mark(canvas: Canvas, key: Key, x: float, y: float) -> None:
 # --- Kinds of diagrams
 
 Data = Mapping[str, Any]
-#: Axes of one half end at a multiple of the step.
-_HALF, _STEP, _ROUNDING = 0.5, 0.05, 1e-9
+#: Axes of one half end at a multiple of the step, or before it. Shorter ones than the shortest are not drawn.
+_HALF, _STEP, _SHORTEST, _ROUNDING = 0.5, 0.05, 1e-6, 1e-9
 
 
 @dataclass(frozen=True)
@@ -444,16 +458,32 @@ def half_window(extents: Sequence[tuple[float, float, float, float]]) -> tuple[R
 
     >>> half_window([(0.001, 0.12, 0.0, 0.2)])
     ((0.0, 0.2), (0.0, 0.2))
+    >>> half_window([(0.0, 0.0007, 0.0, 0.0015)])
+    ((0.0, 0.002), (0.0, 0.002))
     >>> half_window([(0.1, 0.6, 0.2, 0.4)])
     ((0.0, 1.0), (0.0, 1.0))
     """
     least = min(min(a, c) for a, _, c, _ in extents)
     most = max(max(b, d) for _, b, _, d in extents)
     if most <= _HALF:
-        return ((0.0, max(_STEP, math.ceil(most / _STEP - _ROUNDING) * _STEP)),) * 2
+        return ((0.0, _rounded_up(most)),) * 2
     if least >= _HALF:
-        return ((min(1.0 - _STEP, math.floor(least / _STEP + _ROUNDING) * _STEP), 1.0),) * 2
+        return ((1.0 - _rounded_up(1.0 - least), 1.0),) * 2
     return UNIT, UNIT
+
+
+def extent(x: Sequence[Values], y: Sequence[Values | None]) -> tuple[float, float, float, float]:
+    """Return the smallest and the largest value on each axis, for ``half_window``; None is left out."""
+    across, up = (np.concatenate([values(part) for part in parts if part is not None]) for parts in (x, y))
+    return float(across.min()), float(across.max()), float(up.min()), float(up.max())
+
+
+def _rounded_up(length: float) -> float:
+    """Round up to a multiple of the step, or a shorter length to 1, 2 or 5 times a power of ten."""
+    if not _SHORTEST <= length < _STEP:
+        return max(_STEP, math.ceil(length / _STEP - _ROUNDING) * _STEP)
+    power = 10.0 ** math.floor(math.log10(length))
+    return next(step * power for step in (1.0, 2.0, 5.0, 10.0) if length <= step * power * (1.0 + _ROUNDING))
 
 
 def data_of(shown: Mapping[str, Any]) -> Data:
