@@ -17,6 +17,7 @@ from calibrant.plots.panel import (
     decimal,
     extent,
     half_window,
+    level_text,
     percent,
     values,
 )
@@ -52,7 +53,7 @@ def keys(data: Data, definition: Mapping[str, Any], look: Look) -> list[Key]:
     """Return the legend."""
     marks = [Key("observed frequency (isotonic)", look.colour)]
     if data["band_p"] is not None:
-        level = percent(float(definition.get("level", 0.9)))
+        level = level_text(float(definition.get("level", 0.9)))
         marks.append(Key(f"{level} consistency band", "band", "area"))
     return [*marks, CALIBRATED]
 
@@ -86,7 +87,7 @@ def _outside(data: Data, definition: Mapping[str, Any]) -> str:
     curve = np.interp(
         p, np.stack([values(data["start"]), values(data["end"])], axis=1).ravel(), np.repeat(data["calibrated"], 2)
     )
-    level = percent(float(definition.get("level", 0.9)))
+    level = level_text(float(definition.get("level", 0.9)))
     above, below = (percent(float(np.mean(out))) for out in (curve > high + 1e-12, curve < low - 1e-12))
     return f"The curve is above the {level} consistency band at {above} of its points and below it at {below}. "
 

@@ -18,7 +18,7 @@ from calibrant.plots.panel import (
     decimal,
     extent,
     half_window,
-    percent,
+    level_text,
     plain_mark,
     values,
 )
@@ -63,7 +63,7 @@ def keys(data: Data, definition: Mapping[str, Any], look: Look) -> list[Key]:
     """Return the legend."""
     marks = [Key(f"{family(data, definition)} map", look.colour), Key("calibration gap", look.tint, "area")]
     if data["low"] is not None:
-        marks.append(Key(f"{percent(float(definition.get('level', 0.95)))} band", look.colour, dash=(1.5, 2.0)))
+        marks.append(Key(f"{level_text(float(definition.get('level', 0.95)))} band", look.colour, dash=(1.5, 2.0)))
     if len(knots_of(data)[0]):
         marks.append(Key("knots", look.colour, "ring"))
     return [*marks, CALIBRATED]

@@ -22,6 +22,7 @@ from calibrant.plots.panel import (
     Plot,
     Range,
     decimal,
+    level_text,
     listed,
     mark_of,
     percent,
@@ -47,7 +48,7 @@ def _stairs(edges: Any, heights: Any) -> tuple[Any, Any]:
 
 
 def _level(definition: Mapping[str, Any]) -> str:
-    return percent(float(definition.get("level", 0.95)))
+    return level_text(float(definition.get("level", 0.95)))
 
 
 def _band(panel: Panel, x: Any, low: Any, high: Any, look: Look) -> None:
@@ -175,7 +176,7 @@ COVERAGE = Plot(
     "Coverage by level",
     ("level of the interval", "share of outcomes inside"),
     lambda data: (
-        f"coverage of {percent(data['levels'][_nearest(data)])} intervals",
+        f"coverage of {level_text(data['levels'][_nearest(data)])} intervals",
         float(data["coverage"][_nearest(data)]),
     ),
     _show_points("coverage"),
@@ -278,7 +279,7 @@ def _sharpness_window(shown: Sequence[Data]) -> tuple[Range, Range]:
 def _describe_sharpness(data: Data, _: Mapping[str, Any]) -> str:
     level, reached, width = (values(data[name]) for name in ("levels", "coverage", "width"))
     each = "; ".join(
-        f"{percent(level[i])} intervals: mean width {width[i]:.4g}, coverage {percent(reached[i])}"
+        f"{level_text(level[i])} intervals: mean width {width[i]:.4g}, coverage {percent(reached[i])}"
         for i in _some(len(level))
     )
     return f"{each}."
@@ -288,7 +289,7 @@ SHARPNESS = Plot(
     "Sharpness and calibration",
     ("share of outcomes inside", "mean width of the interval"),
     lambda data: (
-        f"mean width of {percent(data['levels'][_nearest(data)])} intervals",
+        f"mean width of {level_text(data['levels'][_nearest(data)])} intervals",
         float(data["width"][_nearest(data)]),
     ),
     _show_sharpness,
@@ -320,7 +321,7 @@ def _show_fan(panel: Panel, data: Data, look: Look) -> None:
 
 
 def _fan_keys(data: Data, _: Mapping[str, Any], look: Look) -> list[Key]:
-    levels = [percent(level) for level in data["levels"]]
+    levels = [level_text(level) for level in data["levels"]]
     fills = zip(levels[::-1], ("band", look.tint), strict=False)
     areas = [Key(f"{level} interval", fill, "area") for level, fill in fills]
     median = [] if data["median"] is None else [Key("median", look.colour)]
@@ -338,7 +339,7 @@ def _fan_window(shown: Sequence[Data]) -> tuple[Range, Range]:
 def _describe_fan(data: Data, _: Mapping[str, Any]) -> str:
     y = values(data["observed"])
     inside = [
-        f"the {percent(level)} interval contains {np.count_nonzero((values(low) <= y) & (y <= values(high)))}"
+        f"the {level_text(level)} interval contains {np.count_nonzero((values(low) <= y) & (y <= values(high)))}"
         for level, low, high in zip(data["levels"], data["lower"], data["upper"], strict=True)
     ]
     contained = f"Of {len(y)} outcomes, {listed(inside)}. " if inside else ""

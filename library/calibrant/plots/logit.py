@@ -18,8 +18,8 @@ from calibrant.plots.panel import (
     Plot,
     Range,
     decimal,
+    level_text,
     mark_of,
-    percent,
     rows_of,
     tick_labels,
     ticks,
@@ -78,12 +78,13 @@ def places(low: float, high: float, most: int) -> tuple[list[float], list[str]]:
 
 def keys(data: Data, definition: Mapping[str, Any], look: Look) -> list[Key]:
     """Return the legend."""
-    level = percent(float(definition.get("level", 0.95)))
+    level = level_text(float(definition.get("level", 0.95)))
     interval = "observed frequency" if data["low"] is None else f"observed frequency, {level} interval"
     marks = [Key(interval, look.colour, "dot" if data["low"] is None else "whisker")]
     if data["slope"] is not None:
-        marks.append(Key(f"Platt scaling: slope {data['slope']:.2f}, intercept {_signed(data['intercept'])}",
-                        look.colour, dash=_PLATT, brief="Platt scaling"))  # fmt: skip
+        slope, intercept = f"{data['slope']:.2f}".replace("-", MINUS), _signed(data["intercept"])
+        line = f"Platt scaling: slope {slope}, intercept {intercept}"
+        marks.append(Key(line, look.colour, dash=_PLATT, brief="Platt scaling"))
     elif data.get("curve_x") is not None:
         marks.append(Key(f"fitted map: {definition['method']}", look.colour, dash=look.dash))
     return [*marks, CALIBRATED]

@@ -219,6 +219,15 @@ def percent(share: float) -> str:
     return f"{100.0 * share:.0f} %" if share >= 0.095 or share == 0.0 else f"{100.0 * share:.2g} %"
 
 
+def level_text(level: float) -> str:
+    """Format the level of an interval or an abstention rate as a percentage, in full.
+
+    >>> level_text(0.95), level_text(0.975), level_text(0.999)
+    ('95 %', '97.5 %', '99.9 %')
+    """
+    return f"{100.0 * level:.6g} %"
+
+
 def ticks(low: float, high: float, most: int = 6) -> list[float]:
     """Return at most ``most`` round numbers from ``low`` to ``high``, in steps of 1, 2 or 5 times a power of ten.
 

@@ -19,8 +19,8 @@ from calibrant.plots.panel import (
     decimal,
     extent,
     half_window,
+    level_text,
     mark_of,
-    percent,
     rows_of,
     signed,
     values,
@@ -104,7 +104,7 @@ def keys(data: Data, definition: Mapping[str, Any], look: Look) -> list[Key]:
     """Return the legend."""
     bins = [Key("calibration gap", look.tint, "area"), Key("bin (slope 1)", look.colour)]
     if data["low"] is not None:
-        level = percent(float(definition.get("level", 0.95)))
+        level = level_text(float(definition.get("level", 0.95)))
         return [*bins, Key(f"observed frequency, {level} interval", look.colour, "whisker"), CALIBRATED]
     return [*bins, Key("observed frequency", look.colour, "dot"), CALIBRATED]
 

@@ -10,6 +10,7 @@ from calibrant.errors import InvalidOption, one_of
 from calibrant.maps.calibration_map import VECTORS
 from calibrant.plots.axes import check_axes, colour, new_axes
 from calibrant.plots.canvas import NothingToDraw
+from calibrant.plots.panel import level_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -83,7 +84,7 @@ def plot_cost_plane(plane: CostPlane, ax: Axes | None) -> Axes:
             ink = "white" if abs(percent[row, column]) > _DARK * most else "black"
             ax.text(column, row, f"{percent[row, column]:+.0f}", ha="center", va="center", fontsize=7.0, color=ink)
     every = max(1, len(plane.abstention) // 10)
-    ax.set_yticks(range(0, len(plane.abstention), every), [f"{rate:.0%}" for rate in plane.abstention[::every]])
+    ax.set_yticks(range(0, len(plane.abstention), every), [level_text(rate) for rate in plane.abstention[::every]])
     ax.set_xticks(range(len(plane.cost_ratios)), [f"{ratio:g}" for ratio in plane.cost_ratios])
     ax.set(xlabel="cost of an error / cost of an abstention", ylabel="abstention rate")
     ax.set_title("difference of costs in %; below 0 the first model is cheaper", fontsize="medium")

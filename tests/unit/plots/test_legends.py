@@ -5,13 +5,16 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import numpy as np
 import pytest
 
-from calibrant.plots.diagram import PLOTS, plot_of
+import calibrant
+from calibrant.plots.cost_plane import draw_cost_plane
+from calibrant.plots.diagram import PLOTS, draw_several, plot_of
 from calibrant.plots.forecasts import FORECAST_PLOTS
 from calibrant.plots.panel import AFTER, BEFORE, Look
-from calibrant.plots.timeline import draw_groups
-from tests.unit.plots.specimens import PICTURES, diagrams, forecast_diagram
+from calibrant.plots.timeline import draw_groups, draw_timeline
+from tests.unit.plots.specimens import PICTURES, PLAIN, diagrams, forecast_diagram, piecewise, plane
 
 
 class Recorder:
@@ -71,3 +74,43 @@ def test_the_hatching_of_a_cost_plane_has_the_colour_of_the_legend() -> None:
     hatched = re.findall(r"<pattern.*?</pattern>", drawn, re.DOTALL)
     assert hatched
     assert all("--picture-paper" in pattern for pattern in hatched)
+
+
+@pytest.mark.parametrize(("level", "shown"), [(0.95, "95 %"), (0.975, "97.5 %"), (0.999, "99.9 %")])
+@pytest.mark.parametrize("name", ["reliability", "corp", "fit-on-test", "logit-logit"])
+def test_levels_are_in_the_legend_in_full(name: str, level: float, shown: str) -> None:
+    p, y = np.linspace(0.01, 0.99, 200), (np.arange(200) * 7 % 200 < np.arange(200)).astype(int)
+    found: Any = (calibrant.evaluate(p, y, diagrams=[{"name": name, "level": level}]).diagrams or {})[name]
+    labels = [key.label for key in plot_of(name).keys(found["data"], found["definition"], BEFORE)]
+    assert any(shown in label for label in labels)
+
+
+def test_levels_of_forecasts_are_in_full() -> None:
+    p = np.linspace(-1.0, 1.0, 50)
+    quantiles = np.stack([p - 1.0, p, p + 1.0], axis=1)
+    plot: Any = calibrant.evaluate_distribution(p + 0.1, quantiles=quantiles, levels=[0.0125, 0.5, 0.9875]).plot
+    assert "97.5 % interval" in [text.get_text() for text in plot.fan().get_legend().get_texts()]
+    assert "97.5 % intervals" in plot("coverage").get_title()
+    fine = {**plane(), "abstention": [0.005 * i for i in range(10)]}
+    drawn = draw_cost_plane(fine, PLAIN).content.decode()
+    assert ">2.5 %<" in drawn
+
+
+def test_the_legend_of_several_models_has_the_marks_of_all() -> None:
+    plain = diagrams()["fit-on-test"], PLAIN
+    drawn = draw_several("fit-on-test", [plain, (piecewise(), PLAIN)]).content.decode()
+    assert ">knots<" in drawn
+
+
+def test_a_slope_below_zero_has_a_minus_sign() -> None:
+    data = {**diagrams()["logit-logit"]["data"], "slope": -0.46, "intercept": -0.1}
+    labels = [key.label for key in plot_of("logit-logit").keys(data, {}, BEFORE)]
+    assert "Platt scaling: slope \N{MINUS SIGN}0.46, intercept \N{MINUS SIGN}0.10" in labels
+
+
+def test_alarms_have_a_colour_that_no_line_has() -> None:
+    line = {"name": "observed", "values": [0.1, 0.2], "intervals": None}
+    chart: dict[str, Any] = {"title": "t", "axis": "a", "filled": False, "bound": None, "alarms": [1.5], "empty": ""}
+    chart |= {"spans": [(0.0, 1.0), (1.0, 2.0)], "lines": [line, {**line, "name": "predicted"}]}
+    drawn = draw_timeline(chart).content.decode()
+    assert drawn.count('stroke="var(--picture-fourth,') == 2
