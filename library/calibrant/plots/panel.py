@@ -38,7 +38,7 @@ Ticks = tuple[Sequence[float], Sequence[str]]
 _ROUND = 16
 _TICK = 4.0
 #: The least pixels between the labels of an axis.
-_LABELS_APART = 4.0
+_LABELS_APART = 1.0
 
 
 def values(of: Values) -> npt.NDArray[np.float64]:
