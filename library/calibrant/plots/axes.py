@@ -18,9 +18,22 @@ from calibrant.distributions.forecasts import Forecasts
 from calibrant.errors import InvalidOption, requires
 from calibrant.evaluation import Report
 from calibrant.options import known_name
-from calibrant.plots.canvas import DARK, LIGHT, NothingToDraw
+from calibrant.plots.canvas import BODY, DARK, LIGHT, NothingToDraw, shortened
 from calibrant.plots.diagram import plot_of
-from calibrant.plots.panel import AFTER, BEFORE, CALIBRATED, Data, Key, Look, Plot, Range, Values, data_of, values
+from calibrant.plots.panel import (
+    AFTER,
+    BEFORE,
+    CALIBRATED,
+    MARGIN,
+    Data,
+    Key,
+    Look,
+    Plot,
+    Range,
+    Values,
+    data_of,
+    values,
+)
 from calibrant.plots.reliability import RELIABILITY
 from calibrant.reductions import MANY
 from calibrant.results import Suggesting
@@ -480,7 +493,7 @@ def plot(
         raise InvalidOption.at("/axes", f"must be {len(named)} axes, one for each report")
     for ax, (name, report) in zip(places, named.items(), strict=True):
         report.plot(diagram, ax, **options)
-        ax.set_title(str(name))
+        ax.set_title(shortened(str(name), 72.0 * _SIDE - 2.0 * MARGIN, BODY))
     limits = [(*ax.get_xlim(), *ax.get_ylim()) for ax in places]
     low, high = np.min(limits, axis=0), np.max(limits, axis=0)
     for ax in places:

@@ -9,7 +9,7 @@ import numpy as np
 from calibrant.errors import InvalidOption, one_of
 from calibrant.maps.calibration_map import VECTORS
 from calibrant.plots.axes import check_axes, colour, new_axes
-from calibrant.plots.canvas import NothingToDraw
+from calibrant.plots.canvas import BODY, NothingToDraw, shortened
 from calibrant.plots.panel import level_text
 
 if TYPE_CHECKING:
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 _POINTS = 2001
 #: The most cells with numbers, and from which share of the largest one a cell is dark.
 _FIGURES, _DARK = 200, 0.7
+#: Points of the name of a contestant.
+_NAME = 130.0
 #: The most curves that a legend names.
 _NAMED = 10
 
@@ -108,7 +110,8 @@ def plot_comparison(report: ComparisonReport, measure: str | None, ax: Axes | No
         fill = "none" if one.in_sample else colour("ink")
         ax.plot([low, high], [place, place], color=colour("ink"), linewidth=1.0)
         ax.plot([value], [place], "o", color=colour("ink"), markerfacecolor=fill)
-    names = [f"{one.name} (in-sample)" if one.in_sample else one.name for one in reversed(report.contestants)]
+    shown = [(shortened(one.name, _NAME, BODY), one.in_sample) for one in reversed(report.contestants)]
+    names = [f"{name} (in-sample)" if in_sample else name for name, in_sample in shown]
     ax.set_yticks(range(len(names)), names)
     ax.set_ylim(-0.5, len(names) - 0.5)
     ax.set_xlabel(f"{key} (debiased)" if of == "debiased" else key)

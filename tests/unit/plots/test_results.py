@@ -80,6 +80,17 @@ def test_a_comparison_has_a_point_for_each_contestant_and_hollow_ones_in_sample(
         report.plot("brierr")
 
 
+def test_long_names_leave_room_for_the_plot() -> None:
+    name = "a very long name of a map " * 5
+    report = calibrant.compare(BINARY, EVENTS, {name: calibrant.fit("platt", BINARY**2, EVENTS)}, measures=["brier"])
+    ax = report.plot()
+    ax.figure.canvas.draw()
+    assert ax.get_position().width > 0.5
+    first, second = calibrant.plot({name: calibrant.evaluate(BINARY, EVENTS), "b": calibrant.evaluate(BINARY, EVENTS)})
+    first.figure.canvas.draw()
+    assert first.title.get_window_extent().x1 < second.get_window_extent().x0
+
+
 def _results() -> list[Any]:
     fitted = calibrant.fit("platt", BINARY, EVENTS)
     return [
