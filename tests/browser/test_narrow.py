@@ -86,6 +86,16 @@ def test_no_page_is_wider_than_a_phone_and_no_table_is_cut_off(
         assert grave_violations(phone) == []
 
 
+@pytest.mark.parametrize("name", ["before and after", "report of forecasts"])
+def test_the_tables_of_a_printed_report_have_all_columns(visits: Visits, stored: Mapping[str, str], name: str) -> None:
+    page = visits.open(viewport={"width": 718, "height": 1047})  # A4 in CSS pixels, within margins of 1 cm
+    page.goto(PATHS[name].format(**stored))
+    page.wait_for_load_state("networkidle")
+    page.emulate_media(media="print")
+    assert page.locator("table").count() > 0
+    assert page.evaluate(_CUT) == []
+
+
 def test_the_table_of_a_comparison_is_whole_on_a_phone_and_marks_the_best(phone: Page, service: Stack) -> None:
     with Calibrant(service.url) as client:
         p, y = rows(1000, seed=1)

@@ -59,8 +59,8 @@ DIAGRAMS: Mapping[str, Diagram] = Catalogue(
                 f"{_KANGSEPP}, section 4.5 and theorem 2; Wilson (1927)",
                 reliability,
                 {
-                    "start": "smallest prediction of the bin",
-                    "end": "largest prediction of the bin",
+                    "start": "lower end of the bin",
+                    "end": "upper end of the bin",
                     "count": "rows in the bin",
                     "rows": "effective rows in the bin",
                     "share": "fraction of the mass",

@@ -18,9 +18,23 @@ from calibrant.distributions.forecasts import Forecasts
 from calibrant.errors import InvalidOption, requires
 from calibrant.evaluation import Report
 from calibrant.options import known_name
-from calibrant.plots.canvas import DARK, LIGHT, NothingToDraw
+from calibrant.plots.canvas import BODY, DARK, LIGHT, NothingToDraw, shortened
 from calibrant.plots.diagram import plot_of
-from calibrant.plots.panel import AFTER, BEFORE, Data, Key, Look, Plot, Range, Values, data_of, values
+from calibrant.plots.panel import (
+    AFTER,
+    BEFORE,
+    CALIBRATED,
+    MARGIN,
+    Data,
+    Key,
+    Look,
+    Plot,
+    Range,
+    Values,
+    data_of,
+    values,
+)
+from calibrant.plots.reliability import RELIABILITY
 from calibrant.reductions import MANY
 from calibrant.results import Suggesting
 
@@ -479,7 +493,7 @@ def plot(
         raise InvalidOption.at("/axes", f"must be {len(named)} axes, one for each report")
     for ax, (name, report) in zip(places, named.items(), strict=True):
         report.plot(diagram, ax, **options)
-        ax.set_title(str(name))
+        ax.set_title(shortened(str(name), 72.0 * _SIDE - 2.0 * MARGIN, BODY))
     limits = [(*ax.get_xlim(), *ax.get_ylim()) for ax in places]
     low, high = np.min(limits, axis=0), np.max(limits, axis=0)
     for ax in places:
@@ -565,6 +579,9 @@ def _draw(
         for data, entry, look, side in zip(every, entries, looks, sides, strict=False)
         for handle in _handles(plot, data, entry, look, side if len(every) > 1 else None)
     ]
+    handles += [_handle(key) for key in plot.shared if len(every) > 1]
+    if not diagonal:
+        handles = [handle for handle in handles if handle.get_label() != CALIBRATED.label]
     ax.legend(handles=handles, loc="best", fontsize="small", framealpha=0.7)
     return ax
 
@@ -581,7 +598,7 @@ def _sides(in_sample: bool) -> tuple[str, str]:
 
 @dataclass(frozen=True)
 class _Model:
-    """A model on axes: its name, and the label and colour of each of its lines."""
+    """A model on axes: its name, and the label and the legend entry of each of its lines."""
 
     name: str | None
     lines: Sequence[tuple[str, Any]]
@@ -609,14 +626,14 @@ def draw_reliability(
     if models or style:
         if ax is None or not models:
             ax = _draw("reliability", entries[-1:], ax, diagonal=diagonal, empty=True)
-        shade = _overlay(ax, data_of(entries[-1]), models, style)
-        models = [*models, _Model(name, [("in-sample" if in_sample else "", shade)])]
+        line = _overlay(ax, data_of(entries[-1]), models, style)
+        models = [*models, _Model(name, [("in-sample" if in_sample else "", line)])]
         _name_models(ax, models)
     else:
         ax = _draw("reliability", entries, ax, in_sample=in_sample, diagonal=diagonal)
-        shades = colour(BEFORE.colour), colour(AFTER.colour)
+        marks = [_handle(RELIABILITY.mark(data_of(entries[0]), look)) for look in (BEFORE, AFTER)]
         sides = _sides(in_sample) if len(entries) > 1 else ("",)
-        models = [_Model(name, list(zip(sides, shades, strict=False)))]
+        models = [_Model(name, list(zip(sides, marks, strict=False)))]
     if len(models) == 1 and name is not None:
         ax.set_title(name)
     _DRAWN[ax] = models
@@ -624,13 +641,13 @@ def draw_reliability(
 
 
 def _overlay(ax: Axes, data: Data, models: Sequence[_Model], style: Mapping[str, Any]) -> Any:
-    """Draw the bins of a model, with their intervals, in a colour that no other model has; returns the colour."""
+    """Draw the bins of a model, with their intervals, in a colour that no other model has; returns their line."""
     from matplotlib import rcParams
     from matplotlib.cbook import normalize_kwargs
     from matplotlib.colors import to_rgb
     from matplotlib.lines import Line2D
 
-    used = np.array([to_rgb(shade) for model in models for _, shade in model.lines]).reshape(-1, 3)
+    used = np.array([to_rgb(line.get_color()) for model in models for _, line in model.lines]).reshape(-1, 3)
     cycle = rcParams["axes.prop_cycle"].by_key()["color"]
     free = [each for each in cycle if (np.abs(used - to_rgb(each)).sum(axis=1) > _UNLIKE).all()]
     free = free or [cycle[len(models) % len(cycle)]]
@@ -640,24 +657,25 @@ def _overlay(ax: Axes, data: Data, models: Sequence[_Model], style: Mapping[str,
     if data["low"] is not None:
         ends = [np.maximum(y - values(data["low"]), 0), np.maximum(values(data["high"]) - y, 0)]
     limits = (*ax.get_xlim(), *ax.get_ylim())
-    ax.errorbar(x, y, ends, **look)
+    line = ax.errorbar(x, y, ends, **look).lines[0]
     (left, right), (bottom, top) = plot_of("reliability").window([data])
     ax.set(xlim=(min(limits[0], left), max(limits[1], right)), ylim=(min(limits[2], bottom), max(limits[3], top)))
-    return look["color"]
+    return line
 
 
 def _name_models(ax: Axes, models: Sequence[_Model]) -> None:
     """Name all models in the legend, and remove the title of the first if there are several."""
     from matplotlib.lines import Line2D
 
-    named = [
-        (", ".join(filter(None, (model.name or f"model {i + 1}", side))), shade)
-        for i, model in enumerate(models)
-        for side, shade in model.lines
-    ]
     if len(models) > 1:
         ax.set_title("")
-    handles = [Line2D([], [], color=shade, marker="o", label=label) for label, shade in named]
+    handles = []
+    for i, model in enumerate(models):
+        for side, line in model.lines:
+            handle = Line2D([], [])
+            handle.update_from(line)
+            handle.set_label(", ".join(filter(None, (model.name or f"model {i + 1}", side))))
+            handles.append(handle)
     ax.legend(handles=handles, loc="best", fontsize="small", framealpha=0.7)
 
 
@@ -669,12 +687,10 @@ def _title(plot: Plot, every: Sequence[Data]) -> str:
 
 
 def _handles(plot: Plot, data: Data, entry: Mapping[str, Any], look: Look, side: str | None) -> list[Any]:
-    """Return the legend of one diagram, or its line alone, labelled ``side``, if there are two."""
-    from matplotlib.lines import Line2D
-
+    """Return the legend of one diagram, or its mark alone, labelled ``side``, if there are two."""
     if side is None:
         return [_handle(key) for key in plot.keys(data, entry.get("definition") or {}, look)]
-    return [Line2D([], [], color=colour(look.colour), marker="s" if look.square else "o", label=side)]
+    return [_handle(replace(plot.mark(data, look), label=side))]
 
 
 def _handle(key: Key) -> Any:
@@ -684,11 +700,12 @@ def _handle(key: Key) -> Any:
     shade = colour(key.colour)
     if key.kind == "area":
         return Patch(color=shade, label=key.label)
-    if key.kind in ("dot", "ring", "whisker"):
-        face = "none" if key.kind == "ring" else shade
-        line: Any = "-" if key.kind == "whisker" else "none"
-        return Line2D([], [], color=shade, marker="o", markerfacecolor=face, linestyle=line, label=key.label)
     style: Any = (0, key.dash) if key.dash else "-"
+    if key.kind in ("dot", "square", "ring", "whisker"):
+        face = "none" if key.kind == "ring" else shade
+        line: Any = style if key.dash is not None or key.kind == "whisker" else "none"
+        marker = "s" if key.kind == "square" else "o"
+        return Line2D([], [], color=shade, marker=marker, markerfacecolor=face, linestyle=line, label=key.label)
     return Line2D([], [], color=shade, linestyle=style, linewidth=3 if key.kind == "bar" else 1.5, label=key.label)
 
 

@@ -142,6 +142,7 @@ def _sizes(panel: Panel, sizes: Array) -> Ticks:
         place = panel.at(np.log2(size), 0.0)[0]
         if all(abs(place - panel.at(np.log2(other), 0.0)[0]) > 46.0 for other in kept):
             kept.append(float(size))
+    kept.sort()
     return [float(np.log2(size)) for size in kept], [count(size) for size in kept]
 
 

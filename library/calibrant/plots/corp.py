@@ -7,7 +7,20 @@ from typing import Any
 
 import numpy as np
 
-from calibrant.plots.panel import CALIBRATED, Data, Key, Look, Panel, Plot, decimal, half_window, percent, values
+from calibrant.plots.panel import (
+    CALIBRATED,
+    Data,
+    Key,
+    Look,
+    Panel,
+    Plot,
+    decimal,
+    extent,
+    half_window,
+    level_text,
+    percent,
+    values,
+)
 
 #: With more blocks than this the alternative text describes some, evenly spaced.
 _DESCRIBED = 12
@@ -40,7 +53,7 @@ def keys(data: Data, definition: Mapping[str, Any], look: Look) -> list[Key]:
     """Return the legend."""
     marks = [Key("observed frequency (isotonic)", look.colour)]
     if data["band_p"] is not None:
-        level = percent(float(definition.get("level", 0.9)))
+        level = level_text(float(definition.get("level", 0.9)))
         marks.append(Key(f"{level} consistency band", "band", "area"))
     return [*marks, CALIBRATED]
 
@@ -74,9 +87,14 @@ def _outside(data: Data, definition: Mapping[str, Any]) -> str:
     curve = np.interp(
         p, np.stack([values(data["start"]), values(data["end"])], axis=1).ravel(), np.repeat(data["calibrated"], 2)
     )
-    level = percent(float(definition.get("level", 0.9)))
+    level = level_text(float(definition.get("level", 0.9)))
     above, below = (percent(float(np.mean(out))) for out in (curve > high + 1e-12, curve < low - 1e-12))
     return f"The curve is above the {level} consistency band at {above} of its points and below it at {below}. "
+
+
+def _extent(data: Data) -> tuple[float, float, float, float]:
+    """Return the extent of the curve; the band, often of full height at its ends, may leave the panel."""
+    return extent((data["start"], data["end"]), (data["calibrated"],))
 
 
 CORP = Plot(
@@ -86,7 +104,5 @@ CORP = Plot(
     show,
     keys,
     describe,
-    lambda shown: half_window(
-        [(min(d["start"]), max(d["end"]), min(d["calibrated"]), max(d["calibrated"])) for d in shown]
-    ),
+    lambda shown: half_window([_extent(data) for data in shown]),
 )

@@ -19,6 +19,7 @@ from calibrant.plots.panel import (
     about_lines,
     about_sentence,
     heading,
+    level_text,
     notes,
     percent,
     values,
@@ -76,11 +77,11 @@ def draw_cost_plane(
             "second-tint",
             "area",
             hatch=_HATCH,
-            stroke="second",
+            stroke="paper",
         ),
     ]
     top = heading(canvas, title, lines, keys)
-    labels = [percent(rate) for rate in rates]
+    labels = [level_text(rate) for rate in rates]
     left = MARGIN + max(width_of(label, SMALL) for label in labels) + 26.0
     tall = max(60.0, min(_ROW * len(rates), 420.0))
     panel = Panel(canvas, (left, top, width - left - MARGIN, tall), (0.0, len(ratios)), (float(len(rates)), 0.0))
@@ -143,6 +144,6 @@ def _describe(about: About, names: tuple[str, str], rates: Array, ratios: Array,
         if sign * relative[at] > 0.0:  # the extreme of a model that is never cheaper has the other sign
             sentences.append(
                 f"The largest advantage of {name} is {percent(abs(relative[at]))}, at cost ratio {ratios[at[1]]:g} and "
-                f"abstention rate {percent(rates[at[0]])}."
+                f"abstention rate {level_text(rates[at[0]])}."
             )
     return " ".join(sentences)

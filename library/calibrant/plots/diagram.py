@@ -167,7 +167,8 @@ def draw_several(
     rows = {about.n for _, about in kept}
     lines = [f"{_counted(kept, each)} · {_rows(rows)} · {cleaned(kept[0][1].reduction)}"]
     lines = lines if title is None else [f"{plot.kind} · {lines[0]}"]
-    keys = plot.keys(every[0], kept[0][0].get("definition") or {}, BEFORE)
+    legends = (plot.keys(data, one.get("definition") or {}, BEFORE) for data, (one, _) in zip(every, kept, strict=True))
+    keys = max(legends, key=len)  # one model may have knots or a line that another lacks
     top = heading(canvas, heading_title, lines, [replace(key, label=key.brief or key.label) for key in keys])
     bottom = _panels(canvas, top, plot, kept, every)
     lost = [

@@ -8,7 +8,20 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from calibrant.plots.panel import CALIBRATED, Data, Key, Look, Panel, Plot, decimal, half_window, percent, values
+from calibrant.plots.panel import (
+    CALIBRATED,
+    Data,
+    Key,
+    Look,
+    Panel,
+    Plot,
+    decimal,
+    extent,
+    half_window,
+    level_text,
+    plain_mark,
+    values,
+)
 
 #: Points of the map in the alternative text.
 _DESCRIBED = 9
@@ -50,7 +63,7 @@ def keys(data: Data, definition: Mapping[str, Any], look: Look) -> list[Key]:
     """Return the legend."""
     marks = [Key(f"{family(data, definition)} map", look.colour), Key("calibration gap", look.tint, "area")]
     if data["low"] is not None:
-        marks.append(Key(f"{percent(float(definition.get('level', 0.95)))} band", look.colour, dash=(1.5, 2.0)))
+        marks.append(Key(f"{level_text(float(definition.get('level', 0.95)))} band", look.colour, dash=(1.5, 2.0)))
     if len(knots_of(data)[0]):
         marks.append(Key("knots", look.colour, "ring"))
     return [*marks, CALIBRATED]
@@ -81,6 +94,10 @@ def _band(data: Data, i: int) -> str:
     return "" if data["low"] is None else f" (band {decimal(data['low'][i])} to {decimal(data['high'][i])})"
 
 
+def _extent(data: Data) -> tuple[float, float, float, float]:
+    return extent((data["predictions"],), (data["calibrated"], data["low"], data["high"]))
+
+
 FITTED = Plot(
     "Fit-on-test diagram",
     ("predicted probability", "calibrated probability"),
@@ -88,7 +105,6 @@ FITTED = Plot(
     show,
     keys,
     describe,
-    lambda shown: half_window(
-        [(min(d["predictions"]), max(d["predictions"]), min(d["calibrated"]), max(d["calibrated"])) for d in shown]
-    ),
+    lambda shown: half_window([_extent(data) for data in shown]),
+    mark=plain_mark,
 )

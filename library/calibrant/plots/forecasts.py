@@ -22,8 +22,11 @@ from calibrant.plots.panel import (
     Plot,
     Range,
     decimal,
+    level_text,
     listed,
+    mark_of,
     percent,
+    plain_mark,
     tick_labels,
     values,
 )
@@ -45,7 +48,7 @@ def _stairs(edges: Any, heights: Any) -> tuple[Any, Any]:
 
 
 def _level(definition: Mapping[str, Any]) -> str:
-    return percent(float(definition.get("level", 0.95)))
+    return level_text(float(definition.get("level", 0.95)))
 
 
 def _band(panel: Panel, x: Any, low: Any, high: Any, look: Look) -> None:
@@ -71,11 +74,15 @@ def _show_pit(panel: Panel, data: Data, look: Look) -> None:
         panel.line(x, up, look.colour, width=1.6)
 
 
+def _pit_mark(_: Data, look: Look) -> Key:
+    return Key("", look.tint, "area") if look.hatch is None else mark_of(look, dots=False, dash=None)
+
+
 def _pit_keys(_: Data, definition: Mapping[str, Any], look: Look) -> list[Key]:
     return [
         Key("outcomes", look.tint, "area"),
         Key(f"{_level(definition)} band of calibrated forecasts", "quiet", dash=(2.0, 2.0), brief="band"),
-        replace(CALIBRATED),
+        CALIBRATED,
     ]
 
 
@@ -110,6 +117,7 @@ PIT = Plot(
     _describe_pit,
     _pit_window,
     diagonal=False,
+    mark=_pit_mark,
 )
 
 
@@ -168,7 +176,7 @@ COVERAGE = Plot(
     "Coverage by level",
     ("level of the interval", "share of outcomes inside"),
     lambda data: (
-        f"coverage of {percent(data['levels'][_nearest(data)])} intervals",
+        f"coverage of {level_text(data['levels'][_nearest(data)])} intervals",
         float(data["coverage"][_nearest(data)]),
     ),
     _show_points("coverage"),
@@ -271,7 +279,7 @@ def _sharpness_window(shown: Sequence[Data]) -> tuple[Range, Range]:
 def _describe_sharpness(data: Data, _: Mapping[str, Any]) -> str:
     level, reached, width = (values(data[name]) for name in ("levels", "coverage", "width"))
     each = "; ".join(
-        f"{percent(level[i])} intervals: mean width {width[i]:.4g}, coverage {percent(reached[i])}"
+        f"{level_text(level[i])} intervals: mean width {width[i]:.4g}, coverage {percent(reached[i])}"
         for i in _some(len(level))
     )
     return f"{each}."
@@ -281,7 +289,7 @@ SHARPNESS = Plot(
     "Sharpness and calibration",
     ("share of outcomes inside", "mean width of the interval"),
     lambda data: (
-        f"mean width of {percent(data['levels'][_nearest(data)])} intervals",
+        f"mean width of {level_text(data['levels'][_nearest(data)])} intervals",
         float(data["width"][_nearest(data)]),
     ),
     _show_sharpness,
@@ -289,10 +297,13 @@ SHARPNESS = Plot(
     _describe_sharpness,
     _sharpness_window,
     diagonal=False,
+    shared=(),
 )
 
 
 # --- Fan chart
+
+_OUTCOME = Key("outcome", "ink", "dot")
 
 
 def _show_fan(panel: Panel, data: Data, look: Look) -> None:
@@ -310,11 +321,11 @@ def _show_fan(panel: Panel, data: Data, look: Look) -> None:
 
 
 def _fan_keys(data: Data, _: Mapping[str, Any], look: Look) -> list[Key]:
-    levels = [percent(level) for level in data["levels"]]
+    levels = [level_text(level) for level in data["levels"]]
     fills = zip(levels[::-1], ("band", look.tint), strict=False)
     areas = [Key(f"{level} interval", fill, "area") for level, fill in fills]
     median = [] if data["median"] is None else [Key("median", look.colour)]
-    return [Key("outcome", "ink", "dot"), *median, *areas[::-1]]
+    return [_OUTCOME, *median, *areas[::-1]]
 
 
 def _fan_window(shown: Sequence[Data]) -> tuple[Range, Range]:
@@ -328,7 +339,7 @@ def _fan_window(shown: Sequence[Data]) -> tuple[Range, Range]:
 def _describe_fan(data: Data, _: Mapping[str, Any]) -> str:
     y = values(data["observed"])
     inside = [
-        f"the {percent(level)} interval contains {np.count_nonzero((values(low) <= y) & (y <= values(high)))}"
+        f"the {level_text(level)} interval contains {np.count_nonzero((values(low) <= y) & (y <= values(high)))}"
         for level, low, high in zip(data["levels"], data["lower"], data["upper"], strict=True)
     ]
     contained = f"Of {len(y)} outcomes, {listed(inside)}. " if inside else ""
@@ -344,6 +355,8 @@ FAN = Plot(
     _describe_fan,
     _fan_window,
     diagonal=False,
+    mark=plain_mark,
+    shared=(_OUTCOME,),
 )
 
 

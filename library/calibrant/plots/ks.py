@@ -27,9 +27,12 @@ from calibrant.plots.panel import (
     data_of,
     decimal,
     evenly,
+    extent,
+    half_window,
     heading,
     notes,
     percent,
+    plain_mark,
     signed,
     values,
 )
@@ -139,7 +142,9 @@ def _graph(
     x, y = (0.0, 1.0), (0.0, 1.0)
     if graph.label == "cumulative_label":
         y = window([data for data, _ in curves])[1]
-        x = y if graph.straight else x
+    else:
+        y = half_window([_extent(data) for data, _ in curves])[1]
+    x = y if graph.straight else x
     panel = Panel(canvas, box, x, y)
     upright = evenly(*y, _TICKS)
     panel.base(evenly(*x, _TICKS), graph.axes[0])
@@ -151,12 +156,18 @@ def _graph(
         _curves(panel, graph, data, look)
 
 
+def _extent(data: Data) -> tuple[float, float, float, float]:
+    return extent((data["score"],), (data["score"], data["probability"]))
+
+
 def _curves(panel: Panel, graph: _Graph, data: Data, look: Look) -> None:
     x, label, score = (values(data[name]) for name in (graph.x, graph.label, graph.score))
     if look.hatch is None:
         panel.between(x, score, label, look.tint, stroke=look.tint)
         panel.line(x, score, "quiet", width=1.2, dash=_SCORE)
     panel.line(x, label, look.colour, width=1.8, dash=look.dash)
+    if x[0] == x[-1]:  # all predictions are equal
+        panel.dots(x[-1:], label[-1:], 3.0, look.colour, square=look.square)
     if graph.label == "cumulative_label":
         at = int(np.argmax(np.abs(label - score)))
         panel.line([x[at]] * 2, [score[at], label[at]], look.colour, width=3.0)
@@ -170,4 +181,5 @@ KS = Plot(
     keys,
     describe,
     window,
+    mark=plain_mark,
 )

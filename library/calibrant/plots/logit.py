@@ -18,7 +18,8 @@ from calibrant.plots.panel import (
     Plot,
     Range,
     decimal,
-    percent,
+    level_text,
+    mark_of,
     rows_of,
     tick_labels,
     ticks,
@@ -77,15 +78,23 @@ def places(low: float, high: float, most: int) -> tuple[list[float], list[str]]:
 
 def keys(data: Data, definition: Mapping[str, Any], look: Look) -> list[Key]:
     """Return the legend."""
-    level = percent(float(definition.get("level", 0.95)))
+    level = level_text(float(definition.get("level", 0.95)))
     interval = "observed frequency" if data["low"] is None else f"observed frequency, {level} interval"
     marks = [Key(interval, look.colour, "dot" if data["low"] is None else "whisker")]
     if data["slope"] is not None:
-        marks.append(Key(f"Platt scaling: slope {data['slope']:.2f}, intercept {_signed(data['intercept'])}",
-                        look.colour, dash=_PLATT, brief="Platt scaling"))  # fmt: skip
+        slope, intercept = f"{data['slope']:.2f}".replace("-", MINUS), _signed(data["intercept"])
+        line = f"Platt scaling: slope {slope}, intercept {intercept}"
+        marks.append(Key(line, look.colour, dash=_PLATT, brief="Platt scaling"))
     elif data.get("curve_x") is not None:
         marks.append(Key(f"fitted map: {definition['method']}", look.colour, dash=look.dash))
     return [*marks, CALIBRATED]
+
+
+def mark(data: Data, look: Look) -> Key:
+    """Return the legend entry of one of two overlaid diagrams."""
+    if data["slope"] is not None:
+        return mark_of(look, dash=look.dash or _PLATT)
+    return mark_of(look, dash=None if data.get("curve_x") is None else look.dash or ())
 
 
 def describe(data: Data, definition: Mapping[str, Any]) -> str:
@@ -155,4 +164,5 @@ LOGIT = Plot(
     describe,
     window,
     places=places,
+    mark=mark,
 )

@@ -36,6 +36,8 @@ _STEPS = (
 )
 #: The first and the last moment with a date.
 _FIRST, _LAST = datetime.min.replace(tzinfo=UTC).timestamp(), datetime.max.replace(tzinfo=UTC).timestamp() - 1.0
+#: The legend entry of an alarm, in a colour that no line over time has.
+ALARM = Key("alarm raised", "fourth", dash=(4.0, 3.0))
 #: Pixels of a tick label.
 _APART = 62.0
 #: The most alarms that the alternative text lists.
@@ -79,7 +81,7 @@ def draw_over_time(
     x = float(points[0]["start"]), float(points[-1]["end"])
     panel = Panel(canvas, (left, top, width - left - 2 * MARGIN, _TALL), x, y)
     for alarm in alarms:
-        panel.line([alarm["at"]] * 2, list(y), "second", width=1.4, dash=(4.0, 3.0))
+        panel.line([alarm["at"]] * 2, list(y), ALARM.colour, width=1.4, dash=ALARM.dash)
     for run in _runs(points):
         _run(panel, run)
     panel.side(marks, name)
@@ -92,7 +94,7 @@ def _keys(points: Sequence[Mapping[str, Any]], alarms: Sequence[Mapping[str, Any
     if any(point["interval"] is not None for point in points):
         keys.append(Key("interval", "first-tint", "area"))
     if alarms:
-        keys.append(Key("alarm raised", "second", dash=(4.0, 3.0)))
+        keys.append(ALARM)
     return keys
 
 

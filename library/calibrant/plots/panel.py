@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -37,6 +37,8 @@ Ticks = tuple[Sequence[float], Sequence[str]]
 #: Corners of a circle.
 _ROUND = 16
 _TICK = 4.0
+#: The least pixels between the labels of an axis.
+_LABELS_APART = 1.0
 
 
 def values(of: Values) -> npt.NDArray[np.float64]:
@@ -117,10 +119,22 @@ class Panel:
         xs = self.at(marks[0], self.y[0])[:, 0]
         self.canvas.line([np.array([[left, bottom], [left + width, bottom]])], "rule")
         self.canvas.line([np.array([[x, bottom], [x, bottom + _TICK]]) for x in xs], "rule")
-        for x, label in zip(xs, marks[1], strict=True):
+        for x, label in self._with_room(xs, marks[1]):
             self.canvas.text(x, bottom + 15.0, label, anchor="middle")
         below = 31.0 if marks[1] else 16.0
         self.canvas.text(left + width / 2, bottom + below, title, colour="ink", anchor="middle")
+
+    def _with_room(self, xs: Points, labels: Sequence[str]) -> list[tuple[float, str]]:
+        """Return the centres of labels on the x axis, inside the canvas; every second, third, ... if all overlap."""
+        half = np.array([width_of(label, SMALL) / 2.0 for label in labels])
+        centres = np.clip(xs, half, self.canvas.width - half) if len(half) else xs
+        for step in range(1, len(half)):
+            x, wide = centres[::step], half[::step]
+            if np.all(np.diff(x) >= wide[1:] + wide[:-1] + _LABELS_APART):
+                break
+        else:
+            step = max(1, len(half))
+        return list(zip(centres[::step].tolist(), labels[::step], strict=True))
 
     def side(self, marks: Ticks, title: str = "") -> None:
         """Draw the y axis, its ticks and its title; ``beside`` gives its width."""
@@ -203,6 +217,15 @@ def percent(share: float) -> str:
     ('25 %', '0.4 %')
     """
     return f"{100.0 * share:.0f} %" if share >= 0.095 or share == 0.0 else f"{100.0 * share:.2g} %"
+
+
+def level_text(level: float) -> str:
+    """Format the level of an interval or an abstention rate as a percentage, in full.
+
+    >>> level_text(0.95), level_text(0.975), level_text(0.999)
+    ('95 %', '97.5 %', '99.9 %')
+    """
+    return f"{100.0 * level:.6g} %"
 
 
 def ticks(low: float, high: float, most: int = 6) -> list[float]:
@@ -336,8 +359,8 @@ def _mark(canvas: Canvas, key: Key, x: float, y: float) -> None:
 # --- Kinds of diagrams
 
 Data = Mapping[str, Any]
-#: Axes of one half end at a multiple of the step.
-_HALF, _STEP, _ROUNDING = 0.5, 0.05, 1e-9
+#: Axes of one half end at a multiple of the step, or before it. Shorter ones than the shortest are not drawn.
+_HALF, _STEP, _SHORTEST, _ROUNDING = 0.5, 0.05, 1e-6, 1e-9
 
 
 @dataclass(frozen=True)
@@ -355,6 +378,23 @@ BEFORE = Look("first", "first-tint")
 AFTER = Look("second", "second-tint", (6.0, 2.5), "////", True)
 #: The legend entry of the diagonal.
 CALIBRATED = Key("perfect calibration", "quiet", dash=(5.0, 3.0))
+
+
+def mark_of(look: Look, *, dots: bool = True, dash: tuple[float, ...] | None = ()) -> Key:
+    """Return the legend entry, without a label, of a diagram in a style; ``dash`` is that of its line, if any."""
+    if not dots:
+        return Key("", look.colour, dash=dash)
+    return Key("", look.colour, "square" if look.square else "dot", dash)
+
+
+def dashed_mark(_: Data, look: Look) -> Key:
+    """Return the legend entry of a curve with points, which is dashed after a map."""
+    return mark_of(look, dash=look.dash or ())
+
+
+def plain_mark(_: Data, look: Look) -> Key:
+    """Return the legend entry of a curve without points, which is dashed after a map."""
+    return mark_of(look, dots=False, dash=look.dash)
 
 
 def evenly(low: float, high: float, most: int) -> tuple[list[float], list[str]]:
@@ -399,6 +439,10 @@ class Plot:
         Ticks of the x axis, if not those of ``places``.
     diagonal : bool
         Whether the diagonal is drawn.
+    mark : callable
+        The legend entry, without a label, of one of two overlaid diagrams.
+    shared : tuple of Key
+        The legend of what overlaid diagrams have in common.
     """
 
     kind: str
@@ -412,6 +456,8 @@ class Plot:
     places: Callable[[float, float, int], tuple[list[float], list[str]]] = evenly
     across: Callable[[float, float, int], tuple[list[float], list[str]]] | None = None
     diagonal: bool = True
+    mark: Callable[[Data, Look], Key] = dashed_mark
+    shared: tuple[Key, ...] = (CALIBRATED,)
 
 
 def half_window(extents: Sequence[tuple[float, float, float, float]]) -> tuple[Range, Range]:
@@ -421,16 +467,32 @@ def half_window(extents: Sequence[tuple[float, float, float, float]]) -> tuple[R
 
     >>> half_window([(0.001, 0.12, 0.0, 0.2)])
     ((0.0, 0.2), (0.0, 0.2))
+    >>> half_window([(0.0, 0.0007, 0.0, 0.0015)])
+    ((0.0, 0.002), (0.0, 0.002))
     >>> half_window([(0.1, 0.6, 0.2, 0.4)])
     ((0.0, 1.0), (0.0, 1.0))
     """
     least = min(min(a, c) for a, _, c, _ in extents)
     most = max(max(b, d) for _, b, _, d in extents)
     if most <= _HALF:
-        return ((0.0, max(_STEP, math.ceil(most / _STEP - _ROUNDING) * _STEP)),) * 2
+        return ((0.0, _rounded_up(most)),) * 2
     if least >= _HALF:
-        return ((min(1.0 - _STEP, math.floor(least / _STEP + _ROUNDING) * _STEP), 1.0),) * 2
+        return ((1.0 - _rounded_up(1.0 - least), 1.0),) * 2
     return UNIT, UNIT
+
+
+def extent(x: Sequence[Values], y: Sequence[Values | None]) -> tuple[float, float, float, float]:
+    """Return the smallest and the largest value on each axis, for ``half_window``; None is left out."""
+    across, up = (np.concatenate([values(part) for part in parts if part is not None]) for parts in (x, y))
+    return float(across.min()), float(across.max()), float(up.min()), float(up.max())
+
+
+def _rounded_up(length: float) -> float:
+    """Round up to a multiple of the step, or a shorter length to 1, 2 or 5 times a power of ten."""
+    if not _SHORTEST <= length < _STEP:
+        return max(_STEP, math.ceil(length / _STEP - _ROUNDING) * _STEP)
+    power = 10.0 ** math.floor(math.log10(length))
+    return next(step * power for step in (1.0, 2.0, 5.0, 10.0) if length <= step * power * (1.0 + _ROUNDING))
 
 
 def data_of(shown: Mapping[str, Any]) -> Data:
@@ -531,8 +593,8 @@ def both_keys(plot: Plot, shown: Sequence[Shown], every: Sequence[Data]) -> list
     for word, look, (_, about), data in zip(("before", "after"), (BEFORE, AFTER), shown, every, strict=True):
         error = about.error if about.error is not None else plot.error(data)
         text = "" if error is None else f": {cleaned(error[0])} {decimal(error[1])}"
-        keys.append(Key(word + text, look.colour, "square" if look.square else "dot", look.dash or ()))
-    return [*keys, CALIBRATED] if plot.diagonal else keys
+        keys.append(replace(plot.mark(data, look), label=word + text))
+    return [*keys, *plot.shared]
 
 
 def alternative(plot: Plot, shown: Sequence[Shown], every: Sequence[Data]) -> str:

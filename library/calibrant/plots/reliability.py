@@ -17,8 +17,10 @@ from calibrant.plots.panel import (
     Plot,
     Range,
     decimal,
+    extent,
     half_window,
-    percent,
+    level_text,
+    mark_of,
     rows_of,
     signed,
     values,
@@ -37,8 +39,8 @@ Array = npt.NDArray[np.float64]
 
 def show(panel: Panel, data: Data, look: Look) -> None:
     """Draw fillings, lines of slope 1, intervals, and points (mean prediction, observed frequency) sized by weight."""
-    extent = _predictions(data)
-    start, end = np.clip(values(data["start"]), *extent), np.clip(values(data["end"]), *extent)
+    ends = _predictions(data)
+    start, end = np.clip(values(data["start"]), *ends), np.clip(values(data["end"]), *ends)
     gap, share = values(data["gap"]), values(data["share"])
     _fill(panel, start, end, gap, share, look)
     roof = np.stack([start, end], axis=1)
@@ -82,21 +84,27 @@ def window(shown: Sequence[Data]) -> tuple[Range, Range]:
 
 
 def _extent(data: Data) -> tuple[float, float, float, float]:
-    share = values(data["observed_frequency"])
-    return *_predictions(data), float(share.min()), float(share.max())
+    return extent((_predictions(data),), (data["observed_frequency"], data["low"], data["high"]))
 
 
 def _predictions(data: Data) -> tuple[float, float]:
-    """Return the edges of the histogram that contain all predictions."""
+    """Return the edges of the histogram that contain all predictions, or less if they contain no other edge.
+
+    The first and the last bin of equal mass extend to 0 and 1. Their rows are about as far below the mean as above it.
+    """
     edges, filled = values(data["histogram"]["edges"]), np.flatnonzero(values(data["histogram"]["share"]))
-    return float(edges[filled[0]]), float(edges[filled[-1] + 1])
+    low, high = float(edges[filled[0]]), float(edges[filled[-1] + 1])
+    if len(filled) > 1:
+        return low, high
+    mean = data["mean_prediction"]
+    return max(low, 2.0 * mean[0] - data["end"][0]), min(high, 2.0 * mean[-1] - data["start"][-1])
 
 
 def keys(data: Data, definition: Mapping[str, Any], look: Look) -> list[Key]:
     """Return the legend."""
     bins = [Key("calibration gap", look.tint, "area"), Key("bin (slope 1)", look.colour)]
     if data["low"] is not None:
-        level = percent(float(definition.get("level", 0.95)))
+        level = level_text(float(definition.get("level", 0.95)))
         return [*bins, Key(f"observed frequency, {level} interval", look.colour, "whisker"), CALIBRATED]
     return [*bins, Key("observed frequency", look.colour, "dot"), CALIBRATED]
 
@@ -148,4 +156,5 @@ RELIABILITY = Plot(
     describe,
     window,
     _rows,
+    mark=lambda _, look: mark_of(look),
 )

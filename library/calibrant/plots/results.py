@@ -9,7 +9,8 @@ import numpy as np
 from calibrant.errors import InvalidOption, one_of
 from calibrant.maps.calibration_map import VECTORS
 from calibrant.plots.axes import check_axes, colour, new_axes
-from calibrant.plots.canvas import NothingToDraw
+from calibrant.plots.canvas import BODY, NothingToDraw, shortened
+from calibrant.plots.panel import level_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 _POINTS = 2001
 #: The most cells with numbers, and from which share of the largest one a cell is dark.
 _FIGURES, _DARK = 200, 0.7
+#: Points of the name of a contestant.
+_NAME = 130.0
 #: The most curves that a legend names.
 _NAMED = 10
 
@@ -77,13 +80,13 @@ def plot_cost_plane(plane: CostPlane, ax: Axes | None) -> Axes:
     ax = _axes(ax)
     percent = 100.0 * plane.relative
     most = float(np.abs(percent).max()) or 1.0
-    shown = ax.imshow(percent, cmap="PuOr", vmin=-most, vmax=most, aspect="auto", origin="lower")
+    shown = ax.imshow(percent, cmap="PuOr_r", vmin=-most, vmax=most, aspect="auto", origin="lower")
     for row, column in np.ndindex(*percent.shape):
         if percent.size <= _FIGURES:
             ink = "white" if abs(percent[row, column]) > _DARK * most else "black"
             ax.text(column, row, f"{percent[row, column]:+.0f}", ha="center", va="center", fontsize=7.0, color=ink)
     every = max(1, len(plane.abstention) // 10)
-    ax.set_yticks(range(0, len(plane.abstention), every), [f"{rate:.0%}" for rate in plane.abstention[::every]])
+    ax.set_yticks(range(0, len(plane.abstention), every), [level_text(rate) for rate in plane.abstention[::every]])
     ax.set_xticks(range(len(plane.cost_ratios)), [f"{ratio:g}" for ratio in plane.cost_ratios])
     ax.set(xlabel="cost of an error / cost of an abstention", ylabel="abstention rate")
     ax.set_title("difference of costs in %; below 0 the first model is cheaper", fontsize="medium")
@@ -107,7 +110,8 @@ def plot_comparison(report: ComparisonReport, measure: str | None, ax: Axes | No
         fill = "none" if one.in_sample else colour("ink")
         ax.plot([low, high], [place, place], color=colour("ink"), linewidth=1.0)
         ax.plot([value], [place], "o", color=colour("ink"), markerfacecolor=fill)
-    names = [f"{one.name} (in-sample)" if one.in_sample else one.name for one in reversed(report.contestants)]
+    shown = [(shortened(one.name, _NAME, BODY), one.in_sample) for one in reversed(report.contestants)]
+    names = [f"{name} (in-sample)" if in_sample else name for name, in_sample in shown]
     ax.set_yticks(range(len(names)), names)
     ax.set_ylim(-0.5, len(names) - 0.5)
     ax.set_xlabel(f"{key} (debiased)" if of == "debiased" else key)

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from calibrant.plots.canvas import BODY, Canvas, Drawn, Format, Role, Theme, cleaned, shortened
 from calibrant.plots.canvas import width as width_of
-from calibrant.plots.over_time import time_ticks
+from calibrant.plots.over_time import ALARM, time_ticks
 from calibrant.plots.panel import MARGIN, Key, Panel, Range, beside, count, decimal, evenly, heading, reach
 
 _TALL, _BELOW = 170.0, 46.0
@@ -60,7 +60,7 @@ def draw_timeline(chart: Mapping[str, Any], *, form: Format = "svg", theme: Them
     for i, line in enumerate(lines):
         (_filled if chart["filled"] else _line)(panel, spans, line, i)
     for at in alarms:
-        panel.line([at] * 2, list(y), "second", width=1.4, dash=(4.0, 3.0))
+        panel.line([at] * 2, list(y), ALARM.colour, width=1.4, dash=ALARM.dash)
     if bound is not None:
         panel.line(list(x), [bound["value"]] * 2, "ink", width=1.2, dash=(2.0, 3.0))
     panel.side(marks, chart["axis"])
@@ -103,7 +103,7 @@ def _keys(chart: Mapping[str, Any], alarms: Sequence[float]) -> list[Key]:
     if chart["bound"] is not None:
         keys.append(Key(chart["bound"]["name"], "ink", dash=(2.0, 3.0)))
     if alarms:
-        keys.append(Key("alarm raised", "second", dash=(4.0, 3.0)))
+        keys.append(ALARM)
     return keys
 
 
@@ -139,8 +139,8 @@ def draw_groups(
         top = heading(canvas, title, [], [])
         canvas.text(MARGIN, top + 24.0, "no labelled rows with a group", size=BODY)
         return canvas.drawn(top + _TALL + _BELOW, title, "Groups: no labelled rows with a group.")
-    keys = [Key("observed frequency", "first", "dot", ()), Key("interval", "first-tint", "area")]
-    keys.append(Key("mean prediction", "second", "dot", ()))
+    keys = [Key("observed frequency", "first", "dot"), Key("interval", "first-tint", "area")]
+    keys.append(Key("mean prediction", "second", "square"))
     top = heading(canvas, title, [], keys)
     room = _NAMES * width
     names = [shortened(f"{cleaned(group['name'])} ({count(group['rows'])})", room, BODY) for group in groups]

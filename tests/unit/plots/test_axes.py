@@ -46,13 +46,13 @@ def test_every_diagram_is_drawn_on_given_axes(name: str, with_map: bool, style: 
     assert ax.get_xlabel()
     assert ax.get_ylabel()
     legend = [text.get_text() for text in cast(Any, ax.get_legend()).get_texts()]
-    assert (legend == ["before the map", "after the map"]) == with_map
+    assert (legend[:2] == ["before the map", "after the map"]) == with_map
 
 
 def test_a_diagram_on_the_rows_of_the_fit_says_so() -> None:
     ax = calibrant.evaluate(P, Y, map=calibrant.fit("platt", P, Y)).plot()
     legend = [text.get_text() for text in cast(Any, ax.get_legend()).get_texts()]
-    assert legend == ["before the map", "after the map, in-sample"]
+    assert legend == ["before the map", "after the map, in-sample", "perfect calibration"]
 
 
 @pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy])
@@ -80,6 +80,16 @@ def test_a_diagram_of_the_report_is_drawn_as_it_is() -> None:
         report.plot("crp")
     with pytest.raises(CalibrationError, match="n_bins"):
         report.plot.reliability(n_bins=0)
+
+
+def test_the_legend_shows_the_style_of_a_line_and_no_diagonal_that_is_not_drawn() -> None:
+    report = calibrant.evaluate(P, Y)
+    shown = calibrant.CalibrationDisplay(report, name="one").plot(marker="s", linestyle="--", color="green")
+    (handle,) = cast(Any, shown.ax_.get_legend()).legend_handles
+    assert (handle.get_marker(), handle.get_linestyle(), handle.get_color()) == ("s", "--", "green")
+    bare = calibrant.CalibrationDisplay(report).plot(ref_line=False)
+    assert "perfect calibration" not in _labels(bare.ax_)
+    assert "perfect calibration" in _labels(report.plot())
 
 
 def test_a_misspelt_diagram_names_the_nearest_one() -> None:

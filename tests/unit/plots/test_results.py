@@ -60,6 +60,10 @@ def test_a_cost_plane_is_drawn_in_percent() -> None:
     plane = calibrant.cost_plane(BINARY, np.clip(BINARY**2, 0.0, 1.0), EVENTS)
     (image,) = plane.plot().get_images()
     np.testing.assert_allclose(np.asarray(image.get_array()), 100.0 * plane.relative)
+    most = float(np.abs(100.0 * plane.relative).max())
+    (red, _, blue, _), (other_red, _, other_blue, _) = image.to_rgba(np.array([-most, most]))
+    assert blue > red  # of the first model, as in pictures
+    assert other_red > other_blue
 
 
 def test_a_comparison_has_a_point_for_each_contestant_and_hollow_ones_in_sample() -> None:
@@ -74,6 +78,17 @@ def test_a_comparison_has_a_point_for_each_contestant_and_hollow_ones_in_sample(
     assert report.plot().get_xlabel() == "ece (debiased)"
     with pytest.raises(CalibrationError, match="did you mean brier"):
         report.plot("brierr")
+
+
+def test_long_names_leave_room_for_the_plot() -> None:
+    name = "a very long name of a map " * 5
+    report = calibrant.compare(BINARY, EVENTS, {name: calibrant.fit("platt", BINARY**2, EVENTS)}, measures=["brier"])
+    ax = report.plot()
+    ax.figure.canvas.draw()
+    assert ax.get_position().width > 0.5
+    first, second = calibrant.plot({name: calibrant.evaluate(BINARY, EVENTS), "b": calibrant.evaluate(BINARY, EVENTS)})
+    first.figure.canvas.draw()
+    assert first.title.get_window_extent().x1 < second.get_window_extent().x0
 
 
 def _results() -> list[Any]:
