@@ -47,7 +47,7 @@ def array_of(value: Any, field: str) -> Array:
     columns = getattr(value, "columns", None)
     for column in columns if isinstance(columns, list) else [value]:  # tables and arrays of Arrow
         if isinstance(count := getattr(column, "null_count", 0), int) and count:
-            raise UnusableRows(f"{field}: {_values_are(count)} missing")
+            refuse_missing(np.asarray(column.is_null()), field)
     if hasattr(value, "toarray"):
         raise UnusableRows(f"{field}: is a sparse matrix; pass {field}.toarray()")
     array = _converted(value, field)
@@ -197,11 +197,8 @@ def refuse_missing(missing: Array, field: str) -> None:
     rows = np.flatnonzero(missing.reshape(len(missing), -1).any(axis=1)) if missing.ndim else np.flatnonzero(missing)
     if len(rows):
         count = int(np.count_nonzero(missing))
-        raise UnusableRows(f"{field}: {_values_are(count)} missing, first in row {rows[0]} (counted from 0); {FILL_IN}")
-
-
-def _values_are(count: int) -> str:
-    return "1 value is" if count == 1 else f"{count} values are"
+        are = "1 value is" if count == 1 else f"{count} values are"
+        raise UnusableRows(f"{field}: {are} missing, first in row {rows[0]} (counted from 0); {FILL_IN}")
 
 
 # --- Groups

@@ -157,8 +157,11 @@ def read_predictions(predictions: Any, *, scale: Scale = "probability") -> Predi
         return Predictions(values, scale)
     if low < -TOLERANCE or high > 1.0 + TOLERANCE:
         bad = (values < -TOLERANCE) | (values > 1.0 + TOLERANCE)
-        percentages = low >= 0.0 and 1.5 < high <= 100.0
-        hint = "divide percentages by 100" if percentages else 'pass logits with scale="logit"'
+        hint = 'pass logits with scale="logit"'
+        if high <= TOLERANCE:
+            hint = f"pass the exponential of log-probabilities; {hint}"
+        elif low >= 0.0 and 1.5 < high <= 100.0:
+            hint = "divide percentages by 100"
         if low >= 0.0 and values.ndim == 1 and (values == np.floor(values)).all():
             hint = "divide percentages by 100, and in place of predicted classes pass those of predict_proba"
         raise _invalid(

@@ -39,7 +39,7 @@ def test_a_pipe_carries_rows_in_and_json_out_without_torch_and_the_code_is_the_g
             "-X",
             "importtime",
             "-m",
-            "calibrant.cli",
+            "calibrant",
             "evaluate",
             "-",
             "--json",

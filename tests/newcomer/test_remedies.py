@@ -129,3 +129,20 @@ def test_a_fit_to_very_few_events_warns() -> None:
         fitted = calibrant.fit("venn-abers", p, y)
     lower, upper = fitted.bounds(p)
     assert np.max(upper - lower) > 0.3
+
+
+@pytest.mark.parametrize("shape", [(4,), (2, 2)])
+def test_log_probabilities_get_their_remedy(shape: tuple[int, ...]) -> None:
+    """Pass what predict_log_proba returns."""
+    logs = np.log([0.5, 0.5, 0.9, 0.1]).reshape(shape)
+    with pytest.raises(calibrant.CalibrationError, match="pass the exponential of log-probabilities"):
+        calibrant.evaluate(logs, [0, 1, 1, 0][: len(logs)])
+
+
+def test_missing_values_of_arrow_are_counted_and_the_first_row_is_named() -> None:
+    """Pass columns of Arrow with nulls."""
+    predictions = pa.chunked_array([[0.1, 0.2], [None, 0.9]])
+    with pytest.raises(calibrant.CalibrationError, match="predictions: 1 value is missing, first in row 2"):
+        calibrant.evaluate(predictions, [0, 1, 1, 0])
+    with pytest.raises(calibrant.CalibrationError, match="labels: 2 values are missing, first in row 0"):
+        calibrant.evaluate([0.1, 0.2], pa.array([None, None], pa.int64()))

@@ -1,0 +1,5 @@
+"""``python -m calibrant``."""
+
+from calibrant.cli import run
+
+run()
