@@ -1,7 +1,7 @@
 """Fill in the page of the papers with the values of the pages that it links to: ``python -m benchmarks.papers``.
 
-The systems, the calls and the papers' values stand in template.md. Our values are placeholders in the last column of
-its tables, which are read from the page and heading of the next link in the cell, or else of the link before:
+The systems, the calls and the papers' values stand in template.md. Most of our values are placeholders in the last
+column of its tables, which are read from the page and heading of the next link in the cell, or else of the link before:
 
 ``{ROW|COLUMN}``
     A cell of a table, without its rank.
