@@ -15,7 +15,7 @@ from backend.store.errors import BatchFull
 from backend.telemetry.observed import note_rows
 from calibrant.batch import Batch, Predictions, Scale, check_weights, read_batch, read_labels, read_predictions
 from calibrant.cells import WeightsKind
-from calibrant.errors import InvalidLabel, LengthMismatch, PredictionKindMismatch, WrongShape
+from calibrant.errors import EmptyBatch, InvalidLabel, LengthMismatch, PredictionKindMismatch, WrongShape
 from calibrant.evaluation import Groups
 from calibrant.in_sample import MOST_COUNTED
 from calibrant.inputs import labels_by_name
@@ -84,6 +84,8 @@ def with_class_names(rows: RequestRows, names: list[str] | None) -> RequestRows:
     predictions, labels = rows.arrays.get("predictions"), rows.arrays.get("labels")
     if predictions is None or (names is None and (labels is None or labels.dtype.kind not in "UO")):
         return rows
+    if not predictions.size:
+        raise EmptyBatch.at("/predictions", "has no rows")
     n_classes = predictions.shape[1] if predictions.ndim == 2 else 2
     if names is None:
         raise InvalidLabel.at("/labels", "are strings, which need class_names in the order of the columns")

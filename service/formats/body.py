@@ -152,7 +152,7 @@ def unpack(body: Body, encoding: str, limits: BodyLimits) -> Body:
             out += piece
             limits.check_bytes(len(out))
     except DamagedFile as error:
-        raise MalformedEncoding(f"the body is {error.detail}") from error
+        raise MalformedEncoding(f"the body cannot be decompressed: {error.detail}") from error
     return out
 
 

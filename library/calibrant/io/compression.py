@@ -50,13 +50,13 @@ def unpacked(data: memoryview, encoding: str, allowance: Allowance) -> Iterator[
                         break
                     member, members = begin(), members + 1
                     if members > allowance.free_members + len(data) // _BYTES_A_MEMBER:
-                        raise DamagedFile(f"{encoding} data has too many members for its size")
+                        raise DamagedFile(f"the {encoding} data has too many members for its size")
                 yield from feed(member, piece)
                 piece = member.unused_data if member.eof else b""
     except broken as error:
-        raise DamagedFile(f"data is not {encoding} or is damaged") from error
+        raise DamagedFile(f"the data is not {encoding}, or it is damaged") from error
     if not member.eof:
-        raise DamagedFile(f"{encoding} data is truncated")
+        raise DamagedFile(f"the {encoding} data is truncated")
 
 
 _Feed = Callable[[Any, bytes | memoryview], Iterator[bytes]]

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import pytest
 import zstandard
 
+from calibrant.errors import CalibrationError
 from service.errors import UnsupportedMediaType
 from service.formats.body import read_encoding, unpack
 from service.formats.payload import BodyLimits
@@ -101,3 +102,10 @@ def test_a_window_wider_than_http_allows_is_refused() -> None:
     wide = zstandard.ZstdCompressionParameters(window_log=27)
     packer = zstandard.ZstdCompressor(compression_params=wide).compressobj()
     assert refused(lambda: unpack(packer.compress(TEXT) + packer.flush(), "zstd", LIMITS))[0] == "malformed-encoding"
+
+
+def test_the_message_about_a_damaged_body_is_a_sentence() -> None:
+    with pytest.raises(
+        CalibrationError, match="the body cannot be decompressed: the data is not gzip, or it is damaged"
+    ):
+        unpack(b"junk", "gzip", LIMITS)
