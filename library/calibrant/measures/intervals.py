@@ -255,6 +255,8 @@ def resampled_interval(
     if len(found) < (1.0 - _LOST) * resampling.resamples:
         raise TooFewRows("too many resamples have no value")
     low, high = np.quantile(found, resampling.tails)
+    if not low <= value <= high:
+        raise TooFewRows("resamples are biased by more than their spread; use fewer bins or more rows")
     return 2.0 * value - float(high), 2.0 * value - float(low)
 
 

@@ -114,3 +114,16 @@ def test_counted_rows_are_resampled_as_the_rows_that_they_count() -> None:
     found = [asked.compute(event, Resampling(0.9, 400)) for event in (Event(p, y), counted)]
     by_row, by_count = (np.subtract(*ends[::-1]) for result in found if (ends := result.interval) is not None)
     assert by_count == pytest.approx(by_row, rel=0.15)
+
+
+def test_an_interval_that_bias_moves_away_from_the_value_is_none() -> None:
+    """Resample 40 rows in 15 bins: fewer distinct rows have larger bins."""
+    random = np.random.default_rng(0)
+    p = random.uniform(size=40)
+    y = (random.uniform(size=40) < p).astype(int)
+    for n_bins, reason in ((15, "resamples are biased by more than their spread"), (2, "")):
+        (found,) = calibrant.evaluate(
+            p, y, measures=[{"name": "l2-bias", "n_bins": n_bins}], interval=0.9
+        ).measures.values()
+        assert reason in (found.problem or "")
+        assert (found.interval is None) == bool(reason)
