@@ -8,8 +8,10 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields
 from datetime import UTC, datetime
-from typing import Any, Self
+from decimal import Decimal
+from typing import Any, Self, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -55,9 +57,20 @@ def array_of(value: Any, field: str) -> Array:
         hint = '; of a frame, pass frame["name"]' if isinstance(value, str) else ""
         kind = "None" if value is None else type(value).__name__
         raise WrongShape.at(f"/{field}", f"must be an array, a list or a column, not {kind}{hint}")
+    if array.dtype.names is not None:  # a structured array, or records
+        return np.column_stack([array[name] for name in array.dtype.names])
+    _refuse_missing_of(array, value, field)
+    return _stacked(array, field) if array.dtype.kind == "O" and array.ndim == 1 else array
+
+
+def _refuse_missing_of(array: Array, value: Any, field: str) -> None:
+    """Raise ``UnusableRows`` if objects, dates or texts are missing; ``value`` is what the array was made of."""
     if array.dtype.kind == "O":
-        refuse_missing(np.frompyfunc(lambda each: each is None, 1, 1)(array).astype(np.bool_), field)
-    return array
+        refuse_missing(_missing(array), field)
+    elif array.dtype.kind == "M":
+        refuse_missing(np.isnat(array), field)
+    elif array.dtype.kind == "U" and array.ndim == 1 and isinstance(value, list | tuple):  # NaN is the text "nan" here
+        refuse_missing(np.array([_is_missing(each) for each in value]), field)
 
 
 def _converted(value: Any, field: str) -> Array:
@@ -96,13 +109,25 @@ def _stacked(array: Array, field: str) -> Array:
     return np.stack([np.asarray(each) for each in array])
 
 
+def _missing(array: Array) -> Array:
+    """Return which objects are missing."""
+    missing = [_is_missing(each) for each in array.ravel()]
+    return np.reshape(np.array(missing, dtype=np.bool_), array.shape)
+
+
+def _is_missing(value: Any) -> bool:
+    """Return whether a value is None, NaN, NA or NaT."""
+    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+        return True
+    return isinstance(value, float | np.floating | Decimal) and value != value
+
+
 def with_gaps(value: Any) -> Array:
     """Convert a column in which values may be missing; they become NaN, NaT, or "" among objects."""
     array = np.asarray(value.to_numpy() if is_frame_or_series(value) else value)
     if array.dtype.kind != "O":
         return array
-    missing = [each is None or each != each or type(each).__name__ in ("NAType", "NaTType") for each in array.ravel()]
-    return np.where(np.reshape(missing, array.shape), "", array)
+    return np.where(_missing(array), "", array)
 
 
 def times_of(value: Any, field: str, *, gaps: bool = False) -> tuple[npt.NDArray[np.float64], bool]:
@@ -199,6 +224,29 @@ def refuse_missing(missing: Array, field: str) -> None:
         count = int(np.count_nonzero(missing))
         are = "1 value is" if count == 1 else f"{count} values are"
         raise UnusableRows(f"{field}: {are} missing, first in row {rows[0]} (counted from 0); {FILL_IN}")
+
+
+# --- Equality
+
+
+class Compared:
+    """Base class of data classes with arrays: objects are equal if all of their fields are.
+
+    The data class itself has ``eq=False``, since the tuples of fields that Python compares raise an error for arrays.
+    """
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not type(self):
+            return NotImplemented
+        return all(_equal(getattr(self, each.name), getattr(other, each.name)) for each in fields(cast(Any, self)))
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def _equal(one: Any, other: Any) -> bool:
+    if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
+        return np.array_equal(one, other, equal_nan=one.dtype.kind == "f")
+    return bool(one == other)
 
 
 # --- Groups
@@ -334,7 +382,7 @@ def _named(column: Any, missing: str) -> GroupNames:
 
 
 def _name(value: Any, missing: str) -> str:
-    if value is None or type(value).__name__ in ("NAType", "NaTType") or value != value:
+    if _is_missing(value):
         return missing
     if isinstance(value, float) and value.is_integer():  # integers beside a missing value
         return str(int(value))

@@ -31,7 +31,7 @@ from calibrant.maps.calibration_map import VECTORS
 
 with requires("sklearn", "CalibrantClassifier"):
     from sklearn import get_config
-    from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
+    from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, RegressorMixin, clone
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.frozen import FrozenEstimator
     from sklearn.model_selection import LeaveOneOut, check_cv
@@ -422,6 +422,12 @@ class CalibrantClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  
         if isinstance(self.cv, str) and self.cv == "prefit":
             check_is_fitted(self.estimator)
             return FrozenEstimator(self.estimator)
+        if isinstance(self.estimator, type):
+            raise InvalidOption.at("/estimator", f"must be an object, not a class; pass {self.estimator.__name__}()")
+        if not hasattr(self.estimator, "fit"):
+            raise InvalidOption.at("/estimator", f"must be a classifier, not {type(self.estimator).__name__}")
+        if isinstance(self.estimator, RegressorMixin):
+            raise InvalidOption.at("/estimator", "is a regressor; fit_distribution calibrates forecasts of a number")
         return self.estimator
 
     def _routed(self, estimator: Any, sample_weight: Any, fit_params: Mapping[str, Any]) -> Any:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import KeysView, Mapping, Sequence, ValuesView
 from dataclasses import dataclass
+from enum import EnumType
 from typing import Any
 
 import numpy as np
 
-from calibrant.arrays import FILL_IN, Array, GroupNames, array_of, check_aligned, group_names, is_frame
+from calibrant.arrays import FILL_IN, Array, GroupNames, array_of, check_aligned, group_names, is_frame, refuse_missing
 from calibrant.batch import TOLERANCE, Batch, Scale, read_batch, read_class_names, read_predictions
 from calibrant.cells import WeightsKind
-from calibrant.errors import InvalidLabel, InvalidOption, NotANumber, NotFinite, OutOfRange, WrongShape
+from calibrant.errors import EmptyBatch, InvalidLabel, InvalidOption, NotANumber, NotFinite, OutOfRange, WrongShape
+from calibrant.options import plain
 from calibrant.records import is_records, read_records
 
 # --- Rows: predictions with labels, weights and groups
@@ -197,10 +199,15 @@ def prediction_array(predictions: Any, known: tuple[str, ...] | None = None) -> 
 
 
 def _named_columns(predictions: Any, known: tuple[str, ...] | None) -> tuple[Array, list[str] | None]:
-    """Convert predictions to an array, with the names of the columns of a frame, a mapping or a table of Arrow."""
+    """Convert predictions to an array, with the names of its columns, if it has any."""
     if is_records(predictions):
         values, columns, _ = read_records(predictions, known)
         return values, columns
+    fields = getattr(getattr(predictions, "dtype", None), "names", None) or ()
+    if len(fields) > 1:  # of a structured array
+        predictions = {name: predictions[name] for name in fields}
+    if type(getattr(predictions, "dtype", None)).__name__ == "Struct":  # of polars
+        predictions = predictions.struct.unnest()
     if isinstance(predictions, Mapping) and len(predictions) > 1:
         parts = [_flat(array_of(column, "predictions")) for column in predictions.values()]
         if len({part.shape for part in parts}) > 1 or parts[0].ndim > 1:
@@ -267,6 +274,8 @@ def _rounded_rows(values: Array, given: Any) -> Array:
 
 def _listed_names(class_names: Any) -> Any:
     """Return the names in the order of their numbers, if they are a dictionary such as ``id2label`` or ``label2id``."""
+    if isinstance(class_names, EnumType | KeysView | ValuesView):
+        return list(class_names)
     if not isinstance(class_names, Mapping):
         return class_names
     by_number = {str(number): name for number, name in class_names.items()}
@@ -341,6 +350,9 @@ def _labelled(
     known: tuple[str, ...] | None,
 ) -> tuple[Array, Array, tuple[str, ...] | None]:
     """Return the values in the order of the classes, labels as numbers, and the names of the classes if known."""
+    if not values.size:
+        raise EmptyBatch.at("/predictions", "has no rows")
+    pos_label = _plain_label(pos_label, labels)
     found, names = _read_labels(values, labels, columns, class_names, pos_label, known)
     if pos_label is not None and values.ndim == 2 and _is_first(pos_label, labels, columns):
         values = values[:, ::-1]
@@ -393,6 +405,13 @@ def _read_labels(
 
 def _decoded(values: Array) -> Array:
     return np.char.decode(values, "utf-8") if values.dtype.kind == "S" else values
+
+
+def _plain_label(label: Any, labels: Any) -> Any:
+    """Return a label as it is among the labels: bytes are decoded as theirs, and what numpy has is that of Python."""
+    if isinstance(label, bytes) and array_of(labels, "labels").dtype.kind == "S":
+        return str(_decoded(np.array([label]))[0])
+    return plain(label)
 
 
 #: Words after the name of a class, as in ``cat_prob``.
@@ -477,6 +496,8 @@ def _of_positive(
         raise InvalidOption.at("/pos_label", "cannot be combined with class_names; pass one of the two")
     if n_classes != 2:
         raise InvalidOption.at("/pos_label", f"is for two classes, but predictions have {n_classes}; pass class_names")
+    if values.dtype.kind == "f":
+        refuse_missing(np.isnan(values), "labels")
     distinct = _distinct(values)
     if pos_label not in distinct:
         kinds = " and ".join(sorted({type(value).__name__ for value in distinct}))

@@ -211,6 +211,7 @@ def _broken(name: str, problem: str) -> Any:
 app = _app(
     name="calibrant",
     cls=Commands,
+    context_settings={"help_option_names": ["--help", "-h"]},
     help="Measure and correct the calibration of classifiers and of forecasts of a number.",
     epilog=EXIT_CODES,
     no_args_is_help=True,

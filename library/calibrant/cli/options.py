@@ -134,6 +134,11 @@ def _each_once(pairs: list[tuple[str, Any]]) -> None:
 
 def read_measures(given: Sequence[str] | None) -> list[str | dict[str, Any]] | None:
     """Parse ``--measure``: names and JSON objects."""
+    for text in given or ():
+        names = text.replace(",", " ").split()
+        if len(names) > 1 and not text.lstrip().startswith("{"):
+            repeated = " ".join(f"--measure {name}" for name in names)
+            raise typer.BadParameter(f"takes one measure; repeat it: {repeated}", param_hint="--measure")
     return [_object(text) if text.lstrip().startswith("{") else text for text in given] if given else None
 
 

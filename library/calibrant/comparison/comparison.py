@@ -128,6 +128,8 @@ def read_contestants(maps: Mapping[str, CalibrationMap], trained: Mapping[str, T
         raise InvalidOption.at("/maps", "must be calibration maps; to compare two models, evaluate each of them")
     if not isinstance(maps, Mapping) or not 1 <= len(maps) <= MAX_MAPS:
         raise InvalidOption.at("/maps", f"must be a mapping of names to 1 to {MAX_MAPS} calibration maps")
+    if not all(isinstance(name, str) for name in maps):
+        raise InvalidOption.at("/maps", "must have names that are strings: {str(name): map}")
     for name, fitted in maps.items():
         if name == RAW:
             raise InvalidOption.at("/maps", f"cannot have the name {RAW}, which is that of the predictions as given")

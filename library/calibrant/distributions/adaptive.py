@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtri
 
-from calibrant.arrays import check_aligned, times_of, with_gaps
+from calibrant.arrays import Compared, check_aligned, times_of, with_gaps
 from calibrant.batch import Integers
 from calibrant.cells import Floats
 from calibrant.distributions.forecasts import Forecasts, read_forecasts, read_observed, refuse_huge
@@ -39,8 +39,8 @@ _SETTINGS = {
 }
 
 
-@dataclass(frozen=True)
-class AdaptiveForecasts:
+@dataclass(frozen=True, eq=False)
+class AdaptiveForecasts(Compared):
     """Forecasts that were recalibrated in chronological order.
 
     Attributes

@@ -136,6 +136,8 @@ def read_forecasts(**given: Any) -> Forecasts:
             raise InvalidOption.at("/std", "cannot be combined with variance; pass one of the two")
         present["variance"] = _squared(present.pop("std"))
     kind = next((kind for kind, names in FIELDS.items() if set(names) == set(present)), None)
+    if set(present) == {"quantiles"}:
+        raise InvalidOption.at("/levels", "is missing; pass the level of each column of quantiles, in (0, 1)")
     if kind is None:
         wanted = "; ".join(" and ".join(names) for names in FIELDS.values()).replace("variance", "variance or std")
         raise InvalidOption.at("", f"forecasts must be given as one of: {wanted}")
@@ -170,6 +172,8 @@ def _squared(std: Any) -> Floats:
     values = read_numbers(array_of(std, "std"), "/std")
     if values.ndim != 1:
         raise WrongShape.at("/std", "must have shape (n,)")
+    if not values.size:
+        raise EmptyBatch.at("/std", "has no rows")
     refuse(~(values > 0.0), "/std", "must be above 0", InvalidVariance)
     with np.errstate(over="ignore", under="ignore"):
         squares = np.asarray(values * values)

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from calibrant.arrays import Compared
 from calibrant.cells import Cells, Floats
 from calibrant.errors import InvalidOption, InvalidWeight, LengthMismatch
 from calibrant.reductions import Event, Vector
@@ -20,8 +21,8 @@ ABSTENTION = tuple(i / 20 for i in range(20))
 COST_RATIOS = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0)
 
 
-@dataclass(frozen=True, repr=False)
-class CostPlane(Shown):
+@dataclass(frozen=True, eq=False, repr=False)
+class CostPlane(Shown, Compared):
     """Costs of selective prediction of two models, by abstention rate and cost ratio.
 
     Attributes

@@ -9,9 +9,10 @@ import numpy.typing as npt
 from scipy.linalg import cho_factor, cho_solve
 from scipy.special import expit
 
-from calibrant.arrays import array_of
+from calibrant.arrays import array_of, is_frame
 from calibrant.cells import Floats
 from calibrant.errors import EmptyBatch, InvalidOption, NotConverged, NotFinite, WrongShape
+from calibrant.inputs import listing
 from calibrant.options import plain
 
 #: Numeric features are cut into at most this many intervals; levels beyond this many most frequent ones are pooled.
@@ -31,7 +32,7 @@ def density_ratios(reference: Any, window: Any, *, largest: float = 50.0) -> Flo
     reference : array_like or frame, shape (n, D)
         Features of the rows of the reference period, numbers or strings.
     window : array_like or frame, shape (m, D)
-        The same features of the rows of the window.
+        The same features of the rows of the window. The columns of frames are matched by name.
     largest : float, default 50.0
         Larger ratios are set to this value before they are scaled. At least 1.
 
@@ -68,6 +69,8 @@ def density_ratios(reference: Any, window: Any, *, largest: float = 50.0) -> Flo
     most = plain(largest)
     if isinstance(most, bool) or not isinstance(most, int | float) or not 1.0 <= most < np.inf:
         raise InvalidOption.at("/largest", "must be a finite number of at least 1")
+    if is_frame(reference) and is_frame(window):
+        window = _same_columns(reference, window)
     before, after = _columns(reference, "/reference"), _columns(window, "/window")
     if len(before) != len(after):
         raise WrongShape.at("/window", f"must have the {len(before)} columns of /reference")
@@ -82,14 +85,22 @@ def density_ratios(reference: Any, window: Any, *, largest: float = 50.0) -> Flo
     return found
 
 
+def _same_columns(reference: Any, window: Any) -> Any:
+    """Return the window with its columns in the order of the reference; raises ``WrongShape`` for other names."""
+    names = list(reference.columns)
+    if sorted(map(str, names)) != sorted(map(str, window.columns)):
+        raise WrongShape.at("/window", f"must have the columns of /reference: {listing([str(name) for name in names])}")
+    return window[names]
+
+
 def _columns(features: Any, pointer: str) -> list[npt.NDArray[Any]]:
     """Return the columns of a matrix or frame; frames keep the type of each."""
-    if hasattr(features, "columns"):
+    if is_frame(features):
         columns = [np.asarray(features[name]) for name in features.columns]
     else:
         values = array_of(features, pointer[1:])
         if values.ndim != 2:
-            raise WrongShape.at(pointer, "must have shape (n, D)")
+            raise WrongShape.at(pointer, f"must have shape (n, D); of one feature, pass {pointer[1:]}[:, None]")
         columns = list(values.T)
     if not columns:
         raise WrongShape.at(pointer, "must have at least one column")

@@ -12,7 +12,7 @@ from scipy.special import betaln, xlog1py, xlogy
 
 from calibrant.cells import Floats
 from calibrant.errors import EmptyBatch, InvalidOption
-from calibrant.monitoring.event_tally import EventTally
+from calibrant.monitoring.event_tally import EventTally, check_tallies, check_tally
 from calibrant.monitoring.evidence import log_start_weight, weight_from
 from calibrant.monitoring.tally import CELLS, Integers, Tally, borders
 
@@ -131,6 +131,8 @@ def prediction_drift(reference: EventTally, stream: Sequence[EventTally], *, fir
     >>> calibrant.prediction_drift(counted[0], [calibrant.tally(p[1] ** 2, p[1] < 0.5)]).level < 0.001
     True
     """
+    check_tally(reference, "/reference")
+    stream = check_tallies(stream, "/stream")
     if not len(reference):
         raise EmptyBatch.at("/reference", "has no rows")
     if type(first) is not int or first < 0:

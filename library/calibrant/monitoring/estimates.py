@@ -11,6 +11,7 @@ import numpy as np
 from scipy.stats import chi2, norm
 
 from calibrant.arguments import explained
+from calibrant.arrays import Compared
 from calibrant.batch import Batch, Predictions, Scale
 from calibrant.calibrators import FitContext, Fitting
 from calibrant.cells import Floats
@@ -174,8 +175,8 @@ class _Window:
     class_names: tuple[str, ...] | None = None
 
 
-@dataclass(frozen=True)
-class PerformanceEstimator:
+@dataclass(frozen=True, eq=False)
+class PerformanceEstimator(Compared):
     """A calibration map of a reference period, with its error as estimated from labelled windows.
 
     ``fit_performance_estimator`` creates it; the constructor is not meant to be called directly.

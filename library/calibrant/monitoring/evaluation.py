@@ -12,7 +12,7 @@ from calibrant.arrays import distinct_names
 from calibrant.calibrators import FitContext, Fitting
 from calibrant.diagrams.catalogue import read_diagrams
 from calibrant.diagrams.diagram import DiagramRequest, diagrams_of
-from calibrant.errors import InvalidOption, ScaleMismatch, WrongShape
+from calibrant.errors import ScaleMismatch, WrongShape
 from calibrant.evaluation import GroupReport, Report
 from calibrant.maps.calibration_map import CalibrationMap, check_map
 from calibrant.measures.catalogue import read_requests
@@ -20,7 +20,7 @@ from calibrant.measures.gaps import Gap, between_intervals, gap_of
 from calibrant.measures.improvement import improvements
 from calibrant.measures.intervals import Resampling
 from calibrant.measures.measure import MeasureRequest, MeasureResult, answers
-from calibrant.monitoring.event_tally import EventTally
+from calibrant.monitoring.event_tally import EventTally, check_tally
 from calibrant.options import read_seed
 from calibrant.progress import Progress, reporting
 from calibrant.reductions import Event
@@ -215,12 +215,6 @@ def fit_tally(
     with reporting(progress):
         curve, diagnostics = fitting.method.curve(event, FitContext(read_seed(seed), device), fitting.options)
     return CalibrationMap(fitting.method.name, curve, tally.reduction, tally.scale, tally.n_classes, diagnostics)
-
-
-def check_tally(tally: object) -> None:
-    """Raise ``InvalidOption`` if this is not an ``EventTally``."""
-    if not isinstance(tally, EventTally):
-        raise InvalidOption.at("/tally", "must be an EventTally, as returned by calibrant.tally")
 
 
 def _check_map(map: CalibrationMap, tally: EventTally) -> None:

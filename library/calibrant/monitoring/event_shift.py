@@ -13,7 +13,7 @@ from calibrant.cells import Cells, Floats
 from calibrant.errors import CalibrationError, EmptyBatch, InvalidOption, NotConverged, TooFewRows, UnknownReduction
 from calibrant.maps.beta import Beta, fit_beta
 from calibrant.maps.calibration_map import CalibrationMap
-from calibrant.monitoring.event_tally import EventTally
+from calibrant.monitoring.event_tally import EventTally, check_tally
 from calibrant.monitoring.label_shift import LabelShift, mixture_p_value
 from calibrant.monitoring.tally import CELLS
 from calibrant.options import read_fraction, read_seed
@@ -79,6 +79,8 @@ def estimate_event_shift(
     (True, True)
     """
     level, alpha, seed = read_fraction(level, "/level"), read_fraction(alpha, "/alpha"), read_seed(seed)
+    check_tally(reference, "/reference")
+    check_tally(window, "/window")
     one, other = ((each.reduction, each.scale, each.n_classes) for each in (reference, window))
     if one != other:
         raise InvalidOption.at("/window", "must have the event, scale and number of classes of the reference")

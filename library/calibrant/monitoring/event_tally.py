@@ -287,7 +287,7 @@ def merge(tallies: Iterable[EventTally]) -> EventTally:
     >>> len(calibrant.merge(parts))
     3
     """
-    parts = list(tallies)
+    parts = check_tallies(tallies, "/tallies")
     if not parts:
         raise EmptyBatch.at("/tallies", "must contain at least one tally")
     first = parts[0]
@@ -305,6 +305,23 @@ def merge(tallies: Iterable[EventTally]) -> EventTally:
         clipped=sum(part.clipped for part in parts),
         renormalised=sum(part.renormalised for part in parts),
     )
+
+
+def check_tally(tally: object, pointer: str = "/tally") -> None:
+    """Raise ``InvalidOption`` if this is not an ``EventTally``."""
+    if not isinstance(tally, EventTally):
+        order = "; it is the first argument, and the method the second" if isinstance(tally, str) else ""
+        raise InvalidOption.at(pointer, f"must be an EventTally, as returned by calibrant.tally{order}")
+
+
+def check_tallies(tallies: Iterable[EventTally], pointer: str) -> list[EventTally]:
+    """Return the tallies as a list; raise ``InvalidOption`` for anything else."""
+    if not isinstance(tallies, Iterable):
+        raise InvalidOption.at(pointer, "must be a sequence of EventTally, as returned by calibrant.tally")
+    parts = list(tallies)
+    for i, part in enumerate(parts):
+        check_tally(part, f"{pointer}/{i}")
+    return parts
 
 
 def check_groups(names: list[str]) -> None:

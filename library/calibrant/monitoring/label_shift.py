@@ -10,6 +10,7 @@ import numpy as np
 from scipy.stats import chi2, norm
 
 from calibrant.arguments import explained
+from calibrant.arrays import Compared
 from calibrant.batch import Batch, Integers, Predictions, Scale
 from calibrant.calibrators import FitContext, Fitting
 from calibrant.cells import Floats
@@ -31,8 +32,8 @@ _GROUPS, _PARTS = 10, 3
 _EXPECTED = 10.0
 
 
-@dataclass(frozen=True, repr=False)
-class LabelShift(Shown):
+@dataclass(frozen=True, eq=False, repr=False)
+class LabelShift(Shown, Compared):
     """Class frequencies of an unlabelled window, under the assumption that only they differ from the reference.
 
     Attributes
@@ -213,6 +214,9 @@ def estimate_label_shift(
     """
     level, alpha, seed = read_fraction(level, "/level"), read_fraction(alpha, "/alpha"), read_seed(seed)
     rows = read_rows(reference, labels, class_names=class_names, pos_label=pos_label, scale=scale)
+    if rows.batch.predictions.n_classes is None:
+        other = "of one event, pass tallies to estimate_event_shift"
+        raise WrongShape.at("/reference", f"must have shape (n, K); {other}")
     batch, window = rows.batch, predictions_for(predictions, scale, rows.class_names)
     if window.n_classes != batch.predictions.n_classes and batch.predictions.n_classes is not None:
         raise WrongShape.at("/predictions", f"must have the {batch.predictions.n_classes} columns of /reference")

@@ -16,6 +16,7 @@ from typing import Any, Literal
 import numpy as np
 from scipy.special import ndtr, ndtri
 
+from calibrant.arrays import Compared
 from calibrant.batch import Integers
 from calibrant.cells import Floats
 from calibrant.diagrams.reliability import wilson
@@ -107,8 +108,8 @@ def counts_of(tally: Tally, n_levels: int) -> Counts:
 # --- Tallies of arrays
 
 
-@dataclass(frozen=True, repr=False)
-class PitTally:
+@dataclass(frozen=True, eq=False, repr=False)
+class PitTally(Compared):
     """Counts of forecasts by the level that their outcome has; ``tally_pit`` creates it and ``merge_pit`` adds up.
 
     Attributes

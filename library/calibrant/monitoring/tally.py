@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
+from calibrant.arrays import Compared
 from calibrant.cells import Floats, Outcomes
 from calibrant.errors import EmptyBatch
 from calibrant.reductions import Event
@@ -164,8 +165,8 @@ FOLDS = 5
 MAX_GROUPS = 2**32 // (2 * CELLS * FOLDS)
 
 
-@dataclass(frozen=True)
-class Tally:
+@dataclass(frozen=True, eq=False)
+class Tally(Compared):
     """Counts of rows by group, fold, cell and outcome; the sum of two tallies is the tally of all their rows.
 
     ``keys (m,)`` are ascending and distinct, ``((group * FOLDS + fold) * CELLS + cell) * 2 + outcome``; ``rows (m,)``

@@ -1,0 +1,160 @@
+"""Tasks in a notebook with further kinds of objects: records, missing values, enumerations, tallies, features."""
+
+from __future__ import annotations
+
+import enum
+import pickle
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from sklearn.linear_model import LinearRegression
+from sklearn.naive_bayes import GaussianNB
+
+import calibrant
+from tests.newcomer.conftest import Typed
+
+_NAMES = ["bird", "cat", "dog"]
+
+
+class Answer(enum.Enum):
+    """Labels of a questionnaire."""
+
+    NO = "no"
+    YES = "yes"
+
+
+def test_records_and_structs_have_columns(pets: Any) -> None:
+    """Evaluate and calibrate records of numpy, a struct of polars and lists of Arrow."""
+    expected = calibrant.evaluate(pets[_NAMES], pets["species"])["ece"].value
+    records = pets[_NAMES].to_records(index=False)
+    for given in (records, records[["dog", "bird", "cat"]], pl.from_pandas(pets[_NAMES]).to_struct()):
+        assert calibrant.evaluate(given, pets["species"])["ece"].value == pytest.approx(expected)
+    fitted = calibrant.fit("temperature", records, pets["species"])
+    np.testing.assert_allclose(fitted.apply(records), fitted.apply(pets[_NAMES]))
+    lists = pa.array(pets[_NAMES].to_numpy().tolist())
+    labels = [_NAMES.index(species) for species in pets["species"]]
+    assert calibrant.evaluate(lists, labels)["ece"].value == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        ["yes", np.nan],
+        np.array(["yes", np.nan], dtype=object),
+        pd.array(["yes", None], dtype="string"),
+        pd.Categorical(["yes", None]),
+    ],
+)
+def test_a_missing_label_is_not_the_negative_class(labels: Any) -> None:
+    """Name the positive label of labels of which one is missing."""
+    with pytest.raises(calibrant.CalibrationError, match="labels: 1 value is missing, first in row 1"):
+        calibrant.evaluate([0.1, 0.9], labels, pos_label="yes")
+
+
+@pytest.mark.parametrize(
+    ("labels", "pos_label"), [([1.0, np.nan], 1), (np.array(["2020", "NaT"], "M8[D]"), np.datetime64("2020-01-01"))]
+)
+def test_missing_numbers_and_dates_are_not_the_negative_class(labels: Any, pos_label: Any) -> None:
+    """Name the positive label of numbers and of dates of which one is missing."""
+    with pytest.raises(calibrant.CalibrationError, match="labels: 1 value is missing, first in row 1"):
+        calibrant.evaluate([0.1, 0.9], labels, pos_label=pos_label)
+
+
+def test_bytes_dates_and_enumerations_are_labels(scores: Any) -> None:
+    """Pass labels as HDF5, a calendar and an enumeration have them."""
+    p, y = scores["p"].to_numpy(), scores["y"].to_numpy()
+    expected = calibrant.evaluate(p, y)["ece"].value
+    dates = np.where(y == 1, np.datetime64("2026-01-01"), np.datetime64("2025-01-01"))
+    cases: list[tuple[Any, dict[str, Any]]] = [
+        (np.where(y == 1, b"yes", b"no"), {"pos_label": b"yes"}),
+        (dates, {"pos_label": np.datetime64("2026-01-01")}),
+        ([Answer.YES if each else Answer.NO for each in y], {"class_names": Answer}),
+        (np.where(y == 1, "yes", "no"), {"class_names": {"no": 0, "yes": 1}.keys()}),
+    ]
+    for labels, named in cases:
+        assert calibrant.evaluate(p, labels, **named)["ece"].value == pytest.approx(expected)
+
+
+def test_empty_arguments_are_named_as_they_were_passed() -> None:
+    """Pass no rows, and quantiles without their levels."""
+    with pytest.raises(calibrant.CalibrationError, match="predictions has no rows"):
+        calibrant.evaluate([], [], class_names=_NAMES)
+    with pytest.raises(calibrant.CalibrationError, match="std has no rows"):
+        calibrant.evaluate_distribution([0.5], mean=[0.25], std=[])
+    with pytest.raises(calibrant.CalibrationError, match="levels is missing"):
+        calibrant.evaluate_distribution([0.5], quantiles=pd.DataFrame({0.25: [0.0], 0.75: [1.0]}))
+
+
+def test_results_with_arrays_are_compared(scores: Any) -> None:
+    """Compare results with ``==`` after storing and reading them."""
+    p, y = scores["p"].to_numpy(), scores["y"].to_numpy()
+    first, second = calibrant.tally(p[:300], y[:300]), calibrant.tally(p[300:], y[300:])
+    estimator = calibrant.fit_performance_estimator(p, y)
+    for one, other in ((first, second), (calibrant.cost_plane(p, p**2, y), calibrant.cost_plane(p**2, p, y))):
+        assert pickle.loads(pickle.dumps(one)) == one
+        assert one != other
+    assert pickle.loads(pickle.dumps(estimator)) == estimator
+
+
+def test_tallies_are_what_functions_of_tallies_take(scores: Any) -> None:
+    """Pass arrays in place of tallies, one tally in place of several, or the method first."""
+    p, y = scores["p"].to_numpy(), scores["y"].to_numpy()
+    counted = calibrant.tally(p, y)
+    for call in (
+        lambda: calibrant.merge([p, p]),
+        lambda: calibrant.estimate_event_shift(p, p),
+        lambda: calibrant.prediction_drift(p, p),
+        lambda: calibrant.prediction_drift(counted, [p]),
+        lambda: calibrant.prediction_drift(counted, counted),  # type: ignore[arg-type]
+    ):
+        with pytest.raises(calibrant.CalibrationError, match=r"EventTally, as returned by calibrant\.tally"):
+            call()
+    with pytest.raises(calibrant.CalibrationError, match="it is the first argument, and the method the second"):
+        calibrant.fit_tally("platt", counted)  # type: ignore[arg-type]
+    with pytest.raises(calibrant.CalibrationError, match="of one event, pass tallies to estimate_event_shift"):
+        calibrant.estimate_label_shift(p, y, p)
+
+
+def test_features_of_a_window_are_matched_by_name() -> None:
+    """Weight reference rows to a window whose columns are in another order, and pass a single feature."""
+    random = np.random.default_rng(0)
+    old = pd.DataFrame({"age": random.uniform(20, 60, 200), "site": random.choice(["north", "south"], 200)})
+    new = pd.DataFrame({"age": random.uniform(40, 80, 100), "site": random.choice(["north", "south"], 100)})
+    ratios = calibrant.density_ratios(old, new)
+    assert ratios.std() > 0.1
+    np.testing.assert_array_equal(calibrant.density_ratios(old, new[["site", "age"]]), ratios)
+    with pytest.raises(calibrant.CalibrationError, match="must have the columns of /reference: 'age', 'site'"):
+        calibrant.density_ratios(old, new.rename(columns={"age": "years"}))
+    with pytest.raises(calibrant.CalibrationError, match=r"of one feature, pass reference\[:, None\]"):
+        calibrant.density_ratios(old["age"], new["age"])
+
+
+def test_maps_are_compared_by_names_that_are_strings(scores: Any) -> None:
+    """Compare maps that are numbered."""
+    fitted = calibrant.fit("platt", scores["p"][:300], scores["y"][:300])
+    with pytest.raises(calibrant.CalibrationError, match="maps must have names that are strings"):
+        calibrant.compare(scores["p"], scores["y"], {1: fitted})  # type: ignore[dict-item]
+
+
+def test_the_classifier_takes_a_classifier() -> None:
+    """Pass the name of a method and a regression model."""
+    X, y = np.linspace(0, 1, 40)[:, None], np.tile([0, 1], 20)
+    with pytest.raises(calibrant.CalibrationError, match="estimator must be a classifier, not str"):
+        calibrant.CalibrantClassifier("beta").fit(X, y)
+    with pytest.raises(calibrant.CalibrationError, match="estimator is a regressor; fit_distribution"):
+        calibrant.CalibrantClassifier(LinearRegression()).fit(X, y)
+    with pytest.raises(calibrant.CalibrationError, match=r"pass GaussianNB\(\)"):
+        calibrant.CalibrantClassifier(GaussianNB).fit(X, y)
+
+
+def test_several_measures_in_one_option_are_repeated(typed: Typed, scores: Any) -> None:
+    """Type two measures with a comma, and ask for help by one letter."""
+    scores.to_csv("scores.csv", index=False)
+    refused = typed("calibrant evaluate scores.csv --measure ece,ks")
+    assert refused.exit_code == 2
+    assert "--measure ece --measure ks" in " ".join(refused.stderr.replace("│", "").split())
+    assert typed("calibrant evaluate -h").exit_code == 0
