@@ -178,7 +178,7 @@ def read_task(spec: EvaluateSpec, find_map: FindMap) -> Task:
         return _picture(spec.picture, spec.reduction, spec.seed, None if spec.map is None else find_map(spec.map))
     level = LEVEL if spec.interval is None and (spec.maps or spec.batches) else spec.interval
     resampling = Resampling.read(level, spec.resamples, spec.seed)
-    measures = read_requests(spec.measures)
+    measures = read_requests(spec.measures, spec.reduction)
     diagrams = read_diagrams(spec.diagrams) if spec.diagrams is not None else ()
     record = None if spec.map is None else find_map(spec.map)
     fitted, training = (None, UNKNOWN) if record is None else (classifier_of(record), training_of(record))

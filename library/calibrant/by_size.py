@@ -437,7 +437,7 @@ def measure_by_size(
         else reduction_by_name(given, rows.class_names)
     )
     training = UNKNOWN if map is None else training_of(map)
-    requests = read_requests(measures)
+    requests = read_requests(measures, reduction)
     smallest, most = plain(start), plain(start_repetitions)
     task = BySize(requests, reductions, smallest, most, resampling, repetitions, map, squared, training)
     return task.run(rows.batch)

@@ -752,7 +752,7 @@ def evaluate(
     warn_of_training(predictions, rows.batch)
     chosen = classes_by_name(classes, rows.class_names)
     evaluation = Evaluation(
-        read_requests(applicable(measures, reduction)),
+        read_requests(applicable(measures, reduction), reduction),
         reduction_by_name(reduction, rows.class_names, chosen),
         map,
         resampling,

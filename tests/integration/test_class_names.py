@@ -31,6 +31,12 @@ def test_labels_may_be_names_of_classes(http: httpx.Client) -> None:
     assert named.json()["measures"] == plain["measures"]
 
 
+def test_the_whole_vector_has_measures_of_its_own(http: httpx.Client) -> None:
+    report = http.post("/evaluate", json=ROWS | {"reduction": "canonical"}).raise_for_status().json()
+    assert list(report["measures"]) == ["brier", "log-loss", "ks-by-predicted-class"]
+    assert report["measures"]["brier"]["value"] is not None
+
+
 def test_a_map_keeps_the_names_of_its_classes_and_needs_them_only_once(http: httpx.Client) -> None:
     made = http.post("/maps", json=ROWS | {"method": "temperature"}).raise_for_status().json()
     assert made["class_names"] == NAMES

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import json
 import pickle
 from typing import Any
 
@@ -158,3 +159,18 @@ def test_several_measures_in_one_option_are_repeated(typed: Typed, scores: Any) 
     assert refused.exit_code == 2
     assert "--measure ece --measure ks" in " ".join(refused.stderr.replace("│", "").split())
     assert typed("calibrant evaluate -h").exit_code == 0
+
+
+def test_the_whole_vector_has_measures_of_its_own(typed: Typed, pets: Any) -> None:
+    """Evaluate, compare and measure by size the whole vector without naming measures, in the library and on files."""
+    pets.to_csv("pets.csv", index=False)
+    own = ["brier", "log-loss", "ks-by-predicted-class"]
+    fitted = calibrant.fit("temperature", pets[_NAMES][:300], pets["species"][:300])
+    rows = pets[_NAMES][300:], pets["species"][300:]
+    assert list(calibrant.compare(*rows, {"scaled": fitted}, reduction="canonical").measures) == own
+    assert list(calibrant.measure_by_size(*rows, reduction="canonical", start_repetitions=2).curves) == own
+    printed = typed("calibrant evaluate pets.csv --reduction canonical --json")
+    expected = calibrant.evaluate(pets[_NAMES], pets["species"], reduction="canonical").to_dict()["measures"]
+    assert json.loads(printed.stdout)["measures"] == expected
+    every = typed("calibrant evaluate pets.csv --reduction canonical --measure all --json")
+    assert set(json.loads(every.stdout)["measures"]) > set(own)

@@ -142,13 +142,14 @@ def evaluate(
         if given is not None:
             raise typer.BadParameter("needs --regression", param_hint=flag)
     with engine_of(server) as engine:
-        from calibrant.measures.catalogue import read_requests
+        from calibrant.measures.catalogue import applicable, read_requests
         from calibrant.measures.intervals import Resampling
 
         # Check the options before a long file is read or sent.
         Resampling.read(interval, resamples, seed)
         measures = read_measures(measure)
-        keys = [request.key for request in read_requests(measures)]
+        measures = [str(each) for each in applicable("all", reduction) or ()] if measures == ["all"] else measures
+        keys = [request.key for request in read_requests(measures, reduction)]
         gate = Gate.read(fail_above, fail_by, keys=keys, interval=interval)
         applied = None if map_of is None else read_map(map_of, server)
         rows = note_reduction(read_rows(file, columns_for(columns, applied)), reduction)

@@ -35,7 +35,7 @@ class Local:
 
         fitted = None if request.map is None else load(_document(request.map))
         evaluation = Evaluation(
-            read_requests(request.measures),
+            read_requests(request.measures, request.reduction),
             request.reduction,
             fitted,
             Resampling.read(request.interval, request.resamples, request.seed),

@@ -14,7 +14,8 @@ Measure = Annotated[
     typer.Option(
         "--measure",
         help='Measure: a name, such as ks, or a JSON object, such as {"name": "ece", "n_bins": 20, "as": "ece-20"}; '
-        "repeatable. Default: ece, ece-equal-width, ece-sweep and ks.",
+        "repeatable. Default: ece, ece-equal-width, ece-sweep and ks; under canonical brier, log-loss and "
+        "ks-by-predicted-class.",
     ),
 ]
 Reduction = Annotated[

@@ -160,7 +160,7 @@ def compare(
         check_class_names(one.map, rows.class_names, f"/maps/{i}")
     rows.warn_of_kind()
     reduction = reduction_by_name(reduction, rows.class_names)
-    evaluation = Evaluation(read_requests(measures), reduction, None, resampling)
+    evaluation = Evaluation(read_requests(measures, reduction), reduction, None, resampling)
     comparison = Comparison(evaluation, contestants, correction, of)
     found = comparison.run(rows.batch)
     named = reduction_with_name(found.report.reduction, rows.class_names)

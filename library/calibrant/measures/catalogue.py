@@ -63,7 +63,7 @@ _ELSEWHERE = {
     ),
     **dict.fromkeys(("adaece", "adaptive-ece", "equal-mass-ece"), "is unknown; ece has bins of equal mass by default"),
     **dict.fromkeys(("classwise-ece", "cw-ece"), 'is unknown; use ece with reduction="classwise"'),
-    "all": "must be names of measures; only evaluate(predictions, labels) takes all",
+    "all": "must be names of measures; only evaluate(predictions, labels) and calibrant evaluate take all",
 }
 
 MEASURES: Mapping[str, Measure] = Catalogue(
@@ -86,26 +86,26 @@ PANEL_OF_VECTORS = ("brier", "log-loss", "ks-by-predicted-class")
 def applicable(
     measures: str | Sequence[str | Mapping[str, Any]] | None, reduction: str | None
 ) -> str | Sequence[str | Mapping[str, Any]] | None:
-    """Return the measures of a request; None and ``all`` stand for those that apply to a reduction.
+    """Return the measures of a request; ``all`` stands for those that apply to a reduction.
 
-    ``all`` leaves out the measures that run as jobs in the service, because they are slow.
+    It leaves out the measures that run as jobs in the service, because they are slow.
     """
     of_vector = reduction == "canonical"
-    if measures is None and of_vector:
-        return PANEL_OF_VECTORS
     if not (isinstance(measures, str) and measures == "all"):
         return measures
     fitting = {name: entry.vector if of_vector else entry.event for name, entry in MEASURES.items()}
     return [name for name, compute in fitting.items() if compute is not None and MEASURES[name].runs == "inline"]
 
 
-def read_requests(measures: str | Sequence[str | Mapping[str, Any]] | None) -> tuple[MeasureRequest, ...]:
-    """Read a request for measures: names, or objects with a name, options and ``as``.
+def read_requests(
+    measures: str | Sequence[str | Mapping[str, Any]] | None, reduction: object = None
+) -> tuple[MeasureRequest, ...]:
+    """Read a request for measures: names, or objects with a name, options and ``as``; None: those of the reduction.
 
     Raises ``UnknownMeasure`` or ``InvalidOption``, also for duplicate keys.
     """
     if measures is None:
-        measures = PANEL
+        measures = PANEL_OF_VECTORS if isinstance(reduction, str) and reduction == "canonical" else PANEL
     measures = [measures] if isinstance(measures, str | Mapping) else measures
     if isinstance(measures, Sequence) and not isinstance(measures, bytes):
         for i, item in enumerate(measures):
