@@ -130,7 +130,7 @@ def read_pictured(options: DiagramOptions) -> BySizePicture | CostPlanePicture |
     try:
         pictured = model.model_validate(fields, strict=True)
     except ValidationError as error:
-        found = error.errors(include_url=False, include_context=False, include_input=False)
+        found = error.errors(include_url=False, include_input=False)
         raise invalid_field([{**each, "loc": ("diagram", *each["loc"])} for each in found]) from error
     for field in sorted(options.model_fields_set - _TAKES[pictured.name]):
         # Generated clients send default values as if the caller had set them.

@@ -59,7 +59,7 @@ def read_options(payload: Payload, model: type[Options]) -> Options:
         # A query contains only strings; in JSON the string "5" is not a number.
         return model.model_validate(options, strict=None if payload.from_query else True)
     except ValidationError as error:
-        raise invalid_field(error.errors(include_url=False, include_context=False, include_input=False)) from error
+        raise invalid_field(error.errors(include_url=False, include_input=False)) from error
 
 
 def query_fields(query: QueryParams, several: Sequence[str] = ()) -> dict[str, str]:
@@ -108,17 +108,28 @@ def _kinds_of(annotation: Any) -> Iterator[Any]:
 
 def invalid_field(found: Sequence[Mapping[str, Any]]) -> InvalidField:
     """Convert errors of pydantic to ``InvalidField``, without the values."""
-    offences = [Offence(_pointer(e["loc"]), _message(e)) for e in found[:MAX_OFFENCES]]
+    offences = [Offence(_pointer(_place(e)), _message(e)) for e in found[:MAX_OFFENCES]]
     return InvalidField(f"{offences[0].pointer or 'the body'}: {offences[0].detail}", offences)
+
+
+def _place(error: Mapping[str, Any]) -> tuple[int | str, ...]:
+    """The place of a pydantic error: with the field that says which object of a union is meant."""
+    return (*error["loc"], error["ctx"]["discriminator"].strip("'")) if error["type"] in _TAG_ERRORS else error["loc"]
 
 
 def _message(error: Mapping[str, Any]) -> str:
     """The message of a pydantic error in the style of the service."""
+    if error["type"] == "union_tag_invalid":  # pydantic's message has the value
+        return f"must be one of: {error['ctx']['expected_tags'].replace(chr(39), '')}"
     if error["type"] == "extra_forbidden" and len(error["loc"]) == 1:
         for kind, fields in (("classification", CLASSIFICATION), ("regression", REGRESSION)):
             if error["loc"][0] in (*fields.arrays, *fields.shared):
                 return f"is not a field of this request; it is an array of {kind}, which prediction_kind declares"
-    kinds = {"extra_forbidden": "is not a field of this request", "missing": "is missing"}
+    kinds = {
+        "extra_forbidden": "is not a field of this request",
+        "missing": "is missing",
+        "union_tag_not_found": "is missing",
+    }
     message = str(error["msg"])
     return kinds.get(error["type"], message[:1].lower() + message[1:])
 
@@ -141,9 +152,15 @@ def _pointer(location: tuple[int | str, ...]) -> str:
     """A JSON Pointer, without the parts that pydantic adds for branches of a union."""
     # A field name sent by the caller is repeated only up to a readable length.
     parts = [
-        str(part)[:64] for part in location if isinstance(part, int) or ("[" not in part and part not in _BRANCHES)
+        str(part)[:64]
+        for before, part in zip((None, *location), location, strict=False)
+        if isinstance(part, int)
+        or ("[" not in part and part not in _BRANCHES and not (isinstance(before, int) and part in _TAGS))
     ]
     return "".join(f"/{part.replace('~', '~0').replace('/', '~1')}" for part in parts)
 
 
 _BRANCHES = ("str", "int", "float", "constrained-str")
+#: Branches of a list of objects: kinds of rules.
+_TAGS = ("drift", "evidence", "threshold")
+_TAG_ERRORS = ("union_tag_invalid", "union_tag_not_found")

@@ -116,6 +116,9 @@ def test_a_patch_changes_what_it_names(api: httpx.Client) -> None:
         ({"windows": [{"name": "w", "seconds": 60}]}, "invalid-option", "/windows/0/seconds"),
         ({"windows": None}, "invalid-field", "/windows"),
         ({"rules": [{"kind": "threshold", "window": "week", "above": 0.1}]}, "invalid-option", "/rules/0/window"),
+        ({"rules": [{"kind": "secret"}]}, "invalid-field", "/rules/0/kind"),
+        ({"rules": [{"alpha": 0.1}]}, "invalid-field", "/rules/0/kind"),
+        ({"rules": [{"kind": "threshold", "above": 0.1}]}, "invalid-field", "/rules/0/window"),
         ({"name": "other"}, "invalid-field", "/name"),
         ({"reference": {"batch": "batch_of_nobody"}}, "unknown-batch", "/reference/batch"),
     ],
@@ -126,6 +129,7 @@ def test_a_patch_leaves_a_whole_monitor_or_none(
     made = _made(api)
     answer = api.patch("/monitors/inbox", json=patch)
     assert _code(answer)[1:] == (code, [pointer])
+    assert "secret" not in answer.text
     assert api.get("/monitors/inbox/definition").json() == made
 
 
