@@ -1,7 +1,12 @@
-"""Decompression of gzip, deflate and Zstandard in pieces of bounded size, as a defence against decompression bombs."""
+"""Decompression of gzip, deflate, bzip2, xz and Zstandard in pieces of bounded size.
+
+The bounds are a defence against decompression bombs.
+"""
 
 from __future__ import annotations
 
+import bz2
+import lzma
 import zlib
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
@@ -9,8 +14,8 @@ from typing import Any, NamedTuple
 from calibrant.errors import requires
 from calibrant.io.errors import DamagedFile
 
-#: Input and output bytes of one step of gzip or deflate.
-_ZLIB_PIECE, _ZLIB_OUT = 64 * 1024, 1024 * 1024
+#: Input and output bytes of one step of all but zstd.
+_PIECE, _OUT = 64 * 1024, 1024 * 1024
 #: Input bytes of one step of zstd, which decompresses all of it: a byte can become 32 KiB, so 512 bytes at most 16 MiB.
 _ZSTD_PIECE = 512
 #: Starting a member is expensive: on top of the free ones, one is allowed for each KiB of input.
@@ -18,7 +23,7 @@ _BYTES_A_MEMBER = 1024
 
 
 class Allowance(NamedTuple):
-    """Limits of compressed data: the window of a zstd frame in bytes, and the number of free members.
+    """Limits of compressed data: the window of a zstd or xz stream in bytes, and the number of free members.
 
     ``padding`` allows zeros between and after members, which the gzip command ignores.
     """
@@ -35,7 +40,7 @@ FILE = Allowance(1 << 27, 65_536, padding=True)
 
 
 def unpacked(data: memoryview, encoding: str, allowance: Allowance) -> Iterator[bytes]:
-    """Decompress gzip members, zlib streams or zstd frames, in pieces; ``encoding`` is gzip, deflate or zstd.
+    """Decompress the members of ``encoding`` (gzip, deflate, bzip2, xz or zstd) in pieces.
 
     Raises ``DamagedFile`` if the data is damaged, truncated or followed by other data, and ``MissingExtra``.
     """
@@ -72,15 +77,28 @@ def _decoder(encoding: str, allowance: Allowance) -> tuple[Callable[[], Any], _F
             return zstandard.ZstdDecompressor(max_window_size=allowance.window).decompressobj()
 
         return begin, _feed_zstd, _ZSTD_PIECE, zstandard.ZstdError
+    if encoding == "bzip2":
+        return bz2.BZ2Decompressor, _feed_bounded, _PIECE, OSError
+    if encoding == "xz":
+        # Its window is a part of the memory; the rest is less than a mebibyte.
+        memory = allowance.window + (1 << 20)
+        return lambda: lzma.LZMADecompressor(lzma.FORMAT_XZ, memory), _feed_bounded, _PIECE, lzma.LZMAError
     # In RFC 9110, "deflate" is the zlib format; a few clients send raw deflate data instead, which is refused.
     bits = 31 if encoding == "gzip" else 15
-    return lambda: zlib.decompressobj(wbits=bits), _feed_zlib, _ZLIB_PIECE, zlib.error
+    return lambda: zlib.decompressobj(wbits=bits), _feed_zlib, _PIECE, zlib.error
 
 
 def _feed_zlib(member: Any, piece: bytes | memoryview) -> Iterator[bytes]:
     while len(piece) and not member.eof:
-        yield member.decompress(piece, _ZLIB_OUT)
+        yield member.decompress(piece, _OUT)
         piece = member.unconsumed_tail
+
+
+def _feed_bounded(member: Any, piece: bytes | memoryview) -> Iterator[bytes]:
+    """Feed a member of bzip2 or xz, which keeps the input that it has not decompressed."""
+    yield member.decompress(piece, _OUT)
+    while not member.eof and not member.needs_input:
+        yield member.decompress(b"", _OUT)
 
 
 def _feed_zstd(member: Any, piece: bytes | memoryview) -> Iterator[bytes]:

@@ -36,7 +36,7 @@ from calibrant.io.json_document import lines_of
 from calibrant.io.json_lines import JsonLinesTable
 from calibrant.io.labels import Classes, in_order, read_labels, whether_equal
 from calibrant.io.limits import FileLimits
-from calibrant.io.npz import NpyTable, NpzTable
+from calibrant.io.npz import NpyTable, NpzTable, blocks_of_archive
 from calibrant.io.rounding import without_rounding
 from calibrant.io.source import bytes_of, opened, spooled, write_blocks
 from calibrant.io.table import (
@@ -92,9 +92,9 @@ def read_sheet(
     heavy: Callable[[], None] | None = None,
     spool: Callable[[int], None] | None = None,
 ) -> Sheet:
-    r"""Read a CSV, JSON, NPZ, NPY, Parquet or Arrow file, optionally compressed with gzip or Zstandard.
+    r"""Read a CSV, JSON, NPZ, NPY, Parquet or Arrow file, optionally compressed with gzip, bzip2, xz or Zstandard.
 
-    The format is detected from the content, not from the name.
+    The format is detected from the content, not from the name. A ZIP archive may hold one such file.
 
     Parameters
     ----------
@@ -505,8 +505,6 @@ _OTHERS = (
     (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "an old Excel or Office document: save it as CSV"),
     (b"\x89HDF", "an HDF5 file"),
     (b"SQLite format 3\0", "an SQLite database"),
-    (b"BZh", "compressed with bzip2: decompress it, or compress it with gzip"),
-    (b"\xfd7zXZ\0", "compressed with xz: decompress it, or compress it with gzip"),
     (b"7z\xbc\xaf\x27\x1c", "a 7-Zip archive: extract it"),
     (b"Rar!", "a RAR archive: extract it"),
     (b"\x7fELF", "an executable"),
@@ -518,7 +516,7 @@ _OTHERS = (
 _ZIP, _NPY = (b"PK\x03\x04", b"PK\x05\x06"), b"\x93NUMPY"
 _PARQUET, _ARROW_FILE, _ARROW_STREAM = b"PAR1", b"ARROW1\0\0", b"\xff\xff\xff\xff"
 _PICKLES = tuple(b"\x80" + bytes([protocol]) for protocol in range(2, 6))
-_PACKED = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
+_PACKED = {b"\x1f\x8b": "gzip", b"BZh": "bzip2", b"\xfd7zXZ\0": "xz", b"\x28\xb5\x2f\xfd": "zstd"}
 _HEAD = 512
 #: The byte order mark of UTF-8.
 _MARK = b"\xef\xbb\xbf"
@@ -531,10 +529,10 @@ def open_table(file: BinaryIO, name: str, limits: FileLimits, decimal: str = "."
     ``decimal`` is the decimal mark of a text file.
     """
     with spooled() as plain, spooled() as lines:
-        if (packed := _packed(_head(file))) is not None:
-            _unpack(file, packed, plain, limits)
+        if (blocks := _unpacked(file, name, limits)) is not None:
+            write_blocks(blocks, plain, limits)
             file = plain
-            if _packed(_head(file)) is not None:
+            if _unpacked(file, name, limits) is not None:
                 raise WrongKind(f"{quoted(name)} is compressed twice; decompress it once")
         yield _table(file, _head(file), name, limits, decimal, lines)
 
@@ -544,14 +542,18 @@ def _head(file: BinaryIO) -> bytes:
     return file.read(_HEAD)
 
 
-def _packed(head: bytes) -> str | None:
-    """Return the compression, gzip or zstd, or None."""
-    return next((encoding for magic, encoding in _PACKED.items() if head.startswith(magic)), None)
+def _unpacked(file: BinaryIO, name: str, limits: FileLimits) -> Iterator[bytes] | None:
+    """Return the blocks of a compressed file, or of the only file of a ZIP archive; None for other files."""
+    head = _head(file)
+    if head.startswith(_ZIP):
+        return blocks_of_archive(bytes_of(file), name, limits)
+    encoding = next((encoding for magic, encoding in _PACKED.items() if head.startswith(magic)), None)
+    return None if encoding is None else _decompressed(file, encoding)
 
 
-def _unpack(file: BinaryIO, encoding: str, target: BinaryIO, limits: FileLimits) -> None:
+def _decompressed(file: BinaryIO, encoding: str) -> Iterator[bytes]:
     try:
-        write_blocks(unpacked(bytes_of(file), encoding, FILE), target, limits)
+        yield from unpacked(bytes_of(file), encoding, FILE)
     except DamagedFile as error:
         name = "Zstandard" if encoding == "zstd" else encoding
         raise DamagedFile(f"the {name} file is damaged or truncated") from error
@@ -560,7 +562,7 @@ def _unpack(file: BinaryIO, encoding: str, target: BinaryIO, limits: FileLimits)
 def _table(file: BinaryIO, head: bytes, name: str, limits: FileLimits, decimal: str, lines: BinaryIO) -> Table:
     """Open a table; a JSON document is converted to ``lines``, an empty temporary file."""
     if head.startswith(_ZIP):
-        return NpzTable(file, limits, name)
+        return NpzTable(file, limits)
     if head.startswith(_NPY):
         return NpyTable(file, limits)
     if head.startswith(_PARQUET):

@@ -5,13 +5,14 @@ from __future__ import annotations
 import io
 import math
 import mmap
+import re
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, cast
 
 import numpy as np
 
@@ -30,7 +31,7 @@ from calibrant.io.errors import (
     WrongShape,
 )
 from calibrant.io.limits import FileLimits
-from calibrant.io.source import View, bytes_of
+from calibrant.io.source import View, blocks_of, bytes_of
 from calibrant.io.table import Array, Coded, Column, Floats, Places, Values, sample_rows
 from calibrant.io.texts import Coding, listed, quoted, row_of
 
@@ -225,6 +226,12 @@ class Archive:
         with self._zip.open(member) as file:
             return memoryview(file.read(member.file_size))
 
+    def blocks(self, member: zipfile.ZipInfo) -> Iterator[bytes]:
+        """Decompress a member in blocks, at most its declared size."""
+        self._check_method(member)
+        with self._zip.open(member) as file:
+            yield from blocks_of(cast(BinaryIO, file))
+
     @staticmethod
     def _check_method(member: zipfile.ZipInfo) -> None:
         if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) or member.flag_bits & _ENCRYPTED:
@@ -259,23 +266,18 @@ _CLASSES = frozenset(("classes", "class_names", "classnames", "label_names", "ta
 
 
 class NpzTable:
-    """A ``Table`` of an NPZ archive; raises ``DamagedFile``, ``WrongKind`` or ``FileTooLarge``.
+    """A ``Table`` of an NPZ archive; raises ``DamagedFile`` or ``FileTooLarge``.
 
     ``class_names`` are those in an array such as ``classes``, which is then no column.
     """
 
     notes: tuple[str, ...] = ()
 
-    def __init__(self, file: BinaryIO, limits: FileLimits, name: str) -> None:
+    def __init__(self, file: BinaryIO, limits: FileLimits) -> None:
         self._limits = limits
         with _damage():
             self._archive = Archive(bytes_of(file))
         self._members = [member for member in self._archive.members if member.filename.endswith(".npy")]
-        if not self._members:
-            names = [member.filename for member in self._archive.members]
-            raise WrongKind(
-                f"{quoted(name)} is {_other(names)}. Supported formats are CSV, NPZ, NPY, Parquet and Arrow"
-            )
         limits.check_classes(len(self._members))
         with _damage():
             self._headers = [header_of(self._archive.begin(member, MAX_START)) for member in self._members]
@@ -420,15 +422,43 @@ def check_header(header: Header, name: str, size: int, limits: FileLimits, *, re
         limits.check_classes(math.prod(header.shape[1:]))
 
 
-def _other(names: Sequence[str]) -> str:
-    """Describe an archive with these members and no arrays."""
+#: Names of the files that macOS adds to archives.
+_OF_MACOS = re.compile(r"__MACOSX/|(.*/)?\.DS_Store$")
+
+
+def blocks_of_archive(data: memoryview, name: str, limits: FileLimits) -> Iterator[bytes] | None:
+    """Return the blocks of the only file of a ZIP archive, or None for an archive of arrays.
+
+    Raises ``WrongKind`` for other archives, or ``DamagedFile``, both also from the iterator.
+    """
+    with _damage():
+        archive = Archive(data)
+    members = [each for each in archive.members if not each.is_dir() and not _OF_MACOS.match(each.filename)]
+    names = [member.filename for member in members]
+    if any(each.endswith(".npy") for each in names):
+        return None
+    if (kind := _other(names)) is None and len(names) != 1:
+        kind = f"a ZIP archive of {len(names):,} files: extract it and use one of its files"
+    if kind is not None:
+        raise WrongKind(f"{quoted(name)} is {kind}. Supported formats are CSV, JSON, NPZ, NPY, Parquet and Arrow")
+    limits.check_bytes(members[0].file_size)
+    return _only_file(archive, members[0])
+
+
+def _only_file(archive: Archive, member: zipfile.ZipInfo) -> Iterator[bytes]:
+    with _damage():
+        yield from archive.blocks(member)
+
+
+def _other(names: Sequence[str]) -> str | None:
+    """Describe an archive of another kind with these members, or return None."""
     if any(name.startswith("xl/") for name in names):
         return "an Excel workbook: save it as CSV"
     if "[Content_Types].xml" in names or "mimetype" in names:
         return "an Office document: save it as CSV"
     if any(name.endswith(".pkl") for name in names):
         return "a PyTorch or other archive with pickles, which are never loaded: save it as NPZ"
-    return "a ZIP archive without arrays: extract it and use one of its files"
+    return None
 
 
 @contextmanager
@@ -441,4 +471,4 @@ def _damage(name: str | None = None) -> Iterator[None]:
     except (DamagedFile, FileTooLarge):
         raise
     except BROKEN as error:
-        raise DamagedFile("the NPZ or NPY file is damaged or truncated") from error
+        raise DamagedFile("the NPZ, NPY or ZIP file is damaged or truncated") from error

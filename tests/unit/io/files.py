@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import io
+import lzma
+import zipfile
 from typing import Any
 
 import numpy as np
@@ -67,6 +70,14 @@ def feather(shown: pa.Table) -> bytes:
     return out.getvalue()
 
 
+def archive(members: dict[str, bytes]) -> bytes:
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as packed:
+        for name, data in members.items():
+            packed.writestr(name, data)
+    return out.getvalue()
+
+
 ALL = {
     "csv": csv().encode(),
     "csv with a mark": csv().encode("utf-8-sig"),
@@ -79,6 +90,10 @@ ALL = {
     "tabs": csv("\t").encode(),
     "csv.gz": gzip.compress(csv().encode()),
     "csv.zst": zstandard.compress(csv().encode()),
+    "csv.bz2": bz2.compress(csv().encode()),
+    "csv.xz": lzma.compress(csv().encode()),
+    "csv.zip": archive({"folder/": b"", "folder/a.csv": csv().encode(), "__MACOSX/folder/._a.csv": b"x"}),
+    "parquet.zip": archive({"a.parquet": parquet(table())}),
     "npz": npz(),
     "packed npz": npz(packed=True),
     "npz by columns": npz(order="F", packed=True),

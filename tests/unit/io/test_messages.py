@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import lzma
 import pickle
 import zipfile
 from collections.abc import Mapping
@@ -36,9 +37,9 @@ class Case:
     options: SheetOptions = PLAIN
 
 
-def archive(names: Mapping[str, bytes]) -> bytes:
+def archive(names: Mapping[str, bytes], method: int = zipfile.ZIP_STORED) -> bytes:
     out = io.BytesIO()
-    with zipfile.ZipFile(out, "w") as file:
+    with zipfile.ZipFile(out, "w", method) as file:
         for name, data in names.items():
             file.writestr(name, data)
     return out.getvalue()
@@ -89,11 +90,27 @@ CASES = {
     "excel": Case(archive({"xl/workbook.xml": b""}), "wrong-kind-of-file", "file", "an Excel workbook: save it as CSV"),
     "word": Case(archive({"[Content_Types].xml": b""}), "wrong-kind-of-file", "file", "an Office document"),
     "torch": Case(archive({"a/data.pkl": b""}), "wrong-kind-of-file", "file", "with pickles, which are never loaded"),
-    "zip": Case(archive({"a.csv": b"p"}), "wrong-kind-of-file", "file", "a ZIP archive without arrays"),
-    "xz": Case(
-        b"\xfd7zXZ\0", "wrong-kind-of-file", "file", "compressed with xz: decompress it, or compress it with gzip"
+    "zip of two": Case(
+        archive({"a.csv": b"p", "b.csv": b"p"}), "wrong-kind-of-file", "file", "a ZIP archive of 2 files: extract it"
     ),
-    "bzip2": Case(b"BZh91AY", "wrong-kind-of-file", "file", "compressed with bzip2"),
+    "zip of a folder": Case(archive({"a/": b""}), "wrong-kind-of-file", "file", "a ZIP archive of 0 files"),
+    "zip of an image": Case(archive({"a.png": b"\x89PNG\r\n\x1a\n"}), "wrong-kind-of-file", "file", "is a PNG image"),
+    "zip of a zip": Case(archive({"b": archive({"a.csv": b"p"})}), "wrong-kind-of-file", "file", "compressed twice"),
+    "cut zip": Case(archive({"a.csv": b"p"})[:-9], "damaged-file", "file", "ZIP file is damaged or truncated"),
+    "changed zip": Case(
+        archive({"a.csv": b"p,label"}).replace(b"p,label", b"p,lapel"), "damaged-file", "file", "ZIP file is damaged"
+    ),
+    "zip with bzip2": Case(
+        archive({"a.csv": b"p" * 99}, zipfile.ZIP_BZIP2), "damaged-file", "file", "compression method is not deflate"
+    ),
+    "cut xz": Case(lzma.compress(b"p" * 99)[:-9], "damaged-file", "file", "the xz file is damaged or truncated"),
+    "xz with a large window": Case(
+        lzma.compress(b"p", filters=[{"id": lzma.FILTER_LZMA2, "dict_size": 1 << 28}]),
+        "damaged-file",
+        "file",
+        "the xz file is damaged",
+    ),
+    "bzip2": Case(b"BZh91AY", "damaged-file", "file", "the bzip2 file is damaged or truncated"),
     "packed twice": Case(gzip.compress(gzip.compress(b"p")), "wrong-kind-of-file", "file", "is compressed twice"),
     "packed image": Case(gzip.compress(b"\x89PNG\r\n\x1a\n"), "wrong-kind-of-file", "file", "is a PNG image"),
     "cut gzip": Case(gzip.compress(b"p" * 99)[:-9], "damaged-file", "file", "the gzip file is damaged or truncated"),

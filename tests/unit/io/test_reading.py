@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import bz2
 import contextlib
 import gzip
 import io
 import json
+import lzma
 import subprocess
 import sys
 import threading
@@ -294,6 +296,9 @@ def _archive_of(size: int) -> bytes:
 
 BOMBS = {
     "gzip": lambda: gzip.compress(bytes(64 << 20)),
+    "bzip2": lambda: bz2.compress(bytes(64 << 20)),
+    "xz": lambda: lzma.compress(bytes(64 << 20)),
+    "zip": lambda: files.archive({"a.csv": bytes(64 << 20)}),
     "npz": lambda: _archive_of(64 << 20),
     "csv": lambda: b"label,p\n" + b"1,0.5\n" * 1_000_000,
     "line": lambda: b"label,p\n" + b"1" * (5 << 20),
