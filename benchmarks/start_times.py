@@ -40,7 +40,7 @@ PROGRAMS = {
     "`import calibrant`": ["-c", "import calibrant"],
     "`import calibrant` and a first `evaluate` of 1,000 rows": ["-c", _FIRST],
     "`--help` of a Typer application with two commands": ["-c", _TWO_COMMANDS, "--help"],
-    "`calibrant --help`": ["-m", "calibrant.cli", "--help"],
+    "`calibrant --help`": ["-m", "calibrant", "--help"],
 }
 
 

@@ -177,7 +177,7 @@ def stack(
 
 def _command(*arguments: str) -> list[str]:
     # -P: a schemas.py in the working directory must not shadow the package.
-    return [sys.executable, "-P", "-m", "calibrant.cli", *arguments]
+    return [sys.executable, "-P", "-m", "calibrant", *arguments]
 
 
 def _worker(environment: dict[str, str], log: IO[bytes] | None) -> subprocess.Popen[bytes]:

@@ -19,7 +19,7 @@ from backend.store.jobs.queues import EVALUATIONS, FITS
 from benchmarks.chaos.proc import children
 
 # -P: files in the current folder must not shadow packages.
-_CALIBRANT = (sys.executable, "-P", "-m", "calibrant.cli")
+_CALIBRANT = (sys.executable, "-P", "-m", "calibrant")
 #: Keys that may remain after all jobs; ``*`` is an id.
 _LASTING = re.compile(
     r"calibrant:[^:]+:(batch:\*|batches|batch-bytes|map:\*|maps|summaries|aliases:.+|index:.+|newest-versions"

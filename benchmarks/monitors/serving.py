@@ -36,7 +36,7 @@ class Served:
         """Start the API; requests wait at the address until it listens."""
         fd = self.listener.fileno()
         environment = dict(os.environ) | {"CALIBRANT_REDIS_URL": self.redis_url, "CALIBRANT_LOG_LEVEL": "warning"}
-        command = [sys.executable, "-P", "-m", "calibrant.cli", "api", "--socket-fd", str(fd)]
+        command = [sys.executable, "-P", "-m", "calibrant", "api", "--socket-fd", str(fd)]
         self.process = spawn(command, log=self.log, environment=environment, pass_fds=(fd,))
 
 

@@ -24,7 +24,7 @@ def folder() -> Iterator[Path]:
 
 
 def _run(*arguments: str | Path, given: bytes = b"") -> subprocess.CompletedProcess[bytes]:
-    command = [sys.executable, "-m", "calibrant.cli", *map(str, arguments)]
+    command = [sys.executable, "-m", "calibrant", *map(str, arguments)]
     return subprocess.run(command, input=given, capture_output=True, timeout=120, check=False, env=_ENVIRONMENT)
 
 

@@ -20,7 +20,7 @@ import pytest
 from calibrant.client import Calibrant, ProblemResponse
 from tests.integration.redis_server import until
 
-CALIBRANT = [sys.executable, "-m", "calibrant.cli"]
+CALIBRANT = [sys.executable, "-m", "calibrant"]
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-CALIBRANT = [sys.executable, "-m", "calibrant.cli"]
+CALIBRANT = [sys.executable, "-m", "calibrant"]
 #: No server, whatever the environment of the tests says.
 ALONE = {name: value for name, value in os.environ.items() if not name.startswith("CALIBRANT_")}
 ROWS = "".join(f"{int(i % 3 == 0)},{(i % 97) / 97:.4f}\n" for i in range(200))

@@ -27,7 +27,7 @@ class Served:
         self.log, self.data = folder / "log", folder / "data"
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "calibrant.cli", "serve", "--port", "0", "--data", str(self.data), *arguments],
+                [sys.executable, "-m", "calibrant", "serve", "--port", "0", "--data", str(self.data), *arguments],
                 stdout=subprocess.PIPE,
                 stderr=log,
             )
@@ -117,7 +117,7 @@ def test_a_worker_that_dies_ten_times_leaves_the_api_answering(served: Served) -
 
 def test_a_child_that_refuses_its_settings_ends_the_service_with_the_reason(tmp_path: Path) -> None:
     log, wrong = tmp_path / "log", {"CALIBRANT_QUEUES": "no-such-queue"}
-    command = [sys.executable, "-m", "calibrant.cli", "serve", "--port", "0", "--data", str(tmp_path / "data")]
+    command = [sys.executable, "-m", "calibrant", "serve", "--port", "0", "--data", str(tmp_path / "data")]
     with log.open("wb") as told:
         ended = subprocess.run(
             command, stdout=subprocess.DEVNULL, stderr=told, env=os.environ | wrong, timeout=120, check=False
@@ -130,7 +130,7 @@ def test_a_child_that_refuses_its_settings_ends_the_service_with_the_reason(tmp_
 def test_a_port_or_a_data_folder_in_use_ends_a_second_service_at_once(served: Served, taken: str) -> None:
     port = served.url.rpartition(":")[2] if taken == "port" else "0"
     data = served.data if taken == "data" else served.data.with_name("other")
-    command = [sys.executable, "-m", "calibrant.cli", "serve", "--port", port, "--data", str(data)]
+    command = [sys.executable, "-m", "calibrant", "serve", "--port", port, "--data", str(data)]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert ended.returncode == 1
     assert "in use" in ended.stderr

@@ -280,7 +280,7 @@ def test_a_job_sees_the_rows_that_were_there_when_it_was_queued(
     ]
     _append(api, batch["id"], rows)
     worker = spawn(
-        [sys.executable, "-m", "calibrant.cli", "worker"], environment=os.environ | {"CALIBRANT_REDIS_URL": redis_url}
+        [sys.executable, "-m", "calibrant", "worker"], environment=os.environ | {"CALIBRANT_REDIS_URL": redis_url}
     )
     try:
         deadline = time.monotonic() + 60

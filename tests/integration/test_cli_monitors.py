@@ -144,7 +144,7 @@ def test_an_alarm_is_watched_as_it_comes_and_shown(service: Stack, run: Run, mon
     command = [
         sys.executable,
         "-m",
-        "calibrant.cli",
+        "calibrant",
         "monitors",
         "watch",
         monitor,

@@ -133,7 +133,7 @@ def test_a_process_killed_between_what_it_did_and_its_answer_does_nothing_twice(
         redis.pubsub() as told,  # type: ignore[no-untyped-call]
     ):
         fd = listener.fileno()
-        command = [sys.executable, "-m", "calibrant.cli", "api", "--socket-fd", str(fd)]
+        command = [sys.executable, "-m", "calibrant", "api", "--socket-fd", str(fd)]
         process = spawn(command, environment=os.environ | settings, pass_fds=(fd,))
         told.subscribe(Shared.job_changes())
         told.get_message(timeout=60)

@@ -230,7 +230,7 @@ def test_a_user_of_an_acl_enters_with_name_and_password(server: RedisServer) -> 
 
 def _api(url: str, *arguments: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-P", "-m", "calibrant.cli", "api", "--port", "0", *arguments],
+        [sys.executable, "-P", "-m", "calibrant", "api", "--port", "0", *arguments],
         env=os.environ | {"CALIBRANT_REDIS_URL": url},
         stderr=subprocess.PIPE,
         text=True,

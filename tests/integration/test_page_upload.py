@@ -119,7 +119,7 @@ def test_the_sample_is_offered_and_evaluated_by_its_button(visitor: Visitor) -> 
 def test_the_front_page_offers_files_of_every_format(visitor: Visitor) -> None:
     found = re.search(r'name="file" required accept="([^"]*)"', visitor.get("/").text)
     assert found is not None
-    suffixes = ".csv .tsv .txt .jsonl .npz .npy .parquet .arrow .feather .gz .zst"
+    suffixes = ".csv .tsv .txt .jsonl .npz .npy .parquet .arrow .feather .gz .bz2 .xz .zst .zip"
     assert set(suffixes.split()) <= set(found[1].split(","))
 
 

@@ -33,7 +33,7 @@ def _command_lines() -> bytes:
 
 def _run(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-P", "-m", "calibrant.cli", *arguments],
+        [sys.executable, "-P", "-m", "calibrant", *arguments],
         capture_output=True,
         text=True,
         timeout=60,
@@ -64,7 +64,7 @@ def test_a_password_is_nowhere_to_be_read_while_the_store_is_there_and_while_it_
             told += [api.get(path).content for path in ("/health/ready", "/maps", "/limits", "/metrics")]
             told.append(_command_lines())
     told.append(log.read_bytes())
-    assert b"-m\0calibrant.cli\0worker" in told[0]
+    assert b"-m\0calibrant\0worker" in told[0]
     assert b"WRONGPASS" in told[-1]
     assert PASSWORD.encode() not in b"".join(told)
 

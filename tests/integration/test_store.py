@@ -240,7 +240,7 @@ def test_a_worker_process_does_a_job_and_is_seen_alive(store: Store, redis: Redi
     for job in (good, gone, unlabelled):
         store.jobs.submit(job)
     worker = spawn(
-        [sys.executable, "-m", "calibrant.cli", "worker"], environment=os.environ | {"CALIBRANT_REDIS_URL": redis_url}
+        [sys.executable, "-m", "calibrant", "worker"], environment=os.environ | {"CALIBRANT_REDIS_URL": redis_url}
     )
     try:
         deadline = time.monotonic() + 60

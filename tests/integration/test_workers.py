@@ -39,7 +39,7 @@ def supervisor(redis_url: str, log: Path, *flags: str) -> Iterator[subprocess.Po
     """``calibrant worker``, until the end of the block."""
     environment = os.environ | {"CALIBRANT_REDIS_URL": redis_url, "OMP_NUM_THREADS": "1"}
     with log.open("ab") as lines:
-        process = spawn([sys.executable, "-m", "calibrant.cli", "worker", *flags], environment=environment, log=lines)
+        process = spawn([sys.executable, "-m", "calibrant", "worker", *flags], environment=environment, log=lines)
         try:
             yield process
         finally:

@@ -1,5 +1,0 @@
-"""``python -m calibrant.cli``."""
-
-from calibrant.cli import run
-
-run()
