@@ -77,13 +77,17 @@ def _fault(text: Text, error: orjson.JSONDecodeError) -> int:
     return len(error.doc[: error.pos].encode("utf-8", "replace"))
 
 
+def may_be_infinite(text: Body) -> bool:
+    """Whether a name of a number that JSON does not have occurs, perhaps in a string. O(bytes)."""
+    return text.find(b"NaN") >= 0 or text.find(b"Infinity") >= 0
+
+
 def finite(text: Body) -> Body:
     """Replace NaN and infinities outside strings by ``NOT_FINITE``, an empty object of the same length. O(bytes).
 
     JSON does not have them, but Python's ``json`` writes them; so the row of one can be refused instead of the body.
     """
-    view = bytes(text) if len(text) <= PIECE else text
-    if view.find(b"NaN") < 0 and view.find(b"Infinity") < 0:
+    if not may_be_infinite(bytes(text) if len(text) <= PIECE else text):
         return text
     found, tail = bytearray(text), b""
     for at, characters in _blocks(text, 0, len(text)):

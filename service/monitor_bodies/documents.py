@@ -20,7 +20,16 @@ from calibrant.batch import Integers
 from calibrant.cells import Floats
 from schemas.monitors import MonitorForecast, MonitorRecord
 from service.errors import InvalidField, MalformedJson, TooLarge
-from service.formats.json_pieces import NOT_FINITE, PIECE, LongArray, check_values, finite, plain, read_document
+from service.formats.json_pieces import (
+    NOT_FINITE,
+    PIECE,
+    LongArray,
+    check_values,
+    finite,
+    may_be_infinite,
+    plain,
+    read_document,
+)
 from service.formats.json_structure import check_keys, has_keys, skeleton
 from service.formats.payload import Body, BodyLimits
 
@@ -150,9 +159,11 @@ def read_lines(body: Body, limits: BodyLimits, what: What, columns: Columns) -> 
 
 
 def _documents(lines: list[bytes], limits: BodyLimits) -> list[Any]:
-    lines = [bytes(finite(line)) for line in lines]
-    documents = [_document(line, limits) for line in lines]
     text = b"\n".join(lines)
+    if may_be_infinite(text):  # once for all lines, which are short
+        lines = [bytes(finite(line)) for line in lines]
+        text = b"\n".join(lines)
+    documents = [_document(line, limits) for line in lines]
     bones = skeleton(text, limits)
     # The quotes of an invalid line may hide the keys of the lines after it.
     if not all(isinstance(one, dict) for one in documents) or not has_keys(bones, sum(map(len, documents))):
