@@ -46,7 +46,8 @@ _BEFORE_CLASS = _set_of(
 )
 
 # Stems do not end with a separator, so that the time is linear in the length of a name.
-NUMBERED = re.compile(r"(|.*?[^ _.\-\[(=])[ _.\-\[(=]*(0|[1-9][0-9]{0,5})[\])]?")
+# A minus sign after another separator, or at the beginning, is that of a negative number.
+NUMBERED = re.compile(r"(|.*?[^ _.\-\[(=])[ _.\-\[(=]*(?<!^-)(?<![ _.\-\[(=]-)(0|[1-9][0-9]{0,5})[\])]?")
 #: More characters than a known name has; the most words that the name of a class can have.
 _LONGEST, _CLASS_WORDS = 48, 16
 _BETWEEN = re.compile(r"[ _.\-\[(=]+")
@@ -55,8 +56,8 @@ _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+|[0-9]+")
 _PROB = re.compile("prob(?!lem|e|at)")
 #: Names of features that look like names of predictions.
 _FEATURES = _set_of("ph pvalue pvalues pval")
-#: A number at the end of a name.
-_DIGITS = re.compile("[0-9]+$")
+#: A number at the end of a name; a minus sign counts if there is nothing before it.
+_DIGITS = re.compile("^-[0-9]+$|[0-9]+$")
 
 
 def word(name: str) -> str:
@@ -119,6 +120,8 @@ def _split(name: str, known: frozenset[str]) -> tuple[str, str] | None:
     """Split a name such as ``prob_cat`` or ``y_pred_proba[cat]`` into its stem and its class, or return None."""
     for mark in reversed([*_BETWEEN.finditer(name)][-_CLASS_WORDS:]):
         stem, rest = name[: mark.start()], name[mark.end() :].rstrip("])").strip(" \"'")
+        if len(mark[0]) > 1 and mark[0].endswith("-") and are_digits(rest):
+            rest = f"-{rest}"
         if rest and (
             (len(stem) < _LONGEST and word(stem) in known)
             or (known is not LOGITS and (words := words_of(stem[-_LONGEST:])) and words[-1] in _BEFORE_CLASS)
@@ -170,12 +173,20 @@ def named(names: Sequence[str], known: frozenset[str]) -> list[Family]:
     stems: dict[str, list[tuple[int, str]]] = {}
     for at, name in enumerate(names):
         found = _split(name, known)
-        if found is not None and not are_digits(found[1]):
+        if found is not None:
             stems.setdefault(word(found[0]), []).append((at, found[1]))
     families = [
-        Family(tuple(at for at, _ in of), tuple(name for _, name in of)) for of in stems.values() if len(of) > 1
+        Family(tuple(at for at, _ in of), tuple(name for _, name in of))
+        for of in map(_without_numbers, stems.values())
+        if len(of) > 1
     ]
     return [by_number(family) for family in families]
+
+
+def _without_numbers(of: list[tuple[int, str]]) -> list[tuple[int, str]]:
+    """Return the columns whose classes are no numbers, or all of them if these classes are negative numbers."""
+    rest = [(at, name) for at, name in of if not are_digits(name)]
+    return of if rest and all(name[0] == "-" and are_digits(name[1:]) for _, name in rest) else rest
 
 
 def by_number(family: Family) -> Family:

@@ -47,6 +47,7 @@ from calibrant.io.errors import (
     LooksLikePercent,
     NoLabels,
     NoPredictions,
+    NotLabels,
     OutOfRange,
     TabularError,
     UnclearColumns,
@@ -78,6 +79,8 @@ _EQUAL = 100
 _UNNAMED = frozenset(("label",))
 #: From this many rows on, scores of the predicted class 0 of at least one half are those of this class.
 _SOME_ROWS = 5
+#: The values of a column that says whether a row has a class.
+_FLAGS = {"0": 0, "0.0": 0, "false": 0, "1": 1, "1.0": 1, "true": 1}
 #: Returns the distinct values of some columns of all rows, as strings.
 Distinct = Callable[[Sequence[int]], Mapping[int, AbstractSet[str]]]
 
@@ -124,6 +127,10 @@ class _Chooser:
         self._check_classes(family)
         if labelled and labels is None:
             labels = self._labels_by_content(family)
+        if not predictions:
+            self._check_gap(family, labels)
+        if labels is not None:
+            self._check_one_hot(family, labels)
         is_ordered = self._is_ordered(predictions, family)
         event = None if is_ordered else self._event(family, labels)
         place = 0 if is_negative(self._options.pos_label or "") else 1
@@ -280,7 +287,6 @@ class _Chooser:
         if len(found) > 1:
             raise self._unclear([tuple(self._names[at] for at in family.places) for family in found], "predictions")
         family = self._ordered(found[0])
-        self._check_gap(family)
         for at in family.places:
             self._choose(at, "predictions")
         return family
@@ -294,14 +300,15 @@ class _Chooser:
         texts = self._texts(labels) if self._options.class_names is None else set(self._options.class_names)
         several, used = list[Family](), set[int]()
         # A single column prob_0 is not P(Y=1).
-        by_number = [family for family in numbered(names, known) if family.classes != ("0",)]
-        by_number += [family for family in numbered(names, _UNNAMED) if self._is_unnamed(family)]
-        for families in (named(names, known), [of for of in by_number if len(of.places) > 1], before(names, known)):
+        with_numbers = [family for family in numbered(names, known) if family.classes != ("0",)]
+        with_numbers += [family for family in numbered(names, _UNNAMED) if self._is_unnamed(family)]
+        many = [family for family in with_numbers if len(family.places) > 1]
+        for families in (named(names, known), many, before(names, known)):
             fitting = [
                 (family, found)
                 for family in families
                 if not used & set(family.places)
-                and (found := family if families is by_number else self._fitting(family, texts)) is not None
+                and (found := family if families is many else self._fitting(family, texts)) is not None
             ]
             several += [found for _, found in fitting]
             # Columns beside those of the labels, such as prob_max, are no other predictions.
@@ -310,10 +317,10 @@ class _Chooser:
         if among(texts, names):
             free = [at for at in free if not self._is_class(at, labels)]
         if (called := self._fitting(Family(tuple(free), tuple(names[at] for at in free)), texts, own=True)) is not None:
-            several.append(called)
+            several.append(by_number(called))
             used |= set(called.places)
         single = [at for at in free if word(names[at]) in known]
-        single += [family.places[0] for family in by_number if len(family.places) == 1 and family.places[0] in free]
+        single += [family.places[0] for family in with_numbers if len(family.places) == 1 and family.places[0] in free]
         if known is not LOGITS:
             single += [at for at in free if is_like_prediction(names[at]) and self._is_probability(at)]
         single = [at for at in single if at not in used and suffix(names[at]) != "0"]
@@ -404,8 +411,13 @@ class _Chooser:
         inside = all(-TOLERANCE <= value <= 1 + TOLERANCE for value in found)
         return bool(self._columns[at].width > 1 or (found and inside and not _are_integers(found)))
 
-    def _check_gap(self, family: Family) -> None:
-        if not all(map(are_digits, family.classes)) or len(family.places) == 1:
+    def _check_gap(self, family: Family, labels: int | None) -> None:
+        """Raise an error if the number of a class is missing, unless the classes have the names of the labels."""
+        if len(family.places) == 1 or not all(are_digits(name.removeprefix("-")) for name in family.classes):
+            return
+        texts = self._texts(labels) if self._options.class_names is None else set(self._options.class_names)
+        found = among(texts, family.classes)
+        if found and (len(found) == len(family.classes) or self._sums_to_one(family.places)):
             return
         present = {int(name) for name in family.classes}
         low = 0 if 0 in present else 1
@@ -443,6 +455,32 @@ class _Chooser:
         return bool(among({end}, sorted(self._texts(labels))))
 
     # --- Labels
+
+    def _check_one_hot(self, family: Family, labels: int) -> None:
+        """Raise an error if a column of labels and its neighbours, one for each class, have a single 1 per row."""
+        width = max(len(family.places), self._columns[family.places[0]].width)
+        first = last = labels
+        while first > 0 and first - 1 not in family.places and self._is_flag(first - 1):
+            first -= 1
+        while last + 1 < len(self._names) and last + 1 not in family.places and self._is_flag(last + 1):
+            last += 1
+        if width < 3 or last - first + 1 < width or not self._is_flag(labels):
+            return
+        samples = [self._columns[at].sample for at in range(first, last + 1)]
+        ones = np.array([[_FLAGS[text.strip().casefold()] for text in sample] for sample in samples])
+        for start in range(max(0, labels - first - width + 1), min(labels - first, len(ones) - width) + 1):
+            if (ones[start : start + width].sum(axis=0) == 1).all():
+                names = self._names[first + start : first + start + width]
+                raise NotLabels(
+                    f"{span(names)} have a single 1 per row, like one-hot labels; write the class of each row in one "
+                    "column instead, such as the argmax",
+                    field="labels",
+                )
+
+    def _is_flag(self, at: int) -> bool:
+        """Whether a column has only 0 and 1, or false and true."""
+        sample = self._columns[at].sample
+        return bool(sample) and all(text.strip().casefold() in _FLAGS for text in sample)
 
     def _labels_by_name(self, predictions: Sequence[int]) -> int | None:
         """Return the column with a name of labels, or else the only text column whose values name columns."""
@@ -509,6 +547,7 @@ class _Chooser:
         found = [at for at in range(len(self._names)) if self._could_be_labels(at, width)]
         likely = [at for at in found if word(self._names[at]) in CORRECT] or found
         if len(likely) > 1:
+            self._check_one_hot(family, likely[0])
             raise self._unclear([(self._names[at],) for at in likely], "labels")
         if not likely:
             free = [at for at in range(len(self._names)) if self._could_be_labels(at, _MAX_OFFERED)]

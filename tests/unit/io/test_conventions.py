@@ -17,6 +17,7 @@ from calibrant.io.errors import (
     MissingValue,
     NoPredictions,
     NotANumber,
+    NotLabels,
     RaggedRow,
     TabularError,
     UnclearColumns,
@@ -485,6 +486,13 @@ def _rows(head: str, *rows: str, times: int = 1) -> str:
             [1, 1, 0] * 5,
         ),
         ("pH,y,prob\n0.5,1,0.75\n0.25,0,0.25\n", PLAIN, [0.75, 0.25], [1, 0]),
+        # Numbers that are the labels need not be consecutive, and may be negative
+        ("y,prob_1,prob_-1\n1,0.75,0.25\n-1,0.5,0.5\n", PLAIN, [[0.25, 0.75], [0.5, 0.5]], [1, 0]),
+        ("y,1,-1\n1,0.75,0.25\n-1,0.5,0.5\n", PLAIN, [[0.25, 0.75], [0.5, 0.5]], [1, 0]),
+        ("mood,p_1,p_0,p_-1\n-1,0.5,0.5,0\n1,0,0.5,0.5\n", PLAIN, [[0, 0.5, 0.5], [0.5, 0.5, 0]], [0, 2]),
+        ("quality,prob_5,prob_7,prob_8\n8,0.5,0.5,0\n5,0,0.5,0.5\n", PLAIN, [[0.5, 0.5, 0], [0, 0.5, 0.5]], [2, 0]),
+        ("y,3,5\n5,0.25,0.75\n5,0.5,0.5\n", PLAIN, [[0.25, 0.75], [0.5, 0.5]], [1, 1]),
+        ("y,logit_3,logit_5\n5,-1,1\n3,2,0\n", SheetOptions(scale="logit"), [[-1, 1], [2, 0]], [1, 0]),
     ],
 )
 def test_columns_mean_what_their_names_say(text: str, options: SheetOptions, predictions: Any, labels: Any) -> None:
@@ -512,6 +520,36 @@ def test_columns_of_other_classes_are_refused(text: str, options: SheetOptions, 
     with pytest.raises(TabularError) as refused:
         sheet(text, options)
     assert told in refused.value.detail
+
+
+def test_logits_and_columns_named_after_classes_need_no_labels() -> None:
+    assert sheet("logit_0,logit_1\n-1,3\n", SheetOptions(scale="logit"), labelled=False).predictions.tolist() == [
+        [-1, 3]
+    ]
+    options = SheetOptions(class_names=("5", "7"))
+    assert sheet("prob_7,prob_5\n0.75,0.25\n", options, labelled=False).predictions.tolist() == [[0.25, 0.75]]
+
+
+@pytest.mark.parametrize(
+    ("text", "options"),
+    [
+        ("is_a,is_b,is_c,p_a,p_b,p_c\n0,1,0,0.5,0.5,0\n1,0,0,0,0.5,0.5\n", PLAIN),
+        ("is_a,is_b,is_c,p_a,p_b,p_c\n0,1,0,0.5,0.5,0\n1,0,0,0,0.5,0.5\n", SheetOptions(labels="is_b")),
+        (
+            "p_a,p_b,p_c,new,a,b,c\n0.5,0.5,0,1,False,True,False\n0,0.5,0.5,1,True,False,False\n",
+            SheetOptions(labels="c"),
+        ),
+    ],
+)
+def test_one_hot_labels_are_refused(text: str, options: SheetOptions) -> None:
+    with pytest.raises(NotLabels, match="have a single 1 per row, like one-hot labels; write the class of each row in"):
+        sheet(text, options)
+
+
+def test_a_flag_beside_the_labels_is_not_one_hot() -> None:
+    found = sheet("p_0,p_1,p_2,new,label,old\n0.5,0.5,0,0,1,0\n0,0.5,0.5,1,1,0\n")
+    assert found.labels is not None
+    assert found.labels.tolist() == [1, 1]
 
 
 def test_a_map_of_named_classes_is_not_applied_to_columns_of_others() -> None:
