@@ -507,6 +507,7 @@ _OTHERS = (
     (b"SQLite format 3\0", "an SQLite database"),
     (b"7z\xbc\xaf\x27\x1c", "a 7-Zip archive: extract it"),
     (b"Rar!", "a RAR archive: extract it"),
+    (b"\x5d\0\0", "an LZMA file: compress it with xz"),
     (b"\x7fELF", "an executable"),
     (b"{\\rtf", "an RTF document"),
     (b"FEA1", "an old Feather file: save it as Feather version 2 or Parquet"),
@@ -586,6 +587,8 @@ def _refuse_others(head: bytes, name: str) -> None:
             raise _wrong(name, kind)
     if head.startswith(_PICKLES):
         raise _wrong(name, "a Python pickle, which is never loaded because it can run any code: save it as NPZ or CSV")
+    if head[257:262] == b"ustar":
+        raise _wrong(name, "a tar archive: extract it")
     text = head.removeprefix(_MARK).lstrip().lower()
     if text.startswith((b"<!doctype", b"<html", b"<?xml", b"<svg")):
         raise _wrong(name, "an HTML or XML page")

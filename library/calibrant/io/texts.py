@@ -85,6 +85,8 @@ _NO_NUMBER = MISSING | DASHES
 _COMMA = re.compile(r"[+-]?\d+,\d+(?:[eE][+-]?\d+)?", re.ASCII)
 #: Numbers with both marks, or with the same mark twice: 1,234.5 and 1.234,5 and 1,234,567.
 _THOUSANDS = re.compile(r"[+-]?\d{1,3}(?:(?:,\d{3})+\.\d+|(?:\.\d{3})+,\d+|(?:,\d{3}){2,}|(?:\.\d{3}){2,})", re.ASCII)
+#: A decimal comma that may separate thousands: 1,234.
+_UNCLEAR = re.compile(r"[+-]?[1-9]\d{0,2},\d{3}", re.ASCII)
 #: First characters of what ``float`` parses.
 _FIRST = frozenset("+-.0123456789iInN")
 _INFINITE = re.compile(r"[+-]?inf(?:inity)?", re.IGNORECASE)
@@ -158,9 +160,10 @@ def refusal(text: str, name: str, field: Field, row: int, line: int | None = Non
         what = "is empty" if not clean else f"is {quoted(clean)}, a missing value"
         return MissingValue(f"{where} {what}; fill it in or remove the row", field=field)
     if _COMMA.fullmatch(clean):
-        return DecimalComma(
-            f"column {quoted(name)} has decimal commas, first in {row_of(row, line)}; write 0.5, not 0,5", field=field
-        )
+        unclear = _UNCLEAR.fullmatch(clean) is not None
+        what = "separators of thousands or decimal commas" if unclear else "decimal commas"
+        remedy = "write 1200, not 1,200, or 0.5, not 0,5" if unclear else "write 0.5, not 0,5"
+        return DecimalComma(f"column {quoted(name)} has {what}, first in {row_of(row, line)}; {remedy}", field=field)
     if _is_percentage(clean):
         remedy = "divide by 100, so that each value is in [0, 1]" if field == "predictions" else "remove them"
         return LooksLikePercent(

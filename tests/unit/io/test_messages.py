@@ -74,6 +74,8 @@ CASES = {
     ),
     "jpeg": Case(b"\xff\xd8\xff\xe0", "wrong-kind-of-file", "file", "is a JPEG image"),
     "pdf": Case(b"%PDF-1.7", "wrong-kind-of-file", "file", "is a PDF document"),
+    "tar": Case(b"a.csv" + bytes(252) + b"ustar\x0000", "wrong-kind-of-file", "file", "is a tar archive: extract it"),
+    "lzma": Case(lzma.compress(b"p", lzma.FORMAT_ALONE), "wrong-kind-of-file", "file", "compress it with xz"),
     "html": Case("\n<!DOCTYPE html><html>", "wrong-kind-of-file", "file", "is an HTML or XML page"),
     "json": Case("[1, 2]", "wrong-kind-of-file", "file", "JSON without a table of rows or columns; save JSON Lines"),
     "json of a text": Case('{\n"model": "a"\n}', "wrong-kind-of-file", "file", "orient='records', lines=True"),
@@ -141,6 +143,9 @@ CASES = {
     "semicolons and commas": Case(
         "label;p\n1;0,5\n", "decimal-comma", "predictions", "first in row 1 (line 2); write 0.5"
     ),
+    "thousands or comma": Case(
+        "label,p,weight\n" + '1,0.5,"1,200"\n', "decimal-comma", "weights", "separators of thousands or decimal commas"
+    ),
     "quoted comma": Case(HEAD + '1,"0,5"\n', "decimal-comma", "predictions", "column 'p' has decimal commas"),
     # Cells.
     "empty cell": Case(
@@ -169,6 +174,9 @@ CASES = {
     ),
     "class 0 alone": Case("label,prob_0\n1,0.5\n", "no-predictions", "predictions", "choose one of", ("prob_0",)),
     "two predictions": Case("y,p,score\n1,1,1\n", "unclear-columns", "predictions", "'p', 'score'", ("p", "score")),
+    "negative gap": Case(
+        "y,p_-1,p_0,p_1\n2,0,0,1\n", "unclear-columns", "predictions", "but the column of class 2 is missing"
+    ),
     "gap": Case("y,p0,p2\n1,0,1\n", "unclear-columns", "predictions", "but the column of class 1 is missing"),
     "order of the names": Case(
         "label,prob_dog,prob_cat\n1,0.9,0.1\n0,0.2,0.8\n", "unclear-order", "predictions", "in the order of the file or"
