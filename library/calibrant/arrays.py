@@ -151,7 +151,7 @@ def times_of(value: Any, field: str, *, gaps: bool = False) -> tuple[npt.NDArray
         try:
             numbers, are_dates = [float(text) for text in known], False
         except ValueError:
-            read = [datetime.fromisoformat(text) for text in known]
+            read = [datetime.fromisoformat(text.removesuffix(" UTC")) for text in known]
             numbers, are_dates = [(t if t.tzinfo else t.replace(tzinfo=UTC)).timestamp() for t in read], True
     except ValueError:
         raise NotANumber.at(f"/{field}", "must be numbers or dates in ISO 8601") from None

@@ -362,7 +362,7 @@ def fit_distribution(
     mean, variance, std : array_like, shape (n,), optional
         Normal forecasts.
     quantiles, levels : array_like, shapes (n, Q) and (Q,), optional
-        Forecasts as quantiles.
+        Forecasts as quantiles; the levels may also be the names of the columns of a frame.
     samples : array_like, shape (n, S), optional
         Forecasts as samples.
     lower, upper, level : array_like, shape (n,) each, and float, optional

@@ -135,9 +135,9 @@ def read_forecasts(**given: Any) -> Forecasts:
         if "variance" in present:
             raise InvalidOption.at("/std", "cannot be combined with variance; pass one of the two")
         present["variance"] = _squared(present.pop("std"))
-    kind = next((kind for kind, names in FIELDS.items() if set(names) == set(present)), None)
     if set(present) == {"quantiles"}:
-        raise InvalidOption.at("/levels", "is missing; pass the level of each column of quantiles, in (0, 1)")
+        present["levels"] = _levels_of(present["quantiles"])
+    kind = next((kind for kind, names in FIELDS.items() if set(names) == set(present)), None)
     if kind is None:
         wanted = "; ".join(" and ".join(names) for names in FIELDS.values()).replace("variance", "variance or std")
         raise InvalidOption.at("", f"forecasts must be given as one of: {wanted}")
@@ -165,6 +165,17 @@ def read_forecasts(**given: Any) -> Forecasts:
     check_levels(levels, "/levels", OutOfRange)
     quantiles, repaired = _ascending(quantiles, "/quantiles")
     return Forecasts(kind, quantiles=quantiles, levels=levels, n_repaired=repaired)
+
+
+def _levels_of(quantiles: Any) -> list[float]:
+    """Return the levels that are the names of the columns of a frame; raises ``InvalidOption`` if there are none."""
+    try:
+        levels = [float(name) for name in getattr(quantiles, "columns", ())]
+    except (TypeError, ValueError):
+        levels = []
+    if not levels or not all(0.0 < level < 1.0 for level in levels):
+        raise InvalidOption.at("/levels", "is missing; pass the level of each column of quantiles, in (0, 1)")
+    return levels
 
 
 def _squared(std: Any) -> Floats:

@@ -64,7 +64,8 @@ def _time(text: str, *, is_excel: bool) -> datetime | None:
     value = _number(text)
     try:
         if value is None:
-            return datetime.fromisoformat(f"{text}-01" if _MONTH.fullmatch(text) else text).replace(tzinfo=None)
+            date = f"{text}-01" if _MONTH.fullmatch(text) else text.removesuffix(" UTC")  # as BigQuery writes it
+            return datetime.fromisoformat(date).replace(tzinfo=None)
         if is_excel:
             return _EXCEL_START + timedelta(days=value)
         for _ in range(3):

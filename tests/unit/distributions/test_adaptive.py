@@ -116,7 +116,11 @@ def _as_text(times: npt.NDArray[Any]) -> list[str]:
     return [str(time) for time in times]
 
 
-@pytest.mark.parametrize("convert", [list, pd.Series, pl.Series, _as_text])
+def _as_bigquery_writes(times: npt.NDArray[Any]) -> list[str]:
+    return [f"{time} 00:00:00 UTC" for time in times]
+
+
+@pytest.mark.parametrize("convert", [list, pd.Series, pl.Series, _as_text, _as_bigquery_writes])
 def test_times_are_dates_or_text_and_may_be_unknown(convert: Callable[[Any], Any]) -> None:
     rng = np.random.default_rng(5)
     days, n = np.arange(60), 60
@@ -127,8 +131,9 @@ def test_times_are_dates_or_text_and_may_be_unknown(convert: Callable[[Any], Any
     )
     made = np.datetime64("2026-01-30") + days
     known: Any = np.where(days < 50, made + 3, np.datetime64("NaT"))
-    texts = {"horizon": _as_text(days % 2)} if convert is _as_text else {"horizon": days % 2}
-    known = ["" if np.isnat(time) else str(time) for time in known] if convert is _as_text else convert(known)
+    is_text = convert in (_as_text, _as_bigquery_writes)
+    texts = {"horizon": _as_text(days % 2)} if is_text else {"horizon": days % 2}
+    known = ["" if np.isnat(time) else convert([time])[0] for time in known] if is_text else convert(known)
     dates = calibrant.recalibrate_in_order(y, convert(made), known, half_life=7.0, **texts, **given)
     np.testing.assert_array_equal(dates.n_known, numbers.n_known)
     np.testing.assert_allclose(dates.factors, numbers.factors, rtol=1e-12)

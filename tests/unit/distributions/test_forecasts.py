@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from calibrant.distributions.forecasts import read_forecasts, read_observed
@@ -16,6 +17,9 @@ LEVELS = [0.1, 0.5, 0.9]
 @pytest.mark.parametrize(
     ("given", "pointer"),
     [
+        ({"quantiles": pd.DataFrame([[1.0, 2.0]])}, "/levels"),
+        ({"quantiles": pd.DataFrame([[1.0, 2.0]], columns=["a", "b"])}, "/levels"),
+        ({"quantiles": pd.DataFrame([[2.0, 1.0]], columns=[0.9, 0.1])}, "/levels"),
         ({}, ""),
         ({"mean": [0.0]}, ""),
         ({"mean": [0.0], "variance": [1.0], "samples": [[1.0]]}, ""),
@@ -45,6 +49,11 @@ def test_invalid_forecasts_are_refused_with_the_place(given: dict[str, Any], poi
     with pytest.raises(CalibrationError) as refused:
         read_forecasts(**given)
     assert refused.value.offences[0].pointer == pointer
+
+
+@pytest.mark.parametrize("names", [LEVELS, [str(level) for level in LEVELS]])
+def test_the_columns_of_a_frame_name_the_levels(names: list[Any]) -> None:
+    assert read_forecasts(quantiles=pd.DataFrame([[1.0, 2.0, 3.0]], columns=names)).levels.tolist() == LEVELS
 
 
 def test_crossings_up_to_rounding_are_repaired_and_counted() -> None:
