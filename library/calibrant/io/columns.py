@@ -54,6 +54,7 @@ from calibrant.io.errors import (
     UnclearOrder,
     UnknownColumn,
 )
+from calibrant.io.labels import one_hot
 from calibrant.io.table import Column, Floats, Ints, Places, Scale, SheetOptions
 from calibrant.io.texts import (
     MAX_LISTED,
@@ -79,8 +80,6 @@ _EQUAL = 100
 _UNNAMED = frozenset(("label",))
 #: From this many rows on, scores of the predicted class 0 of at least one half are those of this class.
 _SOME_ROWS = 5
-#: The values of a column that says whether a row has a class.
-_FLAGS = {"0": 0, "0.0": 0, "false": 0, "1": 1, "1.0": 1, "true": 1}
 #: Returns the distinct values of some columns of all rows, as strings.
 Distinct = Callable[[Sequence[int]], Mapping[int, AbstractSet[str]]]
 
@@ -457,30 +456,16 @@ class _Chooser:
     # --- Labels
 
     def _check_one_hot(self, family: Family, labels: int) -> None:
-        """Raise an error if a column of labels and its neighbours, one for each class, have a single 1 per row."""
+        """Raise an error if the column of labels and its neighbours, one for each class, have a single 1 per row."""
         width = max(len(family.places), self._columns[family.places[0]].width)
-        first = last = labels
-        while first > 0 and first - 1 not in family.places and self._is_flag(first - 1):
-            first -= 1
-        while last + 1 < len(self._names) and last + 1 not in family.places and self._is_flag(last + 1):
-            last += 1
-        if width < 3 or last - first + 1 < width or not self._is_flag(labels):
-            return
-        samples = [self._columns[at].sample for at in range(first, last + 1)]
-        ones = np.array([[_FLAGS[text.strip().casefold()] for text in sample] for sample in samples])
-        for start in range(max(0, labels - first - width + 1), min(labels - first, len(ones) - width) + 1):
-            if (ones[start : start + width].sum(axis=0) == 1).all():
-                names = self._names[first + start : first + start + width]
-                raise NotLabels(
-                    f"{span(names)} have a single 1 per row, like one-hot labels; write the class of each row in one "
-                    "column instead, such as the argmax",
-                    field="labels",
-                )
-
-    def _is_flag(self, at: int) -> bool:
-        """Whether a column has only 0 and 1, or false and true."""
-        sample = self._columns[at].sample
-        return bool(sample) and all(text.strip().casefold() in _FLAGS for text in sample)
+        samples = [() if at in family.places else column.sample for at, column in enumerate(self._columns)]
+        places = one_hot(samples, labels, width)
+        if places is not None:
+            raise NotLabels(
+                f"{span([self._names[at] for at in places])} have a single 1 per row, like one-hot labels; write the "
+                "class of each row in one column instead, such as the argmax",
+                field="labels",
+            )
 
     def _labels_by_name(self, predictions: Sequence[int]) -> int | None:
         """Return the column with a name of labels, or else the only text column whose values name columns."""

@@ -223,6 +223,31 @@ def _of_names(coded: Coded, name: str, class_names: Sequence[str], n_classes: in
     return Classes(_classes(of_code, coded), names)
 
 
+#: The values of a column that says whether a row has a class.
+_FLAGS = {"0": 0, "0.0": 0, "false": 0, "1": 1, "1.0": 1, "true": 1}
+
+
+def one_hot(samples: Sequence[Sequence[str]], at: int, width: int) -> range | None:
+    """Return ``width`` neighbouring columns with column ``at`` whose rows have a single 1, or None; at least three."""
+    samples = [sample if len(sample) == len(samples[at]) else () for sample in samples]  # arrays of other lengths
+    first, last = at, at + 1
+    while first > 0 and _are_flags(samples[first - 1]):
+        first -= 1
+    while last < len(samples) and _are_flags(samples[last]):
+        last += 1
+    if width < 3 or last - first < width or not _are_flags(samples[at]):
+        return None
+    ones = np.array([[_FLAGS[text.strip().casefold()] for text in sample] for sample in samples[first:last]])
+    for start in range(max(first, at - width + 1), min(at, last - width) + 1):
+        if (ones[start - first : start - first + width].sum(axis=0) == 1).all():
+            return range(start, start + width)
+    return None
+
+
+def _are_flags(sample: Sequence[str]) -> bool:
+    return bool(sample) and all(text.strip().casefold() in _FLAGS for text in sample)
+
+
 def whether_equal(labels: Coded, predicted: Coded) -> Ints:
     """Return 1 for each row in which both columns name the same class, else 0."""
     codes = {_plain(text): code for code, text in enumerate(labels.texts)}

@@ -550,6 +550,10 @@ def test_a_flag_beside_the_labels_is_not_one_hot() -> None:
     found = sheet("p_0,p_1,p_2,new,label,old\n0.5,0.5,0,0,1,0\n0,0.5,0.5,1,1,0\n")
     assert found.labels is not None
     assert found.labels.tolist() == [1, 1]
+    arrays = {"a": np.array([1]), "label": np.array([0, 1]), "b": np.array([0, 1, 0]), "probs": np.eye(3)[:2]}
+    read = read_sheet(io.BytesIO(npz(**arrays)), name="a", options=PLAIN, max_rows=None)
+    assert read.labels is not None
+    assert read.labels.tolist() == [0, 1]
 
 
 def test_a_map_of_named_classes_is_not_applied_to_columns_of_others() -> None:
