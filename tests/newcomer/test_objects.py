@@ -87,7 +87,7 @@ def test_empty_arguments_are_named_as_they_were_passed() -> None:
     with pytest.raises(calibrant.CalibrationError, match="std has no rows"):
         calibrant.evaluate_distribution([0.5], mean=[0.25], std=[])
     with pytest.raises(calibrant.CalibrationError, match="levels is missing"):
-        calibrant.evaluate_distribution([0.5], quantiles=pd.DataFrame({0.25: [0.0], 0.75: [1.0]}))
+        calibrant.evaluate_distribution([0.5], quantiles=pd.DataFrame({"low": [0.0], "high": [1.0]}))
 
 
 def test_results_with_arrays_are_compared(scores: Any) -> None:
