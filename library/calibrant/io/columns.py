@@ -460,7 +460,12 @@ class _Chooser:
         width = max(len(family.places), self._columns[family.places[0]].width)
         samples = [() if at in family.places else column.sample for at, column in enumerate(self._columns)]
         places = one_hot(samples, labels, width)
-        if places is not None:
+        if places is None:
+            return
+        names = [self._names[at].casefold() for at in places]
+        # Labels of one value may stand beside the one-hot columns of a feature, or beside rare flags.
+        differ = len({text.strip() for text in samples[labels]}) > 1
+        if differ or all(any(name.endswith(one.casefold()) for name in names) for one in family.classes):
             raise NotLabels(
                 f"{span([self._names[at] for at in places])} have a single 1 per row, like one-hot labels; write the "
                 "class of each row in one column instead, such as the argmax",
@@ -532,7 +537,8 @@ class _Chooser:
         found = [at for at in range(len(self._names)) if self._could_be_labels(at, width)]
         likely = [at for at in found if word(self._names[at]) in CORRECT] or found
         if len(likely) > 1:
-            self._check_one_hot(family, likely[0])
+            for at in likely:
+                self._check_one_hot(family, at)
             raise self._unclear([(self._names[at],) for at in likely], "labels")
         if not likely:
             free = [at for at in range(len(self._names)) if self._could_be_labels(at, _MAX_OFFERED)]

@@ -550,6 +550,14 @@ def test_a_flag_beside_the_labels_is_not_one_hot() -> None:
     found = sheet("p_0,p_1,p_2,new,label,old\n0.5,0.5,0,0,1,0\n0,0.5,0.5,1,1,0\n")
     assert found.labels is not None
     assert found.labels.tolist() == [1, 1]
+    # The first rows of a file that is sorted by its labels, beside a feature in two columns, or rare flags.
+    for rows, labels in (
+        ("0.5,0.5,0,0,1,0\n0,0.5,0.5,0,0,1\n", [0, 0]),
+        ("0.5,0.5,0,1,0,0\n0,0.5,0.5,1,0,0\n", [1, 1]),
+    ):
+        found = sheet(f"p_0,p_1,p_2,label,mobile,desktop\n{rows}")
+        assert found.labels is not None
+        assert found.labels.tolist() == labels
     arrays = {"a": np.array([1]), "label": np.array([0, 1]), "b": np.array([0, 1, 0]), "probs": np.eye(3)[:2]}
     read = read_sheet(io.BytesIO(npz(**arrays)), name="a", options=PLAIN, max_rows=None)
     assert read.labels is not None

@@ -45,6 +45,15 @@ def archive(names: Mapping[str, bytes], method: int = zipfile.ZIP_STORED) -> byt
     return out.getvalue()
 
 
+def _changed(data: bytes, *, flags: int = 0, size: int | None = None) -> bytes:
+    """An archive of one member with other flags or another size in its list of members."""
+    changed, at = bytearray(data), data.rindex(b"PK\1\2")
+    changed[at + 8] |= flags
+    if size is not None:
+        changed[at + 24 : at + 28] = size.to_bytes(4, "little")
+    return bytes(changed)
+
+
 def npz(**arrays: Any) -> bytes:
     out = io.BytesIO()
     np.savez(out, **arrays)
@@ -104,6 +113,15 @@ CASES = {
     ),
     "zip with bzip2": Case(
         archive({"a.csv": b"p" * 99}, zipfile.ZIP_BZIP2), "damaged-file", "file", "compression method is not deflate"
+    ),
+    "encrypted zip": Case(
+        _changed(archive({"a.csv": b"p,label"}), flags=1), "damaged-file", "file", "the archive is encrypted, or its"
+    ),
+    "zip that states too few bytes": Case(
+        _changed(archive({"a.csv": b"p,label"}), size=3), "damaged-file", "file", "ZIP file is damaged or truncated"
+    ),
+    "zip that states more bytes than may be read": Case(
+        _changed(archive({"a.csv": b"p,label"}), size=3 << 30), "file-too-large", "file", "more than the limit of"
     ),
     "cut xz": Case(lzma.compress(b"p" * 99)[:-9], "damaged-file", "file", "the xz file is damaged or truncated"),
     "xz with a large window": Case(
