@@ -463,7 +463,7 @@ class _Chooser:
         if places is None:
             return
         names = [self._names[at].casefold() for at in places]
-        # Labels of one value may stand beside the one-hot columns of a feature, or beside rare flags.
+        # Labels of one value may be next to the one-hot columns of a feature, or to rare flags.
         differ = len({text.strip() for text in samples[labels]}) > 1
         if differ or all(any(name.endswith(one.casefold()) for name in names) for one in family.classes):
             raise NotLabels(
