@@ -11,8 +11,8 @@ from calibrant.plots import engine
 from calibrant.reports import html
 from service.callers import LOCAL, Caller
 from service.errors import Busy
+from service.guard import Turns
 from service.shares import Exhausted, Shares
-from service.turns import Turns
 
 T = TypeVar("T")
 

@@ -16,7 +16,7 @@ from backend.store.errors import KeyConflict, UnknownKey
 from backend.store.formats import read_stored
 from backend.store.keyspace import Shared
 from backend.store.link import Change, announce
-from backend.store.transactions import transact
+from backend.store.server.connection import transact
 from schemas.keys import KeyRecord, Scope, Secret
 
 # --- API keys, of which only digests are stored

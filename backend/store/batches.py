@@ -18,8 +18,7 @@ from backend.store.errors import BatchFull, BatchInUse, StorageError, UnknownBat
 from backend.store.formats import read_stored
 from backend.store.keyspace import Keyspace, Shared, new_id
 from backend.store.pages import Page, PageRequest, read_page
-from backend.store.server.connection import StoreUnavailable
-from backend.store.transactions import transact
+from backend.store.server.connection import StoreUnavailable, transact
 from backend.telemetry.observed import note_rows
 from calibrant.batch import Batch, read_batch
 from calibrant.errors import PredictionKindMismatch

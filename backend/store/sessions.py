@@ -16,7 +16,7 @@ from backend.store.api_keys import digest_of
 from backend.store.clock import now, seconds, stamp
 from backend.store.formats import read_stored
 from backend.store.keyspace import Shared
-from backend.store.transactions import transact
+from backend.store.server.connection import transact
 from schemas.keys import SessionRecord
 
 #: A session is renewed after this fraction of the idle time.

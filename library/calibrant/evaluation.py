@@ -417,7 +417,6 @@ class Evaluation:
 
     def check(self, batch: Batch, groups: Sequence[str] | None = None) -> tuple[str, Members | None]:
         """Return the full name of the reduction and the rows of each group; raise what ``run`` would raise."""
-        check_map(self.map)
         n_classes = batch.predictions.n_classes
         reduction = self.reduction
         fitting = self.map is not None and (n_classes is None or n_classes == self.map.n_classes)

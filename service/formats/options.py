@@ -16,7 +16,7 @@ from calibrant.errors import Offence
 from calibrant.io.strict import CLASSIFICATION, REGRESSION
 from schemas.base import Document
 from service.errors import InvalidField
-from service.formats.json_structure import check_keys, skeleton_of
+from service.formats.json_body import check_keys, skeleton_of
 from service.formats.payload import Payload
 
 Options = TypeVar("Options", bound=Document)

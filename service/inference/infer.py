@@ -20,7 +20,7 @@ from schemas.inference import Datatype, InferenceInput, InferenceRequest
 from service.context import Context
 from service.errors import InvalidField, UnsupportedMediaType
 from service.formats.body import unpack
-from service.formats.json_pieces import LongArray, check_values, plain, read_document
+from service.formats.json_body import LongArray, check_values, plain, read_document
 from service.formats.options import read_options
 from service.formats.payload import Body, BodyLimits, Payload
 from service.inference.models import PREDICTIONS, Model, find_model

@@ -20,17 +20,19 @@ from calibrant.batch import Integers
 from calibrant.cells import Floats
 from schemas.monitors import MonitorForecast, MonitorRecord
 from service.errors import InvalidField, MalformedJson, TooLarge
-from service.formats.json_pieces import (
+from service.formats.json_body import (
     NOT_FINITE,
     PIECE,
     LongArray,
+    check_keys,
     check_values,
     finite,
+    has_keys,
     may_be_infinite,
     plain,
     read_document,
+    skeleton,
 )
-from service.formats.json_structure import check_keys, has_keys, skeleton
 from service.formats.payload import Body, BodyLimits
 
 # --- The fields of rows, and the names of arrays or columns

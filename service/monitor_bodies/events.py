@@ -17,7 +17,7 @@ from starlette.datastructures import Headers
 
 from backend.monitors.rows import MonitorRows, What, together
 from service.errors import InvalidField, MalformedJson
-from service.formats.json_pieces import LongArray, check_tree, check_values, finite, plain, read_document
+from service.formats.json_body import LongArray, check_tree, check_values, finite, plain, read_document
 from service.formats.media import EVENTS
 from service.formats.payload import Body, BodyLimits
 from service.monitor_bodies.documents import Columns, pieces_of, rows_in, rows_of

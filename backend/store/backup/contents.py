@@ -23,7 +23,7 @@ from backend.store.keyspace import Keyspace, Shared, keys_of_all_tenants, read_k
 from backend.store.monitor_keys import MonitorKeys
 from backend.store.monitors.ledger import Ids, read_pieces
 from backend.store.monitors.lists import KINDS, OF_BUCKETS, SPAN, by_rows, by_span
-from backend.store.transactions import transact
+from backend.store.server.connection import transact
 from schemas.aliases import StoredAlias
 from schemas.jobs import FINAL
 from schemas.monitors import StoredMonitor

@@ -23,8 +23,8 @@ from backend.store.formats import read_document
 from backend.store.jobs.events import write_job
 from backend.store.keyspace import Keyspace, Shared, keys_of_all_tenants
 from backend.store.monitors.restoring import Arriving
+from backend.store.server.connection import transact
 from backend.store.store import Store
-from backend.store.transactions import transact
 from schemas.aliases import StoredAlias
 from schemas.backup import (
     AliasLine,

@@ -22,8 +22,7 @@ from backend.store.jobs.queues import Line, Message
 from backend.store.jobs.runs import end_whole, find, parts_of, read_job
 from backend.store.keyspace import Keyspace, Shared, job_field
 from backend.store.pages import Page, PageRequest, read_page
-from backend.store.server.connection import UNAVAILABLE, error_name
-from backend.store.transactions import transact
+from backend.store.server.connection import UNAVAILABLE, error_name, transact
 from schemas.jobs import FINAL, JobRecord
 
 # --- Jobs for callers; what workers do is in ``runs``

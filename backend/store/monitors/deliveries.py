@@ -18,7 +18,7 @@ from backend.store.errors import UnknownDelivery
 from backend.store.formats import read_stored
 from backend.store.keyspace import Keyspace, Shared
 from backend.store.pages import Page, PageRequest, read_page
-from backend.store.transactions import transact
+from backend.store.server.connection import transact
 from schemas.monitor_alarms import MOST_ATTEMPTS, Attempt, DeliveryRecord, DeliveryStatus
 
 #: Maximum number of deliveries of a monitor, and seconds that they are kept.

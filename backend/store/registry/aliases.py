@@ -14,7 +14,7 @@ from backend.store.formats import read_stored
 from backend.store.keyspace import Keyspace
 from backend.store.link import Change, announce
 from backend.store.registry.maps import facet, is_name, next_version, read_map, unknown_map, write_summary
-from backend.store.transactions import transact
+from backend.store.server.connection import transact
 from schemas.aliases import AliasRecord, StoredAlias
 
 # --- Aliases: each points at one version and is moved atomically, with a revision

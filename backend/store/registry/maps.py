@@ -15,7 +15,7 @@ from backend.store.formats import read_stored
 from backend.store.jobs.runs import Run
 from backend.store.keyspace import Keyspace, Shared
 from backend.store.link import Change, announce
-from backend.store.transactions import transact
+from backend.store.server.connection import transact
 from schemas.aliases import StoredAlias
 from schemas.base import ID_PREFIX
 from schemas.maps import MapRecord, MapSummary

@@ -1,4 +1,4 @@
-"""Connections to Redis: pools, Sentinel, errors of an unavailable store, traces, and checks of the server."""
+"""Connections to Redis: pools, Sentinel, errors of an unavailable store, transactions, traces, and server checks."""
 
 from __future__ import annotations
 
@@ -165,6 +165,18 @@ def patiently(call: Callable[[], Result]) -> Result:
 def jittered(seconds: float) -> float:
     """A random value between half and one and a half times ``seconds``."""
     return seconds * random.uniform(0.5, 1.5)  # noqa: S311 - jitter, not a secret
+
+
+# --- Optimistic transactions: read under WATCH, write under MULTI, retried after a conflicting write
+
+
+def transact(redis: Redis, write: Callable[[Pipeline], Result], *keys: str) -> Result:
+    """Run ``write`` until no other client changes ``keys`` between its reads and its writes.
+
+    ``write`` reads from the pipeline, then calls ``multi`` and queues its writes.
+    """
+    run = cast(Callable[..., Any], redis.transaction)
+    return cast(Result, run(write, *keys, value_from_callable=True))
 
 
 # --- redis-py clients that raise the errors above

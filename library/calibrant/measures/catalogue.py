@@ -109,7 +109,7 @@ def read_requests(
     measures = [measures] if isinstance(measures, str | Mapping) else measures
     if isinstance(measures, Sequence) and not isinstance(measures, bytes):
         for i, item in enumerate(measures):
-            if isinstance(item, str) and plain_name(item) in _ELSEWHERE:
+            if isinstance(item, str) and item not in MEASURES and plain_name(item) in _ELSEWHERE:
                 raise UnknownMeasure.at(f"/measures/{i}", _ELSEWHERE[plain_name(item)])
         measures = [_of_panel(item) for item in measures]
     entries = read_entries(measures, MEASURES, "measure", most=MAX_MEASURES, unknown=UnknownMeasure, familiar=FAMILIAR)

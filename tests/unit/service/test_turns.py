@@ -3,7 +3,7 @@ from __future__ import annotations
 import asyncio
 
 from service.callers import LOCAL, Caller
-from service.turns import Turns
+from service.guard import Turns
 
 ONE, OTHER = Caller(tenant="one", key_id="1"), Caller(tenant="other", key_id="2")
 

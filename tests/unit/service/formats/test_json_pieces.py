@@ -16,8 +16,7 @@ import pytest
 from calibrant.errors import CalibrationError
 from calibrant.io.strict import ARRAYS
 from service.errors import InvalidField, MalformedJson, TooLarge
-from service.formats.json_body import read_json
-from service.formats.json_pieces import (
+from service.formats.json_body import (
     LONGEST,
     MOST_MEMBERS,
     MOST_OPTIONS,
@@ -26,6 +25,7 @@ from service.formats.json_pieces import (
     check_values,
     plain,
     read_document,
+    read_json,
 )
 from service.formats.payload import BodyLimits
 from tests.unit.io.refused import refused
