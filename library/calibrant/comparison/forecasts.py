@@ -8,7 +8,7 @@ from itertools import combinations
 from typing import Any, Literal, get_args
 
 import numpy as np
-from scipy.stats import t as student
+from scipy.special import stdtr, stdtrit
 
 from calibrant.arrays import check_aligned
 from calibrant.cells import Floats, WeightsKind
@@ -366,6 +366,6 @@ def _pair(one: str, two: str, difference: Floats, rows: Rows, lags: int, level: 
         return Pair((one, two), mean, problem="no interval: the scores are too large")
     if error == 0.0:
         return Pair((one, two), mean, (mean, mean), None, 1.0 if mean == 0.0 else 0.0)
-    half = error * float(student.ppf(0.5 + 0.5 * level, degrees))
-    p_value = float(2.0 * student.sf(abs(mean) / error, degrees))
+    half = error * float(stdtrit(degrees, 0.5 + 0.5 * level))
+    p_value = float(2.0 * stdtr(degrees, -abs(mean) / error))
     return Pair((one, two), mean, (mean - half, mean + half), None, p_value)

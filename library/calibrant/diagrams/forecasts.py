@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.stats import chi2
+from scipy.special import chdtri
 
 from calibrant.arrays import times_of
 from calibrant.cells import Floats
@@ -137,7 +137,7 @@ def mean_variance(rows: Rows, *, n_bins: int, level: float) -> MeanVariance:
     bins = spread.variance_bins(rows.forecasts, rows.y, rows.w, n_bins)
     mass, predicted, observed = bins["mass"], bins["predicted"], bins["observed"]
     tail = (1.0 - level) / 2.0
-    low, high = observed * mass / chi2.ppf(1.0 - tail, mass), observed * mass / chi2.ppf(tail, mass)
+    low, high = observed * mass / chdtri(mass, tail), observed * mass / chdtri(mass, 1.0 - tail)
     return MeanVariance(predicted, observed, low, high, mass / mass.sum(), spread.expected_normalised_error(bins))
 
 

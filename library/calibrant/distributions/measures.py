@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.stats import t as student
+from scipy.special import ndtri, stdtrit
 
 from calibrant.cells import Floats, take
 from calibrant.distributions import conditional, decompositions, pit, scores, spread, streams
@@ -94,7 +94,7 @@ class Rows:
         if self.level is not None:
             if degrees <= 0.0:
                 return MeasureResult(_rooted(mean, root), problem="no interval: there is one row or cluster")
-            half = float(student.ppf(0.5 + 0.5 * self.level, degrees)) * error
+            half = float(stdtrit(degrees, 0.5 + 0.5 * self.level)) * error
             interval = _rooted(max(mean - half, 0.0) if root else mean - half, root), _rooted(mean + half, root)
         return MeasureResult(_rooted(mean, root), interval=interval)
 
@@ -231,7 +231,7 @@ def _coverage(rows: Rows, level: float) -> MeasureResult:
     if found.interval is None or rows.clusters is not None or found.value is None:
         return found
     n = float(len(rows) if rows.w is None else rows.w.sum())
-    z = float(student.ppf(0.5 + 0.5 * (rows.level or 0.0), 1e9))
+    z = float(ndtri(0.5 + 0.5 * (rows.level or 0.0)))
     centre, share = (found.value + z * z / (2.0 * n)) / (1.0 + z * z / n), z * z / n
     half = z / (1.0 + share) * float(np.sqrt(found.value * (1.0 - found.value) / n + z * z / (4.0 * n * n)))
     return replace(found, interval=(centre - half, centre + half))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from scipy.stats import chi2, norm
+from scipy.special import chdtri, ndtri
 
 from calibrant.arguments import explained
 from calibrant.arrays import Compared
@@ -288,7 +288,7 @@ class PerformanceEstimator(Compared):
         found = _figures(self.map, window, self.threshold)
         parts = np.array([_figures(each, window, self.threshold).flat() for each in self.without])
         variance = found.flat_variances() + _jackknife(parts) + self.between
-        reach = float(norm.ppf(0.5 + level / 2.0)) * np.sqrt(variance)
+        reach = float(ndtri(0.5 + level / 2.0)) * np.sqrt(variance)
         return _estimate(found, reach, n, level)
 
     def realised(self, estimate: PerformanceEstimate, predictions: Any, labels: Any = None) -> PerformanceEstimate:
@@ -650,7 +650,7 @@ def _between(errors: Floats, sampling: Floats, moved: Floats) -> Floats:
         cochran = (np.square(errors) * weight).sum(axis=0)
         total = weight.sum(axis=0)
         found = (cochran - count) / total
-    rejected = (cochran > chi2.ppf(1.0 - _HOMOGENEITY, count)) & (sampling > 0.0).all(axis=0) & np.isfinite(found)
+    rejected = (cochran > chdtri(count, _HOMOGENEITY)) & (sampling > 0.0).all(axis=0) & np.isfinite(found)
     return np.where(rejected, np.maximum(np.nan_to_num(found), 0.0), 0.0)
 
 

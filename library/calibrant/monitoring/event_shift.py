@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.stats import chi2, norm
+from scipy.special import chdtri, ndtri
 
 from calibrant.cells import Cells, Floats
 from calibrant.errors import CalibrationError, EmptyBatch, InvalidOption, NotConverged, TooFewRows, UnknownReduction
@@ -179,9 +179,9 @@ def _interval(
     for curve, mean in given.resamples:  # one Newton step from the rate
         of_one, of_zero = _ratios(curve, mean, places)
         steps.append(float(rows @ ((of_one - of_zero) / (q * of_one + (1.0 - q) * of_zero))) / information)
-    reach = float(norm.ppf(0.5 + level / 2.0)) * math.sqrt(1.0 / information + float(np.var(steps, ddof=1)))
+    reach = float(ndtri(0.5 + level / 2.0)) * math.sqrt(1.0 / information + float(np.var(steps, ddof=1)))
     low, high = max(0.0, q - reach), min(1.0, q + reach)
-    drop = float(chi2.ppf(level, 1)) / 2.0
+    drop = float(chdtri(1, 1.0 - level)) / 2.0
     if q == 1.0:
         low = min(low, _limit(one, zero, rows, q, drop, 0.0))
     if q == 0.0:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 import numpy as np
-from scipy.stats import chi2, norm
+from scipy.special import chdtrc, chdtri, ndtri
 
 from calibrant.arguments import explained
 from calibrant.arrays import Compared
@@ -350,7 +350,7 @@ def _of_groups(fitting: Fitting, batch: Batch, seed: int) -> tuple[tuple[Calibra
 
 def _interval(q: Floats, ratios: Floats, groups: Floats, level: float) -> tuple[Floats, Floats]:
     """Return confidence limits of class frequencies; see the notes of ``estimate_label_shift``."""
-    reach = float(norm.ppf(0.5 + level / 2.0))
+    reach = float(ndtri(0.5 + level / 2.0))
     scores = ratios / (ratios @ q)[:, None]
     inside = np.flatnonzero(q)
     information = scores[:, inside].T @ scores[:, inside]
@@ -361,7 +361,7 @@ def _interval(q: Floats, ratios: Floats, groups: Floats, level: float) -> tuple[
     variance[inside] = covariance.diagonal()
     variance += np.square(groups - groups.mean(axis=0)).sum(axis=0) * (_GROUPS - 1) / _GROUPS
     low, high = q - reach * np.sqrt(variance), q + reach * np.sqrt(variance)
-    drop = float(chi2.ppf(level, 1)) / 2.0
+    drop = float(chdtri(1, 1.0 - level)) / 2.0
     for k in np.flatnonzero(q == 0.0):
         high[k] = max(high[k], _towards(scores[:, k] - 1.0, drop))
     return np.clip(low, 0.0, 1.0), np.clip(high, 0.0, 1.0)
@@ -439,7 +439,7 @@ def mixture_p_value(counts: Floats, window: Floats | Integers, q: Floats) -> flo
     apart = observed - expected
     statistic = float(apart @ np.linalg.pinv(covariance, rcond=1e-10, hermitian=True) @ apart)
     freedom = len(observed) - 1
-    return float(chi2.sf(statistic, freedom)) if freedom else 1.0
+    return float(chdtrc(freedom, statistic)) if freedom else 1.0
 
 
 def _joined_cells(expected: Floats) -> Floats:

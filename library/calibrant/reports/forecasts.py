@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.stats import norm
+from scipy.special import ndtri
 
 from calibrant.cells import WeightsKind
 from calibrant.diagrams.forecasts import DISTRIBUTION_DIAGRAMS, drawn, read_distribution_diagrams, times_with_weight
@@ -216,7 +216,7 @@ def recommendation(
             candidates.append({"method": method, "gain": fitted.diagnostics.get("held_out_gain"), "problem": None})
         except CalibrationError as error:
             candidates.append({"method": method, "gain": None, "problem": error.detail})
-    z = float(norm.ppf(1.0 - 0.025 / len(candidates)))
+    z = float(ndtri(1.0 - 0.025 / len(candidates)))
     known = [each for each in candidates if each["gain"] is not None]
     proven = [each for each in known if each["gain"]["gain"] > z * each["gain"]["standard_error"]]
     best = max(proven, key=lambda each: float(each["gain"]["gain"]), default=None)

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
-from scipy.optimize import minimize
 from scipy.special import ndtr, ndtri
 
 from calibrant.cells import Floats
@@ -140,6 +139,8 @@ def _likely_normal(counts: Floats, edges: Floats) -> tuple[float, float]:
     def loss(at: Floats) -> float:
         expected = np.maximum(np.diff(ndtr((edges - at[0]) * np.exp(-at[1]))), 1e-300)
         return float(0.5 * at @ at - counts @ np.log(expected))
+
+    from scipy.optimize import minimize  # takes a tenth of a second to import
 
     found = minimize(loss, np.zeros(2), method="L-BFGS-B", bounds=[(-8.0, 8.0), (-4.0, 4.0)]).x
     return float(found[0]), float(np.exp(found[1]))

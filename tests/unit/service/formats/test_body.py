@@ -35,10 +35,11 @@ def test_without_pyarrow_its_types_are_refused_and_the_extra_is_named() -> None:
     assert out.stdout.split() == ["True", "True"]
 
 
-def test_the_api_loads_pyarrow_on_first_use_only() -> None:
-    code = "import sys, service.app; print('pyarrow' in sys.modules)"
+def test_the_api_loads_what_few_requests_use_on_first_use_only() -> None:
+    few = {"pyarrow", "scipy.stats", "scipy.signal", "scipy.optimize", "matplotlib", "torch"}
+    code = f"import sys, service.app; print(sorted(sys.modules.keys() & {few}))"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert out.stdout.strip() == "False"
+    assert out.stdout.strip() == "[]"
 
 
 @pytest.mark.parametrize("kind", [ARROW, PARQUET, NPZ])
