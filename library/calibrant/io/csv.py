@@ -40,6 +40,7 @@ from calibrant.io.source import Kept
 from calibrant.io.table import Column, Floats, Places, Values, sample_rows
 from calibrant.io.texts import (
     Coding,
+    check_points,
     is_missing,
     is_number,
     lacks_number,
@@ -494,10 +495,9 @@ def read_plain(file: BinaryIO, layout: Layout, places: Places, limits: FileLimit
     widths = {at: layout.widths[at] if places.field_of(at) in VECTORS else 1 for at in places.numbers}
     numbers: dict[int, Callable[[Sequence[str], Block], Floats]] = {
         at: partial(
-            _numbers if widths[at] == 1 else partial(_vectors, width=widths[at]),
+            partial(_numbers, decimal=layout.decimal) if widths[at] == 1 else partial(_vectors, width=widths[at]),
             name=layout.header[at],
             field=places.field_of(at),
-            decimal=layout.decimal,
         )
         for at in places.numbers
     }
@@ -508,7 +508,7 @@ def read_plain(file: BinaryIO, layout: Layout, places: Places, limits: FileLimit
     return values_at(places, lambda at, field: coded[at] if field in TEXTS else columns[at])
 
 
-def _vectors(cells: Sequence[str], block: Block, *, width: int, name: str, field: Field, decimal: str) -> Floats:
+def _vectors(cells: Sequence[str], block: Block, *, width: int, name: str, field: Field) -> Floats:
     """Convert cells such as ``[0.25 0.75]`` to the numbers of all rows, one row after the other."""
     found = []
     for i, cell in enumerate(cells):
@@ -523,12 +523,13 @@ def _vectors(cells: Sequence[str], block: Block, *, width: int, name: str, field
     bad = next((i for i, cell in enumerate(flat) if not _is_finite(cell)), None)
     if bad is not None:
         raise refusal(flat[bad], name, field, block.row + bad // width, block.line_of(bad // width))
-    return _numbers(flat, block, name=name, field=field, decimal=decimal)
+    return _numbers(flat, block, name=name, field=field)
 
 
-def _numbers(cells: Sequence[str], block: Block, *, name: str, field: Field, decimal: str) -> Floats:
+def _numbers(cells: Sequence[str], block: Block, *, name: str, field: Field, decimal: str = ".") -> Floats:
     """Convert cells to finite numbers."""
     if decimal == ",":
+        check_points(cells, name, field, block.row, block.line_of)
         cells = [with_point(cell) for cell in cells]
     joined = "".join(cells)
     parse: Callable[[str], float] = float if joined.isascii() and "_" not in joined else number

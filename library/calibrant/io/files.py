@@ -55,6 +55,7 @@ from calibrant.io.texts import (
     DASHES,
     MAX_LISTED,
     MAX_TEXT,
+    check_points,
     is_missing,
     is_number,
     lacks_number,
@@ -475,6 +476,8 @@ def _with_gaps(table: Table, at: int, decimal: str) -> Floats:
     """Read a column of numbers of which some are missing: NaN."""
     cells = cells_at(table, [at])[0]
     found = np.full(len(cells), np.nan)
+    if decimal == ",":
+        check_points(cells, table.columns[at].name, "observed", 0, lambda _: None)
     for row, cell in enumerate(cells):
         text = with_point(cell) if decimal == "," else cell
         if not lacks_number(text):

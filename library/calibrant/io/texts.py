@@ -6,7 +6,7 @@ import csv
 import io
 import re
 from array import array
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -87,6 +87,8 @@ _COMMA = re.compile(r"[+-]?\d+,\d+(?:[eE][+-]?\d+)?", re.ASCII)
 _THOUSANDS = re.compile(r"[+-]?\d{1,3}(?:(?:,\d{3})+\.\d+|(?:\.\d{3})+,\d+|(?:,\d{3}){2,}|(?:\.\d{3}){2,})", re.ASCII)
 #: A decimal comma that may separate thousands: 1,234.
 _UNCLEAR = re.compile(r"[+-]?[1-9]\d{0,2},\d{3}", re.ASCII)
+#: The same with a point, which separates thousands if the decimal mark is a comma.
+_UNCLEAR_POINT = re.compile(r"[+-]?[1-9]\d{0,2}\.\d{3}", re.ASCII)
 #: First characters of what ``float`` parses.
 _FIRST = frozenset("+-.0123456789iInN")
 _INFINITE = re.compile(r"[+-]?inf(?:inity)?", re.IGNORECASE)
@@ -116,6 +118,20 @@ def with_point(text: str) -> str:
     """Return a number with a decimal comma with a decimal point; any other cell unchanged."""
     clean = text.strip()
     return clean.replace(",", ".") if _COMMA.fullmatch(clean) else text
+
+
+def check_points(cells: Sequence[str], name: str, field: Field, row: int, line_of: Callable[[int], int | None]) -> None:
+    """Raise the error for points that may separate thousands, in cells whose decimal mark is a comma.
+
+    ``row`` is the row of the first cell, and ``line_of`` returns the line of a cell.
+    """
+    unclear = next((i for i, cell in enumerate(cells) if _UNCLEAR_POINT.fullmatch(cell.strip())), None)
+    if unclear is not None:
+        raise NotANumber(
+            f"column {quoted(name)} has separators of thousands or decimal points, first in "
+            f"{row_of(row + unclear, line_of(unclear))}, but the decimal mark is a comma; write 1200 or 1,2, not 1.200",
+            field=field,
+        )
 
 
 def are_digits(text: str) -> bool:

@@ -25,7 +25,7 @@ from calibrant.io.errors import (
     UnmappedLabel,
     WrongShape,
 )
-from calibrant.io.files import Sheet, SheetOptions, read_sheet
+from calibrant.io.files import ForecastOptions, Sheet, SheetOptions, read_forecast_sheet, read_sheet
 from tests.unit.io import files
 
 PLAIN = SheetOptions()
@@ -241,6 +241,22 @@ def test_decimal_commas_are_read_on_request(separator: str) -> None:
     assert found.predictions.tolist() == [0.75, 0.25]
     assert found.weights is not None
     assert found.weights.tolist() == [1.5, 2]
+
+
+THOUSANDS = ["1.225;0,5\n1.001;0,25", "877;0,5\n1.225;0,25", "0,5;0,5\n-1.225;0,25"]
+
+
+@pytest.mark.parametrize("rows", THOUSANDS)
+def test_points_that_may_separate_thousands_are_refused_if_the_decimal_mark_is_a_comma(rows: str) -> None:
+    with pytest.raises(NotANumber, match=r"column 'weight' has separators .*, first in row [12] \(line [23]\), but"):
+        sheet("weight;p;label\n" + rows.replace("\n", ";1\n") + ";0\n", SheetOptions(decimal=","))
+    text = "observed;mean;std\n" + rows.replace("\n", ";1\n") + ";1\n"
+    with pytest.raises(NotANumber, match="column 'observed' has separators of thousands or decimal points, first in"):
+        read_forecast_sheet(io.BytesIO(text.encode()), name="a", options=ForecastOptions(decimal=","), max_rows=None)
+
+
+def test_points_of_numbers_below_one_are_read_though_the_decimal_mark_is_a_comma() -> None:
+    assert sheet("y;p\n1;0,75\n0;0.125\n", SheetOptions(decimal=",")).predictions.tolist() == [0.75, 0.125]
 
 
 def test_rows_that_were_rounded_are_divided_by_their_sum() -> None:
