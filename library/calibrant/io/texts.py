@@ -191,7 +191,8 @@ def refusal(text: str, name: str, field: Field, row: int, line: int | None = Non
         )
     if _INFINITE.fullmatch(clean):
         return NotFinite(f"{where} is infinite; numbers must be finite", field=field)
-    return NotANumber(f"{where} is not a number", field=field)
+    what = "repeats the header; remove the row" if clean == name else "is not a number"
+    return NotANumber(f"{where} {what}", field=field)
 
 
 # --- Columns of strings, dictionary-encoded while they are read: a million labels have few distinct values

@@ -166,6 +166,9 @@ CASES = {
     ),
     "quoted comma": Case(HEAD + '1,"0,5"\n', "decimal-comma", "predictions", "column 'p' has decimal commas"),
     # Cells.
+    "header again": Case(
+        HEAD + TAIL + HEAD + TAIL, "not-a-number", "predictions", "row 2 (line 3) of column 'p' repeats the header"
+    ),
     "empty cell": Case(
         HEAD + "1,\n", "missing-value", "predictions", "row 1 (line 2) of column 'p' is empty; fill it in"
     ),
