@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from scipy.special import expit
@@ -26,14 +27,49 @@ class Modes:
     log_likelihood: Floats
 
 
-def gradient_of(features: Floats, offset: Floats, w: Floats, wy: Floats, variance: Floats, theta: Floats) -> Floats:
+class Features(Protocol):
+    """D features of C rows, of which products are computed without the matrix ``X (C, D)``."""
+
+    def values(self, theta: Floats) -> Floats:
+        """Return ``theta X^T``: the logits ``(S, C)`` of the parameters ``theta (S, D)``."""
+
+    def sums(self, weights: Floats) -> Floats:
+        """Return ``weights X``, of weights ``(S, C)`` of the rows."""
+
+    def gram(self, weights: Floats) -> Floats:
+        """Return ``X^T diag(weights[s]) X`` for each s: ``(S, D, D)``."""
+
+
+class _Matrix:
+    """Features in a matrix ``(C, D)``; O(C D^2) memory."""
+
+    def __init__(self, features: Floats) -> None:
+        self._features = features
+        self._outer = (features[:, :, None] * features[:, None, :]).reshape(len(features), -1)
+
+    def values(self, theta: Floats) -> Floats:
+        found: Floats = theta @ self._features.T
+        return found
+
+    def sums(self, weights: Floats) -> Floats:
+        found: Floats = weights @ self._features
+        return found
+
+    def gram(self, weights: Floats) -> Floats:
+        size = self._features.shape[1]
+        return (weights @ self._outer).reshape(-1, size, size)
+
+
+def gradient_of(
+    features: Floats | Features, offset: Floats, w: Floats, wy: Floats, variance: Floats, theta: Floats
+) -> Floats:
     """Return the gradient ``(S, D)`` of the objective of ``fit_logistic`` at ``theta (S, D)``."""
-    found: Floats = (wy - w * expit(offset + theta @ features.T)) @ features - theta / variance
-    return found
+    x = _Matrix(features) if isinstance(features, np.ndarray) else features
+    return x.sums(wy - w * expit(offset + x.values(theta))) - theta / variance
 
 
 def fit_logistic(
-    features: Floats,
+    features: Floats | Features,
     offset: Floats,
     w: Floats,
     wy: Floats,
@@ -44,29 +80,29 @@ def fit_logistic(
 ) -> Modes:
     """Maximise sum_c [wy f - w log(1 + e^f)] - theta^2 / (2 variance) over f = offset + features theta.
 
-    ``features (C, D)`` and ``offset (C,)`` are shared; ``w`` and ``wy`` are ``(C,)`` or ``(S, C)``, and
-    ``variance (S, D)`` is that of the prior. Newton's method with step halving, from ``start (S, D)`` or 0;
-    O(S C D^2) per step. Raises ``NotConverged`` if a Hessian is singular.
+    ``features``, such as a matrix ``(C, D)``, and ``offset (C,)`` are shared; ``w`` and ``wy`` are ``(C,)`` or
+    ``(S, C)``, and ``variance (S, D)`` is that of the prior. Newton's method with step halving, from ``start (S, D)``
+    or 0; O(S C D^2) per step with a matrix. Raises ``NotConverged`` if a Hessian is singular.
     """
     lines, size = variance.shape
     theta, diagonal = np.zeros((lines, size)) if start is None else start, np.arange(size)
-    outer = (features[:, :, None] * features[:, None, :]).reshape(len(features), -1)
+    x = _Matrix(features) if isinstance(features, np.ndarray) else features
 
     def at(values: Floats) -> tuple[Floats, Floats]:
-        f = offset + values @ features.T
+        f = offset + x.values(values)
         return f, (wy * f - w * np.logaddexp(0.0, f)).sum(axis=1)
 
     f, likelihood = at(theta)
     for _ in range(steps):
         c = expit(f)
-        precision = ((w * c * (1.0 - c)) @ outer).reshape(lines, size, size)
+        precision = x.gram(w * c * (1.0 - c))
         precision[:, diagonal, diagonal] += 1.0 / variance
-        gradient = (wy - w * c) @ features - theta / variance
+        gradient = x.sums(wy - w * c) - theta / variance
         try:
-            step = np.linalg.solve(precision, gradient[:, :, None])[:, :, 0]
+            step = np.linalg.solve(precision, gradient[:, :, None])[:, :, 0].astype(np.float64, copy=False)
         except np.linalg.LinAlgError as error:
             raise NotConverged("the fit did not converge: the Hessian of the log loss is singular") from error
-        reach = np.abs(step @ features.T).max(axis=1)
+        reach = np.abs(x.values(step)).max(axis=1)
         scale = np.minimum(1.0, _LONGEST_STEP / np.maximum(reach, 1e-300))
         before = likelihood - (theta * theta / variance).sum(axis=1) / 2
         for _ in range(20):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,8 @@ from calibrant.validation import fold_of_rows
 
 #: Logits are limited to this range, so that exact zeros and ones do not spread the knots.
 _REACH = 16.0
+#: A feature is constant if its standard deviation is at most this times its root mean square.
+_CONSTANT = 1e-9
 #: Number of knots, at quantiles of the logits, and the candidate strengths of the ridge penalty.
 _KNOTS = 30
 STRENGTHS = tuple(10.0**e for e in range(-4, 5))
@@ -34,49 +37,100 @@ def _basis(z: Floats, knots: Floats) -> Floats:
     return np.column_stack([z, *(cubed(k) - tail for k in range(len(knots) - 2))])
 
 
-def fit_mli_spline(rows: SortedRows, *, folds: int = 5, seed: int = 0) -> tuple[Averaged, dict[str, Any]]:
+class _Cubics:
+    """Features ``(n, D)`` of sorted ``z`` that are cubic between neighbouring knots, as ``logistic.Features``.
+
+    ``features`` computes them. In each interval, they are polynomials of the place ``u`` in it, so that products of
+    features are sums over the moments of ``u``: O(n) per product, and O(n) memory. The matrix has D values per row.
+    """
+
+    def __init__(self, z: Floats, knots: Floats, features: Callable[[Floats], Floats]) -> None:
+        ends = np.concatenate([[knots[0] - 1.0], knots, [knots[-1] + 1.0]])
+        cell = np.searchsorted(knots, z, side="right")
+        cells, self._starts, self._counts = np.unique(cell, return_index=True, return_counts=True)
+        left, width = ends[cells], np.diff(ends)[cells]
+        self._u = (z - np.repeat(left, self._counts)) / np.repeat(width, self._counts)
+        at = np.linspace(0.0, 1.0, 4)
+        values = features((left[:, None] + at * width[:, None]).ravel()).reshape(len(cells), 4, -1)
+        #: The coefficients ``(intervals, 4, D)`` of the features, constant first.
+        self._coefficients = np.linalg.solve(np.vander(at, increasing=True), values)
+
+    def values(self, theta: Floats) -> Floats:
+        of = np.tensordot(self._coefficients, theta, axes=(2, 1)).transpose(1, 0, 2)
+        found = np.repeat(of[3], self._counts, axis=0).T
+        for coefficient in of[2::-1]:
+            found = found * self._u + np.repeat(coefficient, self._counts, axis=0).T
+        return found
+
+    def sums(self, weights: Floats) -> Floats:
+        return np.tensordot(self._moments(weights, 4), self._coefficients, axes=((2, 0), (0, 1)))
+
+    def gram(self, weights: Floats) -> Floats:
+        moments = self._moments(weights, 7)
+        products = moments[np.add.outer(np.arange(4), np.arange(4))]
+        inner = np.einsum("absj,jbe->sjae", products, self._coefficients, optimize=True)
+        return np.tensordot(inner, self._coefficients, axes=((1, 2), (0, 1)))
+
+    def _moments(self, weights: Floats, count: int) -> Floats:
+        """Return the sums ``(count, S, intervals)`` of the weights times powers of the places."""
+        found = []
+        for _ in range(count):
+            found.append(np.add.reduceat(weights, self._starts, axis=1))
+            weights = weights * self._u
+        return np.array(found)
+
+
+def fit_mli_spline(
+    rows: SortedRows, *, folds: int = 5, seed: int = 0, cells: int = 4096
+) -> tuple[Averaged, dict[str, Any]]:
     """Fit to sorted rows: the curve, as a table, and the diagnostics of the fit.
 
     The features are a natural cubic spline of the logit, limited to +-16, with up to 30 knots at quantiles, each of
-    unit variance; the ridge strength of least held-out log loss is chosen by cross-validation. O(n) per step. Raises
-    ``TooFewRows``.
+    unit variance. The ridge strength is that of least held-out log loss in cross-validation, for which neighbouring
+    rows are merged to at most ``cells``. O(n) per step. Raises ``TooFewRows``.
     """
     n = len(rows.p)
     if n < folds:
         raise TooFewRows.at("/predictions", f"have {n} rows, but {folds} folds need at least {folds}")
     z = np.clip(clipped_logit(rows.p), -_REACH, _REACH)
     w = np.ones(n) if rows.w is None else rows.w
+    total = float(w.sum())
     knots = np.unique(np.quantile(z, np.linspace(0.0, 1.0, _KNOTS), method="inverted_cdf", weights=w))
-    y = rows.y.astype(np.float64)
 
     def features(logits: Floats) -> Floats:
         return logits[:, None] if len(knots) < 3 else _basis(logits, knots)
 
-    raw = features(z)
-    centre = np.average(raw, axis=0, weights=w)
-    spread = np.sqrt(np.average((raw - centre) ** 2, axis=0, weights=w))
-    spread = np.where(spread > 0.0, spread, 1.0)
+    def root_mean_square(of: Callable[[Floats], Floats]) -> Floats:
+        found: Floats = np.sqrt(np.diagonal(_Cubics(z, knots, of).gram(w[None])[0]) / total)
+        return found
+
+    centre = _Cubics(z, knots, features).sums(w[None])[0] / total
+    spread = root_mean_square(lambda logits: features(logits) - centre)
+    spread = np.where(spread > _CONSTANT * root_mean_square(features), spread, 1.0)
 
     def scaled(logits: Floats) -> Floats:
         return np.column_stack([(features(logits) - centre) / spread, np.ones(len(logits))])
 
-    x, fold = scaled(z), fold_of_rows(n, folds, seed, rows.groups)
-    kept = np.where(fold == np.arange(folds)[:, None], 0.0, w)
-
     def variance(strength: float, fits: int) -> Floats:
-        found = np.full((fits, x.shape[1]), 0.5 / strength)
+        found = np.full((fits, len(centre) + 1), 0.5 / strength)
         found[:, -1] = 1e6
         return found
 
+    number = min(n, cells)
+    starts = np.arange(number) * n // number
+    own = np.where(fold_of_rows(n, folds, seed, rows.groups) == np.arange(folds)[:, None], w, 0.0)
+    mass, hits = (np.add.reduceat(part, starts, axis=1) for part in (own, own * rows.y))
+    kept, kept_y = mass.sum(axis=0) - mass, hits.sum(axis=0) - hits
+    x = _Cubics(np.add.reduceat(w * z, starts) / mass.sum(axis=0), knots, scaled)
     start, losses = None, []
     for i, strength in enumerate(reversed(STRENGTHS)):
         report(i, len(STRENGTHS) + 1, "strengths outside folds")
-        start = fit_logistic(x, np.zeros(n), kept, kept * y, variance(strength, folds), start=start).theta
-        f = (start @ x.T)[fold, np.arange(n)]
-        losses.append(float(w @ (np.logaddexp(0.0, f) - y * f)) / float(w.sum()))
+        start = fit_logistic(x, np.zeros(number), kept, kept_y, variance(strength, folds), start=start).theta
+        f = x.values(start)
+        losses.append(float((mass * np.logaddexp(0.0, f) - hits * f).sum()) / total)
     best = tuple(reversed(STRENGTHS))[int(np.argmin(losses))]
-    last = x, np.zeros(n), w[None], (w * y)[None], variance(best, 1)
+    last = _Cubics(z, knots, scaled), np.zeros(n), w[None], (w * rows.y)[None], variance(best, 1)
     theta = fit_logistic(*last).theta
-    gradient = float(np.abs(gradient_of(*last, theta)).max() / w.sum())
+    gradient = float(np.abs(gradient_of(*last, theta)).max() / total)
     curve = tabulate(lambda p: expit(scaled(np.clip(clipped_logit(p), -_REACH, _REACH)) @ theta[0]))
     return curve, {"strength": best, "knots": len(knots), "held_out_log_loss": min(losses), "gradient": gradient}
