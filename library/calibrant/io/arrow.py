@@ -45,7 +45,7 @@ _DICTIONARY, _RECORDS = 2, 3
 #: Field indices in the flatbuffer tables.
 _HEADER_TYPE, _HEADER = 1, 2
 _LENGTH, _BUFFERS, _COMPRESSION = 0, 2, 3
-_DATA_OF_DICTIONARY = 1
+_DATA_OF_DICTIONARY, _IS_DELTA = 1, 2
 #: Fields of the footer of a file with the blocks of dictionaries and record batches; bytes after the footer.
 _BLOCKS, _FOOTER_END = (2, 3), 10
 #: First bytes of a file, which a stream follows, and of a message.
@@ -60,19 +60,20 @@ def check_messages(arrow: Any, buffer: object, n_bytes: int, limits: Limits) -> 
     ``arrow`` is pyarrow, ``buffer`` its Buffer of the stream. Also raises ``FileTooLarge`` for too many messages, and
     ``DamagedFile`` for a damaged message.
     """
-    rows, unpacked = 0, n_bytes
+    rows, unpacked, dictionaries = 0, n_bytes, 0
     for count, (metadata, body) in enumerate(_messages(arrow, buffer)):
         if count > _FREE_MESSAGES + n_bytes // _BYTES_A_MESSAGE:
             raise FileTooLarge("the stream has too many messages for its size")
         try:
-            batch, is_dictionary = _batch(metadata)
+            batch, is_dictionary, is_delta = _batch(metadata)
             if batch is None:
                 continue
             stated, grown = _stated(batch, body)
         except (struct.error, IndexError) as error:
             raise DamagedFile("the stream has a damaged message") from error
         rows += 0 if is_dictionary else stated
-        unpacked += grown
+        dictionaries += len(body) + grown if is_dictionary else 0
+        unpacked += grown + (dictionaries if is_delta else 0)  # pyarrow copies the dictionary that a delta extends
         limits.check_rows(rows)
         limits.check_bytes(unpacked)
 
@@ -138,15 +139,18 @@ class _Table:
         return None if start is None else (start + 4, _read("<I", self.data, start))
 
 
-def _batch(metadata: memoryview) -> tuple[_Table | None, bool]:
-    """Return the record batch of a message, and whether it belongs to a dictionary."""
+def _batch(metadata: memoryview) -> tuple[_Table | None, bool, bool]:
+    """Return the record batch of a message, whether it belongs to a dictionary, and whether to a delta of one."""
     message = _Table(metadata, _read("<I", metadata, 0))
     kind = message.place(_HEADER_TYPE)
     kind = None if kind is None else metadata[kind]
     header = message.table(_HEADER)
     if header is None or kind not in (_DICTIONARY, _RECORDS):
-        return None, False
-    return (header.table(_DATA_OF_DICTIONARY), True) if kind == _DICTIONARY else (header, False)
+        return None, False, False
+    if kind == _RECORDS:
+        return header, False, False
+    delta = header.place(_IS_DELTA)
+    return header.table(_DATA_OF_DICTIONARY), True, delta is not None and metadata[delta] != 0
 
 
 def _stated(batch: _Table, body: memoryview) -> tuple[int, int]:
