@@ -30,6 +30,7 @@ from calibrant.io.errors import (
 )
 from calibrant.io.limits import FileLimits, Limits
 from calibrant.io.npz import numbers_of, texts_of, values_at
+from calibrant.io.shared import validated, without_views
 from calibrant.io.source import bytes_of
 from calibrant.io.table import Array, Body, Coded, Column, Floats, Ints, Places, Values, sample_rows
 from calibrant.io.texts import Coding, listed, number, quoted, refusal, row_of
@@ -481,15 +482,6 @@ def _codes(coded: Any) -> Ints:
     return found.copy() if not found.flags.writeable else found
 
 
-def check_decoded(column: Any, limits: Limits) -> None:
-    """Check the bytes of a column of strings without its dictionary, in which one long string can stand for many."""
-    if _types().is_dictionary(column.type):
-        plain = whole(column)
-        sizes = needed_pyarrow("compute", "Arrow data").compute.binary_length(plain.dictionary).fill_null(0)
-        counts = np.bincount(_codes(plain) + 1, minlength=len(sizes) + 1)[1:]
-        limits.check_bytes(int(counts @ sizes.to_numpy(zero_copy_only=False).astype(np.int64)))
-
-
 def cells_of(column: Any) -> list[Any]:
     """Convert a column to Python values; equal strings of a dictionary are one object."""
     if not _types().is_dictionary(column.type):
@@ -536,7 +528,7 @@ def read_stream(data: Body, limits: Limits, check: Callable[[Any], None], read: 
         check_messages(arrow, buffer, len(data), limits)
         with arrow.ipc.open_stream(buffer) as reader:
             check(reader.schema)
-            return read(_validated(reader.read_all(), limits))
+            return read(without_views(validated(reader.read_all(), limits)))
 
 
 def read_parquet(
@@ -549,18 +541,12 @@ def read_parquet(
         coded = [name for name in check_file(memoryview(data), limits) if name == names]
         with _parquet_file(arrow, data, coded) as file:
             check(file.schema_arrow)
-            return read(_validated(file.read(use_threads=False), limits))
+            return read(without_views(validated(file.read(use_threads=False), limits)))
 
 
 def _parquet_file(arrow: Any, data: Body | memoryview, coded: Sequence[str] = ()) -> Any:
     """Open a file; the columns ``coded`` stay dictionary-encoded, so that repeated strings take little memory."""
     return arrow.parquet.ParquetFile(arrow.BufferReader(arrow.py_buffer(data)), read_dictionary=list(coded))
-
-
-def _validated(table: Any, limits: Limits) -> Any:
-    limits.check_rows(table.num_rows)
-    table.validate(full=True)  # pyarrow does not check the offsets of a stream
-    return table
 
 
 @contextmanager
@@ -594,15 +580,14 @@ class _Columns(ABC):
                 raise DuplicateColumns(f"the file has {listed(twice)} more than once; rename the duplicates")
             if not first.num_rows:
                 raise EmptyFile("the file has no rows")
-            first.validate(full=True)
+            first = without_views(validated(first, limits))
             self.columns = tuple(self._column(name, first.column(name)) for name in names)
 
     def read(self, places: Places) -> Values:
         """Read some columns; raises the ``TabularError`` of the first bad one."""
         with damage(self._arrow):
             names = [self.columns[at].name for at in (*places.numbers, *places.texts)]
-            table = self._whole(names)
-            table.validate(full=True)
+            table = without_views(validated(self._whole(names), self._limits))
             self._limits.check_rows(table.num_rows, width=sum(self.columns[at].width for at in places.numbers))
 
             def read(at: int, field: Field) -> Any:
@@ -622,8 +607,7 @@ class _Columns(ABC):
         """Pass on the cells of some columns as strings; null becomes empty."""
         names = [self.columns[at].name for at in places]
         with damage(self._arrow):
-            table = self._whole(names)
-            table.validate(full=True)
+            table = without_views(validated(self._whole(names), self._limits))
             for at, name in zip(places, names, strict=True):
                 column, _ = spark_vectors(table.column(name))
                 width = self.columns[at].width
@@ -645,9 +629,7 @@ class _Columns(ABC):
     def whole(self) -> Any:
         """Read all columns as a pyarrow table."""
         with damage(self._arrow):
-            table = self._whole([column.name for column in self.columns])
-            table.validate(full=True)
-            return table
+            return validated(self._whole([column.name for column in self.columns]), self._limits)
 
     @abstractmethod
     def _whole(self, names: list[str]) -> Any:

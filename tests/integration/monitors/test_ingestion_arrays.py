@@ -67,3 +67,12 @@ def test_what_ids_may_be_is_told(store: Store, api: httpx.Client) -> None:
     refused = send(api, "predictions", ids=np.array([1.5]), predictions=np.array([0.5]))
     assert "strings or integers" in refused.text
     assert "strings, binary values or integers" in stream(api, id=[1.5], prediction=[0.5], label=[1]).text
+
+
+def test_ids_may_be_string_views(store: Store, api: httpx.Client) -> None:
+    monitored(store)
+    texts = pa.array(["a", "a longer id than a view holds", None], pa.string_view())
+    for ids in (texts, pa.DictionaryArray.from_arrays(pa.array([0, 1, 2]), texts)):
+        answer = answered(stream(api, id=ids, prediction=[0.5] * 3, label=[0, 1, 1]))
+        assert answer["accepted"] + answer.get("duplicates", 0) == 3
+    assert answer["duplicates"] == 2

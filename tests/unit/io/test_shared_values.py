@@ -10,8 +10,9 @@ import pyarrow as pa
 import pytest
 
 from calibrant.io.errors import FileTooLarge
-from calibrant.io.files import read_sheet
+from calibrant.io.files import SheetOptions, read_sheet
 from calibrant.io.limits import Limits
+from calibrant.io.shared import validated
 from calibrant.io.strict import read_arrow
 from tests.unit.io.refused import refused
 
@@ -48,3 +49,68 @@ def test_a_dictionary_that_grows_counts_as_often_as_it_is_copied() -> None:
     assert refused(lambda: read_arrow(_growing(1_000_000), LIMITS)) == ("too-large", "")
     with pytest.raises(FileTooLarge, match="bytes after decompression"):
         read_sheet(io.BytesIO(_growing(1_000_000)), name="a", max_rows=None, max_bytes=1 << 24)
+
+
+def _shared(length: int, n_batches: int) -> bytes:
+    """A stream of many batches with one dictionary, whose first string no row has."""
+    texts = pa.array(["x" * length, "a", "b"])
+    return stream([batch(pa.DictionaryArray.from_arrays(pa.array([1, 2]), texts)) for _ in range(n_batches)])
+
+
+def test_batches_with_one_dictionary_are_one_chunk() -> None:
+    with pa.ipc.open_stream(_shared(10, 3)) as reader:
+        table = validated(reader.read_all(), LIMITS)
+    assert table.column("groups").num_chunks == 1
+    assert table.column("groups").to_pylist() == ["a", "b"] * 3
+    np.testing.assert_array_equal(read_arrow(_shared(10, 3), LIMITS)["groups"], ["a", "b"] * 3)
+
+
+def test_a_code_beyond_the_dictionary_is_refused() -> None:
+    texts = pa.array(["a", "b"])
+    wrong = pa.DictionaryArray.from_arrays(pa.array([0, 2]), texts, safe=False)
+    right = pa.DictionaryArray.from_arrays(pa.array([0, 1]), texts)
+    body = stream([batch(right), batch(wrong)])
+    assert refused(lambda: read_arrow(body, LIMITS)) == ("malformed-arrow", "")
+
+
+def test_a_dictionary_that_is_replaced_keeps_its_rows() -> None:
+    groups = [pa.array(texts).dictionary_encode() for texts in (["a", "b"], ["b", "c"], ["b", "c"], ["a", "b"])]
+    found = read_arrow(stream([batch(one) for one in groups]), LIMITS)["groups"]
+    np.testing.assert_array_equal(found, ["a", "b", "b", "c", "b", "c", "a", "b"])
+
+
+def _views(n: int, length: int, kind: Any) -> pa.Array:
+    """A column of views that all show the same string."""
+    views = np.zeros((n, 4), np.int32)
+    views[:, 0], views[:, 1] = length, int.from_bytes(b"xxxx", "little")
+    return pa.Array.from_buffers(kind, n, [None, pa.py_buffer(views.tobytes()), pa.py_buffer(b"x" * length)])
+
+
+def test_views_of_a_long_string_count_each_time() -> None:
+    found = read_arrow(stream([batch(_views(100, 20, pa.string_view()))]), LIMITS)["groups"]
+    np.testing.assert_array_equal(found, ["x" * 20] * 100)
+    body = stream([batch(_views(100, 1_000_000, pa.string_view()))])
+    assert refused(lambda: read_arrow(body, LIMITS)) == ("too-large", "")
+    coded = pa.DictionaryArray.from_arrays(pa.array([0, 1]), _views(100, 1_000_000, pa.string_view()))
+    assert refused(lambda: read_arrow(stream([batch(coded)]), LIMITS)) == ("too-large", "")
+
+
+@pytest.mark.parametrize("inside", [False, True])
+@pytest.mark.parametrize("kind", [pa.string_view(), pa.binary_view()])
+def test_views_in_other_columns_of_a_file_count_too(kind: Any, inside: bool) -> None:
+    views = _views(100, 1_000_000, kind)
+    note = pa.StructArray.from_arrays([views], ["text"]) if inside else views
+    body = stream([pa.record_batch({"p": np.full(100, 0.5), "y": np.arange(100) % 2, "note": note})])
+    with pytest.raises(FileTooLarge, match="bytes after decompression"):
+        read_sheet(io.BytesIO(body), name="a", max_rows=None, max_bytes=1 << 24)
+
+
+def test_views_are_strings_in_files() -> None:
+    texts = ["a long name of a group", None, "b", "a long name of a group"]
+    for groups in (pa.array(texts, pa.string_view()), pa.array(texts[::-1], pa.string_view())):
+        for column in (groups, pa.DictionaryArray.from_arrays(pa.array([0, 1, 2, 3]), groups)):
+            columns = {"p": [0.1, 0.2, 0.3, 0.4], "y": [0, 1, 0, 1], "g": column}
+            options = SheetOptions(groups=("g",))
+            sheet = read_sheet(io.BytesIO(stream([pa.record_batch(columns)])), name="a", options=options, max_rows=None)
+            assert sheet.groups is not None
+            assert list(sheet.groups) == [text or "(missing)" for text in groups.to_pylist()]
