@@ -201,7 +201,7 @@ def _rows(columns: dict[str, list[Any]], n_classes: int | None, n: int, limits: 
 def _ids(column: Any, why: Whys, limits: BodyLimits) -> Ids:
     """The ids of a column; null means no id, and a row with an empty id is refused."""
     if not arrow.is_number(arrow.value_type(column.type)):
-        check_decoded(column, limits)
+        check_decoded([column], limits)
     plain = arrow.decoded(column)
     ids = arrow_ids(plain)
     there = plain.is_valid().to_numpy(zero_copy_only=False)

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
+from itertools import cycle
 from typing import Any, BinaryIO, TypeVar
 
 import numpy as np
@@ -30,7 +31,7 @@ from calibrant.io.errors import (
 )
 from calibrant.io.limits import FileLimits, Limits
 from calibrant.io.npz import numbers_of, texts_of, values_at
-from calibrant.io.shared import validated, without_views
+from calibrant.io.shared import check_decoded, leaf_types, validated, without_views
 from calibrant.io.source import bytes_of
 from calibrant.io.table import Array, Body, Coded, Column, Floats, Ints, Places, Values, sample_rows
 from calibrant.io.texts import Coding, listed, number, quoted, refusal, row_of
@@ -285,13 +286,13 @@ def _unsigned(data: memoryview, at: int) -> tuple[int, int]:
 _MAGIC = b"PAR1"
 #: Fields of FileMetaData, SchemaElement, RowGroup, ColumnChunk and ColumnMetaData.
 _SCHEMA, _ROWS, _GROUPS = 2, 3, 4
-_NAME, _CHILDREN = 4, 5
+_WIDTH, _CHILDREN = 2, 5
 _CHUNKS, _FILE_PATH, _COLUMN = 1, 1, 3
 _N_VALUES, _N_BYTES, _DATA_AT, _DICTIONARY_AT = 5, 7, 9, 11
 #: Fields of a PageHeader; for each kind of page, the fields of the number of values and of the encoding.
 _UNPACKED, _PACKED = 2, 3
 _KINDS = {5: (1, 2), 7: (1, 2), 8: (1, 4)}
-#: The most bytes of a value: a number, a level or a code.
+#: The most bytes of a value: a number, a level or a code. Values of a fixed width may be wider.
 _VALUE_BYTES = 8
 #: Encodings whose output is bounded by the input or by the number of values. DELTA_BYTE_ARRAY (7) repeats prefixes.
 _ENCODINGS = frozenset({0, 2, 3, 4, 5, 6, 8, 9})
@@ -301,8 +302,8 @@ _FOOTER_BYTES, _FREE, _BYTES_EACH = 4 * 1024 * 1024, 4096, 1024
 _FOOTER_VALUES, _PAGE_VALUES = 1_000_000, 64
 
 
-def check_file(body: memoryview, limits: Limits) -> list[str]:
-    """Check all declared sizes of a Parquet file; returns the names of the columns.
+def check_file(body: memoryview, limits: Limits) -> None:
+    """Check all declared sizes of a Parquet file.
 
     Raises the error of the limits for too many rows, columns or bytes, ``FileTooLarge`` for too many pages, and
     ``DamagedFile`` for an inconsistent file or an encoding whose output is not bounded.
@@ -310,18 +311,16 @@ def check_file(body: memoryview, limits: Limits) -> list[str]:
     footer = _footer(body)
     limits.check_rows(_natural_field(footer.get(_ROWS)))
     elements = [element for element in _list_field(footer, _SCHEMA)[1:] if isinstance(element, dict)]
-    n_leaves = sum(not element.get(_CHILDREN) for element in elements)
-    limits.check_classes(n_leaves - 3)
+    widths = [_natural_field(one.get(_WIDTH, 0)) for one in elements if not one.get(_CHILDREN)]
+    limits.check_classes(len(widths) - 3)
     most, pages, unpacked = _FREE + len(body) // _BYTES_EACH, 0, 0
-    for chunk in _chunks(footer, n_leaves):
-        for page in _pages(body, chunk):
+    for chunk, width in zip(_chunks(footer, len(widths)), cycle(widths), strict=False):
+        for page in _pages(body, chunk, max(width, _VALUE_BYTES)):
             pages += 1
             unpacked += page
             limits.check_bytes(unpacked)
             if pages > most:
                 raise FileTooLarge("the file has too many pages for its size")
-    names = [element.get(_NAME) for element in elements]
-    return [str(name, "utf-8", "replace") for name in names if isinstance(name, memoryview)]
 
 
 def _footer(body: memoryview) -> Struct:
@@ -346,8 +345,11 @@ def _chunks(footer: Struct, n_leaves: int) -> Iterator[Struct]:
             yield column
 
 
-def _pages(body: memoryview, column: Struct) -> Iterator[int]:
-    """Yield the most bytes of each page of a column chunk; the dictionary page is before the data pages."""
+def _pages(body: memoryview, column: Struct, width: int) -> Iterator[int]:
+    """Yield the most bytes of each page of a column chunk; the dictionary page is before the data pages.
+
+    ``width`` is the most bytes of a value.
+    """
     if not _natural_field(column.get(_N_VALUES)):
         return  # no page is read, and the offsets are arbitrary
     at, dictionary = _natural_field(column.get(_DATA_AT)), column.get(_DICTIONARY_AT)
@@ -359,10 +361,10 @@ def _pages(body: memoryview, column: Struct) -> Iterator[int]:
     while at < end:
         header, at = _Reader(body, _PAGE_VALUES).struct(at)
         at += _natural_field(header.get(_PACKED))
-        yield _page(header)
+        yield _page(header, width)
 
 
-def _page(header: Struct) -> int:
+def _page(header: Struct, width: int) -> int:
     values = 0
     for kind, (count, encoding) in _KINDS.items():
         if kind in header:
@@ -370,7 +372,7 @@ def _page(header: Struct) -> int:
             values += _natural_field(inner.get(count))
             if _natural_field(inner.get(encoding)) not in _ENCODINGS:
                 raise DamagedFile("a page has an unsupported encoding")
-    return _natural_field(header.get(_UNPACKED)) + values * _VALUE_BYTES
+    return _natural_field(header.get(_UNPACKED)) + values * width
 
 
 def _list_field(struct: Struct, field: int) -> list[Any]:
@@ -531,22 +533,33 @@ def read_stream(data: Body, limits: Limits, check: Callable[[Any], None], read: 
             return read(without_views(validated(reader.read_all(), limits)))
 
 
-def read_parquet(
-    data: Body, limits: Limits, check: Callable[[Any], None], read: Callable[[Any], Read], names: str
-) -> Read:
-    """Read a Parquet file like ``read_stream``; the column ``names`` stays dictionary-encoded."""
+def read_parquet(data: Body, limits: Limits, check: Callable[[Any], None], read: Callable[[Any], Read]) -> Read:
+    """Read a Parquet file like ``read_stream``; strings stay dictionary-encoded."""
     arrow = needed_pyarrow("parquet", "a Parquet file")
     limits.check_bytes(len(data))
     with damage(arrow):
-        coded = [name for name in check_file(memoryview(data), limits) if name == names]
-        with _parquet_file(arrow, data, coded) as file:
+        check_file(memoryview(data), limits)
+        with _parquet_file(arrow, data) as file:
             check(file.schema_arrow)
             return read(without_views(validated(file.read(use_threads=False), limits)))
 
 
-def _parquet_file(arrow: Any, data: Body | memoryview, coded: Sequence[str] = ()) -> Any:
-    """Open a file; the columns ``coded`` stay dictionary-encoded, so that repeated strings take little memory."""
-    return arrow.parquet.ParquetFile(arrow.BufferReader(arrow.py_buffer(data)), read_dictionary=list(coded))
+def _parquet_file(arrow: Any, data: Body | memoryview) -> Any:
+    """Open a file; strings stay dictionary-encoded, also inside lists, so that repeated ones take little memory.
+
+    Raises ``DamagedFile`` if a column of values of variable length cannot stay encoded, such as one of decimals.
+    """
+    source = arrow.py_buffer(data)
+    with arrow.parquet.ParquetFile(arrow.BufferReader(source)) as file:
+        leaves = [file.schema.column(i) for i in range(len(file.schema))]
+    varying = [leaf.physical_type == "BYTE_ARRAY" for leaf in leaves]
+    coded = [leaf.path for leaf, varies in zip(leaves, varying, strict=True) if varies]
+    file = arrow.parquet.ParquetFile(arrow.BufferReader(source), read_dictionary=coded, arrow_extensions_enabled=False)
+    kinds = [kind for field in file.schema_arrow for kind in leaf_types(field.type)]
+    if any(varies and not _types().is_dictionary(kind) for kind, varies in zip(kinds, varying, strict=True)):
+        file.close()
+        raise DamagedFile("a column has an unsupported encoding")
+    return file
 
 
 @contextmanager
@@ -618,7 +631,7 @@ class _Columns(ABC):
     def _cells(self, column: Any, name: str, *, vectors: bool) -> list[str]:
         types = self._arrow.types
         is_time = types.is_timestamp(column.type) or types.is_date(column.type)
-        if not (vectors or is_time or self._is_plain(column.type)):
+        if not (is_number(column.type.value_type) if vectors else is_time or self._is_plain(column.type)):
             raise NotLabels(
                 f"column {quoted(name)} has the type {_kind(column.type)}; it must be numbers or strings",
                 field="file",
@@ -629,7 +642,9 @@ class _Columns(ABC):
     def whole(self) -> Any:
         """Read all columns as a pyarrow table."""
         with damage(self._arrow):
-            return validated(self._whole([column.name for column in self.columns]), self._limits)
+            table = validated(self._whole([column.name for column in self.columns]), self._limits)
+            check_decoded(table.columns, self._limits)
+            return table
 
     @abstractmethod
     def _whole(self, names: list[str]) -> Any:
@@ -734,18 +749,22 @@ class ParquetTable(_Columns):
         self._body = bytes_of(file)
         with damage(arrow):
             check_file(self._body, limits)
-            schema = _parquet_file(arrow, self._body).schema_arrow
-            self._coded = [name for name, kind in zip(schema.names, schema.types, strict=True) if is_text(kind)]
-            batches = self._open().iter_batches(sample_rows(len(schema)), use_threads=False)
+            opened = _parquet_file(arrow, self._body)
+            schema = opened.schema_arrow
+            batches = opened.iter_batches(sample_rows(len(schema)), use_threads=False)
             first = next((batch for batch in batches if batch.num_rows), None)
             table = schema.empty_table() if first is None else arrow.Table.from_batches([first])
         super().__init__(arrow, table, limits)
 
     def _whole(self, names: list[str]) -> Any:
-        return self._open().read(columns=names, use_threads=False)
+        return _parquet_file(self._arrow, self._body).read(columns=names, use_threads=False)
 
-    def _open(self) -> Any:
-        return _parquet_file(self._arrow, self._body, self._coded)
+    def whole(self) -> Any:
+        """Read all columns as a pyarrow table; only columns of strings are dictionary-encoded."""
+        coded = [field.name for field in super().whole().schema if is_text(value_type(field.type))]
+        source = self._arrow.BufferReader(self._arrow.py_buffer(self._body))
+        with damage(self._arrow):
+            return self._arrow.parquet.ParquetFile(source, read_dictionary=coded).read(use_threads=False)
 
 
 class ArrowTable(_Columns):

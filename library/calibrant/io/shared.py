@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from functools import cache
 from itertools import groupby
 from typing import Any
@@ -45,9 +45,9 @@ def without_views(table: Any) -> Any:
     return table
 
 
-def check_decoded(column: Any, limits: Limits) -> None:
-    """Check the bytes of a column without dictionaries, in which one long string can stand for many."""
-    limits.check_bytes(sum(_decoded_bytes(chunk) for chunk in column.chunks))
+def check_decoded(columns: Iterable[Any], limits: Limits) -> None:
+    """Check the bytes of columns without dictionaries, in which one long string can stand for many."""
+    limits.check_bytes(sum(_decoded_bytes(chunk) for column in columns for chunk in column.chunks))
 
 
 def _joined(column: Any) -> Any:
@@ -121,6 +121,17 @@ def _leaves(array: Any) -> Iterator[Any]:
         yield from _leaves(array.values)
     else:
         yield array
+
+
+def leaf_types(kind: Any) -> Iterator[Any]:
+    """Yield the types in a type of lists, structs or extensions, in the order of their columns in a Parquet file."""
+    if hasattr(kind, "storage_type"):
+        yield from leaf_types(kind.storage_type)
+    elif kind.num_fields:
+        for i in range(kind.num_fields):
+            yield from leaf_types(kind.field(i).type)
+    else:
+        yield kind
 
 
 @cache

@@ -386,7 +386,6 @@ def read_parquet(body: Body, limits: Limits, fields: Fields = CLASSIFICATION) ->
             limits,
             lambda schema: _check_schema(schema, limits, fields),
             lambda table: _arrays(table, limits, fields),
-            names="groups",
         )
 
 

@@ -6,7 +6,6 @@ import gzip
 import io
 import subprocess
 import sys
-import tracemalloc
 import zipfile
 from collections.abc import Callable
 from typing import Any
@@ -23,6 +22,7 @@ from calibrant.io.errors import DamagedFile, FileTooLarge, NotLabels, TabularErr
 from calibrant.io.files import ForecastOptions, Sheet, read_forecast_sheet, read_sheet
 from calibrant.io.limits import FileLimits, Limits
 from calibrant.io.strict import read_arrow, read_csv, read_npz
+from tests.unit.io.memory import peak_of
 from tests.unit.io.refused import refused
 
 ROWS = b"label,p\n0,0.25\n", b"1,0.5\n"
@@ -107,25 +107,11 @@ def _coded(*texts: str | None) -> pa.DictionaryArray:
     return pa.DictionaryArray.from_arrays(pa.array(np.zeros(100_000, np.int8)), pa.array(texts))
 
 
-def _peak_of(call: Callable[[], object]) -> int:
-    """The most bytes that Python and pyarrow held at once during a call."""
-    pool = pa.proxy_memory_pool(pa.system_memory_pool())
-    before = pa.default_memory_pool()
-    pa.set_memory_pool(pool)
-    tracemalloc.start()
-    try:
-        call()
-        return tracemalloc.get_traced_memory()[1] + (pool.max_memory() or 0)
-    finally:
-        tracemalloc.stop()
-        pa.set_memory_pool(before)
-
-
 def test_a_missing_name_in_a_dictionary_does_not_repeat_the_others() -> None:
     columns = {"predictions": np.full(100_000, 0.5), "groups": _coded("x" * 1000, None)}
     body = _arrow(pa.table(columns))
     bound = Limits(1 << 30, None, 10)
-    assert _peak_of(lambda: refused(lambda: read_arrow(body, bound))) < 20 << 20
+    assert peak_of(lambda: refused(lambda: read_arrow(body, bound))) < 20 << 20
     assert refused(lambda: read_arrow(body, bound)) == ("invalid-option", "/groups/0")
 
 
@@ -145,7 +131,7 @@ def test_a_long_name_of_forecasts_is_refused_and_not_repeated() -> None:
         with pytest.raises(NotLabels, match="more than 256 characters"):
             read_forecast_sheet(io.BytesIO(body), name="a", options=options, max_rows=None)
 
-    assert _peak_of(read_it) < 60 << 20
+    assert peak_of(read_it) < 60 << 20
 
 
 def _page_of_many_values(depth: int) -> bytes:
@@ -192,7 +178,7 @@ def test_blank_lines_beyond_one_per_row_are_bounded() -> None:
 def test_json_lines_with_many_numbers_are_converted_before_all_are_read() -> None:
     line = b'{"p":[%b],"label":1}\n' % b",".join([b"0.1"] * 10_000)
     data = b'{"p":[%b],"label":1}\n' % b",".join([b"[]"] * 300_000)
-    assert _peak_of(lambda: _refused_file(line + data * 20)) < 200 << 20
+    assert peak_of(lambda: _refused_file(line + data * 20)) < 200 << 20
     with pytest.raises(FileTooLarge, match="columns"):
         read(b'{"p":[%b],"label":1}\n' % b",".join([b"0"] * 10_001))
 

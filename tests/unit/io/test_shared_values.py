@@ -7,13 +7,16 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet
 import pytest
 
-from calibrant.io.errors import FileTooLarge
-from calibrant.io.files import SheetOptions, read_sheet
-from calibrant.io.limits import Limits
+from calibrant.io.calibrated import calibrated_arrow
+from calibrant.io.errors import FileTooLarge, TabularError
+from calibrant.io.files import SheetOptions, open_table, read_sheet
+from calibrant.io.limits import FileLimits, Limits
 from calibrant.io.shared import validated
-from calibrant.io.strict import read_arrow
+from calibrant.io.strict import REGRESSION, read_arrow, read_parquet
+from tests.unit.io.memory import peak_of
 from tests.unit.io.refused import refused
 
 LIMITS = Limits(1 << 24, 1_000, 10)
@@ -114,3 +117,79 @@ def test_views_are_strings_in_files() -> None:
             sheet = read_sheet(io.BytesIO(stream([pa.record_batch(columns)])), name="a", options=options, max_rows=None)
             assert sheet.groups is not None
             assert list(sheet.groups) == [text or "(missing)" for text in groups.to_pylist()]
+
+
+def _parquet(**columns: Any) -> bytes:
+    out = io.BytesIO()
+    pa.parquet.write_table(pa.table(columns), out, store_schema=False)
+    return out.getvalue()
+
+
+def _repeated(length: int, kind: Any = None) -> pa.DictionaryArray:
+    """A hundred times the same string."""
+    return pa.DictionaryArray.from_arrays(
+        pa.array(np.zeros(100, np.int8)), pa.array(["x" * length]).cast(kind or "string")
+    )
+
+
+@pytest.mark.parametrize("name", ["clusters", "by", "times", "known", "groups"])
+def test_repeated_strings_of_a_parquet_body_take_no_memory_of_their_own(name: str) -> None:
+    zeros = np.zeros(100)
+    body = _parquet(mean=zeros, std=zeros + 1, observed=zeros, **{name: _repeated(1_000_000)})
+    assert peak_of(lambda: refused(lambda: read_parquet(body, LIMITS, REGRESSION))) < 20 << 20
+    assert refused(lambda: read_parquet(body, LIMITS, REGRESSION)) == ("invalid-option", f"/{name}/0")
+    assert list(
+        read_parquet(_parquet(mean=zeros, std=zeros + 1, **{name: _repeated(3)}), LIMITS, REGRESSION)[name]
+    ) == (["xxx"] * 100)
+
+
+NOTES = {
+    "binary": _repeated(1_000_000, "binary"),
+    "list": pa.ListArray.from_arrays(pa.array(np.arange(101, dtype=np.int32)), _repeated(1_000_000)),
+    "struct": pa.StructArray.from_arrays([_repeated(1_000_000)], ["text"]),
+}
+
+
+@pytest.mark.parametrize("note", NOTES)
+def test_other_columns_of_a_parquet_file_take_no_memory_of_their_own(note: str) -> None:
+    body = _parquet(p=np.full(100, 0.5), y=np.arange(100) % 2, note=NOTES[note])
+    limits = FileLimits(1 << 24, None)
+
+    def calibrated() -> None:
+        too_large = pytest.raises(FileTooLarge, match="bytes after decompression")
+        with open_table(io.BytesIO(body), "a", limits) as table, too_large:
+            calibrated_arrow(table, np.full(100, 0.5))
+
+    assert peak_of(lambda: read_sheet(io.BytesIO(body), name="a", max_rows=None, max_bytes=1 << 24)) < 20 << 20
+    assert peak_of(calibrated) < 20 << 20
+
+
+def test_lists_of_strings_are_no_labels() -> None:
+    pairs = pa.FixedSizeListArray.from_arrays(_repeated(1_000_000), 2)
+    body = _parquet(p=np.full(50, 0.5), y=pairs)
+
+    def read() -> None:
+        with pytest.raises(TabularError, match="type list"):
+            read_sheet(io.BytesIO(body), name="a", options=SheetOptions(labels="y"), max_rows=None)
+
+    assert peak_of(read) < 20 << 20
+
+
+def test_the_columns_of_a_calibrated_parquet_file_keep_their_types() -> None:
+    columns = {"p": [0.5], "y": [1], "b": [b"x"], "l": [["x", "y"]], "s": [{"text": "x"}], "m": [[("k", "v")]]}
+    kinds = {"m": pa.map_(pa.string(), pa.string())}
+    given = pa.table({name: pa.array(values, kinds.get(name)) for name, values in columns.items()})
+    out = io.BytesIO()
+    pa.parquet.write_table(given, out)
+    with open_table(out, "a", FileLimits()) as table:
+        found = calibrated_arrow(table, np.array([0.5]))
+    assert found.select(given.column_names).equals(given)
+
+
+def test_wide_values_of_a_fixed_width_count_with_their_width() -> None:
+    wide = pa.DictionaryArray.from_arrays(
+        pa.array(np.zeros(100, np.int8)), pa.array([b"x" * 1_000_000], pa.binary(1_000_000))
+    )
+    body = _parquet(p=np.full(100, 0.5), y=np.arange(100) % 2, note=wide)
+    with pytest.raises(FileTooLarge, match="bytes after decompression"):
+        read_sheet(io.BytesIO(body), name="a", max_rows=None, max_bytes=1 << 24)
