@@ -94,10 +94,15 @@ def _encoded(values: Array) -> Array:
 
 
 def _npz_times(values: Array, why: Whys) -> Floats:
-    """Seconds since 1970; a row with NaN or NaT is refused, because only an omitted array means now."""
+    """Seconds since 1970; a row with NaN or NaT is refused, because only an omitted array means now.
+
+    So is a date too far away for microseconds since 1970 in 64 bits.
+    """
     if values.dtype.kind == "M":
         micro = values.astype("M8[us]")
         seconds = np.where(np.isnat(micro), np.nan, micro.astype(np.int64) / 1e6)
+        if np.can_cast(values.dtype, micro.dtype):  # from a coarser unit, a time may overflow to another one
+            seconds[micro.astype(values.dtype) != values] = np.nan
     else:
         seconds = values.astype(np.float64)
     why[np.isnan(seconds) & (why == 0)] = Why.INVALID_TIME

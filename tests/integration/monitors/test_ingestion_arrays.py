@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 import time
 from typing import Any
 
@@ -54,6 +55,17 @@ def test_what_is_not_a_time_refuses_its_row(store: Store, api: httpx.Client) -> 
     dates = np.array([int(now), "NaT"], "M8[s]")
     assert _invalid(send(api, "rows", predictions=p, labels=y, timestamps=dates)) == refused
     assert _invalid(stream(api, prediction=p, label=y, timestamp=np.array([now, np.nan]))) == refused
+
+
+@pytest.mark.parametrize(("unit", "seconds"), [("m", 60), ("h", 3_600), ("s", 1)])
+def test_a_date_that_overflows_refuses_its_row(store: Store, api: httpx.Client, unit: str, seconds: int) -> None:
+    monitored(store)
+    now = int(time.time()) // seconds
+    # 2**64 microseconds, or more, after now: in 64 bits they are now.
+    wrapped = now + 2**64 // math.gcd(2**64, seconds * 10**6)
+    dates = np.array([now, wrapped]).astype(f"M8[{unit}]")
+    answer = send(api, "rows", predictions=np.array([0.5, 0.5]), labels=np.array([1, 0]), timestamps=dates)
+    assert _invalid(answer) == [(1, "invalid-timestamp")]
 
 
 def test_a_null_time_of_a_column_is_now(store: Store, api: httpx.Client) -> None:
