@@ -7,13 +7,14 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
+import numpy.typing as npt
 
 from calibrant.cells import Floats
 from calibrant.measures.intervals import NO_WIDTH, Integers, Resampling, has_width
 from calibrant.measures.measure import Extent, MeasureRequest, MeasureResult, answers, extent
 from calibrant.measures.repeated import repeated, repeats
 from calibrant.progress import check, muted, report, step
-from calibrant.reductions import Subject
+from calibrant.reductions import Classes, Event, Subject
 
 #: No interval is computed if its resamples are estimated to take longer than this, in seconds.
 MAX_SECONDS = 600.0
@@ -82,7 +83,7 @@ def largest_gaps(
     quantile of the range of the deviations (triangle inequality). For measures whose bias changes with their size, such
     as binned errors, the interval is what the intervals of the G groups allow, each at level 1 - (1 - level) / G. It
     starts at 0 if the p-value does not reject equal groups. O(2 resamples x the measures); all measures have the same
-    resamples.
+    resamples, without rows of weight 0.
     """
     gaps, values = {}, {}
     for request in requests:
@@ -132,6 +133,14 @@ def _is_binned(request: MeasureRequest) -> bool:
     return request.measure.distance is not None and not request.measure.triangle
 
 
+def _counted(subject: Subject) -> npt.NDArray[np.bool_]:
+    """Return whether each row has a weight above 0."""
+    rows = subject.vector if isinstance(subject, Classes) else subject
+    per_row = rows.per_row if isinstance(rows, Event) else 1
+    found: npt.NDArray[np.bool_] = np.ones(len(rows) // per_row, np.bool_) if rows.w is None else rows.w[::per_row] > 0
+    return found
+
+
 class _Groups:
     """Resamples of groups of rows."""
 
@@ -141,6 +150,9 @@ class _Groups:
         order = subject.order()
         rank = np.empty(len(order), dtype=np.int64)
         rank[order] = np.arange(len(order))
+        # Of a resample that has only rows of weight 0, no measure has a value.
+        counted = _counted(subject)
+        rows = [own[counted[own]] for own in rows]
         self.ordered = np.concatenate([own[np.argsort(rank[own])] for own in rows])
         self.sizes = np.array([len(own) for own in rows])
         self.ends = np.cumsum(self.sizes)[:-1]

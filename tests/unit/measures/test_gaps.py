@@ -136,3 +136,29 @@ def test_without_an_interval_groups_cost_about_as_much_as_the_whole() -> None:
     p, y, groups = _draw(10_000, 2)
     asked = Evaluation(read_requests(["ece", "ks-end"]))
     assert asked.seconds(read_batch(p, y), groups) == pytest.approx(2.0 * asked.seconds(read_batch(p, y)), rel=0.01)
+
+
+@pytest.mark.parametrize("reduction", ["binary", "pooled", "classwise", "canonical"])
+def test_rows_of_weight_0_change_no_gap(reduction: str) -> None:
+    p, y, groups = _draw(200, 5, shift=0.2)
+    P = np.column_stack([1.0 - p, p]) if reduction != "binary" else p
+    w = np.where(np.arange(200) % 20 < 2, 1.0, 0.0)
+    names = ["brier", "log-loss"] if reduction == "canonical" else ["ece", "ks", "smooth-ece"]
+
+    def gaps(kept: Any) -> Any:
+        return calibrant.evaluate(
+            P[kept],
+            y[kept],
+            weights=w[kept],
+            groups=[group for group, is_kept in zip(groups, kept, strict=True) if is_kept],
+            reduction=reduction,
+            measures=names,
+            interval=0.9,
+            resamples=100,
+        ).gaps
+
+    found, expected = gaps(np.ones(200, dtype=bool)), gaps(w > 0)
+    for name in names:
+        assert found[name].p_value == expected[name].p_value
+        assert found[name].interval == pytest.approx(expected[name].interval)
+    assert found[names[0]].p_value is not None
