@@ -349,6 +349,16 @@ def _compare(found: dict[str, Any], expected: DistributionMap, given: dict[str, 
     assert {"mean", "quantiles", "lower"} & set(found)
 
 
+def test_a_gain_beyond_all_scale_is_unknown_and_its_map_is_read_again(api: httpx.Client) -> None:
+    rows = {"mean": [0.0] * 31, "std": [1e-3, 2e-3] * 15 + [1e-3], "prediction_kind": "regression"}
+    fitted = api.post("/maps", json={**rows, "observed": [1e150] + [-5e149, 2e149] * 15, "method": "variance-isotonic"})
+    assert fitted.status_code == 201, fitted.text
+    assert fitted.json()["held_out_gain"] is None
+    again = api.get(f"/maps/{fitted.json()['id']}")
+    assert again.json() == fitted.json()
+    assert api.get("/maps").status_code == 200
+
+
 def test_calibrated_quantiles_come_in_every_format(api: httpx.Client) -> None:
     rows = _rows("quantiles")
     api.post("/maps", json=_json(rows) | {"method": "location-scale", "name": "m"}).raise_for_status()

@@ -78,6 +78,8 @@ def _gain(before: Floats, after: Floats, rows: Rows, name: str) -> dict[str, Any
     if rows.groups is not None:
         parts = np.asarray(np.bincount(rows.groups, parts), np.float64)
     error = float(np.linalg.norm(parts))
+    if not np.isfinite(error):  # the squares of the losses overflow
+        return None
     relative = mean / float(share @ before) if name != "dss" and float(share @ before) > 0.0 else None
     return {
         "score": name,
