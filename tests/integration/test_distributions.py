@@ -468,7 +468,7 @@ def test_a_map_is_imported_from_its_document_and_from_no_other(api: httpx.Client
     large["parameters"] = {"shift": 1e308, "factor": 1e308, "scale": "identity"}
     assert _refusal(api.post("/maps/import", json={"document": large}))[1:] == (
         "invalid-document",
-        "/document/parameters",
+        "/document/parameters/factor",
     )
 
 

@@ -83,6 +83,16 @@ def test_location_scale_recovers_shift_and_width_of_normal_forecasts() -> None:
     assert parameters["factor"] == pytest.approx(2.0, rel=0.03)
 
 
+@pytest.mark.parametrize("factor", [0.0, 1e-200, 1e10, 1e150])
+def test_location_scale_returns_positive_and_finite_variances(factor: float) -> None:
+    fitted = calibrant.fit_distribution("location-scale", [0.0, 1.0, 3.0], mean=np.zeros(3), variance=np.ones(3))
+    document = fitted.to_document()
+    document["parameters"] |= {"factor": factor}
+    found = calibrant.load_distribution(document).apply(mean=np.zeros(3), variance=np.array([1e-300, 1.0, 1e300]))
+    assert found.variance is not None
+    assert np.all((found.variance > 0.0) & np.isfinite(found.variance))
+
+
 def test_quantile_recalibration_makes_quantiles_cover_their_levels() -> None:
     for shape in ("isotonic", "pl"):
         found = calibrant.fit_distribution("quantile-recalibration", Y, quantiles=QUANTILES, levels=LEVELS, shape=shape)

@@ -14,10 +14,13 @@ from calibrant.distributions.forecasts import Forecasts
 from calibrant.distributions.maps.losses import crps_normal, quantile_score
 from calibrant.distributions.maps.scales import ForecastScale, backward, forward, median_of, read_scale
 from calibrant.distributions.maps.tables import QuantileTable, normal_of, table_of
+from calibrant.distributions.maps.variance import with_variance
 from calibrant.maps.curves import Numbers, read_number
 
 #: Bounds of the logarithm of the factor.
 _LOG_FACTOR = 6.0
+#: The largest factor of a document, whose square is finite.
+_MOST = 1e150
 
 
 @dataclass(frozen=True)
@@ -32,7 +35,8 @@ class LocationScale(Numbers):
     def __call__(self, forecasts: Forecasts) -> Forecasts:
         """Return forecasts of the same kind, or quantiles if samples were given. O(n Q)."""
         if forecasts.kind == "normal":
-            return normal_of(forecasts.mean + self.shift, self.factor * self.factor * forecasts.variance)
+            shifted = normal_of(forecasts.mean + self.shift, forecasts.variance)
+            return with_variance(shifted, self.factor * self.factor * forecasts.variance)
         table = table_of(forecasts)
         g = forward(table.q, self.scale, "quantiles")
         centre = median_of(g, table.levels)[:, None]
@@ -41,7 +45,7 @@ class LocationScale(Numbers):
     @classmethod
     def from_parameters(cls, parameters: dict[str, Any]) -> Self:
         """Read and check the parameters of a document."""
-        factor = read_number(parameters, "factor", low=0.0)
+        factor = read_number(parameters, "factor", low=0.0, high=_MOST)
         return cls(read_number(parameters, "shift"), factor, read_scale(parameters))
 
 
