@@ -39,9 +39,10 @@ _ONE_NAME = ("diagram",)
 
 def read_options_of_kind(payload: Payload, model: type[Options], distributions: type[Other]) -> Options | Other:
     """Validate the options with the model of their prediction kind; raises as ``read_options``."""
-    if payload.options.get("prediction_kind") == "regression":
-        return read_options(payload, distributions)
-    return read_options(payload, model)
+    kind = payload.options.get("prediction_kind", "classification")
+    if kind not in ("classification", "regression"):
+        raise InvalidField.at("/prediction_kind", "must be classification or regression")
+    return read_options(payload, distributions if kind == "regression" else model)
 
 
 def read_options(payload: Payload, model: type[Options]) -> Options:

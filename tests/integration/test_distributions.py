@@ -220,6 +220,13 @@ def test_fields_of_the_other_kind_are_named_with_it(api: httpx.Client) -> None:
     assert "regression" in refused.json()["detail"]
 
 
+@pytest.mark.parametrize("kind", ["Regression", None, 1, ["regression"]])
+def test_an_unknown_kind_is_refused_with_both_that_are_known(api: httpx.Client, kind: object) -> None:
+    answer = api.post("/evaluate", json={"mean": [0.0], "std": [1.0], "observed": [0.0], "prediction_kind": kind})
+    errors = [{"pointer": "/prediction_kind", "detail": "must be classification or regression"}]
+    assert (answer.status_code, answer.json()["errors"]) == (422, errors)
+
+
 def test_numbers_that_are_not_finite_are_refused_in_every_format(api: httpx.Client) -> None:
     for name in ("observed", "mean", "variance"):
         arrays = {key: np.array(value) for key, value in GOOD.items()}
