@@ -216,3 +216,26 @@ async def _follow(client: AsyncCalibrant, job_id: str, begun: asyncio.Event) -> 
 
 def _job() -> JobRecord:
     return JobRecord(id=new_id("job"), kind="fit", status="queued", created_at=stamp(), ttl=60, spec={})
+
+
+def test_records_stand_for_their_ids(either: Calibrant) -> None:
+    batch, fitted = either.upload(P, Y), either.fit("platt", predictions=P, labels=Y, name="recorded")
+    expected = calibrant.fit("platt", P, Y).apply(P)
+    np.testing.assert_allclose(either.calibrate(fitted, P), expected, atol=1e-12)
+    report = either.evaluate(batch, map=fitted, measures=["brier"])
+    assert report == either.evaluate(batch.id, map=fitted.id, measures=["brier"])
+    assert either.compare(batch, [fitted], measures=["brier"]).comparison is not None
+    assert either.map(fitted).id == either.map(either.map("recorded")).id == fitted.id
+    assert either.fit("platt", batch).digest == fitted.digest
+    assert either.create_monitor("recorded", map=fitted).map == fitted.id
+    either.delete_monitor("recorded")
+    either.delete_batch(batch)
+    with pytest.raises(TypeError, match="pass an id or a name as a string, not int"):
+        either.map(7)  # type: ignore[arg-type]
+
+
+def test_maps_of_the_library_are_imported_as_they_are(either: Calibrant) -> None:
+    fitted = calibrant.fit("platt", P, Y)
+    assert either.import_map(fitted).digest == either.import_map(fitted.to_document()).digest
+    of_forecasts = calibrant.fit_distribution("variance-scaling", P, mean=P**2, std=P + 0.1)
+    assert either.import_map(of_forecasts).prediction_kind == "regression"

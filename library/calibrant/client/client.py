@@ -13,6 +13,7 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar, overload
 import httpx
 
 from calibrant.client import calls
+from calibrant.client.answers import MapSummary
 from calibrant.client.frames import ArrayLike, FrameLike, Series
 from calibrant.client.retries import Patience
 from calibrant.client.server import headers_of, shown, url_of
@@ -186,13 +187,15 @@ class Calibrant:
         self._http.close()
 
     @overload
-    def calibrate(self, map: str, predictions: Series, *, scale: str | None = None) -> Series: ...
+    def calibrate(self, map: str | MapSummary, predictions: Series, *, scale: str | None = None) -> Series: ...
     @overload
-    def calibrate(self, map: str, predictions: FrameLike, *, scale: str | None = None) -> Any: ...
+    def calibrate(self, map: str | MapSummary, predictions: FrameLike, *, scale: str | None = None) -> Any: ...
     @overload
-    def calibrate(self, map: str, predictions: ArrayLike, *, scale: str | None = None) -> calls.maps.Floats: ...
+    def calibrate(
+        self, map: str | MapSummary, predictions: ArrayLike, *, scale: str | None = None
+    ) -> calls.maps.Floats: ...
     @wraps(calls.maps.calibrate)
-    def calibrate(self, map: str, predictions: Any, *, scale: str | None = None) -> Any:  # noqa: D102 - docstring by wraps
+    def calibrate(self, map: str | MapSummary, predictions: Any, *, scale: str | None = None) -> Any:  # noqa: D102 - docstring by wraps
         return _run(self._http, calls.maps.calibrate(self._patience, map, predictions, scale=scale))
 
     upload = _call(calls.batches.upload)

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from calibrant.arguments import meant_by
 from calibrant.arrays import array_of, check_aligned, group_names, is_frame, kind_of, like, refuse_missing, times_of
 from calibrant.client.packing import Array
+from calibrant.client.requests import id_of
 from calibrant.errors import NotANumber, UnusableRows
 from calibrant.records import is_records
 
@@ -236,6 +237,7 @@ _LABELS = ("class_names", "pos_label")
 
 def with_positional(batch: Any, labels: Sequence[Any], rows: Mapping[str, Any]) -> tuple[str | None, Mapping[str, Any]]:
     """Return the id of a batch, or the rows of a call with predictions and labels as its first arguments."""
+    batch = id_of(batch)
     if batch is None or (isinstance(batch, str) and not labels):
         return batch, rows
     if len(labels) > 1 or "predictions" in rows or (labels and "labels" in rows):

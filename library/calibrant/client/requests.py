@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 import orjson
 
-from calibrant.client.answers import decode
+from calibrant.client.answers import Document, decode
 from calibrant.client.errors import unreadable
 from calibrant.client.packing import NPY, NPZ, Array, Arrays, pack, pack_one
 from calibrant.client.steps import JSON, Answer, Request
@@ -16,13 +16,25 @@ from calibrant.client.steps import JSON, Answer, Request
 T = TypeVar("T")
 
 
-def path_of(*parts: str) -> str:
-    """Build a path from parts, which are percent-encoded.
+def path_of(*parts: str | Document) -> str:
+    """Build a path from parts, which are percent-encoded; a record stands for its id.
 
     >>> path_of("maps", "spam@champion", "aliases", "a/b")
     '/maps/spam@champion/aliases/a%2Fb'
     """
-    return "".join(f"/{quote(part, safe=':@')}" for part in parts)
+    return "".join(f"/{quote(_text_of(part), safe=':@')}" for part in parts)
+
+
+def id_of(value: Any) -> Any:
+    """Return the id of a record that a call returned, such as a batch, a map or a job; other values unchanged."""
+    return getattr(value, "id", value) if isinstance(value, Document) else value
+
+
+def _text_of(part: Any) -> str:
+    found = id_of(part)
+    if not isinstance(found, str):
+        raise TypeError(f"pass an id or a name as a string, not {type(part).__name__}")
+    return found
 
 
 def get(path: str, query: Mapping[str, Any] | None = None, *, accept: str = JSON) -> Request:
@@ -69,9 +81,14 @@ def read(kind: type[T], answer: Answer) -> T:
 
 
 def _given(fields: Mapping[str, Any]) -> dict[str, Any]:
-    given = {name: value for name, value in fields.items() if value is not None}
+    given = {name: _ids_in(value) for name, value in fields.items() if value is not None}
     one = {name: [given[name]] for name in ("measures", "diagrams") if isinstance(given.get(name), str)}
     return given | one
+
+
+def _ids_in(value: Any) -> Any:
+    """Replace a record, or the records of a list, by their ids."""
+    return [id_of(each) for each in value] if isinstance(value, list | tuple) else id_of(value)
 
 
 def _text(value: Any) -> str:

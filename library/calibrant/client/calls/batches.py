@@ -74,7 +74,7 @@ def upload(
 
 def append(
     patience: Patience,
-    batch: str,
+    batch: str | BatchRecord,
     predictions: ArrayLike,
     labels: ArrayLike | None = None,
     *,
@@ -86,7 +86,7 @@ def append(
 
     Parameters
     ----------
-    batch : str
+    batch : str or BatchRecord
         Id of the batch.
     predictions, labels, weights, groups
         As for ``upload``.
@@ -110,12 +110,12 @@ def append(
     return read(BatchRecord, answer)
 
 
-def batch(patience: Patience, batch_id: str) -> Steps[BatchRecord]:
+def batch(patience: Patience, batch_id: str | BatchRecord) -> Steps[BatchRecord]:
     """Return a stored batch, without its rows.
 
     Parameters
     ----------
-    batch_id : str
+    batch_id : str or BatchRecord
         Id of the batch.
 
     Returns
@@ -157,12 +157,12 @@ def batches(
     yield from pages(patience, "/batches", query, BatchesAnswer)
 
 
-def delete_batch(patience: Patience, batch_id: str) -> Steps[None]:
+def delete_batch(patience: Patience, batch_id: str | BatchRecord) -> Steps[None]:
     """Delete a batch.
 
     Parameters
     ----------
-    batch_id : str
+    batch_id : str or BatchRecord
         Id of the batch.
 
     Raises

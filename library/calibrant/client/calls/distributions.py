@@ -16,6 +16,7 @@ from calibrant.client.answers import (
     DistributionMethodEntry,
     DistributionReportAnswer,
     MapRecord,
+    MapSummary,
 )
 from calibrant.client.calls.evaluate import HTML, Requested, read_html, read_report
 from calibrant.client.calls.jobs import Progress
@@ -40,11 +41,11 @@ def evaluate_distribution(
     patience: Patience,
     observed: ArrayLike | None = None,
     *,
-    batch: str | None = None,
-    map: str | None = None,
+    batch: str | BatchRecord | None = None,
+    map: str | MapSummary | None = None,
     measures: Requested | None = None,
     diagrams: Requested | None = None,
-    against: Sequence[str] | None = None,
+    against: Sequence[str | BatchRecord] | None = None,
     score: str | None = None,
     lags: int = 0,
     interval: float | None = None,
@@ -59,9 +60,9 @@ def evaluate_distribution(
     ----------
     observed : array_like, shape (n,), optional
         Outcomes.
-    batch : str, optional
+    batch : str or BatchRecord, optional
         Id of a stored batch, instead of rows.
-    map : str, optional
+    map : str or MapSummary, optional
         Map that is applied: id, name, ``name:version`` or ``name@alias``.
     measures : sequence of str or mapping, optional
         Names of measures, or mappings with ``name``, options and ``as``; see ``distribution_measures()``.
@@ -110,8 +111,8 @@ def distribution_report_html(
     patience: Patience,
     observed: ArrayLike | None = None,
     *,
-    batch: str | None = None,
-    map: str | None = None,
+    batch: str | BatchRecord | None = None,
+    map: str | MapSummary | None = None,
     seed: int = 0,
     timeout: float | None = None,
     progress: Progress | None = None,
@@ -153,8 +154,8 @@ def distribution_diagram(
     diagram: str | Mapping[str, Any] = "coverage",
     observed: ArrayLike | None = None,
     *,
-    batch: str | None = None,
-    map: str | None = None,
+    batch: str | BatchRecord | None = None,
+    map: str | MapSummary | None = None,
     form: Form = "svg",
     theme: Theme | None = None,
     width: int | None = None,
@@ -203,7 +204,7 @@ def fit_distribution(
     method: str = "averaged",
     observed: ArrayLike | None = None,
     *,
-    batch: str | None = None,
+    batch: str | BatchRecord | None = None,
     name: str | None = None,
     options: Mapping[str, Any] | None = None,
     scale: str = "identity",
@@ -225,7 +226,7 @@ def fit_distribution(
         Calibrator; see ``distribution_methods()``.
     observed : array_like, shape (n,), optional
         Outcomes.
-    batch : str, optional
+    batch : str or BatchRecord, optional
         Id of a stored batch, instead of rows.
     name, seed, tags, description, timeout, progress
         As for ``fit``.
@@ -271,13 +272,13 @@ def fit_distribution(
 
 
 def calibrate_distribution(
-    patience: Patience, map: str, *, seed: int = 0, **forecasts: Unpack[ForecastArguments]
+    patience: Patience, map: str | MapSummary, *, seed: int = 0, **forecasts: Unpack[ForecastArguments]
 ) -> Steps[Forecasts]:
     """Apply a stored map to forecasts.
 
     Parameters
     ----------
-    map : str
+    map : str or MapSummary
         Id, name, ``name:version`` or ``name@alias``.
     seed : int
         Seed of the bounds that a ``conformal`` map with ``ties="random"`` excludes.
@@ -421,7 +422,7 @@ def upload_distribution(
 
 def append_distribution(
     patience: Patience,
-    batch: str,
+    batch: str | BatchRecord,
     observed: ArrayLike | None = None,
     *,
     key: str | None = None,
@@ -431,7 +432,7 @@ def append_distribution(
 
     Parameters
     ----------
-    batch : str
+    batch : str or BatchRecord
         Id of the batch.
     observed : array_like, shape (n,), optional
         Outcomes.

@@ -5,7 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias, Unpack
 
-from calibrant.client.answers import Correction, JobAnswer, Mismatch, RankedValues, ReportAnswer, ReportsAnswer, decode
+from calibrant.client.answers import (
+    BatchRecord,
+    Correction,
+    JobAnswer,
+    MapSummary,
+    Mismatch,
+    RankedValues,
+    ReportAnswer,
+    ReportsAnswer,
+    decode,
+)
 from calibrant.client.calls.jobs import Progress, wait
 from calibrant.client.calls.maps import class_names_of, reference
 from calibrant.client.errors import unreadable
@@ -22,14 +32,14 @@ HTML = "text/html"
 
 def evaluate(
     patience: Patience,
-    batch: str | ArrayLike | None = None,
+    batch: str | BatchRecord | ArrayLike | None = None,
     *own_labels: ArrayLike,
     measures: Requested | None = None,
     diagrams: Requested | None = None,
     reduction: str | None = None,
     classes: Sequence[int | str] | None = None,
     by_group: bool | None = None,
-    map: str | None = None,
+    map: str | MapSummary | None = None,
     interval: float | None = None,
     resamples: int | None = None,
     seed: int | None = None,
@@ -43,8 +53,8 @@ def evaluate(
 
     Parameters
     ----------
-    batch : str or array_like, optional
-        Id of a stored batch, or predictions.
+    batch : str, BatchRecord or array_like, optional
+        A stored batch or its id, or predictions.
     *own_labels : array_like
         Labels of predictions that are given as the first argument.
     measures : sequence of str or mapping, optional
@@ -57,8 +67,8 @@ def evaluate(
         Classes to which the predictions are restricted; rows of other classes are left out.
     by_group : bool, optional
         Whether to measure each group.
-    map : str, optional
-        Map that is applied: id, name, ``name:version`` or ``name@alias``.
+    map : str or MapSummary, optional
+        Map that is applied: its record, id, name, ``name:version`` or ``name@alias``.
     interval : float, optional
         Level of the confidence intervals, in (0, 1); by default there are none.
     resamples : int, optional
@@ -106,9 +116,9 @@ def evaluate(
 
 def compare(
     patience: Patience,
-    batch: str | ArrayLike | None = None,
+    batch: str | BatchRecord | ArrayLike | None = None,
     *others: Any,
-    maps: str | Sequence[str] = (),
+    maps: str | MapSummary | Sequence[str | MapSummary] = (),
     measures: Requested | None = None,
     reduction: str | None = None,
     correction: Correction = "max-t",
@@ -124,8 +134,8 @@ def compare(
 
     Parameters
     ----------
-    batch : str or array_like, optional
-        Id of a stored batch, or predictions.
+    batch : str, BatchRecord or array_like, optional
+        A stored batch or its id, or predictions.
     *others : array_like, and sequence of str
         Labels of predictions that are given as the first argument; then the maps.
     maps : sequence of str
@@ -156,10 +166,10 @@ def compare(
     ['uncalibrated', 'spam:1']
     """
     own_labels = list(others)
-    if own_labels and not maps and (isinstance(batch, str) or len(own_labels) > 1):
+    if own_labels and not maps and (isinstance(batch, str | BatchRecord) or len(own_labels) > 1):
         maps = own_labels.pop()
     batch_id, given = with_positional(batch, own_labels, rows)
-    refs = [reference(each) for each in ([maps] if isinstance(maps, str) else maps)]
+    refs = [reference(each) for each in ([maps] if isinstance(maps, str | MapSummary) else maps)]
     fields: dict[str, Any] = {"batch": batch_id, "maps": refs, "measures": measures, "reduction": reduction}
     fields |= {"correction": correction, "of": of, "interval": interval, "resamples": resamples, "seed": seed}
     answer = yield from _sent(patience, fields, given)
@@ -168,9 +178,9 @@ def compare(
 
 def power_law(
     patience: Patience,
-    batches: Sequence[str],
+    batches: Sequence[str | BatchRecord],
     *,
-    maps: Sequence[str] | None = None,
+    maps: Sequence[str | MapSummary] | None = None,
     measures: Requested | None = None,
     reduction: str | None = None,
     interval: float = 0.95,
@@ -213,13 +223,13 @@ def power_law(
 
 def report_html(
     patience: Patience,
-    batch: str | ArrayLike | None = None,
+    batch: str | BatchRecord | ArrayLike | None = None,
     *own_labels: ArrayLike,
     measures: Requested | None = None,
     diagrams: Requested | None = None,
     reduction: str | None = None,
     classes: Sequence[int | str] | None = None,
-    map: str | None = None,
+    map: str | MapSummary | None = None,
     interval: float | None = None,
     resamples: int | None = None,
     seed: int | None = None,
@@ -274,7 +284,7 @@ def read_html(patience: Patience, answer: Answer, timeout: float | None, progres
 def _sent(
     patience: Patience, fields: Mapping[str, Any], rows: Mapping[str, Any], *, headers: Mapping[str, str] | None = None
 ) -> Steps[Answer]:
-    refs = [reference(fields.get("map")), *(fields.get("maps") or ())]
+    refs = [reference(each) for each in (fields.get("map"), *(fields.get("maps") or ()))]
     known = yield from class_names_of(patience, refs, rows)
     arrays, options = split_rows(rows, known)
     request = with_rows("/evaluate", arrays, by_number(fields, options.get("class_names")) | options, headers=headers)

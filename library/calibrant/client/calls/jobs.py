@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from httpx import TransportError
 
-from calibrant.client.answers import FINAL, JobAnswer, JobsAnswer, JobSummary, Problem
+from calibrant.client.answers import FINAL, BatchRecord, JobAnswer, JobsAnswer, JobSummary, Problem
 from calibrant.client.calls.pages import pages
 from calibrant.client.errors import JobFailed, JobTimeout, ProblemResponse
 from calibrant.client.events import Event, follow
@@ -26,13 +26,13 @@ _POLLING = 5.0
 _LONGEST_PAUSE, _SHORTEST_PAUSE = 5.0, 0.1
 
 
-def job(patience: Patience, job_id: str) -> Steps[JobAnswer]:
+def job(patience: Patience, job_id: str | JobSummary) -> Steps[JobAnswer]:
     """Return a job, with its result if it has succeeded.
 
     Parameters
     ----------
-    job_id : str
-        Id of the job.
+    job_id : str or JobSummary
+        Id of the job, or the job.
 
     Returns
     -------
@@ -53,7 +53,7 @@ def jobs(
     *,
     status: str | None = None,
     kind: str | None = None,
-    batch: str | None = None,
+    batch: str | BatchRecord | None = None,
     created_after: str | None = None,
     created_before: str | None = None,
 ) -> Items[JobSummary]:
@@ -65,7 +65,7 @@ def jobs(
         Only jobs with this status.
     kind : {"fit", "evaluate"}, optional
         Only jobs of this kind.
-    batch : str, optional
+    batch : str or BatchRecord, optional
         Only jobs that use this batch.
     created_after, created_before : str, optional
         RFC 3339 timestamps with an offset.
@@ -85,13 +85,13 @@ def jobs(
     yield from pages(patience, "/jobs", query | times, JobsAnswer)
 
 
-def cancel(patience: Patience, job_id: str) -> Steps[JobAnswer]:
+def cancel(patience: Patience, job_id: str | JobSummary) -> Steps[JobAnswer]:
     """Cancel a queued or running job.
 
     Parameters
     ----------
-    job_id : str
-        Id of the job.
+    job_id : str or JobSummary
+        Id of the job, or the job.
 
     Returns
     -------
@@ -108,15 +108,15 @@ def cancel(patience: Patience, job_id: str) -> Steps[JobAnswer]:
     return read(JobAnswer, answer)
 
 
-def events(patience: Patience, job_id: str, *, after: str | None = None) -> Items[Event]:
+def events(patience: Patience, job_id: str | JobSummary, *, after: str | None = None) -> Items[Event]:
     """Iterate over the events of a job until it ends, without gaps or duplicates.
 
     A broken connection is resumed.
 
     Parameters
     ----------
-    job_id : str
-        Id of the job.
+    job_id : str or JobSummary
+        Id of the job, or the job.
     after : str, optional
         Id of an event; only later events are returned.
 
@@ -134,14 +134,14 @@ def events(patience: Patience, job_id: str, *, after: str | None = None) -> Item
 
 
 def wait(
-    patience: Patience, job_id: str, *, timeout: float | None = None, progress: Progress | None = None
+    patience: Patience, job_id: str | JobSummary, *, timeout: float | None = None, progress: Progress | None = None
 ) -> Steps[JobAnswer]:
     """Wait until a job has succeeded.
 
     Parameters
     ----------
-    job_id : str
-        Id of the job.
+    job_id : str or JobSummary
+        Id of the job, or the job.
     timeout : float, optional
         Seconds; by default there is no limit.
     progress : callable, optional
@@ -171,7 +171,9 @@ def wait(
     return ended
 
 
-def _end_of(patience: Patience, job_id: str, timeout: float | None, progress: Progress) -> Steps[JobAnswer]:
+def _end_of(
+    patience: Patience, job_id: str | JobSummary, timeout: float | None, progress: Progress
+) -> Steps[JobAnswer]:
     """Return the job when it has ended, by its stream of events if possible, else by polling."""
     deadline = None if timeout is None else time.monotonic() + timeout
     watch = _Watch(patience, job_id, progress)
@@ -184,7 +186,7 @@ def _end_of(patience: Patience, job_id: str, timeout: float | None, progress: Pr
         if job.status in FINAL:
             return job
         if left <= 0.0:
-            raise JobTimeout(job_id, job.status, timeout or 0.0)
+            raise JobTimeout(job.id, job.status, timeout or 0.0)
         if left <= _POLLING:
             yield Pause(min(_SHORTEST_PAUSE, left))
             continue
@@ -203,7 +205,7 @@ def _pause(answer: Answer) -> float:
 class _Watch:
     """Passes on the events of a job, each once, over any number of streams."""
 
-    def __init__(self, patience: Patience, job_id: str, progress: Progress) -> None:
+    def __init__(self, patience: Patience, job_id: str | JobSummary, progress: Progress) -> None:
         self._patience = replace(patience, tries=1)
         self._path = path_of("jobs", job_id, "events")
         self._progress = progress

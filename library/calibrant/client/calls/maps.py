@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, Unpack
+from typing import Any, NamedTuple, Protocol, Unpack
 
 import numpy as np
 import numpy.typing as npt
 import orjson
 
-from calibrant.client.answers import JobAnswer, ListedMap, MapPage, MapRecord
+from calibrant.client.answers import BatchRecord, JobAnswer, ListedMap, MapPage, MapRecord, MapSummary
 from calibrant.client.calls.jobs import Progress, wait
 from calibrant.client.calls.pages import pages
 from calibrant.client.errors import unreadable
@@ -24,11 +24,17 @@ from calibrant.client.frames import (
     with_positional,
 )
 from calibrant.client.packing import Array, unpack
-from calibrant.client.requests import get, path_of, read, with_fields, with_predictions, with_rows
+from calibrant.client.requests import get, id_of, path_of, read, with_fields, with_predictions, with_rows
 from calibrant.client.retries import Patience, send
 from calibrant.client.steps import JSON, Answer, Items, Request, Steps
 
 Floats = npt.NDArray[np.float64]
+
+
+class Documented(Protocol):
+    """A fitted map of the library."""
+
+    def to_document(self) -> dict[str, Any]: ...  # noqa: D102
 
 
 class Bounds(NamedTuple):
@@ -42,7 +48,7 @@ class Bounds(NamedTuple):
 def fit(
     patience: Patience,
     method: str = "averaged",
-    batch: str | ArrayLike | None = None,
+    batch: str | BatchRecord | ArrayLike | None = None,
     *own_labels: ArrayLike,
     name: str | None = None,
     reduction: str | None = None,
@@ -62,8 +68,8 @@ def fit(
     ----------
     method : str
         Calibrator; see ``methods()``.
-    batch : str or array_like, optional
-        Id of a stored batch, or predictions.
+    batch : str, BatchRecord or array_like, optional
+        A stored batch or its id, or predictions.
     *own_labels : array_like
         Labels of predictions that are given as the second argument.
     name : str, optional
@@ -126,12 +132,12 @@ def read_fit(patience: Patience, answer: Answer, timeout: float | None, progress
     return (yield from map(patience, str((job.result or {})["map"])))
 
 
-def calibrate(patience: Patience, map: str, predictions: Any, *, scale: str | None = None) -> Steps[Any]:
+def calibrate(patience: Patience, map: str | MapSummary, predictions: Any, *, scale: str | None = None) -> Steps[Any]:
     """Apply a stored map.
 
     Parameters
     ----------
-    map : str
+    map : str or MapSummary
         Id, name, ``name:version`` or ``name@alias``.
     predictions : array_like
         (n,) or (n, K); an array, list, Series or DataFrame.
@@ -153,12 +159,12 @@ def calibrate(patience: Patience, map: str, predictions: Any, *, scale: str | No
     return given_back(predictions, arrays["predictions"], columns)
 
 
-def bounds(patience: Patience, map: str, predictions: Any, *, scale: str | None = None) -> Steps[Bounds]:
+def bounds(patience: Patience, map: str | MapSummary, predictions: Any, *, scale: str | None = None) -> Steps[Bounds]:
     """Apply a stored Venn-Abers map and return the probabilities with their bounds.
 
     Parameters
     ----------
-    map : str
+    map : str or MapSummary
         Id, name, ``name:version`` or ``name@alias`` of a map of method ``venn-abers``.
     predictions : array_like
         As for ``calibrate``.
@@ -187,9 +193,10 @@ def bounds(patience: Patience, map: str, predictions: Any, *, scale: str | None 
 
 
 def reference(map: Any) -> str | None:
-    """Check that a map is given as a string, or not at all."""
-    if map is None or isinstance(map, str):
-        return map
+    """Return the id or the name of a map, given as a string or as its record, or None."""
+    found: Any = id_of(map)
+    if found is None or isinstance(found, str):
+        return found
     how = "client.import_map(map.to_document(), name=...) stores a CalibrationMap"
     raise TypeError(f"map must be the id or the name of a stored map; {how}")
 
@@ -216,12 +223,12 @@ def _calibrated(
         raise unreadable(answer) from error
 
 
-def map(patience: Patience, ref: str) -> Steps[MapRecord]:  # noqa: A001
+def map(patience: Patience, ref: str | MapSummary) -> Steps[MapRecord]:  # noqa: A001
     """Return a stored map.
 
     Parameters
     ----------
-    ref : str
+    ref : str or MapSummary
         Id, name (newest version), ``name:version`` or ``name@alias``.
 
     Returns
@@ -279,13 +286,17 @@ def maps(
 
 
 def describe(
-    patience: Patience, ref: str, *, tags: Mapping[str, str | None] | None = None, description: str | None = None
+    patience: Patience,
+    ref: str | MapSummary,
+    *,
+    tags: Mapping[str, str | None] | None = None,
+    description: str | None = None,
 ) -> Steps[MapRecord]:
     """Change the tags and the description of a map.
 
     Parameters
     ----------
-    ref : str
+    ref : str or MapSummary
         Id, name, ``name:version`` or ``name@alias``.
     tags : mapping of str to str or None, optional
         Tags to set; None removes a tag. Other tags are kept.
@@ -307,12 +318,12 @@ def describe(
     return read(MapRecord, answer)
 
 
-def delete_map(patience: Patience, ref: str) -> Steps[None]:
+def delete_map(patience: Patience, ref: str | MapSummary) -> Steps[None]:
     """Delete a version of a map.
 
     Parameters
     ----------
-    ref : str
+    ref : str or MapSummary
         Id or ``name:version``.
 
     Raises
@@ -327,12 +338,12 @@ def delete_map(patience: Patience, ref: str) -> Steps[None]:
     yield from send(patience, Request("DELETE", path_of("maps", ref), headers={"Accept": JSON}, forgets=True))
 
 
-def export_map(patience: Patience, ref: str) -> Steps[dict[str, Any]]:
+def export_map(patience: Patience, ref: str | MapSummary) -> Steps[dict[str, Any]]:
     """Return the document of a map, which ``calibrant.load`` reads.
 
     Parameters
     ----------
-    ref : str
+    ref : str or MapSummary
         Id, name, ``name:version`` or ``name@alias``.
 
     Returns
@@ -355,7 +366,7 @@ def export_map(patience: Patience, ref: str) -> Steps[dict[str, Any]]:
 
 def import_map(
     patience: Patience,
-    document: Mapping[str, Any],
+    document: Mapping[str, Any] | Documented,
     *,
     name: str | None = None,
     tags: Mapping[str, str] | None = None,
@@ -366,8 +377,8 @@ def import_map(
 
     Parameters
     ----------
-    document : mapping
-        Document of a map, from ``export_map`` or ``CalibrationMap.to_document``.
+    document : mapping, CalibrationMap or DistributionMap
+        A map, or its document, from ``export_map`` or ``to_document``.
     name : str, optional
         Name of the map; an existing name gets a new version.
     tags : mapping of str to str, optional
@@ -387,7 +398,8 @@ def import_map(
     >>> client.import_map(client.export_map("spam:1")).imported
     True
     """
-    fields: dict[str, Any] = {"document": dict(document), "tags": dict(tags or {}), "name": name}
+    plain = document if isinstance(document, Mapping) else document.to_document()
+    fields: dict[str, Any] = {"document": dict(plain), "tags": dict(tags or {}), "name": name}
     fields |= {"description": description, "allow_shape_change": allow_shape_change or None}
     answer = yield from send(patience, with_fields("POST", "/maps/import", fields))
     return read(MapRecord, answer)

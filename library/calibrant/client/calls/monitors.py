@@ -7,7 +7,7 @@ from typing import Any, TypedDict, Unpack
 
 import orjson
 
-from calibrant.client.answers import MonitorAnswer, MonitorReading, MonitorsAnswer, SeriesAnswer
+from calibrant.client.answers import MapSummary, MonitorAnswer, MonitorReading, MonitorsAnswer, SeriesAnswer
 from calibrant.client.calls.pages import pages
 from calibrant.client.requests import get, path_of, read, with_fields
 from calibrant.client.retries import Patience, send
@@ -59,7 +59,7 @@ def create_monitor(
     reduction: str | None = None,
     n_classes: int | None = None,
     scale: str | None = None,
-    map: str | None = None,
+    map: str | MapSummary | None = None,
     bucket: int | None = None,
     horizon: int | None = None,
     skew: int | None = None,
@@ -84,7 +84,7 @@ def create_monitor(
         Number of classes; required if predictions have several columns.
     scale : {"probability", "logit"}, optional
         Scale of the predictions.
-    map : str, optional
+    map : str or MapSummary, optional
         Map that is applied to every prediction.
     bucket : int, optional
         Length of a time bucket in seconds.

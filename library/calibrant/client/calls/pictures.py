@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypeAlias, Unpack
 
-from calibrant.client.answers import JobAnswer
+from calibrant.client.answers import BatchRecord, JobAnswer, JobSummary, MapSummary
 from calibrant.client.calls.jobs import Progress, wait
 from calibrant.client.calls.maps import class_names_of, reference
 from calibrant.client.frames import ArrayLike, Rows, by_number, split_rows, with_positional
@@ -22,13 +22,13 @@ MEDIA: Mapping[Form, str] = {"svg": "image/svg+xml", "png": "image/png"}
 def diagram(
     patience: Patience,
     diagram: str | Mapping[str, Any] = "reliability",
-    batch: str | ArrayLike | None = None,
+    batch: str | BatchRecord | ArrayLike | None = None,
     *own_labels: ArrayLike,
-    batches: Sequence[str] | None = None,
+    batches: Sequence[str | BatchRecord] | None = None,
     form: Form = "svg",
     theme: Theme | None = None,
     width: int | None = None,
-    map: str | None = None,
+    map: str | MapSummary | None = None,
     reduction: str | None = None,
     classes: Sequence[int | str] | None = None,
     interval: float | None = None,
@@ -57,7 +57,7 @@ def diagram(
         An SVG with ``auto`` follows the colour scheme of the viewer.
     width : int, optional
         Width in pixels, 320 to 2000.
-    map : str, optional
+    map : str or MapSummary, optional
         Map; the diagram shows the predictions before and after it, and ``by-size`` the improvement of each measure.
     reduction, classes, interval, resamples, seed, timeout, progress
         As for ``evaluate``; ``interval`` is the level of the interval in the title.
@@ -106,13 +106,18 @@ def read_picture(
 
 
 def map_diagram(
-    patience: Patience, ref: str, form: Form = "svg", *, theme: Theme | None = None, width: int | None = None
+    patience: Patience,
+    ref: str | MapSummary,
+    form: Form = "svg",
+    *,
+    theme: Theme | None = None,
+    width: int | None = None,
 ) -> Steps[bytes]:
     """Draw the in-sample reliability diagram of a map: the rows of its fit, before and after the map.
 
     Parameters
     ----------
-    ref : str
+    ref : str or MapSummary
         Id, name, ``name:version`` or ``name@alias``.
     form, theme, width
         As for ``diagram``.
@@ -133,7 +138,7 @@ def map_diagram(
 
 def job_diagram(
     patience: Patience,
-    job_id: str,
+    job_id: str | JobSummary,
     form: Form = "svg",
     *,
     key: str | None = None,
