@@ -239,3 +239,11 @@ def test_maps_of_the_library_are_imported_as_they_are(either: Calibrant) -> None
     assert either.import_map(fitted).digest == either.import_map(fitted.to_document()).digest
     of_forecasts = calibrant.fit_distribution("variance-scaling", P, mean=P**2, std=P + 0.1)
     assert either.import_map(of_forecasts).prediction_kind == "regression"
+
+
+def test_a_stored_batch_is_the_first_argument_of_calls_on_forecasts_too(either: Calibrant) -> None:
+    stored = either.upload_distribution(P, mean=P**2, std=P + 0.1)
+    by_keyword = either.evaluate_distribution(batch=stored.id, measures=["crps"])
+    assert either.evaluate_distribution(stored.id, measures=["crps"]) == by_keyword
+    assert either.evaluate_distribution(stored, measures=["crps"]) == by_keyword
+    assert either.fit_distribution("variance-scaling", stored).n == 300

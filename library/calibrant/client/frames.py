@@ -6,7 +6,8 @@ pandas and polars are not imported: a caller that passes a frame has already imp
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from inspect import Parameter, signature
 from typing import Any, Protocol, TypedDict, TypeVar
 
 import numpy as np
@@ -215,12 +216,17 @@ _NAMES = ("groups", "clusters", "by", "times", "known")
 
 def split_forecasts(rows: Mapping[str, Any]) -> tuple[dict[str, Array], dict[str, Any]]:
     """Split forecasts into arrays and options; raises ``UnusableRows`` for invalid rows."""
-    refuse_unknown(rows, ["observed", "known", *DistributionRows.__annotations__])
     options = {name: rows.get(name) for name in ("level", "weights_kind")}
     given = {name: value for name, value in rows.items() if name not in options and value is not None}
     check_aligned({name: value for name, value in given.items() if name != "levels"})
     named = {name: names_of(np.array(group_names(given[name])), name) for name in _NAMES if name in given}
     return {name: numbers_of(value, name) for name, value in given.items() if name not in _NAMES} | named, options
+
+
+def arguments_of(call: Callable[..., Any]) -> list[str]:
+    """Return the names of the arguments of a call, without those of its rows."""
+    named = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
+    return [name for name, each in signature(call).parameters.items() if each.kind in named and name != "patience"]
 
 
 def refuse_unknown(rows: Mapping[str, Any], known: list[str]) -> None:
@@ -235,8 +241,11 @@ _OPTIONS = ("scale", "weights_kind")
 _LABELS = ("class_names", "pos_label")
 
 
-def with_positional(batch: Any, labels: Sequence[Any], rows: Mapping[str, Any]) -> tuple[str | None, Mapping[str, Any]]:
+def with_positional(
+    call: Callable[..., Any], batch: Any, labels: Sequence[Any], rows: Mapping[str, Any]
+) -> tuple[str | None, Mapping[str, Any]]:
     """Return the id of a batch, or the rows of a call with predictions and labels as its first arguments."""
+    refuse_unknown(rows, [*arguments_of(call), *Rows.__annotations__])
     batch = id_of(batch)
     if batch is None or (isinstance(batch, str) and not labels):
         return batch, rows

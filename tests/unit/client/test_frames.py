@@ -179,3 +179,30 @@ def test_what_a_call_does_not_have_is_explained() -> None:
             client.fit_distribution(p, mean=p, std=p)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="the order is fit_distribution\\(method, observed\\)"):
         calibrant.fit_distribution(p, mean=p, std=p)  # type: ignore[call-arg, arg-type]
+
+
+@pytest.mark.parametrize(
+    ("call", "given", "message"),
+    [
+        ("evaluate", {"measure": "ece"}, "'measure'; did you mean measures?"),
+        ("evaluate", {"confidence": 0.9}, "'confidence'; pass interval"),
+        ("compare", {"random_state": 1}, "'random_state'; pass seed"),
+        ("report_html", {"reductions": "binary"}, "'reductions'; did you mean reduction?"),
+        ("diagram", {"format": "png"}, "'format'; did you mean form?"),
+    ],
+)
+def test_an_unknown_argument_of_a_call_is_compared_with_all_its_arguments(
+    call: str, given: dict[str, Any], message: str
+) -> None:
+    first = ["reliability"] if call == "diagram" else []
+    with Calibrant("http://127.0.0.1:9") as client, pytest.raises(TypeError) as refused:
+        getattr(client, call)(*first, P, [0, 1, 1], **given)
+    assert str(refused.value).endswith(message)
+
+
+def test_unknown_arguments_of_calls_on_forecasts_are_compared_with_all_their_arguments() -> None:
+    with Calibrant("http://127.0.0.1:9") as client:
+        with pytest.raises(TypeError, match="'measure'; did you mean measures"):
+            client.evaluate_distribution(P, mean=P, std=P, measure="crps")  # type: ignore[call-arg]
+        with pytest.raises(TypeError, match="'suport'; did you mean support"):
+            client.fit_distribution("conformal", P, mean=P, std=P, suport=(0, None))  # type: ignore[call-arg]

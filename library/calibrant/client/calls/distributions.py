@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -23,7 +23,14 @@ from calibrant.client.calls.jobs import Progress
 from calibrant.client.calls.maps import read_fit
 from calibrant.client.calls.pictures import MEDIA, Form, Theme, read_picture
 from calibrant.client.errors import unreadable
-from calibrant.client.frames import ArrayLike, DistributionRows, ForecastArguments, split_forecasts
+from calibrant.client.frames import (
+    ArrayLike,
+    DistributionRows,
+    ForecastArguments,
+    arguments_of,
+    refuse_unknown,
+    split_forecasts,
+)
 from calibrant.client.packing import NPZ, Array, unpack
 from calibrant.client.requests import get, path_of, read, with_rows
 from calibrant.client.retries import Patience, send
@@ -39,7 +46,7 @@ _REGRESSION = {"prediction_kind": "regression"}
 
 def evaluate_distribution(
     patience: Patience,
-    observed: ArrayLike | None = None,
+    observed: ArrayLike | BatchRecord | None = None,
     *,
     batch: str | BatchRecord | None = None,
     map: str | MapSummary | None = None,
@@ -58,8 +65,8 @@ def evaluate_distribution(
 
     Parameters
     ----------
-    observed : array_like, shape (n,), optional
-        Outcomes.
+    observed : array_like, shape (n,), or str or BatchRecord, optional
+        Outcomes; or a stored batch.
     batch : str or BatchRecord, optional
         Id of a stored batch, instead of rows.
     map : str or MapSummary, optional
@@ -103,13 +110,13 @@ def evaluate_distribution(
     fields: dict[str, Any] = {"batch": batch, "map": map, "measures": measures, "interval": interval, "seed": seed}
     fields |= {"diagrams": diagrams, "score": score, "lags": lags or None}
     fields["against"] = None if against is None else list(against)
-    answer = yield from send(patience, _request("/evaluate", observed, rows, fields))
+    answer = yield from send(patience, _request(evaluate_distribution, "/evaluate", observed, rows, fields))
     return (yield from read_report(patience, answer, DistributionReportAnswer, timeout, progress))
 
 
 def distribution_report_html(
     patience: Patience,
-    observed: ArrayLike | None = None,
+    observed: ArrayLike | BatchRecord | None = None,
     *,
     batch: str | BatchRecord | None = None,
     map: str | MapSummary | None = None,
@@ -144,7 +151,9 @@ def distribution_report_html(
     >>> client.distribution_report_html([0.0, 1.0, 3.0], mean=[0.0, 0.0, 2.0], variance=[1.0, 1.0, 4.0])[:15]
     '<!doctype html>'
     """
-    request = _request("/evaluate", observed, rows, {"batch": batch, "map": map, "seed": seed})
+    request = _request(
+        distribution_report_html, "/evaluate", observed, rows, {"batch": batch, "map": map, "seed": seed}
+    )
     request = replace(request, headers={**request.headers, "Accept": HTML})
     return (yield from read_html(patience, (yield from send(patience, request)), timeout, progress))
 
@@ -152,7 +161,7 @@ def distribution_report_html(
 def distribution_diagram(
     patience: Patience,
     diagram: str | Mapping[str, Any] = "coverage",
-    observed: ArrayLike | None = None,
+    observed: ArrayLike | BatchRecord | None = None,
     *,
     batch: str | BatchRecord | None = None,
     map: str | MapSummary | None = None,
@@ -194,7 +203,7 @@ def distribution_diagram(
     """
     look = {"theme": theme, "width": width}
     fields: dict[str, Any] = {"diagram": diagram, "batch": batch, "map": map, "seed": seed, **look}
-    request = _request("/diagrams", observed, rows, fields)
+    request = _request(distribution_diagram, "/diagrams", observed, rows, fields)
     request = replace(request, headers={**request.headers, "Accept": MEDIA[form]})
     return (yield from read_picture(patience, (yield from send(patience, request)), form, look, timeout, progress))
 
@@ -202,7 +211,7 @@ def distribution_diagram(
 def fit_distribution(
     patience: Patience,
     method: str = "averaged",
-    observed: ArrayLike | None = None,
+    observed: ArrayLike | BatchRecord | None = None,
     *,
     batch: str | BatchRecord | None = None,
     name: str | None = None,
@@ -224,8 +233,8 @@ def fit_distribution(
     ----------
     method : str
         Calibrator; see ``distribution_methods()``.
-    observed : array_like, shape (n,), optional
-        Outcomes.
+    observed : array_like, shape (n,), or str or BatchRecord, optional
+        Outcomes; or a stored batch.
     batch : str or BatchRecord, optional
         Id of a stored batch, instead of rows.
     name, seed, tags, description, timeout, progress
@@ -267,7 +276,7 @@ def fit_distribution(
     fields |= {"support": None if tuple(support) == (None, None) else list(support)}
     fields |= {"output_levels": None if output_levels is None else list(output_levels)}
     fields |= {"allow_shape_change": allow_shape_change or None}
-    answer = yield from send(patience, _request("/maps", observed, rows, fields))
+    answer = yield from send(patience, _request(fit_distribution, "/maps", observed, rows, fields))
     return (yield from read_fit(patience, answer, timeout, progress))
 
 
@@ -296,7 +305,7 @@ def calibrate_distribution(
     >>> client.calibrate_distribution(fitted.id, mean=[7.0], variance=[1.0]).variance
     array([5.])
     """
-    request = _request("/calibrate", None, forecasts, {"map": map, "seed": seed}, accept=NPZ)
+    request = _request(calibrate_distribution, "/calibrate", None, forecasts, {"map": map, "seed": seed}, accept=NPZ)
     return _read_forecasts((yield from send(patience, request)))[0]
 
 
@@ -343,7 +352,9 @@ def recalibrate_in_order(
     how |= {"shift": shift, "widen": widen, "narrow": narrow}
     rows: dict[str, Any] = {**forecasts, "times": times, "known": until}
     rows |= {} if steps is None else {"by": steps}
-    answer = yield from send(patience, _request("/calibrate", y, rows, {"in_order": how}, accept=NPZ))
+    answer = yield from send(
+        patience, _request(recalibrate_in_order, "/calibrate", y, rows, {"in_order": how}, accept=NPZ)
+    )
     found, corrections = _read_forecasts(answer)
     return AdaptiveForecasts(found, **corrections)
 
@@ -416,7 +427,7 @@ def upload_distribution(
     >>> client.upload_distribution([0.5], quantiles=[[0.0, 1.0]], levels=[0.1, 0.9]).forecasts.kind
     'quantiles'
     """
-    answer = yield from send(patience, _request("/batches", observed, rows, {"ttl": ttl}))
+    answer = yield from send(patience, _request(upload_distribution, "/batches", observed, rows, {"ttl": ttl}))
     return read(BatchRecord, answer)
 
 
@@ -453,7 +464,7 @@ def append_distribution(
     2
     """
     headers = {} if key is None else {"Idempotency-Key": key}
-    request = _request(path_of("batches", batch, "rows"), observed, rows, {}, headers=headers)
+    request = _request(append_distribution, path_of("batches", batch, "rows"), observed, rows, {}, headers=headers)
     return read(BatchRecord, (yield from send(patience, request)))
 
 
@@ -494,14 +505,18 @@ def distribution_methods(patience: Patience) -> Steps[list[DistributionMethodEnt
 
 
 def _request(
+    call: Callable[..., Any],
     path: str,
-    observed: ArrayLike | None,
+    observed: ArrayLike | BatchRecord | None,
     rows: Mapping[str, Any],
     fields: Mapping[str, Any],
     *,
     headers: Mapping[str, str] | None = None,
     accept: str | None = None,
 ) -> Request:
+    refuse_unknown(rows, ["observed", "known", *arguments_of(call), *DistributionRows.__annotations__])
+    if isinstance(observed, str | BatchRecord):
+        observed, fields = None, {**fields, "batch": observed}
     arrays, options = split_forecasts({"observed": observed, **rows})
     all_headers = {**(headers or {}), **({} if accept is None else {"Accept": accept})}
     return with_rows(path, arrays, {**_REGRESSION, **fields, **options}, headers=all_headers, reads=accept is not None)

@@ -100,7 +100,7 @@ def evaluate(
     >>> list(report.measures), report.measures["ece"].interval is not None
     (['ece', 'brier'], True)
     """
-    batch_id, given = with_positional(batch, own_labels, rows)
+    batch_id, given = with_positional(evaluate, batch, own_labels, rows)
     fields: dict[str, Any] = {
         "batch": batch_id,
         "measures": measures,
@@ -168,7 +168,7 @@ def compare(
     own_labels = list(others)
     if own_labels and not maps and (isinstance(batch, str | BatchRecord) or len(own_labels) > 1):
         maps = own_labels.pop()
-    batch_id, given = with_positional(batch, own_labels, rows)
+    batch_id, given = with_positional(compare, batch, own_labels, rows)
     refs = [reference(each) for each in ([maps] if isinstance(maps, str | MapSummary) else maps)]
     fields: dict[str, Any] = {"batch": batch_id, "maps": refs, "measures": measures, "reduction": reduction}
     fields |= {"correction": correction, "of": of, "interval": interval, "resamples": resamples, "seed": seed}
@@ -263,7 +263,7 @@ def report_html(
     >>> client.report_html(predictions=p, labels=y).startswith("<!doctype html>")
     True
     """
-    batch_id, given = with_positional(batch, own_labels, rows)
+    batch_id, given = with_positional(report_html, batch, own_labels, rows)
     fields: dict[str, Any] = {"batch": batch_id, "measures": measures, "diagrams": diagrams, "reduction": reduction}
     fields |= {"classes": classes, "map": map, "interval": interval, "resamples": resamples, "seed": seed}
     answer = yield from _sent(patience, fields, given, headers={"Accept": HTML})

@@ -114,7 +114,7 @@ def fit(
     """
     if not isinstance(method, str):
         raise TypeError('the first argument is the method: fit("averaged", predictions, labels)')
-    batch_id, given = with_positional(batch, own_labels, rows)
+    batch_id, given = with_positional(fit, batch, own_labels, rows)
     fields: dict[str, Any] = {"method": method, "batch": batch_id, "name": name, "reduction": reduction, "seed": seed}
     fields |= {"options": dict(options or {}), "tags": dict(tags or {}), "description": description}
     fields |= {"allow_shape_change": allow_shape_change or None, "group_folds": group_folds or None}

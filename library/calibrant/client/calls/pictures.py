@@ -80,7 +80,7 @@ def diagram(
     b'\x89PNG'
     """
     look = {"theme": theme, "width": width}
-    batch_id, given = with_positional(batch, own_labels, rows)
+    batch_id, given = with_positional(_DRAWN, batch, own_labels, rows)
     fields: dict[str, Any] = {"diagram": diagram, "batch": batch_id, "batches": batches, "map": map, **look}
     fields |= {"reduction": reduction, "classes": classes, "interval": interval, "resamples": resamples, "seed": seed}
     known = yield from class_names_of(patience, [reference(map)], given)
@@ -88,6 +88,10 @@ def diagram(
     fields = by_number(fields, options.get("class_names"))
     request = with_rows("/diagrams", arrays, fields | options, headers={"Accept": MEDIA[form]})
     return (yield from read_picture(patience, (yield from send(patience, request)), form, look, timeout, progress))
+
+
+#: The call, whose name is also that of an argument of it.
+_DRAWN = diagram
 
 
 def read_picture(
