@@ -6,6 +6,7 @@ pandas and polars are not imported: a caller that passes a frame has already imp
 from __future__ import annotations
 
 import math
+import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
@@ -16,7 +17,7 @@ from typing import Any, Self, cast
 import numpy as np
 import numpy.typing as npt
 
-from calibrant.errors import LengthMismatch, NotANumber, UnusableRows, WrongShape
+from calibrant.errors import InvalidOption, LengthMismatch, NotANumber, UnusableRows, WrongShape
 
 Array = npt.NDArray[Any]
 
@@ -26,6 +27,8 @@ NO_GROUP = "(missing)"
 FILL_IN = "fill them in or remove the rows"
 #: Separates the values of several columns of groups.
 _JOINT = ", "
+#: What may precede a level in the name of a column.
+_QUANTILE = re.compile(r"(?:quantile|q)[ _-]?", re.IGNORECASE)
 
 
 def array_of(value: Any, field: str) -> Array:
@@ -387,3 +390,18 @@ def _name(value: Any, missing: str) -> str:
     if isinstance(value, float) and value.is_integer():  # integers beside a missing value
         return str(int(value))
     return str(value)
+
+
+def levels_in_names(quantiles: Any) -> list[float]:
+    """Return the levels in the names of a frame's columns, such as 0.05, "0.05", "q0.05" or "quantile_0.05".
+
+    Raises ``InvalidOption`` if a name has none.
+    """
+    names = [str(name) for name in getattr(quantiles, "columns", ())]
+    try:
+        levels = [float(name[found.end() :] if (found := _QUANTILE.match(name)) else name) for name in names]
+    except ValueError:
+        levels = []
+    if not levels or not all(0.0 < level < 1.0 for level in levels):
+        raise InvalidOption.at("/levels", "is missing; pass the level of each column of quantiles, in (0, 1)")
+    return levels

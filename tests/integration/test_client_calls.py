@@ -247,3 +247,11 @@ def test_a_stored_batch_is_the_first_argument_of_calls_on_forecasts_too(either: 
     assert either.evaluate_distribution(stored.id, measures=["crps"]) == by_keyword
     assert either.evaluate_distribution(stored, measures=["crps"]) == by_keyword
     assert either.fit_distribution("variance-scaling", stored).n == 300
+
+
+def test_the_columns_of_a_frame_of_quantiles_name_the_levels_of_calls_too(either: Calibrant) -> None:
+    levels = [0.1, 0.5, 0.9]
+    quantiles = np.sort(NUMBERS.normal(size=(300, 3)), axis=1)
+    expected = either.evaluate_distribution(P, quantiles=quantiles, levels=levels)
+    for frame in (pd.DataFrame(quantiles, columns=levels), pl.DataFrame(quantiles, schema=["q0.1", "q0.5", "q0.9"])):
+        assert either.evaluate_distribution(P, quantiles=frame) == expected

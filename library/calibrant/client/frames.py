@@ -14,7 +14,17 @@ import numpy as np
 import numpy.typing as npt
 
 from calibrant.arguments import meant_by
-from calibrant.arrays import array_of, check_aligned, group_names, is_frame, kind_of, like, refuse_missing, times_of
+from calibrant.arrays import (
+    array_of,
+    check_aligned,
+    group_names,
+    is_frame,
+    kind_of,
+    levels_in_names,
+    like,
+    refuse_missing,
+    times_of,
+)
 from calibrant.client.packing import Array
 from calibrant.client.requests import id_of
 from calibrant.errors import NotANumber, UnusableRows
@@ -218,6 +228,8 @@ def split_forecasts(rows: Mapping[str, Any]) -> tuple[dict[str, Array], dict[str
     """Split forecasts into arrays and options; raises ``UnusableRows`` for invalid rows."""
     options = {name: rows.get(name) for name in ("level", "weights_kind")}
     given = {name: value for name, value in rows.items() if name not in options and value is not None}
+    if "quantiles" in given and "levels" not in given:
+        given["levels"] = levels_in_names(given["quantiles"])
     check_aligned({name: value for name, value in given.items() if name != "levels"})
     named = {name: names_of(np.array(group_names(given[name])), name) for name in _NAMES if name in given}
     return {name: numbers_of(value, name) for name, value in given.items() if name not in _NAMES} | named, options

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtr, ndtri
 
-from calibrant.arrays import array_of
+from calibrant.arrays import array_of, levels_in_names
 from calibrant.batch import Integers, read_numbers
 from calibrant.cells import Floats
 from calibrant.errors import (
@@ -136,7 +136,7 @@ def read_forecasts(**given: Any) -> Forecasts:
             raise InvalidOption.at("/std", "cannot be combined with variance; pass one of the two")
         present["variance"] = _squared(present.pop("std"))
     if set(present) == {"quantiles"}:
-        present["levels"] = _levels_of(present["quantiles"])
+        present["levels"] = levels_in_names(present["quantiles"])
     kind = next((kind for kind, names in FIELDS.items() if set(names) == set(present)), None)
     if kind is None:
         wanted = "; ".join(" and ".join(names) for names in FIELDS.values()).replace("variance", "variance or std")
@@ -165,17 +165,6 @@ def read_forecasts(**given: Any) -> Forecasts:
     check_levels(levels, "/levels", OutOfRange)
     quantiles, repaired = _ascending(quantiles, "/quantiles")
     return Forecasts(kind, quantiles=quantiles, levels=levels, n_repaired=repaired)
-
-
-def _levels_of(quantiles: Any) -> list[float]:
-    """Return the levels that are the names of the columns of a frame; raises ``InvalidOption`` if there are none."""
-    try:
-        levels = [float(name) for name in getattr(quantiles, "columns", ())]
-    except (TypeError, ValueError):
-        levels = []
-    if not levels or not all(0.0 < level < 1.0 for level in levels):
-        raise InvalidOption.at("/levels", "is missing; pass the level of each column of quantiles, in (0, 1)")
-    return levels
 
 
 def _squared(std: Any) -> Floats:

@@ -19,6 +19,7 @@ LEVELS = [0.1, 0.5, 0.9]
     [
         ({"quantiles": pd.DataFrame([[1.0, 2.0]])}, "/levels"),
         ({"quantiles": pd.DataFrame([[1.0, 2.0]], columns=["a", "b"])}, "/levels"),
+        ({"quantiles": pd.DataFrame([[1.0, 2.0]], columns=["q5", "q95"])}, "/levels"),
         ({"quantiles": pd.DataFrame([[2.0, 1.0]], columns=[0.9, 0.1])}, "/levels"),
         ({}, ""),
         ({"mean": [0.0]}, ""),
@@ -51,7 +52,9 @@ def test_invalid_forecasts_are_refused_with_the_place(given: dict[str, Any], poi
     assert refused.value.offences[0].pointer == pointer
 
 
-@pytest.mark.parametrize("names", [LEVELS, [str(level) for level in LEVELS]])
+@pytest.mark.parametrize(
+    "names", [LEVELS, ["0.1", "0.5", "0.9"], ["q0.1", "Q_0.5", "quantile_0.9"], ["q.1", ".5", "q.9"]]
+)
 def test_the_columns_of_a_frame_name_the_levels(names: list[Any]) -> None:
     assert read_forecasts(quantiles=pd.DataFrame([[1.0, 2.0, 3.0]], columns=names)).levels.tolist() == LEVELS
 
