@@ -74,10 +74,10 @@ def _read(file: Path) -> str:
 # --- Options of the services
 
 
-def option(flag: str, help_text: str) -> typer.models.OptionInfo:
-    """An option with the environment variable CALIBRANT_ plus its name."""
+def option(flag: str, help_text: str, *, least: int | None = None, most: int | None = None) -> typer.models.OptionInfo:
+    """An option with the environment variable CALIBRANT_ plus its name; a number may have bounds."""
     variable = "CALIBRANT_" + flag.removeprefix("--").replace("-", "_").upper()
-    made: typer.models.OptionInfo = typer.Option(flag, envvar=variable, help=help_text)
+    made: typer.models.OptionInfo = typer.Option(flag, envvar=variable, help=help_text, min=least, max=most)
     return made
 
 

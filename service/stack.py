@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import logging
 import os
 import random
@@ -212,9 +213,10 @@ def _listen(host: str, port: int) -> socket.socket:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((host, port))
         listener.listen(2048)
-    except OSError:
+    except OSError as error:
         listener.close()
-        raise
+        remedy = "; choose another --port, or 0 for a free one" if error.errno == errno.EADDRINUSE else ""
+        raise OSError(f"cannot listen on {host}, port {port}: {error.strerror}{remedy}") from error
     return listener
 
 

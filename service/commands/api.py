@@ -21,7 +21,7 @@ from backend.command_options import (
 from service.settings import Setting, all_settings
 
 Host = Annotated[str, option("--host", "Address to listen on; a non-loopback address needs an API key.")]
-Port = Annotated[int, option("--port", "Port to listen on; 0 for a free one.")]
+Port = Annotated[int, option("--port", "Port to listen on; 0 for a free one.", least=0, most=65_535)]
 Socket = Annotated[int | None, typer.Option("--socket-fd", hidden=True)]
 
 

@@ -125,7 +125,12 @@ def test_a_second_serve_on_the_same_folder_or_port_is_refused(folder: Path) -> N
         port = url.rpartition(":")[2]
         same_port = _run("serve", "--port", port, "--data", str(folder / "other"))
         assert same_port.returncode == 1
-        assert "in use" in same_port.stderr
+        assert f"port {port}: Address already in use; choose another --port, or 0" in same_port.stderr
+    for number in ("65536", "-1"):
+        no_port = _run("serve", "--port", number, "--data", str(folder / "other"))
+        assert no_port.returncode == 2
+        assert "--port" in no_port.stderr
+        assert "Traceback" not in no_port.stderr
 
 
 def test_a_worker_that_dies_is_started_again(folder: Path) -> None:
