@@ -73,6 +73,14 @@ def test_predictions_are_sent_now_and_labels_later_and_shown(run: Run, monitor: 
     assert f"{reading['windows'][0]['measures']['ece']['value']:.4f}" in day
 
 
+def test_a_command_says_that_weights_are_not_sent(run: Run, monitor: str, tmp_path: Path) -> None:
+    rows = [f"{P[i]},{Y[i]},{1 + i % 3}" for i in range(400)]
+    (tmp_path / "weighted.csv").write_text("\n".join(["p,label,w", *rows, ""]))
+    sent = run("send", monitor, tmp_path / "weighted.csv")
+    assert (sent.exit_code, sent.stdout) == (0, "400 accepted, 400 joined\n")
+    assert "weights: not sent, because monitors count each row once" in sent.stderr
+
+
 def test_a_window_is_shown_with_estimates_from_weighted_rows(
     service: Stack, run: Run, monitor: str, files: Path
 ) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 
 from calibrant.cli.exits import Refused
+from calibrant.cli.output import say
 from calibrant.cli.rows import Columns, name_of, read_forecast_rows, read_rows, sheet_options, source_of
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
     from calibrant.client import Calibrant
     from calibrant.client.answers import IngestionResult, MonitorForecast
-    from calibrant.io.table import ForecastSheet
+    from calibrant.io.table import ForecastSheet, Sheet
 
 What = Literal["rows", "predictions", "labels"]
 
@@ -38,6 +39,7 @@ def send_file(
             ids, labels = _ids_and_labels(source, file, columns, extra)
             return client.send_labels(monitor, ids, labels, timestamps=_times(source, file, extra.times))
         sheet = read_rows(file, columns, labelled=what == "rows", source=source)
+        _note_weights(sheet)
         optional: dict[str, Any] = {"timestamps": _times(source, file, extra.times), "groups": sheet.groups}
         named = None if extra.ids is None else _texts(source, file, extra.ids)
     if what == "predictions":
@@ -57,6 +59,7 @@ def send_forecast_file(
             ids, observed = _texts(source, file, extra.ids or ""), _outcomes(source, file, columns)
             return client.send_labels(monitor, ids, observed, timestamps=times)
         sheet = read_forecast_rows(file, columns, labelled=what == "rows", source=source)
+        _note_weights(sheet)
         named = None if extra.ids is None else _texts(source, file, extra.ids)
     values = _values(sheet, client.monitor(monitor).monitor.forecast, file)
     optional: dict[str, Any] = {"timestamps": times, "groups": sheet.groups}
@@ -65,6 +68,12 @@ def send_forecast_file(
     if sheet.observed is None:
         raise Refused(f"{name_of(file)}: no column of outcomes found; name it with --label")
     return client.send_rows(monitor, values, sheet.observed, ids=named, **optional)
+
+
+def _note_weights(sheet: Sheet | ForecastSheet) -> None:
+    """Print that weights, which are inferred from the name of a column, are not sent."""
+    if sheet.weights is not None:
+        say("weights: not sent, because monitors count each row once")
 
 
 def _values(sheet: ForecastSheet, taken: MonitorForecast | None, file: Path) -> npt.NDArray[Any]:
