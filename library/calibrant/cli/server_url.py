@@ -51,8 +51,14 @@ def _client(server: str) -> Calibrant:
     from httpx import InvalidURL
 
     from calibrant.client import Calibrant
+    from calibrant.client.server import headers_of
 
+    key = os.environ.get(KEY_VARIABLE)
     try:
-        return Calibrant(server, api_key=os.environ.get(KEY_VARIABLE))
+        headers_of(key)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint=KEY_VARIABLE) from None
+    try:
+        return Calibrant(server, api_key=key)
     except (ValueError, InvalidURL) as error:
         raise typer.BadParameter(str(error), param_hint="--server") from None

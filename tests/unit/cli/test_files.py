@@ -7,7 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
+from calibrant.cli.main import app
 from tests.unit.cli.conftest import Run
 
 PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\1\0\0\0\1"
@@ -160,6 +162,14 @@ def test_maps_and_jobs_need_a_server_and_say_so(run: Run, group: str) -> None:
     found = run(group, "list")
     assert found.exit_code == 2
     assert "CALIBRANT_SERVER" in found.stderr
+
+
+def test_an_invalid_key_is_not_blamed_on_the_server(csv: Path) -> None:
+    words = ["evaluate", str(csv), "--server", "http://127.0.0.1:9"]
+    result = CliRunner().invoke(app, words, env={"CALIBRANT_API_KEY": "of two words"})
+    assert result.exit_code == 2
+    assert "Invalid value for CALIBRANT_API_KEY" in result.stderr
+    assert "two words" not in result.stderr
 
 
 def test_a_server_that_is_away_has_a_code_of_its_own(run: Run, csv: Path) -> None:
