@@ -84,8 +84,29 @@ def test_tries_and_time_are_bounded(kind: Kind) -> None:
             client.ready()
         assert len(server.asked) == 1
         assert time.monotonic() - began < 60
-    with connected(kind, server.url, tries=2) as client, pytest.raises(httpx.ConnectError):
+    with connected(kind, server.url, tries=2) as client, pytest.raises(httpx.ConnectError) as away:
         client.ready()
+    assert away.value.__notes__ == [f"no answer from the server {server.url}; check its URL, and that it is running"]
+
+
+@KINDS
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"url": 8000}, ValueError, "the URL of the server must begin with http"),
+        ({"timeout": None}, ValueError, "timeout must be a finite number of seconds above 0"),
+        ({"timeout": "60"}, ValueError, "timeout must be a finite number of seconds above 0"),
+        ({"timeout": float("inf")}, ValueError, "timeout must be a finite number of seconds above 0"),
+        ({"tries": 1.5}, ValueError, "tries must be an integer of at least 1"),
+        ({"verify": False}, TypeError, "verify must be an ssl.SSLContext; for a certificate authority"),
+        ({"verify": "ca.pem"}, TypeError, "verify must be an ssl.SSLContext; for a certificate authority"),
+    ],
+)
+def test_options_of_a_client_are_checked_at_once(
+    kind: Kind, options: dict[str, Any], error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        (Calibrant if kind == "sync" else AsyncCalibrant)(**options)
 
 
 @KINDS

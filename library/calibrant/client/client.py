@@ -16,7 +16,7 @@ from calibrant.client import calls
 from calibrant.client.answers import MapSummary
 from calibrant.client.frames import ArrayLike, FrameLike, Series
 from calibrant.client.retries import Patience
-from calibrant.client.server import headers_of, shown, url_of
+from calibrant.client.server import context_of, headers_of, noted, shown, url_of
 from calibrant.client.steps import (
     Answer,
     Done,
@@ -80,7 +80,7 @@ class _Wire:
         try:
             return self._take(step), None
         except httpx.TransportError as error:
-            return None, error
+            return None, noted(error, self._http.base_url)
 
     def _take(self, step: Step) -> Answer | str | None:
         if isinstance(step, Line):
@@ -168,7 +168,7 @@ class Calibrant:
     ) -> None:
         self._patience = Patience(tries, timeout)
         self._http = httpx.Client(
-            base_url=url_of(url), headers=headers_of(api_key), verify=verify or True, transport=transport
+            base_url=url_of(url), headers=headers_of(api_key), verify=context_of(verify), transport=transport
         )
 
     def __repr__(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 import time
 import uuid
@@ -34,8 +35,10 @@ class Patience:
     seconds: float = 60.0
 
     def __post_init__(self) -> None:
-        if self.tries < 1 or not self.seconds > 0.0:
-            raise ValueError("tries must be at least 1, and timeout above 0")
+        if not isinstance(self.tries, int) or self.tries < 1:
+            raise ValueError("tries must be an integer of at least 1")
+        if not isinstance(self.seconds, int | float) or not 0.0 < self.seconds < math.inf:
+            raise ValueError("timeout must be a finite number of seconds above 0")
 
 
 class Headed(Protocol):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import ssl
 from importlib.metadata import PackageNotFoundError, version
 
 import httpx
@@ -17,9 +18,23 @@ _KEY = re.compile(r"[\x21-\x7e]+")
 def url_of(url: str | None) -> str:
     """Return the given URL, that of CALIBRANT_SERVER, or the local default."""
     found = url or os.environ.get(SERVER_VARIABLE) or LOCAL
-    if not found.startswith(("http://", "https://")):
+    if not isinstance(found, str) or not found.startswith(("http://", "https://")):
         raise ValueError("the URL of the server must begin with http:// or https://")
     return found
+
+
+def context_of(verify: ssl.SSLContext | None) -> ssl.SSLContext | bool:
+    """Return the TLS context, or True for the certificates of the system; raises ``TypeError`` for anything else."""
+    if verify is None or isinstance(verify, ssl.SSLContext):
+        return verify or True
+    how = "for a certificate authority of your own, pass ssl.create_default_context(cafile=...)"
+    raise TypeError(f"verify must be an ssl.SSLContext; {how}")
+
+
+def noted(error: httpx.TransportError, url: httpx.URL) -> httpx.TransportError:
+    """Add the URL of the server to an error, whose message has none."""
+    error.add_note(f"no answer from the server {shown(url)}; check its URL, and that it is running")
+    return error
 
 
 def headers_of(api_key: str | None) -> dict[str, str]:

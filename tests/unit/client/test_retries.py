@@ -99,7 +99,7 @@ def test_what_is_gone_when_it_is_deleted_again_was_deleted() -> None:
 
 @pytest.mark.parametrize(("tries", "seconds"), [(0, 1.0), (1, 0.0), (1, float("nan"))])
 def test_a_patience_of_nothing_is_refused(tries: int, seconds: float) -> None:
-    with pytest.raises(ValueError, match="tries must be at least 1"):
+    with pytest.raises(ValueError, match=r"tries must be an integer|timeout must be a finite"):
         Patience(tries, seconds)
 
 
