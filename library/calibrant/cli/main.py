@@ -68,6 +68,7 @@ _FAMILIAR_OPTIONS: Mapping[str, str] = MappingProxyType(
         "--y": "--label",
         "--pred": "--prediction",
         "--proba": "--prediction",
+        **dict.fromkeys(("--ci", "--confidence"), "--interval"),
         "--sep": "no option; the separator is detected",
         "--delimiter": "no option; the separator is detected",
         "--bins": """--measure '{"name": "ece", "n_bins": 20}'""",
@@ -84,6 +85,8 @@ _FAMILIAR_OF: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "--format": "--json",
             "--holdout": "calibrant fit --holdout",
         },
+        "calibrate": {"--regression": "no option; the map has the kind of its predictions"},
+        "diagram": dict.fromkeys(("--kind", "--name", "--type"), "--diagram"),
         "fit": {
             **dict.fromkeys(("--bins", "--n-bins", "--n_bins"), "--method histogram --option n_bins=20"),
             **dict.fromkeys(("--test-size", "--test_size", "--split", "--val-size"), "--holdout"),

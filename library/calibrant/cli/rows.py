@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from calibrant.io.errors import TabularError
     from calibrant.io.table import ForecastOptions, ForecastSheet, Scale, Sheet, SheetOptions
 
+#: The fields of ``calibrant.io`` that are parts of forecasts, whose columns are given as part=column.
+_PARTS = ("mean", "variance", "std", "quantiles", "samples", "lower", "upper")
 #: The option for each field of ``calibrant.io``.
 _FLAGS = {
     "predictions": "--prediction",
@@ -30,7 +32,7 @@ _FLAGS = {
     "scale": "--scale",
     "mapping": "--map-label",
     "observed": "--label",
-    **dict.fromkeys(("mean", "variance", "std", "quantiles", "samples", "lower", "upper"), "--prediction"),
+    **dict.fromkeys(_PARTS, "--prediction"),
     "levels": "--levels",
     "level": "--level",
     "clusters": "--cluster",
@@ -310,7 +312,8 @@ def _numbers(given: str | None) -> tuple[float, ...] | None:
 
 def _line(error: TabularError, file: Path, columns: Columns | None = None) -> str:
     """Return the message for a file that cannot be read, with the options that fix it, ready to copy."""
-    from calibrant.io.errors import DecimalComma, OutOfRange, UnclearColumns
+    from calibrant.io.errors import DecimalComma, NoPredictions, OutOfRange, UnclearColumns
+    from calibrant.io.forecast_columns import are_of_forecasts
     from calibrant.io.texts import quoted
 
     # The message may already begin with the file name.
@@ -320,6 +323,8 @@ def _line(error: TabularError, file: Path, columns: Columns | None = None) -> st
         return f"{message} (--scale logit)"
     if isinstance(error, DecimalComma):
         return f"{message}; add --decimal ,"
+    if isinstance(error, NoPredictions) and _takes("--regression") and are_of_forecasts(error.columns or ()):
+        return f"{message}; for forecasts of a number, add --regression"
     if isinstance(error, UnclearColumns) and error.readings:
         return message
     if not offer or flag is None or flag in message:
@@ -329,7 +334,8 @@ def _line(error: TabularError, file: Path, columns: Columns | None = None) -> st
     requested = () if columns is None else columns.of(error.field)
     if not requested:
         return f"{message}; add {' or '.join(f'{flag} {_shell(text)}' for text in offer[:_OFFERED])}"
-    near = [text for name in requested if name not in offer for text in _near(name, offer)]
+    pairs = [name.rpartition("=") if error.field in _PARTS else ("", "", name) for name in requested]
+    near = [f"{part}{mark}{text}" for part, mark, name in pairs if name not in offer for text in _near(name, offer)]
     return f"{message}; did you mean {' or '.join(f'{flag} {_shell(text)}' for text in near)}?" if near else message
 
 
@@ -348,13 +354,24 @@ def _commands(error: TabularError) -> str | None:
 
     if not isinstance(error, UnclearColumns) or not error.readings:
         return None
-    current = getattr(typer.main, "get_current_context", None)
-    context = None if current is None else current(silent=True)
+    context = _context()
     flag = _FLAGS[error.field]
     given = "" if context is None else f"{command_line(context, without=flag)} "
     flags = [" ".join(f"{flag} {_shell(name)}" for name in reading) for reading in error.readings[:_READINGS]]
     rest = len(error.readings) - len(flags)
     return "".join(f"\n  {given}{each}" for each in flags) + (f"\nand {rest} more" if rest else "")
+
+
+def _context() -> typer.Context | None:
+    current = getattr(typer.main, "get_current_context", None)
+    return None if current is None else current(silent=True)
+
+
+def _takes(flag: str) -> bool:
+    """Whether the command has this option, and it was not given."""
+    context = _context()
+    options = [] if context is None else [each for each in context.command.params if flag in each.opts]
+    return any(not context.params.get(each.name or "") for each in options if context is not None)
 
 
 def command_line(context: typer.Context, *, without: str = "") -> str:

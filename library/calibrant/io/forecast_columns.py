@@ -97,6 +97,24 @@ class _Reading:
     level: float | None = None
 
 
+def are_of_forecasts(names: Sequence[str]) -> bool:
+    """Whether names of columns are those of forecasts of a number, such as mean and std, or q0.05 and q0.95.
+
+    >>> are_of_forecasts(["y", "mean", "std"]), are_of_forecasts(["y", "age", "income"])
+    (True, False)
+    """
+    words = {word(name) for name in names}
+    quantiles = [name for name in names if (found := _LEVEL.fullmatch(name)) and found.start("number") > 0]
+    ends = [found for name in names if (found := _END.fullmatch(name))]
+    samples = [name for name in names if (found := _SAMPLE.fullmatch(name)) and word(found["stem"]) in SAMPLES]
+    return (
+        (bool(words & MEAN) and bool(words & (STD | VARIANCE)))
+        or len(quantiles) > 1
+        or (any(found["low"] for found in ends) and any(found["high"] for found in ends))
+        or len(samples) > 1
+    )
+
+
 def choose_forecasts(columns: Sequence[Column], options: ForecastOptions, *, labelled: bool) -> ChosenForecasts:
     """Choose the columns of a table; raises a ``TabularError`` if a column is missing or ambiguous."""
     return _Chooser(columns, options).choose(labelled=labelled)

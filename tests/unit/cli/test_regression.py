@@ -329,3 +329,30 @@ def test_a_report_of_a_map_shows_how_to_apply_it(
         exec(compile(block, "report.py", "exec"), names)
     assert "after" in names
     assert run("report", quantiles.name, "--support", "0,").exit_code == 2
+
+
+@pytest.mark.parametrize("names", [("mean", "std"), ("q0.05", "q0.95"), ("lower", "upper"), ("sample_1", "sample_2")])
+@pytest.mark.parametrize("command", [["evaluate"], ["fit", "--out", "map.json"]])
+def test_forecasts_without_the_option_are_recognised(
+    run: Run, tmp_path: Path, names: tuple[str, str], command: list[str]
+) -> None:
+    path = _write(tmp_path / "f.csv", {"y": ROWS["y"], names[0]: ROWS["mean"], names[1]: ROWS["mean"] + ROWS["std"]})
+    found = run(*command, path)
+    assert found.exit_code == 1
+    assert found.stderr.endswith("; for forecasts of a number, add --regression\n")
+
+
+def test_other_files_are_not_taken_for_forecasts(run: Run, tmp_path: Path) -> None:
+    path = _write(tmp_path / "f.csv", {"age": ROWS["y"], "mean": ROWS["mean"], "q5": ROWS["std"]})
+    assert "--regression" not in run("evaluate", path).stderr
+
+
+def test_a_misspelt_column_of_a_part_is_suggested_as_that_part(run: Run, normal: Path) -> None:
+    found = run("evaluate", normal, "--regression", "--prediction", "mean=maen", "--prediction", "std=std")
+    assert found.stderr.endswith("did you mean --prediction mean=mean?\n")
+
+
+def test_calibrate_needs_no_option_for_forecasts(run: Run, normal: Path) -> None:
+    found = run("calibrate", normal, "--regression", "--map", "map.json")
+    assert found.exit_code == 2
+    assert "the map has the kind of its predictions" in " ".join(found.stderr.replace("│", " ").split())
