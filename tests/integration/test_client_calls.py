@@ -255,3 +255,11 @@ def test_the_columns_of_a_frame_of_quantiles_name_the_levels_of_calls_too(either
     expected = either.evaluate_distribution(P, quantiles=quantiles, levels=levels)
     for frame in (pd.DataFrame(quantiles, columns=levels), pl.DataFrame(quantiles, schema=["q0.1", "q0.5", "q0.9"])):
         assert either.evaluate_distribution(P, quantiles=frame) == expected
+
+
+def test_one_map_needs_no_list_and_one_batch_has_no_power_law(either: Calibrant) -> None:
+    stored, fitted = [either.upload(P, Y).id for _ in range(2)], either.fit("platt", predictions=P, labels=Y)
+    one, listed = (either.power_law(stored, maps=maps, measures=["brier"]) for maps in (fitted.id, [fitted]))
+    assert one == listed
+    with pytest.raises(ProblemResponse, match="at least 2 items"):
+        either.power_law(stored[0], measures=["brier"])

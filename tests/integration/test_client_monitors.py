@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import httpx
@@ -99,6 +100,25 @@ def test_values_over_time_and_pictures_are_of_the_same_rows(either: Calibrant, m
     assert sum(point.rows for point in told.points) == 500
     assert either.monitor_diagram(monitor, "day", theme="light", width=400).startswith(b"<svg")
     assert either.series_diagram(monitor, "ece", width=400).startswith(b"<svg")
+
+
+def test_readings_and_series_are_frames(either: Calibrant, monitor: str) -> None:
+    began = datetime.now(UTC) - timedelta(hours=2)
+    either.send_rows(monitor, P, Y, groups=GROUPS)
+    reading, series = either.monitor(monitor, windows="day"), either.series(monitor, start=began)
+    frame = reading.to_frame()
+    whole = frame[frame.group.isna()].set_index("measure")
+    measures = reading.windows[0].measures
+    assert whole.value.to_dict() == {key: one.value for key, one in measures.items()}
+    assert (whole.low["ece"], whole.high["ece"]) == measures["ece"].interval
+    assert (set(frame.group.dropna()), whole.rows["ece"]) == ({"a", "b"}, 500)
+    points = series.to_frame()
+    assert len(points) == len(series.points) * len(measures)
+    assert points.start[0].timestamp() == series.points[0].start
+    assert series == either.series(monitor, start=began.replace(tzinfo=None)) == either.series(monitor)
+    later = either.series(monitor, start=began - timedelta(days=9), end=pd.Timestamp(began) - timedelta(days=8))
+    assert (later.points, later.to_frame().empty) == ([], True)
+    assert either.series_diagram(monitor, "ece", start=began)[:4] == b"<svg"
 
 
 def test_alarms_the_audit_and_deliveries_of_a_monitor_at_rest(either: Calibrant, monitor: str) -> None:

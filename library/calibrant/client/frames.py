@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
 from inspect import Parameter, signature
 from typing import Any, Protocol, TypedDict, TypeVar
 
@@ -95,6 +96,8 @@ def groups_of(value: Any) -> Array:
 def ids_of(value: Any) -> Array:
     """Convert ids to an array of strings or integers."""
     array = array_of(value, "ids")
+    if array.size and array.dtype.kind in "bfcmM":
+        raise UnusableRows(f"ids: must be strings or integers, not {kind_of(array)}")
     return array if array.dtype.kind in "iu" else names_of(array, "ids")
 
 
@@ -107,6 +110,13 @@ def seconds_of(value: Any) -> Array:
     if are_dates:
         refuse_missing(np.isnan(seconds), "timestamps")
     return seconds
+
+
+def moment_of(value: float | datetime | None) -> float | None:
+    """Convert a time to seconds since 1970; a datetime without a time zone is in UTC."""
+    if not isinstance(value, datetime):
+        return value
+    return (value if value.tzinfo is not None else value.replace(tzinfo=UTC)).timestamp()
 
 
 def given_back(given: Any, values: npt.NDArray[np.float64], columns: Sequence[str] | None = None) -> Any:

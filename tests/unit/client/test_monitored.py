@@ -92,7 +92,7 @@ def test_times_are_seconds_since_1970_whatever_they_came_as(times: Any) -> None:
 @pytest.mark.parametrize(
     ("given", "told"),
     [
-        ({"ids": [1.0, 2.0], "labels": [0, 1]}, "ids: must be strings"),
+        ({"ids": [1.0, 2.0], "labels": [0, 1]}, "ids: must be strings or integers, not float64"),
         ({"ids": ["a", None], "labels": [0, 1]}, "ids: 1 value is missing"),
         ({"ids": ["a", "b"], "labels": [0]}, "labels: has 1 rows, but ids has 2"),
         ({"timestamps": np.array(["NaT"], dtype="datetime64[s]")}, "timestamps: 1 value is missing"),

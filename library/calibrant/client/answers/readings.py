@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from datetime import UTC, datetime
+from typing import Any, Literal, TypeAlias
 
 from calibrant.client.answers.alarms import OnlineReason, RuleState
 from calibrant.client.answers.document import Document
 from calibrant.client.answers.monitors import Counts, MonitorAnswer
+from calibrant.results import frame_of
 
 Plain: TypeAlias = float | int | str | bool | None
 Parts: TypeAlias = dict[str, Plain | list[Plain] | list[list[Plain]]]
@@ -258,6 +261,15 @@ class MonitorReading(Document):
     online: OnlineReading | None = None  # of the policy ``online``
     read_at: float  # seconds since 1970
 
+    def to_frame(self) -> Any:
+        """Return the measures as a frame, one row for each window and measure, and for each group of a window."""
+        records = []
+        for window in self.windows:
+            records += _records({"window": window.name, "group": None}, window)
+            for name, group in window.groups.items():
+                records += _records({"window": window.name, "group": name}, group)
+        return frame_of(records)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeriesPoint(RowsReading):
@@ -277,3 +289,22 @@ class SeriesAnswer(Document):
     group: str | None
     span: int  # seconds of a point
     points: list[SeriesPoint]
+
+    def to_frame(self) -> Any:
+        """Return the measures as a frame, one row for each point and measure; times are in UTC."""
+        records = []
+        for point in self.points:
+            start, end = (datetime.fromtimestamp(each, UTC) for each in (point.start, point.end))
+            about = {"start": start, "end": end, "predictions": point.predictions, "coverage": point.coverage}
+            records += _records(about, point)
+        return frame_of(records)
+
+
+def _records(about: Mapping[str, Any], rows: RowsReading) -> list[dict[str, Any]]:
+    """Return a record of each measure of these rows."""
+    records = []
+    for key, one in rows.measures.items():
+        low, high = one.interval or (None, None)
+        found = {"value": one.value, "debiased": one.debiased, "low": low, "high": high, "p_value": one.p_value}
+        records.append({**about, "rows": rows.rows, "measure": key, **found, "problem": one.problem})
+    return records

@@ -180,7 +180,7 @@ def power_law(
     patience: Patience,
     batches: Sequence[str | BatchRecord],
     *,
-    maps: Sequence[str | MapSummary] | None = None,
+    maps: str | MapSummary | Sequence[str | MapSummary] | None = None,
     measures: Requested | None = None,
     reduction: str | None = None,
     interval: float = 0.95,
@@ -216,8 +216,10 @@ def power_law(
     >>> [each.report.n for each in client.power_law(stored, measures=["ece"]).batches]
     [200, 200]
     """
-    fields = {"batches": list(batches), "measures": measures, "reduction": reduction, "interval": interval}
-    answer = yield from _sent(patience, fields | {"maps": maps and list(maps)}, {})
+    refs = [maps] if isinstance(maps, str | MapSummary) else maps
+    ids = [batches] if isinstance(batches, str | BatchRecord) else list(batches)
+    fields = {"batches": ids, "measures": measures, "reduction": reduction, "interval": interval}
+    answer = yield from _sent(patience, fields | {"maps": refs and list(refs)}, {})
     return (yield from read_report(patience, answer, ReportsAnswer, timeout, progress))
 
 

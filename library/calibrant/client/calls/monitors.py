@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any, TypedDict, Unpack
 
 import orjson
 
 from calibrant.client.answers import MapSummary, MonitorAnswer, MonitorReading, MonitorsAnswer, SeriesAnswer
 from calibrant.client.calls.pages import pages
+from calibrant.client.frames import moment_of
 from calibrant.client.requests import get, path_of, read, with_fields
 from calibrant.client.retries import Patience, send
 from calibrant.client.steps import JSON, Items, Request, Steps
@@ -123,7 +125,7 @@ def monitor(
     patience: Patience,
     name: str,
     *,
-    windows: Sequence[str] = (),
+    windows: str | Sequence[str] = (),
     threshold: float | None = None,
     reference: str | None = None,
 ) -> Steps[MonitorReading]:
@@ -133,7 +135,7 @@ def monitor(
     ----------
     name : str
         Name of the monitor.
-    windows : sequence of str
+    windows : str or sequence of str
         Names of windows; by default all.
     threshold : float, optional
         Predictions of at least this value count as positive in the estimates; by default 0.5.
@@ -151,7 +153,8 @@ def monitor(
     >>> client.monitor("inbox", windows=["day"]).counts.predictions
     0
     """
-    query = {"windows": ",".join(windows) or None, "threshold": threshold, "reference": reference}
+    names = windows if isinstance(windows, str) else ",".join(windows)
+    query = {"windows": names or None, "threshold": threshold, "reference": reference}
     answer = yield from send(patience, get(path_of("monitors", name), query))
     return read(MonitorReading, answer)
 
@@ -163,8 +166,8 @@ def series(
     window: str | None = None,
     measure: str | None = None,
     group: str | None = None,
-    start: float | None = None,
-    end: float | None = None,
+    start: float | datetime | None = None,
+    end: float | datetime | None = None,
     points: int | None = None,
 ) -> Steps[SeriesAnswer]:
     """Return the measures of a monitor over time.
@@ -179,8 +182,8 @@ def series(
         Key of the measure; by default all.
     group : str, optional
         Name of a group; by default all rows.
-    start, end : float, optional
-        Seconds since 1970; by default all counts that are kept, until now.
+    start, end : float or datetime, optional
+        Seconds since 1970, or datetimes (UTC without a time zone); by default all counts that are kept, until now.
     points : int, optional
         The most points; 100 by default.
 
@@ -194,7 +197,8 @@ def series(
     >>> client.series("inbox", measure="ece").points
     []
     """
-    query = {"window": window, "measure": measure, "group": group, "start": start, "end": end, "points": points}
+    query: dict[str, Any] = {"window": window, "measure": measure, "group": group, "points": points}
+    query |= {"start": moment_of(start), "end": moment_of(end)}
     answer = yield from send(patience, get(path_of("monitors", name, "series"), query))
     return read(SeriesAnswer, answer)
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any, Literal, TypeAlias, Unpack
 
 from calibrant.client.answers import BatchRecord, JobAnswer, JobSummary, MapSummary
 from calibrant.client.calls.jobs import Progress, wait
 from calibrant.client.calls.maps import class_names_of, reference
-from calibrant.client.frames import ArrayLike, Rows, by_number, split_rows, with_positional
+from calibrant.client.frames import ArrayLike, Rows, by_number, moment_of, split_rows, with_positional
 from calibrant.client.requests import get, path_of, read, with_rows
 from calibrant.client.retries import Patience, send
 from calibrant.client.steps import Answer, Steps
@@ -212,8 +213,8 @@ def series_diagram(
     *,
     window: str | None = None,
     group: str | None = None,
-    start: float | None = None,
-    end: float | None = None,
+    start: float | datetime | None = None,
+    end: float | datetime | None = None,
     points: int | None = None,
     theme: Theme | None = None,
     width: int | None = None,
@@ -241,7 +242,8 @@ def series_diagram(
     >>> client.series_diagram("inbox", "ece")[:4]
     b'<svg'
     """
-    look = {"measure": measure, "window": window, "group": group, "start": start, "end": end, "points": points}
+    look: dict[str, Any] = {"measure": measure, "window": window, "group": group, "points": points}
+    look |= {"start": moment_of(start), "end": moment_of(end)}
     look |= {"theme": theme, "width": width}
     return (yield from _picture(patience, path_of("monitors", monitor, "series.svg"), "svg", look))
 
