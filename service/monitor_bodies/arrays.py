@@ -15,6 +15,7 @@ from calibrant.errors import LengthMismatch, WrongShape
 from calibrant.io import arrow
 from calibrant.io.shared import check_decoded
 from calibrant.io.strict import NUMBERS, STRINGS, place_columns, read_npz, read_stream
+from schemas.monitors import MonitorForecast
 from service.errors import InvalidField
 from service.formats.extra import pyarrow
 from service.formats.payload import Array, Body, BodyLimits
@@ -32,7 +33,6 @@ def read_npz_rows(body: Body, limits: BodyLimits, what: What, columns: Columns) 
 
     Raises ``MalformedNpz``, ``TooLarge``, or an error about the shape of an array.
     """
-    n_classes = width_of(columns)
     fields = {plural(field): _KINDS[field] for field in FIELDS[what]}
     arrays = read_npz(body, limits, fields)
     for field in NEEDED[what]:
@@ -40,7 +40,7 @@ def read_npz_rows(body: Body, limits: BodyLimits, what: What, columns: Columns) 
             raise InvalidField.at(f"/{plural(field)}", "is missing")
     n = len(arrays[plural(NEEDED[what][1])])
     for name, array in arrays.items():
-        check_shape(name, array, n, n_classes)
+        check_shape(name, array, n, columns)
     why = np.zeros(n, np.uint8)
     ids = npz_ids(arrays["ids"]) if "ids" in arrays else None
     if ids is not None:
@@ -58,14 +58,22 @@ def read_npz_rows(body: Body, limits: BodyLimits, what: What, columns: Columns) 
     )
 
 
-def check_shape(name: str, array: Array, n: int, n_classes: int | None) -> None:
+#: The columns of each kind of forecasts.
+_OF_FORECASTS = {
+    "normal": "the means and the variances",
+    "quantiles": "the quantiles at the levels of the monitor",
+    "samples": "the samples of each row",
+    "interval": "the lower and the upper ends",
+}
+
+
+def check_shape(name: str, array: Array, n: int, columns: Columns) -> None:
     """Raise ``WrongShape`` or ``LengthMismatch`` if an array is not a column of ``n`` rows."""
-    width = n_classes if name == "predictions" else None
+    width = width_of(columns) if name == "predictions" else None
     if array.shape[1:] != (() if width is None else (width,)) or not array.ndim:
-        raise WrongShape.at(
-            f"/{name}",
-            "must be (n,)" if width is None else f"must be (n, {width}), the number of classes of the monitor",
-        )
+        of_classes = "the number of classes of the monitor"
+        what = _OF_FORECASTS[columns.kind] if isinstance(columns, MonitorForecast) else of_classes
+        raise WrongShape.at(f"/{name}", "must be (n,)" if width is None else f"must be (n, {width}), {what}")
     if len(array) != n:
         raise LengthMismatch.at(f"/{name}", f"has {len(array)} rows, but another array has {n}")
 

@@ -159,6 +159,21 @@ def test_an_invalid_row_is_refused_alone(http: httpx.Client, kind: str, row: dic
     assert (refusal["row"], refusal["code"]) == (1, code)
 
 
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [
+        ("normal", "must be (n, 2), the means and the variances"),
+        ("quantiles", "must be (n, 5), the quantiles at the levels of the monitor"),
+        ("interval", "must be (n, 2), the lower and the upper ends"),
+    ],
+)
+def test_refusals_of_arrays_name_the_parts_of_forecasts(http: httpx.Client, kind: str, expected: str) -> None:
+    body = npz(predictions=np.zeros(3), labels=np.zeros(3))
+    answer = http.post(f"{made(http, kind)}/rows", content=body, headers={"Content-Type": NPZ})
+    assert answer.status_code == 422
+    assert answer.json()["errors"] == [{"pointer": "/predictions", "detail": expected}]
+
+
 def test_nan_and_infinity_refuse_their_row(http: httpx.Client) -> None:
     monitor = made(http, "quantiles")
     body = '{"rows": [{"quantiles": [0, 1, NaN, 3, 4], "observed": 1}, {"quantiles": [0, 1, 2, 3, 4], "observed": NaN},'
