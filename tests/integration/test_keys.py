@@ -13,12 +13,15 @@ from typing import cast
 
 import httpx
 import pytest
+from typer.testing import CliRunner
 
 from backend.store.api_keys import ApiKeyStore, NewKey, is_live
 from backend.store.errors import KeyConflict, UnknownKey
 from backend.store.keyspace import Shared
 from backend.store.server.connection import connect
 from backend.store.server.embedded import embedded_server
+from calibrant.cli.main import app
+from calibrant.client import Calibrant, ProblemResponse
 from service.stack import stack
 
 GOOD = {"predictions": [0.1, 0.9], "labels": [0, 1]}
@@ -77,6 +80,16 @@ def test_rotation_leaves_two_live_secrets_and_never_three(keys: ApiKeyStore, ser
     after = keys.rotate(ended.record.id, grace=0)
     assert _known(served[0], after.text)
     assert _call(served[0], ended, "GET", "/limits").status_code == 401
+
+
+@pytest.mark.parametrize("key", [None, "calk_of_nobody"])
+def test_the_client_and_the_commands_name_where_a_key_belongs(served: list[str], key: str | None) -> None:
+    with Calibrant(served[0], api_key=key or "") as client, pytest.raises(ProblemResponse) as refused:
+        client.limits()
+    assert refused.value.__notes__ == ["pass the key as api_key, or set CALIBRANT_API_KEY"]
+    listed = CliRunner().invoke(app, ["maps", "list", "--server", served[0]], env={"CALIBRANT_API_KEY": key})
+    assert listed.exit_code == 1
+    assert listed.stderr.endswith("; set CALIBRANT_API_KEY to the key\n")
 
 
 def _known(url: str, text: str) -> bool:

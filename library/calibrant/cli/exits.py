@@ -33,8 +33,11 @@ _FLAGS = {
     "ref": "the map",
     "document": "the document",
 }
-#: Type of a problem -> the option of the command that allows what was refused.
-_ALLOWED_BY = {"/problems/output-shape-changed": "--allow-shape-change"}
+#: Type of a problem -> what to do about it on the command line.
+_REMEDIES = {
+    "/problems/output-shape-changed": "to allow it, add --allow-shape-change",
+    "/problems/unauthorized": "set CALIBRANT_API_KEY to the key",
+}
 #: What to do about rows that do not sum to 1.
 _OF_SUMS = "; name one column per class with --prediction, or a single column for P(Y=1)"
 _OF_ROWS = ("predictions", "labels", "weights", "groups", "observed", "quantiles", "by", "clusters")
@@ -146,8 +149,8 @@ def _of_a_server(error: Exception, whose: str | None) -> Failure | None:
         refused = problem.type != "about:blank" and problem.status < _OF_THE_SERVER
         code = REFUSED if refused else AWAY
         line = line_of(f"{problem.title}: {problem.detail}", problem.errors)
-        flag = _ALLOWED_BY.get(problem.type)
-        return Failure(line if flag is None else f"{line}; to allow it, add {flag}", code)
+        remedy = _REMEDIES.get(problem.type)
+        return Failure(line if remedy is None else f"{line}; {remedy}", code)
     if isinstance(error, httpx.TransportError):
         return Failure(f"cannot reach the server {whose} ({type(error).__name__})", AWAY)
     return None

@@ -56,7 +56,10 @@ def problem_of(answer: Answer) -> ProblemResponse:
         problem = decode(Problem, orjson.loads(answer.content))
     except ValueError:
         return ProblemResponse(_without_document(answer), request_id)
-    return ProblemResponse(problem, request_id)
+    refusal = ProblemResponse(problem, request_id)
+    if refusal.status == HTTPStatus.UNAUTHORIZED:
+        refusal.add_note("pass the key as api_key, or set CALIBRANT_API_KEY")
+    return refusal
 
 
 def unreadable(answer: Answer, error: Exception | None = None) -> ProblemResponse:
