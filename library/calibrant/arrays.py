@@ -10,7 +10,7 @@ import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any, Self, cast
 
@@ -161,6 +161,13 @@ def times_of(value: Any, field: str, *, gaps: bool = False) -> tuple[npt.NDArray
     found = np.full(len(texts), np.nan)
     found[[bool(text) or not gaps for text in texts]] = numbers
     return found.reshape(array.shape), are_dates
+
+
+def days_of(value: Any) -> Any:
+    """Convert a length of time of the standard library, pandas or numpy to days; other values are unchanged."""
+    if isinstance(value, timedelta):
+        return value / timedelta(days=1)
+    return float(value / np.timedelta64(1, "D")) if isinstance(value, np.timedelta64) else value
 
 
 def kind_of(array: Array) -> str:

@@ -708,7 +708,7 @@ def test_a_client_recalibrates_in_the_order_of_time_as_the_library(
             pd.to_datetime(pd.Series(times["times"])),
             pd.to_datetime(pd.Series(times["known"])),
             horizon=horizon,
-            half_life=7.0,
+            half_life=pd.Timedelta("7D"),
             support=(-50.0, 50.0),
             **rows,
         )

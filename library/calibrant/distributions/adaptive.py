@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtri
 
-from calibrant.arrays import Compared, check_aligned, times_of, with_gaps
+from calibrant.arrays import Compared, check_aligned, days_of, times_of, with_gaps
 from calibrant.batch import Integers
 from calibrant.cells import Floats
 from calibrant.distributions.forecasts import Forecasts, read_forecasts, read_observed, refuse_huge
@@ -78,7 +79,7 @@ def recalibrate_in_order(
     made: Any,
     known: Any,
     *,
-    half_life: float,
+    half_life: float | timedelta,
     horizon: Any = None,
     scale: ForecastScale = "identity",
     support: Support = (None, None),
@@ -100,7 +101,7 @@ def recalibrate_in_order(
         Times at which each forecast was made and its outcome became known: dates, or numbers in any unit, also as
         text. ``known`` must be later than ``made``, and may be missing for outcomes that are not known yet. A forecast
         is recalibrated only with outcomes known by the time it was made.
-    half_life : float
+    half_life : float or timedelta
         Time after which an outcome counts half: in days for dates, otherwise in the unit of ``made``. Outcomes known
         for more than ten half-lives are not used.
     horizon : array_like, shape (n,), optional
@@ -167,7 +168,7 @@ def read_in_order(
     made: Any,
     known: Any,
     *,
-    half_life: float,
+    half_life: float | timedelta,
     horizon: Any,
     scale: ForecastScale,
     support: Support,
@@ -307,9 +308,11 @@ def _times(made: Any, known: Any, half_life: Any, n: int) -> tuple[Floats, Float
     if (times >= until).any():
         rows = np.flatnonzero(times >= until)
         raise OutOfRange.at(f"/known/{rows[0]}", f"must be later than made, like that of {len(rows) - 1} other rows")
-    if isinstance(half_life, bool) or not isinstance(half_life, int | float) or not 0.0 < half_life < np.inf:
+    life = days_of(half_life) if are_dates else half_life
+    numbers = (int, float, np.integer, np.floating)
+    if isinstance(life, bool) or not isinstance(life, numbers) or not 0.0 < float(life) < np.inf:
         raise InvalidOption.at("/half_life", "must be a finite number above 0")
-    return times, until, float(half_life) * (_DAY if are_dates else 1.0)
+    return times, until, float(life) * (_DAY if are_dates else 1.0)
 
 
 def _steps(horizon: Any, n: int) -> Floats | None:

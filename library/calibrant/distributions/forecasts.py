@@ -85,6 +85,15 @@ class Forecasts:
     level: float = 0.0
     n_repaired: int = 0
 
+    def __repr__(self) -> str:
+        of = {
+            "normal": "normal",
+            "quantiles": f"quantiles at {len(self.levels)} levels",
+            "samples": f"{self.samples.shape[-1]} samples each",
+            "interval": f"intervals of level {self.level:g}",
+        }
+        return f"Forecasts: {len(self):,} rows, {of[self.kind]}"
+
     def __len__(self) -> int:
         return len(getattr(self, FIELDS[self.kind][0]))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import numpy as np
@@ -70,6 +71,12 @@ def test_dates_count_in_days() -> None:
     )
     other = calibrant.recalibrate_in_order(y, 7.0 * made, 7.0 * made + 7.0, half_life=7.0, quantiles=q, levels=LEVELS)
     np.testing.assert_allclose(one.forecasts.quantiles, other.forecasts.quantiles)
+    weeks: list[Any] = [timedelta(days=7), pd.Timedelta("7D"), np.timedelta64(1, "W"), np.int64(7), np.float32(7.0)]
+    for week in weeks:
+        same = calibrant.recalibrate_in_order(
+            y, dates, dates + np.timedelta64(7, "D"), half_life=week, quantiles=q, levels=LEVELS
+        )
+        np.testing.assert_array_equal(same.forecasts.quantiles, one.forecasts.quantiles)
 
 
 def test_the_shift_is_that_of_the_shortest_known_horizon() -> None:
@@ -93,6 +100,7 @@ def test_the_shift_is_that_of_the_shortest_known_horizon() -> None:
         ({"known": [1, 2, np.inf]}, "known/2 must be finite"),
         ({"half_life": 0.0}, "half_life must be"),
         ({"half_life": True}, "half_life must be"),
+        ({"half_life": timedelta(days=7)}, "half_life must be a finite number above 0"),
         ({"shift": 1.5}, "shift must be a number from 0 to 1"),
         ({"scale": "sqrt"}, "scale must be one of"),
         ({"scale": "log1p"}, "scale must be identity"),

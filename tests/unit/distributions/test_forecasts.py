@@ -59,6 +59,19 @@ def test_the_columns_of_a_frame_name_the_levels(names: list[Any]) -> None:
     assert read_forecasts(quantiles=pd.DataFrame([[1.0, 2.0, 3.0]], columns=names)).levels.tolist() == LEVELS
 
 
+@pytest.mark.parametrize(
+    ("given", "kind"),
+    [
+        ({"mean": [0.0, 1.0], "std": [1.0, 1.0]}, "normal"),
+        ({"lower": [0.0, 1.0], "upper": [1.0, 2.0], "level": 0.9}, "intervals of level 0.9"),
+        ({"samples": [[0.0, 1.0, 2.0]] * 2}, "3 samples each"),
+        ({"quantiles": [[0.0, 1.0, 2.0]] * 2, "levels": LEVELS}, "quantiles at 3 levels"),
+    ],
+)
+def test_forecasts_are_shown_by_their_kind(given: dict[str, Any], kind: str) -> None:
+    assert repr(read_forecasts(**given)) == f"Forecasts: 2 rows, {kind}"
+
+
 def test_crossings_up_to_rounding_are_repaired_and_counted() -> None:
     found = read_forecasts(quantiles=[[1.0, 1.0 - 1e-9, 2.0], [1.0, 1.5, 2.0]], levels=LEVELS)
     assert found.n_repaired == 1

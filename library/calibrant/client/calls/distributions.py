@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 
-from calibrant.arrays import times_of, with_gaps
+from calibrant.arrays import days_of, times_of, with_gaps
 from calibrant.client.answers import (
     BatchRecord,
     DiagramEntry,
@@ -35,7 +36,7 @@ from calibrant.client.packing import NPZ, Array, unpack
 from calibrant.client.requests import get, path_of, read, with_rows
 from calibrant.client.retries import Patience, send
 from calibrant.client.steps import Answer, Request, Steps
-from calibrant.errors import NotANumber
+from calibrant.errors import InvalidOption, NotANumber
 
 if TYPE_CHECKING:
     from calibrant.distributions.adaptive import AdaptiveForecasts
@@ -315,7 +316,7 @@ def recalibrate_in_order(
     made: Any,
     known: Any,
     *,
-    half_life: float,
+    half_life: float | timedelta,
     horizon: Any = None,
     scale: str = "identity",
     support: tuple[float | None, float | None] = (None, None),
@@ -348,7 +349,10 @@ def recalibrate_in_order(
     from calibrant.distributions.adaptive import AdaptiveForecasts  # which needs SciPy
 
     y, times, until, steps = _in_order(observed, made, known, horizon)
-    how = {"half_life": half_life, "scale": scale, "support": list(support)}
+    life = days_of(half_life) if times_of(made, "made")[1] else half_life
+    if isinstance(life, timedelta):
+        raise InvalidOption.at("/half_life", "must be a finite number above 0")
+    how: dict[str, Any] = {"half_life": life, "scale": scale, "support": list(support)}
     how |= {"shift": shift, "widen": widen, "narrow": narrow}
     rows: dict[str, Any] = {**forecasts, "times": times, "known": until}
     rows |= {} if steps is None else {"by": steps}
