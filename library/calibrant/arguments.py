@@ -32,6 +32,7 @@ _FAMILIAR: Mapping[str, str] = MappingProxyType(
         **dict.fromkeys(("metric", "metrics"), "measures"),
         **dict.fromkeys(("ci", "confidence", "confidence_level"), "interval"),
         **dict.fromkeys(("n_bootstrap", "n_resamples"), "resamples"),
+        **dict.fromkeys(("period", "periods", "time", "timestamps", "times"), "groups, such as the month of each row"),
         "random_state": "seed",
         "target_names": "class_names",
         "title": "name",
@@ -49,6 +50,7 @@ _FAMILIAR_OF_FORECASTS: Mapping[str, str] = MappingProxyType(
         **dict.fromkeys(("alphas", "q", "quantile_levels", "taus"), "levels"),
         **dict.fromkeys(("quantile_forecasts", "y_quantiles"), "quantiles"),
         "ensemble": "samples",
+        "map": "mean, quantiles and so on after the map: **map.apply(...)",
         "sample_weight": "weights",
     }
 )

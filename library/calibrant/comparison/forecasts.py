@@ -162,7 +162,7 @@ def _finite(value: float) -> float | None:
 
 def compare_distributions(
     observed: Any,
-    forecasts: Mapping[str, Mapping[str, Any]],
+    forecasts: Mapping[str, Mapping[str, Any] | Forecasts],
     *,
     score: ScoreName | None = None,
     lags: int = 0,
@@ -177,7 +177,7 @@ def compare_distributions(
     ----------
     observed : array_like, shape (n,)
         Outcomes; in time order if ``lags`` is given.
-    forecasts : mapping of str to mapping
+    forecasts : mapping of str to mapping or Forecasts
         Two to 20 forecasts by name, each with the arguments of ``evaluate_distribution``, such as ``mean`` and ``std``.
     score : str, optional
         ``crps``, ``log-score``, ``dawid-sebastiani``, ``quantile-score``, ``interval-score``, ``squared-error`` or
@@ -275,7 +275,9 @@ def compare_read(
     return ForecastComparison(len(rows), name, interval, lags, means, ranking, pairs)
 
 
-def _read(name: str, arguments: Mapping[str, Any]) -> Forecasts:
+def _read(name: str, arguments: Mapping[str, Any] | Forecasts) -> Forecasts:
+    if isinstance(arguments, Forecasts):
+        return arguments
     known = {"std", *(field for fields in FIELDS.values() for field in fields)}
     if not isinstance(arguments, Mapping) or not arguments or set(arguments) - known:
         raise InvalidOption.at(f"/forecasts/{name}", f"must be a mapping of {', '.join(sorted(known))} to arrays")

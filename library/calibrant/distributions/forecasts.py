@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Literal, get_args
@@ -56,6 +56,8 @@ def _empty() -> Floats:
 class Forecasts:
     """Predictive distributions of n outcomes; fields of other kinds are empty.
 
+    They are passed to other functions by name: ``calibrant.evaluate_distribution(observed, **forecasts)``.
+
     Attributes
     ----------
     kind : {"normal", "quantiles", "samples", "interval"}
@@ -96,6 +98,19 @@ class Forecasts:
 
     def __len__(self) -> int:
         return len(getattr(self, FIELDS[self.kind][0]))
+
+    def keys(self) -> tuple[str, ...]:
+        """Return the names of the arguments of this kind."""
+        return FIELDS[self.kind]
+
+    def __getitem__(self, name: str) -> Any:
+        """Return an argument of this kind by its name."""
+        if name not in FIELDS[self.kind]:
+            raise KeyError(name)
+        return getattr(self, name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.keys())
 
     def take(self, rows: Integers) -> Forecasts:
         """Return the chosen rows; ``n_repaired`` stays that of all rows."""

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import calibrant
 from calibrant.distributions.forecasts import read_forecasts, read_observed
 from calibrant.errors import CalibrationError
 
@@ -70,6 +71,26 @@ def test_the_columns_of_a_frame_name_the_levels(names: list[Any]) -> None:
 )
 def test_forecasts_are_shown_by_their_kind(given: dict[str, Any], kind: str) -> None:
     assert repr(read_forecasts(**given)) == f"Forecasts: 2 rows, {kind}"
+
+
+def test_recalibrated_forecasts_are_passed_on_by_name() -> None:
+    y = np.random.default_rng(3).normal(size=50)
+    given: dict[str, Any] = {"mean": np.zeros(50), "std": np.full(50, 2.0)}
+    after = calibrant.fit_distribution("variance-scaling", y, **given).apply(**given)
+    by_hand: dict[str, Any] = {"mean": after.mean, "variance": after.variance}
+    assert calibrant.evaluate_distribution(y, **after) == calibrant.evaluate_distribution(y, **by_hand)
+    pair = calibrant.compare_distributions(y, {"before": given, "after": after})
+    assert pair.ranking == calibrant.compare_distributions(y, {"before": given, "after": by_hand}).ranking
+    assert list(after) == ["mean", "variance"]
+    with pytest.raises(KeyError, match="samples"):
+        after["samples"]
+    with pytest.raises(TypeError, match=r"pass mean, quantiles and so on after the map: \*\*map.apply"):
+        calibrant.evaluate_distribution(y, **given, map=after)  # type: ignore[call-arg]
+
+
+def test_times_are_answered_with_groups() -> None:
+    with pytest.raises(TypeError, match="has no argument times; pass groups, such as the month of each row"):
+        calibrant.evaluate([0.1, 0.9], [0, 1], times=["2026-01-01", "2026-01-02"])  # type: ignore[call-arg]
 
 
 def test_crossings_up_to_rounding_are_repaired_and_counted() -> None:
