@@ -73,6 +73,11 @@ def test_predictions_are_sent_now_and_labels_later_and_shown(run: Run, monitor: 
     assert f"{reading['windows'][0]['measures']['ece']['value']:.4f}" in day
 
 
+def test_an_error_names_no_option_that_a_command_does_not_have(run: Run, monitor: str) -> None:
+    assert run("create", monitor).stderr == "calibrant: the name: there is already a monitor with this name\n"
+    assert run("create", "other", "--measure", "eec").stderr.startswith("calibrant: --measure: is unknown; did you")
+
+
 def test_a_command_says_that_weights_are_not_sent(run: Run, monitor: str, tmp_path: Path) -> None:
     rows = [f"{P[i]},{Y[i]},{1 + i % 3}" for i in range(400)]
     (tmp_path / "weighted.csv").write_text("\n".join(["p,label,w", *rows, ""]))

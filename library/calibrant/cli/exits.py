@@ -72,7 +72,21 @@ def line_of(detail: str, places: Sequence[Place]) -> str:
     if field not in _FLAGS:
         return detail
     inner = " ".join(part for part in rest if not part.isdigit())
-    return f"{_FLAGS[field]}{f' {inner}' if inner else ''}: {first.detail}"
+    context, flag = current_context(), _FLAGS[field]
+    if context is not None and flag.startswith("--") and not has_option(context, flag):
+        flag = f"the {field}"
+    return f"{flag}{f' {inner}' if inner else ''}: {first.detail}"
+
+
+def current_context() -> typer.Context | None:
+    """Return the context of the command that runs, if any."""
+    current = getattr(typer.main, "get_current_context", None)
+    return None if current is None else current(silent=True)
+
+
+def has_option(context: typer.Context, flag: str) -> bool:
+    """Whether the command has this option."""
+    return any(flag in each.opts for each in context.command.params)
 
 
 # --- Exit codes and failures

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, BinaryIO, TypeVar, cast
 
 import typer
 
-from calibrant.cli.exits import USAGE, Refused
+from calibrant.cli.exits import USAGE, Refused, current_context, has_option
 from calibrant.cli.output import STANDARD, say
 
 if TYPE_CHECKING:
@@ -354,7 +354,7 @@ def _commands(error: TabularError) -> str | None:
 
     if not isinstance(error, UnclearColumns) or not error.readings:
         return None
-    context = _context()
+    context = current_context()
     flag = _FLAGS[error.field]
     given = "" if context is None else f"{command_line(context, without=flag)} "
     flags = [" ".join(f"{flag} {_shell(name)}" for name in reading) for reading in error.readings[:_READINGS]]
@@ -362,16 +362,10 @@ def _commands(error: TabularError) -> str | None:
     return "".join(f"\n  {given}{each}" for each in flags) + (f"\nand {rest} more" if rest else "")
 
 
-def _context() -> typer.Context | None:
-    current = getattr(typer.main, "get_current_context", None)
-    return None if current is None else current(silent=True)
-
-
 def _takes(flag: str) -> bool:
     """Whether the command has this option, and it was not given."""
-    context = _context()
-    options = [] if context is None else [each for each in context.command.params if flag in each.opts]
-    return any(not context.params.get(each.name or "") for each in options if context is not None)
+    context = current_context()
+    return context is not None and has_option(context, flag) and not context.params.get(flag.removeprefix("--"))
 
 
 def command_line(context: typer.Context, *, without: str = "") -> str:
