@@ -263,3 +263,14 @@ def test_one_map_needs_no_list_and_one_batch_has_no_power_law(either: Calibrant)
     assert one == listed
     with pytest.raises(ProblemResponse, match="at least 2 items"):
         either.power_law(stored[0], measures=["brier"])
+
+
+def test_arguments_of_another_form_are_not_taken_for_names(either: Calibrant) -> None:
+    stored = either.fit("platt", predictions=P, labels=Y, tags={"team": "mail"})
+    assert stored.id in [each.id for each in either.maps(tags="team=mail")]
+    with pytest.raises(TypeError, match="maps must be a list of ids or names"):
+        either.compare(P, Y, {"mine": stored})
+    with pytest.raises(ValueError, match="form must be one of svg, png"):
+        either.diagram("reliability", P, Y, form="pdf")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="form must be one of svg, png"):
+        either.map_diagram(stored, "pdf")  # type: ignore[arg-type]

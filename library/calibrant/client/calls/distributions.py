@@ -22,7 +22,7 @@ from calibrant.client.answers import (
 from calibrant.client.calls.evaluate import HTML, Requested, read_html, read_report
 from calibrant.client.calls.jobs import Progress
 from calibrant.client.calls.maps import read_fit
-from calibrant.client.calls.pictures import MEDIA, Form, Theme, read_picture
+from calibrant.client.calls.pictures import Form, Theme, media_of, read_picture
 from calibrant.client.errors import unreadable
 from calibrant.client.frames import (
     ArrayLike,
@@ -205,7 +205,7 @@ def distribution_diagram(
     look = {"theme": theme, "width": width}
     fields: dict[str, Any] = {"diagram": diagram, "batch": batch, "map": map, "seed": seed, **look}
     request = _request(distribution_diagram, "/diagrams", observed, rows, fields)
-    request = replace(request, headers={**request.headers, "Accept": MEDIA[form]})
+    request = replace(request, headers={**request.headers, "Accept": media_of(form)})
     return (yield from read_picture(patience, (yield from send(patience, request)), form, look, timeout, progress))
 
 

@@ -169,6 +169,8 @@ def compare(
     if own_labels and not maps and (isinstance(batch, str | BatchRecord) or len(own_labels) > 1):
         maps = own_labels.pop()
     batch_id, given = with_positional(compare, batch, own_labels, rows)
+    if isinstance(maps, Mapping):
+        raise TypeError("maps must be a list of ids or names; the comparison has these names")
     refs = [reference(each) for each in ([maps] if isinstance(maps, str | MapSummary) else maps)]
     fields: dict[str, Any] = {"batch": batch_id, "maps": refs, "measures": measures, "reduction": reduction}
     fields |= {"correction": correction, "of": of, "interval": interval, "resamples": resamples, "seed": seed}

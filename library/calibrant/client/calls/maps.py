@@ -197,7 +197,7 @@ def reference(map: Any) -> str | None:
     found: Any = id_of(map)
     if found is None or isinstance(found, str):
         return found
-    how = "client.import_map(map.to_document(), name=...) stores a CalibrationMap"
+    how = "client.import_map(map, name=...) stores a CalibrationMap"
     raise TypeError(f"map must be the id or the name of a stored map; {how}")
 
 
@@ -253,7 +253,7 @@ def maps(
     reduction: str | None = None,
     scale: str | None = None,
     alias: str | None = None,
-    tags: Sequence[str] = (),
+    tags: str | Sequence[str] = (),
     created_by: str | None = None,
     n_classes: int | None = None,
 ) -> Items[ListedMap]:
@@ -265,7 +265,7 @@ def maps(
         Only maps with this value.
     alias : str, optional
         Only maps at which this alias of their name points, such as ``champion``.
-    tags : sequence of str
+    tags : str or sequence of str
         Only maps with these tags, as ``name`` or ``name=value``.
     n_classes : int, optional
         Only maps with this number of classes.
@@ -281,7 +281,8 @@ def maps(
     ['spam:1']
     """
     query: dict[str, Any] = {"name": name, "method": method, "reduction": reduction, "scale": scale, "alias": alias}
-    query |= {"created_by": created_by, "n_classes": n_classes, "tag": list(tags) or None}
+    tag = [tags] if isinstance(tags, str) else list(tags)
+    query |= {"created_by": created_by, "n_classes": n_classes, "tag": tag or None}
     yield from pages(patience, "/maps", query, MapPage)
 
 

@@ -17,7 +17,14 @@ from calibrant.client.steps import Answer, Steps
 Form: TypeAlias = Literal["svg", "png"]
 Theme: TypeAlias = Literal["auto", "light", "dark"]
 
-MEDIA: Mapping[Form, str] = {"svg": "image/svg+xml", "png": "image/png"}
+_MEDIA: Mapping[Form, str] = {"svg": "image/svg+xml", "png": "image/png"}
+
+
+def media_of(form: Form) -> str:
+    """Return the media type of a format of pictures; raises ``ValueError`` for others."""
+    if form not in _MEDIA:
+        raise ValueError(f"form must be one of {', '.join(_MEDIA)}")
+    return _MEDIA[form]
 
 
 def diagram(
@@ -87,7 +94,7 @@ def diagram(
     known = yield from class_names_of(patience, [reference(map)], given)
     arrays, options = split_rows(given, known)
     fields = by_number(fields, options.get("class_names"))
-    request = with_rows("/diagrams", arrays, fields | options, headers={"Accept": MEDIA[form]})
+    request = with_rows("/diagrams", arrays, fields | options, headers={"Accept": media_of(form)})
     return (yield from read_picture(patience, (yield from send(patience, request)), form, look, timeout, progress))
 
 
@@ -249,5 +256,5 @@ def series_diagram(
 
 
 def _picture(patience: Patience, path: str, form: Form, look: Mapping[str, Any]) -> Steps[bytes]:
-    answer = yield from send(patience, get(path, look, accept=MEDIA[form]))
+    answer = yield from send(patience, get(path, look, accept=media_of(form)))
     return answer.content
