@@ -20,6 +20,8 @@ Form: TypeAlias = Literal["npz", "arrow", "json"]
 ARROW = "application/vnd.apache.arrow.stream"
 #: Name of each array as a field of a row.
 _OF_A_ROW = {"ids": "id", "predictions": "prediction", "labels": "label", "timestamps": "timestamp", "groups": "group"}
+#: The names of the forecasts that a mapping may have, sorted.
+_FORECASTS = {("mean", "variance"), ("mean", "std"), ("lower", "upper"), ("quantiles",), ("samples",)}
 
 
 class RowFields(TypedDict, total=False):
@@ -44,7 +46,8 @@ def arrays_of(given: Mapping[str, Any]) -> dict[str, Array]:
     """Convert the fields to arrays of the same length; raises ``UnusableRows``."""
     there = {name: value for name, value in given.items() if value is not None}
     refuse_unknown(there, list(_OF_A_ROW))
-    check_aligned(there)
+    forecasts = there.get("predictions")
+    check_aligned(there if not isinstance(forecasts, Mapping) else {**there, **forecasts})
     arrays = {name: _array(name, value) for name, value in there.items()}
     first, *others = arrays
     for name in others:
@@ -76,8 +79,24 @@ def _array(name: str, value: Any) -> Array:
     if name == "labels":
         return labels_of(value)
     if name == "predictions":
-        return numbers_of(value, name)
+        return _forecasts(value) if isinstance(value, Mapping) else numbers_of(value, name)
     return {"ids": ids_of, "timestamps": seconds_of, "groups": groups_of}[name](value)
+
+
+def _forecasts(given: Mapping[str, Any]) -> Array:
+    """Return the columns of forecasts of a number, given by name; raises ``UnusableRows``."""
+    if tuple(sorted(given)) not in _FORECASTS:
+        raise UnusableRows(
+            "predictions: must be an array, or for a monitor of regression a mapping with mean and variance or std, "
+            "lower and upper, quantiles, or samples"
+        )
+    found = {name: numbers_of(value, f"predictions[{name!r}]") for name, value in given.items()}
+    if "std" in found:
+        found["variance"] = found["std"] * np.abs(found.pop("std"))  # a negative one is refused by the service
+    try:
+        return np.column_stack([found[name] for name in sorted(found)])
+    except ValueError as error:
+        raise UnusableRows(f"predictions: {' and '.join(sorted(given))} must have the same number of rows") from error
 
 
 def _json(arrays: Arrays) -> bytes:

@@ -30,6 +30,7 @@ from calibrant.cli.main import app
 from calibrant.client import Calibrant
 from calibrant.distributions.evaluation import evaluate_distribution
 from calibrant.distributions.maps.distribution_map import load_distribution
+from calibrant.errors import UnusableRows
 from calibrant.monitoring.pit_tally import counts_of
 from schemas.monitor_alarms import AlarmData
 from schemas.monitors import DAY, HOUR, MonitorBody, MonitorRecord, RecalibrationSpec
@@ -400,6 +401,25 @@ def test_the_client_creates_sends_and_reads(client: Calibrant) -> None:
     assert pit is not None
     assert pit.count == [0, 4, 2]
     assert pit.intervals[0].share == pytest.approx(4 / 6)
+
+
+def test_the_client_sends_forecasts_by_name(client: Calibrant) -> None:
+    name = new_id("monitor").replace("_", "-").lower()
+    client.create_monitor(name, prediction_kind="regression", forecast={"kind": "normal"})
+    mean, std, observed = np.zeros(3), np.full(3, 0.5), np.array([0.1, 0.6, -0.2])
+    by_variance: dict[str, Any] = {"variance": (std**2).tolist(), "mean": mean}
+    assert client.send_rows(name, {"mean": mean, "std": std}, observed).joined == 3
+    assert client.send_predictions(name, ["a", "b", "c"], by_variance).accepted == 3
+    assert client.send_labels(name, ["a", "b", "c"], observed).joined == 3
+    pit = client.monitor(name).windows[0].pit
+    assert pit is not None
+    assert sorted(count for count in pit.count if count) == [2, 2, 2]
+    assert client.send_rows(name, {"mean": mean, "std": -std}, observed).refused == 3
+    wrongs: list[dict[str, Any]]
+    wrongs = [{"mean": mean}, {"mean": mean, "std": std, "levels": [0.5]}, {"mean": mean, "std": std[:2]}]
+    for wrong in wrongs:
+        with pytest.raises(UnusableRows, match="predictions"):
+            client.send_rows(name, wrong, observed)
 
 
 def test_the_command_line_shows_the_coverage(client: Calibrant, service: Stack) -> None:

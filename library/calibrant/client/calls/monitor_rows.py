@@ -21,7 +21,7 @@ _COUNTS = [field.name for field in fields(IngestionResult) if field.name != "ref
 def send_rows(
     patience: Patience,
     monitor: str,
-    predictions: ArrayLike,
+    predictions: ArrayLike | Mapping[str, ArrayLike],
     labels: ArrayLike,
     *,
     form: Form = "npz",
@@ -38,10 +38,11 @@ def send_rows(
     ----------
     monitor : str
         Name of the monitor.
-    predictions : array_like
-        (n,) or (n, K).
+    predictions : array_like, or mapping of str to array_like
+        (n,) or (n, K). For a monitor of regression a mapping with ``mean`` and ``std`` or ``variance``, ``quantiles``,
+        ``samples``, or ``lower`` and ``upper``, or these columns, with variances.
     labels : array_like
-        (n,), integers or booleans.
+        (n,), integers or booleans; for a monitor of regression, the outcomes.
     form : {"npz", "arrow", "json"}
         Encoding of the rows; ``arrow`` needs pyarrow.
     piece : int
@@ -70,7 +71,7 @@ def send_predictions(
     patience: Patience,
     monitor: str,
     ids: ArrayLike,
-    predictions: ArrayLike,
+    predictions: ArrayLike | Mapping[str, ArrayLike],
     *,
     timestamps: ArrayLike | None = None,
     groups: ArrayLike | None = None,
@@ -86,8 +87,8 @@ def send_predictions(
         Name of the monitor.
     ids : array_like
         (n,), integers or strings that join the predictions with their labels.
-    predictions : array_like
-        (n,) or (n, K).
+    predictions : array_like, or mapping of str to array_like
+        As for ``send_rows``.
     timestamps, groups, form, piece, key
         As for ``send_rows``.
 
