@@ -15,7 +15,7 @@ from scipy.special import kolmogorov, ndtri
 
 from backend.batches import take_slot_for
 from backend.monitors.class_shift import NOT_YET
-from backend.monitors.definitions import map_of
+from backend.monitors.definitions import current_map_of
 from backend.monitors.estimates import (
     LEVEL,
     OF_REGRESSION,
@@ -562,7 +562,7 @@ def weighted_rows(requester: Requester, record: MonitorRecord, batch_id: str, th
         batch, _ = read_stored_batch(requester.store.batches, batch_id, where="/reference")
     except StorageError as error:
         raise type(error)(error.detail, "/reference") from error
-    return read_weighted(batch, batch_id, record, map_of(requester, record), threshold)
+    return read_weighted(batch, batch_id, record, current_map_of(requester, record), threshold)
 
 
 def _windows(record: MonitorRecord, names: str | None) -> list[WindowSpec]:

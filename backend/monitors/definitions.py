@@ -145,9 +145,29 @@ def _reduction(body: MonitorBody, fitted: CalibrationMap | None) -> str:
 def _check_map(body: MonitorBody, fitted: CalibrationMap) -> None:
     if fitted.scale != body.scale:
         raise ScaleMismatch.at("/scale", f"is {body.scale}, but the map was fitted to {fitted.scale} predictions")
-    if body.n_classes != fitted.n_classes and (body.n_classes is not None or fitted.of_vector):
+    if _has_other_classes(body, fitted):
         wanted = "null" if fitted.n_classes is None else str(fitted.n_classes)
         raise WrongShape.at("/n_classes", f"must be {wanted}, like that of the map")
+
+
+def _has_other_classes(body: MonitorBody, fitted: CalibrationMap) -> bool:
+    """Whether a map cannot be applied to the predictions of a monitor; a column may be of an event of the classes."""
+    return body.n_classes != fitted.n_classes and (body.n_classes is not None or fitted.of_vector)
+
+
+def check_map_now(record: MonitorRecord, fitted: CalibrationMap) -> None:
+    """Raise an error at ``/map`` if the map that the monitor's name or alias now refers to does not fit the monitor."""
+    if fitted.scale != record.scale:
+        raise ScaleMismatch.at(
+            "/map", f"was fitted to {fitted.scale} predictions, but the monitor's are {record.scale}"
+        )
+    if _has_other_classes(record, fitted):
+        classes = ["null" if n is None else str(n) for n in (fitted.n_classes, record.n_classes)]
+        raise WrongShape.at("/map", f"has n_classes {classes[0]}, but the monitor has {classes[1]}")
+    if not fitted.of_vector and record.n_classes is not None and fitted.reduction != record.reduction:
+        raise UnknownReduction.at(
+            "/map", f"has the reduction {fitted.reduction}, but the monitor has {record.reduction}"
+        )
 
 
 def _default_bucket(windows: Sequence[WindowSpec]) -> int:
@@ -366,7 +386,7 @@ def change_monitor(
     again = "reference" in fields and changes.reference != before.reference
     reference, vectors = None, None
     if again:
-        reference, vectors = _reference(requester, before.model_copy(update=given), map_of(requester, before))
+        reference, vectors = _reference(requester, before.model_copy(update=given), current_map_of(requester, before))
 
     def change(record: MonitorRecord) -> MonitorRecord:
         require(answer_of(record))
@@ -400,6 +420,14 @@ def map_of(requester: Requester, body: MonitorBody) -> CalibrationMap | None:
         return requester.find_map(body.map).map
     except UnknownMap as error:
         raise UnknownMap(error.detail, "/map") from error
+
+
+def current_map_of(requester: Requester, record: MonitorRecord) -> CalibrationMap | None:
+    """The map of a stored monitor; raises ``UnknownMap``, and the errors of ``check_map_now``."""
+    fitted = map_of(requester, record)
+    if fitted is not None:
+        check_map_now(record, fitted)
+    return fitted
 
 
 def _reference(

@@ -30,6 +30,7 @@ from backend.monitors.decisions import (
     nothing,
     reduce_rows,
 )
+from backend.monitors.definitions import check_map_now
 from backend.monitors.forecasts import Forecasted, check_forecasts, layout_of
 from backend.monitors.readings import BINS, FIELDS
 from backend.monitors.readings import place as delay_place
@@ -50,7 +51,7 @@ from backend.store.chores import Chore, schedule
 from backend.store.errors import MonitorFull
 from backend.store.monitors.ledger import MOST_ROWS, OTHER_GROUP, Change, Groups, Ids, Ledger, Once
 from backend.telemetry.observed import note_rows
-from calibrant.batch import Integers
+from calibrant.batch import Integers, Predictions
 from calibrant.cells import Floats
 from calibrant.monitoring.reservoir import NO_LABEL, Reservoir, Vectors, priorities_of
 from calibrant.monitoring.tally import FOLDS
@@ -443,12 +444,12 @@ def ingest(
 ) -> IngestionResult:
     """Count rows in order, and schedule a check of the monitor; ``ignored`` is the number of events without rows.
 
-    Raises ``UnknownMonitor``, ``MonitorFull``, and ``UnknownMap`` if the monitor's map has been deleted.
+    Raises ``UnknownMonitor``, ``MonitorFull``, ``UnknownMap`` if the monitor's map has been deleted, and the errors of
+    ``check_map_now`` for predictions.
     """
     store, account, now, numbered = requester.store, Account(), time(), 0
     ledger, groups = Ledger(store.redis, store.keys, record), Groups(store.redis, store.keys, record)
-    apply = None if record.map is None else requester.find_map(record.map).map.apply_checked
-    ingestion = Ingestion(ledger, groups, record, apply, requester.seed)
+    ingestion = Ingestion(ledger, groups, record, _apply_of(requester, record), requester.seed)
     account.ignore(ignored)
     for what, rows in parts:
         account.note_unknown({row + numbered: name for row, name in rows.unknown.items()})
@@ -463,3 +464,16 @@ def ingest(
     if taken.accepted:
         schedule(store.redis, Chore("look", store.keys.tenant, record.uid), LOOK_AFTER)
     return taken
+
+
+def _apply_of(requester: Requester, record: MonitorRecord) -> Apply | None:
+    """The function that applies the map of a monitor, if it has one; raises ``UnknownMap``."""
+    if record.map is None:
+        return None
+    fitted = requester.find_map(record.map).map
+
+    def apply(predictions: Predictions) -> Floats:
+        check_map_now(record, fitted)
+        return fitted.apply_checked(predictions)
+
+    return apply

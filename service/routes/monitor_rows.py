@@ -24,7 +24,17 @@ from service.routing import Idempotent
 router = APIRouter(prefix="/monitors/{name}", tags=["monitors"], route_class=Idempotent)
 
 #: Problems of a body of rows as a whole; a single invalid row is refused and listed in the response.
-_OF_ROWS = ("unknown-monitor", "monitor-full", "unknown-map", "wrong-shape", "length-mismatch", "not-a-number")
+_OF_ROWS = (
+    "unknown-monitor",
+    "monitor-full",
+    "unknown-map",
+    "prediction-kind-mismatch",
+    "scale-mismatch",
+    "unknown-reduction",
+    "wrong-shape",
+    "length-mismatch",
+    "not-a-number",
+)
 
 
 def _body_of(model: type[Any]) -> dict[str, Any]:

@@ -55,6 +55,7 @@ OF_WEIGHTED = (
     "prediction-kind-mismatch",
     "wrong-shape",
     "scale-mismatch",
+    "unknown-reduction",
     "too-few-rows",
     "unknown-map",
 )

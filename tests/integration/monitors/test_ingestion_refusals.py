@@ -287,3 +287,35 @@ def test_rfc_3339_may_be_in_lower_case(store: Store, api: httpx.Client) -> None:
 def test_another_field_that_is_null_says_nothing(store: Store, api: httpx.Client) -> None:
     monitored(store)
     assert send(api, [GOOD | {"weight": None}]) == {"accepted": 1, "joined": 1}
+
+
+_OTHERS: list[tuple[dict[str, Any], str | None]] = [
+    ({"reduction": "class:1"}, "unknown-reduction"),
+    ({"reduction": "confidence", "scale": "logit"}, "scale-mismatch"),
+    ({"reduction": "canonical", "method": "temperature", "allow_shape_change": True}, None),
+    ({"reduction": "binary", "predictions": [0.2, 0.4, 0.6], "labels": [0, 1, 0]}, "wrong-shape"),
+]
+
+
+@pytest.mark.parametrize(("other", "code"), _OTHERS)
+def test_predictions_are_refused_once_the_alias_refers_to_a_map_that_does_not_fit_the_monitor(
+    api: httpx.Client, other: dict[str, Any], code: str | None
+) -> None:
+    rows = {"predictions": [[0.2, 0.5, 0.3], [0.6, 0.3, 0.1], [0.1, 0.2, 0.7]], "labels": [1, 1, 2]}
+    first = {"name": "map", "method": "identity", "reduction": "confidence"}
+    for version, body in enumerate((rows | first, rows | first | other), 1):
+        assert api.post("/maps", json=body).json()["version"] == version
+    api.put("/maps/map/aliases/live", json={"version": 1}).raise_for_status()
+    api.post("/monitors", json={"name": "m", "map": "map@live", "n_classes": 3}).raise_for_status()
+    row = {"id": "a", "prediction": [0.2, 0.5, 0.3], "label": 1}
+    assert send(api, [row]) == {"accepted": 1, "joined": 1}
+    api.put("/maps/map/aliases/live", json={"version": 2}).raise_for_status()
+    response = api.post("/monitors/m/rows", json={"rows": [row | {"id": "b"}]})
+    if code is None:  # a map of the whole vector fits every reduction
+        assert answered(response) == {"accepted": 1, "joined": 1}
+        return
+    problem = response.json()
+    assert (response.status_code, problem["type"]) == (422, f"/problems/{code}")
+    assert [error["pointer"] for error in problem["errors"]] == ["/map"]
+    assert send(api, [{"id": "c", "label": 1}], "labels") == {"accepted": 1, "waiting": 1}
+    assert api.get("/monitors/m").json()["counts"]["joined"] == 1
