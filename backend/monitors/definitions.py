@@ -404,8 +404,7 @@ def change_monitor(
 
 def delete_monitor(requester: Requester, name: str, require: Require) -> None:
     """Delete a monitor and all its data, unless ``require`` raises."""
-    require(answer_of(requester.store.monitors.get(name)))
-    requester.store.monitors.delete(name)
+    requester.store.monitors.delete(name, lambda record: require(answer_of(record)))
 
 
 def _request_look(requester: Requester, record: MonitorRecord) -> None:

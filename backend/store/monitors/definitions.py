@@ -135,8 +135,11 @@ class Definitions:
 
         return transact(self._redis, write, self._keys.monitor_definitions())
 
-    def delete(self, name: str) -> MonitorRecord:
-        """Delete a monitor with all its data; raises ``UnknownMonitor``. Its name can be used again immediately."""
+    def delete(self, name: str, check: Callable[[MonitorRecord], None] = lambda _: None) -> MonitorRecord:
+        """Delete a monitor with all its data; its name can be used again immediately.
+
+        Raises ``UnknownMonitor``, and the errors of ``check`` for the current monitor.
+        """
         keys = self._keys
 
         def write(pipe: Pipeline) -> MonitorRecord:
@@ -144,6 +147,7 @@ class Definitions:
             if found is None:
                 raise unknown_monitor()
             record = _read(found)
+            check(record)
             pipe.multi()
             pipe.hdel(keys.monitor_definitions(), name)
             pipe.hdel(keys.monitor_names(), record.uid)

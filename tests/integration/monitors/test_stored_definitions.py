@@ -20,6 +20,7 @@ from backend.store.monitors.standings import put_latest
 from backend.store.pages import PageRequest
 from backend.store.store import Store
 from schemas.monitors import MonitorRecord, WindowSpec
+from service.errors import PreconditionFailed
 from tests.integration.monitors.stored import change, fill_standing, monitor, record_of, tally
 
 
@@ -51,6 +52,21 @@ def test_a_monitor_of_another_tenant_is_not_seen(store: Store) -> None:
         with pytest.raises(UnknownMonitor):
             ask()
     assert other.page(PageRequest(10)).items == ()
+
+
+def test_a_deletion_checks_the_monitor_that_it_deletes(store: Store) -> None:
+    definitions = _definitions(store)
+    definitions.put(record_of())
+
+    def check(record: MonitorRecord) -> None:
+        """Passes for the first definition, which another request changes before the deletion."""
+        if record.description is not None:
+            raise PreconditionFailed("If-Match does not match the current state")
+        definitions.patch("m", lambda record: record.model_copy(update={"description": "changed"}))
+
+    with pytest.raises(PreconditionFailed):
+        definitions.delete("m", check)
+    assert definitions.get("m").description == "changed"
 
 
 def test_pages_hold_the_newest_first(store: Store) -> None:
