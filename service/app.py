@@ -61,6 +61,7 @@ def create_app(settings: Settings, *, needs_key: bool = False) -> FastAPI:
         license_info={"name": "Apache-2.0", "identifier": "Apache-2.0"},
         servers=[{"url": "/"}],
         lifespan=lifespan,
+        openapi_url=None,
         docs_url=None,
         redoc_url=None,
         # No redirect for a trailing slash: it would lead to whatever host the Host header names.

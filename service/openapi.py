@@ -6,14 +6,17 @@ operation with a body, can return, and the examples of requests and responses.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 from typing import Any
 
-from fastapi import FastAPI
+from fastapi import FastAPI, Request, Response
 from fastapi.encoders import jsonable_encoder
 from fastapi.openapi.utils import get_openapi
 from fastapi.routing import APIRoute
 from pydantic import BaseModel
+from starlette.concurrency import run_in_threadpool
 
 from calibrant.calibrators import METHODS
 from calibrant.diagrams.catalogue import DIAGRAMS
@@ -33,6 +36,7 @@ from service.access import is_open, needed_scope
 from service.examples import answer_of, problem_example
 from service.examples.calls import CALLS, PARAMETERS
 from service.formats.options import STRUCTURED
+from service.headers import Conditions, entity_tag, tagged
 from service.inference.errors import status_of, uses_protocol
 from service.pictures import PICTURED
 from service.problems import MEDIA_TYPE
@@ -177,7 +181,19 @@ def install(app: FastAPI) -> None:
             app.openapi_schema = _document(app)
         return app.openapi_schema
 
+    @lru_cache
+    def served() -> tuple[bytes, str]:
+        """The document in the form that is sent, with its tag; it never changes, and takes long to create and write."""
+        body = json.dumps(openapi(), ensure_ascii=False, separators=(",", ":")).encode()
+        return body, entity_tag(body)
+
+    async def get_openapi_document(request: Request) -> Response:
+        body, tag = await run_in_threadpool(served)
+        known = Conditions.of(request.headers).known(tag)
+        return known or Response(body, headers=tagged(tag), media_type="application/json")
+
     app.openapi = openapi  # type: ignore[method-assign]
+    app.add_route("/openapi.json", get_openapi_document, include_in_schema=False)
 
 
 def operation_id(route: APIRoute) -> str:

@@ -50,6 +50,16 @@ def test_the_page_of_the_calls_reads_this_services_document(http: httpx.Client) 
     assert http.get("/openapi.json").json()["info"]["title"] == "Calibrant"
 
 
+def test_the_openapi_document_is_written_once_and_not_sent_to_who_has_it(http: httpx.Client) -> None:
+    first = http.get("/openapi.json")
+    tag = {"If-None-Match": first.headers["etag"]}
+    assert http.get("/openapi.json").headers["etag"] == first.headers["etag"]
+    known = http.get("/openapi.json", headers=tag)
+    assert (known.status_code, known.content) == (304, b"")
+    assert http.head("/openapi.json").headers["content-length"] == str(len(first.content))
+    assert http.post("/openapi.json").status_code == 405
+
+
 @pytest.mark.parametrize(("name", "entries"), [("measures", MEASURES), ("diagrams", DIAGRAMS), ("methods", METHODS)])
 def test_the_front_page_leads_to_catalogues_for_people(
     http: httpx.Client, name: str, entries: dict[str, object]
