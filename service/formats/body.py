@@ -14,7 +14,7 @@ from starlette.requests import ClientDisconnect
 
 from calibrant.errors import WrongShape
 from calibrant.io.compression import HTTP, unpacked
-from calibrant.io.errors import DamagedFile
+from calibrant.io.errors import DamagedFile, FileTooLarge
 from calibrant.io.limits import LIGHT_BYTES
 from calibrant.io.strict import CLASSIFICATION, Arrays, Fields, read_arrow, read_csv, read_npy, read_npz, read_parquet
 from schemas.base import Document
@@ -144,14 +144,15 @@ def read_encoding(header: str) -> str | None:
 def unpack(body: Body, encoding: str, limits: BodyLimits) -> Body:
     """Decompress a body, holding at most one piece more than ``max_unpacked_bytes`` in memory.
 
-    Raises ``TooLarge``, or ``MalformedEncoding`` if the body is damaged, truncated or followed by other bytes.
+    Raises ``TooLarge``, or ``MalformedEncoding`` if the body is damaged, truncated or followed by other bytes, or
+    has too large a window.
     """
     out = bytearray()
     try:
         for piece in unpacked(memoryview(body), encoding, HTTP):
             out += piece
             limits.check_bytes(len(out))
-    except DamagedFile as error:
+    except (DamagedFile, FileTooLarge) as error:
         raise MalformedEncoding(f"the body cannot be decompressed: {error.detail}") from error
     return out
 

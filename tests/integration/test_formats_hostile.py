@@ -195,6 +195,14 @@ PACKED: dict[str, tuple[str, Callable[[], bytes], tuple[int, str]]] = {
 }
 
 
+def test_a_window_that_is_too_large_is_named(http: httpx.Client) -> None:
+    parameters = zstandard.ZstdCompressionParameters(window_log=24)
+    packer = zstandard.ZstdCompressor(compression_params=parameters).compressobj()
+    response = _post(http, NPZ, packer.compress(GOOD[NPZ]) + packer.flush(), "zstd")
+    assert _code(response) == (400, "malformed-encoding")
+    assert response.json()["detail"].endswith("the zstd data has a dictionary or window of more than 8 MiB")
+
+
 @pytest.mark.parametrize("case", PACKED)
 def test_a_hostile_encoding_is_refused(http: httpx.Client, case: str) -> None:
     encoding, make, expected = PACKED[case]

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from calibrant.errors import requires
-from calibrant.io.errors import DamagedFile
+from calibrant.io.errors import DamagedFile, FileTooLarge
 
 #: Input and output bytes of one step of all but zstd.
 _PIECE, _OUT = 64 * 1024, 1024 * 1024
@@ -20,6 +20,8 @@ _PIECE, _OUT = 64 * 1024, 1024 * 1024
 _ZSTD_PIECE = 512
 #: Starting a member is expensive: on top of the free ones, one is allowed for each KiB of input.
 _BYTES_A_MEMBER = 1024
+#: How the errors of xz and zstd end if the window is larger than allowed.
+_LARGE_WINDOWS = ("Memory usage limit exceeded", "Frame requires too much memory for decoding")
 
 
 class Allowance(NamedTuple):
@@ -42,7 +44,8 @@ FILE = Allowance(1 << 27, 65_536, padding=True)
 def unpacked(data: memoryview, encoding: str, allowance: Allowance) -> Iterator[bytes]:
     """Decompress the members of ``encoding`` (gzip, deflate, bzip2, xz or zstd) in pieces.
 
-    Raises ``DamagedFile`` if the data is damaged, truncated or followed by other data, and ``MissingExtra``.
+    Raises ``DamagedFile`` if the data is damaged, truncated or followed by other data, ``FileTooLarge`` for a window
+    beyond the allowance, and ``MissingExtra``.
     """
     begin, feed, size, broken = _decoder(encoding, allowance)
     member, members = begin(), 0
@@ -59,6 +62,9 @@ def unpacked(data: memoryview, encoding: str, allowance: Allowance) -> Iterator[
                 yield from feed(member, piece)
                 piece = member.unused_data if member.eof else b""
     except broken as error:
+        if str(error).endswith(_LARGE_WINDOWS):
+            window = allowance.window >> 20
+            raise FileTooLarge(f"the {encoding} data has a dictionary or window of more than {window} MiB") from error
         raise DamagedFile(f"the data is not {encoding}, or it is damaged") from error
     if not member.eof:
         raise DamagedFile(f"the {encoding} data is truncated")

@@ -23,6 +23,7 @@ from calibrant.io.compression import FILE, unpacked
 from calibrant.io.csv import CsvTable
 from calibrant.io.errors import (
     DamagedFile,
+    FileTooLarge,
     MissingValue,
     NotLabels,
     TabularError,
@@ -558,6 +559,8 @@ def _unpacked(file: BinaryIO, name: str, limits: FileLimits) -> Iterator[bytes] 
 def _decompressed(file: BinaryIO, encoding: str) -> Iterator[bytes]:
     try:
         yield from unpacked(bytes_of(file), encoding, FILE)
+    except FileTooLarge as error:
+        raise FileTooLarge(f"{error}; compress the file with a smaller one") from error
     except DamagedFile as error:
         name = "Zstandard" if encoding == "zstd" else encoding
         raise DamagedFile(f"the {name} file is damaged or truncated") from error
