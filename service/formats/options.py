@@ -51,6 +51,7 @@ def read_options(payload: Payload, model: type[Options]) -> Options:
         raise InvalidField.at("", f"may have at most {_MOST_FIELDS} fields")
     options = dict(payload.options)
     if payload.from_query:
+        _check_arrays(payload, model)
         _check_numbers(options, model)
         options |= {name: _structured(name, options[name]) for name in STRUCTURED if name in options}
     for name, value in options.items():
@@ -76,6 +77,13 @@ def query_fields(query: QueryParams, several: Sequence[str] = ()) -> dict[str, s
 def pointer_of(name: str) -> str:
     """The pointer of a field named by the caller, shortened to a readable length."""
     return _pointer((name,))
+
+
+def _check_arrays(payload: Payload, model: type[BaseModel]) -> None:
+    """Raise ``InvalidField`` for an array in the query of a body that contains the arrays."""
+    for name in payload.options:
+        if payload.arrays and name not in model.model_fields and _kind_of_array(name) is not None:
+            raise InvalidField.at(pointer_of(name), "is an array: send it in the body, not in the query")
 
 
 def _check_numbers(options: Mapping[str, Any], model: type[BaseModel]) -> None:
@@ -123,9 +131,9 @@ def _message(error: Mapping[str, Any]) -> str:
     if error["type"] == "union_tag_invalid":  # pydantic's message has the value
         return f"must be one of: {error['ctx']['expected_tags'].replace(chr(39), '')}"
     if error["type"] == "extra_forbidden" and len(error["loc"]) == 1:
-        for kind, fields in (("classification", CLASSIFICATION), ("regression", REGRESSION)):
-            if error["loc"][0] in (*fields.arrays, *fields.shared):
-                return f"is not a field of this request; it is an array of {kind}, which prediction_kind declares"
+        kind = _kind_of_array(error["loc"][0])
+        if kind is not None:
+            return f"is not a field of this request; it is an array of {kind}, which prediction_kind declares"
     kinds = {
         "extra_forbidden": "is not a field of this request",
         "missing": "is missing",
@@ -133,6 +141,14 @@ def _message(error: Mapping[str, Any]) -> str:
     }
     message = str(error["msg"])
     return kinds.get(error["type"], message[:1].lower() + message[1:])
+
+
+def _kind_of_array(name: str | int) -> str | None:
+    """The prediction kind of the array with this name; None if there is no such array."""
+    for kind, fields in (("classification", CLASSIFICATION), ("regression", REGRESSION)):
+        if name in (*fields.arrays, *fields.shared):
+            return kind
+    return None
 
 
 def _structured(name: str, text: str) -> Any:

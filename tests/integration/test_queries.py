@@ -103,3 +103,10 @@ def test_importance_weights_of_any_scale_are_those_of_one(api: httpx.Client, sca
         return [measure["value"] for measure in inline.values()]
 
     assert values([scale] * 40) == values([1.0] * 40)
+
+
+@pytest.mark.parametrize("name", ["groups", "labels", "observed"])
+def test_an_array_in_the_query_of_a_table_belongs_in_its_body(api: httpx.Client, name: str) -> None:
+    answer = api.post(f"/evaluate?{name}=x", content=ROWS, headers=CSV)
+    assert problem(answer) == (422, "invalid-field", f"/{name}")
+    assert answer.json()["errors"][0]["detail"] == "is an array: send it in the body, not in the query"
