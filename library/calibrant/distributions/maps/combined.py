@@ -9,7 +9,6 @@ from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 
-from calibrant.batch import Integers
 from calibrant.cells import Floats
 from calibrant.distributions.forecasts import ForecastKind, Forecasts
 from calibrant.distributions.maps.conformal import Conformal
@@ -175,13 +174,12 @@ def averaged(results: Sequence[Forecasts], shares: Floats) -> Forecasts:
 def _by_group(function: ByGroup, forecasts: Forecasts, groups: Groups, seed: int) -> Forecasts:
     if groups is None:
         raise LengthMismatch.at("/by", "is missing: the map has one function for each value")
-    names = np.array([name if name in function.members else "" for name in groups])
-    known = np.array([name in function.members for name in groups])
-    parts: list[tuple[Integers, Forecasts]] = []
-    for name, member in [*function.members.items(), (None, function.other)]:
-        rows = np.flatnonzero(~known if name is None else known & (names == name))
-        if len(rows):
-            parts.append((rows, applied(member, forecasts.take(rows), None, seed)))
+    members = [*function.members.values(), function.other]
+    places = {name: i for i, name in enumerate(function.members)}
+    found = np.array([places.get(name, len(places)) for name in groups])
+    order = np.argsort(found, kind="stable")
+    of_members = np.split(order, np.flatnonzero(np.diff(found[order])) + 1)
+    parts = [(rows, applied(members[found[rows[0]]], forecasts.take(rows), None, seed)) for rows in of_members]
     rows = np.argsort(np.concatenate([rows for rows, _ in parts]), kind="stable")
     first = parts[0][1]
     if first.kind == "normal":
