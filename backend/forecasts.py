@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +13,7 @@ from backend.telemetry.observed import note_rows
 from calibrant.batch import check_weights
 from calibrant.cells import Floats, WeightsKind
 from calibrant.distributions.forecasts import FIELDS, Forecasts, read_forecasts, read_observed
+from calibrant.distributions.maps.combined import groups_of, may_be_infinite
 from calibrant.distributions.maps.distribution_map import DistributionMap
 from calibrant.distributions.maps.tables import interval_of, normal_of, quantiles_of
 from calibrant.errors import InvalidDocument, LengthMismatch, WrongShape
@@ -130,17 +131,20 @@ _LOCATIONS, _SCALES = np.array([10.0, 0.0, 1e6]), np.array([1.0, 1e-3, 1e5])
 def shapes_of(fitted: DistributionMap) -> tuple[ForecastShape, ForecastShape]:
     """What a map accepts and returns."""
     tried = _tried(fitted)
-    return shape_of(tried), shape_of(_applied(fitted, tried))
+    return shape_of(tried), shape_of(_applied(fitted, tried, [""] * len(tried)))
 
 
 def try_map(fitted: DistributionMap) -> None:
-    """Apply a map to a few forecasts; raises ``InvalidDocument`` if it does not return valid ones.
+    """Apply a map to a few forecasts of every group; raises ``InvalidDocument`` if it does not return valid ones.
 
-    Parameters that are valid one by one can overflow together. Infinite quantiles are valid: ``conformal`` has them.
+    Parameters that are valid one by one can overflow together. Infinite bounds are valid if offsets of ``conformal``
+    are infinite.
     """
-    found = _applied(fitted, _tried(fitted))
-    numbers = [np.asarray(value) for value in fields_of(found).values()]
-    good = not any(np.isnan(array).any() for array in numbers)
+    tried, groups = _tried(fitted), ["", *groups_of(fitted.function)]
+    rows = np.tile(np.arange(len(tried)), len(groups))
+    found = _applied(fitted, tried.take(rows), [name for name in groups for _ in range(len(tried))])
+    bad = np.isnan if may_be_infinite(fitted.function) else _not_finite
+    good = not any(bad(np.asarray(value)).any() for value in fields_of(found).values())
     if good and found.kind == "normal":
         finite = np.isfinite(found.mean) & np.isfinite(found.variance)
         good = bool((finite & (found.variance > 0.0)).all())
@@ -152,9 +156,13 @@ def try_map(fitted: DistributionMap) -> None:
         raise InvalidDocument.at("/parameters", "do not give forecasts")
 
 
-def _applied(fitted: DistributionMap, tried: Forecasts) -> Forecasts:
+def _not_finite(values: Floats) -> npt.NDArray[np.bool_]:
+    return ~np.isfinite(values)
+
+
+def _applied(fitted: DistributionMap, tried: Forecasts, groups: Sequence[str]) -> Forecasts:
     with np.errstate(all="ignore"):
-        return fitted.apply_checked(tried, by=[""] * len(tried))
+        return fitted.apply_checked(tried, by=groups)
 
 
 def _tried(fitted: DistributionMap) -> Forecasts:

@@ -157,6 +157,22 @@ def needs_groups(function: Any) -> bool:
     return isinstance(function, ByGroup)
 
 
+def groups_of(function: Any) -> list[str]:
+    """Return the groups that have a function of their own."""
+    if isinstance(function, Average | Chain):
+        return [name for member in function.members for name in groups_of(member)]
+    return list(function.members) if isinstance(function, ByGroup) else []
+
+
+def may_be_infinite(function: Any) -> bool:
+    """Return whether a function returns infinite bounds for finite forecasts, because an offset is infinite."""
+    if isinstance(function, Average | ByGroup):
+        return any(may_be_infinite(member) for member in _members(function).values())
+    if isinstance(function, Chain):
+        return any(may_be_infinite(member) for member in function.members)
+    return isinstance(function, Conformal) and bool(np.isinf(function.offsets).any())
+
+
 def averaged(results: Sequence[Forecasts], shares: Floats) -> Forecasts:
     """Return the weighted mean of the quantile functions of forecasts of the same kind and levels."""
     if results[0].kind == "normal":
