@@ -46,3 +46,17 @@ def test_each_row_gets_the_function_of_its_group() -> None:
     function = read_function({"family": "by-group", "parameters": {"members": members, "other": _SAME}})
     given = normal_of(np.arange(6.0), np.ones(6))
     assert applied(function, given, [*"bcxab", ""]).mean.tolist() == [1.0, 3.0, 2.5, 3.0, 5.0, 5.5]
+
+
+@pytest.mark.parametrize("family", ["average", "chain"])
+def test_a_map_applies_a_bounded_number_of_functions_to_a_row(family: str) -> None:
+    def document(members: list[dict[str, Any]]) -> dict[str, Any]:
+        shares = {"shares": [1.0 / len(members)] * len(members)} if family == "average" else {}
+        return {"family": family, "parameters": {"members": members, **shares}}
+
+    by_group = {"family": "by-group", "parameters": {"members": dict.fromkeys("abc", _SAME), "other": _SAME}}
+    read_function(document([by_group] * 100))
+    for members in ([_SAME] * 101, [document([_SAME] * 51)] * 2):
+        with pytest.raises(InvalidDocument) as refused:
+            read_function(document(members))
+        assert refused.value.offences[0].pointer == "/parameters/members"

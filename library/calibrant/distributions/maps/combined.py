@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from types import MappingProxyType
 from typing import Any, ClassVar, Protocol, Self
 
@@ -25,6 +26,8 @@ Groups = Sequence[str] | None
 Result = tuple[ForecastKind, Floats | None]
 #: Shares of an average sum to 1 up to this.
 _ROUNDING = 1e-9
+#: The most functions that an average or a chain in a document applies to a row.
+_MOST = 100
 
 
 class ForecastFunction(Protocol):
@@ -101,13 +104,11 @@ class Average:
     @classmethod
     def from_parameters(cls, parameters: dict[str, Any]) -> Self:
         """Read and check the parameters of a document."""
-        members = [
-            read_function(each, f"/parameters/members/{i}") for i, each in enumerate(read_array(parameters, "members"))
-        ]
+        members = _read_members(parameters)
         shares = read_array(parameters, "shares", numeric=True, low=0.0, high=1.0, length=len(members))
         if abs(float(shares.sum()) - 1.0) > _ROUNDING:
             raise InvalidDocument.at("/parameters/shares", "must have the sum 1")
-        return cls(tuple(members), shares)
+        return cls(members, shares)
 
 
 @dataclass(frozen=True)
@@ -124,8 +125,7 @@ class Chain:
     @classmethod
     def from_parameters(cls, parameters: dict[str, Any]) -> Self:
         """Read and check the parameters of a document."""
-        members = read_array(parameters, "members")
-        return cls(tuple(read_function(each, f"/parameters/members/{i}") for i, each in enumerate(members)))
+        return cls(_read_members(parameters))
 
 
 # --- Application
@@ -139,7 +139,7 @@ FAMILIES: Mapping[str, Any] = MappingProxyType({**_SIMPLE, **{kind.family: kind 
 def applied(function: Any, forecasts: Forecasts, groups: Groups = None, seed: int = 0) -> Forecasts:
     """Apply a function to forecasts; ``groups`` are needed by functions by group. O(n Q) a member."""
     if isinstance(function, Average):
-        return averaged([applied(member, forecasts, groups, seed) for member in function.members], function.shares)
+        return averaged((applied(member, forecasts, groups, seed) for member in function.members), function.shares)
     if isinstance(function, Chain):
         for member in function.members:
             forecasts = applied(member, forecasts, groups, seed)
@@ -173,18 +173,21 @@ def may_be_infinite(function: Any) -> bool:
     return isinstance(function, Conformal) and bool(np.isinf(function.offsets).any())
 
 
-def averaged(results: Sequence[Forecasts], shares: Floats) -> Forecasts:
-    """Return the weighted mean of the quantile functions of forecasts of the same kind and levels."""
-    if results[0].kind == "normal":
-        mean = sum((share * each.mean for share, each in zip(shares, results, strict=True)), np.zeros(len(results[0])))
-        sd = sum((s * np.sqrt(each.variance) for s, each in zip(shares, results, strict=True)), np.zeros(len(mean)))
+def averaged(results: Iterable[Forecasts], shares: Floats) -> Forecasts:
+    """Return the weighted mean of the quantile functions of forecasts of the same kind and levels, read one by one."""
+    pairs = zip(shares, results, strict=True)
+    share, first = next(pairs)
+    if first.kind == "normal":
+        mean, sd = share * first.mean, share * np.sqrt(first.variance)
+        for share, each in pairs:
+            mean, sd = mean + share * each.mean, sd + share * np.sqrt(each.variance)
         return normal_of(mean, sd * sd)
-    tables = [table_of(each) for each in results]
-    q = np.zeros_like(tables[0].q)
-    for share, table in zip(shares, tables, strict=True):
-        if share > 0.0:  # infinite bounds of a member without a share do not count
-            q += share * table.q
-    return tables[0].with_values(q).forecasts()
+    table = table_of(first)
+    q = np.zeros_like(table.q)
+    for weight, each in chain([(share, first)], pairs):
+        if weight > 0.0:  # infinite bounds of a member without a share do not count
+            q += weight * table_of(each).q
+    return table.with_values(q).forecasts()
 
 
 def _by_group(function: ByGroup, forecasts: Forecasts, groups: Groups, seed: int) -> Forecasts:
@@ -227,6 +230,24 @@ def read_function(document: Any, where: str = "") -> Any:
         raise InvalidDocument.at(f"{where}/parameters", "are nested too deeply") from error
     except InvalidDocument as error:
         raise error.under(where) from error
+
+
+def _read_members(parameters: dict[str, Any]) -> tuple[ForecastFunction, ...]:
+    """Read the members of an average or a chain, which are all applied to every row."""
+    given = read_array(parameters, "members")
+    members: list[ForecastFunction] = []
+    if len(given) <= _MOST:
+        members = [read_function(each, f"/parameters/members/{i}") for i, each in enumerate(given)]
+    if len(given) > _MOST or sum(map(_applications, members)) > _MOST:
+        raise InvalidDocument.at("/parameters/members", f"must apply at most {_MOST} functions to a row")
+    return tuple(members)
+
+
+def _applications(function: Any) -> int:
+    """Return the largest number of functions that a function applies to a row."""
+    if isinstance(function, ByGroup):
+        return max(map(_applications, _members(function).values()))
+    return sum(map(_applications, function.members)) if isinstance(function, Average | Chain) else 1
 
 
 def result_of(function: Any, kind: ForecastKind, levels: Floats | None, where: str = "") -> Result:
