@@ -18,7 +18,7 @@ from backend.batches import (
     stored_forecasts,
     take_slot_for,
 )
-from backend.forecasts import ForecastRows, check_forecasts, fields_of, shapes_of
+from backend.forecasts import ForecastRows, check_forecasts, check_size, fields_of, shapes_of
 from backend.held_maps import distribution_of
 from backend.jobs import place_for_job, queue, runs_inline
 from backend.requester import Requester
@@ -452,12 +452,18 @@ class CalibratedForecasts(NamedTuple):
     corrections: Mapping[str, np.ndarray] = {}
 
 
+#: Estimated seconds to compute and write a byte of calibrated forecasts.
+_BYTE_SECONDS = 1e-8
+
+
 @traced("work")
 def calibrate(requester: Requester, arrays: Arrays, options: CalibrateDistributionOptions) -> CalibratedForecasts:
-    """Apply the map of a request to its forecasts or its batch."""
+    """Apply the map of a request to its forecasts or its batch; raises ``TooLarge`` for a large result."""
     held = requester.find_map(options.map)
     _refuse_fields(arrays, "observed", "weights", "groups", "clusters", "times", "known")
     rows = find_forecasts(requester, arrays, options)
+    size = check_size(held.distribution, len(rows.forecasts), requester.settings.max_unpacked_bytes)
+    requester.take_slot(size * _BYTE_SECONDS)
     return CalibratedForecasts(held.id, _apply(held.distribution, rows, options.seed), rows.forecasts.n_repaired)
 
 

@@ -13,11 +13,12 @@ from backend.telemetry.observed import note_rows
 from calibrant.batch import check_weights
 from calibrant.cells import Floats, WeightsKind
 from calibrant.distributions.forecasts import FIELDS, Forecasts, read_forecasts, read_observed
-from calibrant.distributions.maps.combined import groups_of, may_be_infinite
+from calibrant.distributions.maps.combined import groups_of, may_be_infinite, width_of
 from calibrant.distributions.maps.distribution_map import DistributionMap
+from calibrant.distributions.maps.scales import LEVELS
 from calibrant.distributions.maps.tables import interval_of, normal_of, quantiles_of
 from calibrant.errors import InvalidDocument, LengthMismatch, WrongShape
-from calibrant.io.errors import InvalidField
+from calibrant.io.errors import InvalidField, TooLarge
 from schemas.distributions import ForecastShape
 
 Array = npt.NDArray[Any]
@@ -124,6 +125,8 @@ def shape_of(forecasts: Forecasts) -> ForecastShape:
 
 # --- What a map accepts and returns
 
+#: The most numbers that a map may make when it is tried.
+_MOST_TRIED = 10_000_000
 #: Locations and scales of the forecasts that a map is tried on, for which a map on the scale log1p is defined too.
 _LOCATIONS, _SCALES = np.array([10.0, 0.0, 1e6]), np.array([1.0, 1e-3, 1e5])
 
@@ -141,6 +144,8 @@ def try_map(fitted: DistributionMap) -> None:
     are infinite.
     """
     tried, groups = _tried(fitted), ["", *groups_of(fitted.function)]
+    if len(groups) * len(tried) * _width_of(fitted) > _MOST_TRIED:
+        raise InvalidDocument.at("/parameters", "have too many groups and levels")
     rows = np.tile(np.arange(len(tried)), len(groups))
     found = _applied(fitted, tried.take(rows), [name for name in groups for _ in range(len(tried))])
     bad = np.isnan if may_be_infinite(fitted.function) else _not_finite
@@ -154,6 +159,20 @@ def try_map(fitted: DistributionMap) -> None:
         good = bool((found.lower <= found.upper).all())
     if not good:
         raise InvalidDocument.at("/parameters", "do not give forecasts")
+
+
+def check_size(fitted: DistributionMap, n: int, most: int) -> int:
+    """Return how many bytes a map makes of ``n`` forecasts; raises ``TooLarge`` if they are more than ``most``."""
+    size = n * _width_of(fitted) * np.dtype(np.float64).itemsize
+    if size > most:
+        raise TooLarge(f"the map makes {size:,} bytes of these forecasts, and may make {most:,}; send fewer rows")
+    return size
+
+
+def _width_of(fitted: DistributionMap) -> int:
+    """The largest number of numbers per row that a map makes; samples become quantiles."""
+    own = len(LEVELS) if fitted.kind == "samples" else len(() if fitted.levels is None else fitted.levels)
+    return max(own, width_of(fitted.function))
 
 
 def _not_finite(values: Floats) -> npt.NDArray[np.bool_]:

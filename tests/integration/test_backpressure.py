@@ -269,3 +269,15 @@ def test_a_run_of_each_kind_of_job_has_its_own_time_limit(store: Store, redis_ur
         fit = api.post("/maps", json=ROWS | {"method": "platt"}, headers=ASYNC)
     queued = [store.jobs.get(answer.json()["id"]) for answer in (evaluation, fit)]
     assert [(job.timeout, job.queue) for job in queued] == [(9, "evaluations"), (7, "fits")]
+
+
+def test_a_map_of_many_levels_may_make_as_many_bytes_as_a_body(redis: Redis, redis_url: str) -> None:
+    rows = {"mean": [0.5 * i for i in range(60)], "variance": [1.0] * 60, "prediction_kind": "regression"}
+    fit = {"method": "quantile-recalibration", "output_levels": [0.01 * i for i in range(1, 100)], "name": "wide"}
+    with serving(Settings(redis_url, max_unpacked_bytes=100_000)) as url:
+        httpx.post(f"{url}/maps", json={**rows, "observed": rows["mean"], **fit}).raise_for_status()
+        assert httpx.post(f"{url}/calibrate", json={**rows, "map": "wide"}).status_code == 200
+        many = rows | {"mean": [0.0] * 200, "variance": [1.0] * 200, "map": "wide"}
+        refused = httpx.post(f"{url}/calibrate", json=many)
+    assert (refused.status_code, refused.json()["type"]) == (413, "/problems/too-large")
+    assert refused.json()["detail"].startswith("the map makes 158,400 bytes of these forecasts")

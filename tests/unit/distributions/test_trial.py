@@ -10,6 +10,7 @@ from calibrant.distributions.maps.combined import applied, read_function
 from calibrant.distributions.maps.distribution_map import DistributionMap, load_distribution
 from calibrant.distributions.maps.tables import normal_of
 from calibrant.errors import InvalidDocument
+from calibrant.io.errors import TooLarge
 
 _SHIFT: dict[str, Any] = {
     "family": "location-scale",
@@ -60,3 +61,20 @@ def test_a_map_applies_a_bounded_number_of_functions_to_a_row(family: str) -> No
         with pytest.raises(InvalidDocument) as refused:
             read_function(document(members))
         assert refused.value.offences[0].pointer == "/parameters/members"
+
+
+def test_a_map_makes_a_bounded_number_of_bytes() -> None:
+    levels = np.linspace(0.0, 1.0, 1002)[1:-1].tolist()
+    many = {"knots": [-3.0, 3.0], "heights": [0.1, 0.9], "levels": levels, "scale": "identity", "tails": "normal"}
+    wide = {"family": "level-map", "parameters": many}
+    fitted = _of_forecasts("samples", {"family": "chain", "parameters": {"members": [wide, {**wide}]}})
+    assert forecasts.check_size(fitted, 100, 800_000) == 800_000
+    with pytest.raises(TooLarge):
+        forecasts.check_size(fitted, 101, 800_000)
+    by_group = {"members": {str(i): _SAME for i in range(5_000)}, "other": _SAME}
+    several = _of_forecasts("samples", {"family": "by-group", "parameters": by_group})
+    forecasts.try_map(several)
+    last = {"family": "by-group", "parameters": by_group}
+    several = _of_forecasts("samples", {"family": "chain", "parameters": {"members": [wide, last]}})
+    with pytest.raises(InvalidDocument, match="too many groups and levels"):
+        forecasts.try_map(several)

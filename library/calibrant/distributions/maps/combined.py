@@ -164,6 +164,15 @@ def groups_of(function: Any) -> list[str]:
     return list(function.members) if isinstance(function, ByGroup) else []
 
 
+def width_of(function: Any) -> int:
+    """Return the largest number of quantiles per row that a function makes, also in between; 2 if it makes none."""
+    if isinstance(function, Average | ByGroup):
+        return max(map(width_of, _members(function).values()))
+    if isinstance(function, Chain):
+        return max(map(width_of, function.members), default=2)
+    return len(function.levels) if isinstance(function, LevelMap | Conformal) else 2
+
+
 def may_be_infinite(function: Any) -> bool:
     """Return whether a function returns infinite bounds for finite forecasts, because an offset is infinite."""
     if isinstance(function, Average | ByGroup):
