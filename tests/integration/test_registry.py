@@ -257,6 +257,12 @@ def test_an_alias_points_at_a_version_that_exists(
     assert http.get(f"/maps/{name}/aliases").json() == {"aliases": []}
 
 
+def test_a_version_that_does_not_exist_is_named_as_the_wrong_field(http: httpx.Client, name: str) -> None:
+    _post(http, name)
+    response = http.put(f"/maps/{name}/aliases/champion", json={"version": 2})
+    assert _problem(response) == (404, "unknown-map", "/version")
+
+
 def test_a_version_at_which_an_alias_points_cannot_be_deleted(http: httpx.Client, name: str) -> None:
     made = _post(http, name)
     for alias in ("champion", "b"):

@@ -9,7 +9,7 @@ from redis import Redis
 from redis.client import Pipeline
 
 from backend.store.clock import seconds, stamp
-from backend.store.errors import UnknownAlias
+from backend.store.errors import UnknownAlias, UnknownMap
 from backend.store.formats import read_stored
 from backend.store.keyspace import Keyspace
 from backend.store.link import Change, announce
@@ -61,7 +61,7 @@ class AliasStore:
         def write(pipe: Pipeline) -> AliasRecord:
             map_id = pipe.hget(keys.versions(name), str(version))
             if map_id is None:
-                raise unknown_map()
+                raise UnknownMap("there is no such version of a map with this name", "/version")
             before = read_if_any(pipe.hget(keys.aliases(name), alias))
             check(before)
             after = moved(before, name, alias, version, cast(bytes, map_id).decode(), who)
