@@ -70,6 +70,8 @@ _MOST_MEASURES = 100
 _ONCE, _ROW, _NUMBER = 4e-4, 3e-7, 1.5e-7
 #: The same of measures that fit maps, or simulate the null distribution of bins.
 _SIMULATED = {"recalibration-improvement": 5e-3, "conditional-coverage": 2.5e-3}
+#: Estimated seconds to compute a byte of calibrated forecasts, and to evaluate or write it.
+_BYTE_SECONDS = 1e-8
 #: Estimated seconds per level of measures and diagrams that simulate the null distribution of the coverage.
 _NULL = {"quantile-calibration-error": 4e-4, "pit-ks": 1e-4, "pit-kuiper": 1e-4, "pit-anderson-darling": 1e-4}
 _NULL_DRAWN = 4e-4
@@ -305,7 +307,8 @@ def _evaluate(
     evaluation = _Evaluation(
         options.measures, options.interval, options.seed, applied, map_id, options.diagrams, report, comparison
     )
-    if runs_inline(requester, evaluation.seconds(rows)):
+    made = 0 if applied is None else check_size(applied, len(rows), requester.settings.max_unpacked_bytes)
+    if runs_inline(requester, evaluation.seconds(rows) + made * _BYTE_SECONDS):
         return WholeForecastReport(evaluation.run(rows), rows.forecasts.kind, list(rows.kept()), rows.weights_kind)
     with place_for_job(requester) as job_id:
         spec = EvaluateDistributionSpec(
@@ -450,10 +453,6 @@ class CalibratedForecasts(NamedTuple):
     forecasts: Forecasts
     n_repaired: int
     corrections: Mapping[str, np.ndarray] = {}
-
-
-#: Estimated seconds to compute and write a byte of calibrated forecasts.
-_BYTE_SECONDS = 1e-8
 
 
 @traced("work")

@@ -278,6 +278,8 @@ def test_a_map_of_many_levels_may_make_as_many_bytes_as_a_body(redis: Redis, red
         httpx.post(f"{url}/maps", json={**rows, "observed": rows["mean"], **fit}).raise_for_status()
         assert httpx.post(f"{url}/calibrate", json={**rows, "map": "wide"}).status_code == 200
         many = rows | {"mean": [0.0] * 200, "variance": [1.0] * 200, "map": "wide"}
-        refused = httpx.post(f"{url}/calibrate", json=many)
-    assert (refused.status_code, refused.json()["type"]) == (413, "/problems/too-large")
-    assert refused.json()["detail"].startswith("the map makes 158,400 bytes of these forecasts")
+        calls = (("calibrate", many), ("evaluate", many | {"observed": [0.5] * 200}))
+        answers = [httpx.post(f"{url}/{path}", json=body) for path, body in calls]
+    for refused in answers:
+        assert (refused.status_code, refused.json()["type"]) == (413, "/problems/too-large")
+        assert refused.json()["detail"].startswith("the map makes 158,400 bytes of these forecasts")
