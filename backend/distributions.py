@@ -368,13 +368,14 @@ def _stored(store: Store, batch_id: str, parts: int | None) -> ForecastRows:
 
 # --- Fits
 
-#: Estimated seconds of a fit: per row, and per number. Normal forecasts count as ``_NORMAL_WIDTH`` numbers.
+#: Estimated seconds of a fit: per row, per number, and per row and level of the result. Normal forecasts count as
+#: ``_NORMAL_WIDTH`` numbers.
 _FIT: Mapping[str, tuple[float, float]] = {
     "averaged": (0.0, 1.8e-5),
     "location-scale": (0.0, 1.2e-5),
     "variance-platt": (6e-5, 0.0),
 }
-_FIT_ROW, _FIT_NUMBER, _NORMAL_WIDTH = 5e-6, 1e-6, 10
+_FIT_ROW, _FIT_NUMBER, _FIT_LEVEL, _NORMAL_WIDTH = 5e-6, 1e-6, 1.5e-7, 10
 
 
 def _fit_seconds(method: str, rows: ForecastRows, most: int | None = None) -> float:
@@ -393,7 +394,8 @@ def fit_or_queue(requester: Requester, arrays: Arrays, options: FitDistributionO
     rows = find_forecasts(requester, arrays, options)
     rows.required()
     requester.store.charges.check_maps()
-    if runs_inline(requester, _fit_seconds(entry.name, rows)):
+    levels = len(options.output_levels or ())
+    if runs_inline(requester, _fit_seconds(entry.name, rows) + _FIT_LEVEL * levels * len(rows)):
         spec = _spec(options, batch_id="", who=requester.who)
         draft = _fitted(requester.new_id("map"), spec, rows, values)
         return requester.store.maps.put(draft, allow_shape_change=options.allow_shape_change)

@@ -76,6 +76,7 @@ class FitDistributionOptions(Document):
     )
     output_levels: list[Level] | None = Field(
         None,
+        max_length=1000,
         description="levels of the quantiles that quantile-recalibration and conformal return for normal forecasts and "
         "samples",
     )

@@ -283,3 +283,14 @@ def test_a_map_of_many_levels_may_make_as_many_bytes_as_a_body(redis: Redis, red
     for refused in answers:
         assert (refused.status_code, refused.json()["type"]) == (413, "/problems/too-large")
         assert refused.json()["detail"].startswith("the map makes 158,400 bytes of these forecasts")
+
+
+def test_a_fit_of_many_levels_is_a_job_and_of_more_is_refused(redis: Redis, redis_url: str) -> None:
+    centre = [0.001 * i for i in range(20_000)]
+    rows = {"mean": centre, "variance": [1.0] * 20_000, "observed": centre, "prediction_kind": "regression"}
+    levels = [0.0009 * i for i in range(1, 1001)]
+    fit = rows | {"method": "quantile-recalibration", "output_levels": levels}
+    with _api(redis_url) as api:
+        assert api.post("/maps", json=fit).status_code == 202
+        refused = api.post("/maps", json=fit | {"output_levels": [*levels, 0.95]})
+    assert (refused.status_code, refused.json()["errors"][0]["pointer"]) == (422, "/output_levels")
