@@ -165,7 +165,8 @@ class Access:
         return session
 
     def _bearer(self, scope: Scope) -> Caller:
-        kind, _, key = Headers(scope=scope).get("authorization", "").partition(" ")
+        sent = Headers(scope=scope).getlist("authorization")
+        kind, _, key = (sent[0] if len(sent) == 1 else "").partition(" ")  # of several, it is not clear who calls
         caller = self._keyring.find(key.strip())
         if caller is None or kind.lower() != "bearer":
             refusal = Unauthorized("send a valid API key: Authorization: Bearer KEY")

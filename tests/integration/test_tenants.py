@@ -204,6 +204,13 @@ def test_an_idempotency_key_is_its_tenants_own(two: Two) -> None:
     assert two.neighbour.delete(f"/batches/{other.json()['id']}").status_code == 204
 
 
+def test_a_request_with_the_keys_of_two_tenants_is_refused(two: Two) -> None:
+    keys = [("Authorization", client.headers["authorization"]) for client in (two.owner, two.neighbour)]
+    for sent in (keys, keys[::-1], keys[:1] * 2):
+        refused = httpx.get(f"{two.owner.base_url}/maps", headers=sent)
+        assert (refused.status_code, refused.json()["type"]) == (401, "/problems/unauthorized")
+
+
 def test_the_owners_things_are_as_they_were(two: Two) -> None:
     for path in ("/batches/{batch_id}", "/maps/{ref}", "/maps/{name}@{alias}", "/jobs/{job_id}"):
         assert two.owner.get(path.format(**two.own)).status_code == 200
