@@ -22,7 +22,7 @@ import typer
 
 from backend.store.errors import EmbeddedStoreFailed
 from backend.store.processes import spawn, stop
-from backend.store.server.embedded import embedded
+from backend.store.server.embedded import embedded, make_data_folder
 from service.settings import is_loopback
 
 # --- Child processes that are restarted whenever they end, with increasing pauses
@@ -153,7 +153,7 @@ def stack(
         listener = started.enter_context(contextlib.closing(_listen(host, port)))
         store = None
         if redis_url is None:
-            data.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_data_folder(data)
             store_log = started.enter_context((data / "redis.log").open("ab"))
             server = started.enter_context(embedded(data, log=store_log))
             redis_url, store = server.url, Child("the store", server.start, server.process)

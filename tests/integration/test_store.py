@@ -326,6 +326,17 @@ def test_the_embedded_store_keeps_what_it_acknowledged_when_killed(folder: Path)
     assert data.stat().st_mode & 0o777 == 0o700
 
 
+def test_a_folder_with_other_files_is_no_data_folder_and_keeps_its_mode(folder: Path) -> None:
+    (folder / "home").mkdir(mode=0o755)
+    (folder / "home" / "notes.txt").touch()
+    with (
+        pytest.raises(EmbeddedStoreFailed, match="has other files; name a new or empty folder"),
+        locked(folder / "home"),
+    ):
+        pass
+    assert (folder / "home").stat().st_mode & 0o777 == 0o755
+
+
 def test_a_data_folder_serves_one_at_a_time(folder: Path) -> None:
     with locked(folder / "once"), pytest.raises(EmbeddedStoreFailed), locked(folder / "once"):
         pass

@@ -24,6 +24,8 @@ from backend.store.server.connection import UNAVAILABLE
 _LONGEST_SOCKET_PATH = 100
 #: The file with the URL of a running server, in its data folder.
 _URL_FILE = "redis.url"
+#: Names in a data folder, of which it has one at least unless it is new.
+_OWN = frozenset({"appendonlydir", "dump.rdb", "lock", "redis.log", _URL_FILE})
 _START_SECONDS = 20.0
 _STOP_SECONDS = 30.0
 
@@ -38,11 +40,21 @@ def server_binary() -> str:
     return str(_binary.get_binary_path())
 
 
+def make_data_folder(folder: Path) -> None:
+    """Make a data folder, or check one, with mode 0700; raises ``EmbeddedStoreFailed`` if it has only other files."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    names = {path.name for path in folder.iterdir()}
+    if names and not names & _OWN:
+        raise EmbeddedStoreFailed(
+            f"the data folder {folder} has other files; name a new or empty folder, or a subfolder"
+        )
+    folder.chmod(0o700)
+
+
 @contextlib.contextmanager
 def locked(folder: Path) -> Iterator[None]:
     """Lock a data folder, mode 0700, for one service; a second service is rejected."""
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    folder.chmod(0o700)
+    make_data_folder(folder)
     with (folder / "lock").open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -95,7 +107,7 @@ def embedded_server(folder: Path, *, log: IO[bytes]) -> Iterator[tuple[str, subp
 @contextlib.contextmanager
 def store_of(folder: Path) -> Iterator[str]:
     """The URL of the server of a data folder: a running one, else one that runs for the duration of the context."""
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_data_folder(folder)
     with (folder / "redis.log").open("ab") as log:
         try:
             own = embedded_server(folder, log=log)
