@@ -174,3 +174,22 @@ def test_the_whole_vector_has_measures_of_its_own(typed: Typed, pets: Any) -> No
     assert json.loads(printed.stdout)["measures"] == expected
     every = typed("calibrant evaluate pets.csv --reduction canonical --measure all --json")
     assert set(json.loads(every.stdout)["measures"]) > set(own)
+
+
+def test_numbers_of_numpy_are_options(pets: Any) -> None:
+    """Pass numbers from arrays as arguments, as loops over parameters do."""
+    p, y = pets["dog"], pets["species"] == "dog"
+    few, level = np.int64(100), np.float32(0.9)
+    expected = calibrant.evaluate(p, y, interval=float(level), resamples=100)["ece"]
+    assert calibrant.evaluate(p, y, interval=level, resamples=few)["ece"] == expected
+    counted = calibrant.tally(p, y)
+    assert calibrant.change_time([counted], [0, 1], level=level) == calibrant.change_time(
+        [counted], [0, 1], level=float(level)
+    )
+    assert calibrant.prediction_drift(counted, [counted], first=np.int64(1)).start == 1
+    online = calibrant.start_online(
+        memories=np.array([50, 100]), window=few, delay=np.int64(1), rows_per_round=np.int64(2)
+    )
+    assert online.memories == (50, 100)
+    document = online.to_map(reduction="class:1", n_classes=np.int64(3)).to_document()
+    assert json.loads(json.dumps(document))["n_classes"] == 3

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from calibrant.cells import Floats, WeightsKind
 from calibrant.errors import CalibrationError, InvalidOption, TooFewRows
-from calibrant.options import read_seed
+from calibrant.options import plain, read_seed
 from calibrant.progress import check, report
 from calibrant.reductions import Classes, Event, Subject
 
@@ -58,6 +58,7 @@ class Resampling:
     @classmethod
     def read(cls, interval: object, resamples: object = 1000, seed: object = 0) -> Resampling:
         """Check the options of ``evaluate``."""
+        interval, resamples = plain(interval), plain(resamples)
         if type(resamples) is not int or not 100 <= resamples <= 100_000:
             raise InvalidOption.at("/resamples", "must be an integer from 100 to 100000")
         seed = read_seed(seed)

@@ -16,6 +16,7 @@ from calibrant.logistic import fit_logistic
 from calibrant.monitoring.event_tally import EventTally
 from calibrant.monitoring.evidence import block_of_cell, log_bets, log_weights, shifts
 from calibrant.monitoring.tally import CELLS, Tally, merged
+from calibrant.options import read_fraction
 
 # **Model.** Predictions are calibrated before an unknown time, and the log-odds of the outcome are those of the
 # prediction plus a shift delta(p) after it. All times have the same prior probability. In the bucket of the change the
@@ -181,8 +182,7 @@ def change_time(buckets: Sequence[EventTally | None], times: Sequence[Any], *, l
     """
     tallies = _read_buckets(buckets)
     ends = _read_times(times, len(tallies))
-    if isinstance(level, bool) or not isinstance(level, int | float) or not 0.0 < level < 1.0:
-        raise InvalidOption.at("/level", "must be in (0, 1)")
+    level = read_fraction(level, "/level")
     place, weight = posterior(*(np.array(sums) for sums in zip(*map(_sums, tallies), strict=True)))
     tails = [(1.0 - level) / 2.0, (1.0 + level) / 2.0]
     low, high = _quantiles(place, weight, tails).clip(0.0, len(tallies))

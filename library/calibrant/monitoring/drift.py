@@ -15,6 +15,7 @@ from calibrant.errors import EmptyBatch, InvalidOption
 from calibrant.monitoring.event_tally import EventTally, check_tallies, check_tally
 from calibrant.monitoring.evidence import log_start_weight, weight_from
 from calibrant.monitoring.tally import CELLS, Integers, Tally, borders
+from calibrant.options import plain
 
 # **The null hypothesis.** The predictions of reference and stream are exchangeable, as if drawn independently from one
 # unknown distribution (de Finetti). Whether a prediction is in a fixed set A is then Bernoulli(theta) with unknown
@@ -135,6 +136,7 @@ def prediction_drift(reference: EventTally, stream: Sequence[EventTally], *, fir
     stream = check_tallies(stream, "/stream")
     if not len(reference):
         raise EmptyBatch.at("/reference", "has no rows")
+    first = plain(first)
     if type(first) is not int or first < 0:
         raise InvalidOption.at("/first", "must be a non-negative integer")
     for i, part in enumerate(stream):

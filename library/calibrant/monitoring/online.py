@@ -30,6 +30,7 @@ from calibrant.monitoring.online_documents import (
     read_memories,
     read_numbers,
 )
+from calibrant.options import plain
 from calibrant.reductions import Event, reduce, resolve_event
 
 # **Experts.** Identity, static map, sliding-window Platt scaling, and for both families (Platt, beta) and each memory
@@ -347,6 +348,7 @@ class OnlineMap:
         """
         if scale not in get_args(Scale):
             raise InvalidOption.at("/scale", f"must be one of: {', '.join(get_args(Scale))}")
+        n_classes = plain(n_classes)
         event = resolve_event(reduction, n_classes)
         curve = tabulate(lambda p: self._mixed(self._predicted(p)))
         weights = {name: weight for name, weight in self.weights.items() if weight >= 0.001}
@@ -599,8 +601,9 @@ def start_online(
     >>> len(online.experts), online.experts[:4]
     (23, ('identity', 'static', 'window', 'platt-all'))
     """
-    chosen = read_memories(list(memories) if isinstance(memories, Sequence) else memories, InvalidOption)
-    options = {"window": window, "delay": delay, "rows_per_round": rows_per_round}
+    listed = [plain(memory) for memory in memories] if np.iterable(memories) else memories
+    chosen = read_memories(listed, InvalidOption)
+    options = {"window": plain(window), "delay": plain(delay), "rows_per_round": plain(rows_per_round)}
     given = {name: read_integer(options, name, _INTEGERS[name], InvalidOption) for name in options}
     if static is not None and (not isinstance(static, CalibrationMap) or static.of_vector):
         raise InvalidOption.at("/static", "must be a calibration map of one event")
