@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import KeysView, Mapping, Sequence, ValuesView
+from collections.abc import KeysView, Mapping, Sequence, Set, ValuesView
 from dataclasses import dataclass
 from enum import EnumType
 from typing import Any
@@ -276,6 +276,8 @@ def _listed_names(class_names: Any) -> Any:
     """Return the names in the order of their numbers, if they are a dictionary such as ``id2label`` or ``label2id``."""
     if isinstance(class_names, EnumType | KeysView | ValuesView):
         return list(class_names)
+    if hasattr(class_names, "to_list"):  # a Series of pandas or polars
+        return class_names.to_list()
     if not isinstance(class_names, Mapping):
         return class_names
     by_number = {str(number): name for number, name in class_names.items()}
@@ -598,10 +600,11 @@ def _chosen(names: Sequence[str] | None, classes: Any) -> tuple[str, ...] | None
 
 
 def classes_by_name(classes: Any, names: tuple[str, ...] | None) -> Any:
-    """Return the numbers of classes that are given by name; others as they are."""
-    if names is None or not isinstance(classes, Sequence) or isinstance(classes, str):
+    """Return the numbers of classes that are given by name, as a list; others as they are."""
+    if not hasattr(classes, "__len__") or isinstance(classes, str | Set | Mapping):
         return classes
-    return [names.index(k) if isinstance(k, str) and k in names else k for k in classes]
+    listed = [plain(k) for k in classes]
+    return listed if names is None else [names.index(k) if isinstance(k, str) and k in names else k for k in listed]
 
 
 def predictions_for(predictions: Any, scale: Scale, names: tuple[str, ...] | None) -> Any:

@@ -193,3 +193,16 @@ def test_numbers_of_numpy_are_options(pets: Any) -> None:
     assert online.memories == (50, 100)
     document = online.to_map(reduction="class:1", n_classes=np.int64(3)).to_document()
     assert json.loads(json.dumps(document))["n_classes"] == 3
+
+
+def test_classes_and_their_names_may_be_in_any_column(pets: Any) -> None:
+    """Keep two classes that an array, an index or a Series lists."""
+    p, y = pets[_NAMES].to_numpy(), pets["species"].to_numpy()
+    expected = calibrant.evaluate(p, y, class_names=_NAMES, classes=[0, 2])["ece"]
+    for classes in (np.array([0, 2]), [np.int64(0), np.int64(2)], pd.Index(["bird", "dog"]), np.array(["bird", "dog"])):
+        assert calibrant.evaluate(p, y, class_names=_NAMES, classes=classes)["ece"] == expected
+    names = pl.Series(_NAMES)
+    assert calibrant.evaluate(p, y, class_names=names, classes=names.filter(names != "cat"))["ece"] == expected
+    for bad in ({0, 2}, 2, "bird"):
+        with pytest.raises(calibrant.CalibrationError, match="classes must be an array of at least two classes"):
+            calibrant.evaluate(p, y, class_names=_NAMES, classes=bad)  # type: ignore[arg-type]
