@@ -142,7 +142,7 @@ def change_time(buckets: Sequence[EventTally | None], times: Sequence[Any], *, l
     ----------
     buckets : sequence of EventTally or None
         Tallies of B consecutive time buckets, up to the alarm; None for a bucket without rows.
-    times : sequence of float or datetime
+    times : sequence of float, date or datetime
         The B + 1 ascending ends of the buckets.
     level : float, default 0.95
         Probability of the interval, in (0, 1).
@@ -181,6 +181,7 @@ def change_time(buckets: Sequence[EventTally | None], times: Sequence[Any], *, l
     (True, True)
     """
     tallies = _read_buckets(buckets)
+    times = [_read_time(time) for time in times] if np.iterable(times) else []
     ends = _read_times(times, len(tallies))
     level = read_fraction(level, "/level")
     place, weight = posterior(*(np.array(sums) for sums in zip(*map(_sums, tallies), strict=True)))
@@ -300,7 +301,7 @@ def _gap(tally: Tally) -> tuple[tuple[float, float], float, int]:
 
 
 def _read_buckets(buckets: Any) -> list[Tally]:
-    given: list[Any] = list(buckets) if isinstance(buckets, Sequence) else [buckets]
+    given: list[Any] = list(buckets) if np.iterable(buckets) else [buckets]
     held = [bucket for bucket in given if bucket is not None]
     if not all(isinstance(bucket, EventTally) for bucket in held):
         raise InvalidOption.at("/buckets", "must be a sequence of EventTally, as returned by calibrant.tally, or None")
@@ -311,9 +312,17 @@ def _read_buckets(buckets: Any) -> list[Tally]:
     return [merged([]) if bucket is None else bucket.tally for bucket in given]
 
 
-def _read_times(times: Any, n: int) -> Floats:
+def _read_time(time: Any) -> Any:
+    """Return the datetime of a date or of a time of numpy; others as they are."""
+    if isinstance(time, np.datetime64):
+        return time.astype("datetime64[us]").item()
+    if isinstance(time, dt.date) and not isinstance(time, dt.datetime):
+        return dt.datetime(time.year, time.month, time.day)
+    return time
+
+
+def _read_times(given: Sequence[Any], n: int) -> Floats:
     """Return the ends of the buckets as numbers: ``(n + 1,)``."""
-    given = list(times) if np.iterable(times) else []
     if len(given) != n + 1:
         raise LengthMismatch.at("/times", f"must have {n + 1} values, the ends of {n} buckets")
     dates = [isinstance(value, dt.datetime) for value in given]
@@ -321,7 +330,7 @@ def _read_times(times: Any, n: int) -> Floats:
         found = np.array([value - given[0] for value in given]) / dt.timedelta(seconds=1) if all(dates) else given
         ends = np.array(found, dtype=np.float64)
     except (TypeError, ValueError):
-        raise NotANumber.at("/times", "must be numbers, or datetimes with the same kind of time zone") from None
+        raise NotANumber.at("/times", "must be numbers, dates, or datetimes with the same kind of time zone") from None
     if not np.isfinite(ends).all() or (np.diff(ends) <= 0.0).any():
         raise InvalidOption.at("/times", "must be finite and strictly increasing")
     return ends

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import calibrant
@@ -128,3 +129,28 @@ def test_invalid_buckets_are_refused() -> None:
 def test_one_row_gives_an_interval_of_the_whole_time() -> None:
     found = change_time([calibrant.tally([0.0], [1])], [0.0, 10.0])
     assert 0.0 <= found.interval[0] <= found.time <= found.interval[1] <= 10.0
+
+
+@pytest.mark.parametrize(
+    "times",
+    [
+        [dt.date(2026, 3, 1) + dt.timedelta(days=day) for day in range(21)],
+        np.arange("2026-03-01", "2026-03-22", dtype="datetime64[D]"),
+        list(pd.date_range("2026-03-01", periods=21).to_numpy()),
+        pd.Series(pd.date_range("2026-03-01", periods=21), index=range(100, 121)),
+        (dt.datetime(2026, 3, 1 + day) for day in range(21)),
+    ],
+    ids=["dates", "array", "numpy", "series", "generator"],
+)
+def test_times_may_be_dates_of_every_kind(times: Any) -> None:
+    buckets = pd.Series(counted(20, 7, raised))  # type: ignore[call-overload]
+    expected = change_time(list(buckets), [dt.datetime(2026, 3, 1 + day) for day in range(21)])
+    assert change_time(buckets, times) == expected
+    assert isinstance(expected.time, dt.datetime)
+
+
+def test_a_missing_time_is_refused() -> None:
+    buckets = counted(1, 1, raised)
+    for missing in (np.datetime64("NaT"), None, pd.NaT):
+        with pytest.raises(CalibrationError, match="times must be"):
+            change_time(buckets, [np.datetime64("2026-03-01"), missing])
