@@ -99,6 +99,12 @@ def test_results_with_arrays_are_compared(scores: Any) -> None:
         assert pickle.loads(pickle.dumps(one)) == one
         assert one != other
     assert pickle.loads(pickle.dumps(estimator)) == estimator
+    estimate = estimator.estimate(p)
+    assert pickle.loads(pickle.dumps(estimate)) == estimate != estimator.estimate(p[:100])
+    followed = calibrant.follow_stream(p[:50], y[:50])
+    assert pickle.loads(pickle.dumps(followed)) == followed != calibrant.follow_stream(p[:49], y[:49])
+    document = json.loads(json.dumps(followed.state.to_document()))
+    assert calibrant.OnlineMap.from_document(document) == followed.state != calibrant.start_online()
 
 
 def test_tallies_are_what_functions_of_tallies_take(scores: Any) -> None:

@@ -85,8 +85,8 @@ class EstimatedFigure:
         return None if self.realised is None else self.low <= self.realised <= self.high
 
 
-@dataclass(frozen=True, repr=False)
-class PerformanceEstimate(Shown):
+@dataclass(frozen=True, eq=False, repr=False)
+class PerformanceEstimate(Shown, Compared):
     """Performance of a window, estimated from its predictions.
 
     Attributes
@@ -346,6 +346,8 @@ class PerformanceEstimator(Compared):
         return window
 
     def _rejected(self, late: tuple[Any, Any] | EventTally, alpha: float) -> bool:
+        if not isinstance(late, EventTally) and (not isinstance(late, tuple | list) or len(late) != 2):
+            raise InvalidOption.at("/late", "must be (predictions, labels), or a tally")
         window = self._window(late) if isinstance(late, EventTally) else self._window(*late)
         if window.labels is None:
             raise EmptyBatch.at("/late", "must have labels")

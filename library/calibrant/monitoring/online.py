@@ -12,6 +12,7 @@ import numpy as np
 from scipy.special import expit
 
 from calibrant.arguments import explained
+from calibrant.arrays import Compared
 from calibrant.batch import Scale, read_predictions
 from calibrant.cells import Cells, Floats
 from calibrant.errors import InvalidDocument, InvalidOption, NotConverged, OneClass, WrongShape
@@ -78,7 +79,7 @@ _BLOCKS = 10
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class OnlinePredictions:
+class OnlinePredictions(Compared):
     """Predictions of a followed stream.
 
     Attributes
@@ -179,6 +180,11 @@ class OnlineMap:
     shifts: Floats = field(repr=False)
     refit: Curve
     blocks: tuple[Block, ...] = field(repr=False)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, OnlineMap) and self.to_document() == other.to_document()
+
+    __hash__ = None  # type: ignore[assignment]
 
     @property
     def experts(self) -> tuple[str, ...]:
@@ -670,6 +676,8 @@ def follow_stream(
     """
     event = _event(predictions, labels, class_names=class_names, pos_label=pos_label)
     state = start_online() if online is None else online
+    if not isinstance(state, OnlineMap):
+        raise InvalidOption.at("/online", "must be a state; of a map, pass start_online(map)")
     if state.delay and state.rounds:
         raise InvalidOption.at("/online", "must have no updates if its labels are late")
     found, total, one = np.empty(len(event.p)), np.zeros(len(state.experts)), np.ones(1)

@@ -220,6 +220,11 @@ def test_a_late_stream_starts_without_updates() -> None:
         follow_stream([0.5], [1], online=started)
 
 
+def test_a_map_is_not_the_state_of_a_stream() -> None:
+    with pytest.raises(InvalidOption, match=r"online must be a state; of a map, pass start_online\(map\)"):
+        follow_stream([0.5], [1], online=calibrant.fit("platt", [0.1, 0.4, 0.6, 0.9], [0, 1, 0, 1]))  # type: ignore[arg-type]
+
+
 def test_certain_predictions_that_are_wrong_cost_a_finite_loss() -> None:
     found = follow_stream([0.0, 1.0] * 20, [1, 0] * 20)
     assert np.isfinite(found.log_losses).all()
