@@ -163,6 +163,12 @@ def times_of(value: Any, field: str, *, gaps: bool = False) -> tuple[npt.NDArray
     return found.reshape(array.shape), are_dates
 
 
+def texts_of_times(times: Any) -> list[str]:
+    """Return the times of a fan chart as text; those of numpy in nanoseconds would become integers."""
+    array = np.asarray(times)
+    return [str(time) for time in (array.astype("datetime64[us]") if array.dtype.kind == "M" else array).tolist()]
+
+
 def days_of(value: Any) -> Any:
     """Convert a length of time of the standard library, pandas or numpy to days; other values are unchanged."""
     if isinstance(value, timedelta):

@@ -8,11 +8,9 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from calibrant.applied import warn_of_training
 from calibrant.arguments import explained
-from calibrant.arrays import check_aligned, group_names
+from calibrant.arrays import check_aligned, group_names, texts_of_times
 from calibrant.batch import Scale
 from calibrant.cells import WeightsKind
 from calibrant.diagrams.catalogue import read_diagrams
@@ -293,7 +291,7 @@ def report_distribution(
         groups=groups,
         clusters=clusters,
         by=None if by is None else group_names(by),
-        times=None if times is None else [str(time) for time in np.asarray(times).tolist()],
+        times=None if times is None else texts_of_times(times),
         map=map,
         scale=scale,
         support=support,

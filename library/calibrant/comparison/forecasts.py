@@ -21,6 +21,7 @@ from calibrant.distributions.maps.tables import quantiles_of
 from calibrant.distributions.measures import Rows
 from calibrant.distributions.streams import diebold_mariano, read_lags
 from calibrant.errors import CalibrationError, InvalidOption, LengthMismatch, TooFewRows, one_of
+from calibrant.options import plain
 from calibrant.results import Shown, Table, frame_of, interval_of
 
 ScoreName = Literal[
@@ -224,6 +225,8 @@ def compare_distributions(
     """
     if not isinstance(forecasts, Mapping) or not 2 <= len(forecasts) <= MAX_FORECASTS:
         raise InvalidOption.at("/forecasts", f"must be a mapping of names to 2 to {MAX_FORECASTS} forecasts")
+    if not all(isinstance(name, str) for name in forecasts):
+        raise InvalidOption.at("/forecasts", "must have names that are strings: {str(name): forecast}")
     for arguments in forecasts.values():
         if isinstance(arguments, Mapping):
             check_aligned({"observed": observed, **{key: arguments[key] for key in arguments if key != "levels"}})
@@ -246,13 +249,15 @@ def compare_read(
     fields = {name: f"/forecasts/{name}" for name in given} if pointers is None else pointers
     if score is not None and score not in get_args(ScoreName):
         raise InvalidOption.at("/score", one_of(score, get_args(ScoreName)))
-    if read_lags(lags) and any(options.get(name) is not None for name in ("weights", "clusters")):
+    lags = read_lags(lags)
+    if lags and any(options.get(name) is not None for name in ("weights", "clusters")):
         raise InvalidOption.at("/lags", "cannot be combined with weights or clusters")
     first = next(iter(given.values()))
     n = len(read_observed(observed, len(first)))
     for name, own in given.items():
         if len(own) != n:
             raise LengthMismatch.at(fields[name], f"has {len(own)} rows, but /observed has {n}")
+    interval = plain(interval)
     if not isinstance(interval, float) or not 0.0 < interval < 1.0:
         raise InvalidOption.at("/interval", "must be a number above 0 and below 1")
     if n < lags + 2 and lags:

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtri
 
-from calibrant.arrays import Compared, check_aligned, days_of, times_of, with_gaps
+from calibrant.arrays import Compared, array_of, check_aligned, days_of, times_of, with_gaps
 from calibrant.batch import Integers
 from calibrant.cells import Floats
 from calibrant.distributions.forecasts import Forecasts, read_forecasts, read_observed, refuse_huge
@@ -105,8 +105,8 @@ def recalibrate_in_order(
         Time after which an outcome counts half: in days for dates, otherwise in the unit of ``made``. Outcomes known
         for more than ten half-lives are not used.
     horizon : array_like, shape (n,), optional
-        How far ahead each row forecasts. The median error is computed from the outcomes in use with the shortest
-        horizon.
+        How far ahead each row forecasts: numbers or lengths of time. The median error is computed from the outcomes in
+        use with the shortest horizon.
     scale : {"identity", "log1p"}, default "identity"
         Scale of errors and widths; log1p is ln(1 + x).
     support : tuple of (float or None, float or None), default (None, None)
@@ -318,9 +318,12 @@ def _times(made: Any, known: Any, half_life: Any, n: int) -> tuple[Floats, Float
 def _steps(horizon: Any, n: int) -> Floats | None:
     if horizon is None:
         return None
+    lengths = array_of(horizon, "horizon")
+    if lengths.dtype.kind in "mO":
+        horizon = [days_of(each) for each in lengths.astype("timedelta64[us]" if lengths.dtype.kind == "m" else object)]
     steps, are_dates = _read(horizon, "horizon", n)
     if are_dates:
-        raise NotANumber.at("/horizon", "must be numbers")
+        raise NotANumber.at("/horizon", "must be numbers or lengths of time")
     return steps
 
 

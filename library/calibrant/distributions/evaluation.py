@@ -22,7 +22,7 @@ from calibrant.errors import (
     LengthMismatch,
 )
 from calibrant.measures.measure import MeasureResult
-from calibrant.options import read_seed
+from calibrant.options import plain, read_seed
 from calibrant.progress import step
 from calibrant.results import ByMeasure, Shown, Table, WithRows, frame_of, interval_of
 
@@ -302,6 +302,7 @@ def read_rows(
 ) -> tuple[Rows, GroupNames | None]:
     """Check outcomes and the options of an evaluation; returns the rows with weight, and the group of each."""
     read_seed(seed)
+    interval = plain(interval)
     if interval is not None and not (isinstance(interval, float) and 0.0 < interval < 1.0):
         raise InvalidOption.at("/interval", "must be a number above 0 and below 1")
     rows = Rows(forecasts, read_observed(observed, len(forecasts)), seed=seed, level=interval)

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtr, ndtri
 
-from calibrant.arrays import array_of, levels_in_names
+from calibrant.arrays import Compared, array_of, levels_in_names
 from calibrant.batch import Integers, read_numbers
 from calibrant.cells import Floats
 from calibrant.errors import (
@@ -53,7 +53,7 @@ def _empty() -> Floats:
 
 
 @dataclass(frozen=True, eq=False)
-class Forecasts:
+class Forecasts(Compared):
     """Predictive distributions of n outcomes; fields of other kinds are empty.
 
     They are passed to other functions by name: ``calibrant.evaluate_distribution(observed, **forecasts)``.

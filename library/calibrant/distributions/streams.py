@@ -15,7 +15,7 @@ from calibrant.distributions.forecasts import Forecasts, read_forecasts, read_ob
 from calibrant.distributions.pit import levels_of, randomised_pit
 from calibrant.errors import InvalidOption, LengthMismatch, NotFinite, TooFewRows, WrongShape
 from calibrant.measures.measure import MeasureResult
-from calibrant.options import read_seed
+from calibrant.options import plain, read_seed
 
 #: Levels between which the transforms of continuous distributions are counted, and rows that the prior counts for.
 _LEVELS, _PRIOR = np.arange(1, 20) / 20.0, 10.0
@@ -65,7 +65,7 @@ def diebold_mariano(first: Any, second: Any, *, lags: int = 0, interval: float =
     a, b = (_scores(values, name) for values, name in ((first, "first"), (second, "second")))
     if len(a) != len(b):
         raise LengthMismatch.at("/second", f"has {len(b)} rows, but /first has {len(a)}")
-    read_lags(lags)
+    lags, interval = read_lags(lags), plain(interval)
     if not isinstance(interval, float) or not 0.0 < interval < 1.0:
         raise InvalidOption.at("/interval", "must be a number above 0 and below 1")
     n = len(a)
@@ -90,9 +90,10 @@ def diebold_mariano(first: Any, second: Any, *, lags: int = 0, interval: float =
 
 def read_lags(lags: Any) -> int:
     """Check a number of lags; raises ``InvalidOption``."""
-    if type(lags) is not int or not 0 <= lags <= MOST_LAGS:
+    number = plain(lags)
+    if type(number) is not int or not 0 <= number <= MOST_LAGS:
         raise InvalidOption.at("/lags", f"must be an integer from 0 to {MOST_LAGS}")
-    return lags
+    return number
 
 
 def calibration_evidence(observed: Any, *, horizon: int = 1, seed: int = 0, **forecasts: Any) -> Floats:

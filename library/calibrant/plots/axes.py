@@ -11,6 +11,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from calibrant.arguments import meant_by
+from calibrant.arrays import texts_of_times
 from calibrant.diagrams.catalogue import DIAGRAMS, read_diagrams
 from calibrant.diagrams.forecasts import DISTRIBUTION_DIAGRAMS, drawn, read_distribution_diagrams
 from calibrant.distributions.evaluation import DistributionReport
@@ -259,6 +260,8 @@ class DistributionPlotter(Suggesting):
     'density'
     """
 
+    _familiar = MappingProxyType({"coverage": "plot()"})
+
     def __init__(self, report: DistributionReport) -> None:
         self._report = report
 
@@ -277,9 +280,11 @@ class DistributionPlotter(Suggesting):
         rows = self._report.source
         if rows is None:
             raise InvalidOption.at("/diagram", "needs the rows, which this report does not have")
+        if not isinstance(after, Forecasts | None):
+            raise InvalidOption.at("/after", "must be forecasts, such as those of fitted.apply(...)")
         if after is not None and len(after) != len(rows):
             raise InvalidOption.at("/after", f"has {len(after)} rows, but the report has {len(rows)}")
-        names = None if times is None else [str(time) for time in np.asarray(times).tolist()]
+        names = None if times is None else texts_of_times(times)
         sides = [rows, *([] if after is None else [replace(rows, forecasts=after)])]
         return _draw(request.diagram.name, [drawn(request, side, names) for side in sides], ax)
 
@@ -535,9 +540,11 @@ def _check_options(diagram: str, options: Mapping[str, Any], catalogue: Mapping[
     if name not in catalogue:
         return  # which is refused with the request
     known = list(catalogue[name].options)
+    listed = f"the options of {name} are: {', '.join(known)}"
     for option in options:
         if option not in known:
-            raise TypeError(f"plot() has no argument {option}; {_ELSEWHERE.get(option) or meant_by(option, known)}")
+            meant = meant_by(option, known) if "n_bins" in known else listed
+            raise TypeError(f"plot() has no argument {option}; {_ELSEWHERE.get(option) or meant}")
 
 
 def _draw(
