@@ -213,3 +213,28 @@ def test_an_option_given_twice_is_refused(typed: Typed, scores: Any) -> None:
     assert refused.exit_code == 2
     assert "--label takes one value" in refused.stderr
     assert typed("calibrant evaluate scores.csv --measure ece --measure ks").exit_code == 0
+
+
+def test_a_calibrated_file_needs_no_weights_and_groups(typed: Typed, scores: Any) -> None:
+    """Calibrate a file with columns that look like weights and groups, which a map does not use."""
+    scores.to_csv("scores.csv", index=False)
+    assert typed("calibrant fit scores.csv --label y --method platt --out map.json").exit_code == 0
+    scores.assign(w="a", weight=-1, group=1).to_csv("more.csv", index=False)
+    found = typed("calibrant calibrate more.csv --map map.json --out calibrated.csv")
+    assert found.exit_code == 0, found.stderr
+    assert "weights" not in found.stderr
+    assert "groups" not in found.stderr
+    forecasts = {"obs": scores["y"], "mean": scores["p"], "std": 1.0, "made": range(600), "known": range(1, 601)}
+    pd.DataFrame(forecasts).assign(w=1, weight=1, group=1).to_csv("forecasts.csv", index=False)
+    line = "calibrant calibrate forecasts.csv --half-life 9 --time made --known known --out calibrated.csv"
+    assert typed(line).exit_code == 0
+    assert "weights" not in typed(line).stderr
+
+
+def test_the_weights_of_other_forecasts_are_not_used(typed: Typed) -> None:
+    """Compare forecasts with those of a file that has weights."""
+    pd.DataFrame({"obs": [1.0, 2.0, 4.0], "mean": [1.0, 2.0, 3.0], "std": 1.0}).to_csv("one.csv", index=False)
+    pd.DataFrame({"obs": [1.0, 2.0, 4.0], "mean": [2.0, 2.0, 2.0], "std": 1.0, "w": 2}).to_csv("two.csv", index=False)
+    found = typed("calibrant evaluate one.csv --regression --against two.csv")
+    assert found.exit_code == 0
+    assert "weights" not in found.stderr

@@ -233,7 +233,7 @@ def calibrate(
         check_alone(regression=is_regression(document), columns=columns)
         with source_of(file) as source:
             if is_regression(document):
-                sheet = read_forecast_rows(file, columns, labelled=False, source=source)
+                sheet = read_forecast_rows(file, columns, labelled=False, unused=("groups",), source=source)
                 if server:
                     with client_of(server, "maps") as client:
                         forecasts = RemoteForecasts(client).calibrate(sheet, map_of)
@@ -241,7 +241,7 @@ def calibrate(
                     forecasts = read_distribution_map(document).apply_checked(sheet.forecasts, by=sheet.by)
                 _write_forecasts(source, file, forecasts, out, decimal)
                 return
-            rows = read_rows(file, columns_for(columns, document), labelled=False, source=source)
+            rows = read_rows(file, columns_for(columns, document), labelled=False, unused=("groups",), source=source)
             calibrated = engine.calibrate(rows, applied)
             write_calibrated(source, file, calibrated, document.get("class_names") or rows.classes, out, decimal)
 
@@ -252,7 +252,7 @@ def _in_order(file: Path, columns: Columns, how: InOrder, out: Path, server: str
         if column is None:
             raise typer.BadParameter("is needed with --half-life", param_hint=flag)
     with source_of(file) as source:
-        sheet = read_forecast_rows(file, columns, source=source)
+        sheet = read_forecast_rows(file, columns, unused=("groups",), source=source)
         if server:
             with client_of(server, "maps") as client:
                 found = recalibrated(client.recalibrate_in_order, sheet, how)

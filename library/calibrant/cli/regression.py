@@ -283,7 +283,7 @@ def read_others(
         name = file.name
         if name in (*sheets, "forecasts", "calibrated"):
             raise typer.BadParameter("must have different file names", param_hint="--against")
-        sheets[name] = read_forecast_rows(file, columns)
+        sheets[name] = read_forecast_rows(file, columns, unused=("weights", "groups"))
         if not np.array_equal(np.asarray(sheets[name].observed), np.asarray(rows.observed)):
             raise Refused(f"{name_of(file)}: has other outcomes than the first file; a comparison needs the same rows")
     return Others(sheets, score, lags)

@@ -184,34 +184,40 @@ def source_of(file: Path) -> Iterator[BinaryIO]:
         yield source
 
 
-def read_rows(file: Path, columns: Columns, *, labelled: bool = True, source: BinaryIO | None = None) -> Sheet:
+def read_rows(
+    file: Path, columns: Columns, *, labelled: bool = True, unused: tuple[str, ...] = (), source: BinaryIO | None = None
+) -> Sheet:
     """Read a file and print what was inferred on standard error; raises ``Refused``.
 
-    ``source`` is the open file, if it is already open.
+    ``source`` is the open file, if it is already open. Notes on fields that are ``unused`` are not printed.
     """
     from calibrant.io.files import read_sheet
 
     options = sheet_options(columns)
-    return _read(file, columns, source, partial(read_sheet, options=options, max_rows=None, labelled=labelled))
+    read = partial(read_sheet, options=options, max_rows=None, labelled=labelled)
+    return _read(file, columns, source, read, unused=unused)
 
 
 def read_forecast_rows(
-    file: Path, columns: Columns, *, labelled: bool = True, source: BinaryIO | None = None
+    file: Path, columns: Columns, *, labelled: bool = True, unused: tuple[str, ...] = (), source: BinaryIO | None = None
 ) -> ForecastSheet:
     """Read a file of predictive distributions like ``read_rows``."""
     from calibrant.io.files import read_forecast_sheet
 
     options = forecast_options(columns)
-    return _read(file, columns, source, partial(read_forecast_sheet, options=options, max_rows=None, labelled=labelled))
+    read = partial(read_forecast_sheet, options=options, max_rows=None, labelled=labelled)
+    return _read(file, columns, source, read, unused=unused)
 
 
 Read = TypeVar("Read", "Sheet", "ForecastSheet")
 
 
-def _read(file: Path, columns: Columns, source: BinaryIO | None, read: Callable[..., Read]) -> Read:
+def _read(
+    file: Path, columns: Columns, source: BinaryIO | None, read: Callable[..., Read], *, unused: tuple[str, ...]
+) -> Read:
     if source is None:
         with source_of(file) as source:
-            return _read(file, columns, source, read)
+            return _read(file, columns, source, read, unused=unused)
     from calibrant.io.errors import TabularError
 
     try:
@@ -221,7 +227,8 @@ def _read(file: Path, columns: Columns, source: BinaryIO | None, read: Callable[
             raise Refused(f"{_line(error, file, columns)}:{commands}", USAGE) from error
         raise Refused(_line(error, file, columns)) from error
     for sentence in sheet.notes:
-        say(sentence)
+        if sentence.partition(": ")[0] not in unused:
+            say(sentence)
     return sheet
 
 

@@ -141,9 +141,8 @@ class _Chooser:
         elif not labelled:
             self._note_negative(family)
         predicted = self._predicted(family, labels) if labelled else None
-        places = Places(family.places, labels, weights, groups, predicted)
         return Chosen(
-            places,
+            Places(family.places, labels, weights, groups, predicted),
             self._aliases(family),
             tuple(self._notes),
             times,
@@ -218,12 +217,16 @@ class _Chooser:
     def _weights(self, stated: str | None) -> int | None:
         """Return the column of weights; one called ``weight`` that looks like a feature only if the options name it."""
         found = [at for at, name in enumerate(self._names) if word(name) in WEIGHTS and at not in self._chosen]
-        if stated is None and len(found) == 1 and word(name := self._names[found[0]]) == WEIGHT:
-            numbers = self._numbers(found[0])
-            if numbers and is_measured(numbers):
-                what = f"column {quoted(name)} looks like a measured quantity"
-                self._notes.append(f"weights: none; {what}: name it if it has weights of rows")
-                return None
+        if stated is None and not self._labelled:
+            self._chosen |= dict.fromkeys(
+                found, "weights"
+            )  # which are not used, and are no predictions
+            return None
+        name = self._names[found[0]] if len(found) == 1 else ""
+        if stated is None and word(name) == WEIGHT and (numbers := self._numbers(found[0])) and is_measured(numbers):
+            what = f"column {quoted(name)} looks like a measured quantity"
+            self._notes.append(f"weights: none; {what}: name it if it has weights of rows")
+            return None
         return self._one(stated, WEIGHTS, "weights")
 
     def _groups(self, stated: Sequence[str] | None) -> tuple[int, ...]:

@@ -138,7 +138,9 @@ class _Chooser:
             for name in ("clusters", "by", "times", "known")
         }
         stated = None if options.observed is None else self._find(options.observed, "observed")
-        weights = self._one(options.weights, WEIGHTS, "weights")
+        # Forecasts that are only recalibrated, by a map or in the order of time (``known``), have no use for weights.
+        needed = (labelled and options.known is None) or options.weights is not None
+        weights = self._one(options.weights, WEIGHTS, "weights") if needed else None
         groups = self._groups(options.groups)
         explicit = None if options.forecasts is None else self._stated(options.forecasts)
         observed = self._one(None, OBSERVED, "observed") if stated is None and labelled else stated
