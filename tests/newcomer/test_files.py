@@ -238,3 +238,18 @@ def test_the_weights_of_other_forecasts_are_not_used(typed: Typed) -> None:
     found = typed("calibrant evaluate one.csv --regression --against two.csv")
     assert found.exit_code == 0
     assert "weights" not in found.stderr
+
+
+def test_a_class_is_shown_by_its_name(typed: Typed, pets: Any) -> None:
+    """Fit and evaluate a map of one class by name; JSON keeps numbers."""
+    pets.to_csv("pets.csv", index=False)
+    fitted = typed("calibrant fit pets.csv --method platt --reduction class:dog --holdout .3 --out map.json")
+    assert fitted.stderr.count("class:dog") == 3
+    assert "class:2" not in fitted.stderr
+    assert json.loads(Path("map.json").read_text("utf-8"))["reduction"] == "class:2"
+    found = typed("calibrant evaluate pets.csv --map map.json")
+    assert found.stdout.startswith("600 rows, class:dog\n")
+    assert "class:2" not in found.stdout
+    assert typed("calibrant evaluate pets.csv --map map.json --json").stdout.startswith(
+        '{"n":600,"reduction":"class:2"'
+    )

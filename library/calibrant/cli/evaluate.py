@@ -165,7 +165,7 @@ def evaluate(
         else:
             from calibrant.cli.report_tables import report_tables
 
-            write_lines(*report_tables(report, by=grouped_by, level=interval))
+            write_lines(*report_tables(report, by=grouped_by, level=interval, classes=rows.classes))
         gate.check(report)
 
 

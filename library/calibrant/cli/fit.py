@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -283,17 +284,25 @@ def _beside(file: Path) -> Path:
     return Path(f"{stem}.map.json" if file.suffix == ".json" else f"{stem}.json")
 
 
+def _named(document: Mapping[str, Any]) -> str:
+    """Return the reduction of a map, with the name of its class if there is one."""
+    from calibrant.inputs import reduction_with_name
+
+    return reduction_with_name(document["reduction"], document.get("class_names"))
+
+
 def _summarize(fitted: Fitted, n: int) -> None:
     """Print the method, the number of rows and the in-sample scores."""
     document, scores = fitted.document, fitted.in_sample
-    say(f"fitted {document['method']} ({document['reduction']}) to {counted(n)}")
+    reduction = _named(document)
+    say(f"fitted {document['method']} ({reduction}) to {counted(n)}")
     if scores is not None:
         from calibrant.maps.calibration_map import binned, scored
 
         log_loss, brier, ece = (
             f"{scores['before'][name]:.4f} -> {scores['after'][name]:.4f}" for name in ("log_loss", "brier", "ece")
         )
-        of, of_ece = scored(document["reduction"]), binned(document["reduction"])
+        of, of_ece = scored(reduction), binned(reduction)
         between = "," if of == of_ece else f"; of {of_ece}:"
         say(f"in-sample scores (optimistic) of {of}: log loss {log_loss}, brier {brier}{between} plain ece {ece}")
     if warning := document.get("diagnostics", {}).get("warning"):
@@ -320,4 +329,4 @@ def _summarize_held_out(engine: Engine, held: Sheet, fitted: Fitted, seed: int) 
         found = f"{changes('canonical', **scores)}; of {binned(reduction)}: {changes('confidence', **ece)}"
     else:
         found = changes(reduction, **scores, **ece)
-    say(f"held-out scores ({counted(len(held))}) of {scored(reduction)}: {found}")
+    say(f"held-out scores ({counted(len(held))}) of {scored(_named(fitted.document))}: {found}")

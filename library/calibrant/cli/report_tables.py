@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from calibrant.cli.output import counted, plain, table
+from calibrant.inputs import reduction_with_name
 from calibrant.maps.calibration_map import scored
 from calibrant.reports import lookup, numbers
 
@@ -16,18 +17,20 @@ _NONE = "-"
 Json = Mapping[str, Any]
 
 
-def report_tables(report: Json, *, by: str = "group", level: float | None = None) -> Iterator[str | Table]:
+def report_tables(
+    report: Json, *, by: str = "group", level: float | None = None, classes: Sequence[str] | None = None
+) -> Iterator[str | Table]:
     """Yield the tables and lines for the JSON of a ``ReportAnswer``, or of predictive distributions.
 
-    ``by`` says what the groups are, and ``level`` is that of the intervals.
+    ``by`` says what the groups are, ``level`` is that of the intervals, and ``classes`` are the names of the classes.
     """
-    yield _rows(report)
+    yield _rows(report, classes)
     after = report.get("after")
     if after is None:
         yield _measures(report["measures"])
     else:
         yield _before_after(report["measures"], after["measures"], in_sample=bool(report["in_sample"]))
-        yield from _gains(report)
+        yield from _gains(report, classes)
     if report.get("groups"):
         yield from _groups(report, by, level)
     if report.get("comparison"):
@@ -35,8 +38,9 @@ def report_tables(report: Json, *, by: str = "group", level: float | None = None
     yield from _problems(report)
 
 
-def _rows(report: Json) -> str:
-    facts = [f"{counted(report['n'])}, {report.get('reduction') or report['kind']}"]
+def _rows(report: Json, classes: Sequence[str] | None) -> str:
+    named = reduction_with_name(report["reduction"], classes) if report.get("reduction") else report["kind"]
+    facts = [f"{counted(report['n'])}, {named}"]
     facts += [f"{report[name]:,} {name}" for name in ("clipped", "renormalised") if report.get(name)]
     if report.get("n_repaired"):
         facts.append(f"{counted(report['n_repaired'])} with quantiles that crossed by rounding")
@@ -63,7 +67,7 @@ def _before_after(before: Json, after: Json, *, in_sample: bool) -> Table:
     return _filled((*columns, "debiased cross-fitted", "interval after", "p-value after"), rows)
 
 
-def _gains(report: Json) -> Iterator[str | Table]:
+def _gains(report: Json, classes: Sequence[str] | None) -> Iterator[str | Table]:
     improvement = report.get("improvement")
     if improvement is None:
         return
@@ -74,7 +78,7 @@ def _gains(report: Json) -> Iterator[str | Table]:
         )
     rows = [(key, _number(m["value"]), _interval(m["interval"]), _p(m["p_value"])) for key, m in improvement.items()]
     reduction = next((m["definition"].get("reduction") for m in improvement.values()), None)
-    of = "" if reduction is None else f" of {scored(reduction)}"
+    of = "" if reduction is None else f" of {scored(reduction_with_name(reduction, classes))}"
     title = f"improvement{of} (cross-fitted)" if report["in_sample"] else f"improvement{of}"
     yield _filled((title, "value", "interval", "p-value"), rows)
     if report.get("warning"):

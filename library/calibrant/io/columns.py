@@ -218,9 +218,7 @@ class _Chooser:
         """Return the column of weights; one called ``weight`` that looks like a feature only if the options name it."""
         found = [at for at, name in enumerate(self._names) if word(name) in WEIGHTS and at not in self._chosen]
         if stated is None and not self._labelled:
-            self._chosen |= dict.fromkeys(
-                found, "weights"
-            )  # which are not used, and are no predictions
+            self._chosen |= dict.fromkeys(found, "weights")  # which are not used, and are no predictions
             return None
         name = self._names[found[0]] if len(found) == 1 else ""
         if stated is None and word(name) == WEIGHT and (numbers := self._numbers(found[0])) and is_measured(numbers):
