@@ -146,3 +146,19 @@ def test_missing_values_of_arrow_are_counted_and_the_first_row_is_named() -> Non
         calibrant.evaluate(predictions, [0, 1, 1, 0])
     with pytest.raises(calibrant.CalibrationError, match="labels: 2 values are missing, first in row 0"):
         calibrant.evaluate([0.1, 0.2], pa.array([None, None], pa.int64()))
+
+
+def test_errors_name_options_of_the_command(typed: Typed, scores: Any) -> None:
+    """Ask for a diagram of two models, leave out --by, and name an unknown score."""
+    scores.assign(obs=scores["y"], mean=scores["p"], std=1.0).to_csv("scores.csv", index=False)
+    unknown = typed("calibrant diagram scores.csv --label y --prediction p --diagram roc").stderr
+    assert "by-size" in unknown
+    assert "cost-plane" not in unknown
+    two = typed("calibrant diagram scores.csv --label y --prediction p --diagram cost-plane").stderr
+    assert "--diagram: cannot be cost-plane, which needs two models; in Python use calibrant.cost_plane" in two
+    line = "calibrant fit scores.csv --regression --label obs --method conformal --by site --out map.json"
+    assert typed(line).exit_code == 0
+    assert "--by: is missing" in typed("calibrant calibrate scores.csv --map map.json").stderr
+    scores.assign(obs=scores["y"], mean=scores["p"], std=2.0).to_csv("others.csv", index=False)
+    line = "calibrant evaluate scores.csv --regression --label obs --against others.csv --score rmse"
+    assert "--score: must be one of: crps" in typed(line).stderr

@@ -30,6 +30,9 @@ _FLAGS = {
     "options": "--option",
     "name": "--name",
     "support": "--support",
+    "by": "--by",
+    "score": "--score",
+    "lags": "--lags",
     "ref": "the map",
     "document": "the document",
 }

@@ -101,7 +101,7 @@ class Picture:
         read_seed(self.seed)
         if is_picture(self.diagram, COST_PLANE):
             raise InvalidOption.at(
-                "/batches", "must name two stored batches, the predictions of two models for the same rows"
+                "/diagram", f"cannot be {COST_PLANE}, which needs two models; in Python use calibrant.cost_plane"
             )
         if is_picture(self.diagram, BY_SIZE):
             if self.interval is not None:
@@ -109,7 +109,7 @@ class Picture:
             read_by_size(self.diagram, self.reduction, self.seed)
         else:
             Resampling.read(self.interval)
-            read_diagram(self.diagram)
+            read_diagram(self.diagram, models=1)
 
 
 def parse_diagram(given: str) -> str | dict[str, Any]:

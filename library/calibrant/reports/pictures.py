@@ -45,14 +45,17 @@ _BY_SIZE_OPTIONS: Mapping[str, Option] = MappingProxyType(
 _OPTIONS = ("measures", "start", "start_repetitions", "repetitions", "squared", "abstention", "cost_ratios")
 
 
-def read_diagram(given: str | Mapping[str, Any]) -> DiagramRequest:
-    """Read a request for a diagram of the catalogue; raises ``UnknownDiagram`` or ``InvalidOption`` at ``/diagram``."""
+def read_diagram(given: str | Mapping[str, Any], *, models: int = 2) -> DiagramRequest:
+    """Read a request for a diagram of the catalogue; raises ``UnknownDiagram`` or ``InvalidOption`` at ``/diagram``.
+
+    The error names the pictures of that number of models, too.
+    """
     try:
         return read_diagrams([given])[0]
     except CalibrationError as error:
         place = error.offences[0]
         listed = isinstance(error, UnknownDiagram) and "did you mean" not in place.detail
-        others = f", {BY_SIZE}, {COST_PLANE}" if listed else ""
+        others = "".join(f", {name}" for name in (BY_SIZE, COST_PLANE)[:models]) if listed else ""
         raise type(error).at(place.pointer.replace("/diagrams/0", "/diagram", 1), place.detail + others) from None
 
 

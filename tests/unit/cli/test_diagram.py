@@ -62,7 +62,7 @@ def test_measures_by_size_are_those_of_the_library(run: Run, csv: Path, csv_text
         (["--diagram", '{"name": "by-size", "start": 300}'], "--diagram start: must be"),
         (["--diagram", '{"name": "by-size", "measures": ["pie"]}'], "--diagram measures: must be one of"),
         (["--diagram", "by-size", "--interval", "0.9"], "--interval: is not an option of by-size"),
-        (["--diagram", "cost-plane"], "batches must name two stored batches"),
+        (["--diagram", "cost-plane"], "--diagram: cannot be cost-plane, which needs two models"),
         (["--theme", "pink"], "--theme: "),
         (["--width", "9"], "--width: "),
         (["--reduction", "canonical"], "one event"),
