@@ -253,3 +253,17 @@ def test_a_class_is_shown_by_its_name(typed: Typed, pets: Any) -> None:
     assert typed("calibrant evaluate pets.csv --map map.json --json").stdout.startswith(
         '{"n":600,"reduction":"class:2"'
     )
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_held_out_groups_have_about_the_fraction_of_the_rows(typed: Typed, scores: Any, seed: int) -> None:
+    """Hold out a third of the rows by two groups, of which one has two thirds."""
+    sizes = scores.assign(group=np.where(np.arange(600) % 3, "large", "small"), obs=scores["y"], mean=0.5, std=1.0)
+    sizes.to_csv("scores.csv", index=False)
+    line = f"calibrant fit scores.csv --group group --holdout 0.3 --seed {seed} --out map.json"
+    fitted = typed(f"{line} --method platt --label y --prediction p").stderr
+    assert "to 400 rows" in fitted
+    assert "held-out scores (200 rows)" in fitted
+    fitted = typed(f"{line} --regression --method variance-scaling --label obs").stderr
+    assert "to 400 rows" in fitted
+    assert "held-out (200 rows)" in fitted

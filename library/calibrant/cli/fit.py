@@ -22,6 +22,7 @@ from calibrant.cli.regression import (
     check_alone,
     evaluate_forecasts,
     fit_forecasts,
+    held_groups,
     read_distribution_map,
     read_support,
     split,
@@ -248,9 +249,7 @@ def _split(rows: Sheet, holdout: float | None, seed: int, *, by_group: bool) -> 
     random = np.random.default_rng(seed)
     if by_group and rows.groups is not None:
         _, group, size = np.unique(rows.groups, return_inverse=True, return_counts=True)
-        order = random.permutation(len(size))
-        before = np.cumsum(size[order]) - size[order]
-        is_held = np.isin(group, order[before < holdout * len(rows)])
+        is_held = np.isin(group, held_groups(size, random.permutation(len(size)), holdout))
         return _held_out(rows, is_held, holdout)
     shuffled = random.permutation(len(rows))
     by_label = shuffled[np.argsort(rows.labels[shuffled], kind="stable")]

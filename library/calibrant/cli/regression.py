@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,6 +16,7 @@ from calibrant.cli.output import bar, counted, say
 from calibrant.cli.rows import Columns, name_of, read_forecast_rows
 
 if TYPE_CHECKING:
+    import numpy as np
     import numpy.typing as npt
 
     from calibrant.client import Calibrant
@@ -432,16 +434,31 @@ def summarize(fitted: DistributionMap, n: int) -> None:
         say(str(fitted.diagnostics["warning"]))
 
 
+def held_groups(size: npt.NDArray[np.int64], order: npt.NDArray[np.int64], holdout: float) -> npt.NDArray[np.int64]:
+    """Return the groups to hold out: in this order, each that brings their rows closer to the fraction ``holdout``.
+
+    If none does, it is the smallest group.
+    """
+    import numpy as np
+
+    wanted, held, found = holdout * int(size.sum()), 0, []
+    for group, rows in zip(order.tolist(), size[order].tolist(), strict=True):
+        if held + rows / 2.0 <= wanted:
+            held += rows
+            found.append(group)
+    return np.array(found or [int(size.argmin())])
+
+
 def split(rows: ForecastSheet, holdout: float, seed: int) -> tuple[ForecastSheet, ForecastSheet]:
     """Split the rows at random into those of the fit and those held out; rows of a group stay together."""
     import numpy as np
 
     random = np.random.default_rng(seed)
-    names = np.arange(len(rows)) if rows.groups is None else np.unique(rows.groups, return_inverse=True)[1]
-    size = np.bincount(names)
-    order = random.permutation(len(size))
-    before = np.cumsum(size[order]) - size[order]
-    is_held = np.isin(names, order[before < holdout * len(rows)])
+    if rows.groups is None:
+        is_held = np.isin(np.arange(len(rows)), random.permutation(len(rows))[: math.ceil(holdout * len(rows))])
+    else:
+        _, names, size = np.unique(rows.groups, return_inverse=True, return_counts=True)
+        is_held = np.isin(names, held_groups(size, random.permutation(len(size)), holdout))
     if is_held.all() or not is_held.any():
         raise Refused(f"--holdout {holdout:g} leaves no rows on one side; the file has {counted(len(rows))}")
     return _rows(rows, ~is_held), _rows(rows, is_held)
