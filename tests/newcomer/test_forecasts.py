@@ -33,7 +33,8 @@ def test_recalibrated_forecasts_are_compared(weather: dict[str, Any]) -> None:
 
 def test_numbers_of_numpy_are_options_of_forecasts(weather: dict[str, Any]) -> None:
     """Pass a level and a number of lags from arrays."""
-    level, lags = np.float32(0.9), np.int64(2)
+    level: Any = np.float32(0.9)
+    lags: Any = np.int64(2)
     found = calibrant.evaluate_distribution(**weather, measures="crps", interval=level)["crps"]
     assert found == calibrant.evaluate_distribution(**weather, measures="crps", interval=float(level))["crps"]
     given = {name: {"mean": weather["mean"], "std": weather["std"] * k} for name, k in (("a", 1), ("b", 2))}

@@ -185,19 +185,19 @@ def test_the_whole_vector_has_measures_of_its_own(typed: Typed, pets: Any) -> No
 def test_numbers_of_numpy_are_options(pets: Any) -> None:
     """Pass numbers from arrays as arguments, as loops over parameters do."""
     p, y = pets["dog"], pets["species"] == "dog"
-    few, level = np.int64(100), np.float32(0.9)
+    few: Any = np.int64(100)
+    level: Any = np.float32(0.9)
+    memories: Any = np.array([50, 100])
     expected = calibrant.evaluate(p, y, interval=float(level), resamples=100)["ece"]
     assert calibrant.evaluate(p, y, interval=level, resamples=few)["ece"] == expected
     counted = calibrant.tally(p, y)
     assert calibrant.change_time([counted], [0, 1], level=level) == calibrant.change_time(
         [counted], [0, 1], level=float(level)
     )
-    assert calibrant.prediction_drift(counted, [counted], first=np.int64(1)).start == 1
-    online = calibrant.start_online(
-        memories=np.array([50, 100]), window=few, delay=np.int64(1), rows_per_round=np.int64(2)
-    )
+    assert calibrant.prediction_drift(counted, [counted], first=few // 100).start == 1
+    online = calibrant.start_online(memories=memories, window=few, delay=few // 100, rows_per_round=few // 50)
     assert online.memories == (50, 100)
-    document = online.to_map(reduction="class:1", n_classes=np.int64(3)).to_document()
+    document = online.to_map(reduction="class:1", n_classes=few // 33).to_document()
     assert json.loads(json.dumps(document))["n_classes"] == 3
 
 
@@ -205,9 +205,11 @@ def test_classes_and_their_names_may_be_in_any_column(pets: Any) -> None:
     """Keep two classes that an array, an index or a Series lists."""
     p, y = pets[_NAMES].to_numpy(), pets["species"].to_numpy()
     expected = calibrant.evaluate(p, y, class_names=_NAMES, classes=[0, 2])["ece"]
-    for classes in (np.array([0, 2]), [np.int64(0), np.int64(2)], pd.Index(["bird", "dog"]), np.array(["bird", "dog"])):
+    numbers = np.array([0, 2])
+    columns: tuple[Any, ...] = (numbers, list(numbers), pd.Index(["bird", "dog"]), np.array(["bird", "dog"]))
+    for classes in columns:
         assert calibrant.evaluate(p, y, class_names=_NAMES, classes=classes)["ece"] == expected
-    names = pl.Series(_NAMES)
+    names: Any = pl.Series(_NAMES)
     assert calibrant.evaluate(p, y, class_names=names, classes=names.filter(names != "cat"))["ece"] == expected
     for bad in ({0, 2}, 2, "bird"):
         with pytest.raises(calibrant.CalibrationError, match="classes must be an array of at least two classes"):

@@ -143,7 +143,7 @@ def test_one_row_gives_an_interval_of_the_whole_time() -> None:
     ids=["dates", "array", "numpy", "series", "generator"],
 )
 def test_times_may_be_dates_of_every_kind(times: Any) -> None:
-    buckets = pd.Series(counted(20, 7, raised))  # type: ignore[call-overload]
+    buckets = pd.Series(counted(20, 7, raised))
     expected = change_time(list(buckets), [dt.datetime(2026, 3, 1 + day) for day in range(21)])
     assert change_time(buckets, times) == expected
     assert isinstance(expected.time, dt.datetime)

@@ -196,7 +196,7 @@ P, Y = drawn(400, 10)
         (lambda: calibrant.fit_performance_estimator([calibrant.tally(P, Y)]), "too-few-rows", "/predictions"),
         (lambda: calibrant.fit_performance_estimator(P, Y).estimate([]), "empty-batch", "/predictions"),
         (lambda: calibrant.fit_performance_estimator(P, Y).estimate(P, level=1), "invalid-option", "/level"),
-        (lambda: calibrant.fit_performance_estimator(P, Y).estimate(P, late=P), "invalid-option", "/late"),  # type: ignore[arg-type]
+        (lambda: calibrant.fit_performance_estimator(P, Y).estimate(P, late=P), "invalid-option", "/late"),
         (
             lambda: calibrant.fit_performance_estimator(P, Y).estimate([[0.2, 0.3, 0.5]]),
             "unknown-reduction",
