@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import Any, Literal
 
@@ -15,7 +15,7 @@ from calibrant.batch import Batch, Scale
 from calibrant.cells import Floats, WeightsKind
 from calibrant.errors import InvalidOption, UnknownReduction
 from calibrant.evaluation import Evaluation
-from calibrant.inputs import read_rows, reduction_by_name
+from calibrant.inputs import read_rows, reduction_by_name, reduction_with_name
 from calibrant.maps.calibration_map import CalibrationMap, check_class_names, check_map
 from calibrant.measures.catalogue import read_requests
 from calibrant.measures.cross_fitting import UNKNOWN, Training, training_of
@@ -98,6 +98,8 @@ class MeasuresBySize(Shown):
         Whether the measures are squared.
     in_sample : bool or None
         As in ``Report``: whether the map was fitted to these rows or some of them.
+    class_names : tuple of str or None
+        Names of the classes, if they are known; the printed table names them in reductions such as ``class:2``.
 
     See Also
     --------
@@ -120,6 +122,7 @@ class MeasuresBySize(Shown):
     improvement: bool = False
     squared: bool = False
     in_sample: bool | None = None
+    class_names: tuple[str, ...] | None = None
 
     def to_frame(self) -> Any:
         """Return the curves as a frame, one row for each measure and size.
@@ -195,8 +198,15 @@ class MeasuresBySize(Shown):
         rows = [(f"{size:,}", *(curve.mean[i] for curve in curves)) for i, size in enumerate(self.sizes)]
         what = "Improvement" if self.improvement else "Measures"
         what = f"{what}, squared," if self.squared else what
-        title = f"{what} by number of rows, reduction {self.reduction}: means over random subsets"
-        return Table(title, ("rows", *self.curves), rows, [_IN_SAMPLE] if self.in_sample else [])
+        named = {each: reduction_with_name(each, self.class_names) for each in self.reduction.split(", ")}
+        title = f"{what} by number of rows, reduction {', '.join(named.values())}: means over random subsets"
+        keys = [self._heading(key, named) for key in self.curves]
+        return Table(title, ("rows", *keys), rows, [_IN_SAMPLE] if self.in_sample else [])
+
+    def _heading(self, key: str, named: Mapping[str, str]) -> str:
+        """Return ``KEY (REDUCTION)`` with the name of the class."""
+        measure, mark, reduction = key.removesuffix(")").rpartition(" (")
+        return f"{measure}{mark}{named[reduction]})" if reduction in named and mark else key
 
 
 @dataclass(frozen=True)
@@ -440,7 +450,7 @@ def measure_by_size(
     requests = read_requests(measures, reduction)
     smallest, most = plain(start), plain(start_repetitions)
     task = BySize(requests, reductions, smallest, most, resampling, repetitions, map, squared, training)
-    return task.run(rows.batch)
+    return replace(task.run(rows.batch), class_names=rows.class_names)
 
 
 def _plan(n: int, start: object, start_repetitions: object, *, paper: bool) -> tuple[tuple[int, ...], tuple[int, ...]]:

@@ -198,3 +198,16 @@ def test_a_report_is_shown_in_the_notebook_and_saved_for_a_colleague(scores: Any
     assert len(report._repr_html_()) > 1000
     report.save("calibration.html")
     assert "<html" in Path("calibration.html").read_text("utf-8")
+
+
+def test_measures_by_size_name_their_class(pets: Any) -> None:
+    """Print the measures of one class, and of two reductions."""
+    p, y = pets[["bird", "cat", "dog"]], pets["species"]
+    given: Any = {"measures": ["ece"], "start": 400, "start_repetitions": 2}
+    one = calibrant.measure_by_size(p, y, reduction="class:dog", **given)
+    assert "reduction class:dog:" in repr(one)
+    assert one.reduction == "class:2"
+    two = calibrant.measure_by_size(p, y, reduction=["confidence", "class:dog"], **given)
+    assert "reduction confidence, class:dog:" in repr(two)
+    assert "ece (confidence)  ece (class:dog)" in repr(two)
+    assert list(two.curves) == ["ece (confidence)", "ece (class:2)"]
