@@ -209,6 +209,8 @@ def _named_columns(predictions: Any, known: tuple[str, ...] | None) -> tuple[Arr
     if type(getattr(predictions, "dtype", None)).__name__ == "Struct":  # of polars
         predictions = predictions.struct.unnest()
     if isinstance(predictions, Mapping) and len(predictions) > 1:
+        if any(np.isscalar(each) for each in predictions.values()):
+            raise WrongShape.at("/predictions", "are numbers by name; pass list(predictions.values())")
         parts = [_flat(array_of(column, "predictions")) for column in predictions.values()]
         if len({part.shape for part in parts}) > 1 or parts[0].ndim > 1:
             raise WrongShape.at("/predictions", "must be columns of one length by name; pass one of these arrays")

@@ -136,8 +136,10 @@ def test_features_of_a_window_are_matched_by_name() -> None:
     np.testing.assert_array_equal(calibrant.density_ratios(old, new[["site", "age"]]), ratios)
     with pytest.raises(calibrant.CalibrationError, match="must have the columns of /reference: 'age', 'site'"):
         calibrant.density_ratios(old, new.rename(columns={"age": "years"}))
-    with pytest.raises(calibrant.CalibrationError, match=r"of one feature, pass reference\[:, None\]"):
+    with pytest.raises(calibrant.CalibrationError, match=r"pass np.reshape\(reference, \(-1, 1\)\)"):
         calibrant.density_ratios(old["age"], new["age"])
+    one = [np.reshape(each["age"], (-1, 1)) for each in (old, new)]
+    np.testing.assert_array_equal(calibrant.density_ratios(*one), calibrant.density_ratios(old[["age"]], new[["age"]]))
 
 
 def test_maps_are_compared_by_names_that_are_strings(scores: Any) -> None:
@@ -214,3 +216,17 @@ def test_classes_and_their_names_may_be_in_any_column(pets: Any) -> None:
     for bad in ({0, 2}, 2, "bird"):
         with pytest.raises(calibrant.CalibrationError, match="classes must be an array of at least two classes"):
             calibrant.evaluate(p, y, class_names=_NAMES, classes=bad)  # type: ignore[arg-type]
+
+
+def test_dictionaries_and_folds_that_are_none_are_refused(scores: Any) -> None:
+    """Pass predictions by row name, tallies by day, one fold in place of several, and a fold that does not exist."""
+    p, y = scores["p"], scores["y"]
+    with pytest.raises(calibrant.CalibrationError, match=r"are numbers by name; pass list\(predictions\.values\(\)\)"):
+        calibrant.evaluate(dict(p.items()), y)
+    counted = calibrant.tally(p, y, folds=np.arange(600) % 5)
+    with pytest.raises(calibrant.CalibrationError, match=r"tallies must be a sequence of EventTally, .*tally$"):
+        calibrant.merge({"monday": counted})  # type: ignore[arg-type]
+    for folds in (2, [5]):
+        with pytest.raises(calibrant.CalibrationError, match="folds must be a sequence of integers from 0 to 4"):
+            counted.of_folds(folds)  # type: ignore[arg-type]
+    assert len(counted.of_folds(np.array([1, 3]))) == 240

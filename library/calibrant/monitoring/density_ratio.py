@@ -100,7 +100,8 @@ def _columns(features: Any, pointer: str) -> list[npt.NDArray[Any]]:
     else:
         values = array_of(features, pointer[1:])
         if values.ndim != 2:
-            raise WrongShape.at(pointer, f"must have shape (n, D); of one feature, pass {pointer[1:]}[:, None]")
+            one = f"np.reshape({pointer[1:]}, (-1, 1))"
+            raise WrongShape.at(pointer, f"must have shape (n, D); of one feature, pass {one}")
         columns = list(values.T)
     if not columns:
         raise WrongShape.at(pointer, "must have at least one column")

@@ -32,6 +32,7 @@ from calibrant.inputs import read_rows, reduction_by_name
 from calibrant.maps.curves import Curve
 from calibrant.measures.improvement import improvement
 from calibrant.monitoring.tally import CELLS, FOLDS, Tally, from_bytes, merged, tally_of
+from calibrant.options import plain
 from calibrant.reductions import Event, reduce, resolve_event
 
 # --- A tally with its event, the scale of its predictions and the names of its groups
@@ -138,6 +139,11 @@ class EventTally:
         EventTally
             Tally of the rows of these folds.
 
+        Raises
+        ------
+        InvalidOption
+            If there is no such fold.
+
         See Also
         --------
         of_group : Returns the tally of one group.
@@ -149,7 +155,10 @@ class EventTally:
         >>> len(counted.of_folds([0, 1]))
         2
         """
-        return replace(self, tally=self.tally.of_folds(folds))
+        chosen = [plain(fold) for fold in folds] if isinstance(folds, Iterable) else [None]
+        if not all(type(fold) is int and 0 <= fold < FOLDS for fold in chosen):
+            raise InvalidOption.at("/folds", f"must be a sequence of integers from 0 to {FOLDS - 1}")
+        return replace(self, tally=self.tally.of_folds(chosen))
 
     def event(self) -> Event:
         """Return the rows of all groups and folds as a weighted event.
@@ -310,13 +319,14 @@ def merge(tallies: Iterable[EventTally]) -> EventTally:
 def check_tally(tally: object, pointer: str = "/tally") -> None:
     """Raise ``InvalidOption`` if this is not an ``EventTally``."""
     if not isinstance(tally, EventTally):
-        order = "; it is the first argument, and the method the second" if isinstance(tally, str) else ""
+        swapped = isinstance(tally, str) and pointer == "/tally"
+        order = "; it is the first argument, and the method the second" if swapped else ""
         raise InvalidOption.at(pointer, f"must be an EventTally, as returned by calibrant.tally{order}")
 
 
 def check_tallies(tallies: Iterable[EventTally], pointer: str) -> list[EventTally]:
     """Return the tallies as a list; raise ``InvalidOption`` for anything else."""
-    if not isinstance(tallies, Iterable):
+    if not isinstance(tallies, Iterable) or isinstance(tallies, Mapping):
         raise InvalidOption.at(pointer, "must be a sequence of EventTally, as returned by calibrant.tally")
     parts = list(tallies)
     for i, part in enumerate(parts):
