@@ -267,3 +267,19 @@ def test_held_out_groups_have_about_the_fraction_of_the_rows(typed: Typed, score
     fitted = typed(f"{line} --regression --method variance-scaling --label obs").stderr
     assert "to 400 rows" in fitted
     assert "held-out (200 rows)" in fitted
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".arrow", ".jsonl", ".csv"])
+def test_arrays_are_calibrated_into_tables(typed: Typed, scores: Any, suffix: str) -> None:
+    """Write the calibrated probabilities of an NPZ and an NPY file as a table."""
+    p, y = scores["p"].to_numpy(), scores["y"].to_numpy()
+    np.savez("scores.npz", predictions=p, labels=y)
+    np.save("scores.npy", p)
+    assert typed("calibrant fit scores.npz --method platt --out map.json").exit_code == 0
+    readers: dict[str, Any] = {".parquet": pd.read_parquet, ".arrow": pd.read_feather, ".csv": pd.read_csv}
+    for file in ("scores.npz", "scores.npy"):
+        found = typed(f"calibrant calibrate {file} --map map.json --out calibrated{suffix}")
+        assert found.exit_code == 0, found.exception
+        read = readers.get(suffix, lambda path: pd.read_json(path, lines=True))(f"calibrated{suffix}")
+        assert list(read.columns) == ["calibrated"]
+        np.testing.assert_allclose(read["calibrated"], calibrant.load("map.json").apply(p), atol=1e-9)

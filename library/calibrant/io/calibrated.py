@@ -118,10 +118,12 @@ def calibrated_arrow(
     arrow = needed_pyarrow("parquet", "a Parquet file")
     whole = table.whole() if isinstance(table, ArrowTable | ParquetTable) else _of_text(table, decimal)
     names = _names([] if whole is None else whole.column_names, calibrated, classes)
-    found = arrow.table({}) if whole is None else whole
-    for name, column in zip(names, calibrated.reshape(len(calibrated), -1).T, strict=True):
-        found = found.append_column(name, arrow.array(column.copy()))
-    return found
+    columns = [arrow.array(column.copy()) for column in calibrated.reshape(len(calibrated), -1).T]
+    if whole is None:
+        return arrow.table(dict(zip(names, columns, strict=True)))
+    for name, column in zip(names, columns, strict=True):
+        whole = whole.append_column(name, column)
+    return whole
 
 
 def calibrated_lines(
