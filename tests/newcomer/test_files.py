@@ -250,9 +250,11 @@ def test_a_class_is_shown_by_its_name(typed: Typed, pets: Any) -> None:
     found = typed("calibrant evaluate pets.csv --map map.json")
     assert found.stdout.startswith("600 rows, class:dog\n")
     assert "class:2" not in found.stdout
-    assert typed("calibrant evaluate pets.csv --map map.json --json").stdout.startswith(
-        '{"n":600,"reduction":"class:2"'
-    )
+    drawn = typed("calibrant diagram pets.csv --map map.json --out -").stdout
+    assert "class:dog" in drawn
+    assert "class:2" not in drawn
+    document = json.loads(typed("calibrant evaluate pets.csv --map map.json --json").stdout)
+    assert document["reduction"] == "class:2"
 
 
 @pytest.mark.parametrize("seed", range(4))

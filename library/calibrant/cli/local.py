@@ -82,11 +82,15 @@ class Local:
 
     def draw(self, rows: Sheet, request: Picture) -> bytes:
         """Draw a diagram of the rows."""
+        from calibrant.inputs import reduction_with_name
         from calibrant.plots.canvas import PictureError
         from calibrant.reports.pictures import BY_SIZE, draw_report, is_picture, keys_of
 
         request.check()
         report = _by_size(rows, request) if is_picture(request.diagram, BY_SIZE) else self._diagram(rows, request)
+        # The title names the class.
+        reductions = [reduction_with_name(each, rows.classes) for each in report["reduction"].split(", ")]
+        report = {**report, "reduction": ", ".join(reductions)}
         form: Format = "png" if request.png else "svg"
         try:
             return draw_report(report, keys_of(report)[0], form=form, theme=request.theme, width=request.width).content
