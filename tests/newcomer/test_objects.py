@@ -225,7 +225,7 @@ def test_dictionaries_and_folds_that_are_none_are_refused(scores: Any) -> None:
         calibrant.evaluate(dict(p.items()), y)
     counted = calibrant.tally(p, y, folds=np.arange(600) % 5)
     with pytest.raises(calibrant.CalibrationError, match=r"tallies must be a sequence of EventTally, .*tally$"):
-        calibrant.merge({"monday": counted})  # type: ignore[arg-type]
+        calibrant.merge({"monday": counted})  # type: ignore[dict-item]
     for folds in (2, [5]):
         with pytest.raises(calibrant.CalibrationError, match="folds must be a sequence of integers from 0 to 4"):
             counted.of_folds(folds)  # type: ignore[arg-type]
