@@ -162,3 +162,16 @@ def test_errors_name_options_of_the_command(typed: Typed, scores: Any) -> None:
     scores.assign(obs=scores["y"], mean=scores["p"], std=2.0).to_csv("others.csv", index=False)
     line = "calibrant evaluate scores.csv --regression --label obs --against others.csv --score rmse"
     assert "--score: must be one of: crps" in typed(line).stderr
+
+
+def test_a_map_of_more_classes_than_the_file_has_is_refused(typed: Typed, pets: Any, scores: Any) -> None:
+    """Evaluate a map of three classes on a file of one column."""
+    pets.to_csv("pets.csv", index=False)
+    scores[["y", "p"]].to_csv("scores.csv", index=False)
+    assert typed("calibrant fit pets.csv --method temperature --out map.json").exit_code == 0
+    for command in ("evaluate", "report", "diagram"):
+        found = typed(f"calibrant {command} scores.csv --map map.json")
+        assert found.exit_code == 1
+        assert (
+            "the predictions have 2 classes, but there are 3 class names (of the option or of the map)" in found.stderr
+        )

@@ -198,7 +198,13 @@ def _of_positive(coded: Coded, name: str, pos_label: str, n_classes: int) -> Cla
 def _of_names(coded: Coded, name: str, class_names: Sequence[str], n_classes: int) -> Classes:
     """Convert labels that are the given names of the classes, or their numbers."""
     names = tuple(text.strip() for text in class_names)
-    if len(names) != n_classes or len(set(names)) != n_classes or not all(names):
+    if len(names) != n_classes:
+        given = "1 class name" if len(names) == 1 else f"{len(names)} class names"
+        raise BadMapping(
+            f"the predictions have {n_classes} classes, but there are {given} (of the option or of the map)",
+            field="mapping",
+        )
+    if len(set(names)) != n_classes or not all(names):
         raise BadMapping(
             f"the class names must be {n_classes} different names in the order of the columns of predictions",
             field="mapping",
