@@ -165,7 +165,7 @@ def times_of(value: Any, field: str, *, gaps: bool = False) -> tuple[npt.NDArray
 
 def texts_of_times(times: Any) -> list[str]:
     """Return the times of a fan chart as text; those of numpy in nanoseconds would become integers."""
-    array = np.asarray(times)
+    array = np.atleast_1d(np.asarray(times))
     return [str(time) for time in (array.astype("datetime64[us]") if array.dtype.kind == "M" else array).tolist()]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, KeysView, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from types import MappingProxyType
@@ -224,6 +224,8 @@ def read_entries(
     where = f"/{what}s"
     if isinstance(requests, str | Mapping):
         requests = [requests]
+    if hasattr(requests, "__array__") or isinstance(requests, KeysView):  # an array, a column, or keys of a report
+        requests = list(requests)
     if isinstance(requests, bytes) or not isinstance(requests, Sequence):
         raise InvalidOption.at(where, "must be an array of names or objects")
     if len(requests) > most:

@@ -230,3 +230,18 @@ def test_dictionaries_and_folds_that_are_none_are_refused(scores: Any) -> None:
         with pytest.raises(calibrant.CalibrationError, match="folds must be a sequence of integers from 0 to 4"):
             counted.of_folds(folds)  # type: ignore[arg-type]
     assert len(counted.of_folds(np.array([1, 3]))) == 240
+
+
+def test_names_of_measures_may_be_in_any_column(scores: Any) -> None:
+    """Choose measures with an index, an array, a Series or the keys of a dictionary."""
+    p, y = scores["p"], scores["y"]
+    names: tuple[Any, ...] = (pd.Index(["ks", "ece"]), np.array(["ks", "ece"]), pl.Series(["ks", "ece"]))
+    for measures in (*names, {"ks": 1, "ece": 2}.keys()):
+        assert calibrant.evaluate(p, y, measures=measures).keys() == ["ks", "ece"]
+        fitted = calibrant.fit("platt", p, y)
+        assert calibrant.compare(p, y, fitted, measures=measures).keys() == ["ks", "ece"]
+        by_size = calibrant.measure_by_size(p, y, measures=measures, start=500, start_repetitions=2)
+        assert list(by_size.curves) == ["ks", "ece"]
+    found = calibrant.evaluate_distribution([1.0, 2.0], mean=[1.0, 1.0], std=[1.0, 1.0], measures=np.array(["mae"]))  # type: ignore[arg-type]
+    assert found.keys() == ["mae"]
+    assert calibrant.evaluate(p, y, diagrams=np.array(["corp"])).diagrams is not None  # type: ignore[arg-type]
