@@ -335,6 +335,9 @@ def test_a_folder_with_other_files_is_no_data_folder_and_keeps_its_mode(folder: 
     ):
         pass
     assert (folder / "home").stat().st_mode & 0o777 == 0o755
+    (folder / "volume" / "lost+found").mkdir(parents=True)
+    with locked(folder / "volume"):
+        assert (folder / "volume").stat().st_mode & 0o777 == 0o700
 
 
 def test_a_data_folder_serves_one_at_a_time(folder: Path) -> None:

@@ -43,7 +43,7 @@ def server_binary() -> str:
 def make_data_folder(folder: Path) -> None:
     """Make a data folder, or check one, with mode 0700; raises ``EmbeddedStoreFailed`` if it has only other files."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    names = {path.name for path in folder.iterdir()}
+    names = {path.name for path in folder.iterdir()} - {"lost+found"}  # of a new volume
     if names and not names & _OWN:
         raise EmbeddedStoreFailed(
             f"the data folder {folder} has other files; name a new or empty folder, or a subfolder"
