@@ -78,6 +78,11 @@ def test_work_without_a_callback_of_its_own_reports_to_the_surrounding_one() -> 
     assert all(done >= 500 for done, _, _ in heard)
 
 
+def test_progress_that_is_no_function_is_refused() -> None:
+    with pytest.raises(calibrant.CalibrationError, match="progress must be a function"):
+        calibrant.fit("isotonic", [0.1, 0.9] * 10, [0, 1] * 10, progress=True)  # type: ignore[arg-type]
+
+
 def test_an_evaluation_reports_its_steps_and_numbers_do_not_depend_on_it() -> None:
     batch = _batch()
     fitted = calibrant.fit("platt", batch.predictions.given, batch.labels)
