@@ -11,8 +11,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-from calibrant.errors import InvalidOption
-
 #: Callback with done, total and stage; an exception that it raises ends the work.
 Progress = Callable[[int, int, str], None]
 #: Progress is reported in thousandths.
@@ -65,13 +63,13 @@ def _install(progress: Progress) -> Iterator[None]:
 def reporting(progress: Progress | None) -> Iterator[None]:
     """Report the work of the block to ``progress``; if it is None, to the callback of the surrounding block.
 
-    Raises ``InvalidOption`` if it is not callable.
+    Raises ``TypeError`` if it is not callable.
     """
     if progress is None:
         yield
         return
     if not callable(progress):
-        raise InvalidOption.at("/progress", "must be a function that is called as progress(done, total, stage)")
+        raise TypeError("progress must be a function that is called as progress(done, total, stage)")
     with _install(progress):
         yield
 

@@ -79,7 +79,7 @@ def test_work_without_a_callback_of_its_own_reports_to_the_surrounding_one() -> 
 
 
 def test_progress_that_is_no_function_is_refused() -> None:
-    with pytest.raises(calibrant.CalibrationError, match="progress must be a function"):
+    with pytest.raises(TypeError, match="progress must be a function"):
         calibrant.fit("isotonic", [0.1, 0.9] * 10, [0, 1] * 10, progress=True)  # type: ignore[arg-type]
 
 
