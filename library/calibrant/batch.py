@@ -117,16 +117,19 @@ class Batch:
 def read_batch(
     predictions: Any, labels: Any, weights: Any = None, *, scale: Scale = "probability", kind: WeightsKind = "frequency"
 ) -> Batch:
-    """Check a whole batch; raise a ``CalibrationError`` for the first invalid argument. O(n K)."""
+    """Check a whole batch; raise a ``CalibrationError`` for the first invalid argument. O(n K).
+
+    Equal importance weights, besides weights of 0, become frequency weights of 1.
+    """
     if kind not in get_args(WeightsKind):
         raise InvalidOption.at("/weights_kind", "must be one of: frequency, importance")
     read = read_predictions(predictions, scale=scale)
-    return Batch(
-        read,
-        read_labels(labels, len(read), 2 if read.n_classes is None else read.n_classes),
-        None if weights is None else read_weights(weights, len(read), kind),
-        kind,
-    )
+    n_classes = 2 if read.n_classes is None else read.n_classes
+    checked = read_labels(labels, len(read), n_classes)
+    w = None if weights is None else read_weights(weights, len(read), kind)
+    if kind == "importance" and w is not None and bool(((w == 0.0) | (w == 1.0)).all()):
+        kind = "frequency"
+    return Batch(read, checked, w, kind)
 
 
 def grouped(batch: Batch, names: Sequence[str]) -> Batch:

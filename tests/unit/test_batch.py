@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy.special import softmax
 
+import calibrant
 from calibrant import errors
 from calibrant.batch import read_batch, read_classes, read_predictions, restrict
 from calibrant.errors import EmptyBatch, InvalidOption, OutOfRange, WrongShape
@@ -138,3 +139,15 @@ def test_importance_weights_of_any_scale_are_the_same_batch(power: int) -> None:
 def test_frequency_weights_whose_sum_overflows_count_too_many_rows() -> None:
     with pytest.raises(errors.InvalidWeight, match="weights_kind is importance"):
         read_batch([0.1, 0.9], [0, 1], [1e308, 1e308])
+
+
+@pytest.mark.parametrize("method", ["histogram", "es-sweep", "es-cv", "bbq", "scaling-binning", "isotonic"])
+def test_equal_importance_weights_are_no_weights(method: str) -> None:
+    random = np.random.default_rng(0)
+    p = random.random(400)
+    y = (random.random(400) < p**1.4).astype(int)
+    weights: dict[str, Any] = {"weights": np.full(400, 0.3), "weights_kind": "importance"}
+    fitted, weighted = calibrant.fit(method, p, y), calibrant.fit(method, p, y, **weights)
+    np.testing.assert_allclose(weighted.apply(p), fitted.apply(p), atol=1e-12)
+    report, of_weights = calibrant.evaluate(p, y), calibrant.evaluate(p, y, **weights)
+    assert [of_weights[key].value for key in report] == pytest.approx([report[key].value for key in report], abs=1e-12)
