@@ -188,7 +188,7 @@ def test_the_client_recognises_what_the_library_recognises(client: Calibrant) ->
         lambda: client.report_html(P, Y, map=cast(Any, fitted)),
     ]
     for call in calls:
-        with pytest.raises(TypeError, match=r"stored map; client\.import_map\(map\.to_document"):
+        with pytest.raises(TypeError, match=r"stored map; client\.import_map\(map, name=\.\.\.\) stores"):
             call()
 
 

@@ -261,7 +261,7 @@ def test_the_names_of_the_classes_are_kept_for_the_maps_of_the_batch(visitor: Vi
     [
         ({"class_names": "ham"}, "class_names", "different names"),
         ({"class_names": "ham,ham"}, "class_names", "different names"),
-        ({"class_names": "ham,spam,eggs"}, "class_names", "2 different names"),
+        ({"class_names": "ham,spam,eggs"}, "class_names", "but there are 3 class names"),
         ({"class_names": "ham,eggs"}, "class_names", "is not one of the class names"),
         ({"class_names": "ham,spam", "pos_label": "spam"}, "class_names", "not both"),
         ({"pos_label": "<b>"}, "pos_label", "he positive label must be one of two labels"),
