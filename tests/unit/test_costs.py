@@ -22,6 +22,8 @@ P = RANDOM.random(60)
 Y = (RANDOM.random(60) < P).astype(int)
 PROBS = RANDOM.dirichlet([0.5] * 3, 60)
 CLASSES = RANDOM.integers(0, 3, 60)
+#: The same numbers as importance weights, which are divided by the largest.
+W = np.linspace(0.5, 1.0, 60)
 
 
 def test_two_batches_one_after_the_other_make_the_plane_of_both() -> None:
@@ -43,14 +45,14 @@ def test_two_batches_one_after_the_other_make_the_plane_of_both() -> None:
         (lambda: read_batch(P, 1 - Y), InvalidLabel),
         (lambda: read_batch(P, Y), InvalidWeight),
         (lambda: read_batch(P, Y, np.arange(60.0)), InvalidWeight),
-        (lambda: read_batch(P, Y, np.ones(60), kind="importance"), InvalidWeight),
+        (lambda: read_batch(P, Y, W, kind="importance"), InvalidWeight),
     ],
 )
 def test_models_that_predict_other_rows_are_told_what_differs(
     other: Callable[[], Batch], error: type[CalibrationError]
 ) -> None:
-    first = SharedRows.of(read_batch(P, Y, np.ones(60)))
-    SharedRows.of(read_batch(P**2, Y, np.ones(60))).match(first, "/batches/1")
+    first = SharedRows.of(read_batch(P, Y, W))
+    SharedRows.of(read_batch(P**2, Y, W)).match(first, "/batches/1")
     with pytest.raises(error) as raised:
         SharedRows.of(other()).match(first, "/batches/1")
     assert raised.value.offences[0].pointer == "/batches/1"
