@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol
 
 import numpy as np
@@ -41,11 +42,15 @@ class Features(Protocol):
 
 
 class _Matrix:
-    """Features in a matrix ``(C, D)``; O(C D^2) memory."""
+    """Features in a matrix ``(C, D)``; ``gram`` takes O(C D^2) memory."""
 
     def __init__(self, features: Floats) -> None:
         self._features = features
-        self._outer = (features[:, :, None] * features[:, None, :]).reshape(len(features), -1)
+
+    @cached_property
+    def _outer(self) -> Floats:
+        x = self._features
+        return (x[:, :, None] * x[:, None, :]).reshape(len(x), -1)
 
     def values(self, theta: Floats) -> Floats:
         found: Floats = theta @ self._features.T
