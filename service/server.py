@@ -80,7 +80,6 @@ def run_api(settings: Settings, *, host: str, port: int, socket_fd: int | None =
     # The event loop waits this long for each thread that runs Python code.
     sys.setswitchinterval(_SWITCH_SECONDS)
     # Imported objects live until the process ends, so exclude them from garbage collection.
-    gc.collect()
     gc.freeze()
     gc.enable()
     sockets = None if socket_fd is None else [socket.socket(fileno=socket_fd)]

