@@ -33,6 +33,8 @@ STRUCTURED = (
 _NAMED = ("measures", "diagrams", "maps", "batches", "class_names", "against")
 #: A whole number, and any number, in a query.
 _WHOLE, _NUMBER = re.compile(r"-?[0-9]+"), re.compile(r"-?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+#: How messages of pydantic begin: "input should be at most 100", "list should have at most 20 items".
+_SHOULD = re.compile(r"^[a-z]+ should ")
 #: Options that may also be a single name.
 _ONE_NAME = ("diagram",)
 
@@ -139,8 +141,8 @@ def _message(error: Mapping[str, Any]) -> str:
         "missing": "is missing",
         "union_tag_not_found": "is missing",
     }
-    message = str(error["msg"])
-    return kinds.get(error["type"], message[:1].lower() + message[1:])
+    message = str(error["msg"]).removeprefix("Value error, ").replace(" after validation", "")
+    return kinds.get(error["type"], _SHOULD.sub("must ", message[:1].lower() + message[1:]))
 
 
 def _kind_of_array(name: str | int) -> str | None:

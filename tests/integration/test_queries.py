@@ -110,3 +110,26 @@ def test_an_array_in_the_query_of_a_table_belongs_in_its_body(api: httpx.Client,
     answer = api.post(f"/evaluate?{name}=x", content=ROWS, headers=CSV)
     assert problem(answer) == (422, "invalid-field", f"/{name}")
     assert answer.json()["errors"][0]["detail"] == "is an array: send it in the body, not in the query"
+
+
+@pytest.mark.parametrize(
+    ("query", "detail"),
+    [
+        ("maps?limit=101", "/limit: must be less than or equal to 100"),
+        ("jobs?status=slow", "/status: must be 'queued', 'running', 'succeeded', 'failed' or 'cancelled'"),
+    ],
+)
+def test_details_of_invalid_fields_are_sentences_about_the_field(api: httpx.Client, query: str, detail: str) -> None:
+    found = api.get(f"/{query}")
+
+    assert found.status_code == 422
+    assert found.json()["detail"] == detail
+
+
+def test_details_of_names_and_lists_have_no_words_of_the_validator(api: httpx.Client) -> None:
+    rows = {"predictions": [0.1, 0.9], "labels": [0, 1]}
+    named = api.post("/maps", json=rows | {"method": "platt", "name": "map_1"}).json()
+    many = api.post("/evaluate", json=rows | {"maps": ["spam"] * 21}).json()
+
+    assert named["detail"] == "/name: must not begin with map_"
+    assert many["detail"] == "/maps: must have at most 20 items, not 21"
