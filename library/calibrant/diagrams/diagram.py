@@ -91,7 +91,8 @@ class DiagramRequest:
         """
         definition = {"name": self.diagram.name, **self.options}
         if not isinstance(subject, Event):
-            problem = "no diagram: it is defined for one event, under binary, confidence, class:k, top:r or pooled"
+            events = "binary, confidence, class:k, top:r, within-top:r or pooled"
+            problem = f"no diagram: it is defined for one event, under {events}"
             return {"data": None, "definition": definition, "problem": problem}
         try:
             picture = self.diagram.draw(subject, resampling, **self.options)

@@ -111,7 +111,8 @@ def test_a_diagram_is_of_one_event(reduction: str) -> None:
     labels = np.array([random.choice(3, p=row) for row in probs])
     report = calibrant.evaluate(probs, labels, measures=["ks"], diagrams=NAMES, reduction=reduction)
     assert all(d["data"] is None and "one event" in d["problem"] for d in report.diagrams.values())
-    for of_one in ("confidence", "class:1", "top:2", "pooled"):
+    assert all("within-top:r" in d["problem"] for d in report.diagrams.values())
+    for of_one in ("confidence", "class:1", "top:2", "within-top:2", "pooled"):
         drawn = calibrant.evaluate(probs, labels, diagrams=NAMES, reduction=of_one).diagrams
         assert all(d["data"] is not None for d in drawn.values())
         dependent = [key for key, d in drawn.items() if d["problem"] is not None]
