@@ -57,3 +57,11 @@ def test_every_field_of_a_line_is_on_the_page_and_the_other_way_round() -> None:
     assert {name for name, of in told.items() if "request" in of} == request | both
     assert {name for name, of in told.items() if "task" in of} == task | both
     assert set(told) == request | task | both | {"exception"}
+
+
+def test_the_sample_has_every_label_of_every_gauge_of_monitors() -> None:
+    text = sample_metrics().text().decode()
+    gauges = re.findall(r"^# TYPE (calibrant_monitor\S+) gauge$", text, re.MULTILINE)
+    assert len(gauges) > 20
+    for name in gauges:
+        assert re.search(rf'^{name}{{[^}}]*monitor="inbox"', text, re.MULTILINE), name
