@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import textwrap
+
 from calibrant.calibrators import METHODS
 from calibrant.calibrators.method import Method
+from calibrant.calibrators.smoothing import AMOUNTS, FOLDS
 
 _HEAD = """# Calibrators
 
@@ -25,14 +28,22 @@ at once, under `canonical`.
 A fit fails with the problem `one-class` or `missing-class` if outcomes are missing, unless a penalty on all parameters
 gives an optimum (`matrix-odir`, `dirichlet-l2`, `sms`), and with `not-converged` if the optimizer finds none, for
 example on separable data.
-
-## Methods
 """
+
+_SMOOTHED = (
+    "If a prediction is below 2^-52 (or above 1 - 2^-52, for an event), {methods} and {last} first replace each p by "
+    "(1 - a) p + a / K, with K = 2 for an event. The amount a ({amounts}) is the one with the smallest log loss on "
+    "held-out rows of {folds} folds; it is `smoothing` in the diagnostics."
+)
 
 
 def methods_page() -> str:
     """The page, in the order of the catalogue."""
-    return "\n".join([_HEAD, *(_entry(method) for method in METHODS.values())])
+    *methods, last = (f"`{method.name}`" for method in METHODS.values() if method.logarithms)
+    amounts = ", ".join(f"{amount:g}" for amount in AMOUNTS)
+    smoothed = _SMOOTHED.format(methods=", ".join(methods), last=last, amounts=amounts, folds=FOLDS)
+    head = [_HEAD, textwrap.fill(smoothed, 120, break_on_hyphens=False), "\n## Methods\n"]
+    return "\n".join([*head, *(_entry(method) for method in METHODS.values())])
 
 
 def _entry(method: Method) -> str:

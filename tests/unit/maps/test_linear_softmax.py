@@ -318,3 +318,19 @@ def test_a_matrix_of_many_classes_has_a_penalty_by_default() -> None:
     found = calibrant.fit("matrix", p[:1_000] / p[:1_000].sum(axis=1, keepdims=True), y[:1_000]).diagnostics
     assert "smoothing" in found
     assert found["held_out_log_loss"] > found["objective"] > 0.0
+
+
+@pytest.mark.parametrize("shift", [0.0, 7.0])
+@pytest.mark.parametrize("method", UNREGULARISED)
+def test_a_given_strength_is_that_of_the_penalty_in_the_definition(method: str, shift: float) -> None:
+    z, y = drawn_logits(300, 3)
+    z, strength = z + shift, 3.0
+    fitted = calibrant.fit(method, z, y, scale="logit", strength=strength).to_document()["parameters"]
+    T = calibrant.fit("temperature", z, y, scale="logit").to_document()["parameters"]["temperature"]
+    w, b = np.array(fitted["weights"]), np.array(fitted["intercepts"])
+    W, eye, scale = (np.diag(w), np.eye(3), 1.0) if method == "vector" else (w, np.eye(3), np.mean((z / T) ** 2))
+    of_weights, of_intercepts = _gradient(z, y, softmax(z @ W.T + b))
+    of_weights = np.diag(np.diag(of_weights)) if method == "vector" else of_weights
+    penalty = 2 * strength * scale / len(y)
+    np.testing.assert_allclose(of_weights + penalty * T * (T * W - eye), 0.0, atol=1e-4)
+    np.testing.assert_allclose(of_intercepts + penalty * b, 0.0, atol=1e-4)

@@ -42,9 +42,10 @@ _GRUBER = "Gruber & Buettner (2022)"
 _CHOSEN = "a strength of null is chosen from powers of ten between 1e-7 and 1e6 by the held-out log loss"
 _OPTIMUM = (
     "a strength of null or 0 adds no penalty, except that null adds one, chosen by the held-out log loss, if labels "
-    "are separable{}; a penalty is strength times the squared distance from temperature scaling, in nats"
+    "are separable{}; a penalty is strength times {}, in nats, with T the optimal temperature"
 )
 _IF_LARGE = " or there are more than 24 classes"
+_OF_VECTOR, _OF_MATRIX = "(|T w - 1|^2 + |b|^2)", "the mean of (z / T)^2 times (|T W - I|^2 + |b|^2)"
 
 _STRENGTH = Option(None, choices=(None,), low=1e-9, high=1e9, real=True)
 _RIDGE = Option(None, choices=(None,), low=0.0, high=1e9, real=True)
@@ -54,9 +55,9 @@ _RAHIMI = "Rahimi et al. (2020)"
 _ORDER = Option(None, choices=(None,), low=0.0, high=1e9, real=True)
 _CONVEX = (
     "slopes are at least 0.001 / T, and those of classes at least 0. Rahimi et al. use neural networks for these "
-    "functions; here they are piecewise linear, which makes the log loss convex. The fit minimises the log loss plus "
-    "strength times the mean square of the differences of the slopes from temperature scaling, in units of 1 / T; a "
-    "strength of null is chosen from powers of ten between 1e-6 and 10 by the held-out log loss"
+    "functions; here they are piecewise linear, which makes the log loss convex. The fit minimises the mean log loss "
+    "plus strength times the mean square of the differences of the slopes from temperature scaling, in units of 1 / T; "
+    "a strength of null is chosen from powers of ten between 1e-6 and 10 by the held-out log loss"
 )
 
 
@@ -217,7 +218,8 @@ METHODS = (
     Method(
         "vector",
         "Vector scaling",
-        f"softmax(diag(w) z + b) that minimises the log loss; the intercepts sum to 0; {_OPTIMUM.format('')}",
+        "softmax(diag(w) z + b) that minimises the log loss; the intercepts sum to 0; "
+        f"{_OPTIMUM.format('', _OF_VECTOR)}",
         _GUO,
         Traits(_LOGITS, "K weights, K intercepts", _UNBOUNDED, "in the logit of each class if w > 0", "no", "yes"),
         vector=_scaling(fit_vector_scaling, diagonal=True),
@@ -229,7 +231,7 @@ METHODS = (
         "matrix",
         "Matrix scaling",
         "softmax(W z + b) that minimises the log loss (a multinomial logistic regression on logits); the intercepts, "
-        f"and the off-diagonal weights of each column, sum to 0; {_OPTIMUM.format(_IF_LARGE)}",
+        f"and the off-diagonal weights of each column, sum to 0; {_OPTIMUM.format(_IF_LARGE, _OF_MATRIX)}",
         _GUO,
         Traits(_LOGITS, "K x K weights, K intercepts", _UNBOUNDED, "no", "no", "yes"),
         vector=_scaling(fit_matrix_scaling, diagonal=False),
@@ -303,9 +305,9 @@ METHODS = (
     Method(
         "multinomial",
         "Multinomial regression on logits, squared logits and probabilities",
-        "softmax(W z + Q z^2 / 4 + R p + b) that minimises the log loss plus a ridge penalty around temperature "
-        "scaling: strength times the mean squared feature times the squared parameters, in nats; a strength of null is "
-        "chosen by the held-out log loss",
+        "softmax(W u + Q u^2 / 4 + R p + b), with u = z / T and T the optimal temperature, that minimises the log loss "
+        "plus strength times the mean squared feature times (|W - I|^2 + |Q|^2 + |R|^2 + |b|^2), in nats; a strength "
+        "of null is chosen by the held-out log loss",
         "docs/explanation/averaging.md",
         Traits(_LOGITS, "three K x K matrices, K intercepts", _UNBOUNDED, "no", "no", "yes"),
         vector=_multinomial,
