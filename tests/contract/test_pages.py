@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 
@@ -34,3 +35,12 @@ def test_our_values_beside_those_of_the_papers_are_on_the_pages_that_they_link_t
     if pages:
         text = "\n".join(page.read_text("utf-8") for page in pages)
         assert [value for value in values if not re.search(rf"(?<![\d.]){re.escape(value)}(?!\d)", text)] == []
+
+
+@pytest.mark.parametrize("page", sorted((DOCS.parent / "how-to").glob("*.md")), ids=lambda page: page.stem)
+def test_a_page_whose_program_calls_the_service_installs_the_client(page: Path) -> None:
+    text = page.read_text("utf-8")
+    scripts = [page.with_name(name).read_text("utf-8") for name in set(re.findall(r"\]\((\w+\.py)\)", text))]
+    if any("from calibrant.client import" in program for program in (text, *scripts)):
+        lines = re.findall(r"(?:pip install|pip_requirements=).*\bcalibrant\b.*", text)
+        assert [line for line in lines if "calibrant[client]" not in line] == []
