@@ -44,3 +44,11 @@ def test_a_page_whose_program_calls_the_service_installs_the_client(page: Path) 
     if any("from calibrant.client import" in program for program in (text, *scripts)):
         lines = re.findall(r"(?:pip install|pip_requirements=).*\bcalibrant\b.*", text)
         assert [line for line in lines if "calibrant[client]" not in line] == []
+
+
+@pytest.mark.parametrize("page", ["explanation/why-binned-ece-misleads.md", "benchmarks/index.md"])
+def test_the_number_of_compared_methods_is_that_of_the_table(page: str) -> None:
+    compared = (DOCS.parent / "benchmarks/calibrators.md").read_text("utf-8")
+    ranks = compared.partition("## Mean ranks\n")[2].partition("\n## ")[0]
+    stated = re.findall(r"(\d+) methods", (DOCS.parent / page).read_text("utf-8"))
+    assert str(len(re.findall(r"^\| `", ranks, re.MULTILINE))) in stated
