@@ -165,7 +165,7 @@ def change_time(buckets: Sequence[EventTally | None], times: Sequence[Any], *, l
     -----
     The estimate assumes that there was one change, as after an alarm, and that predictions were calibrated before it.
     The interval is that of a posterior distribution with a uniform prior on the time, and the estimate is between its
-    median and its mode; within a bucket, rows are assumed to be spread evenly. O(B) with about 0.5 ms per bucket.
+    median and its mode; within a bucket, rows are assumed to be spread evenly. O(B) with about 1.5 ms per bucket.
 
     Examples
     --------
