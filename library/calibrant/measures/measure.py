@@ -253,7 +253,8 @@ class MeasureRequest:
         if compute is None:
             other = "the whole vector: use reduction canonical"
             if isinstance(subject, Vector):
-                other = "an event: use reduction binary, confidence, class:k, top:r, pooled or classwise"
+                reductions = "binary, confidence, class:k, top:r, within-top:r, pooled or classwise"
+                other = f"an event: use reduction {reductions}"
             return MeasureResult(None, problem=f"no value: the measure is defined for {other}")
         try:
             found: MeasureResult = compute(subject, resampling, **self.options)

@@ -43,6 +43,7 @@ def test_every_measure_answers_under_every_reduction_or_says_why_not(
     if defined is None:
         assert answer.value is None
         assert "use reduction" in (answer.problem or "")
+        assert ("within-top:r" in (answer.problem or "")) == (reduction == "canonical")
         return
     assert answer.value is not None, answer.problem
     assert entry.lowest is None or answer.value >= entry.lowest - 1e-12
