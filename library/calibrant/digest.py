@@ -147,7 +147,8 @@ def _rounded_hashes(batch: Batch, decimals: int) -> Codes:
     height = max(1, _CHUNK // table.shape[1])
     for start in range(0, len(table), height):
         piece = slice(start, start + height)
-        whole = np.clip(np.rint(table[piece].astype(np.float64) * 10.0**decimals), -(2.0**53), 2.0**53)
+        with np.errstate(over="ignore"):  # logits may be infinite here
+            whole = np.clip(np.rint(table[piece].astype(np.float64) * 10.0**decimals), -(2.0**53), 2.0**53)
         codes = whole.astype(np.int64).view(np.uint64)
         hashes[piece] = _row_hashes(codes, batch.labels[piece].astype(np.uint64), _SEEDS[0])
     return hashes >> np.uint64(64 - 4 * _DIGITS)

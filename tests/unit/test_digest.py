@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 
 from calibrant.batch import read_batch
-from calibrant.digest import digest
+from calibrant.digest import digest, sample_of
 
 RNG = np.random.default_rng(11)
 PROBS = RNG.dirichlet(np.ones(5), 2_000)
@@ -37,3 +37,8 @@ def test_pieces_add_up_across_chunks() -> None:
     p, y = RNG.random(n), RNG.integers(0, 2, n)
     rows = RNG.permutation(n)
     assert digest(read_batch(p, y)) == digest(read_batch(p[rows], y[rows]))
+
+
+def test_rows_of_logits_that_overflow_when_rounded_have_no_sample() -> None:
+    z = RNG.normal(0.0, 1e305, 100)
+    assert sample_of(read_batch(z, z > 0.0, scale="logit")) is None
