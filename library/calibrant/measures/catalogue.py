@@ -7,11 +7,11 @@ from types import MappingProxyType
 from typing import Any
 
 from calibrant.errors import InvalidOption, UnknownMeasure, plain_name
-from calibrant.measures.entries import (
+from calibrant.measures import (
     binned,
-    canonical,
     confidence,
     cumulative,
+    dirichlet,
     fitted,
     hypothesis_tests,
     kernel,
@@ -25,7 +25,7 @@ from calibrant.options import Catalogue, read_entries
 MAX_MEASURES = 64
 
 #: The families in the order of the documentation.
-_FAMILIES = (binned, cumulative, smooth, kernel, hypothesis_tests, fitted, proper, canonical, confidence)
+_FAMILIES = (binned, cumulative, smooth, kernel, hypothesis_tests, fitted, proper, dirichlet, confidence)
 
 #: Names that other libraries use -> names here.
 FAMILIAR: Mapping[str, str] = MappingProxyType(

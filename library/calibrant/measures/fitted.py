@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, Literal
@@ -16,6 +16,8 @@ from calibrant.errors import requires
 from calibrant.maps.curves import Curve, clipped_logit
 from calibrant.maps.order_preserving import OrderInvariant, OrderPreserving, stretched
 from calibrant.maps.piecewise_linear import PL3_CLIP, LogitPiecewiseLinear, Polyline
+from calibrant.measures.intervals import Resampling
+from calibrant.measures.measure import Measure, MeasureResult
 from calibrant.options import Option
 from calibrant.piecewise.folds import FoldCells, fold_cells
 from calibrant.piecewise.options import CHOICES, AveragedOptions, PiecewiseOptions, check_rows
@@ -212,3 +214,69 @@ def process_belief(process: Posterior) -> Belief:
     """Draw curves from the Gaussian process of a model average."""
     draws, weights = process.draws()
     return Belief(process.p, process.w, process.wy, weights @ draws, draws, weights, process.identity)
+
+
+# --- Entries of the catalogue
+
+
+_FAMILY = "Fit on the test data"
+#: The report contains the fitted map at this many quantiles of the predictions.
+_PLACES = 101
+
+
+def _compute(name: str) -> Callable[..., MeasureResult]:
+    def compute(event: Event, resampling: Resampling, *, norm: float, folds: int, **options: Any) -> MeasureResult:
+        # The posterior assumes independent rows, which those of a pooled event are not.
+        level = resampling.level if event.per_row == 1 else None
+        found = fitted_error(event, name, norm=norm, folds=folds, level=level, options=options)
+        cells = event.cells
+        at = np.unique(np.searchsorted(cells.cumulative_w[1:], cells.mass * np.arange(_PLACES) / (_PLACES - 1)))
+        p = cells.p[np.minimum(at, len(cells) - 1)]
+        parts = {
+            "alpha_1": plugged_error(cells, found.curve, 1),
+            "alpha_2": plugged_error(cells, found.curve, 2),
+            "log_loss": fitted_log_loss(cells, found.curve),
+            "map": {"predictions": p.tolist(), "calibrated": found.curve(p).tolist()},
+        }
+        return MeasureResult(found.value, found.debiased, found.interval, parts=parts, definition=found.diagnostics)
+
+    return compute
+
+
+def _seconds(method: Method) -> Callable[[int, int, Mapping[str, Any]], float]:
+    known = method.known_options()
+
+    def seconds(n: int, _classes: int, options: Mapping[str, Any]) -> float:
+        chosen = method.read_options({name: value for name, value in options.items() if name in known})
+        return 0.15 + method.seconds(n, 1 if method.event is not None else 2, chosen)
+
+    return seconds
+
+
+_DEBIASED = (
+    "No root. Debiased: the average of mean |m - p|^norm and of mean s (y - p) (norm 1, with s the expected sign of "
+    "c - p) or mean |m - p|^(norm - 1) sign(m - p) (y - p) (norm above 1), with m the fitted map and c over the curves "
+    "of a Gaussian process"
+)
+
+MEASURES = tuple(
+    Measure(
+        f"ece-{name}",
+        f"Calibration error by fitting: {method.title}",
+        _FAMILY,
+        f"mean |c(p) - p|^norm, with c the map that the method {name} fits to the same rows, not clipped to [0, 1]. "
+        f"{_DEBIASED}",
+        f"Kangsepp, Valk & Kull (2022), section 3; {method.source}; docs/explanation/debiasing.md",
+        0.0,
+        1.0,
+        "O(n log n) and a fit to a few hundred cells",
+        event=_compute(name),
+        needs="both outcomes, different predictions, at least as many rows as folds",
+        options={"norm": Option(1, low=1.0, high=1e9, real=True), **fit_options(name)},
+        runs=method.runs,
+        seconds=_seconds(method),
+        own_interval=True,
+        resampled=False,
+    )
+    for name, method in ((name, METHODS[name]) for name in EVALUATORS)
+)

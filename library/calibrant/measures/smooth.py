@@ -1,17 +1,19 @@
-"""The smooth calibration error and the smooth test of calibration."""
+"""Smooth calibration errors: residuals smoothed by a Gaussian, and a ratio of kernel densities."""
 
 from __future__ import annotations
 
-import math
+from typing import Literal
 
 import numpy as np
 import scipy
-from numpy.polynomial.legendre import legvander
 
-from calibrant.cells import Cells, Floats
-from calibrant.errors import InvalidOption
+from calibrant.cells import Floats
+from calibrant.density import VANISHING, densities, nearest, triweight
+from calibrant.errors import InvalidOption, OnePrediction
 from calibrant.grid import places, shared_by_group, spread
-from calibrant.measures.intervals import Distance, Integers, row_scale
+from calibrant.measures.intervals import Distance, Integers, Resampling, row_scale
+from calibrant.measures.measure import Measure, MeasureResult
+from calibrant.options import Option
 from calibrant.reductions import Event
 
 # --- Smooth calibration error: residuals smoothed by a reflected Gaussian whose width equals the error
@@ -137,81 +139,122 @@ def smooth_distance(event: Event, bandwidth: float | None = None) -> Distance:
     return Distance(gap, noise, size)
 
 
-# --- The smooth test of calibration
-
-#: The most terms of the test.
-MAX_TERMS = 16
-#: The weight of term j is (1 + j)^-DECAY.
-DECAY = 1.5
-#: Eigenvalues below this fraction of the largest are left out.
-_LEAST = 1e-10
-#: Step along the contour. The relative error is 1e-13 for the weights above, and 1e-9 for 16 equal weights.
-_STEP = 0.08
-#: Multiples of the largest weight below which the tail rounds to 1, and above which it rounds to 0.
-_BELOW, _BEYOND = 1e-40, 1600.0
-_SIN45 = math.sqrt(0.5)
+# --- Calibration error by kernel densities: the observed frequency as a ratio of two densities
 
 
-def smooth_test(cells: Cells, n_terms: int) -> tuple[float, float]:
-    """Return the statistic T of the smooth score test of calibration, and its p-value.
+Form = Literal["integral", "pointwise"]
+#: Number of points in [0, 1] for the noise of an interval.
+_POINTS = 512
 
-    T = sum_{j < n_terms} (1 + j)^-1.5 U_j^2 / F with U_j = sum w (y - p) phi_j(v). F is the variance
-    of sum w y under calibration, v in [0, 1] its fraction up to the middle of the cell, and phi_j are the
-    Legendre polynomials, orthonormal on [0, 1]. Smaller is better, 0 is best; T is unbounded.
 
-    This is a smooth test (Neyman 1937) of y given p, with the decreasing weights of a Cramer-von Mises
-    test (Eubank & LaRiccia 1992): the first term detects predictions that are too high or too low
-    overall, the next ones a wrong slope or curvature. Under calibration U / sqrt(F) is asymptotically
-    normal with the covariance C_jk = sum (f / F) phi_j(v) phi_k(v), f the variance of a cell, so T is
-    distributed as a sum of squares weighted by the eigenvalues of D^1/2 C D^1/2, D = diag((1 + j)^-1.5).
+def kde_ece(event: Event, form: Form, norm: int) -> tuple[float, float]:
+    """Return the calibration error by kernel densities, and its bandwidth; smaller is better.
 
-    T is infinite and the p-value 0 if an event with prediction 0 occurred, or one with prediction 1 did
-    not. If F is below about 3, the normal approximation is poor, and the test rejects too often
-    (docs/benchmarks/calibration-test.md). O(m n_terms^2).
+    ``integral``: int |x - c(x)|^norm density(x) dx / int density(x) dx over [0, 1], with c the observed frequency.
+    ``pointwise``: the mean over rows of |c(p_i) - p_i|^norm at the grid point nearest to p_i inside (0, 1). No root.
+    The published pointwise code gives a row without density the value of the previous row, so that its result depends
+    on the order of the rows; here it is that of the previous grid point. The kernel biases the estimate, which does not
+    converge to 0 for calibrated predictions. O(n + grid log grid).
     """
-    impossible = (cells.p == 0.0) & (cells.wy > 0.0) | (cells.p == 1.0) & (cells.wy < cells.w)
-    if impossible.any():
-        return math.inf, 0.0
-    variance = (cells.w if cells.kind == "frequency" else cells.w2) * cells.p * (1.0 - cells.p)
-    total = float(variance.sum())
-    if total == 0.0:  # every prediction is 0 or 1, and correct
-        return 0.0, 1.0
-    share = variance / total
-    basis = _basis(np.cumsum(share) - share / 2.0, n_terms)
-    decay = (1.0 + np.arange(n_terms)) ** -DECAY
-    score = (cells.wy - cells.w * cells.p) @ basis
-    with np.errstate(over="ignore"):  # for example a prediction of 1e-320 for an event that occurred
-        statistic = float(decay @ (score / math.sqrt(total)) ** 2)
-    covariance = (basis * share[:, None]).T @ basis
-    root = np.sqrt(decay)
-    return statistic, squares_tail(statistic, np.linalg.eigvalsh(root[:, None] * covariance * root))
+    found = densities(event)
+    if form == "integral":
+        off = np.abs(found.x - found.share) ** norm
+        value = np.trapezoid(off * found.density, found.x) / np.trapezoid(found.density, found.x)
+        return float(value), found.bandwidth
+    off = np.abs(found.share[nearest(event.p, found.x)] - event.p) ** norm
+    return float(off.mean() if event.w is None else np.average(off, weights=event.w)), found.bandwidth
 
 
-def squares_tail(x: float, weights: Floats) -> float:
-    """Return P(sum_r weights_r Z_r^2 > x) for independent standard normal Z_r and non-negative ``weights (k,)``.
+def kde_distance(event: Event, form: Form, norm: int) -> Distance:
+    """Return (c - x) x density at 512 points in [0, 1] for a fixed bandwidth; the noise is not clipped."""
+    found = densities(event)
+    if 3.0 * found.bandwidth < 2.0 / _POINTS:
+        raise OnePrediction("the predictions are too close to each other for the grid of the interval")
+    x = (np.arange(_POINTS) + 0.5) / _POINTS
+    at = nearest(x, found.x)
+    density = found.density[at]
+    gap = (found.share[at] - x) * density
+    w = np.ones(len(event)) if event.w is None else event.w
+    if form == "integral":
+        share = density / density.sum()
+    else:
+        share = np.bincount(np.minimum((event.p * _POINTS).astype(np.int64), _POINTS - 1), w, _POINTS) / w.sum()
+    known = density > VANISHING
+    inverse = np.divide(1.0, density, out=np.zeros_like(density), where=known)
 
-    (1 / 2 pi i) times the integral of exp(-x s) / s prod_r (1 - 2 weights_r s)^-1/2 between the pole at
-    0 and the branch points from 1 / (2 max weight) on (Rice 1980), along a hyperbola around the latter,
-    on which the integrand decays doubly exponentially and equal steps converge geometrically (Weideman &
-    Trefethen 2007). The vertex approaches the branch point as x grows, which keeps the relative error of
-    small probabilities small. At least one weight must be positive. O(k), 40 to 700 steps.
-    """
-    top = float(weights.max())
-    weights, x = weights[weights > _LEAST * top] / top, x / top
-    if x < _BELOW or x > _BEYOND:
-        return 1.0 if x < _BELOW else 0.0
-    reach = min(0.5, 4.0 / x)
-    end = min(math.acosh((1.0 + 40.0 / (x * reach)) / _SIN45), 60.0)
-    u = np.arange(0.0, end + _STEP, _STEP)
-    before = reach * (1.0 - _SIN45 * (np.cosh(u) + 1j * np.sinh(u)))  # 1 / 2 - s
-    slope = reach * _SIN45 * (np.sinh(u) + 1j * np.cosh(u))
-    factors = np.multiply.outer(2.0 * weights, before) + (1.0 - weights)[:, None]
-    terms = np.exp(x * (before - 0.5)) / (0.5 - before) * slope * np.prod(factors**-0.5, axis=0)
-    inside = _STEP / np.pi * (float(terms.imag.sum()) - float(terms[0].imag) / 2.0)
-    return float(np.clip(inside, 0.0, 1.0))
+    def noise(group: Integers, groups: int) -> Floats:
+        off = event.y - found.share[nearest(event.p, found.x)]
+        position = np.clip(event.p * _POINTS - 0.5, 0.0, _POINTS - 1.0)
+        sums = shared_by_group(position, off * row_scale(event.w, event.kind), group, groups, _POINTS)
+        kernel = sum(triweight(x - mirror[:, None], found.bandwidth) for mirror in (x, -x, 2.0 - x))
+        deviations: Floats = sums @ kernel / w.sum()
+        return deviations
+
+    def size(u: Floats) -> Floats:
+        sizes: Floats = np.abs(u * inverse) ** norm @ share
+        return sizes
+
+    return Distance(gap, noise, size)
 
 
-def _basis(v: Floats, n_terms: int) -> Floats:
-    """Return the Legendre polynomials that are orthonormal on [0, 1]: ``(m, n_terms)``."""
-    basis: Floats = legvander(2.0 * v - 1.0, n_terms - 1) * np.sqrt(2.0 * np.arange(n_terms) + 1.0)
-    return basis
+# --- Entries of the catalogue
+
+
+_FAMILY = "Smooth calibration errors"
+
+
+def _fixed(bandwidth: float | str) -> float | None:
+    return None if isinstance(bandwidth, str) else float(bandwidth)
+
+
+def _smooth(event: Event, _: Resampling, *, bandwidth: float | str) -> MeasureResult:
+    value, sigma = smooth_ece(event, _fixed(bandwidth))
+    return MeasureResult(value, parts={"bandwidth": sigma})
+
+
+def _smooth_distance(event: Event, _: Resampling, *, bandwidth: float | str) -> Distance:
+    return smooth_distance(event, _fixed(bandwidth))
+
+
+def _kde(event: Event, _: Resampling, *, form: Form, norm: int) -> MeasureResult:
+    value, bandwidth = kde_ece(event, form, norm)
+    return MeasureResult(value, parts={"bandwidth": bandwidth})
+
+
+MEASURES = (
+    Measure(
+        "smooth-ece",
+        "Smooth calibration error",
+        _FAMILY,
+        "int |(1/n) sum_i (p_i - y_i) K_s(t, p_i)| dt over [0, 1], with K_s the Gaussian of width s reflected at 0 and "
+        f"1, at the fixed point where it equals s (at least {NARROWEST:g}), or at the given bandwidth",
+        "Blasiok & Nakkiran (2023)",
+        0.0,
+        1.0,
+        "O(n + grid log grid)",
+        event=_smooth,
+        options={"bandwidth": Option("fixed-point", choices=("fixed-point",), low=NARROWEST, high=1, real=True)},
+        seconds=lambda n, _classes, _options: 4e-8 * n + 5e-3,
+        distance=_smooth_distance,
+        resample_seconds=lambda _n, _options: 5e-5,
+    ),
+    Measure(
+        "kde-ece",
+        "Calibration error by kernel densities",
+        _FAMILY,
+        "int |x - c(x)|^norm density(x) dx over [0, 1], or pointwise the mean of |c(p_i) - p_i|^norm, without a root; "
+        "c = min(mean y x density of positives / density, 1), both with a triweight kernel of standard deviation std(p "
+        "of positives) (2n)^(-1/5), mirrored at 0 and 1. Where the density vanishes, c has its last value to the left "
+        "on the grid. Smoothing biases the value: it does not tend to 0 for calibrated predictions",
+        "Zhang, Kailkhura & Han (2020)",
+        0.0,
+        1.0,
+        "O(n + grid log grid)",
+        needs="positives with different predictions",
+        event=_kde,
+        options={"form": Option("integral", choices=("integral", "pointwise")), "norm": Option(1, choices=(1, 2))},
+        seconds=lambda n, _classes, _options: 2e-7 * n + 1e-2,
+        distance=lambda event, _, **options: kde_distance(event, **options),
+        resample_seconds=lambda _n, _options: 2.5e-4,
+    ),
+)

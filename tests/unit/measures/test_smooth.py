@@ -10,8 +10,7 @@ import pytest
 from scipy.integrate import quad
 
 import calibrant
-from calibrant.measures.density import kde_ece
-from calibrant.measures.smooth import NARROWEST, smooth_ece
+from calibrant.measures.smooth import NARROWEST, kde_ece, smooth_ece
 from calibrant.reductions import Event
 
 Array = npt.NDArray[np.float64]

@@ -1,1 +1,0 @@
-"""Entries of the catalogue of measures, one file per family."""
