@@ -13,7 +13,6 @@ import numpy as np
 from calibrant.arguments import explained, refuse_misspelt
 from calibrant.batch import Batch, Integers, Scale, grouped
 from calibrant.calibrators.entries import binnings, events, piecewise, splines, vectors
-from calibrant.calibrators.gain import cross_fitted_gain, warning_of
 from calibrant.calibrators.method import (
     LEAST_SECONDS,
     MOST_PARTS,
@@ -28,16 +27,17 @@ from calibrant.calibrators.method import (
 from calibrant.calibrators.smoothing import is_extreme, smoothed_fits
 from calibrant.cells import Floats, WeightsKind
 from calibrant.digest import digest, sample_of
-from calibrant.errors import InvalidOption, UnknownMethod, UnknownReduction, plain_name
+from calibrant.errors import CalibrationError, InvalidOption, MissingExtra, UnknownMethod, UnknownReduction, plain_name
 from calibrant.inputs import read_rows, reduction_by_name, warn_of_certain, warn_of_few
 from calibrant.maps.calibration_map import VECTORS, CalibrationMap
-from calibrant.maps.curves import Curve, read_array
+from calibrant.maps.curves import PROBABILITY_CLIP, Curve, read_array
 from calibrant.maps.families import curves_document, read_curves
 from calibrant.maps.softmax_device import check_device
 from calibrant.maps.transforms import Transform, blocks_of_rows, check_classes, transformed
 from calibrant.options import OFF, ON, Catalogue, Option, known_name, read_seed, read_values
 from calibrant.progress import Progress, report, reporting, step
 from calibrant.reductions import Vector, reduce, resolve_event, whole_vector
+from calibrant.validation import GAIN_FOLDS, folds_of, mean_gain
 
 #: Names that other libraries use -> names here.
 FAMILIAR: Mapping[str, str] = MappingProxyType(
@@ -252,6 +252,75 @@ def _share(right: Integers | Floats, w: Floats | None) -> float:
     return float(np.average(right, weights=w))
 
 
+# --- The cross-fitted gain: how much the log loss of new rows is expected to fall
+
+#: The most rows, drawn at random from more.
+_MOST_ROWS = 5000
+#: The most estimated seconds of fits outside the folds that choose strengths and smoothing again, and of other fits.
+_MOST_SECONDS, _MOST_SECONDS_KEPT = 0.3, 0.9
+#: Options that a fit chooses by cross-validation; the chosen values are in its diagnostics.
+_STRENGTHS = ("strength", "intercept_strength")
+#: The warning of a map that does not improve.
+_NO_GAIN = "the cross-fitted log loss does not improve: the map may do harm on new rows"
+_UNCHANGED = "no improvement of the cross-fitted log loss was found, so the map leaves the predictions as they are"
+
+
+def _cross_fitted_gain(fitting: Fitting, batch: Batch, seed: int, found: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return the mean decrease of the log loss per row, in nats, and its standard error over rows.
+
+    Each row is predicted by a map fitted to the other folds. If choosing takes long, these fits keep the strengths and
+    the smoothing ``found`` by the fit to all rows. None for slow methods without a chosen strength,
+    and if a fit outside a fold fails.
+    """
+    if len(batch) > _MOST_ROWS:
+        batch = batch.rows(np.sort(np.random.default_rng(seed).choice(len(batch), _MOST_ROWS, replace=False)))
+    if fitting.method.name == "identity":
+        return None
+    context = FitContext(seed, diagnose=False)
+    if GAIN_FOLDS * fitting.seconds(batch) > _MOST_SECONDS:
+        context = replace(context, smoothing=found.get("smoothing"))
+        kept = {name: found[name] for name in _STRENGTHS if fitting.options.get(name, 0.0) is None and found.get(name)}
+        fitting = replace(fitting, options={**fitting.options, **kept})
+        if not kept and GAIN_FOLDS * fitting.seconds(batch, context.smoothing) > _MOST_SECONDS_KEPT:
+            return None
+    batch = batch.rows(whole_vector(batch).order())
+    try:
+        fold = folds_of(whole_vector(batch), GAIN_FOLDS, seed)
+        gain = np.zeros(len(batch))
+        for held_out in range(GAIN_FOLDS):
+            inside = np.flatnonzero(fold == held_out)
+            fitted = fitting.run(batch.rows(np.flatnonzero((fold >= 0) & (fold != held_out))), context)
+            gain[inside] = _gains(fitted, batch.rows(inside))
+    except (CalibrationError, MissingExtra):
+        return None
+    return mean_gain(gain, batch.weights, batch.groups, GAIN_FOLDS)
+
+
+def _warning_of(gain: dict[str, Any], family: str) -> dict[str, str]:
+    """Return the warning of a map without a gain, if any, by its name in the diagnostics."""
+    if family in ("identity", "vector-identity"):
+        return {"warning": _UNCHANGED}
+    return {"warning": _NO_GAIN} if gain["log_loss"] <= 0.0 else {}
+
+
+def _gains(fitted: CalibrationMap, rows: Batch) -> Floats:
+    """Return the increase of the log probability of what happened in each row."""
+    after = fitted.apply_checked(rows.predictions)
+    if fitted.of_vector:
+        vector = whole_vector(rows)
+        own = np.arange(len(rows)), rows.labels
+        before, after = vector.p[own].astype(np.float64), after[own]
+    else:
+        event = reduce(rows, fitted.reduction)
+        before = np.where(event.y == 1, event.p, 1.0 - event.p)
+        after = np.where(event.y == 1, after, 1.0 - after)
+    ratio: Floats = np.log(np.maximum(after, PROBABILITY_CLIP)) - np.log(np.maximum(before, PROBABILITY_CLIP))
+    return ratio
+
+
+# --- Fits of callers
+
+
 def with_training(
     fitted: CalibrationMap,
     batch: Batch,
@@ -266,9 +335,9 @@ def with_training(
     diagnostics = {**fitted.diagnostics, "fit": {"options": plain, "seed": seed, **kept}}
     gain = diagnostics.get("held_out_gain")
     if gain is None:
-        gain = cross_fitted_gain(Fitting.read(fitted.method, options, fitted.reduction), batch, seed, diagnostics)
+        gain = _cross_fitted_gain(Fitting.read(fitted.method, options, fitted.reduction), batch, seed, diagnostics)
     if gain is not None:
-        diagnostics |= {"held_out_gain": gain} | warning_of(gain, fitted.function.family)
+        diagnostics |= {"held_out_gain": gain} | _warning_of(gain, fitted.function.family)
     return replace(fitted, diagnostics=diagnostics, training_digest=digest(batch), class_names=class_names)
 
 
