@@ -157,6 +157,14 @@ def test_forecasts_with_another_index_than_the_outcomes_are_refused() -> None:
             call()
 
 
+@pytest.mark.parametrize("name", ["made", "known", "horizon"])
+def test_times_with_another_index_than_the_outcomes_are_refused(name: str) -> None:
+    times: dict[str, Any] = {"made": pd.Series(range(400)), "known": range(1, 401), "horizon": pd.Series(np.ones(400))}
+    times[name] = pd.Series(times[name]).sample(frac=1.0, random_state=0)
+    with pytest.raises(UnusableRows, match=f"observed and {name} have different indexes"):
+        calibrant.recalibrate_in_order(pd.Series(Q), **times, half_life=9.0, mean=P, variance=np.ones(400))
+
+
 def test_the_path_of_a_map_is_refused_with_a_remedy() -> None:
     path: Any = "map.json"
     calls: list[Callable[[], Any]] = [

@@ -18,7 +18,7 @@ from calibrant.distributions.forecasts import Forecasts, read_forecasts, read_ob
 from calibrant.distributions.maps.distribution_map import Support, check_support, clipped
 from calibrant.distributions.maps.scales import SCALES, ForecastScale, backward, forward, median_of, quantiles_at
 from calibrant.distributions.maps.tables import normal_of, table_of
-from calibrant.errors import InvalidOption, LengthMismatch, NotANumber, NotFinite, OutOfRange
+from calibrant.errors import CalibrationError, InvalidOption, LengthMismatch, NotANumber, NotFinite, OutOfRange
 from calibrant.options import Option, read_values
 
 #: Outcomes that were known for more half-lives than this are not used.
@@ -176,7 +176,9 @@ def read_in_order(
     **forecasts: Any,
 ) -> InOrder:
     """Check the arguments of ``recalibrate_in_order``."""
-    check_aligned({"observed": observed, **{name: value for name, value in forecasts.items() if name != "levels"}})
+    times_of_rows = {"made": made, "known": known, "horizon": horizon}
+    columns = {name: value for name, value in forecasts.items() if name != "levels"}
+    check_aligned({"observed": observed, **times_of_rows, **columns})
     given = read_forecasts(**forecasts)
     n = len(given)
     if scale not in SCALES:
@@ -305,9 +307,7 @@ def _times(made: Any, known: Any, half_life: Any, n: int) -> tuple[Floats, Float
     until, also = _read(known, "known", n, gaps=True)
     if are_dates is not also and not np.isnan(until).all():
         raise NotANumber.at("/known", f"must be {'dates' if are_dates else 'numbers'}, like made")
-    if (times >= until).any():
-        rows = np.flatnonzero(times >= until)
-        raise OutOfRange.at(f"/known/{rows[0]}", f"must be later than made, like that of {len(rows) - 1} other rows")
+    _refuse(times >= until, "known", "must be later than made", OutOfRange)
     life = days_of(half_life) if are_dates else half_life
     numbers = (int, float, np.integer, np.floating)
     if isinstance(life, bool) or not isinstance(life, numbers) or not 0.0 < float(life) < np.inf:
@@ -331,7 +331,13 @@ def _read(values: Any, field: str, n: int, *, gaps: bool = False) -> tuple[Float
     found, are_dates = times_of(values, field, gaps=gaps)
     if found.shape != (n,):
         raise LengthMismatch.at(f"/{field}", f"must have shape ({n},), like the forecasts")
-    rows = np.flatnonzero(np.isinf(found) if gaps else ~np.isfinite(found))
-    if len(rows):
-        raise NotFinite.at(f"/{field}/{rows[0]}", f"must be finite, like that of {len(rows) - 1} other rows")
+    _refuse(np.isinf(found) if gaps else ~np.isfinite(found), field, "must be finite", NotFinite)
     return found, are_dates
+
+
+def _refuse(bad: npt.NDArray[np.bool_], field: str, wanted: str, error: type[CalibrationError]) -> None:
+    """Raise an error that names the first of the bad rows, if there are any, and counts the others."""
+    rows = np.flatnonzero(bad)
+    if len(rows):
+        others = f", like that of {len(rows) - 1} other row{'s' if len(rows) > 2 else ''}" if len(rows) > 1 else ""
+        raise error.at(f"/{field}/{rows[0]}", f"{wanted}{others}")

@@ -90,7 +90,8 @@ def test_the_shift_is_that_of_the_shortest_known_horizon() -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"known": [0, 2, 3]}, "known/0 must be later than made"),
+        ({"known": [0, 2, 3]}, "known/0 must be later than made$"),
+        ({"known": [0, 1, 3]}, "known/0 must be later than made, like that of 1 other row$"),
         ({"made": [0, 1]}, "made must have shape"),
         ({"made": [0, 1, np.nan]}, "made/2 must be finite"),
         ({"made": ["a", "b", "c"]}, "made must be numbers or dates"),
