@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from calibrant.arguments import explained
+from calibrant.arrays import check_aligned
 from calibrant.batch import Batch, Scale
 from calibrant.cells import Floats, WeightsKind
 from calibrant.errors import CalibrationError, InvalidLabel, InvalidWeight, LengthMismatch, Offence, WrongShape
@@ -92,6 +93,7 @@ def cost_plane(
     >>> plane.relative.round(3).tolist()
     [[-0.5], [-0.909]]
     """
+    check_aligned({"first": first, "second": second})
     events = []
     for argument, predictions in (("first", first), ("second", second)):
         try:

@@ -165,6 +165,12 @@ def test_times_with_another_index_than_the_outcomes_are_refused(name: str) -> No
         calibrant.recalibrate_in_order(pd.Series(Q), **times, half_life=9.0, mean=P, variance=np.ones(400))
 
 
+def test_two_models_with_different_indexes_are_not_compared() -> None:
+    first = pd.Series(P)
+    with pytest.raises(UnusableRows, match="first and second have different indexes"):
+        calibrant.cost_plane(first, first.sample(frac=1.0, random_state=0), Y)
+
+
 def test_the_path_of_a_map_is_refused_with_a_remedy() -> None:
     path: Any = "map.json"
     calls: list[Callable[[], Any]] = [
