@@ -114,6 +114,19 @@ def test_labelled_rows_are_sent_and_rows_that_are_refused_are_told(run: Run, mon
     assert "row 2: " in refused.stderr
 
 
+def test_a_german_file_is_sent_with_the_options_that_errors_offer(run: Run, monitor: str, files: Path) -> None:
+    rows = [f"ä{i};{str(P[i]).replace('.', ',')};{'krank' if Y[i] else 'gesund'}" for i in range(400)]
+    (files / "german.csv").write_bytes("\n".join(["id;p;label", *rows, ""]).encode("cp1252"))
+    words: list[str | Path] = ["send", monitor, files / "german.csv", "--id", "id"]
+    for offered in (["--decimal", ","], ["--map-label", "gesund=0", "--map-label", "krank=1"]):
+        assert " ".join(["add", *offered]) in run(*words).stderr
+        words += offered
+    refused = run(*words)
+    assert refused.stderr.splitlines()[-1].endswith(" --encoding cp1252")
+    sent = run(*words, "--encoding", "cp1252")
+    assert (sent.exit_code, sent.stdout) == (0, "400 accepted, 400 joined\n"), sent.stderr
+
+
 @pytest.mark.parametrize(
     ("words", "code", "told"),
     [

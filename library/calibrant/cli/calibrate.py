@@ -28,6 +28,7 @@ from calibrant.cli.rows import (
     By,
     Columns,
     Decimal,
+    Encoding,
     File,
     Label,
     Level,
@@ -53,12 +54,18 @@ FORMS = (".csv", ".csv.gz", ".tsv", ".txt", ".jsonl", ".npz", ".parquet", ".arro
 
 
 def write_calibrated(
-    source: BinaryIO, file: Path, calibrated: Floats, classes: Sequence[str] | None, out: Path, decimal: str = "."
+    source: BinaryIO,
+    file: Path,
+    calibrated: Floats,
+    classes: Sequence[str] | None,
+    out: Path,
+    decimal: str = ".",
+    encoding: str | None = None,
 ) -> None:
     """Write ``calibrated`` (n,) or (n, K), after the columns of ``source`` if it is a text file or both have types.
 
-    ``file`` is the path of the source, ``classes`` are the names of the classes, and ``decimal`` is the decimal mark
-    of text. Raises ``Refused`` if the source already has a column of that name.
+    ``file`` is the path of the source, ``classes`` are the names of the classes, and ``decimal`` and ``encoding`` are
+    those of text. Raises ``Refused`` if the source already has a column of that name, or one cannot be encoded.
     """
     suffix = out.suffix.lower()
     if suffix == ".npz":
@@ -68,11 +75,11 @@ def write_calibrated(
             np.savez(npz, allow_pickle=False, calibrated=calibrated)
         return
     from calibrant.io.calibrated import BLOCK, calibrated_arrow, calibrated_lines, calibrated_text
-    from calibrant.io.errors import DuplicateColumns
+    from calibrant.io.errors import TabularError
     from calibrant.io.files import open_table
     from calibrant.io.limits import FileLimits
 
-    with open_table(source, name_of(file), FileLimits()) as table:
+    with open_table(source, name_of(file), FileLimits(), encoding=encoding) as table:
         try:
             if suffix in (".parquet", ".arrow", ".feather"):
                 _write_table(calibrated_arrow(table, calibrated, classes, decimal=decimal), out)
@@ -83,7 +90,7 @@ def write_calibrated(
                 if suffix == ".jsonl"
                 else calibrated_text(table, calibrated, classes, separator=separator, decimal=decimal)
             )
-        except DuplicateColumns as error:
+        except TabularError as error:
             raise Refused(error.detail) from error
         with opened(out) as written, bar() as shown, _packed(written, suffix) as target:
             for i, piece in enumerate(pieces):
@@ -123,14 +130,14 @@ def _write_arrays(forecasts: Forecasts, out: Path) -> None:
         np.savez(npz, allow_pickle=False, **arrays)
 
 
-def _write_forecasts(source: BinaryIO, file: Path, forecasts: Forecasts, out: Path, decimal: str) -> None:
+def _write_forecasts(source: BinaryIO, file: Path, forecasts: Forecasts, out: Path, columns: Columns) -> None:
     if out.suffix.lower() == ".npz":
         _write_arrays(forecasts, out)
         return
     from calibrant.io.calibrated import forecast_columns
 
     calibrated, names = forecast_columns(forecasts)
-    write_calibrated(source, file, calibrated, names, out, decimal)
+    write_calibrated(source, file, calibrated, names, out, columns.decimal, columns.encoding)
 
 
 # --- The command
@@ -187,6 +194,7 @@ def calibrate(
     support: SupportOf = None,
     option: OrderOptions = None,
     decimal: Decimal = ".",
+    encoding: Encoding = None,
     out: Out = STANDARD,
     server: Server = None,
 ) -> None:
@@ -208,7 +216,16 @@ def calibrate(
         if map_of is not None:
             raise typer.BadParameter("cannot be combined with --map", param_hint="--half-life")
         columns = Columns(
-            prediction, label, scale=scale, decimal=decimal, time=time, known=known, by=by, level=level, levels=levels
+            prediction,
+            label,
+            scale=scale,
+            decimal=decimal,
+            time=time,
+            known=known,
+            by=by,
+            level=level,
+            levels=levels,
+            encoding=encoding,
         )
         with errors_in_a_line():
             _in_order(
@@ -229,7 +246,9 @@ def calibrate(
     with engine_of(server) as engine:
         applied = read_map(map_of, server)
         document = engine.document(applied)
-        columns = Columns(prediction=prediction, scale=scale, decimal=decimal, by=by, level=level, levels=levels)
+        columns = Columns(
+            prediction, scale=scale, decimal=decimal, by=by, level=level, levels=levels, encoding=encoding
+        )
         check_alone(regression=is_regression(document), columns=columns)
         with source_of(file) as source:
             if is_regression(document):
@@ -239,11 +258,12 @@ def calibrate(
                         forecasts = RemoteForecasts(client).calibrate(sheet, map_of)
                 else:
                     forecasts = read_distribution_map(document).apply_checked(sheet.forecasts, by=sheet.by)
-                _write_forecasts(source, file, forecasts, out, decimal)
+                _write_forecasts(source, file, forecasts, out, columns)
                 return
             rows = read_rows(file, columns_for(columns, document), labelled=False, unused=("groups",), source=source)
             calibrated = engine.calibrate(rows, applied)
-            write_calibrated(source, file, calibrated, document.get("class_names") or rows.classes, out, decimal)
+            classes = document.get("class_names") or rows.classes
+            write_calibrated(source, file, calibrated, classes, out, decimal, encoding)
 
 
 def _in_order(file: Path, columns: Columns, how: InOrder, out: Path, server: str | None) -> None:
@@ -262,4 +282,4 @@ def _in_order(file: Path, columns: Columns, how: InOrder, out: Path, server: str
             found = recalibrated(recalibrate_in_order, sheet, how)
         changed = int((found.n_known > 0).sum())
         say(f"recalibrated {changed:,} of {counted(len(sheet))}; before the others no outcome was known")
-        _write_forecasts(source, file, found.forecasts, out, columns.decimal)
+        _write_forecasts(source, file, found.forecasts, out, columns)

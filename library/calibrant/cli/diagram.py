@@ -18,6 +18,7 @@ from calibrant.cli.rows import (
     ClassNames,
     Columns,
     Decimal,
+    Encoding,
     File,
     Label,
     Level,
@@ -90,6 +91,7 @@ def diagram(
     class_names: ClassNames = None,
     pos_label: PosLabel = None,
     decimal: Decimal = ".",
+    encoding: Encoding = None,
     regression: Regression = False,
     time: FanTime = None,
     by: By = None,
@@ -126,6 +128,7 @@ def diagram(
         by,
         level,
         levels,
+        encoding,
     )
     check_alone(regression=regression, columns=columns, others={"--reduction": reduction})
     if time is not None and not regression:

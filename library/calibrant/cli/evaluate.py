@@ -43,6 +43,7 @@ from calibrant.cli.rows import (
     Cluster,
     Columns,
     Decimal,
+    Encoding,
     File,
     Group,
     Label,
@@ -88,6 +89,7 @@ def evaluate(
     class_names: ClassNames = None,
     pos_label: PosLabel = None,
     decimal: Decimal = ".",
+    encoding: Encoding = None,
     time: Time = None,
     regression: Regression = False,
     cluster: Cluster = None,
@@ -129,6 +131,7 @@ def evaluate(
         by,
         level,
         levels,
+        encoding,
     )
     check_alone(regression=regression, columns=columns, others={"--reduction": reduction})
     grouped_by = "group" if time is None else "period"

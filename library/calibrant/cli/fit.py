@@ -33,6 +33,7 @@ from calibrant.cli.rows import (
     ClassNames,
     Columns,
     Decimal,
+    Encoding,
     File,
     FitScale,
     Label,
@@ -112,6 +113,7 @@ def fit(
     class_names: ClassNames = None,
     pos_label: PosLabel = None,
     decimal: Decimal = ".",
+    encoding: Encoding = None,
     regression: Regression = False,
     by: By = None,
     level: Level = None,
@@ -150,6 +152,7 @@ def fit(
         by=by,
         level=level,
         levels=levels,
+        encoding=encoding,
     )
     check_alone(regression=regression, columns=columns, others={"--reduction": reduction})
     if support is not None and not regression:

@@ -10,7 +10,17 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 
 from calibrant.cli.exits import Refused
 from calibrant.cli.output import say
-from calibrant.cli.rows import Columns, name_of, read_forecast_rows, read_rows, sheet_options, source_of
+from calibrant.cli.rows import (
+    Columns,
+    forecast_options,
+    name_of,
+    read_encoding,
+    read_forecast_rows,
+    read_rows,
+    refused,
+    sheet_options,
+    source_of,
+)
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -37,11 +47,11 @@ def send_file(
     with source_of(file) as source:
         if what == "labels":
             ids, labels = _ids_and_labels(source, file, columns, extra)
-            return client.send_labels(monitor, ids, labels, timestamps=_times(source, file, extra.times))
+            return client.send_labels(monitor, ids, labels, timestamps=_times(source, file, columns, extra.times))
         sheet = read_rows(file, columns, labelled=what == "rows", source=source)
         _note_weights(sheet)
-        optional: dict[str, Any] = {"timestamps": _times(source, file, extra.times), "groups": sheet.groups}
-        named = None if extra.ids is None else _texts(source, file, extra.ids)
+        optional: dict[str, Any] = {"timestamps": _times(source, file, columns, extra.times), "groups": sheet.groups}
+        named = None if extra.ids is None else _texts(source, file, columns, extra.ids)
     if what == "predictions":
         return client.send_predictions(monitor, named or [], sheet.predictions, **optional)
     if sheet.labels is None:
@@ -54,13 +64,13 @@ def send_forecast_file(
 ) -> IngestionResult:
     """Send the forecasts or outcomes of a file to a monitor of regression; raises ``Refused``."""
     with source_of(file) as source:
-        times = _times(source, file, extra.times)
+        times = _times(source, file, columns, extra.times)
         if what == "labels":
-            ids, observed = _texts(source, file, extra.ids or ""), _outcomes(source, file, columns)
+            ids, observed = _texts(source, file, columns, extra.ids or ""), _outcomes(source, file, columns)
             return client.send_labels(monitor, ids, observed, timestamps=times)
         sheet = read_forecast_rows(file, columns, labelled=what == "rows", source=source)
         _note_weights(sheet)
-        named = None if extra.ids is None else _texts(source, file, extra.ids)
+        named = None if extra.ids is None else _texts(source, file, columns, extra.ids)
     values = _values(sheet, client.monitor(monitor).monitor.forecast, file)
     optional: dict[str, Any] = {"timestamps": times, "groups": sheet.groups}
     if what == "predictions":
@@ -100,14 +110,15 @@ _SAME = 1e-9
 
 
 def _outcomes(source: BinaryIO, file: Path, columns: Columns) -> list[float]:
-    from calibrant.io.texts import number
+    from calibrant.io.texts import number, with_point
 
     if columns.label is None:
         raise Refused("--what labels needs --label, the column of the outcomes")
+    decimal = forecast_options(columns).decimal
     found = []
-    for i, text in enumerate(_texts(source, file, columns.label)):
+    for i, text in enumerate(_texts(source, file, columns, columns.label)):
         try:
-            found.append(number(text))
+            found.append(number(with_point(text) if decimal == "," else text))
         except ValueError:
             raise Refused(f"{name_of(file)}: the outcome in row {i + 1} is not a number") from None
     return found
@@ -116,9 +127,11 @@ def _outcomes(source: BinaryIO, file: Path, columns: Columns) -> list[float]:
 def _ids_and_labels(source: BinaryIO, file: Path, columns: Columns, extra: ExtraColumns) -> tuple[list[str], list[int]]:
     if columns.label is None:
         raise Refused("--what labels needs --label, the column of the labels")
-    texts = _texts(source, file, columns.label)
+    texts = _texts(source, file, columns, columns.label)
     mapping = sheet_options(columns).mapping or {}
-    return _texts(source, file, extra.ids or ""), [_class_of(texts, i, mapping, file) for i in range(len(texts))]
+    return _texts(source, file, columns, extra.ids or ""), [
+        _class_of(texts, i, mapping, file) for i in range(len(texts))
+    ]
 
 
 def _class_of(texts: Sequence[str], i: int, mapping: Mapping[str, int], file: Path) -> int:
@@ -131,21 +144,21 @@ def _class_of(texts: Sequence[str], i: int, mapping: Mapping[str, int], file: Pa
     raise Refused(f"{name_of(file)}: the label in row {i + 1} is not a class; map it with --map-label TEXT=CLASS")
 
 
-def _texts(source: BinaryIO, file: Path, column: str) -> list[str]:
+def _texts(source: BinaryIO, file: Path, columns: Columns, column: str) -> list[str]:
     from calibrant.io.errors import TabularError
     from calibrant.io.files import read_columns
 
     try:
-        return read_columns(source, [column], name=name_of(file))[0]
+        return read_columns(source, [column], name=name_of(file), encoding=read_encoding(columns.encoding))[0]
     except TabularError as error:
-        raise Refused(f"{name_of(file)}: {error.detail}") from error
+        raise refused(error, file) from error
 
 
-def _times(source: BinaryIO, file: Path, column: str | None) -> list[float] | None:
+def _times(source: BinaryIO, file: Path, columns: Columns, column: str | None) -> list[float] | None:
     """Read a column of Unix times or RFC 3339 timestamps as seconds since 1970; without an offset they are UTC."""
     if column is None:
         return None
-    texts = _texts(source, file, column)
+    texts = _texts(source, file, columns, column)
     try:
         return [_seconds(text) for text in texts]
     except ValueError:

@@ -12,7 +12,19 @@ from calibrant.cli.exits import ABOVE, Refused
 from calibrant.cli.options import read_json, read_measures
 from calibrant.cli.output import Json, plain, say, table, write_json, write_lines
 from calibrant.cli.regression import check_alone
-from calibrant.cli.rows import Columns, File, Group, Label, Level, Levels, MapLabel, Prediction, Regression
+from calibrant.cli.rows import (
+    Columns,
+    Decimal,
+    Encoding,
+    File,
+    Group,
+    Label,
+    Level,
+    Levels,
+    MapLabel,
+    Prediction,
+    Regression,
+)
 from calibrant.cli.server_url import NeededServer, client_of
 
 if TYPE_CHECKING:
@@ -220,6 +232,8 @@ def send(
     regression: Regression = False,
     level: Level = None,
     levels: Levels = None,
+    decimal: Decimal = ".",
+    encoding: Encoding = None,
     as_json: Json = False,
     server: NeededServer = None,
 ) -> None:
@@ -233,7 +247,18 @@ def send(
         raise typer.BadParameter("must be rows, predictions or labels", param_hint="--what")
     if what != "rows" and id_of is None:
         raise typer.BadParameter(f"is required: {what} are joined by id", param_hint="--id")
-    columns = Columns(prediction, label, None, group, scale, map_label, level=level, levels=levels)
+    columns = Columns(
+        prediction,
+        label,
+        None,
+        group,
+        scale,
+        map_label,
+        decimal=decimal,
+        level=level,
+        levels=levels,
+        encoding=encoding,
+    )
     check_alone(regression=regression, columns=columns)
     with client_of(server, _WHOSE) as client:
         sent = send_forecast_file if regression else send_file

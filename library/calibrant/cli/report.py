@@ -26,6 +26,7 @@ from calibrant.cli.rows import (
     Cluster,
     Columns,
     Decimal,
+    Encoding,
     File,
     FitScale,
     Group,
@@ -121,6 +122,7 @@ def report(
     class_names: ClassNames = None,
     pos_label: PosLabel = None,
     decimal: Decimal = ".",
+    encoding: Encoding = None,
     regression: Regression = False,
     cluster: Cluster = None,
     time: FanTime = None,
@@ -150,6 +152,7 @@ def report(
         by,
         level,
         levels,
+        encoding,
     )
     check_alone(regression=regression, columns=columns, others={"--reduction": reduction})
     if not regression and (time is not None or support is not None):

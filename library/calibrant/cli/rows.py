@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import shlex
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -124,6 +124,13 @@ ClassNames = Annotated[
 ]
 PosLabel = Annotated[str | None, typer.Option("--pos-label", help="Label of the positive class, for two classes.")]
 Decimal = Annotated[str, typer.Option("--decimal", help="Decimal mark of a text file: . or ,")]
+Encoding = Annotated[
+    str | None,
+    typer.Option(
+        "--encoding",
+        help="Encoding of a CSV file without a byte order mark, such as cp1252 or utf-16-le. Default: UTF-8.",
+    ),
+]
 
 
 @dataclass(frozen=True)
@@ -144,6 +151,7 @@ class Columns:
     by: str | None = None
     level: float | None = None
     levels: str | None = None
+    encoding: str | None = None
     known: str | None = None
 
     def of(self, field: str) -> Sequence[str]:
@@ -223,9 +231,7 @@ def _read(
     try:
         sheet = read(source, name=name_of(file))
     except TabularError as error:
-        if (commands := _commands(error)) is not None:
-            raise Refused(f"{_line(error, file, columns)}:{commands}", USAGE) from error
-        raise Refused(_line(error, file, columns)) from error
+        raise refused(error, file, columns) from error
     for sentence in sheet.notes:
         if sentence.partition(": ")[0] not in unused:
             say(sentence)
@@ -271,6 +277,7 @@ def sheet_options(columns: Columns) -> SheetOptions:
         pos_label=columns.pos_label,
         times=columns.time,
         decimal=_decimal(columns.decimal),
+        encoding=read_encoding(columns.encoding),
     )
 
 
@@ -290,6 +297,7 @@ def forecast_options(columns: Columns) -> ForecastOptions:
         levels=_numbers(columns.levels),
         level=columns.level,
         decimal=_decimal(columns.decimal),
+        encoding=read_encoding(columns.encoding),
     )
 
 
@@ -317,6 +325,18 @@ def _numbers(given: str | None) -> tuple[float, ...] | None:
         raise typer.BadParameter("must be numbers separated by commas", param_hint="--levels") from None
 
 
+def refused(error: TabularError, file: Path, columns: Columns | None = None) -> Refused:
+    """Return the error of a command for a file that cannot be read, with the commands that fix it."""
+    from calibrant.io.errors import UnclearColumns
+
+    line, commands = _line(error, file, columns), _commands(error)
+    if commands is None:
+        return Refused(line)
+    if isinstance(error, UnclearColumns):
+        return Refused(f"{line}:{commands}", USAGE)
+    return Refused(f"{line}, or name its encoding:{commands}")
+
+
 def _line(error: TabularError, file: Path, columns: Columns | None = None) -> str:
     """Return the message for a file that cannot be read, with the options that fix it, ready to copy."""
     from calibrant.io.errors import DecimalComma, NoPredictions, OutOfRange, UnclearColumns
@@ -337,7 +357,7 @@ def _line(error: TabularError, file: Path, columns: Columns | None = None) -> st
     if not offer or flag is None or flag in message:
         return message
     if not isinstance(offer, tuple):
-        return f"{message}; add {_of_labels(list(offer))}"
+        return f"{message}; add {_of_labels(offer)}"
     requested = () if columns is None else columns.of(error.field)
     if not requested:
         return f"{message}; add {' or '.join(f'{flag} {_shell(text)}' for text in offer[:_OFFERED])}"
@@ -346,8 +366,11 @@ def _line(error: TabularError, file: Path, columns: Columns | None = None) -> st
     return f"{message}; did you mean {' or '.join(f'{flag} {_shell(text)}' for text in near)}?" if near else message
 
 
-def _of_labels(labels: Sequence[str]) -> str:
+def _of_labels(mapping: Mapping[str, int]) -> str:
     """Return the options that name the classes of these labels: the positive one of two, or all in order."""
+    labels = list(mapping)
+    if (context := current_context()) is not None and not has_option(context, "--pos-label"):
+        return " ".join(f"--map-label {_shell(f'{text}={number}')}" for text, number in mapping.items())
     if len(labels) == 2:
         return " or ".join(f"--pos-label {_shell(text)}" for text in reversed(labels))
     from calibrant.io.texts import join_names
@@ -359,13 +382,15 @@ def _commands(error: TabularError) -> str | None:
     """Return the complete command for each reading of a file with several, one a line; None for other errors."""
     from calibrant.io.errors import UnclearColumns
 
-    if not isinstance(error, UnclearColumns) or not error.readings:
+    flag, readings = _FLAGS.get(error.field, ""), error.readings if isinstance(error, UnclearColumns) else ()
+    if error.encoding is not None and _takes("--encoding"):
+        flag, readings = "--encoding", ((error.encoding,),)
+    if not readings:
         return None
     context = current_context()
-    flag = _FLAGS[error.field]
     given = "" if context is None else f"{command_line(context, without=flag)} "
-    flags = [" ".join(f"{flag} {_shell(name)}" for name in reading) for reading in error.readings[:_READINGS]]
-    rest = len(error.readings) - len(flags)
+    flags = [" ".join(f"{flag} {_shell(name)}" for name in reading) for reading in readings[:_READINGS]]
+    rest = len(readings) - len(flags)
     return "".join(f"\n  {given}{each}" for each in flags) + (f"\nand {rest} more" if rest else "")
 
 
@@ -448,6 +473,17 @@ def _class_names(given: str | Sequence[str] | None) -> tuple[str, ...] | None:
     if len(names) < 2 or not all(names) or len(set(names)) < len(names):
         raise typer.BadParameter("must be different names separated by commas", param_hint="--class-names")
     return names
+
+
+def read_encoding(name: str | None) -> str | None:
+    """Return the name of an encoding; raises ``BadParameter`` unless it is one of text."""
+    try:
+        "".encode(name or "utf-8")
+    except (LookupError, ValueError):
+        raise typer.BadParameter(
+            "must be an encoding of text in Python, such as cp1252", param_hint="--encoding"
+        ) from None
+    return name
 
 
 def _decimal(mark: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import io
 import json
@@ -14,7 +15,7 @@ import numpy as np
 from calibrant.distributions.forecasts import Forecasts
 from calibrant.io.arrow import ArrowTable, ParquetTable
 from calibrant.io.csv import CsvTable
-from calibrant.io.errors import DuplicateColumns, needed_pyarrow
+from calibrant.io.errors import DuplicateColumns, NotUtf8, needed_pyarrow
 from calibrant.io.json_lines import JsonLinesTable
 from calibrant.io.table import Floats, Table
 from calibrant.io.texts import quoted, with_point
@@ -50,12 +51,13 @@ def calibrated_text(
     Yields
     ------
     bytes
-        The header, then blocks of rows as CSV.
+        The header, then blocks of rows as CSV: in the given encoding of a file without byte order mark, or UTF-8.
 
     Raises
     ------
-    DuplicateColumns
-        If the file already has a column with the name of a new one; before the first block.
+    DuplicateColumns, NotUtf8
+        If the file already has a column with the name of a new one, or its encoding does not have the characters of
+        the names of the new ones; before the first block.
 
     Examples
     --------
@@ -71,9 +73,16 @@ def calibrated_text(
     header = [] if own is None else [column.name for column in own.columns]
     marks = separator or (own.separator if isinstance(own, CsvTable) else ",")
     names = _names(header, calibrated, classes)
+    encoding = own.encoding if isinstance(own, CsvTable) and own.encoding else "utf-8"
+    # Bytes that the encoding does not have were read as lone surrogates; write the same bytes again.
+    encode = codecs.getincrementalencoder(encoding)("surrogateescape").encode
+    try:
+        first = encode(_lines([header + names], marks))
+    except UnicodeEncodeError as error:
+        raise NotUtf8(f"the names of the classes cannot be written in {encoding}; save the file as UTF-8") from error
 
     def pieces() -> Iterator[bytes]:
-        yield _lines([header + names], marks)
+        yield first
         rows = chain(() if own is None else own.rows(), repeat([]))
         columns = calibrated.reshape(len(calibrated), -1)
         for at in range(0, len(columns), BLOCK):
@@ -83,7 +92,7 @@ def calibrated_text(
                 old + [repr(p).replace(".", decimal) for p in new]
                 for old, new in zip(islice(rows, len(block)), block, strict=True)
             ]
-            yield _lines(lines, marks)
+            yield encode(_lines(lines, marks), at + BLOCK >= len(columns))
 
     return pieces()
 
@@ -212,7 +221,7 @@ def _of_text(table: Table, decimal: str) -> Any | None:
 
     def parsed(rows: Sequence[Sequence[str]], convert: Any = None) -> Any:
         parsing = arrow.csv.ParseOptions(newlines_in_values=True)
-        text = io.BytesIO(_lines([keys, *rows], ","))
+        text = io.BytesIO(_lines([keys, *rows], ",").encode("utf-8", "surrogateescape"))
         return arrow.csv.read_csv(text, parse_options=parsing, convert_options=convert).columns
 
     written = parsed(rows, strings)
@@ -251,8 +260,7 @@ def _is_faithful(arrow: Any, column: Any, cells: Any) -> bool:
     return decimals.null_count == 0 and len(compute.unique(compute.utf8_length(decimals))) == 1
 
 
-def _lines(rows: Sequence[Sequence[str]], separator: str) -> bytes:
+def _lines(rows: Sequence[Sequence[str]], separator: str) -> str:
     text = io.StringIO()
     csv.writer(text, delimiter=separator, lineterminator="\n").writerows(rows)
-    # Bytes that are not UTF-8 were read as lone surrogates; write the same bytes again.
-    return text.getvalue().encode("utf-8", "surrogateescape")
+    return text.getvalue()

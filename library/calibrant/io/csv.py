@@ -45,6 +45,7 @@ from calibrant.io.texts import (
     is_number,
     lacks_number,
     listed,
+    not_encoded,
     number,
     quoted,
     refusal,
@@ -75,8 +76,9 @@ _MOST_BLANK = 100_000
 class Rows:
     """The rows of a text file; lines, and rows with line breaks in quoted cells, have at most ``longest`` characters.
 
-    Blank lines are skipped and bytes that are not UTF-8 become lone surrogates; if ``strict``, both are errors. The
-    header follows the first ``skipped`` lines; it may be ``commented``, and ``unnamed`` columns may precede its names.
+    Blank lines are skipped and bytes that the encoding does not have become lone surrogates; if ``strict``, both are
+    errors. The header follows the first ``skipped`` lines; it may be ``commented``, and ``unnamed`` columns may precede
+    its names.
     """
 
     def __init__(
@@ -92,7 +94,7 @@ class Rows:
         unnamed: int = 0,
     ) -> None:
         file.seek(0)
-        errors = "strict" if strict or encoding == "utf-16" else "surrogateescape"
+        errors = "strict" if strict else _errors(encoding)
         self._text = io.TextIOWrapper(io.BufferedReader(Kept(file)), encoding, errors=errors, newline="")
         self._reader = csv.reader(self._lines(longest), delimiter=separator, strict=True)
         self._encoding, self._separator, self._strict, self._skipped = encoding, separator, strict, skipped
@@ -164,7 +166,7 @@ class Rows:
                     raise FileTooLarge(f"the file has more than {_MOST_BLANK:,} blank lines beyond one per row")
         except csv.Error as error:
             raise self._malformed(error) from error
-        except UnicodeDecodeError as error:
+        except UnicodeError as error:
             raise self._undecodable() from error
         return found
 
@@ -211,7 +213,9 @@ class Rows:
     def _undecodable(self) -> NotUtf8:
         if self._encoding == "utf-16":
             return NotUtf8("the file begins with a UTF-16 byte order mark but is not UTF-16; save it as UTF-8")
-        return NotUtf8(f"the text is not UTF-8 in row {self._row} or later")
+        if self._strict:  # programs count from 0
+            return NotUtf8(f"the text is not UTF-8 in row {self._row} or later")
+        return not_encoded(f"the text in {row_of(self._row)} or later", self._encoding)
 
 
 #: Cells per block.
@@ -275,6 +279,11 @@ class Layout:
     commented: bool = False
     unnamed: int = 0
 
+    @property
+    def stated(self) -> str | None:
+        """The encoding, if it was given."""
+        return self.encoding if self.encoding not in _DETECTED else None
+
     def rows(self, file: BinaryIO) -> Rows:
         """Return the rows of the file after the header."""
         rows = Rows(
@@ -289,20 +298,20 @@ class Layout:
         return rows
 
 
-def layout_of(file: BinaryIO, limits: FileLimits, decimal: str = ".") -> Layout:
+def layout_of(file: BinaryIO, limits: FileLimits, decimal: str = ".", encoding: str | None = None) -> Layout:
     """Infer the layout from the beginning of a file; raises a ``TabularError`` if it is not a table."""
     file.seek(0)
     head = file.read(MAX_LINE)
     if not head.strip(b"\xef\xbb\xbf\xff\xfe \t\r\n"):
         raise EmptyFile("the file is empty")
-    encoding = _encoding(head)
+    encoding = _encoding(head, encoding)
     start = _start(_first_lines(head, encoding))
     skipped, separator = start.skipped, start.separator
     limits.check_classes(start.header.count(separator) + 1 + start.unnamed)
     rows = Rows(file, encoding, separator, skipped=skipped, commented=start.commented, unnamed=start.unnamed)
     header = tuple(rows.header())
     limits.check_classes(len(header))
-    _check_header(header)
+    _check_header(header, encoding)
     sample = tuple(map(tuple, rows.sample(sample_rows(len(header)))))
     if not sample:
         raise EmptyFile(f"the file has a header ({listed(header)}) but no rows")
@@ -331,22 +340,46 @@ def layout_of(file: BinaryIO, limits: FileLimits, decimal: str = ".") -> Layout:
     )
 
 
-def _encoding(head: bytes) -> str:
+#: The encodings that are detected.
+_DETECTED = ("utf-8-sig", "utf-16")
+#: Encodings with units of several bytes, which have NUL bytes.
+_WIDE = ("utf-16", "utf-32")
+
+
+def _errors(encoding: str) -> str:
+    """Return how to decode bytes that the encoding does not have; wide ones cannot become lone surrogates."""
+    return "strict" if encoding.startswith(_WIDE) else "surrogateescape"
+
+
+def _encoding(head: bytes, stated: str | None) -> str:
+    """Return the encoding: that of the byte order mark, the stated one, or UTF-8."""
     if head.startswith(_UTF16):
         return "utf-16"
+    found = "utf-8" if stated is None or head.startswith(codecs.BOM_UTF8) else codecs.lookup(stated).name
+    if found.startswith(_WIDE):
+        return "utf-16-le" if found == "utf-16" else found  # without a byte order mark, as Python reads it here
     if b"\0" in head:
+        first, second = any(head[:_HEAD:2]), any(head[1:_HEAD:2])
         raise WrongKind(
-            "the file has NUL bytes: it is not a text file, or it is UTF-16 without a byte order mark; save it as UTF-8"
+            "the file has NUL bytes: it is not a text file, or it is UTF-16 without a byte order mark; save it as "
+            "UTF-8",
+            encoding=None if first == second else "utf-16-le" if first else "utf-16-be",
         )
-    return "utf-8-sig"
+    return "utf-8-sig" if found in ("utf-8", "utf-8-sig") else found
+
+
+#: The first bytes, of which every other one is NUL in UTF-16 without a byte order mark.
+_HEAD = 128
 
 
 def _first_lines(head: bytes, encoding: str) -> list[str]:
     """Return the lines of the beginning; raises ``FileTooLarge`` if the first one does not end there."""
-    decoder = codecs.getincrementaldecoder(encoding)("strict" if encoding == "utf-16" else "surrogateescape")
+    decoder = codecs.getincrementaldecoder(encoding)(_errors(encoding))
     try:
         text = decoder.decode(head)
-    except UnicodeDecodeError as error:
+    except UnicodeError as error:
+        if encoding != "utf-16":
+            raise not_encoded("the text", encoding) from error
         raise NotUtf8("the file begins with a UTF-16 byte order mark but is not UTF-16; save it as UTF-8") from error
     lines = list(islice(io.StringIO(text, newline=None), _MOST_COMMENTS))
     if lines and len(lines[-1]) >= len(text) and len(head) >= MAX_LINE:
@@ -440,13 +473,13 @@ def _are_numbers(names: Sequence[str]) -> bool:
     return all(map(is_number, names)) and not (len(names) > 2 and list(names) == [str(k) for k in range(len(names))])
 
 
-def _check_header(header: tuple[str, ...]) -> None:
-    """Raise the error for names that are numbers, not UTF-8 or duplicates."""
+def _check_header(header: tuple[str, ...], encoding: str) -> None:
+    """Raise the error for names that are numbers, not in the encoding or duplicates."""
     names = [name for name in header if name]
     try:
         "".join(names).encode()
     except UnicodeEncodeError as error:
-        raise NotUtf8("the header is not UTF-8 (perhaps Latin-1); save the file as UTF-8") from error
+        raise not_encoded("the header", None if encoding in _DETECTED else encoding) from error
     if _are_numbers(names):
         raise NoHeader(
             f"the first line has numbers instead of column names; add a header line such as {quoted('label,p')}"
@@ -490,7 +523,7 @@ def _width(cells: Sequence[str]) -> int:
 
 def read_plain(file: BinaryIO, layout: Layout, places: Places, limits: FileLimits) -> Values:
     """Read some columns; raises the ``TabularError`` of the first bad column in the first bad block."""
-    texts = {at: Coding(layout.header[at], places.field_of(at)) for at in places.texts}
+    texts = {at: Coding(layout.header[at], places.field_of(at), layout.stated) for at in places.texts}
     rows = layout.rows(file)
     widths = {at: layout.widths[at] if places.field_of(at) in VECTORS else 1 for at in places.numbers}
     numbers: dict[int, Callable[[Sequence[str], Block], Floats]] = {
@@ -665,9 +698,9 @@ class _Found:
 class CsvTable:
     """A ``Table`` of a text file; raises a ``TabularError`` if the file is not a table."""
 
-    def __init__(self, file: BinaryIO, limits: FileLimits, decimal: str = ".") -> None:
+    def __init__(self, file: BinaryIO, limits: FileLimits, decimal: str = ".", encoding: str | None = None) -> None:
         self._file, self._limits = file, limits
-        layout = self._layout = layout_of(file, limits, decimal)
+        layout = self._layout = layout_of(file, limits, decimal, encoding)
         self.notes = layout.notes
         samples = [
             list(map(with_point, cells)) if decimal == "," else cells for cells in zip(*layout.sample, strict=True)
@@ -692,6 +725,11 @@ class CsvTable:
     def separator(self) -> str:
         """The separator of columns."""
         return self._layout.separator
+
+    @property
+    def encoding(self) -> str | None:
+        """The encoding, if it was given."""
+        return self._layout.stated
 
     def rows(self) -> Iterator[list[str]]:
         """Yield the cells of every row, unchanged, in the same order as ``read``."""

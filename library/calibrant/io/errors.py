@@ -60,18 +60,27 @@ class TabularError(ValueError):
         Values of the option to choose from.
     columns : tuple of str
         Columns of the file, if no column of predictions was found.
+    encoding : str or None
+        Encoding that the file may have, if it is not UTF-8.
     """
 
     code: ClassVar[str] = "tabular-error"
 
     def __init__(
-        self, detail: str, *, field: Field = "file", offer: Offer | None = None, columns: tuple[str, ...] = ()
+        self,
+        detail: str,
+        *,
+        field: Field = "file",
+        offer: Offer | None = None,
+        columns: tuple[str, ...] = (),
+        encoding: str | None = None,
     ) -> None:
         super().__init__(detail)
         self.detail = detail
         self.field: Field = field
         self.offer = offer
         self.columns = columns
+        self.encoding = encoding
 
 
 class UnreadableFile(TabularError):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
+import re
 from collections.abc import Callable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager, suppress
@@ -61,6 +62,7 @@ from calibrant.io.texts import (
     is_number,
     lacks_number,
     listed,
+    not_encoded,
     number,
     quoted,
     refusal,
@@ -141,7 +143,7 @@ def read_sheet(
     "labels: column 'label' (inferred from its name)"
     """
     limits = FileLimits(max_bytes, max_rows, heavy=heavy, spool=spool)
-    with opened(source, limits) as file, open_table(file, name, limits, options.decimal) as table:
+    with opened(source, limits) as file, open_table(file, name, limits, options.decimal, options.encoding) as table:
         chosen = choose(table.columns, options, partial(_distinct, table), labelled=labelled)
         try:
             return _sheet(table, chosen, options, table.read(chosen.places))
@@ -390,7 +392,7 @@ def read_forecast_sheet(
     "observed: column 'y' (inferred from its name)"
     """
     limits = FileLimits(max_bytes, max_rows, heavy=heavy, spool=spool)
-    with opened(source, limits) as file, open_table(file, name, limits, options.decimal) as table:
+    with opened(source, limits) as file, open_table(file, name, limits, options.decimal, options.encoding) as table:
         chosen = choose_forecasts(table.columns, options, labelled=labelled)
         numbers = dict(chosen.places.forecasts)
         with_gaps = numbers.pop("observed", ()) if options.known is not None else ()
@@ -402,7 +404,7 @@ def read_forecast_sheet(
         forecasts, notes = read_distributions(values.vectors, chosen, table.columns)
         _check_shapes(values, len(forecasts), FIELDS[forecasts.kind][0])
         texts = {
-            field: None if at is None else _names(cells_at(table, [at])[0], table.columns[at].name, field == "known")
+            field: None if at is None else _names(_texts(table, [at])[0], table.columns[at].name, field == "known")
             for field, at in chosen.texts.items()
         }
         observed = [_with_gaps(table, at, options.decimal) for at in with_gaps]
@@ -420,7 +422,12 @@ def read_forecast_sheet(
 
 
 def read_columns(
-    source: Path | BinaryIO, names: Sequence[str], *, name: str, max_bytes: int = FileLimits.max_unpacked_bytes
+    source: Path | BinaryIO,
+    names: Sequence[str],
+    *,
+    name: str,
+    max_bytes: int = FileLimits.max_unpacked_bytes,
+    encoding: str | None = None,
 ) -> list[list[str]]:
     """Read some columns as strings, without surrounding blanks.
 
@@ -434,6 +441,8 @@ def read_columns(
         Name of the file in messages.
     max_bytes : int
         The most bytes after decompression.
+    encoding : str, optional
+        As for ``SheetOptions``.
 
     Returns
     -------
@@ -446,9 +455,9 @@ def read_columns(
         If the file cannot be read, has no such column, or a cell is empty.
     """
     limits = FileLimits(max_bytes)
-    with opened(source, limits) as file, open_table(file, name, limits) as table:
+    with opened(source, limits) as file, open_table(file, name, limits, encoding=encoding) as table:
         places = [_place(table, column) for column in names]
-        columns = zip(places, cells_at(table, places), strict=True)
+        columns = zip(places, _texts(table, places), strict=True)
         return [_whole(cells, table.columns[at].name) for at, cells in columns]
 
 
@@ -461,7 +470,21 @@ def _place(table: Table, stated: str) -> int:
 
 
 def _times(table: Table, at: int) -> list[str]:
-    return _whole(cells_at(table, [at])[0], table.columns[at].name, is_missing)
+    return _whole(_texts(table, [at])[0], table.columns[at].name, is_missing)
+
+
+def _texts(table: Table, places: Sequence[int]) -> list[list[str]]:
+    """Read some columns as strings; raises ``NotUtf8`` for lone surrogates, which stand for undecodable bytes."""
+    found = cells_at(table, places)
+    for at, cells in zip(places, found, strict=True):
+        bad = next((row for row, cell in enumerate(cells) if not cell.isascii() and _SURROGATE.search(cell)), None)
+        if bad is not None:
+            where = f"{row_of(bad)} of column {quoted(table.columns[at].name)}"
+            raise not_encoded(where, table.encoding if isinstance(table, CsvTable) else None)
+    return found
+
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def _whole(cells: list[str], name: str, is_gap: Callable[[str], bool] = operator.not_) -> list[str]:
@@ -528,10 +551,12 @@ _MARK = b"\xef\xbb\xbf"
 
 
 @contextmanager
-def open_table(file: BinaryIO, name: str, limits: FileLimits, decimal: str = ".") -> Iterator[Table]:
+def open_table(
+    file: BinaryIO, name: str, limits: FileLimits, decimal: str = ".", encoding: str | None = None
+) -> Iterator[Table]:
     """Open a file as a table; raises ``WrongKind`` for an unsupported format, or the error of the reader.
 
-    ``decimal`` is the decimal mark of a text file.
+    ``decimal`` is the decimal mark of a text file, and ``encoding`` its encoding, by default UTF-8.
     """
     with spooled() as plain, spooled() as lines:
         if (blocks := _unpacked(file, name, limits)) is not None:
@@ -539,7 +564,7 @@ def open_table(file: BinaryIO, name: str, limits: FileLimits, decimal: str = "."
             file = plain
             if _unpacked(file, name, limits) is not None:
                 raise WrongKind(f"{quoted(name)} is compressed twice; decompress it once")
-        yield _table(file, _head(file), name, limits, decimal, lines)
+        yield _table(file, _head(file), name, limits, partial(CsvTable, decimal=decimal, encoding=encoding), lines)
 
 
 def _head(file: BinaryIO) -> bytes:
@@ -566,7 +591,9 @@ def _decompressed(file: BinaryIO, encoding: str) -> Iterator[bytes]:
         raise DamagedFile(f"the {name} file is damaged or truncated") from error
 
 
-def _table(file: BinaryIO, head: bytes, name: str, limits: FileLimits, decimal: str, lines: BinaryIO) -> Table:
+def _table(
+    file: BinaryIO, head: bytes, name: str, limits: FileLimits, text_table: Callable[..., Table], lines: BinaryIO
+) -> Table:
     """Open a table; a JSON document is converted to ``lines``, an empty temporary file."""
     if head.startswith(_ZIP):
         return NpzTable(file, limits)
@@ -582,7 +609,7 @@ def _table(file: BinaryIO, head: bytes, name: str, limits: FileLimits, decimal: 
         with suppress(WrongKind):
             return JsonLinesTable(file, limits)
     elif not text.startswith(b"["):
-        return CsvTable(file, limits, decimal)
+        return text_table(file, limits)
     write_blocks(lines_of(file), lines, limits)
     return JsonLinesTable(lines, limits, "the file is one JSON document")
 

@@ -47,6 +47,8 @@ class SheetOptions:
         Name of the column of times.
     decimal : {".", ","}
         Decimal mark of a text file.
+    encoding : str, optional
+        Encoding of a text file without a byte order mark, such as ``cp1252``; by default UTF-8.
     """
 
     predictions: tuple[str, ...] | None = None
@@ -59,6 +61,7 @@ class SheetOptions:
     pos_label: str | None = None
     times: str | None = None
     decimal: str = "."
+    encoding: str | None = None
 
 
 @dataclass(frozen=True)
@@ -122,6 +125,8 @@ class ForecastOptions:
         Level of the intervals.
     decimal : {".", ","}
         Decimal mark of a text file.
+    encoding : str, optional
+        As for ``SheetOptions``.
     """
 
     observed: str | None = None
@@ -135,6 +140,7 @@ class ForecastOptions:
     levels: tuple[float, ...] | None = None
     level: float | None = None
     decimal: str = "."
+    encoding: str | None = None
 
 
 @dataclass(frozen=True)

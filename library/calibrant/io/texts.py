@@ -206,8 +206,8 @@ MAX_TEXT = 256
 class Coding:
     """The dictionary encoding of a column of strings; surrounding blanks are removed."""
 
-    def __init__(self, name: str, field: Field) -> None:
-        self._name, self._field = name, field
+    def __init__(self, name: str, field: Field, encoding: str | None = None) -> None:
+        self._name, self._field, self._encoding = name, field, encoding
         self._places: dict[str, int] = {}
         self._codes = array("q")
 
@@ -251,8 +251,12 @@ class Coding:
             text.encode()
         except UnicodeEncodeError:
             row = int(np.argmax(np.frombuffer(self._codes, dtype=np.int64) == self._places[text]))
-            return NotUtf8(
-                f"{row_of(row)} of {where} is not UTF-8 (perhaps Latin-1); save the file as UTF-8",
-                field="file",
-            )
+            return not_encoded(f"{row_of(row)} of {where}", self._encoding)
         return None
+
+
+def not_encoded(where: str, encoding: str | None) -> NotUtf8:
+    """Return the error for bytes that the encoding of a file does not have; ``encoding`` is None for UTF-8."""
+    if encoding is not None:
+        return NotUtf8(f"{where} is not {encoding}; name the encoding of the file, or save it as UTF-8")
+    return NotUtf8(f"{where} is not UTF-8 (perhaps Latin-1); save the file as UTF-8", encoding="cp1252")

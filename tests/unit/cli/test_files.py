@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import shlex
 from pathlib import Path
 
 import numpy as np
@@ -59,6 +60,73 @@ def test_rows_that_do_not_sum_to_one_are_counted(run: Run, tmp_path: Path, rows:
     path = tmp_path / "sums.csv"
     path.write_text("\n".join(["y,prob_0,prob_1", *rows, ""]), encoding="utf-8")
     assert run("evaluate", path).stderr.splitlines()[-1].startswith(f"calibrant: {told}; name one column per class")
+
+
+@pytest.mark.parametrize(
+    ("encoding", "text", "offered"),
+    [
+        ("cp1252", "étiquette;p\n1;0,5\n0;0,25\n", "cp1252"),
+        ("cp1252", "label;p;région\n1;0,5;a\n0;0,25;b\n", "cp1252"),
+        ("cp1252", "label;p;group\n1;0,5;é\n0;0,25;b\n", "cp1252"),
+        ("utf-16-le", "label;p;g\n1;0,5;é\n0;0,25;b\n", "utf-16-le"),
+        ("utf-16-be", "label;p;g\n1;0,5;é\n0;0,25;b\n", "utf-16-be"),
+    ],
+)
+def test_the_command_that_names_an_encoding_runs(
+    run: Run, tmp_path: Path, encoding: str, text: str, offered: str
+) -> None:
+    path = tmp_path / "it's mine.csv"
+    path.write_bytes(text.encode(encoding))
+    refused = run("evaluate", path, "--decimal", ",", "--measure", "brier")
+    assert refused.exit_code == 1
+    told, command = refused.stderr.splitlines()
+    assert told.endswith("save the file as UTF-8, or name its encoding:") or "UTF-16" in told
+    assert command.endswith(f" --encoding {offered}")
+    found = run(*shlex.split(command)[1:])
+    assert found.exit_code == 0
+    assert ["brier", "0.1562"] in map(str.split, found.stdout.splitlines())
+
+
+def test_ids_times_and_clusters_that_are_not_utf_8_are_refused(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "preds.csv"
+    path.write_bytes("y,mean,std,week\n1,1,2,a\n2,1,2,März\n".encode("cp1252"))
+    refused = run("evaluate", path, "--regression", "--cluster", "week")
+    told, command = refused.stderr.splitlines()
+    assert "row 2 of column 'week' is not UTF-8" in told
+    assert run(*shlex.split(command)[1:]).exit_code == 0
+    path.write_bytes(b"y,mean,std,week\n1,1,2,a\n2,1,2,\x81\n")
+    assert "row 2 of column 'week' is not cp1252" in run(*shlex.split(command)[1:]).stderr
+
+
+def test_bytes_that_the_named_encoding_does_not_have_are_refused(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "preds.csv"
+    path.write_bytes(b"label,p,g\n1,0.5,a\n0,0.4,\x81\n")
+    refused = run("evaluate", path, "--group", "g", "--encoding", "cp1252")
+    assert refused.stderr == (
+        f"calibrant: {path}: row 2 of column 'g' is not cp1252; name the encoding of the file, or save it as UTF-8\n"
+    )
+    path.write_bytes("label,p\n1,0.5\n".encode("utf-32-le"))
+    assert "the text is not utf-32-be" in run("evaluate", path, "--encoding", "utf-32-be").stderr
+    path.write_bytes(b"label,p,g\n1,0.5,\xe9\n")
+    assert "is not punycode" in run("evaluate", path, "--encoding", "punycode").stderr
+
+
+@pytest.mark.parametrize("name", ["cp1253x", "rot13", "base64", "undefined", "a\0b"])
+def test_only_encodings_of_text_are_accepted(run: Run, csv: Path, name: str) -> None:
+    refused = run("evaluate", csv, "--encoding", name)
+    assert refused.exit_code == 2
+    assert "must be an encoding of text" in refused.stderr
+
+
+def test_a_byte_order_mark_and_other_formats_decide_their_encoding(run: Run, csv: Path, tmp_path: Path) -> None:
+    expected = run("evaluate", csv).stdout
+    for encoding in ("utf-8-sig", "utf-16"):
+        path = tmp_path / "marked.csv"
+        path.write_bytes(csv.read_text("utf-8").encode(encoding))
+        assert run("evaluate", path, "--encoding", "cp1252").stdout == expected
+    rows = tmp_path / "preds.jsonl"
+    rows.write_text('{"label": 1, "p": 0.5, "group": "é"}\n{"label": 0, "p": 0.5, "group": "b"}\n', encoding="utf-8")
+    assert "é" in run("evaluate", rows, "--group", "group", "--encoding", "cp1252").stdout
 
 
 def test_labels_are_never_offered_as_predictions(run: Run, tmp_path: Path) -> None:

@@ -104,6 +104,29 @@ def test_other_columns_in_another_encoding_stay_as_they_were(run: Run, document:
     assert b",K\xf6ln," in found.stdout_bytes
 
 
+@pytest.mark.parametrize("encoding", ["cp1252", "utf-16-le", "utf-8"])
+def test_calibrated_text_is_in_the_named_encoding(run: Run, document: Path, encoding: str) -> None:
+    text = "".join(["p,town\n", *(f"0.5,Köln {i}\n" for i in range(20_000))])
+    found = run("calibrate", "-", "--map", document, "--encoding", encoding, stdin=text.encode(encoding))
+    lines = found.stdout_bytes.decode(encoding).splitlines()
+    assert lines[0] == "p,town,calibrated"
+    assert [line.rpartition(",")[0] for line in lines[1:]] == text.splitlines()[1:]
+
+
+def test_names_of_classes_that_the_encoding_does_not_have_are_refused(run: Run, tmp_path: Path) -> None:
+    names = ["a", "b", "日"]
+    probs = np.random.default_rng(0).dirichlet(np.ones(3), 60)
+    calibrant.fit("temperature", probs, np.arange(60) % 3, class_names=names).save(tmp_path / "map.json")
+    given = tmp_path / "preds.csv"
+    given.write_bytes("prob_0,prob_1,prob_2,town\n0.5,0.25,0.25,Köln\n".encode("cp1252"))
+    refused = run(
+        "calibrate", given, "--map", tmp_path / "map.json", "--encoding", "cp1252", "--out", tmp_path / "a.csv"
+    )
+    assert refused.exit_code == 1
+    assert refused.stderr.endswith("the names of the classes cannot be written in cp1252; save the file as UTF-8\n")
+    assert not (tmp_path / "a.csv").exists()
+
+
 def test_json_lines_become_a_table_with_their_own_columns(run: Run, document: Path) -> None:
     lines = b'{"id": 7, "p": 0.5, "note": "a, b"}\n{"id": 8, "p": 0.25, "note": null}\n'
     rows = list(tables.reader(run("calibrate", "-", "--map", document, stdin=lines).stdout.splitlines()))
