@@ -10,6 +10,7 @@ from collections.abc import Set as AbstractSet
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
+from itertools import permutations
 from pathlib import Path
 from typing import BinaryIO
 
@@ -25,10 +26,13 @@ from calibrant.io.csv import CsvTable
 from calibrant.io.errors import (
     DamagedFile,
     FileTooLarge,
+    LabelsNeedMapping,
     MissingValue,
+    NoLabels,
     NotLabels,
     TabularError,
     TooManyGroups,
+    UnclearColumns,
     UnknownColumn,
     WrongKind,
     WrongShape,
@@ -64,6 +68,7 @@ from calibrant.io.texts import (
     listed,
     not_encoded,
     number,
+    plain,
     quoted,
     refusal,
     row_of,
@@ -144,12 +149,17 @@ def read_sheet(
     """
     limits = FileLimits(max_bytes, max_rows, heavy=heavy, spool=spool)
     with opened(source, limits) as file, open_table(file, name, limits, options.decimal, options.encoding) as table:
-        chosen = choose(table.columns, options, partial(_distinct, table), labelled=labelled)
         try:
-            return _sheet(table, chosen, options, table.read(chosen.places))
-        except MissingValue as error:
-            known = {name for names in chosen.classes for name in names}
-            raise _all_missing(table, chosen.places, error, known) from error
+            chosen = choose(table.columns, options, partial(_distinct, table), labelled=labelled)
+            try:
+                return _sheet(table, chosen, options, table.read(chosen.places))
+            except MissingValue as error:
+                known = {name for names in chosen.classes for name in names}
+                raise _all_missing(table, chosen.places, error, known) from error
+        except (NotLabels, NoLabels, LabelsNeedMapping, UnclearColumns) as error:
+            if error.field in ("labels", "mapping"):
+                _check_long(table, error)
+            raise
 
 
 #: The most cells in which missing values are counted, or distinct values are looked for.
@@ -234,6 +244,56 @@ def _all_missing(
         "remove the rows",
         field=error.field,
     )
+
+
+#: The most columns among which those of a long file are looked for, and their cells.
+_MOST_LONG, _MOST_LONG_CELLS = 20, 2_000_000
+
+
+def _check_long(table: Table, error: TabularError) -> None:
+    """Raise an error instead of ``error`` if each row of the file is one class of a case, whose rows sum to 1."""
+    names = [column.name for column in table.columns]
+    places = [at for at, name in enumerate(names) if name and table.columns[at].width == 1]
+    if not 3 <= len(places) <= _MOST_LONG:
+        return
+    columns: dict[int, list[str]] = {at: [] for at in places}
+
+    def add(at: int, cells: Sequence[str]) -> None:
+        columns[at].extend(cells)
+        if sum(map(len, columns.values())) > _MOST_LONG_CELLS:
+            raise _Enough
+
+    try:
+        table.scan(places, add)
+    except (_Enough, TabularError):
+        return
+    codes = {at: np.unique(cells, return_inverse=True)[1] for at, cells in columns.items()}
+    for values, cells in columns.items():
+        if not all(map(is_number, cells)) or not any(number(cell) % 1 for cell in cells):
+            continue
+        p = np.array([*map(number, cells)])
+        for case, of_class in permutations(set(places) - {values}, 2):
+            counts, k = np.bincount(codes[case]), codes[of_class].max() + 1
+            if len(counts) < 2 or k < 2 or (counts != k).any():
+                continue
+            if len(np.unique(codes[case] * k + codes[of_class])) < len(p):
+                continue
+            if p.min() < 0 or abs(np.bincount(codes[case], p) - 1).max() > _OF_ONE:
+                continue
+            others = set(places) - {values, case, of_class}
+            fixed = [at for at in sorted(others) if len(np.unique(codes[case] * len(p) + codes[at])) == len(counts)]
+            if isinstance(error, LabelsNeedMapping) and len(fixed) < len(others):
+                continue  # perhaps each row is an event, such as the victory of one of two teams
+            index = [plain(names[at]) for at in (case, *fixed)]
+            raise WrongShape(
+                f"the file is long, with a row for each {quoted(names[case])} and {quoted(names[of_class])}; pivot it "
+                f"to a column per class, as pandas does with frame.pivot(index={index if fixed else index[0]!r}, "
+                f"columns={plain(names[of_class])!r}, values={plain(names[values])!r}).reset_index()"
+            ) from error
+
+
+#: How far the probabilities of the classes of a case may sum from 1.
+_OF_ONE = 0.01
 
 
 def _sheet(table: Table, chosen: Chosen, options: SheetOptions, values: Values) -> Sheet:

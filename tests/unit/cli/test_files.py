@@ -7,6 +7,7 @@ import shlex
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
@@ -127,6 +128,45 @@ def test_a_byte_order_mark_and_other_formats_decide_their_encoding(run: Run, csv
     rows = tmp_path / "preds.jsonl"
     rows.write_text('{"label": 1, "p": 0.5, "group": "é"}\n{"label": 0, "p": 0.5, "group": "b"}\n', encoding="utf-8")
     assert "é" in run("evaluate", rows, "--group", "group", "--encoding", "cp1252").stdout
+
+
+_PROBS = {"a": {"bird": 0.5, "cat": 0.3, "dog": 0.2}, "b": {"bird": 0.1, "cat": 0.8, "dog": 0.1}}
+
+
+@pytest.mark.parametrize(
+    ("header", "index"),
+    [("id,class,probability", "'id'"), ("id,class,probability,label", "['id', 'label']")],
+)
+@pytest.mark.parametrize("in_order", ["of cases", "of classes"])
+def test_a_long_file_is_refused_with_its_pivot(
+    run: Run, tmp_path: Path, header: str, index: str, in_order: str
+) -> None:
+    pairs = [(case, name) for case in _PROBS for name in _PROBS[case]]
+    pairs = sorted(pairs, key=lambda pair: pair[1]) if in_order == "of classes" else pairs
+    of_case = {"a": "bird", "b": "dog"}
+    rows = [[case, name, str(_PROBS[case][name]), of_case[case]][: header.count(",") + 1] for case, name in pairs]
+    path = tmp_path / "long.csv"
+    path.write_text("\n".join([header, *map(",".join, rows), ""]), encoding="utf-8")
+    refused = run("evaluate", path)
+    assert refused.stderr == (
+        f"calibrant: {path}: the file is long, with a row for each 'id' and 'class'; pivot it to a column per class, "
+        f"as pandas does with frame.pivot(index={index}, columns='class', values='probability').reset_index()\n"
+    )
+    pivoted = pd.read_csv(path).pivot(index=header.split(",")[::3], columns="class", values="probability").reset_index()
+    pivoted.assign(label=[of_case[case] for case in pivoted["id"]]).to_csv(tmp_path / "wide.csv", index=False)
+    assert run("evaluate", tmp_path / "wide.csv").exit_code == 0
+
+
+def test_events_of_a_case_that_sum_to_one_are_not_long(run: Run, tmp_path: Path) -> None:
+    rows = [
+        f"{game},{team},{p},{'yes' if team == 'home' else 'no'}"
+        for game, of_home in enumerate((0.7, 0.4, 0.9))
+        for team, p in (("home", of_home), ("away", round(1 - of_home, 1)))
+    ]
+    path = tmp_path / "games.csv"
+    path.write_text("\n".join(["game,team,p,won", *rows, ""]), encoding="utf-8")
+    assert "add --pos-label yes or --pos-label no" in run("evaluate", path, "--label", "won").stderr
+    assert run("evaluate", path, "--label", "won", "--pos-label", "yes").exit_code == 0
 
 
 def test_labels_are_never_offered_as_predictions(run: Run, tmp_path: Path) -> None:
