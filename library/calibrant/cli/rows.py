@@ -40,6 +40,8 @@ _FLAGS = {
     "known": "--known",
 }
 
+#: Examples of options that files of forecasts may need.
+_EXAMPLES = {"level": "0.9", "levels": "0.05,0.5,0.95"}
 #: The most columns, and the most commands, that an error suggests.
 _OFFERED, _READINGS = 4, 8
 
@@ -339,7 +341,7 @@ def refused(error: TabularError, file: Path, columns: Columns | None = None) -> 
 
 def _line(error: TabularError, file: Path, columns: Columns | None = None) -> str:
     """Return the message for a file that cannot be read, with the options that fix it, ready to copy."""
-    from calibrant.io.errors import DecimalComma, NoPredictions, OutOfRange, UnclearColumns
+    from calibrant.io.errors import DecimalComma, InvalidForecasts, NoPredictions, OutOfRange, UnclearColumns
     from calibrant.io.forecast_columns import are_of_forecasts
     from calibrant.io.texts import quoted
 
@@ -354,6 +356,8 @@ def _line(error: TabularError, file: Path, columns: Columns | None = None) -> st
         return f"{message}; for forecasts of a number, add --regression"
     if isinstance(error, UnclearColumns) and error.readings:
         return message
+    if isinstance(error, InvalidForecasts) and error.field in _EXAMPLES and _takes(f"--{error.field}"):
+        return f"{message} (--{error.field} {_EXAMPLES[error.field]})"
     if not offer or flag is None or flag in message:
         return message
     if not isinstance(offer, tuple):

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
+from glob import escape
 from itertools import takewhile
 from typing import Any, cast, get_args
 
@@ -24,7 +25,7 @@ from calibrant.io.errors import (
     UnknownColumn,
 )
 from calibrant.io.table import Column, Floats, ForecastOptions, Places
-from calibrant.io.texts import is_number, listed, may_be_numbers, quoted, span
+from calibrant.io.texts import is_number, listed, may_be_numbers, plain, quoted, span
 
 # --- Column names
 
@@ -71,6 +72,10 @@ _END = re.compile(
 )
 _SAMPLE = re.compile(r"(?P<stem>|.*?[^ _.\-\[(])[ _.\-\[(]*(?P<number>\d{1,6})[\])]?", re.ASCII)
 
+#: From this many columns on, numbered ones are perhaps an ensemble.
+_FEW_MEMBERS = 5
+#: Names of the column of levels or members of a file with a row for each.
+_LONG = _set_of("quantile quantilelevel tau outputtypeid sample member draw realization")
 #: The most names in the offer of an error.
 _MAX_OFFERED = 100
 #: A percentage of levels, such as q5 and q95, has a number of at least this; q1, q2 and q3 are rather quartiles.
@@ -429,17 +434,44 @@ class _Chooser:
 
     # --- Errors
 
-    def _none_found(self) -> NoPredictions:
+    def _none_found(self) -> NoPredictions | UnclearColumns:
+        if (ensemble := self._ensemble()) is not None:
+            places, pattern = ensemble
+            return UnclearColumns(
+                f"no predictive distribution found, but {span([self._names[at] for at in places])} are numbered; if "
+                f"they are the members of an ensemble, name them as samples={pattern}",
+                field="samples",
+                readings=((f"samples={pattern}",),),
+            )
         numeric = tuple(
             name for at, name in enumerate(self._names) if name and self._is_free(at) and self._columns[at].width == 1
         )
         has = f"; the file has {listed(self._names)}"
+        if long := [name for name in self._names if word(name) in _LONG]:
+            has += f"; if it has a row for each {quoted(long[0])}, pivot it to a column for each, as pandas does with "
+            has += f"frame.pivot(index=..., columns={plain(long[0])!r}, values=...).reset_index()"
         return NoPredictions(
             "no predictive distribution found; name the columns mean with std or variance, q0.05, q0.5 and so on, "
-            f"lower and upper, or sample_0, sample_1 and so on{has}",
+            f"lower and upper, or sample_0, sample_1 and so on, or name the column of each part, such as mean=m{has}",
             field="predictions",
             columns=numeric[:_MAX_OFFERED],
         )
+
+    def _ensemble(self) -> tuple[list[int], str] | None:
+        """Return columns numbered from 0 or 1, and the wildcard that matches just these, if there are any."""
+        stems: dict[str, dict[int, int]] = {}
+        for at, name in enumerate(self._names):
+            if (found := _SAMPLE.fullmatch(name)) is not None and self._is_free(at):
+                stems.setdefault(name[: found.start("number")], {})[int(found["number"])] = at
+        for stem, of in stems.items():
+            places = sorted(of.values())
+            if len(of) < _FEW_MEMBERS or sorted(of) not in ([*range(len(of))], [*range(1, len(of) + 1)]):
+                continue
+            for end in ("*", "[0-9]*"):
+                pattern = escape(stem) + end
+                if places == [at for at, name in enumerate(self._names) if fnmatchcase(name, pattern)]:
+                    return places, pattern
+        return None
 
     def _no_outcomes(self, reading: _Reading) -> NoLabels:
         used = {at for places in reading.columns.values() for at in places}

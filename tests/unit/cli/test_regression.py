@@ -356,3 +356,51 @@ def test_calibrate_needs_no_option_for_forecasts(run: Run, normal: Path) -> None
     found = run("calibrate", normal, "--regression", "--map", "map.json")
     assert found.exit_code == 2
     assert "the map has the kind of its predictions" in " ".join(found.stderr.replace("│", " ").split())
+
+
+@pytest.mark.parametrize(
+    ("names", "wildcard"),
+    [
+        ([str(i) for i in range(50)], "[0-9]*"),
+        ([f"m{i:02}" for i in range(1, 9)], "m[0-9]*"),
+        ([f"x[{i}" for i in range(6)], "x[[]*"),
+    ],
+)
+def test_the_command_for_an_ensemble_runs(run: Run, tmp_path: Path, names: list[str], wildcard: str) -> None:
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.normal(size=(40, len(names))), columns=names)
+    path = tmp_path / "an ensemble.csv"
+    frame.assign(y=rng.normal(size=40), min=0.0, model=1.5).to_csv(path, index=False)
+    refused = run("evaluate", path, "--regression", "--measure", "crps")
+    assert refused.exit_code == 2
+    told, command = refused.stderr.splitlines()
+    assert f"name them as samples={wildcard}:" in told
+    assert command.endswith(f" --prediction 'samples={wildcard}'")
+    found = run(*shlex.split(command)[1:])
+    assert found.exit_code == 0, found.stderr
+    values = frame.to_numpy()
+    expected = calibrant.evaluate_distribution(pd.read_csv(path)["y"], samples=values, measures=["crps"])
+    assert f"{expected['crps'].value:.4f}" in found.stdout
+
+
+def test_numbered_columns_that_are_no_ensemble_are_not_offered(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "years.csv"
+    path.write_text("y,2020,2021,2022,2023,2024\n1,1,2,3,4,5\n", encoding="utf-8")
+    refused = run("evaluate", path, "--regression")
+    assert (refused.exit_code, "ensemble" in refused.stderr) == (1, False)
+
+
+def test_levels_that_are_missing_are_named_as_options(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "ends.csv"
+    path.write_text("y,lower,upper\n1,0,2\n2,1,3\n", encoding="utf-8")
+    assert run("evaluate", path, "--regression").stderr.endswith("set it, such as 0.9 (--level 0.9)\n")
+    path.write_text('y,quantiles\n1,"[0, 1, 2]"\n2,"[1, 2, 3]"\n', encoding="utf-8")
+    assert run("evaluate", path, "--regression").stderr.endswith("0.5 and 0.95 (--levels 0.05,0.5,0.95)\n")
+    assert run("evaluate", path, "--regression", "--levels", "0.05,0.5,0.95").exit_code == 0
+
+
+def test_long_files_of_quantiles_and_samples_are_pivoted(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "long.csv"
+    path.write_text("id,quantile,value\n1,0.1,1\n1,0.9,2\n", encoding="utf-8")
+    told = run("evaluate", path, "--regression").stderr
+    assert "frame.pivot(index=..., columns='quantile', values=...).reset_index()" in told
