@@ -556,9 +556,13 @@ def _parquet_file(arrow: Any, data: Body | memoryview) -> Any:
     coded = [leaf.path for leaf, varies in zip(leaves, varying, strict=True) if varies]
     file = arrow.parquet.ParquetFile(arrow.BufferReader(source), read_dictionary=coded, arrow_extensions_enabled=False)
     kinds = [kind for field in file.schema_arrow for kind in leaf_types(field.type)]
-    if any(varies and not _types().is_dictionary(kind) for kind, varies in zip(kinds, varying, strict=True)):
-        file.close()
-        raise DamagedFile("a column has an unsupported encoding")
+    for leaf, kind, varies in zip(leaves, kinds, varying, strict=True):
+        if varies and not _types().is_dictionary(kind):
+            file.close()
+            raise DamagedFile(
+                f"column {quoted(leaf.path)} has values of variable length that are not text, such as decimals stored "
+                "as BYTE_ARRAY; cast it to double"
+            )
     return file
 
 

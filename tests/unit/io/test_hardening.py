@@ -151,6 +151,20 @@ def test_the_header_of_a_page_has_few_values() -> None:
         _Reader(body, 64).struct(0)
 
 
+def test_decimals_of_variable_length_are_refused_with_their_column() -> None:
+    out = io.BytesIO()
+    pa.parquet.write_table(pa.table({"label": [1, 0], "pd": pa.array([b"\x05", b"\x02"])}), out)
+    data = out.getvalue()
+    footer = data[-8 - int.from_bytes(data[-8:-4], "little") : -8]
+    # After the name: the converted type DECIMAL (5), the scale 1 and the precision 2, each as a zigzag.
+    named = b"\x18\x02pd"
+    changed = footer.replace(named + b"\0", named + b"\x25\x0a\x15\x02\x15\x04\0", 1)
+    assert len(changed) == len(footer) + 6
+    body = data[: -8 - len(footer)] + changed + len(changed).to_bytes(4, "little") + data[-4:]
+    with pytest.raises(DamagedFile, match="column 'pd' has values of variable length"):
+        read(body)
+
+
 def test_a_row_over_many_lines_has_bounded_cells() -> None:
     for head in (b"y,p\n", b""):
         with pytest.raises(FileTooLarge, match="1,048,576 characters"):
