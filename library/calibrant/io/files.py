@@ -590,8 +590,18 @@ _OTHERS = (
     (b"RIFF", "an image, audio or video file (RIFF)"),
     (b"%PDF", "a PDF document"),
     (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "an old Excel or Office document: save it as CSV"),
-    (b"\x89HDF", "an HDF5 file"),
-    (b"SQLite format 3\0", "an SQLite database"),
+    (b"\x89HDF", "an HDF5 file: save it as NPZ or CSV"),
+    (b"MATLAB ", "a MATLAB file: save it as CSV, such as with writetable"),
+    (b"<stata_dta>", _STATA := "a Stata file: save it as CSV, with export delimited or pandas"),
+    *((bytes([version, order, 1, 0]), _STATA) for version in range(105, 116) for order in (1, 2)),
+    (b"\0" * 12 + b"\xc2\xea\x81\x60", "a SAS data set: save it as CSV, with proc export or pandas"),
+    (b"HEADER RECORD*******", "a SAS transport file: save it as CSV, with proc export or pandas"),
+    (b"$FL2@(#)", _SPSS := "an SPSS file: save it as CSV"),
+    (b"$FL3@(#)", _SPSS),
+    (b"X\n\0\0\0", _R := "an R data file: save it as CSV, with write.csv(data, file, row.names = FALSE)"),
+    (b"RDX2\n", _R),
+    (b"RDX3\n", _R),
+    (b"SQLite format 3\0", "an SQLite database: save the table as CSV"),
     (b"7z\xbc\xaf\x27\x1c", "a 7-Zip archive: extract it"),
     (b"Rar!", "a RAR archive: extract it"),
     (b"\x5d\0\0", "an LZMA file: compress it with xz"),
@@ -682,7 +692,11 @@ def _refuse_others(head: bytes, name: str) -> None:
         raise _wrong(name, "a Python pickle, which is never loaded because it can run any code: save it as NPZ or CSV")
     if head[257:262] == b"ustar":
         raise _wrong(name, "a tar archive: extract it")
+    if head[6:10] == b'\0\0{"':
+        raise _wrong(name, "a safetensors file: save it as NPZ")
     text = head.removeprefix(_MARK).lstrip().lower()
+    if text.startswith(b"@relation"):
+        raise _wrong(name, "an ARFF file: save it as CSV")
     if text.startswith((b"<!doctype", b"<html", b"<?xml", b"<svg")):
         raise _wrong(name, "an HTML or XML page")
 

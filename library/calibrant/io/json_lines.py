@@ -180,15 +180,21 @@ _OF_COLUMNS, _HEAD = re.compile(rb'\s*\{\s*"[^"]*"\s*:\s*[{\[]'), 512
 
 def _is_whole(row: dict[str, Any]) -> bool:
     """Whether the only row of a file has columns or rows as values."""
+    rows = (cell for cell in row.values() if isinstance(cell, list) and cell and _mapping(cell) is None)
+    if any(all(isinstance(each, dict) for each in cell) for cell in rows):
+        return True
     return len(row) > 1 and all(isinstance(cell, dict | list) for cell in row.values())
 
 
 def _mapping(cell: Any) -> dict[str, Any] | None:
-    """Return several numbers by name, also as labels with scores as Hugging Face writes them; else None."""
+    """Return several numbers by name, also as labels with scores as Hugging Face and BigQuery write them; else None."""
     if isinstance(cell, list):
-        if not all(isinstance(each, dict) and {"label", "score"} <= each.keys() for each in cell):
+        if not all(isinstance(each, dict) and "label" in each for each in cell):
             return None
-        cell = {str(each["label"]): each["score"] for each in sorted(cell, key=lambda each: str(each["label"]))}
+        score = next((key for key in ("score", "prob") if all(key in each for each in cell)), None)
+        if score is None:
+            return None
+        cell = {str(each["label"]): each[score] for each in sorted(cell, key=lambda each: str(each["label"]))}
     if not isinstance(cell, dict) or len(cell) < 2 or not all(type(number) in (int, float) for number in cell.values()):
         return None
     return cell

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
 import io
+import json
 import shlex
 from pathlib import Path
 
@@ -167,6 +169,59 @@ def test_events_of_a_case_that_sum_to_one_are_not_long(run: Run, tmp_path: Path)
     path.write_text("\n".join(["game,team,p,won", *rows, ""]), encoding="utf-8")
     assert "add --pos-label yes or --pos-label no" in run("evaluate", path, "--label", "won").stderr
     assert run("evaluate", path, "--label", "won", "--pos-label", "yes").exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (b"r\x02\x01\0" + b"\0" * 200, "is a Stata file: save it as CSV"),
+        (b"<stata_dta><header>" + b"\0" * 200, "is a Stata file: save it as CSV"),
+        (b"\0" * 12 + b"\xc2\xea\x81\x60" + b"\0" * 200, "is a SAS data set: save it as CSV"),
+        (b"HEADER RECORD*******LIBRARY HEADER RECORD!!!!!!!", "is a SAS transport file: save it as CSV"),
+        (b"$FL2@(#) SPSS DATA FILE\0\0", "is an SPSS file: save it as CSV"),
+        (gzip.compress(b"X\n\0\0\0\3\0\4"), "is an R data file: save it as CSV, with write.csv("),
+        (gzip.compress(b"RDX3\nX\n\0\0\0\3"), "is an R data file: save it as CSV, with write.csv("),
+        (b"MATLAB 5.0 MAT-file, Platform\0\1", "is a MATLAB file: save it as CSV"),
+        (b"\x89HDF\r\n\x1a\n\0", "is an HDF5 file: save it as NPZ or CSV"),
+        (b'\x40\0\0\0\0\0\0\0{"logits":{"dtype":"F32"', "is a safetensors file: save it as NPZ"),
+        (b"@RELATION p\n@ATTRIBUTE p NUMERIC\n@DATA\n0.5\n", "is an ARFF file: save it as CSV"),
+    ],
+)
+def test_files_of_other_tools_are_named_with_a_remedy(run: Run, tmp_path: Path, content: bytes, told: str) -> None:
+    path = tmp_path / "preds"
+    path.write_bytes(content)
+    assert run("evaluate", path).stderr.startswith(f"calibrant: {path}: {told}")
+
+
+def test_a_json_document_of_rows_may_be_one_line(run: Run, csv: Path, tmp_path: Path) -> None:
+    expected = run("evaluate", csv).stdout
+    path = tmp_path / "preds.json"
+    rows = pd.read_csv(csv, dtype={"p": str})[["y", "p"]].to_dict("records")
+    for document in ({"results": rows}, {"model": "m", "rows": rows}):
+        path.write_text(json.dumps(document), encoding="utf-8")
+        assert run("evaluate", path).stdout == expected
+
+
+def test_probabilities_with_labels_as_bigquery_writes_them_are_columns(run: Run, csv: Path, tmp_path: Path) -> None:
+    path = tmp_path / "preds.jsonl"
+    rows = pd.read_csv(csv)
+    lines = [
+        {
+            "predicted_y": str(int(p > 0.5)),
+            "predicted_y_probs": [{"label": "1", "prob": p}, {"label": "0", "prob": 1 - p}],
+            "y": str(y),
+        }
+        for y, p in zip(rows["y"], rows["p"], strict=True)
+    ]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    found = run("evaluate", path, "--reduction", "binary", "--measure", "brier").stdout.split()[-1]
+    assert found == run("evaluate", csv, "--measure", "brier").stdout.split()[-1]
+
+
+def test_a_submission_without_labels_names_the_column_of_its_predictions(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "submission.csv"
+    path.write_text("id,target\n1,0.5\n2,0.25\n", encoding="utf-8")
+    assert "(no other column than 'target' has numbers in [0, 1])" in run("evaluate", path).stderr
 
 
 def test_labels_are_never_offered_as_predictions(run: Run, tmp_path: Path) -> None:
