@@ -354,6 +354,8 @@ def _line(error: TabularError, file: Path, columns: Columns | None = None) -> st
         return f"{message}; add --decimal ,"
     if isinstance(error, NoPredictions) and _takes("--regression") and are_of_forecasts(error.columns or ()):
         return f"{message}; for forecasts of a number, add --regression"
+    if isinstance(error, NoPredictions) and _has("--scale"):
+        message = message.replace("for logits, set the scale to logit", "for logits, add --scale logit")
     if isinstance(error, UnclearColumns) and error.readings:
         return message
     if isinstance(error, InvalidForecasts) and error.field in _EXAMPLES and _takes(f"--{error.field}"):
@@ -373,7 +375,7 @@ def _line(error: TabularError, file: Path, columns: Columns | None = None) -> st
 def _of_labels(mapping: Mapping[str, int]) -> str:
     """Return the options that name the classes of these labels: the positive one of two, or all in order."""
     labels = list(mapping)
-    if (context := current_context()) is not None and not has_option(context, "--pos-label"):
+    if not _has("--pos-label"):
         return " ".join(f"--map-label {_shell(f'{text}={number}')}" for text, number in mapping.items())
     if len(labels) == 2:
         return " or ".join(f"--pos-label {_shell(text)}" for text in reversed(labels))
@@ -398,10 +400,16 @@ def _commands(error: TabularError) -> str | None:
     return "".join(f"\n  {given}{each}" for each in flags) + (f"\nand {rest} more" if rest else "")
 
 
+def _has(flag: str) -> bool:
+    """Whether the command has this option."""
+    context = current_context()
+    return context is not None and has_option(context, flag)
+
+
 def _takes(flag: str) -> bool:
     """Whether the command has this option, and it was not given."""
     context = current_context()
-    return context is not None and has_option(context, flag) and not context.params.get(flag.removeprefix("--"))
+    return context is not None and _has(flag) and not context.params.get(flag.removeprefix("--"))
 
 
 def command_line(context: typer.Context, *, without: str = "") -> str:

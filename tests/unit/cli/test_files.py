@@ -224,6 +224,14 @@ def test_a_submission_without_labels_names_the_column_of_its_predictions(run: Ru
     assert "(no other column than 'target' has numbers in [0, 1])" in run("evaluate", path).stderr
 
 
+def test_raw_scores_are_read_with_the_options_that_errors_offer(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "raw.csv"
+    path.write_text("label,raw_score\n1,2.5\n0,-1.5\n", encoding="utf-8")
+    assert "for logits, add --scale logit)" in run("evaluate", path).stderr
+    assert run("evaluate", path, "--scale", "logit").stderr.endswith("; add --prediction raw_score\n")
+    assert run("evaluate", path, "--scale", "logit", "--prediction", "raw_score").exit_code == 0
+
+
 def test_labels_are_never_offered_as_predictions(run: Run, tmp_path: Path) -> None:
     path = tmp_path / "named.csv"
     path.write_text("label,p\n0,0.5\n1,0.5\n", encoding="utf-8")
