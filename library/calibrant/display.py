@@ -12,7 +12,7 @@ from calibrant.errors import InvalidLabel, InvalidOption, requires
 from calibrant.evaluation import Report, evaluate
 from calibrant.plots.axes import BINNINGS, draw_reliability, entries_of
 from calibrant.plots.panel import data_of, values
-from calibrant.results import Suggesting
+from calibrant.results import Suggesting, n_rows
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -60,7 +60,7 @@ class CalibrationDisplay(Suggesting):
 
     def __repr__(self) -> str:
         name = "" if self.name is None else f"{self.name}, "
-        return f"CalibrationDisplay: {name}{self.report.n:,} rows, {len(self.prob_true)} bins"
+        return f"CalibrationDisplay: {name}{n_rows(self.report.n)}, {len(self.prob_true)} bins"
 
     @classmethod
     def from_predictions(

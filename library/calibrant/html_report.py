@@ -30,7 +30,7 @@ from calibrant.reports.forecasts import forecast_document, report_options
 from calibrant.reports.forecasts import standalone as forecasts_page
 from calibrant.reports.html import standalone
 from calibrant.reports.panel import ReportSubject, by_group, full, group_diagrams, joined
-from calibrant.results import write_text
+from calibrant.results import n_rows, write_text
 
 #: Height of a report in a notebook, in pixels.
 _HEIGHT = 720
@@ -85,7 +85,7 @@ class HtmlReport:
         write_text(path, self.html)
 
     def __repr__(self) -> str:
-        return f"HtmlReport: {self.document['n']:,} rows; save(path) writes it to a file"
+        return f"HtmlReport: {n_rows(self.document['n'])}; save(path) writes it to a file"
 
     def _repr_html_(self) -> str:
         frame = f"width:100%;height:{_HEIGHT}px;border:1px solid #8884;border-radius:4px"

@@ -314,6 +314,15 @@ def text_of(cell: Cell) -> str:
     return f"{cell:.3f}" if cell == 0.0 or abs(cell) >= 0.0005 else f"{cell:.2g}"
 
 
+def n_rows(n: float) -> str:
+    """Return a number of rows with its noun.
+
+    >>> n_rows(1), n_rows(1797)
+    ('1 row', '1,797 rows')
+    """
+    return f"{n:,.0f} {'row' if n == 1 else 'rows'}"
+
+
 def interval_of(ends: tuple[float, float] | None) -> str | None:
     """Return an interval as text."""
     return None if ends is None else f"[{text_of(ends[0])}, {text_of(ends[1])}]"

@@ -24,7 +24,7 @@ from calibrant.measures.measure import MeasureRequest, MeasureResult, answers, e
 from calibrant.measures.scores import mean_over_rows
 from calibrant.progress import Progress, muted, report, reporting, step
 from calibrant.reductions import Classes, Event, Subject, Vector, resolve, subject, whole_vector
-from calibrant.results import ByMeasure, Cell, Shown, Table, frame_of, interval_of
+from calibrant.results import ByMeasure, Cell, Shown, Table, frame_of, interval_of, n_rows
 
 
 def pareto_front(first: Mapping[str, float], second: Mapping[str, float]) -> tuple[str, ...]:
@@ -438,7 +438,7 @@ class ComparisonReport(Shown, ByMeasure[MeasureComparison]):
         notes = [f"{key}: {', '.join(ranking)} (best first)" for key, ranking in ranked.items()]
         if any(one.in_sample for one in self.contestants):
             notes.append("in-sample: fitted to these rows, too good and therefore not ranked")
-        title = f"Comparison: {self.report.n:,} rows, reduction {self.report.reduction_name or self.report.reduction}"
+        title = f"Comparison: {n_rows(self.report.n)}, reduction {self.report.reduction_name or self.report.reduction}"
         return Table(title, (*columns, "error"), rows, notes)
 
 

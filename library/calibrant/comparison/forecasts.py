@@ -22,7 +22,7 @@ from calibrant.distributions.measures import Rows
 from calibrant.distributions.streams import diebold_mariano, read_lags
 from calibrant.errors import CalibrationError, InvalidOption, LengthMismatch, TooFewRows, one_of
 from calibrant.options import plain
-from calibrant.results import Shown, Table, frame_of, interval_of
+from calibrant.results import Shown, Table, frame_of, interval_of, n_rows
 
 ScoreName = Literal[
     "crps", "log-score", "dawid-sebastiani", "quantile-score", "interval-score", "squared-error", "absolute-error"
@@ -154,7 +154,7 @@ class ForecastComparison(Shown):
         rows = [(*pair.between, pair.difference, interval_of(pair.interval), pair.p_value) for pair in self.pairs]
         notes = [f"{name}: {self.score} {self.means[name]:.4g}" for name in self.ranking]
         notes += [f"{' and '.join(pair.between)}: {pair.problem}" for pair in self.pairs if pair.problem]
-        return Table(f"Comparison by {self.score}: {self.n:,} rows", columns, rows, notes)
+        return Table(f"Comparison by {self.score}: {n_rows(self.n)}", columns, rows, notes)
 
 
 def _finite(value: float) -> float | None:

@@ -24,7 +24,7 @@ from calibrant.errors import (
 from calibrant.measures.measure import MeasureResult
 from calibrant.options import plain, read_seed
 from calibrant.progress import step
-from calibrant.results import ByMeasure, Shown, Table, WithRows, frame_of, interval_of
+from calibrant.results import ByMeasure, Shown, Table, WithRows, frame_of, interval_of, n_rows
 
 if TYPE_CHECKING:
     from calibrant.plots.axes import DistributionPlotter
@@ -167,10 +167,10 @@ class DistributionReport(WithRows, Shown, ByMeasure[MeasureResult]):
         rows = [(k, m.value, m.debiased, interval_of(m.interval), m.p_value) for k, m in self.measures.items()]
         notes = [f"{key}: {found.problem}" for key, found in self.measures.items() if found.problem]
         if self.n_repaired:
-            notes.append(f"{self.n_repaired:,} rows had quantiles that crossed up to rounding, and were sorted")
+            notes.append(f"{n_rows(self.n_repaired)} had quantiles that crossed up to rounding, and were sorted")
         if self.groups is not None:
             notes.append(f"{len(self.groups)} groups: to_frame() has their results")
-        return Table(f"Report: {self.n:,} rows, {self.kind}", columns, rows, notes)
+        return Table(f"Report: {n_rows(self.n)}, {self.kind}", columns, rows, notes)
 
 
 def _records(report: DistributionReport) -> list[dict[str, Any]]:

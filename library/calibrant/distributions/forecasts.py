@@ -26,6 +26,7 @@ from calibrant.errors import (
     OutOfRange,
     WrongShape,
 )
+from calibrant.results import n_rows
 
 ForecastKind = Literal["normal", "quantiles", "samples", "interval"]
 KINDS: tuple[ForecastKind, ...] = get_args(ForecastKind)
@@ -94,7 +95,7 @@ class Forecasts(Compared):
             "samples": f"{self.samples.shape[-1]} samples each",
             "interval": f"intervals of level {self.level:g}",
         }
-        return f"Forecasts: {len(self):,} rows, {of[self.kind]}"
+        return f"Forecasts: {n_rows(len(self))}, {of[self.kind]}"
 
     def __len__(self) -> int:
         return len(getattr(self, FIELDS[self.kind][0]))

@@ -24,7 +24,7 @@ from calibrant.monitoring.figures import Figures, binary_figures, class_figures
 from calibrant.monitoring.tally import tally_of
 from calibrant.options import plain, read_fraction, read_seed
 from calibrant.reductions import Event, event_probability, reduce, resolve_event
-from calibrant.results import Shown, Table
+from calibrant.results import Shown, Table, n_rows
 
 #: Variation between labelled windows is added if Cochran's test rejects homogeneity at this level.
 _HOMOGENEITY = 0.05
@@ -156,7 +156,7 @@ class PerformanceEstimate(Shown, Compared):
         return {"n": self.n, "level": self.level, "withheld": self.withheld, "figures": figures, **lists}
 
     def _table(self) -> Table:
-        title = f"Estimated performance of {self.n:,} rows without labels"
+        title = f"Estimated performance of {n_rows(self.n)} without labels"
         if self.withheld is not None:
             return Table(title, ["figure"], [], [f"withheld: {self.withheld}"])
         rows = [(name, at.value, at.low, at.high, at.realised) for name, at in self.figures.items()]

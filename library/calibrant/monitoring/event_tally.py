@@ -34,6 +34,7 @@ from calibrant.measures.improvement import improvement
 from calibrant.monitoring.tally import CELLS, FOLDS, Tally, from_bytes, merged, tally_of
 from calibrant.options import plain
 from calibrant.reductions import Event, reduce, resolve_event
+from calibrant.results import n_rows
 
 # --- A tally with its event, the scale of its predictions and the names of its groups
 
@@ -91,7 +92,7 @@ class EventTally:
 
     def __repr__(self) -> str:
         groups = f", {len(self.groups):,} groups" if self.groups else ""
-        return f"EventTally: {len(self):,} rows, reduction {self.reduction}{groups}"
+        return f"EventTally: {n_rows(len(self))}, reduction {self.reduction}{groups}"
 
     def of_group(self, name: str) -> EventTally:
         """Return the tally of one group.

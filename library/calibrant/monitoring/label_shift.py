@@ -20,7 +20,7 @@ from calibrant.maps.calibration_map import CalibrationMap
 from calibrant.maps.linear_softmax import MatrixScaling, VectorScaling
 from calibrant.maps.softmax_map import SoftmaxRegression
 from calibrant.options import read_fraction, read_seed
-from calibrant.results import Shown, Table
+from calibrant.results import Shown, Table, n_rows
 
 #: Steps of EM, and the largest change of a class frequency in the last one.
 _STEPS, _TOLERANCE = 5_000, 1e-8
@@ -126,7 +126,7 @@ class LabelShift(Shown, Compared):
         return {**rest, **lists, "map": document}
 
     def _table(self) -> Table:
-        title = f"Class frequencies of {self.n:,} rows without labels"
+        title = f"Class frequencies of {n_rows(self.n)} without labels"
         if self.estimated is None or self.low is None or self.high is None:
             return Table(title, ["class"], [], [f"withheld: {self.withheld}"])
         bbse = [None] * len(self.reference) if self.bbse is None else self.bbse.tolist()

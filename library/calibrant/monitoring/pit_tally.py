@@ -40,6 +40,7 @@ from calibrant.monitoring.event_tally import Gain, check_groups, gain_of, number
 from calibrant.monitoring.evidence import Evidence, evidence
 from calibrant.monitoring.tally import CELLS, FOLDS, Counts, Keys, Tally, gathered, merged
 from calibrant.options import read_entries, read_seed
+from calibrant.results import n_rows
 
 # --- The bins of a tally: between consecutive levels
 
@@ -134,7 +135,7 @@ class PitTally(Compared):
 
     def __repr__(self) -> str:
         groups = f", {len(self.groups):,} groups" if self.groups else ""
-        return f"PitTally: {len(self):,} rows, {self.kind}, {len(self.levels):,} levels{groups}"
+        return f"PitTally: {n_rows(len(self))}, {self.kind}, {len(self.levels):,} levels{groups}"
 
     @property
     def counts(self) -> Counts:

@@ -30,6 +30,7 @@ from calibrant.reports.panel import ReportSubject
 from calibrant.reports.tables import MOST_GROUPS, GroupRow, GroupTable, Measured, cell, measured, order_of, titled
 from calibrant.reports.text import cleaned
 from calibrant.reports.verdict import ALPHA, Tone, Verdict
+from calibrant.results import n_rows
 
 #: Level of all intervals of a report.
 LEVEL = 0.95
@@ -396,7 +397,7 @@ def advice(report: Mapping[str, Any]) -> ForecastAdvice | None:
         ends = numbers.interval((gain["gain"] - half, gain["gain"] + half))
         rows.append(CandidateRow(each["method"], note, gain["score"], numbers.number(gain["gain"]), ends, relative))
     grouped = "rows of a cluster in one fold" if found["clusters"] else "rows as if they were independent"
-    how = f"Gains are cross-fitted on {numbers.count(found['n'])} rows, {grouped}; intervals are simultaneous."
+    how = f"Gains are cross-fitted on {n_rows(found['n'])}, {grouped}; intervals are simultaneous."
     if name == "identity":
         return ForecastAdvice("No map is proven to improve these forecasts", (how,), tuple(rows))
     best = next(each["gain"] for each in found["candidates"] if each["method"] == name)
@@ -641,7 +642,7 @@ def _facts(report: Mapping[str, Any], about: ReportSubject) -> list[tuple[str, s
         found.append(("Levels", f"{len(levels)}, from {levels[0]:g} to {levels[-1]:g}"))
     found.append(("Weights", about.weights or "none"))
     if report["n_repaired"]:
-        found.append(("Sorted, crossing by rounding", f"{numbers.count(report['n_repaired'])} rows"))
+        found.append(("Sorted, crossing by rounding", n_rows(report["n_repaired"])))
     if about.map is not None:
         found.append(("Map applied", about.map))
     clustered = "clusters" in about.options.get("columns", ())

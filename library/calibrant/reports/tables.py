@@ -12,6 +12,7 @@ from calibrant.reports import lookup, numbers
 from calibrant.reports.panel import RESAMPLES, ReportSubject
 from calibrant.reports.regions import error_interval
 from calibrant.reports.text import cleaned
+from calibrant.results import n_rows
 
 # --- Explanations of the measures
 
@@ -303,7 +304,7 @@ def facts(report: Mapping[str, Any], about: ReportSubject) -> list[tuple[str, st
         "clipped": "Clipped to [0, 1]",
         "renormalised": "Renormalised to a sum of 1",
     }
-    rows += [(title, f"{numbers.count(report[key])} rows") for key, title in changes.items() if report.get(key)]
+    rows += [(title, n_rows(report[key])) for key, title in changes.items() if report.get(key)]
     if report.get("map") is not None:
         rows.append(("Map applied", str(report["map"]) if about.map is None else about.map))
     return rows

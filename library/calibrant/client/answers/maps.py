@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from calibrant.client.answers.document import Document
+from calibrant.results import n_rows
 
 Scale = Literal["probability", "logit"]
 WeightsKind = Literal["frequency", "importance"]
@@ -149,7 +150,7 @@ class MapRecord(MapSummary):
 
     def __repr__(self) -> str:
         named = "" if self.name is None else f"{self.name} {self.version}, "
-        rows = "imported" if self.n is None else f"{self.n:,} rows"
+        rows = "imported" if self.n is None else f"{n_rows(self.n)}"
         event = "" if self.reduction is None else f", reduction {self.reduction}"
         return f"MapRecord: {named}{self.method}{event}, {rows}, id {self.id!r}"
 
