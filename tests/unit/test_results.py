@@ -387,6 +387,7 @@ def test_improvements_by_a_map_of_the_whole_vector_say_so_in_reports_of_one_even
 
 def test_one_row_is_singular() -> None:
     report = calibrant.evaluate([0.7, 0.2, 0.3], [1, 0, 1], groups=["a", "b", "b"])
+    assert report.groups is not None
     assert repr(report.groups["a"]).startswith("Group: 1 row\n")
     assert repr(calibrant.evaluate([0.7], [1])).startswith("Report: 1 row, ")
     of_number = calibrant.report_distribution([1.0], mean=[1.0], variance=[1.0])

@@ -662,12 +662,10 @@ class _Chooser:
         else:
             detail = "no column of predictions found; name it 'p', or 'prob_0', 'prob_1' and so on for several classes"
             real = [self._names[at] for at in free if not self._is_class(at, labels) and self._has_fractions(at)]
-            if real and self._options.scale == "logit":
-                offer = real
+            offer = real if real and self._options.scale == "logit" else offer
+            hint = "; for logits, set the scale to logit" if real else ""
             but = "" if labels is None or not self._is_probability(labels) else f" than {quoted(self._names[labels])}"
-            none = (
-                f" (no other column{but} has numbers in [0, 1]{'; for logits, set the scale to logit' if real else ''})"
-            )
+            none = f" (no other column{but} has numbers in [0, 1]{hint})"
             detail += f", or choose one of {self._listed(offer)}" if offer else none
         known = tuple(name for name in self._names[:_MAX_OFFERED] if name)
         return NoPredictions(detail, field="predictions", offer=tuple(offer[:_MAX_OFFERED]), columns=known)
