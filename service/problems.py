@@ -118,11 +118,14 @@ def install(app: FastAPI) -> None:
         status = error.status_code if isinstance(error, HTTPException) else 500
         codes = {404: "not-found", 405: "method-not-allowed"}
         headers = error.headers if isinstance(error, HTTPException) else None
-        if status == 405:
-            headers = {"Allow": _allowed(request)}
         code = codes.get(status, "bad-request" if status < 500 else "internal-error")
-        is_unknown_call = code == "not-found" and uses_protocol(request.scope["path"])
-        return respond(problem(code, UNKNOWN_CALL if is_unknown_call else TABLE[code].title), headers)
+        detail = TABLE[code].title
+        if status == 405:
+            allowed = _allowed(request)
+            headers, detail = {"Allow": allowed}, f"this path supports the methods {allowed}"
+        elif status == 404:
+            detail = UNKNOWN_CALL if uses_protocol(request.scope["path"]) else _nothing_at(request.scope["path"])
+        return respond(problem(code, detail), headers)
 
     async def unexpected(_: Request, __: Exception) -> Response:
         # Starlette raises the error again after this response, and the server logs it.
@@ -137,6 +140,12 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(Exception, unexpected)
 
 
+def _nothing_at(path: str) -> str:
+    """The detail of a 404 for a path that no route matches."""
+    remedy = "remove the slash at its end" if path.endswith("/") else "GET /docs lists the endpoints"
+    return f"there is nothing at this path; {remedy}"
+
+
 def _allowed(request: Request) -> str:
     """The methods of all routes that match the path; Starlette's own header covers a single route."""
     named = request.app.openapi()["paths"].get(request.url.path)
@@ -146,4 +155,5 @@ def _allowed(request: Request) -> str:
         methods = ("GET", "POST", "PUT", "PATCH", "DELETE")
         routes = request.app.router.routes
         found = [m for m in methods if any(r.matches({**request.scope, "method": m})[0] is Match.FULL for r in routes)]
+        found = found or ["GET"]  # a file, which has no route
     return ", ".join(["HEAD", *found] if "GET" in found else found)

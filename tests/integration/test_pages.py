@@ -113,11 +113,16 @@ def test_head_is_answered_as_get_without_a_body(http: httpx.Client, path: str) -
 
 
 def test_a_405_tells_every_method_of_the_path(http: httpx.Client) -> None:
-    for path, allowed in (("/batches/x", "HEAD, GET, DELETE"), ("/evaluate", "POST"), ("/health/live", "HEAD, GET")):
+    paths = {"/batches/x": "HEAD, GET, DELETE", "/evaluate": "POST", "/health/live": "HEAD, GET"}
+    for path, allowed in (paths | {"/assets/docs.js": "HEAD, GET"}).items():
         refused = http.patch(path)
         assert (refused.status_code, refused.headers["allow"]) == (405, allowed)
+        assert refused.json()["detail"] == f"this path supports the methods {allowed}"
     assert http.head("/evaluate").status_code == 405
 
 
 def test_a_slash_too_many_is_told_and_not_followed(http: httpx.Client) -> None:
-    assert http.get("/measures/").status_code == 404
+    refused = http.get("/measures/")
+    assert refused.status_code == 404
+    assert refused.json()["detail"] == "there is nothing at this path; remove the slash at its end"
+    assert http.get("/nothing").json()["detail"] == "there is nothing at this path; GET /docs lists the endpoints"
