@@ -83,6 +83,13 @@ class Keyring:
         ]
         return caller if any(matches[: len(known)]) else None
 
+    def admits(self, caller: Caller) -> bool:
+        """Whether a caller of an earlier request may still call: its key is valid, or there are still no keys."""
+        if caller.key_id is None:
+            return not self
+        _, known = self._keys.get(caller.key_id, (None, []))
+        return any(end > time.time() for _, end in known)
+
 
 def _caller(record: KeyRecord) -> Caller:
     return Caller(record.tenant, record.scope, record.name, record.id, record.rate_limit)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import aclosing
 
 from fastapi import Response
 from starlette.concurrency import run_in_threadpool
@@ -102,12 +103,14 @@ _HEARTBEAT = b": still here\n\n"
 
 
 class EventStream(StreamingResponse):
-    """An event stream that counts towards its caller's limit until it ends."""
+    """An event stream that counts towards its caller's limit until it ends; a revoked key receives nothing more."""
 
     media_type = "text/event-stream"
 
-    def __init__(self, content: AsyncIterator[bytes], here: Context) -> None:
-        super().__init__(content, headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
+    def __init__(self, content: AsyncGenerator[bytes, None], here: Context) -> None:
+        super().__init__(
+            _while_admitted(content, here), headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+        )
         here.streams.take(here.caller)
         self._here = here
 
@@ -117,6 +120,15 @@ class EventStream(StreamingResponse):
             await super().__call__(scope, receive, send)
         finally:
             self._here.streams.give_back(self._here.caller)
+
+
+async def _while_admitted(content: AsyncGenerator[bytes, None], here: Context) -> AsyncGenerator[bytes]:
+    """Yield the parts of a stream until the caller's key is revoked or expires."""
+    async with aclosing(content):
+        async for part in content:
+            if not here.process.keyring.admits(here.caller):
+                return
+            yield part
 
 
 def read_last_id(text: str | None) -> str | None:
@@ -133,7 +145,7 @@ async def as_json(events: Sequence[JobEvent]) -> bytes:
     )
 
 
-async def changes(here: Context, job_id: str, last: str | None, write: Write = as_json) -> AsyncIterator[bytes]:
+async def changes(here: Context, job_id: str, last: str | None, write: Write = as_json) -> AsyncGenerator[bytes, None]:
     """Yield the events after ``last``, serialized by ``write``, with heartbeats in between.
 
     Ends when the job ends, or when the store or the service stops. A client that reconnects with the last id that it

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
@@ -299,7 +299,7 @@ async def monitor_events(name: str, request: Request, visit: Visiting) -> Respon
     return EventStream(_updates(visit, name, shown, last), visit.here)
 
 
-async def _updates(visit: Visit, name: str, shown: Shown, last: str | None) -> AsyncIterator[bytes]:
+async def _updates(visit: Visit, name: str, shown: Shown, last: str | None) -> AsyncGenerator[bytes, None]:
     """Yield the parts of the page at each change, until the monitor, the store or the service is gone."""
     loop, watcher = asyncio.get_running_loop(), visit.here.watcher
     until = loop.time() + _STREAM_SECONDS

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from http.client import HTTPResponse
+from itertools import islice
 from threading import Event
 from typing import Any
 from urllib.parse import urlsplit
@@ -217,6 +218,20 @@ def test_a_tenant_holds_half_of_the_event_streams_and_a_key_a_quarter(redis_url:
             while first != 200:
                 with api.stream("GET", path, headers=keys["greedy"]) as answer:
                     first = answer.status_code
+
+
+def test_the_event_stream_of_a_revoked_key_ends(
+    redis_url: str, redis: Redis, keys: Keys, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jobs, "LOOK_SECONDS", 0.5)
+    with _api(redis_url) as api:
+        path = f"/jobs/{api.post('/evaluate', json=ROWS, headers=keys['greedy'] | ASYNC).json()['id']}"
+        with api.stream("GET", f"{path}/events", headers=keys["greedy"]) as answer:
+            lines = answer.iter_lines()
+            assert next(lines).startswith("id: ")
+            ApiKeyStore(redis).revoke(keys["greedy"]["Authorization"].split("_")[1])
+            assert len(list(islice(lines, 120))) < 120
+        assert api.get(path, headers=keys["second"]).json()["status"] == "queued"
 
 
 def test_a_stream_that_is_left_with_a_request_behind_it_is_free_again(
