@@ -119,7 +119,8 @@ def _reserve(here: Context, key: str, request: Request, body: Body) -> Reservati
 def _fingerprint(request: Request, body: Body, prefer: Preferences) -> str:
     """A digest of what makes two requests equal: method, path, query, content type and encoding, and body.
 
-    It includes the preference for a job, because a map fitted directly and one fitted by a job have different ids.
+    It includes the preference for a job, because a map fitted directly and one fitted by a job have different ids, and
+    the header ``Accept`` unless it asks for JSON.
     """
     headers = request.headers
     parts = (
@@ -130,6 +131,8 @@ def _fingerprint(request: Request, body: Body, prefer: Preferences) -> str:
         headers.get("content-encoding", ""),
         "respond-async" if prefer.respond_async else "",
     )
+    if (accept := headers.get("accept", "*/*")) not in ("*/*", "application/json"):
+        parts += (accept,)
     digest = hashlib.sha256("\n".join(f"{len(part)} {part}" for part in parts).encode())
     digest.update(b"\n")
     digest.update(body)

@@ -89,6 +89,8 @@ def test_a_key_is_one_requests(api: httpx.Client) -> None:
     assert _code(_post(api, "/evaluate", FIT, "a")) == conflict
     assert _code(_post(api, "/maps", FIT, "a", **{"Content-Type": "application/x-npz"})) == conflict
     assert _code(_post(api, "/maps", FIT, "a", **ASYNC)) == conflict
+    assert _code(_post(api, "/maps", FIT, "a", Accept="text/html")) == conflict
+    assert _post(api, "/maps", FIT, "a", Accept="application/json").status_code == 201
 
 
 def test_requests_sent_at_once_make_one_map(api: httpx.Client) -> None:
