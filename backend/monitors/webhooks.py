@@ -94,7 +94,8 @@ def _secrets(hook: HookSpec, before: HookSpec | None) -> tuple[str | None, str |
     if before is None or hook.old_secret is not None:
         return hook.secret or (before.secret if before else None), hook.old_secret, hook.old_secret_until
     if hook.secret in (None, before.secret):
-        return before.secret, before.old_secret, before.old_secret_until
+        until = before.old_secret_until if hook.old_secret_until is None else hook.old_secret_until
+        return before.secret, before.old_secret, until
     return hook.secret, before.secret, hook.old_secret_until
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -96,6 +97,16 @@ def test_a_secret_is_told_once_where_the_service_made_it(api: httpx.Client) -> N
     changed = api.patch("/monitors/inbox", json=patch).json()["hooks"]
     assert changed[0]["secret"] is None
     assert changed[1]["secret"].startswith("whsec_")
+
+
+def test_a_patch_changes_until_when_the_old_secret_signs(api: httpx.Client) -> None:
+    hook = {"name": "own", "url": "https://a.example.com"}
+    _made(api, hooks=[hook | {"secret": "whsec_" + "QUFB" * 10}])
+    api.patch("/monitors/inbox", json={"hooks": [hook | {"secret": "whsec_" + "QkJC" * 10}]})
+    until = time.time() + 60
+    changed = api.patch("/monitors/inbox", json={"hooks": [hook | {"old_secret_until": until}]}).json()
+    assert changed["hooks"][0]["old_secret_until"] == until
+    assert api.patch("/monitors/inbox", json={"hooks": [hook]}).json()["hooks"][0]["old_secret_until"] == until
 
 
 def test_a_patch_changes_what_it_names(api: httpx.Client) -> None:
