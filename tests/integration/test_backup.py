@@ -337,6 +337,19 @@ def test_a_file_that_is_no_backup_is_refused(redis: Redis, foreign: io.BytesIO) 
     assert redis.dbsize() == 0
 
 
+def test_a_line_without_end_is_not_read_as_a_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("backend.store.backup.file._LONGEST_LINE", 1 << 20)
+    header = b'{"kind": "calibrant-backup", "format": 1, "version": "1", "created_at": "now"}'
+    endless = _packed(header, b" " * (1 << 28))
+    tracemalloc.start()
+    try:
+        with pytest.raises(DamagedBackup, match="invalid line"):
+            list(read_lines(endless))
+        assert tracemalloc.get_traced_memory()[1] < 1 << 24
+    finally:
+        tracemalloc.stop()
+
+
 def test_two_backups_in_one_file_are_refused(redis: Redis) -> None:
     one = _backup(redis).getvalue()
     with pytest.raises(DamagedBackup, match="do not match the last line"):

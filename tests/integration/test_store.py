@@ -326,6 +326,13 @@ def test_the_embedded_store_keeps_what_it_acknowledged_when_killed(folder: Path)
     assert data.stat().st_mode & 0o777 == 0o700
 
 
+def test_a_data_folder_that_cannot_be_made_is_named(folder: Path) -> None:
+    (folder / "notes.txt").touch()
+    for path, reason in ((folder / "notes.txt", "it is a file"), (folder / "notes.txt" / "data", "Not a directory")):
+        with pytest.raises(EmbeddedStoreFailed, match=f"^cannot make the data folder {path}: {reason}$"), locked(path):
+            pass
+
+
 def test_a_folder_with_other_files_is_no_data_folder_and_keeps_its_mode(folder: Path) -> None:
     (folder / "home").mkdir(mode=0o755)
     (folder / "home" / "notes.txt").touch()

@@ -28,6 +28,8 @@ _LEVEL = 3
 _BUFFER_BYTES = 1024 * 1024
 #: Maximum bytes of a header.
 _LONGEST_HEADER = 4096
+#: Maximum bytes of another line, which is more than the store keeps in one value.
+_LONGEST_LINE = 512 * 1024 * 1024
 
 
 class Text(NamedTuple):
@@ -82,7 +84,7 @@ def read_lines(source: BinaryIO) -> Iterator[Line]:
 
 def _checked(texts: io.BufferedReader[Any], digest: hashlib._Hash) -> Iterator[Line]:
     counts: Counter[str] = Counter()
-    for text in texts:
+    while text := texts.readline(_LONGEST_LINE):
         line = _read(text)
         if isinstance(line, End):
             if texts.read(1) or line != End(counts=dict(counts), sha256=digest.hexdigest()):

@@ -42,7 +42,11 @@ def server_binary() -> str:
 
 def make_data_folder(folder: Path) -> None:
     """Make a data folder, or check one, with mode 0700; raises ``EmbeddedStoreFailed`` if it has only other files."""
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        reason = "it is a file" if isinstance(error, FileExistsError) else error.strerror
+        raise EmbeddedStoreFailed(f"cannot make the data folder {folder}: {reason}") from error
     names = {path.name for path in folder.iterdir()} - {"lost+found"}  # of a new volume
     if names and not names & _OWN:
         raise EmbeddedStoreFailed(
