@@ -167,7 +167,9 @@ def stack(
             "CALIBRANT_HOST": host,
         }
         environment.pop("CALIBRANT_REDIS_URL_FILE", None)
-        patience = float(environment.get("CALIBRANT_DRAIN_SECONDS", _DRAIN_SECONDS)) + _PATIENCE
+        patience = _DRAIN_SECONDS + _PATIENCE
+        with contextlib.suppress(KeyError, ValueError):  # the children refuse what is no number
+            patience = float(environment["CALIBRANT_DRAIN_SECONDS"]) + _PATIENCE
         worker = Child("the worker", lambda: _worker(environment, log))
         started.callback(lambda: stop(worker.process, patience=patience))
         api = Child("the API", lambda: _api(environment, log, listener))

@@ -27,6 +27,7 @@ _NOUNS = {
     "map": ("map", "maps"),
     "alias": ("alias", "aliases"),
     "job": ("job", "jobs"),
+    "monitor": ("monitor", "monitors"),
     "answer": ("idempotency key", "idempotency keys"),
 }
 

@@ -126,6 +126,17 @@ def test_a_second_serve_on_the_same_folder_or_port_is_refused(folder: Path) -> N
         same_port = _run("serve", "--port", port, "--data", str(folder / "other"))
         assert same_port.returncode == 1
         assert f"port {port}: Address already in use; choose another --port, or 0" in same_port.stderr
+    no_number = _run(
+        "serve",
+        "--port",
+        "0",
+        "--data",
+        str(folder / "other"),
+        environment=dict(os.environ) | {"CALIBRANT_DRAIN_SECONDS": "soon"},
+    )
+    assert no_number.returncode == 2
+    assert "CALIBRANT_DRAIN_SECONDS" in no_number.stderr
+    assert "Traceback" not in no_number.stderr
     for number in ("65536", "-1"):
         no_port = _run("serve", "--port", number, "--data", str(folder / "other"))
         assert no_port.returncode == 2
