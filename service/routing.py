@@ -123,7 +123,7 @@ def _fingerprint(request: Request, body: Body, prefer: Preferences) -> str:
     the header ``Accept`` unless it asks for JSON.
     """
     headers = request.headers
-    parts = (
+    parts: tuple[str, ...] = (
         request.method,
         request.url.path,
         request.url.query,
