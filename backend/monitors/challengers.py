@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -225,13 +226,21 @@ def _fitted(batch: Batch, record: MonitorRecord) -> CalibrationMap:
 # --- Moving an alias to a challenger, and deciding on a proposal
 
 
-def accept(store: Store, record: MonitorRecord, who: str | None, now: float) -> Proposal:
-    """Name the proposed challenger and move the alias to it; raises ``UnknownProposal`` and ``ProposalOutdated``.
+#: Raises an error unless the waiting proposal is the one that the caller has seen.
+RequireSeen = Callable[[Proposal], None]
 
-    If this process ends in between, a worker completes the move.
+
+def accept(
+    store: Store, record: MonitorRecord, who: str | None, now: float, require: RequireSeen = lambda _: None
+) -> Proposal:
+    """Name the proposed challenger and move the alias to it.
+
+    If this process ends in between, a worker completes the move. Raises ``UnknownProposal``, ``ProposalOutdated``, and
+    the errors of ``require``.
     """
     standings = Standings(store.redis, store.keys, record)
     proposal = waiting(standings.read())
+    require(proposal)
     check_unmoved(_alias(store, proposal), proposal)
     seen_to = Chore("recalibrate", store.keys.tenant, record.uid)
 
@@ -247,10 +256,16 @@ def accept(store: Store, record: MonitorRecord, who: str | None, now: float) -> 
     return proposal.model_copy(update={"version": store.maps.read(proposal.map).version})
 
 
-def reject(store: Store, record: MonitorRecord, who: str | None, now: float) -> Proposal:
-    """Reject the proposed challenger; its map is kept without a name. Raises ``UnknownProposal``."""
+def reject(
+    store: Store, record: MonitorRecord, who: str | None, now: float, require: RequireSeen = lambda _: None
+) -> Proposal:
+    """Reject the proposed challenger; its map is kept without a name.
+
+    Raises ``UnknownProposal``, and the errors of ``require``.
+    """
     standings = Standings(store.redis, store.keys, record)
     proposal = waiting(standings.read())
+    require(proposal)
     occasion, data = proposal.occasion, proposal.found.model_copy(update={"code": "rejected"})
     look = Chore("look", store.keys.tenant, record.uid)
 

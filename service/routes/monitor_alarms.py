@@ -21,6 +21,7 @@ from schemas.monitor_alarms import (
     RuleState,
 )
 from service.context import Context, Here, answer
+from service.headers import Conditions, to_bytes
 from service.openapi import raises
 from service.paging import page_answer, query_of, read_query
 from service.routing import Idempotent
@@ -82,30 +83,43 @@ async def post_recalibration(name: str, request: Request, here: Here) -> Respons
     return answer(requested.model_dump(), 202)
 
 
-@router.get("/proposal", response_model=Proposal, responses=raises("unknown-monitor", "unknown-proposal"))
-async def get_proposal(name: str, here: Here) -> Response:
-    """Get the challenger that is waiting to be accepted or rejected."""
+@router.get(
+    "/proposal",
+    response_model=Proposal,
+    responses={
+        304: {"description": "If-None-Match matches the current state"},
+        **raises("unknown-monitor", "unknown-proposal"),
+    },
+)
+async def get_proposal(name: str, request: Request, here: Here) -> Response:
+    """Get the challenger that is waiting; use its ``ETag`` in ``If-Match`` to accept or reject no other one."""
     proposal = await run_in_threadpool(lambda: waiting(_standings(here, name).read()))
-    return answer(proposal.model_dump())
+    return Conditions.of(request.headers).answer(to_bytes(proposal))
 
 
 @router.post(
     "/proposal/accept",
     response_model=Proposal,
-    responses=raises("unknown-monitor", "unknown-proposal", "proposal-outdated"),
+    responses=raises("unknown-monitor", "unknown-proposal", "proposal-outdated", "precondition-failed"),
 )
-async def post_acceptance(name: str, here: Here) -> Response:
+async def post_acceptance(name: str, request: Request, here: Here) -> Response:
     """Make the challenger the next version of its name and move the alias to it; fails if the alias was moved since."""
+    require = Conditions.of(request.headers).require
     record = await run_in_threadpool(here.store.monitors.get, name)
-    proposal = await run_in_threadpool(accept, here.store, record, here.who, now().timestamp())
+    proposal = await run_in_threadpool(accept, here.store, record, here.who, now().timestamp(), require)
     return answer(proposal.model_dump())
 
 
-@router.post("/proposal/reject", response_model=Proposal, responses=raises("unknown-monitor", "unknown-proposal"))
-async def post_rejection(name: str, here: Here) -> Response:
+@router.post(
+    "/proposal/reject",
+    response_model=Proposal,
+    responses=raises("unknown-monitor", "unknown-proposal", "precondition-failed"),
+)
+async def post_rejection(name: str, request: Request, here: Here) -> Response:
     """Reject the challenger; its map is kept under its id, without a name."""
+    require = Conditions.of(request.headers).require
     record = await run_in_threadpool(here.store.monitors.get, name)
-    proposal = await run_in_threadpool(reject, here.store, record, here.who, now().timestamp())
+    proposal = await run_in_threadpool(reject, here.store, record, here.who, now().timestamp(), require)
     return answer(proposal.model_dump())
 
 

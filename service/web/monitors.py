@@ -14,7 +14,7 @@ from starlette.concurrency import run_in_threadpool
 
 from backend.monitors.alarms import acknowledge
 from backend.monitors.answers import Reader, reader_of, weighted_rows, window_of
-from backend.monitors.challengers import accept, reject, waiting
+from backend.monitors.challengers import RequireSeen, accept, reject
 from backend.monitors.estimates import Weighted
 from backend.monitors.online_maps import read_online
 from backend.monitors.readings import measure_keys
@@ -374,8 +374,7 @@ async def accept_challenger(name: str, visit: Visiting, form: Form) -> Response:
     """Promote the challenger that the visitor saw."""
 
     def act(record: MonitorRecord) -> str:
-        _require_seen(visit, record, form)
-        proposal = accept(visit.here.store, record, visit.here.who, now().timestamp())
+        proposal = accept(visit.here.store, record, visit.here.who, now().timestamp(), _seen(form))
         return f"{proposal.alias} of {proposal.name} now points at version {proposal.version}."
 
     return await _acted(visit, name, form, act)
@@ -386,8 +385,7 @@ async def reject_challenger(name: str, visit: Visiting, form: Form) -> Response:
     """Reject the challenger that the visitor saw."""
 
     def act(record: MonitorRecord) -> str:
-        _require_seen(visit, record, form)
-        proposal = reject(visit.here.store, record, visit.here.who, now().timestamp())
+        proposal = reject(visit.here.store, record, visit.here.who, now().timestamp(), _seen(form))
         return f"Rejected the challenger for {proposal.name}."
 
     return await _acted(visit, name, form, act)
@@ -417,8 +415,11 @@ async def _acted(visit: Visit, name: str, form: Form, act: Callable[[MonitorReco
     return await _monitor_page(visit, name, shown, message=message)
 
 
-def _require_seen(visit: Visit, record: MonitorRecord, form: Form) -> None:
-    """Raise ``UnknownProposal`` if another challenger is waiting than the one that the visitor saw."""
-    proposal = waiting(Standings(visit.here.store.redis, visit.here.store.keys, record).read())
-    if proposal.id != text_of(form, "proposal"):
-        raise UnknownProposal("another challenger has replaced the one on the page")
+def _seen(form: Form) -> RequireSeen:
+    """Raises ``UnknownProposal`` if another challenger is waiting than the one that the visitor saw."""
+
+    def require(proposal: Proposal) -> None:
+        if proposal.id != text_of(form, "proposal"):
+            raise UnknownProposal("another challenger has replaced the one on the page")
+
+    return require

@@ -108,7 +108,12 @@ def test_a_challenger_is_made_without_an_alarm_where_someone_asks(
         ("challenger-proposed", None, 1),
         ("recalibration-requested", None, 1),
     ]
-    assert send(api, "/monitors/m/proposal/accept")["version"] == 1
+    seen = api.get("/monitors/m/proposal").headers["ETag"]
+    assert api.get("/monitors/m/proposal", headers={"If-None-Match": seen}).status_code == 304
+    for decision in ("accept", "reject"):
+        refused = api.post(f"/monitors/m/proposal/{decision}", headers={"If-Match": '"of-another-proposal"'})
+        assert (refused.status_code, refused.json()["type"]) == (412, "/problems/precondition-failed")
+    assert api.post("/monitors/m/proposal/accept", headers={"If-Match": seen}).json()["version"] == 1
 
 
 def test_a_challenger_of_forecasts_is_accepted_and_applied(
