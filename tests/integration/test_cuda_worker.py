@@ -31,9 +31,9 @@ Y = (_RANDOM.random(4_000) < P**1.3).astype(int)
 @pytest.fixture(scope="module")
 def served() -> Iterator[tuple[str, Store]]:
     with tempfile.TemporaryDirectory(prefix="calibrant-test-") as folder, (Path(folder) / "log").open("ab") as log:
-        settings = {**os.environ, "CALIBRANT_GPU_SECONDS": "0.01"}
-        with stack(host="127.0.0.1", port=0, data=Path(folder), log=log, device="auto", inherited=settings) as running:
-            redis = connect((Path(folder) / "redis.url").read_text())
+        data, settings = Path(folder) / "data", {**os.environ, "CALIBRANT_GPU_SECONDS": "0.01"}
+        with stack(host="127.0.0.1", port=0, data=data, log=log, device="auto", inherited=settings) as running:
+            redis = connect((data / "redis.url").read_text())
             until(lambda: any(worker.device == "cuda" for worker in read_supervisors(redis)), 120)
             yield running.url, Store.of(redis)
 
