@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 import weakref
 from dataclasses import dataclass
 from typing import Any
 
 from calibrant.batch import Batch, Scale, read_predictions
 from calibrant.digest import rows_digest
-from calibrant.errors import CalibrationError
+from calibrant.errors import CalibrationError, warn
 from calibrant.inputs import prediction_array
 
 
@@ -60,4 +59,4 @@ def warn_of_training(predictions: Any, batch: Batch) -> None:
             "in-sample: these predictions were calibrated by a map fitted to the same rows, so they look better than "
             "new ones; evaluate other rows, or pass the uncalibrated predictions and map= for cross-fitted values"
         )
-        warnings.warn(text, stacklevel=4)  # its caller calls through ``explained``
+        warn(text)

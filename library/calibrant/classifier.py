@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from inspect import Parameter, signature
@@ -12,8 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from calibrant.arguments import explained, meant_by
-from calibrant.batch import Integers, Scale
-from calibrant.calibrators import Fitting, fit, read_method
+from calibrant.batch import Batch, Integers, Scale
+from calibrant.calibrators import FitContext, Fitting, read_method
+from calibrant.calibrators.fitting import with_training
 from calibrant.cells import Floats
 from calibrant.errors import (
     CalibrationError,
@@ -25,9 +25,11 @@ from calibrant.errors import (
     UnknownReduction,
     WrongShape,
     requires,
+    warn,
 )
-from calibrant.inputs import warn_of_certain
-from calibrant.maps.calibration_map import VECTORS
+from calibrant.inputs import read_rows, warn_of_certain
+from calibrant.maps.calibration_map import VECTORS, CalibrationMap
+from calibrant.options import read_seed
 
 with requires("sklearn", "CalibrantClassifier"):
     from sklearn import get_config
@@ -86,17 +88,18 @@ class ScoreCalibrator(BaseEstimator):  # type: ignore[misc]
             if np.median(margin) > _MEDIAN_MARGIN:
                 self.factor_ = _LARGEST_MARGIN / float(margin.max())
         predictions = self.transform(scores)
-        given: dict[str, Any] = {"weights": sample_weight, "scale": self.scale_, "seed": self.seed}
+        batch = read_rows(predictions, labels, weights=sample_weight, scale=self.scale_).batch
         try:
-            self.map_ = fit(
-                self.method, predictions, labels, reduction=self.reduction, **given, **dict(self.options or {})
-            )
+            self.map_ = self._fitted(batch, self.method, self.reduction, dict(self.options or {}))
         except (NotConverged, OnePrediction, TooFewRows) as error:
-            warnings.warn(
-                f"{error.detail}; using Platt scaling instead of {self.method}", ConvergenceWarning, stacklevel=2
-            )
-            self.map_ = fit("platt", predictions, labels, reduction=_reduction("platt", predictions.ndim == 2), **given)
+            warn(f"{error.detail}; using Platt scaling instead of {self.method}", ConvergenceWarning)
+            self.map_ = self._fitted(batch, "platt", _reduction("platt", predictions.ndim == 2), {})
         return self
+
+    def _fitted(self, batch: Batch, method: str, reduction: str, options: Mapping[str, Any]) -> CalibrationMap:
+        """Return what ``fit`` returns, without its warnings, which name predictions and not an estimator."""
+        fitted = Fitting.read(method, options, reduction).run(batch, FitContext(self.seed))
+        return with_training(fitted, batch, options, self.seed)
 
     def transform(self, scores: Floats) -> Floats:
         """Return the predictions to which ``map_`` applies. O(n K)."""
@@ -294,8 +297,8 @@ class CalibrantClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  
                 estimators = [clone(estimator).fit(X, y, **routed.estimator.fit)]
             rows = np.concatenate([np.arange(len(y))[test] for _, test in splits])
             scores = np.concatenate([found for _, found in folds])
-        if not multi_label:
-            warn_of_certain(scores, stacklevel=3)
+        if unfitted.scale == "probability":
+            warn_of_certain(scores.ravel() if multi_label else scores)
         y = y[rows]
         weights = None if weights is None else weights[rows]
         if multi_label:
@@ -442,10 +445,7 @@ class CalibrantClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  
         if sample_weight is not None and "sample_weight" in known:
             given["sample_weight"] = sample_weight
         elif sample_weight is not None and not isinstance(estimator, FrozenEstimator):
-            warnings.warn(
-                f"{type(estimator).__name__} does not accept sample_weight; only the calibration map uses the weights",
-                stacklevel=3,
-            )
+            warn(f"{type(estimator).__name__} does not accept sample_weight; only the calibration map uses the weights")
         return Bunch(estimator=Bunch(fit=given), splitter=Bunch(split={}))
 
     def _splitter(self, y: Labels) -> Any:
@@ -470,7 +470,7 @@ class CalibrantClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  
         Fitting.read(method, dict(self.options or {}), reduction).resolve(
             len(self.classes_) if several else None if reduction == "binary" else 2
         )
-        return ScoreCalibrator(method, reduction, options=self.options, scale=scale, seed=self.seed)
+        return ScoreCalibrator(method, reduction, options=self.options, scale=scale, seed=read_seed(self.seed))
 
 
 def _classes(estimator: Any, y: Labels) -> Any:

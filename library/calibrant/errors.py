@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from difflib import get_close_matches
+from inspect import currentframe
+from pathlib import Path
 from types import MappingProxyType
 from typing import ClassVar, Self
 
@@ -327,6 +330,18 @@ class MissingExtra(CalibrationError, ImportError):
     """
 
     code = "extra-not-installed"
+
+
+#: The folder of this package.
+_HERE = Path(__file__).parent
+
+
+def warn(text: str, category: type[Warning] = UserWarning) -> None:
+    """Warn with the line of the caller of the package: the first one outside it."""
+    level, frame = 1, currentframe()
+    while frame is not None and _HERE in Path(frame.f_code.co_filename).parents:
+        level, frame = level + 1, frame.f_back
+    warnings.warn(text, category, stacklevel=level)
 
 
 @contextmanager

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import warnings
 from collections.abc import KeysView, Mapping, Sequence, Set, ValuesView
 from dataclasses import dataclass
 from enum import EnumType
@@ -14,7 +13,16 @@ import numpy as np
 from calibrant.arrays import FILL_IN, Array, GroupNames, array_of, check_aligned, group_names, is_frame, refuse_missing
 from calibrant.batch import TOLERANCE, Batch, Scale, read_batch, read_class_names, read_predictions
 from calibrant.cells import WeightsKind
-from calibrant.errors import EmptyBatch, InvalidLabel, InvalidOption, NotANumber, NotFinite, OutOfRange, WrongShape
+from calibrant.errors import (
+    EmptyBatch,
+    InvalidLabel,
+    InvalidOption,
+    NotANumber,
+    NotFinite,
+    OutOfRange,
+    WrongShape,
+    warn,
+)
 from calibrant.options import plain
 from calibrant.records import is_records, read_records
 
@@ -47,33 +55,38 @@ class Rows:
     def warn_of_kind(self) -> None:
         """Warn the caller of a public function of predicted classes, or of probabilities in place of logits. O(n K)."""
         p = self.batch.predictions.given
-        warn_of_probabilities(p, self.batch.predictions.scale, stacklevel=4)
+        warn_of_probabilities(p, self.batch.predictions.scale)
         if self.by_position and self.class_names is not None:
             text = (
                 f"labels are numbers and the columns {listing(self.class_names)}, in this order; if class 0 is not "
                 f"{self.class_names[0]!r}, pass class_names in the order of the numbers"
             )
-            warnings.warn(text, stacklevel=4)
-        if len(p) >= _MANY_ROWS and np.isin(p[:_MANY_ROWS], (0.0, 1.0)).all() and np.isin(p, (0.0, 1.0)).all():
+            warn(text)
+        if are_classes(p):
             text = (
                 "all predictions are 0 or 1, like predicted classes; pass probabilities, such as those of predict_proba"
             )
-            warnings.warn(text, stacklevel=4)  # its caller calls through ``explained``
+            warn(text)
 
 
-def warn_of_certain(given: Array, *, stacklevel: int) -> None:
+def are_classes(given: Array) -> bool:
+    """Return whether many predictions are all 0 or 1, like predicted classes. O(n K), or O(K) if the first are not."""
+    return len(given) >= _MANY_ROWS and all(np.isin(p, (0.0, 1.0)).all() for p in (given[:_MANY_ROWS], given))
+
+
+def warn_of_certain(given: Array) -> None:
     """Warn if many probabilities ``(n,)`` are exactly 0 or 1, or many rows ``(n, K)`` have one of exactly 1. O(n K)."""
     p = given if given.ndim == 1 else given.max(axis=1, initial=0.0)
     certain = (p == 1.0) | (p == 0.0) if given.ndim == 1 else p == 1.0
-    if len(p) >= _MANY_ROWS and _CERTAIN <= float(certain.mean()) < 1.0:
+    if len(p) >= _MANY_ROWS and certain.mean() >= _CERTAIN:
         text = (
             f"{100.0 * certain.mean():.0f} % of the predictions are exactly 0 or 1, as of small forests; a map gives "
             "equal predictions the same probability, so prefer a model with finer ones"
         )
-        warnings.warn(text, stacklevel=stacklevel + 1)
+        warn(text)
 
 
-def warn_of_few(batch: Batch, *, stacklevel: int) -> None:
+def warn_of_few(batch: Batch) -> None:
     """Warn of a fit to many rows (n,) of which very few have one of the two labels. O(n)."""
     if batch.predictions.n_classes is not None or len(batch) < _MANY_LABELS:
         return
@@ -85,10 +98,10 @@ def warn_of_few(batch: Batch, *, stacklevel: int) -> None:
             f"of {len(batch):,} rows, {have} the label {rare}, so the map and its gain are uncertain; fit to more rows "
             "with this label"
         )
-        warnings.warn(text, stacklevel=stacklevel + 1)
+        warn(text)
 
 
-def warn_of_probabilities(given: Array, scale: str, *, stacklevel: int) -> None:
+def warn_of_probabilities(given: Array, scale: str) -> None:
     """Warn if logits are probabilities: all in [0, 1], and rows sum to 1. O(n K), or O(K) if the first ones are not."""
     if scale != "logit" or len(given) < _MANY_ROWS:
         return
@@ -97,7 +110,7 @@ def warn_of_probabilities(given: Array, scale: str, *, stacklevel: int) -> None:
             return
     sums = " and each row sums to 1" if given.ndim == 2 else ""
     text = f"the logits are in [0, 1]{sums}, like probabilities; pass logits, or fit with probabilities"
-    warnings.warn(text, stacklevel=stacklevel + 1)
+    warn(text)
 
 
 def read_rows(

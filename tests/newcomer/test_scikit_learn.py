@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import matplotlib.pyplot as plt
@@ -14,7 +15,9 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.metrics import log_loss
 from sklearn.model_selection import cross_val_predict, train_test_split
 from sklearn.naive_bayes import GaussianNB, MultinomialNB
+from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
+from sklearn.tree import DecisionTreeClassifier
 
 import calibrant
 
@@ -108,3 +111,31 @@ def test_a_fitted_model_is_calibrated_on_held_out_rows() -> None:
     calibrated.fit(X_fit, y_fit, sample_weight=np.ones(len(y_fit)))
     assert log_loss(y_test, calibrated.predict_proba(X_test)) < log_loss(y_test, before)
     np.testing.assert_array_equal(model.predict_proba(X_test), before)
+
+
+def test_a_classifier_with_coarse_predictions_warns_once_of_them() -> None:
+    """Calibrate neighbors with weights, which they do not take, and a tree, whose predictions are 0 and 1."""
+    X, y = load_breast_cancer(return_X_y=True)
+    neighbors, tree = KNeighborsClassifier(), DecisionTreeClassifier(random_state=0)
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        calibrant.CalibrantClassifier(neighbors, method="platt").fit(X, y, sample_weight=np.ones(len(y)))
+        calibrant.CalibrantClassifier(tree, method="platt").fit(X, y)
+    assert [str(each.message).split(",")[0] for each in warned] == [
+        "KNeighborsClassifier does not accept sample_weight; only the calibration map uses the weights",
+        "81 % of the predictions are exactly 0 or 1",
+        "100 % of the predictions are exactly 0 or 1",
+    ]
+    assert {each.filename for each in warned} == {__file__}
+
+
+def test_warnings_of_a_display_have_the_line_of_the_notebook() -> None:
+    """Draw predicted classes, and apply a map of logits to probabilities by calling it."""
+    p = np.tile([0.1, 0.9], 20)
+    with pytest.warns(UserWarning, match="like predicted classes") as warned:
+        calibrant.CalibrationDisplay.from_predictions(np.tile([0, 1, 1, 1], 10), np.round(p))
+    assert [each.filename for each in warned] == [__file__]
+    fitted = calibrant.fit("platt", np.log(p / (1 - p)), np.tile([0, 1, 1, 1], 10), scale="logit")
+    with pytest.warns(UserWarning, match="like probabilities") as warned:
+        fitted(p)
+    assert [each.filename for each in warned] == [__file__]

@@ -28,7 +28,7 @@ from calibrant.calibrators.smoothing import is_extreme, smoothed_fits
 from calibrant.cells import Floats, WeightsKind
 from calibrant.digest import digest, sample_of
 from calibrant.errors import CalibrationError, InvalidOption, MissingExtra, UnknownMethod, UnknownReduction, plain_name
-from calibrant.inputs import read_rows, reduction_by_name, warn_of_certain, warn_of_few
+from calibrant.inputs import are_classes, read_rows, reduction_by_name, warn_of_certain, warn_of_few
 from calibrant.maps.calibration_map import VECTORS, CalibrationMap
 from calibrant.maps.curves import PROBABILITY_CLIP, Curve, read_array
 from calibrant.maps.families import curves_document, read_curves
@@ -440,9 +440,9 @@ def fit(
         scale=scale,
     )
     rows.warn_of_kind()
-    warn_of_few(rows.batch, stacklevel=3)
-    if scale == "probability":
-        warn_of_certain(rows.batch.predictions.given, stacklevel=3)
+    warn_of_few(rows.batch)
+    if scale == "probability" and not are_classes(rows.batch.predictions.given):
+        warn_of_certain(rows.batch.predictions.given)
     batch = rows.batch if rows.groups is None else grouped(rows.batch, rows.groups)
     try:
         fitting = Fitting.read(method, options, reduction_by_name(reduction, rows.class_names))

@@ -242,7 +242,7 @@ class CalibrationMap(ShownMap):
         """
         values, columns = prediction_array(predictions, self.class_names)
         checked = read_predictions(values, scale=self.scale)
-        warn_of_probabilities(checked.given, self.scale, stacklevel=2)
+        warn_of_probabilities(checked.given, self.scale)
         result = like(predictions, self.apply_checked(checked, clip=clip), columns)
         if self.training_digest is not None:
             remember(predictions, result, self.training_digest, self.class_names, self.scale)
