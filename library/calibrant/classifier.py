@@ -134,7 +134,7 @@ class CalibratedClassifier:
     def predict_proba(self, X: Any) -> Floats:
         """Return calibrated probabilities (n, K), or (n, L) of L labels."""
         scores, known = _scores(self.estimator, X, self.classes)
-        if isinstance(self.classes, list):
+        if self.classes.ndim == 2:
             return np.column_stack([one.predict(s) for one, s in zip(self.calibrators, scores.T, strict=True)])
         found = self.calibrators[0].predict(scores)
         found = np.column_stack([1.0 - found, found]) if found.ndim == 1 else found
@@ -174,7 +174,7 @@ class CalibrantClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  
     Attributes
     ----------
     classes_ : ndarray, shape (K,)
-        Class labels; a list of arrays for multi-label targets.
+        Class labels; (L, 2) for multi-label targets.
     calibrated_classifiers_ : list
         One object per fold, or a single one, with ``estimator``, ``calibrators`` and ``predict_proba``.
     map_ : CalibrationMap
@@ -375,7 +375,7 @@ class CalibrantClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  
         [0, 0, 0]
         """
         probabilities = self.predict_proba(X)
-        if isinstance(self.classes_, list):
+        if self.classes_.ndim == 2:
             return (probabilities > 0.5).astype(np.int64)
         found: npt.NDArray[Any] = self.classes_[probabilities.argmax(axis=1)]
         return found
@@ -463,7 +463,7 @@ class CalibrantClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  
     def _calibrator(self, scale: Scale) -> ScoreCalibrator:
         """Return an unfitted calibrator; raise ``CalibrationError`` if the method, reduction or options are invalid."""
         method = read_method(self.method).name
-        several = not isinstance(self.classes_, list) and len(self.classes_) > 2
+        several = self.classes_.ndim == 1 and len(self.classes_) > 2
         reduction = self.reduction or _reduction(method, several)
         if reduction not in ("binary", *VECTORS):
             raise UnknownReduction.at("/reduction", f"must be one of: {', '.join(('binary', *VECTORS))}")
@@ -473,10 +473,10 @@ class CalibrantClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  
         return ScoreCalibrator(method, reduction, options=self.options, scale=scale, seed=read_seed(self.seed))
 
 
-def _classes(estimator: Any, y: Labels) -> Any:
-    """Return the sorted classes (K,), or a list of those of each label; a frozen estimator has its own."""
+def _classes(estimator: Any, y: Labels) -> Labels:
+    """Return the sorted classes (K,), or those of each label (L, 2); a frozen estimator has its own."""
     if y.ndim == 2:
-        return [np.array([0, 1]) for _ in range(y.shape[1])]
+        return np.tile([0, 1], (y.shape[1], 1))
     classes = np.unique(y)
     if isinstance(estimator, FrozenEstimator) and hasattr(estimator, "classes_"):
         check_is_fitted(estimator)
@@ -536,7 +536,7 @@ def _scores(estimator: Any, X: Any, classes: Any) -> tuple[Floats, npt.NDArray[n
     """Return scores (n,) of the positive class, (n, K) or (n, L), and which of the K classes the estimator knows."""
     scale = _scale(estimator)
     values = _rounded(estimator.decision_function(X)) if scale == "logit" else estimator.predict_proba(X)
-    if isinstance(classes, list):
+    if classes.ndim == 2:
         if isinstance(values, list):  # an array (n, 2) for each label
             values = np.column_stack([_positive(v, c) for v, c in zip(values, estimator.classes_, strict=True)])
         return np.asarray(values, dtype=np.float64), np.ones(len(classes), dtype=bool)

@@ -9,11 +9,12 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from matplotlib.axes import Axes
-from sklearn.datasets import load_breast_cancer, load_iris, make_classification
+from sklearn.datasets import load_breast_cancer, load_iris, make_classification, make_multilabel_classification
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.frozen import FrozenEstimator
 from sklearn.metrics import log_loss
-from sklearn.model_selection import cross_val_predict, train_test_split
+from sklearn.model_selection import cross_val_predict, cross_val_score, train_test_split
+from sklearn.multiclass import OneVsRestClassifier
 from sklearn.naive_bayes import GaussianNB, MultinomialNB
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
@@ -127,6 +128,16 @@ def test_a_classifier_with_coarse_predictions_warns_once_of_them() -> None:
         "100 % of the predictions are exactly 0 or 1",
     ]
     assert {each.filename for each in warned} == {__file__}
+
+
+def test_predictions_of_several_labels_are_cross_validated() -> None:
+    """Collect the out-of-fold predictions of several labels, and score those of two."""
+    X, y = make_multilabel_classification(200, random_state=0)
+    model = calibrant.CalibrantClassifier(OneVsRestClassifier(GaussianNB()), method="platt", cv=2)
+    found = cross_val_predict(model, X, y, method="predict_proba", cv=2)
+    assert found.shape == y.shape
+    assert ((found - y) ** 2).mean() < y.mean(axis=0).var() + 0.25
+    assert cross_val_score(model, X, y[:, :2], scoring="roc_auc", cv=2).min() > 0.5
 
 
 def test_warnings_of_a_display_have_the_line_of_the_notebook() -> None:
