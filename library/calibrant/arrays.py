@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
-from typing import Any, Self, cast
+from typing import Any, Literal, Self, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -133,34 +133,64 @@ def with_gaps(value: Any) -> Array:
     return np.where(_missing(array), "", array)
 
 
-def times_of(value: Any, field: str, *, gaps: bool = False) -> tuple[npt.NDArray[np.float64], bool]:
-    """Convert times to numbers, and say whether they are dates, which become seconds since 1970.
+#: What times are; dates without a time zone are in UTC.
+Times = Literal["numbers", "dates without a time zone", "dates with a time zone", "dates with and without a time zone"]
 
-    Times are numbers, dates, or either as text (ISO 8601; UTC without a time zone). With ``gaps``, missing times become
-    NaN. Raises ``NotANumber`` for anything else.
+#: What dates as text are if some have a time zone.
+_OF_ZONES: Mapping[frozenset[bool], Times] = {
+    frozenset({True}): "dates with a time zone",
+    frozenset({True, False}): "dates with and without a time zone",
+}
+
+
+def times_of(value: Any, field: str, *, gaps: bool = False) -> tuple[npt.NDArray[np.float64], Times]:
+    """Convert times to numbers, dates to seconds since 1970, and say what they are.
+
+    Times are numbers, dates, or either as text (ISO 8601). With ``gaps``, missing times become NaN. Raises
+    ``NotANumber`` for anything else.
     """
     dates: Any = getattr(value, "dt", None)
+    zone = getattr(dates, "tz", None) or getattr(getattr(value, "dtype", None), "time_zone", None)
+    of_dates: Times = "dates without a time zone" if zone is None else "dates with a time zone"
     if getattr(dates, "tz", None) is not None:  # pandas would return an array of objects
         value = dates.tz_convert("UTC").dt.tz_localize(None)
     array = with_gaps(value) if gaps else array_of(value, field)
     if array.dtype.kind == "M":
         seconds = (array.astype("datetime64[us]") - np.datetime64(0, "us")) / np.timedelta64(1, "s")
-        return np.asarray(seconds, np.float64), True
+        return np.asarray(seconds, np.float64), of_dates
     if array.dtype.kind in "fiu":
-        return array.astype(np.float64), False
+        return array.astype(np.float64), "numbers"
     texts = [str(each).strip() for each in array.ravel()]
     known = [text for text in texts if text or not gaps]
+    kind: Times
     try:
         try:
-            numbers, are_dates = [float(text) for text in known], False
+            numbers, kind = [float(text) for text in known], "numbers"
         except ValueError:
             read = [datetime.fromisoformat(text.removesuffix(" UTC")) for text in known]
-            numbers, are_dates = [(t if t.tzinfo else t.replace(tzinfo=UTC)).timestamp() for t in read], True
+            numbers = [(time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() for time in read]
+            zoned = {time.tzinfo is not None or text.endswith("UTC") for time, text in zip(read, known, strict=True)}
+            kind = _OF_ZONES.get(frozenset(zoned), of_dates)
     except ValueError:
         raise NotANumber.at(f"/{field}", "must be numbers or dates in ISO 8601") from None
     found = np.full(len(texts), np.nan)
     found[[bool(text) or not gaps for text in texts]] = numbers
-    return found.reshape(array.shape), are_dates
+    return found.reshape(array.shape), kind
+
+
+def made_and_known(made: Any, known: Any) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64], bool]:
+    """Return when forecasts were made and outcomes known, NaN if not yet, and whether both are dates, in seconds.
+
+    Raises ``NotANumber`` if one is numbers and the other dates, or if only some have a time zone.
+    """
+    times, kind = times_of(made, "made")
+    until, other = times_of(known, "known", gaps=True)
+    for field, of_field in (("made", kind), ("known", other)):
+        if of_field == "dates with and without a time zone":
+            raise NotANumber.at(f"/{field}", "must all have a time zone, or none")
+    if kind != other and not np.isnan(until).all():
+        raise NotANumber.at("/known", f"must be {kind}, like made")
+    return times, until, kind != "numbers"
 
 
 def texts_of_times(times: Any) -> list[str]:

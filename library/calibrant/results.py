@@ -351,6 +351,8 @@ class ByName(dict[str, Result]):
         self._what = what
 
     def __missing__(self, key: object) -> Result:
+        if not isinstance(key, str) and str(key) in self:  # a group by a number
+            return self[str(key)]
         raise KeyError(_no_such(self._what, self, key))
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -54,6 +54,7 @@ def test_a_report_finds_measures_by_other_names_and_the_nearest_ones() -> None:
     assert copy.deepcopy(report.groups) == pickle.loads(pickle.dumps(report)).groups == report.groups
     many = calibrant.evaluate(P, Y, groups=[f"{i % 50}" for i in range(400)], measures=["brier"]).groups
     assert many is not None
+    assert many[7] is many["7"]  # type: ignore[index]
     with pytest.raises(KeyError, match=r"there are: 0, 1, .*, \.\.\."):
         many["x"]
 

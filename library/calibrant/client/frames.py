@@ -104,10 +104,10 @@ def ids_of(value: Any) -> Array:
 def seconds_of(value: Any) -> Array:
     """Convert times to seconds since 1970, which numbers are already; datetimes without a time zone are UTC."""
     try:
-        seconds, are_dates = times_of(value, "timestamps")
+        seconds, kind = times_of(value, "timestamps")
     except NotANumber as error:
         raise UnusableRows(error.detail) from None
-    if are_dates:
+    if kind != "numbers":
         refuse_missing(np.isnan(seconds), "timestamps")
     return seconds
 

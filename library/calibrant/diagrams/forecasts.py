@@ -147,7 +147,8 @@ def fan(rows: Rows, times: Sequence[str] | None, *, most: int) -> Fan:
     if times is not None:
         if len(times) != len(rows):
             raise LengthMismatch.at("/times", f"has {len(times)} rows, but the forecasts have {len(rows)}")
-        x, seconds = times_of(times, "times")
+        x, kind = times_of(times, "times")
+        seconds = kind != "numbers"
         if not np.isfinite(x).all():
             raise InvalidOption.at("/times", "must be finite")
         if len(np.unique(x)) < len(x):

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtri
 
-from calibrant.arrays import Compared, array_of, check_aligned, days_of, times_of, with_gaps
+from calibrant.arrays import Compared, array_of, check_aligned, days_of, made_and_known, times_of, with_gaps
 from calibrant.batch import Integers
 from calibrant.cells import Floats
 from calibrant.distributions.forecasts import Forecasts, read_forecasts, read_observed, refuse_huge
@@ -303,10 +303,9 @@ def _outcomes(observed: Any, n: int) -> tuple[Floats, npt.NDArray[np.bool_]]:
 
 def _times(made: Any, known: Any, half_life: Any, n: int) -> tuple[Floats, Floats, float]:
     """Return the times as numbers and the half-life in their unit; ``known`` is NaN for outcomes not known yet."""
-    times, are_dates = _read(made, "made", n)
-    until, also = _read(known, "known", n, gaps=True)
-    if are_dates is not also and not np.isnan(until).all():
-        raise NotANumber.at("/known", f"must be {'dates' if are_dates else 'numbers'}, like made")
+    times, until, are_dates = made_and_known(made, known)
+    _check_times(times, "made", n)
+    _check_times(until, "known", n, gaps=True)
     _refuse(times >= until, "known", "must be later than made", OutOfRange)
     life = days_of(half_life) if are_dates else half_life
     numbers = (int, float, np.integer, np.floating)
@@ -321,18 +320,17 @@ def _steps(horizon: Any, n: int) -> Floats | None:
     lengths = array_of(horizon, "horizon")
     if lengths.dtype.kind in "mO":
         horizon = [days_of(each) for each in lengths.astype("timedelta64[us]" if lengths.dtype.kind == "m" else object)]
-    steps, are_dates = _read(horizon, "horizon", n)
-    if are_dates:
+    steps, kind = times_of(horizon, "horizon")
+    _check_times(steps, "horizon", n)
+    if kind != "numbers":
         raise NotANumber.at("/horizon", "must be numbers or lengths of time")
     return steps
 
 
-def _read(values: Any, field: str, n: int, *, gaps: bool = False) -> tuple[Floats, bool]:
-    found, are_dates = times_of(values, field, gaps=gaps)
+def _check_times(found: Floats, field: str, n: int, *, gaps: bool = False) -> None:
     if found.shape != (n,):
         raise LengthMismatch.at(f"/{field}", f"must have shape ({n},), like the forecasts")
     _refuse(np.isinf(found) if gaps else ~np.isfinite(found), field, "must be finite", NotFinite)
-    return found, are_dates
 
 
 def _refuse(bad: npt.NDArray[np.bool_], field: str, wanted: str, error: type[CalibrationError]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import numpy as np
@@ -87,6 +87,11 @@ def test_the_shift_is_that_of_the_shortest_known_horizon() -> None:
     assert found.shifts.tolist() == [0.0, 0.0, 1.0]
 
 
+DAYS = ["2026-01-01", "2026-01-02", "2026-01-03"]
+AWARE = [f"{day} 02:00:00 UTC" for day in DAYS]
+LATER = [datetime(2026, 1, day, 12) for day in (2, 3, 4)]
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -98,6 +103,10 @@ def test_the_shift_is_that_of_the_shortest_known_horizon() -> None:
         ({"horizon": [0, 1, np.inf]}, "horizon/2 must be finite"),
         ({"horizon": ["2026-01-01"] * 3}, "horizon must be numbers"),
         ({"known": ["2026-01-01"] * 3}, "known must be numbers, like made"),
+        ({"made": DAYS, "known": AWARE}, "known must be dates without a time zone, like made"),
+        ({"made": AWARE, "known": pd.Series(LATER)}, "known must be dates with a time zone, like made"),
+        ({"made": pl.Series(LATER, dtype=pl.Datetime(time_zone="UTC")), "known": DAYS}, "with a time zone, like made"),
+        ({"made": [*DAYS[:2], AWARE[2]], "known": DAYS}, "made must all have a time zone, or none"),
         ({"known": [1, 2, np.inf]}, "known/2 must be finite"),
         ({"half_life": 0.0}, "half_life must be"),
         ({"half_life": True}, "half_life must be"),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 
-from calibrant.arrays import days_of, times_of, with_gaps
+from calibrant.arrays import days_of, made_and_known, times_of, with_gaps
 from calibrant.client.answers import (
     BatchRecord,
     DiagramEntry,
@@ -36,7 +36,7 @@ from calibrant.client.packing import NPZ, Array, unpack
 from calibrant.client.requests import get, path_of, read, with_rows
 from calibrant.client.retries import Patience, send
 from calibrant.client.steps import Answer, Request, Steps
-from calibrant.errors import InvalidOption, NotANumber
+from calibrant.errors import InvalidOption
 
 if TYPE_CHECKING:
     from calibrant.distributions.adaptive import AdaptiveForecasts
@@ -349,7 +349,7 @@ def recalibrate_in_order(
     from calibrant.distributions.adaptive import AdaptiveForecasts  # which needs SciPy
 
     y, times, until, steps = _in_order(observed, made, known, horizon)
-    life = days_of(half_life) if times_of(made, "made")[1] else half_life
+    life = days_of(half_life) if times_of(made, "made")[1] != "numbers" else half_life
     if isinstance(life, timedelta):
         raise InvalidOption.at("/half_life", "must be a finite number above 0")
     how: dict[str, Any] = {"half_life": life, "scale": scale, "support": list(support)}
@@ -371,10 +371,7 @@ def _in_order(observed: Any, made: Any, known: Any, horizon: Any) -> tuple[Array
         values = np.where(missing, 0.0, values)
     else:
         values, missing = observed, np.zeros(np.shape(known), np.bool_)
-    times, are_dates = times_of(made, "made")
-    until, also = times_of(known, "known", gaps=True)
-    if are_dates is not also and not np.isnan(until).all():
-        raise NotANumber.at("/known", f"must be {'dates' if are_dates else 'numbers'}, like made")
+    times, until, are_dates = made_and_known(made, known)
     unit = _DAY if are_dates else 1.0
     gaps = missing | np.isnan(until)
     known_texts = ["" if gap else repr(time) for time, gap in zip((until / unit).tolist(), gaps, strict=True)]
