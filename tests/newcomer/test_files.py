@@ -181,7 +181,7 @@ def test_a_map_on_its_own_rows_is_called_in_sample(typed: Typed, scores: Any) ->
         ("Model,,Truth\nid,p,label\n7,0.25,0\n8,0.75,1\n", "", "in the second line"),
         ('logit,label\n"1,234.5",1\n"-1,234.5",0\n', "--scale logit", "separators of thousands"),
         ("margin,label\n1.5,1\n-1.25,0\n", "--scale logit", "--prediction margin"),
-        ("margin,label\n1.5,1\n-1.25,0\n", "", "set the scale to logit"),
+        ("margin,label\n1.5,1\n-1.25,0\n", "", "--scale logit"),
     ],
 )
 def test_what_a_spreadsheet_did_to_the_numbers_is_named(typed: Typed, text: str, flags: str, remedy: str) -> None:
