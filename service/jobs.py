@@ -122,7 +122,7 @@ class EventStream(StreamingResponse):
             self._here.streams.give_back(self._here.caller)
 
 
-async def _while_admitted(content: AsyncGenerator[bytes, None], here: Context) -> AsyncGenerator[bytes]:
+async def _while_admitted(content: AsyncGenerator[bytes, None], here: Context) -> AsyncGenerator[bytes, None]:
     """Yield the parts of a stream until the caller's key is revoked or expires."""
     async with aclosing(content):
         async for part in content:

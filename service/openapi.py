@@ -143,6 +143,10 @@ _CONDITIONS = [
 ]
 
 
+#: The response to a condition on an entity tag that the caller already has.
+NOT_MODIFIED: Responses = {304: {"description": "If-None-Match matches the current state"}}
+
+
 def raises(*codes: str) -> Responses:
     """Build the responses of a route that can return these problems."""
     found: Responses = {}

@@ -35,7 +35,7 @@ from service.formats.media import JSON, PNG, SVG
 from service.formats.options import read_options_of_kind
 from service.headers import Conditions, read_header, tagged, weak_tag
 from service.jobs import applied, failure, located, settle, until_final
-from service.openapi import OF_ENDED_JOBS, OF_EVALUATIONS, OF_FORECASTS, Responses, queues, raises
+from service.openapi import NOT_MODIFIED, OF_ENDED_JOBS, OF_EVALUATIONS, OF_FORECASTS, Responses, queues, raises
 from service.paging import query_of, read_query
 from service.pictures import (
     FORMS,
@@ -116,7 +116,7 @@ def _answers(kind: str, *codes: str) -> Responses:
     content: dict[str, Any] = {"type": "string"} if kind == SVG else {"type": "string", "format": "binary"}
     return {
         200: {"content": {kind: {"schema": content}}},
-        304: {"description": "If-None-Match matches the current state"},
+        **NOT_MODIFIED,
         **raises(*codes, "precondition-failed", "invalid-field", "busy"),
     }
 

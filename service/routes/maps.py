@@ -29,12 +29,11 @@ from service.formats.options import query_fields, read_options, read_options_of_
 from service.formats.payload import Payload
 from service.headers import Conditions, created, entity_tag, to_bytes
 from service.jobs import settle
-from service.openapi import OF_ENDED_JOBS, OF_FORECASTS, OF_ROWS, located, queues, raises
+from service.openapi import NOT_MODIFIED, OF_ENDED_JOBS, OF_FORECASTS, OF_ROWS, located, queues, raises
 from service.routing import Idempotent
 
 router = APIRouter(prefix="/maps", tags=["maps"], route_class=Idempotent)
 
-_NOT_MODIFIED: dict[int | str, dict[str, Any]] = {304: {"description": "If-None-Match matches the current state"}}
 
 # --- Fits: run directly if they are quick, otherwise as a job
 
@@ -118,7 +117,7 @@ async def post_import(request: Request, here: Here) -> Response:
     return created(await run_in_threadpool(maps.import_map, here, options))
 
 
-@router.get("/{ref}", response_model=MapRecord, responses=_NOT_MODIFIED | raises("unknown-map"))
+@router.get("/{ref}", response_model=MapRecord, responses=NOT_MODIFIED | raises("unknown-map"))
 async def get_map(ref: str, request: Request, here: Here) -> Response:
     """Get a stored map with its document, by id, name (newest version), ``name:version`` or ``name@alias``."""
     record = await run_in_threadpool(here.store.maps.get, ref)
@@ -128,7 +127,7 @@ async def get_map(ref: str, request: Request, here: Here) -> Response:
 @router.get(
     "/{ref}/document",
     response_model=MapDocument | DistributionMapDocument,
-    responses=_NOT_MODIFIED | raises("unknown-map"),
+    responses=NOT_MODIFIED | raises("unknown-map"),
 )
 async def get_document(ref: str, request: Request, here: Here) -> Response:
     """Get only the document of a map; it is sufficient to apply the map or to import it again."""
@@ -173,7 +172,7 @@ async def get_aliases(name: str, here: Here) -> Response:
     return answer({"aliases": [record.model_dump() for record in found]})
 
 
-@router.get("/{name}/aliases/{alias}", response_model=AliasRecord, responses=_NOT_MODIFIED | raises("unknown-alias"))
+@router.get("/{name}/aliases/{alias}", response_model=AliasRecord, responses=NOT_MODIFIED | raises("unknown-alias"))
 async def get_alias(name: str, alias: str, request: Request, here: Here) -> Response:
     """Get the version that an alias points at, and who set it."""
     record = await run_in_threadpool(here.store.aliases.get, name, alias)

@@ -22,7 +22,7 @@ from schemas.monitor_alarms import (
 )
 from service.context import Context, Here, answer
 from service.headers import Conditions, to_bytes
-from service.openapi import raises
+from service.openapi import NOT_MODIFIED, raises
 from service.paging import page_answer, query_of, read_query
 from service.routing import Idempotent
 
@@ -86,10 +86,7 @@ async def post_recalibration(name: str, request: Request, here: Here) -> Respons
 @router.get(
     "/proposal",
     response_model=Proposal,
-    responses={
-        304: {"description": "If-None-Match matches the current state"},
-        **raises("unknown-monitor", "unknown-proposal"),
-    },
+    responses=NOT_MODIFIED | raises("unknown-monitor", "unknown-proposal"),
 )
 async def get_proposal(name: str, request: Request, here: Here) -> Response:
     """Get the challenger that is waiting; use its ``ETag`` in ``If-Match`` to accept or reject no other one."""

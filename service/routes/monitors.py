@@ -26,7 +26,7 @@ from service.context import Context, Here, answer
 from service.formats.body import fields_of, read_fields
 from service.formats.media import PNG, SVG
 from service.headers import Conditions, entity_tag, to_bytes
-from service.openapi import located, raises
+from service.openapi import NOT_MODIFIED, located, raises
 from service.paging import page_answer, page_request, query_of, read_query
 from service.pictures import picture, series_drawing, window_drawing
 from service.routing import Idempotent
@@ -126,7 +126,7 @@ async def get_monitor(name: str, request: Request, here: Here) -> Response:
 @router.get(
     "/{name}/definition",
     response_model=MonitorAnswer,
-    responses={304: {"description": "If-None-Match matches the current state"}, **raises("unknown-monitor")},
+    responses=NOT_MODIFIED | raises("unknown-monitor"),
 )
 async def get_definition(name: str, request: Request, here: Here) -> Response:
     """Get the definition of a monitor, without data; use its ``ETag`` in ``If-Match`` to change it."""

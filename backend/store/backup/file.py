@@ -28,7 +28,7 @@ _LEVEL = 3
 _BUFFER_BYTES = 1024 * 1024
 #: Maximum bytes of a header.
 _LONGEST_HEADER = 4096
-#: Maximum bytes of another line, which is more than the store keeps in one value.
+#: Maximum bytes of another line: the most that the store keeps in one value.
 _LONGEST_LINE = 512 * 1024 * 1024
 
 

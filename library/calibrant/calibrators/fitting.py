@@ -269,8 +269,8 @@ def _cross_fitted_gain(fitting: Fitting, batch: Batch, seed: int, found: Mapping
     """Return the mean decrease of the log loss per row, in nats, and its standard error over rows.
 
     Each row is predicted by a map fitted to the other folds. If choosing takes long, these fits keep the strengths and
-    the smoothing ``found`` by the fit to all rows. None for slow methods without a chosen strength,
-    and if a fit outside a fold fails.
+    the smoothing ``found`` by the fit to all rows. None for slow methods without a chosen strength, and if a fit
+    outside a fold fails.
     """
     if len(batch) > _MOST_ROWS:
         batch = batch.rows(np.sort(np.random.default_rng(seed).choice(len(batch), _MOST_ROWS, replace=False)))

@@ -150,7 +150,7 @@ class MapRecord(MapSummary):
 
     def __repr__(self) -> str:
         named = "" if self.name is None else f"{self.name} {self.version}, "
-        rows = "imported" if self.n is None else f"{n_rows(self.n)}"
+        rows = "imported" if self.n is None else n_rows(self.n)
         event = "" if self.reduction is None else f", reduction {self.reduction}"
         return f"MapRecord: {named}{self.method}{event}, {rows}, id {self.id!r}"
 
