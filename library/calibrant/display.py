@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from inspect import signature
 from typing import TYPE_CHECKING, Any, Self
 
@@ -57,6 +58,16 @@ class CalibrationDisplay(Suggesting):
         self.options = options or {}
         data = data_of(entries_of(report, "reliability", self.options)[1][-1])
         self.prob_true, self.prob_pred = values(data["observed_frequency"]), values(data["mean_prediction"])
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Keep the diagram, because a pickled report does not have its rows."""
+        before, *after = entries_of(self.report, "reliability", self.options)[1]
+        report = replace(
+            self.report,
+            diagrams={**self.report.diagrams, "reliability": before},
+            after_diagrams={**(self.report.after_diagrams or {}), "reliability": after[0]} if after else None,
+        )
+        return vars(self) | {"report": report, "options": {}}
 
     def __repr__(self) -> str:
         name = "" if self.name is None else f"{self.name}, "

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, KeysView, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from operator import getitem
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -135,6 +136,13 @@ class Described:
         first = f"{type(self).__name__} {self.name}" + (f": {title}" if title else "")
         return "\n".join([first, definition, *([f"options: {defaults}"] if defaults else [])])
 
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """Pickle an entry of a public catalogue by its name, because its functions cannot be pickled."""
+        for catalogue in _PUBLIC:
+            if self.name in catalogue and catalogue[self.name] is self:
+                return getitem, (catalogue, self.name)
+        return super().__reduce_ex__(protocol)
+
 
 class Entry(Protocol):
     """An entry of a catalogue."""
@@ -151,6 +159,7 @@ E = TypeVar("E", bound=Entry)
 class Catalogue(Shown, Mapping[str, E]):
     """A read-only mapping of names to entries, which is shown as a list of names and titles.
 
+    With ``public``, its name in ``calibrant``, the catalogue and its entries are pickled and copied as references.
     ``familiar`` maps other names to those of the catalogue. An unknown name raises ``KeyError`` with the nearest names,
     or with what ``elsewhere`` says of it.
 
@@ -170,11 +179,20 @@ class Catalogue(Shown, Mapping[str, E]):
         entries: Mapping[str, E],
         familiar: Mapping[str, str] = MappingProxyType({}),
         elsewhere: Mapping[str, str] = MappingProxyType({}),
+        *,
+        public: str = "",
     ) -> None:
         self._what = what
         self._entries = dict(entries)
         self._names = familiar
         self._elsewhere = elsewhere
+        self._public = public
+        if public:
+            self.__module__ = "calibrant"  # where pickle finds the name
+            _PUBLIC.append(self)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return self._public or super().__reduce_ex__(protocol)
 
     def __getitem__(self, name: str) -> E:
         found = self._entries.get(known_name(name, self, self._names) if isinstance(name, str) else name)
@@ -204,6 +222,10 @@ class Catalogue(Shown, Mapping[str, E]):
     def _table(self) -> Table:
         rows = [(name, str(getattr(entry, "title", ""))) for name, entry in self._entries.items()]
         return Table(f"{len(rows)} {self._what}s", (self._what, "title"), rows)
+
+
+#: The catalogues with a name in ``calibrant``.
+_PUBLIC: list[Catalogue[Any]] = []
 
 
 def read_entries(

@@ -59,6 +59,24 @@ def test_a_report_finds_measures_by_other_names_and_the_nearest_ones() -> None:
         many["x"]
 
 
+@pytest.mark.parametrize("name", [name for name in calibrant.__all__ if name.isupper()])
+def test_catalogues_and_their_entries_are_pickled_and_copied_as_references(name: str) -> None:
+    catalogue = getattr(calibrant, name)
+    for value in (catalogue, *catalogue.values()):
+        assert pickle.loads(pickle.dumps(value)) is copy.deepcopy(value) is copy.copy(value) is value
+
+
+def test_a_pickled_or_copied_display_draws_the_same_diagram() -> None:
+    fitted = calibrant.fit("platt", P, Y)
+    for report in (calibrant.evaluate(P, Y), calibrant.evaluate(P, Y, map=fitted)):
+        display = calibrant.CalibrationDisplay(report, name="model", options={"n_bins": 7}).plot()
+        for again in (pickle.loads(pickle.dumps(display)), copy.deepcopy(display), copy.copy(display)):
+            again.plot()
+            assert repr(again) == repr(display)
+            drawn = [[np.asarray(line.get_xydata()).tolist() for line in each.ax_.lines] for each in (again, display)]
+            assert drawn[0] == drawn[1]
+
+
 def test_catalogues_name_the_nearest_entry() -> None:
     for catalogue, name, message in (
         (calibrant.METHODS, "betta", "the method is unknown; did you mean beta"),

@@ -69,6 +69,7 @@ METHODS: Catalogue[Method] = Catalogue(
     {entry.name: entry for group in (events, binnings, splines, piecewise, vectors) for entry in group.METHODS},
     FAMILIAR,
     {"auto": "is unknown; calibrant.report(predictions, labels) recommends one"},
+    public="METHODS",
 )
 
 #: Methods of ``fit_distribution`` alone.

@@ -207,6 +207,7 @@ DIAGRAMS: Mapping[str, Diagram] = Catalogue(
             ),
         )
     },
+    public="DIAGRAMS",
 )
 
 

@@ -289,6 +289,7 @@ DISTRIBUTION_DIAGRAMS = Catalogue[Diagram](
             ),
         )
     },
+    public="DISTRIBUTION_DIAGRAMS",
 )
 
 

@@ -274,7 +274,9 @@ def _entries() -> tuple[DistributionMethod, ...]:
 
 
 #: The catalogue of calibrators of predictive distributions by name.
-DISTRIBUTION_METHODS = Catalogue[DistributionMethod]("method", {entry.name: entry for entry in _entries()})
+DISTRIBUTION_METHODS = Catalogue[DistributionMethod](
+    "method", {entry.name: entry for entry in _entries()}, public="DISTRIBUTION_METHODS"
+)
 
 
 # --- Members and groups

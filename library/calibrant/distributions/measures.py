@@ -598,6 +598,7 @@ DISTRIBUTION_MEASURES = Catalogue[DistributionMeasure](
             ),
         )
     },
+    public="DISTRIBUTION_MEASURES",
 )
 
 #: Measures that are computed unless others are chosen.

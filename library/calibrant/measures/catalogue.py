@@ -67,7 +67,11 @@ _ELSEWHERE = {
 }
 
 MEASURES: Mapping[str, Measure] = Catalogue(
-    "measure", {entry.name: entry for family in _FAMILIES for entry in family.MEASURES}, FAMILIAR, _ELSEWHERE
+    "measure",
+    {entry.name: entry for family in _FAMILIES for entry in family.MEASURES},
+    FAMILIAR,
+    _ELSEWHERE,
+    public="MEASURES",
 )
 
 #: The default measures of ``evaluate``.
