@@ -97,7 +97,7 @@ def report(
     predictions: Any,
     labels: Any,
     *,
-    name: str = "predictions",
+    name: str | None = "predictions",
     reduction: str | None = None,
     class_names: Sequence[Any] | Mapping[Any, Any] | None = None,
     pos_label: Any = None,
@@ -117,7 +117,7 @@ def report(
         As for ``evaluate``.
     labels : array_like, shape (n,)
         As for ``evaluate``.
-    name : str, default "predictions"
+    name : str or None, default "predictions"
         Name of the model or data, for the title.
     reduction : str, optional
         As for ``evaluate``.
@@ -190,7 +190,7 @@ def report(
     from calibrant import __version__
 
     about = ReportSubject(
-        name=name,
+        name="predictions" if name is None else name,
         version=__version__,
         options=options if reduction is None else {**options, "reduction": reduction},
         classes=rows.class_names,
@@ -213,7 +213,7 @@ def report_distribution(
     lower: Any = None,
     upper: Any = None,
     level: float | None = None,
-    name: str = "forecasts",
+    name: str | None = "forecasts",
     weights: Any = None,
     weights_kind: WeightsKind = "frequency",
     groups: Any = None,
@@ -231,7 +231,7 @@ def report_distribution(
     ----------
     observed, mean, variance, std, quantiles, levels, samples, lower, upper, level : array_like or float
         As for ``evaluate_distribution``.
-    name : str, default "forecasts"
+    name : str or None, default "forecasts"
         Name of the model or data, for the title.
     weights, weights_kind, groups, clusters : optional
         As for ``evaluate_distribution``. Rows of a cluster are in one fold of the comparison of maps.
@@ -300,7 +300,7 @@ def report_distribution(
     from calibrant import __version__
 
     about = ReportSubject(
-        name=name,
+        name="forecasts" if name is None else name,
         version=__version__,
         options=report_options(forecasts.kind, [key for key, value in columns.items() if value is not None], seed),
         weights=None if weights is None else weights_kind,

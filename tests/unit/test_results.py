@@ -77,6 +77,14 @@ def test_a_pickled_or_copied_display_draws_the_same_diagram() -> None:
             assert drawn[0] == drawn[1]
 
 
+def test_reports_without_a_name_have_the_default_name() -> None:
+    for page, name in (
+        (calibrant.report(P, Y, name=None), "predictions"),
+        (calibrant.report_distribution(Y, mean=P, std=P, name=None), "forecasts"),
+    ):
+        assert f" of {name}</title>" in page.html
+
+
 def test_catalogues_name_the_nearest_entry() -> None:
     for catalogue, name, message in (
         (calibrant.METHODS, "betta", "the method is unknown; did you mean beta"),
