@@ -92,6 +92,10 @@ def check_outcomes(cells: Cells) -> float:
     return positives
 
 
+#: The largest finite number; integers of JSON can be larger.
+_LARGEST = float(np.finfo(np.float64).max)
+
+
 def read_number(
     parameters: Mapping[str, Any], field: str, *, where: str = "/parameters", low: float = -np.inf, high: float = np.inf
 ) -> float:
@@ -100,7 +104,7 @@ def read_number(
     if (
         isinstance(value, bool)
         or not isinstance(value, int | float)
-        or not np.isfinite(value)
+        or not -_LARGEST <= value <= _LARGEST
         or not low <= value <= high
     ):
         ends = "" if np.isinf(low) and np.isinf(high) else f" in [{low:g}, {high:g}]"
@@ -142,8 +146,9 @@ def read_array(
         raise InvalidDocument.at(pointer, "must be a non-empty array")
     if not numeric:
         return values
+    lowest, highest = max(low, -_LARGEST), min(high, _LARGEST)
     for i, value in enumerate(values):
-        if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high or np.isinf(value):
+        if isinstance(value, bool) or not isinstance(value, int | float) or not lowest <= value <= highest:
             raise InvalidDocument.at(f"{pointer}/{i}", f"must be a finite number in [{low:g}, {high:g}]")
     if length is not None and len(values) != length:
         raise InvalidDocument.at(pointer, f"must contain {length} numbers")

@@ -47,7 +47,7 @@ def _numbers(node: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
 
 
 @pytest.mark.parametrize("method", ["platt", "beta", "isotonic", "pl", "pl3", "averaged"])
-@pytest.mark.parametrize("damage", [float("nan"), float("inf"), "0.5", None, True])
+@pytest.mark.parametrize("damage", [float("nan"), float("inf"), 10**400, "0.5", None, True])
 def test_every_damaged_number_is_found_on_loading(method: str, damage: Any) -> None:
     parameters = DOCUMENTS[method]["parameters"]
     for path in _numbers(parameters)[:8]:
