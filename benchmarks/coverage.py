@@ -42,6 +42,7 @@ _CLASS_WISE = (
     "are resampled.",
     "",
 )
+_FEW_ROWS = ("Errors with 15 bins have 4 and 10 rows in each bin.", "")
 #: Powers of the true probabilities of classes, by the approximate error that they cause.
 _POWERS = {0.0: 1.0, 0.03: 1.25, 0.1: 2.0}
 
@@ -217,6 +218,7 @@ def main() -> None:
         "bins it is the true value of `ece`.",
         "",
         *measure_lines("event", "One event", (300, 1_000, 10_000)),
+        *measure_lines("event", "One event, few rows", (60, 150), _FEW_ROWS),
         *measure_lines("classes", "Class-wise", (1_000,), _CLASS_WISE),
         *fit_lines(),
         "",

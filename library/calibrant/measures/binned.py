@@ -33,6 +33,8 @@ Norm = Literal[1, 2]
 _BIN, _POWERS = 5e-7, 3.0
 #: The most of the rows that may be alone in their bins, where deviations from the mean of the bin are 0.
 _ALONE = 0.1
+#: The variance within a bin counts as many more rows with the variance that the other bins predict.
+_PRIOR_ROWS = 10.0
 
 
 def expected_calibration_error(bins: Bins, norm: Norm) -> tuple[float, float]:
@@ -115,15 +117,12 @@ def binned_distance(event: Event, bins: Bins, order: float, *, root: bool) -> Di
     share = bins.mass / bins.mass.sum()
     gap = bins.mean_y - bins.mean_p
 
-    # Deviations from the mean of a bin lose one degree of freedom.
-    freed = np.sqrt(np.divide(bins.rows, bins.rows - 1.0, out=np.ones(len(bins)), where=bins.rows > 1.0 + 1e-9))
-
     def noise(group: Integers, groups: int) -> Floats:
         alone = int(np.count_nonzero(bins.rows <= 1.0 + 1e-9))
         if alone and share[bins.rows <= 1.0 + 1e-9].sum() > _ALONE:
             raise TooFewRows(f"{alone} of {len(bins)} bins have a single row, whose noise is unknown; use fewer bins")
         place = bins.index(event.p)
-        off = (event.y - event.p - gap[place]) * freed[place]
+        off = _deviations(event, bins, place)
         key = group * len(bins) + place
         sums = np.bincount(key, row_scale(event.w, event.kind) * off, groups * len(bins))
         return sums.reshape(groups, len(bins)) / bins.mass
@@ -143,6 +142,33 @@ def binned_distance(event: Event, bins: Bins, order: float, *, root: bool) -> Di
 
     # For norm 2 the correction is a constant and does not change deviations.
     return Distance(gap, noise, size, debiased if order == 1 and not root else None)
+
+
+def _deviations(event: Event, bins: Bins, place: Integers) -> Floats:
+    """Return the deviations of the rows, ``(n,)``, with an estimate of the variance of y - p in each bin.
+
+    If few rows share a bin, the variance among them is smallest where their gap is largest by chance, as for labels
+    that are all equal. It is therefore averaged with that of ``_PRIOR_ROWS`` more rows, whose variance is p (1 - p)
+    times the ratio of the two over all bins.
+    """
+
+    def mean(values: Floats) -> Floats:
+        return np.bincount(place, values if event.w is None else event.w * values, len(bins)) / bins.mass
+
+    off = event.y - event.p
+    gap = bins.mean_y - bins.mean_p
+    squares = bins.rows * mean((off - gap[place]) ** 2)
+    # Deviations from the mean of a bin lose one degree of freedom.
+    freedom = np.maximum(bins.rows - 1.0, 0.0)
+    calibrated = mean(event.p * (1.0 - event.p))
+    expected = float(freedom @ calibrated)
+    ratio = float(squares.sum()) / expected if expected > 0.0 else 1.0
+    variance = (squares + _PRIOR_ROWS * ratio * calibrated) / (freedom + _PRIOR_ROWS)
+    # Not exactly the mean is subtracted, so that equal labels have deviations that can be scaled.
+    off = off - (gap * bins.rows / (bins.rows + 1.0))[place]
+    found = mean(off**2)
+    scaled: Floats = off * np.sqrt(np.divide(variance, found, out=np.zeros_like(found), where=found > 0.0))[place]
+    return scaled
 
 
 def bins_seconds(n: int, options: Mapping[str, Any]) -> float:

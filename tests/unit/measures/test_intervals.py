@@ -28,6 +28,21 @@ def test_intervals_cover_the_truth_as_often_as_they_say(mixing: float) -> None:
     assert min(covered.values()) >= 150 * 0.9 - 3 * np.sqrt(150 * 0.9 * 0.1)
 
 
+@pytest.mark.parametrize("alpha", [0.2, 1.0])
+def test_intervals_of_few_rows_per_bin_cover_calibration(alpha: float) -> None:
+    """60 rows in 15 bins: where all four labels are equal, their variance is 0 and the gap is large."""
+    (request,) = read_requests(["ece"])
+    covered = 0
+    for seed in range(150):
+        random = np.random.default_rng([seed, 60])
+        c = random.beta(alpha, alpha, 60)
+        event = Event(c, (random.random(60) < c).astype(np.int8))
+        low, _ = request.compute(event, Resampling(0.9, 200, seed)).interval or (1.0, 0.0)
+        covered += low <= 0.0
+    # Three binomial standard errors below 90 %.
+    assert covered >= 150 * 0.9 - 3 * np.sqrt(150 * 0.9 * 0.1)
+
+
 def test_the_same_seed_gives_the_same_interval(golden_event: Event) -> None:
     (request,) = read_requests(["ece"])
     assert request.compute(golden_event, Resampling(0.95, 200, 1)) == request.compute(
