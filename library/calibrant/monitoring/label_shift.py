@@ -364,6 +364,8 @@ def _interval(q: Floats, ratios: Floats, groups: Floats, level: float) -> tuple[
     drop = float(chdtri(1, 1.0 - level)) / 2.0
     for k in np.flatnonzero(q == 0.0):
         high[k] = max(high[k], _towards(scores[:, k] - 1.0, drop))
+    if len(inside) == 1:  # the simplex has no tangent there; the frequency is 1 minus that of another class
+        low[inside] = np.minimum(low[inside], 1.0 - np.delete(high, inside).max())
     return np.clip(low, 0.0, 1.0), np.clip(high, 0.0, 1.0)
 
 

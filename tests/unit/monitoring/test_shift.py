@@ -107,6 +107,18 @@ def test_an_absent_class_has_an_upper_limit_above_0() -> None:
     assert 0.0 < found.high[2] < 0.05
 
 
+def test_a_window_of_one_class_has_an_interval_with_a_width() -> None:
+    logits, labels, window, _ = shifted(0, [0.3, 0.3, 0.4])
+    one = calibrant.estimate_label_shift(logits, labels, window[:1], scale="logit")
+    assert one.estimated is not None
+    assert one.low is not None
+    assert one.high is not None
+    assert one.estimated.max() == 1.0
+    k = int(np.argmax(one.estimated))
+    assert 0.0 < one.low[k] == 1.0 - np.delete(one.high, k).max() < 0.9
+    assert one.high[k] == 1.0
+
+
 def test_a_window_that_is_no_mixture_of_the_classes_is_withheld() -> None:
     reference, labels, window, _ = shifted(5, [0.4, 0.3, 0.3])
     found = calibrant.estimate_label_shift(reference, labels, window * 0.3, scale="logit")
