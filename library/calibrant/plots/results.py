@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from calibrant.errors import InvalidOption, one_of
+from calibrant.inputs import reduction_with_name
 from calibrant.maps.calibration_map import VECTORS
 from calibrant.plots.axes import check_axes, colour, new_axes
 from calibrant.plots.canvas import BODY, NothingToDraw, shortened
@@ -52,7 +53,7 @@ def plot_map(fitted: CalibrationMap, ax: Axes | None) -> Axes:
         ax.plot(p, np.clip(curve(p), 0.0, 1.0), label=f"rank {k + 1}" if "ranks" in fitted.reduction else name)
     ax.plot([0.0, 1.0], [0.0, 1.0], color=colour("quiet"), dashes=(5.0, 3.0), linewidth=1.0, zorder=1.5)
     ax.set(xlim=(0.0, 1.0), ylim=(0.0, 1.0), xlabel="predicted probability", ylabel="calibrated probability")
-    ax.set_title(f"{fitted.method}, {fitted.reduction}")
+    ax.set_title(f"{fitted.method}, {reduction_with_name(fitted.reduction, fitted.class_names)}")
     if 1 < len(curves) <= _NAMED:
         ax.legend(fontsize="small", framealpha=0.7)
     return ax

@@ -51,7 +51,8 @@ def reproduction(about: ReportSubject, *, grouped: bool = False) -> Reproduction
     command = [] if about.command is None else [about.command]
     arrays = ["weights"] * (about.weights is not None) + ["groups"] * grouped
     curl, python = _curl(options, arrays), _python(options, about, arrays)
-    return Reproduction(in_words(options), command, folded(options), curl, python)
+    named = options if "reduction" not in options else {**options, "reduction": about.named(options["reduction"])}
+    return Reproduction(in_words(named), command, folded(options), curl, python)
 
 
 def fitting(line: str, about: ReportSubject) -> list[str]:

@@ -17,7 +17,7 @@ from calibrant.batch import read_batch
 from calibrant.reports import panel
 from calibrant.reports.advice import recommend
 from calibrant.reports.document import report_document
-from calibrant.reports.html import fragment, standalone, stylesheet
+from calibrant.reports.html import fragment, reproduction, standalone, stylesheet
 from calibrant.reports.panel import ReportSubject, group_diagrams
 from tests.unit.reports.reading import Page
 from tests.unit.reports.worlds import draw, many_classes, report_of
@@ -173,6 +173,18 @@ def test_the_python_lines_of_a_report_make_its_numbers_again() -> None:
     scope: dict[str, Any] = {"predictions": p, "labels": y}
     exec(lines, scope)
     assert scope["report"].measures["ece"].interval == tuple(report["measures"]["ece"]["interval"])
+
+
+def test_the_options_name_the_class_and_the_python_lines_run() -> None:
+    p, labels = many_classes(n=300)
+    names = ("ant", "bee", "cat", "dog")
+    about = ReportSubject("a.csv", "0.1.0", options={"reduction": "class:2", "seed": 0}, classes=names)
+    shown = reproduction(about)
+    assert shown.options == [("Reduction", "class:cat"), ("Seed", "0")]
+    assert '  "reduction": "class:2",' in shown.request
+    scope: dict[str, Any] = {"predictions": p, "labels": labels}
+    exec("\n".join(shown.python), scope)
+    assert scope["report"].reduction == "class:2"
 
 
 def _luminance(colour: str) -> float:
