@@ -162,6 +162,8 @@ def read_forecasts(**given: Any) -> Forecasts:
         present["variance"] = _squared(present.pop("std"))
     if set(present) == {"quantiles"}:
         present["levels"] = levels_in_names(present["quantiles"])
+    if set(present) == {"lower", "upper"}:
+        raise InvalidOption.at("/level", "is missing; pass the level of the intervals, in (0, 1)")
     kind = next((kind for kind, names in FIELDS.items() if set(names) == set(present)), None)
     if kind is None:
         wanted = "; ".join(" and ".join(names) for names in FIELDS.values()).replace("variance", "variance or std")

@@ -41,6 +41,7 @@ LEVELS = [0.1, 0.5, 0.9]
         ({"quantiles": [[1.0, 2.0, 3.0]], "levels": [0.1, 0.9, 1.0 - 2.0**-53]}, "/levels"),
         ({"lower": [0.0], "upper": [1.0], "level": 5e-324}, "/level"),
         ({"lower": [0.0], "upper": [1.0], "level": 1.0 - 2.0**-53}, "/level"),
+        ({"lower": [0.0], "upper": [1.0]}, "/level"),
         ({"samples": [1.0, 2.0]}, "/samples"),
         ({"lower": [0.0, 3.0], "upper": [1.0, 2.0], "level": 0.9}, "/upper/1"),
         ({"lower": [0.0], "upper": [1.0], "level": 1.0}, "/level"),

@@ -82,6 +82,29 @@ def test_a_diagram_of_the_report_is_drawn_as_it_is() -> None:
         report.plot.reliability(n_bins=0)
 
 
+@pytest.mark.parametrize(
+    ("diagram", "options", "pointer"),
+    [
+        ("reliability", {"n_bins": 0}, "/n_bins"),
+        ("fit-on-test", {"method": "pl", "folds": 0}, "/folds"),
+        ("crp", {}, "/diagram"),
+    ],
+)
+def test_errors_of_plots_name_the_argument(diagram: str, options: dict[str, Any], pointer: str) -> None:
+    with pytest.raises(CalibrationError) as refused:
+        calibrant.evaluate(P, Y).plot(diagram, **options)
+    assert refused.value.offences[0].pointer == pointer
+    assert refused.value.detail.startswith(f"{pointer[1:]} ")
+
+
+def test_errors_of_plots_of_forecasts_name_the_argument() -> None:
+    report = calibrant.evaluate_distribution(P, mean=P, std=P + 1.0)
+    with pytest.raises(CalibrationError, match=r"^level must be a number from"):
+        report.plot("pit", level=2)
+    with pytest.raises(CalibrationError, match=r"^diagram must be one of: pit"):
+        report.plot("nope")
+
+
 def test_the_legend_shows_the_style_of_a_line_and_no_diagonal_that_is_not_drawn() -> None:
     report = calibrant.evaluate(P, Y)
     shown = calibrant.CalibrationDisplay(report, name="one").plot(marker="s", linestyle="--", color="green")
