@@ -13,7 +13,7 @@ from calibrant.errors import InvalidLabel, InvalidOption, requires
 from calibrant.evaluation import Report, evaluate
 from calibrant.plots.axes import BINNINGS, draw_reliability, entries_of
 from calibrant.plots.panel import data_of, values
-from calibrant.results import Suggesting, n_rows
+from calibrant.results import Suggesting, counted, n_rows
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -71,7 +71,7 @@ class CalibrationDisplay(Suggesting):
 
     def __repr__(self) -> str:
         name = "" if self.name is None else f"{self.name}, "
-        return f"CalibrationDisplay: {name}{n_rows(self.report.n)}, {len(self.prob_true)} bins"
+        return f"CalibrationDisplay: {name}{n_rows(self.report.n)}, {counted(len(self.prob_true), 'bin')}"
 
     @classmethod
     def from_predictions(

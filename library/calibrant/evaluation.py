@@ -39,7 +39,7 @@ from calibrant.measures.measure import MeasureRequest, MeasureResult, answers, e
 from calibrant.options import known_name
 from calibrant.progress import Progress, report, reporting, step
 from calibrant.reductions import Event, Subject, Vector, reduce, resolve, resolve_event, subject, whole_vector
-from calibrant.results import ByMeasure, ByName, Shown, Table, WithRows, frame_of, interval_of, n_rows, text_of
+from calibrant.results import ByMeasure, ByName, Shown, Table, WithRows, counted, frame_of, interval_of, n_rows, text_of
 
 if TYPE_CHECKING:
     from calibrant.plots.axes import Plotter
@@ -258,7 +258,8 @@ class Report(WithRows, Shown, ByMeasure[MeasureResult]):
 
     def _table(self) -> Table:
         title = f"Report: {n_rows(self.n)}, reduction {self.reduction_name or self.reduction}"
-        notes = [f"{len(self.groups)} groups: to_frame(groups=True) has their results"] if self.groups else []
+        of_groups = f"{counted(len(self.groups or ()), 'group')}: to_frame(groups=True) has their results"
+        notes = [of_groups] if self.groups else []
         gains = [f"{score} {text_of(gain.value)}" for score, gain in (self.improvement or {}).items()]
         of = next((gain.definition.get("reduction") for gain in (self.improvement or {}).values()), None)
         what = "improvement" if of is None else f"improvement of {scored(of)}"

@@ -320,7 +320,16 @@ def n_rows(n: float) -> str:
     >>> n_rows(1), n_rows(1797)
     ('1 row', '1,797 rows')
     """
-    return f"{n:,.0f} {'row' if n == 1 else 'rows'}"
+    return counted(n, "row")
+
+
+def counted(n: float, noun: str) -> str:
+    """Return a number with its noun, given in the singular.
+
+    >>> counted(1, "group"), counted(1797, "group")
+    ('1 group', '1,797 groups')
+    """
+    return f"{n:,.0f} {noun if n == 1 else noun + 's'}"
 
 
 def interval_of(ends: tuple[float, float] | None) -> str | None:

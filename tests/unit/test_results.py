@@ -15,6 +15,7 @@ import pytest
 
 import calibrant
 from calibrant.client.frames import by_number
+from calibrant.distributions.forecasts import read_forecasts
 from calibrant.errors import CalibrationError
 from calibrant.monitoring.pit_tally import tally_pit
 from calibrant.reports.document import report_document
@@ -420,3 +421,19 @@ def test_one_row_is_singular() -> None:
     of_number = calibrant.report_distribution([1.0], mean=[1.0], variance=[1.0])
     assert repr(of_number).startswith("HtmlReport: 1 row;")
     assert "on 1 rows" not in of_number.html
+
+
+def test_one_group_level_sample_and_bin_are_singular() -> None:
+    one: dict[str, Any] = {"mean": [1.0], "variance": [1.0], "groups": ["a"]}
+    shown = {
+        "1 group:": calibrant.evaluate([0.7], [1], groups=["a"]),
+        "1 group: ": calibrant.evaluate_distribution([1.0], **one),
+        ", 1 group": calibrant.tally([0.7], [1], groups=["a"]),
+        ", 1 level, 1 group": tally_pit([1.0], quantiles=[[1.0]], levels=[0.5], groups=["a"]),
+        "at 1 level": read_forecasts(quantiles=[[1.0]], levels=[0.5]),
+        ", 1 sample each": read_forecasts(samples=[[1.0]]),
+        ", 1 bin": calibrant.CalibrationDisplay.from_predictions([1], [0.7]),
+    }
+    for wanted, result in shown.items():
+        assert wanted in repr(result) + "\n"
+        assert f"{wanted.rstrip(' :')}s" not in repr(result)

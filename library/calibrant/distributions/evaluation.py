@@ -24,7 +24,7 @@ from calibrant.errors import (
 from calibrant.measures.measure import MeasureResult
 from calibrant.options import plain, read_seed
 from calibrant.progress import step
-from calibrant.results import ByMeasure, Shown, Table, WithRows, frame_of, interval_of, n_rows
+from calibrant.results import ByMeasure, Shown, Table, WithRows, counted, frame_of, interval_of, n_rows
 
 if TYPE_CHECKING:
     from calibrant.plots.axes import DistributionPlotter
@@ -169,7 +169,7 @@ class DistributionReport(WithRows, Shown, ByMeasure[MeasureResult]):
         if self.n_repaired:
             notes.append(f"{n_rows(self.n_repaired)} had quantiles that crossed up to rounding, and were sorted")
         if self.groups is not None:
-            notes.append(f"{len(self.groups)} groups: to_frame() has their results")
+            notes.append(f"{counted(len(self.groups), 'group')}: to_frame() has their results")
         return Table(f"Report: {n_rows(self.n)}, {self.kind}", columns, rows, notes)
 
 

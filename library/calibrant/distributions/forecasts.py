@@ -26,7 +26,7 @@ from calibrant.errors import (
     OutOfRange,
     WrongShape,
 )
-from calibrant.results import n_rows
+from calibrant.results import counted, n_rows
 
 ForecastKind = Literal["normal", "quantiles", "samples", "interval"]
 KINDS: tuple[ForecastKind, ...] = get_args(ForecastKind)
@@ -91,8 +91,8 @@ class Forecasts(Compared):
     def __repr__(self) -> str:
         of = {
             "normal": "normal",
-            "quantiles": f"quantiles at {len(self.levels)} levels",
-            "samples": f"{self.samples.shape[-1]} samples each",
+            "quantiles": f"quantiles at {counted(len(self.levels), 'level')}",
+            "samples": f"{counted(self.samples.shape[-1], 'sample')} each",
             "interval": f"intervals of level {self.level:g}",
         }
         return f"Forecasts: {n_rows(len(self))}, {of[self.kind]}"

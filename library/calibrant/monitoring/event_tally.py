@@ -34,7 +34,7 @@ from calibrant.measures.improvement import improvement
 from calibrant.monitoring.tally import CELLS, FOLDS, Tally, from_bytes, merged, tally_of
 from calibrant.options import plain
 from calibrant.reductions import Event, reduce, resolve_event
-from calibrant.results import n_rows
+from calibrant.results import counted, n_rows
 
 # --- A tally with its event, the scale of its predictions and the names of its groups
 
@@ -91,7 +91,7 @@ class EventTally:
         return len(self.tally)
 
     def __repr__(self) -> str:
-        groups = f", {len(self.groups):,} groups" if self.groups else ""
+        groups = f", {counted(len(self.groups), 'group')}" if self.groups else ""
         return f"EventTally: {n_rows(len(self))}, reduction {self.reduction}{groups}"
 
     def of_group(self, name: str) -> EventTally:

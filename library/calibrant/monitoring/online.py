@@ -33,7 +33,7 @@ from calibrant.monitoring.online_documents import (
 )
 from calibrant.options import plain
 from calibrant.reductions import Event, reduce, resolve_event
-from calibrant.results import n_rows
+from calibrant.results import counted, n_rows
 
 # **Experts.** Identity, static map, sliding-window Platt scaling, and for both families (Platt, beta) and each memory
 # an online Newton step map and its calibeaten version. For each finite memory also the static map with a shift of its
@@ -112,7 +112,7 @@ class OnlinePredictions(Compared):
     state: OnlineMap
 
     def __repr__(self) -> str:
-        return f"OnlinePredictions: {n_rows(len(self.probabilities))}, {len(self.experts)} experts"
+        return f"OnlinePredictions: {n_rows(len(self.probabilities))}, {counted(len(self.experts), 'expert')}"
 
 
 @dataclass(frozen=True, eq=False)

@@ -40,7 +40,7 @@ from calibrant.monitoring.event_tally import Gain, check_groups, gain_of, number
 from calibrant.monitoring.evidence import Evidence, evidence
 from calibrant.monitoring.tally import CELLS, FOLDS, Counts, Keys, Tally, gathered, merged
 from calibrant.options import read_entries, read_seed
-from calibrant.results import n_rows
+from calibrant.results import counted, n_rows
 
 # --- The bins of a tally: between consecutive levels
 
@@ -134,8 +134,8 @@ class PitTally(Compared):
         return len(self.tally)
 
     def __repr__(self) -> str:
-        groups = f", {len(self.groups):,} groups" if self.groups else ""
-        return f"PitTally: {n_rows(len(self))}, {self.kind}, {len(self.levels):,} levels{groups}"
+        groups = f", {counted(len(self.groups), 'group')}" if self.groups else ""
+        return f"PitTally: {n_rows(len(self))}, {self.kind}, {counted(len(self.levels), 'level')}{groups}"
 
     @property
     def counts(self) -> Counts:

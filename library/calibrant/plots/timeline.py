@@ -11,7 +11,7 @@ import numpy.typing as npt
 from calibrant.plots.canvas import BODY, Canvas, Drawn, Format, Role, Theme, cleaned, shortened
 from calibrant.plots.canvas import width as width_of
 from calibrant.plots.over_time import ALARM, time_ticks
-from calibrant.plots.panel import MARGIN, Key, Panel, Range, beside, count, decimal, evenly, heading, reach
+from calibrant.plots.panel import MARGIN, Key, Panel, Range, beside, count, decimal, evenly, heading, reach, rows_of
 
 _TALL, _BELOW = 170.0, 46.0
 #: Height of a group, and the largest part of the width for names of groups.
@@ -156,7 +156,7 @@ def draw_groups(
     panel.dots([group["predicted"] for group in groups], at, 2.8, "second", stroke="paper", square=True)
     panel.base(evenly(*x, 5), "frequency")
     each = "; ".join(
-        f"{cleaned(group['name'])}: {count(group['rows'])} rows, observed {decimal(group['observed'])}, "
+        f"{cleaned(group['name'])}: {rows_of(group['rows'])}, observed {decimal(group['observed'])}, "
         f"predicted {decimal(group['predicted'])}"
         for group in groups
     )
