@@ -30,6 +30,9 @@ _NUMBERS = (
     "standard_deviation",
     "cross_fitted",
     "cross_fitted_debiased",
+    "realised",
+    "estimated",
+    "bbse",
 )
 
 #: The most characters of a warning; documents may hold any text.

@@ -6,6 +6,7 @@ import copy
 import json
 import pickle
 import sys
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -218,6 +219,31 @@ def test_html_is_escaped() -> None:
     report = calibrant.evaluate(P, Y, measures=[{"name": "ece", "as": key}])
     assert "<script>" not in report._repr_html_()
     assert "&lt;script&gt;" in report._repr_html_()
+
+
+def test_estimates_without_labels_are_frames() -> None:
+    p = np.random.default_rng(0).uniform(size=1000)
+    estimate = calibrant.fit_performance_estimator(p, np.random.default_rng(1).uniform(size=1000) < p).estimate(p[:300])
+    figures = estimate.to_frame()
+    assert figures["figure"].tolist() == list(estimate.figures)
+    assert figures["value"].tolist() == [figure.value for figure in estimate.figures.values()]
+    assert figures["realised"].dtype == float
+    assert len(replace(estimate, figures={}, withheld="labels are late").to_frame()) == 0
+
+
+def test_class_frequencies_are_frames() -> None:
+    logits, labels, _ = calibrant.logistic_normal(2000, n_classes=3, seed=1)
+    how: dict[str, Any] = {"scale": "logit", "class_names": ["cat", "dog", "bird"]}
+    found = calibrant.estimate_label_shift(logits[:1000], labels[:1000], logits[1000:], **how)
+    frame = found.to_frame()
+    assert frame["class"].tolist() == ["cat", "dog", "bird"]
+    assert found.estimated is not None
+    assert frame["estimated"].tolist() == found.estimated.tolist()
+    withheld = replace(found, estimated=None, low=None, high=None, bbse=None, class_names=None).to_frame()
+    assert withheld["class"].tolist() == [0, 1, 2]
+    assert withheld["reference"].tolist() == found.reference.tolist()
+    assert withheld[["estimated", "low", "high", "bbse"]].isna().all(axis=None)
+    assert withheld["bbse"].dtype == float
 
 
 def test_frames_have_the_groups_and_the_results_after_a_map() -> None:

@@ -24,7 +24,7 @@ from calibrant.monitoring.figures import Figures, binary_figures, class_figures
 from calibrant.monitoring.tally import tally_of
 from calibrant.options import plain, read_fraction, read_seed
 from calibrant.reductions import Event, event_probability, reduce, resolve_event
-from calibrant.results import Shown, Table, n_rows
+from calibrant.results import Shown, Table, frame_of, n_rows
 
 #: Variation between labelled windows is added if Cochran's test rejects homogeneity at this level.
 _HOMOGENEITY = 0.05
@@ -125,6 +125,33 @@ class PerformanceEstimate(Shown, Compared):
     confusion_high: Floats | None
     level: float
     withheld: str | None = None
+
+    def to_frame(self) -> Any:
+        """Return the figures as a frame of pandas or polars.
+
+        Returns
+        -------
+        DataFrame
+            With the columns ``figure``, ``value``, ``low``, ``high``, ``sampling`` and ``realised``; empty if the
+            estimate is withheld.
+
+        Raises
+        ------
+        MissingExtra
+            If neither library is installed.
+
+        See Also
+        --------
+        to_dict : Returns the estimate as plain JSON.
+
+        Examples
+        --------
+        >>> from calibrant.monitoring.estimates import EstimatedFigure, PerformanceEstimate
+        >>> brier = EstimatedFigure(0.2, 0.1, 0.3, 0.01)
+        >>> list(PerformanceEstimate(9, {"brier": brier}, None, None, None, 0.95).to_frame()["low"])
+        [0.1]
+        """
+        return frame_of([{"figure": name, **vars(figure)} for name, figure in self.figures.items()])
 
     def to_dict(self) -> dict[str, Any]:
         """Return the estimate as plain JSON.

@@ -20,7 +20,7 @@ from calibrant.maps.calibration_map import CalibrationMap
 from calibrant.maps.linear_softmax import MatrixScaling, VectorScaling
 from calibrant.maps.softmax_map import SoftmaxRegression
 from calibrant.options import read_fraction, read_seed
-from calibrant.results import Shown, Table, n_rows
+from calibrant.results import Shown, Table, frame_of, n_rows
 
 #: Steps of EM, and the largest change of a class frequency in the last one.
 _STEPS, _TOLERANCE = 5_000, 1e-8
@@ -99,6 +99,41 @@ class LabelShift(Shown, Compared):
         [0.5, 1.333]
         """
         return None if self.estimated is None else self.estimated / self.reference
+
+    def to_frame(self) -> Any:
+        """Return the frequencies as a frame of pandas or polars, one row for each class.
+
+        Returns
+        -------
+        DataFrame
+            With the columns ``class`` (name, or number from 0), ``reference``, ``estimated``, ``low``, ``high`` and
+            ``bbse``; missing values if the estimate is withheld.
+
+        Raises
+        ------
+        MissingExtra
+            If neither library is installed.
+
+        See Also
+        --------
+        to_dict : Returns the estimate as plain JSON.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from calibrant import LabelShift
+        >>> q = np.array([0.2, 0.8])
+        >>> list(LabelShift(9, np.array([0.4, 0.6]), q, q, q, None, 0.5, 0.95).to_frame()["estimated"])
+        [0.2, 0.8]
+        """
+        names = self.class_names or range(len(self.reference))
+        found = {name: getattr(self, name) for name in ("reference", "estimated", "low", "high", "bbse")}
+        return frame_of(
+            [
+                {"class": name, **{key: None if of is None else float(of[k]) for key, of in found.items()}}
+                for k, name in enumerate(names)
+            ]
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return the estimate as plain JSON, with the document of the map.
