@@ -440,6 +440,7 @@ def measure_by_size(
         known=None if map is None else map.class_names,
     )
     check_class_names(map, rows.class_names)
+    rows.warn_of_kind()
     given: Any = reduction
     reductions: str | tuple[Any, ...] | None = (
         tuple(reduction_by_name(each, rows.class_names) for each in given)

@@ -111,6 +111,7 @@ def cost_plane(
             places = [Offence(o.pointer.replace("/predictions", f"/{argument}", 1), o.detail) for o in error.offences]
             detail = error.detail.removeprefix("predictions: ").replace("/predictions", f"/{argument}")
             raise type(error)(f"{argument}: {detail}", places) from None
+        rows.warn_of_kind()
         name = reduction_by_name(reduction, rows.class_names)
         events.append(reduce(rows.batch, resolve_event(name, rows.batch.predictions.n_classes)))
     return plane_of(*events, abstention=abstention, cost_ratios=cost_ratios)

@@ -146,6 +146,12 @@ def test_predicted_classes_in_place_of_probabilities_are_noticed(event: tuple[An
     p, y = event
     with pytest.warns(UserWarning, match="like predicted classes; pass probabilities"):
         calibrant.evaluate((p > 0.5).astype(int), y)
+    with pytest.warns(UserWarning, match="like predicted classes; pass probabilities"):
+        calibrant.tally((p > 0.5).astype(int), y)
+    with pytest.warns(UserWarning, match="like predicted classes; pass probabilities"):
+        calibrant.cost_plane(p, (p > 0.5).astype(int), y)
+    with pytest.warns(UserWarning, match="like predicted classes; pass probabilities"):
+        calibrant.measure_by_size((p > 0.5).astype(int), y, measures=["brier"], start_repetitions=2)
 
 
 def test_a_map_is_a_table_in_a_notebook(event: tuple[Any, Any]) -> None:

@@ -431,6 +431,7 @@ def tally(
         pos_label=pos_label,
         scale=scale,
     )
+    rows.warn_of_kind()
     n = len(rows.batch)
     names, members = numbered(None if groups is None else [name or None for name in group_names(groups, "")], n)
     reduction = reduction_by_name(reduction, rows.class_names)
