@@ -130,7 +130,7 @@ def test_online_maps_never_decrease() -> None:
     state = start_online().update(p, (random.random(400) < 1.0 - p).astype(np.int64))
     for _ in range(5):
         state = state.update(p, (random.random(400) < 1.0 - p).astype(np.int64))
-    values = state._online(np.linspace(0.0, 1.0, 50))
+    values = state._maps(np.linspace(0.0, 1.0, 50)).online
     assert (np.diff(values, axis=1) >= -1e-15).all()
 
 
