@@ -139,8 +139,8 @@ def recalibrate_in_order(
     median to the end of the interval on the same side. The weighted 0.5 and 0.9 quantiles of these quotients are the
     factors at which past intervals would have had their nominal coverage, limited to 1/9 to 9. The ratio is their
     geometric mean. Weights halve with each half-life, and widths are multiplied or divided by at most 3. The defaults
-    are from weekly influenza forecasts of 2023-24 (``docs/benchmarks/flusight.md``). O(n Q) plus O(k log k) at each
-    distinct time with k outcomes in use.
+    are from weekly influenza forecasts of 2023-24 (``docs/benchmarks/flusight.md``). O(n Q) plus O(k) at each distinct
+    time with k outcomes in use.
 
     Examples
     --------
@@ -228,24 +228,32 @@ class InOrder:
         g = forward(table.q, scale, "quantiles")
         centre = median_of(g, table.levels)
         error = np.where(self.usable, forward(self.y, scale), centre) - centre
-        ratios = _Widths.of(g, table.levels, centre)
-        shifts, factors, counts = np.zeros(n), np.ones(n), np.zeros(n, np.int64)
+        widths = _Widths.of(g, table.levels, centre)
+        shifts, counts, quotients = np.zeros(n), np.zeros(n, np.int64), np.ones((len(widths.coverages), n))
         order, distinct, ends = self._rounds()
         by_time = np.argsort(self.times, kind="stable")
         edges = np.searchsorted(self.times[by_time], distinct)
-        for now, (first, last), here in zip(distinct, ends, np.split(by_time, edges[1:]), strict=True):
-            rows = order[first:last]
-            if not len(rows):
+        until, steps = self.until[order], None if self.steps is None else self.steps[order]
+        ratios, n_ratios = np.empty((len(widths.coverages), len(order))), 0
+        by_error, by_ratio = _Sorted(error[order]), [_Sorted(each) for each in ratios]
+        for now, (first, last), here in zip(distinct, ends.tolist(), np.split(by_time, edges[1:]), strict=True):
+            if first == last:
                 continue
-            weights = np.exp2((self.until[rows] - now) / self.life)
-            ahead = None if self.steps is None else self.steps[rows]
-            shortest = slice(None) if ahead is None else ahead == ahead.min()
-            moved = self.settings["shift"] * _quantile(error[rows][shortest], weights[shortest], 0.5)
             # the errors that remained after the shift that each past forecast got
-            power = ratios.log_factor(rows, error[rows] - shifts[rows], weights)
-            power *= self.settings["widen" if power > 0.0 else "narrow"]
-            shifts[here], counts[here] = moved, len(rows)
-            factors[here] = np.clip(np.exp(power), 1.0 / _MOST, _MOST)
+            new = order[n_ratios:last]
+            ratios[:, n_ratios:last], n_ratios = widths.ratios(new, error[new] - shifts[new]), last
+            weights = np.exp2((until[first:last] - now) / self.life)
+            used = by_error.between(first, last)
+            if steps is not None:
+                used = used[steps[used] == steps[first:last].min()]
+            shifts[here] = self.settings["shift"] * by_error.quantile(used, weights[used - first], 0.5)
+            counts[here] = last - first
+            for i, (each, coverage) in enumerate(zip(by_ratio, widths.coverages, strict=True)):
+                used = each.between(first, last)
+                quotients[i, here] = each.quantile(used, weights[used - first], coverage)
+        power = np.log(np.clip(quotients, 1.0 / _MOST**2, _MOST**2)).mean(axis=0)
+        power *= np.where(power > 0.0, self.settings["widen"], self.settings["narrow"])
+        factors = np.clip(np.exp(power), 1.0 / _MOST, _MOST)
         if given.kind == "normal":
             found = normal_of(given.mean + shifts, np.maximum(given.variance * factors**2, _SMALLEST))
             return AdaptiveForecasts(found, shifts, factors, counts)
@@ -257,10 +265,10 @@ class InOrder:
 
 @dataclass(frozen=True)
 class _Widths:
-    """Distances ``(n,)`` from the median down and up to the ends of central intervals, and their coverages."""
+    """Distances ``(C, n)`` from the median down and up to the ends of central intervals, and their coverages."""
 
-    down: tuple[Floats, ...]
-    up: tuple[Floats, ...]
+    down: Floats
+    up: Floats
     coverages: tuple[float, ...]
 
     @classmethod
@@ -270,27 +278,38 @@ class _Widths:
         tails = inside if len(levels) > 2 and inside else [float(min(levels[0], 1.0 - levels[-1]))]
         ends = [quantiles_at(g, levels, ndtri([tail, 1.0 - tail]), "flat") for tail in tails]
         return cls(
-            tuple(centre - end[:, 0] for end in ends),
-            tuple(end[:, 1] - centre for end in ends),
+            np.stack([centre - end[:, 0] for end in ends]),
+            np.stack([end[:, 1] - centre for end in ends]),
             tuple(1.0 - 2.0 * tail for tail in tails),
         )
 
-    def log_factor(self, rows: Integers, error: Floats, weights: Floats) -> float:
-        """Return the log of the factor with which the intervals of these rows had their coverages."""
-        found = []
-        for down, up, coverage in zip(self.down, self.up, self.coverages, strict=True):
-            width = np.where(error > 0.0, up[rows], down[rows])
-            with np.errstate(divide="ignore", invalid="ignore"):
-                ratio = np.where(error == 0.0, 0.0, np.abs(error) / width)
-            found.append(np.clip(_quantile(ratio, weights, coverage), 1.0 / _MOST**2, _MOST**2))
-        return float(np.log(found).mean())
+    def ratios(self, rows: Integers, error: Floats) -> Floats:
+        """Return the factor of each interval ``(C, k)`` that would have ended at the outcomes of these rows."""
+        width = np.where(error > 0.0, self.up[:, rows], self.down[:, rows])
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.where(error == 0.0, 0.0, np.abs(error) / width)
 
 
-def _quantile(x: Floats, weights: Floats, share: float) -> float:
-    """Return the smallest x with at least this share of the weight at or below it."""
-    order = np.argsort(x, kind="stable")
-    cumulative = np.cumsum(weights[order])
-    return float(x[order[min(np.searchsorted(cumulative, share * cumulative[-1]), len(x) - 1)]])
+class _Sorted:
+    """Positions of values ``(m,)`` in a moving range, in the order of the values.
+
+    They are kept from one range to the next: O(k) for k positions, as Timsort merges them with the new ones.
+    """
+
+    def __init__(self, values: Floats) -> None:
+        self._values, self._held, self._last = values, np.empty(0, np.int64), 0
+
+    def between(self, first: int, last: int) -> Integers:
+        """Return the positions from ``first`` to before ``last``, neither of which decreases between calls."""
+        new = np.arange(max(first, self._last), last)
+        held = np.concatenate([self._held[self._held >= first], new])
+        self._held, self._last = held[self._values[held].argsort(kind="stable")], last
+        return self._held
+
+    def quantile(self, at: Integers, weights: Floats, share: float) -> float:
+        """Return the smallest value with at least this share of the weight at or below it."""
+        cumulative = weights.cumsum()
+        return float(self._values[at[min(cumulative.searchsorted(share * cumulative[-1]), len(at) - 1)]])
 
 
 def _outcomes(observed: Any, n: int) -> tuple[Floats, npt.NDArray[np.bool_]]:
