@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -120,3 +120,16 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Picture):
         return value.to_document()
     return value.item() if isinstance(value, np.generic) else value
+
+
+def read_argument(
+    read: Callable[[Any], Sequence[DiagramRequest]], diagram: str, options: Mapping[str, Any]
+) -> DiagramRequest:
+    """Return the request of one diagram; errors name its arguments in place of a place in a list of diagrams."""
+    try:
+        (request,) = read([{"name": diagram, **options}])
+    except CalibrationError as error:
+        first = error.offences[0]
+        place = first.pointer.removeprefix("/diagrams/0") or "/diagram"
+        raise type(error).at(place, first.detail) from None
+    return request

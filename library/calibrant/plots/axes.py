@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -13,10 +13,11 @@ import numpy as np
 from calibrant.arguments import meant_by
 from calibrant.arrays import texts_of_times
 from calibrant.diagrams.catalogue import DIAGRAMS, read_diagrams
+from calibrant.diagrams.diagram import read_argument
 from calibrant.diagrams.forecasts import DISTRIBUTION_DIAGRAMS, drawn, read_distribution_diagrams
 from calibrant.distributions.evaluation import DistributionReport
 from calibrant.distributions.forecasts import Forecasts
-from calibrant.errors import CalibrationError, InvalidOption, requires
+from calibrant.errors import InvalidOption, requires
 from calibrant.evaluation import Report
 from calibrant.options import known_name
 from calibrant.plots.canvas import BODY, DARK, LIGHT, NothingToDraw, shortened
@@ -41,8 +42,6 @@ from calibrant.results import Suggesting
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-    from calibrant.diagrams.diagram import DiagramRequest
 
 #: Inches of a figure of one diagram.
 _SIDE = 5.0
@@ -278,7 +277,7 @@ class DistributionPlotter(Suggesting):
     ) -> Axes:
         """Draw a diagram; ``options`` are those of ``calibrant.DISTRIBUTION_DIAGRAMS``, ``times`` are for a fan."""
         _check_options(diagram, options, DISTRIBUTION_DIAGRAMS)
-        request = _request(read_distribution_diagrams, diagram, options)
+        request = read_argument(read_distribution_diagrams, diagram, options)
         rows = self._report.source
         if rows is None:
             raise InvalidOption.at("/diagram", "needs the rows, which this report does not have")
@@ -523,7 +522,7 @@ def entries_of(report: Report, diagram: str, options: Mapping[str, Any]) -> tupl
     if isinstance(options.get("binning"), str):
         options["binning"] = BINNINGS.get(options["binning"], options["binning"])
     _check_options(diagram, options, DIAGRAMS)
-    request = _request(read_diagrams, diagram, options)
+    request = read_argument(read_diagrams, diagram, options)
     kept = [each[diagram] for each in (report.diagrams, report.after_diagrams) if each and diagram in each]
     if report.source is not None and (options or not kept):
         entries = report.source.diagram(request)
@@ -534,19 +533,6 @@ def entries_of(report: Report, diagram: str, options: Mapping[str, Any]) -> tupl
         how = f'evaluate with diagrams=["{diagram}"]'
         raise InvalidOption.at("/diagrams", f"need {diagram}, because this report does not have its rows; {how}")
     return request.diagram.name, kept
-
-
-def _request(
-    read: Callable[[Any], Sequence[DiagramRequest]], diagram: str, options: Mapping[str, Any]
-) -> DiagramRequest:
-    """Read one diagram; errors name the arguments of ``plot`` in place of the places in a list of diagrams."""
-    try:
-        (request,) = read([{"name": diagram, **options}])
-    except CalibrationError as error:
-        first = error.offences[0]
-        place = first.pointer.removeprefix("/diagrams/0") or "/diagram"
-        raise type(error).at(place, first.detail) from None
-    return request
 
 
 def _check_options(diagram: str, options: Mapping[str, Any], catalogue: Mapping[str, Any]) -> None:
