@@ -149,7 +149,7 @@ def _deviations(event: Event, bins: Bins, place: Integers) -> Floats:
 
     If few rows share a bin, the variance among them is smallest where their gap is largest by chance, as for labels
     that are all equal. It is therefore averaged with that of ``_PRIOR_ROWS`` more rows, whose variance is p (1 - p)
-    times the ratio of the two over all bins.
+    times the ratio of the two over all bins, and at most 1/4 as of any label.
     """
 
     def mean(values: Floats) -> Floats:
@@ -162,8 +162,9 @@ def _deviations(event: Event, bins: Bins, place: Integers) -> Floats:
     freedom = np.maximum(bins.rows - 1.0, 0.0)
     calibrated = mean(event.p * (1.0 - event.p))
     expected = float(freedom @ calibrated)
-    ratio = float(squares.sum()) / expected if expected > 0.0 else 1.0
-    variance = (squares + _PRIOR_ROWS * ratio * calibrated) / (freedom + _PRIOR_ROWS)
+    # The ratio itself overflows for predictions close to 0.
+    prior = np.minimum(calibrated / expected * squares.sum(), 0.25) if expected > 0.0 else calibrated
+    variance = (squares + _PRIOR_ROWS * prior) / (freedom + _PRIOR_ROWS)
     # Not exactly the mean is subtracted, so that equal labels have deviations that can be scaled.
     off = off - (gap * bins.rows / (bins.rows + 1.0))[place]
     found = mean(off**2)

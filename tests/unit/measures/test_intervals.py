@@ -43,6 +43,26 @@ def test_intervals_of_few_rows_per_bin_cover_calibration(alpha: float) -> None:
     assert covered >= 150 * 0.9 - 3 * np.sqrt(150 * 0.9 * 0.1)
 
 
+@pytest.mark.parametrize("p", [5e-324, 1e-300, 1.0 - 1e-16])
+def test_predictions_close_to_0_or_1_have_an_interval_as_those_of_0_and_1(p: float) -> None:
+    y = np.arange(300) % 2
+    for binning in ("equal-mass", "equal-width"):
+        measure = {"name": "ece", "binning": binning}
+        near, at = (calibrant.evaluate(np.full(300, q), y, measures=[measure], interval=0.95) for q in (p, round(p)))
+        assert near["ece"].interval == pytest.approx(at["ece"].interval, abs=0.01)
+
+
+def test_miscalibrated_bins_do_not_widen_the_interval_of_others() -> None:
+    """The variance of 5,000 labels is 1,900 times that of their predictions near 0; ten rows lie in another bin."""
+    p = np.concatenate([np.full(5000, 0.0001), np.full(10, 0.5)])
+    y = np.concatenate([np.arange(5000) % 4 == 0, np.arange(10) % 2]).astype(int)
+    found = calibrant.evaluate(p, y, measures=[{"name": "mce", "binning": "equal-width"}], interval=0.95)
+    interval = found["mce"].interval
+    assert interval is not None
+    # Four standard deviations of ten labels.
+    assert interval[1] < (found["mce"].value or 0.0) + 4.0 * np.sqrt(0.25 / 10)
+
+
 def test_the_same_seed_gives_the_same_interval(golden_event: Event) -> None:
     (request,) = read_requests(["ece"])
     assert request.compute(golden_event, Resampling(0.95, 200, 1)) == request.compute(
