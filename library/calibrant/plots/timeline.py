@@ -31,8 +31,8 @@ def draw_timeline(chart: Mapping[str, Any], *, form: Format = "svg", theme: Them
     chart : mapping
         ``title`` and ``axis``; ``spans (m, 2)``, starts and ends in seconds since 1970; ``lines``, one or two mappings
         with ``name``, ``values (m,)`` with None for no value, and ``intervals (m,)`` or None; ``filled``, whether they
-        are areas from zero; ``bound``, a mapping with ``name`` and ``value``, or None; ``alarms``, seconds since 1970;
-        and ``empty``, the text of a chart without values.
+        are areas from zero; ``bound``, a mapping with ``name`` and ``value``, or None; ``alarms``, seconds since 1970,
+        drawn at the end of the last span if they are later; and ``empty``, the text of a chart without values.
     form, theme, width
         As for ``calibrant.plots.diagram.draw``.
 
@@ -48,7 +48,8 @@ def draw_timeline(chart: Mapping[str, Any], *, form: Format = "svg", theme: Them
         top = heading(canvas, title, [], [])
         canvas.text(MARGIN, top + 24.0, chart["empty"], size=BODY)
         return canvas.drawn(top + _TALL + _BELOW, title, f"{title}: {chart['empty']}.")
-    alarms = [at for at in chart["alarms"] if chart["spans"][0][0] <= at <= chart["spans"][-1][1]]
+    # An alarm is raised after its rows were predicted, so perhaps after the last span.
+    alarms = [min(at, chart["spans"][-1][1]) for at in chart["alarms"] if at >= chart["spans"][0][0]]
     top = heading(canvas, title, [], _keys(chart, alarms))
     ends = [end for line in lines for pair in line["intervals"] or () if pair is not None for end in pair]
     y = reach([*seen, *ends, *([] if bound is None else [bound["value"]]), *([0.0] if chart["filled"] else [])])

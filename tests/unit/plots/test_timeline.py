@@ -24,13 +24,19 @@ def text_of(drawn: Any) -> str:
 
 
 def test_the_alternative_text_has_the_numbers_of_the_chart() -> None:
-    drawn = draw_timeline(chart(bound={"name": "threshold", "value": 0.25}, alarms=[2.5 * HOUR, 99 * HOUR]))
+    drawn = draw_timeline(chart(bound={"name": "threshold", "value": 0.25}, alarms=[2.5 * HOUR, -1.0]))
     assert drawn.alt == (
         "Error, 4 time spans. ece: minimum 0.100, maximum 0.300, last 0.200; threshold: 0.250; alarms raised: 1."
     )
     assert drawn.media_type == "image/svg+xml"
     for word in ("ece", "interval", "threshold", "alarm raised", "time of prediction (UTC)"):
         assert f">{word}</text>" in text_of(drawn)
+
+
+def test_an_alarm_after_the_last_span_is_drawn_at_its_end() -> None:
+    at_end = draw_timeline(chart(alarms=[6 * HOUR]))
+    assert "alarms raised: 1." in at_end.alt
+    assert draw_timeline(chart(alarms=[99 * HOUR])) == at_end
 
 
 @pytest.mark.parametrize("spans", [[], SPANS])
