@@ -3,6 +3,9 @@
 A due task has one message in the queue of its kind, even if it is requested several times. A worker acquires it with a
 lease and renews the lease while it runs. A task is removed only when it is done: if it fails, or its worker ends, it
 runs again after an increasing pause. A task that is requested while it runs then runs once more.
+
+Tenants take turns: each has at most one message in a queue. Its other due tasks of that kind wait in a line, and the
+next one enters at the end of the queue when the one before begins.
 """
 
 from __future__ import annotations
@@ -29,8 +32,8 @@ KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
 LEASE_SECONDS, RENEWAL_SECONDS = 30.0, 5.0
 #: First and longest pause after a failure in seconds, each with a jitter of half its length.
 PAUSES = (1.0, 300.0)
-#: Maximum number of tasks queued per check, and of messages checked for loss.
-_MOST, _MOST_LOST = 200, 20
+#: Maximum number of due tasks moved per check, and of messages checked for loss.
+_MOST, _MOST_LOST = 2000, 20
 #: The function in messages; RQ runs no other.
 _FUNCTION = "workers.chores.do"
 #: Each kind has a queue and a worker of its own, so that a slow receiver or a long fit does not delay checks.
@@ -78,9 +81,11 @@ class ChoreJob(Job):
 
 
 _COMMON = """
-local due, held, owners, tries, counts = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local due, held, owners, tries, counts, placed, lines = unpack(KEYS)
 local time = redis.call('TIME')
 local now = time[1] + time[2] / 1e6
+local function group(field) return string.match(field, '^(.*):') end
+local function line(of) return lines .. ':' .. of end
 local function ask(field, after) redis.call('ZADD', due, 'LT', now + after, field) end
 local function leave(field)
   redis.call('ZREM', held, field)
@@ -97,7 +102,16 @@ local function fail(field, first, longest, jitter)
 end
 """
 _ASK = _COMMON + "ask(ARGV[1], ARGV[2])"
-#: A lease without an owner belongs to a message; if the message is no longer in its queue, it is lost.
+_FORGET = (
+    _COMMON
+    + """
+redis.call('ZREM', due, ARGV[1])
+redis.call('ZREM', line(group(ARGV[1])), ARGV[1])
+redis.call('HDEL', tries, ARGV[1])
+"""
+)
+#: A lease without an owner belongs to a message; if the message is no longer in its queue, it is lost. A group of tasks
+#: is a kind and a tenant; it ``waits`` if a message of it is in the queue.
 _QUEUE = (
     _COMMON
     + """
@@ -112,6 +126,18 @@ local function push(field)
   redis.call('SADD', ARGV[10], ARGV[9] .. name)
   redis.call('RPUSH', ARGV[9] .. name, id)
 end
+local function is_queued(field)
+  return redis.call('ZSCORE', held, field) and redis.call('HEXISTS', owners, field) == 0
+end
+local function waits(of)
+  local field = redis.call('HGET', placed, of)
+  return field and is_queued(field)
+end
+local function place(of, field)
+  push(field)
+  redis.call('ZADD', held, now + lease, field)
+  redis.call('HSET', placed, of, field)
+end
 for _, field in ipairs(redis.call('ZRANGEBYSCORE', held, '-inf', now, 'LIMIT', 0, most_lost)) do
   if redis.call('HEXISTS', owners, field) == 1 then
     fail(field, first, longest, jitter)
@@ -120,12 +146,25 @@ for _, field in ipairs(redis.call('ZRANGEBYSCORE', held, '-inf', now, 'LIMIT', 0
     redis.call('ZADD', held, now + lease, field)
   end
 end
+for _, of in ipairs(redis.call('SMEMBERS', lines)) do
+  if not waits(of) then
+    local follower = redis.call('ZPOPMIN', line(of))[1]
+    if follower then place(of, follower) else redis.call('SREM', lines, of) end
+  end
+end
 local looked = most + redis.call('HLEN', owners)
-for _, field in ipairs(redis.call('ZRANGEBYSCORE', due, '-inf', now, 'LIMIT', 0, looked)) do
+local found = redis.call('ZRANGEBYSCORE', due, '-inf', now, 'WITHSCORES', 'LIMIT', 0, looked)
+for i = 1, #found, 2 do
+  local field, since = found[i], found[i + 1]
   if redis.call('HEXISTS', owners, field) == 0 then
-    if not redis.call('ZSCORE', held, field) then
-      push(field)
-      redis.call('ZADD', held, now + lease, field)
+    local of = group(field)
+    if not is_queued(field) then
+      if waits(of) then
+        redis.call('ZADD', line(of), 'NX', since, field)
+        redis.call('SADD', lines, of)
+      else
+        place(of, field)
+      end
     end
     redis.call('ZREM', due, field)
   end
@@ -135,7 +174,9 @@ end
 _BEGIN = (
     _COMMON
     + """
-redis.call('DEL', KEYS[6])
+redis.call('DEL', ARGV[4])
+local of = group(ARGV[1])
+if redis.call('HGET', placed, of) == ARGV[1] then redis.call('HDEL', placed, of) end
 if not redis.call('ZSCORE', held, ARGV[1]) or redis.call('HEXISTS', owners, ARGV[1]) == 1 then return 0 end
 redis.call('HSET', owners, ARGV[1], ARGV[2])
 redis.call('ZADD', held, now + ARGV[3], ARGV[1])
@@ -159,20 +200,27 @@ _LATER = _OWNED + "fail(ARGV[1], ARGV[3], ARGV[4], ARGV[5]) return 1"
 
 def schedule(client: Redis | Pipeline, chore: Chore, after: float = 0.0) -> None:
     """Schedule a task in ``after`` seconds, unless it is already due sooner; ``client`` may be a pipeline."""
-    client.eval(_ASK, 5, *_keys(), chore.field, str(after))
+    _call(client, _ASK, chore.field, after)
 
 
 def forget(client: Redis | Pipeline, chore: Chore) -> None:
     """Cancel a scheduled task; a running one continues."""
-    client.zrem(Shared.chores_due(), chore.field)
-    client.hdel(Shared.chore_tries(), chore.field)
+    _call(client, _FORGET, chore.field)
 
 
 def queue_due(redis: Redis) -> list[Kind]:
     """Queue the due tasks, and those whose worker or message was lost; returns the kinds with waiting tasks."""
+    _queue_due(redis)
+    with redis.pipeline(transaction=False) as pipe:
+        for kind in KINDS:
+            pipe.llen(queue_key(queue_of(kind)))
+        return [kind for kind, waiting in zip(KINDS, pipe.execute(), strict=True) if waiting]
+
+
+def _queue_due(client: Redis | Pipeline) -> None:
     template = ChoreJob.create(
         _FUNCTION,
-        connection=redis,
+        connection=client,
         timeout=-1,
         result_ttl=0,
         status=JobStatus.QUEUED,
@@ -182,36 +230,33 @@ def queue_due(redis: Redis) -> list[Kind]:
     template.enqueued_at = now()
     fields = [part for pair in template.to_dict().items() for part in pair]
     names = (_QUEUE_PREFIX, message_key(""), queue_key(""), Queue.redis_queues_keys)
-    numbers = (LEASE_SECONDS, _MOST, _MOST_LOST, *PAUSES, _jitter())
-    redis.eval(_QUEUE, 5, *_keys(), *map(str, numbers), *names, *fields)
-    with redis.pipeline(transaction=False) as pipe:
-        for kind in KINDS:
-            pipe.llen(queue_key(queue_of(kind)))
-        return [kind for kind, waiting in zip(KINDS, pipe.execute(), strict=True) if waiting]
+    _call(client, _QUEUE, LEASE_SECONDS, _MOST, _MOST_LOST, *PAUSES, _jitter(), *names, *fields)
 
 
 def begin(redis: Redis, chore: Chore, owner: str) -> int:
-    """Acquire the lease of a task for ``owner`` and delete its message; returns the number of the attempt.
+    """Acquire the lease of a task for ``owner``, and replace its message by the tenant's next; returns the attempt.
 
     Returns 0 if the task is not scheduled, or belongs to another worker.
     """
-    given = (chore.field, owner, str(LEASE_SECONDS))
-    return int(cast(int, redis.eval(_BEGIN, 6, *_keys(), message_key(chore.message), *given)))
+    with redis.pipeline() as pipe:
+        _call(pipe, _BEGIN, chore.field, owner, LEASE_SECONDS, message_key(chore.message))
+        _queue_due(pipe)
+        return int(pipe.execute()[0])
 
 
 def renew(redis: Redis, chore: Chore, owner: str) -> bool:
     """Renew the lease of a task; returns False if the owner has lost it."""
-    return bool(redis.eval(_RENEW, 5, *_keys(), chore.field, owner, str(LEASE_SECONDS)))
+    return bool(_call(redis, _RENEW, chore.field, owner, LEASE_SECONDS))
 
 
 def done(redis: Redis, chore: Chore, owner: str, again: float | None = None) -> bool:
     """End a task, optionally to run again in ``again`` seconds; returns False if the owner has lost it."""
-    return bool(redis.eval(_DONE, 5, *_keys(), chore.field, owner, "" if again is None else str(again)))
+    return bool(_call(redis, _DONE, chore.field, owner, "" if again is None else again))
 
 
 def later(redis: Redis, chore: Chore, owner: str) -> bool:
     """Return a failed task for a pause that grows with its attempts; returns False if the owner has lost it."""
-    return bool(redis.eval(_LATER, 5, *_keys(), chore.field, owner, *map(str, PAUSES), str(_jitter())))
+    return bool(_call(redis, _LATER, chore.field, owner, *PAUSES, _jitter()))
 
 
 def owner_ended(redis: Redis, owner: str) -> list[str]:
@@ -219,7 +264,7 @@ def owner_ended(redis: Redis, owner: str) -> list[str]:
     held = cast(dict[bytes, bytes], redis.hgetall(Shared.chore_owners()))
     lost = [field.decode() for field, name in held.items() if name == owner.encode()]
     for field in lost:
-        redis.eval(_LATER, 5, *_keys(), field, owner, *map(str, PAUSES), str(_jitter()))
+        _call(redis, _LATER, field, owner, *PAUSES, _jitter())
     return lost
 
 
@@ -242,9 +287,10 @@ def read_chore_counts(fields: Mapping[bytes, bytes]) -> dict[tuple[str, str], in
     return counts
 
 
-def _keys() -> tuple[str, str, str, str, str]:
+def _call(client: Redis | Pipeline, script: str, *given: str | bytes | float) -> object:
     of_one = (Shared.chores_held(), Shared.chore_owners(), Shared.chore_tries())
-    return Shared.chores_due(), *of_one, Shared.chore_counts()
+    keys = (Shared.chores_due(), *of_one, Shared.chore_counts(), Shared.chores_placed(), Shared.chore_lines())
+    return client.eval(script, len(keys), *keys, *given)
 
 
 def _jitter() -> float:

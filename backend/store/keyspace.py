@@ -192,6 +192,19 @@ class Shared:
         return "calibrant::chore-tries"
 
     @staticmethod
+    def chores_placed() -> str:
+        """Hash: ``kind:tenant`` -> the task of this tenant with a message in the queue of this kind."""
+        return "calibrant::chores-placed"
+
+    @staticmethod
+    def chore_lines() -> str:
+        """Set: ``kind:tenant`` with tasks in a line.
+
+        The line is a sorted set of due tasks, by their times; its key is this one with ``:kind:tenant``.
+        """
+        return "calibrant::chore-lines"
+
+    @staticmethod
     def supervisors() -> str:
         """Set: ids of supervisors; those without a record are removed when found."""
         return "calibrant::supervisors"

@@ -2,12 +2,29 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import cast
 
+import pytest
 from redis import Redis
 
 from backend.store.census import take_census
-from backend.store.chores import Chore, begin, done, forget, later, owner_ended, queue_due, queue_of, renew, schedule
+from backend.store.chores import (
+    KINDS,
+    Chore,
+    Kind,
+    begin,
+    done,
+    forget,
+    later,
+    owner_ended,
+    queue_due,
+    queue_of,
+    renew,
+    schedule,
+)
 from backend.store.jobs.queues import message_key, queue_key
 from backend.store.keyspace import Shared
 
@@ -19,6 +36,19 @@ def taken(redis: Redis, chore: Chore, owner: str = "w") -> int:
     """As a worker takes the next message."""
     assert redis.lpop(queue_key(queue_of(chore.kind))) == chore.message.encode()
     return begin(redis, chore, owner)
+
+
+def queued(redis: Redis, kind: Kind) -> list[Chore]:
+    """The tasks whose messages are in a queue."""
+    messages = cast(list[bytes], redis.lrange(queue_key(queue_of(kind)), 0, -1))
+    return [chore for message in messages if (chore := Chore.read(message.decode())) is not None]
+
+
+def taken_next(redis: Redis, kind: Kind) -> Chore:
+    """The next task of a queue, which begins."""
+    (chore, *_) = queued(redis, kind)
+    assert taken(redis, chore)
+    return chore
 
 
 def expire(redis: Redis, chore: Chore) -> None:
@@ -153,3 +183,107 @@ def test_the_chores_of_a_worker_that_ended_are_given_back(redis: Redis) -> None:
     assert owner_ended(redis, "w") == [LOOK.field]
     assert due_in(redis, LOOK) <= 1.5
     assert redis.hkeys(Shared.chore_owners()) == [other.field.encode()]
+
+
+def test_tenants_take_turns_whatever_one_of_them_has_waiting(redis: Redis) -> None:
+    many = [Chore("deliver", "a", str(i)) for i in range(2100)]
+    for chore in many:
+        schedule(redis, chore)
+    queue_due(redis)
+    other = Chore("deliver", "b:c", "x")
+    schedule(redis, other)
+    queue_due(redis)
+    assert [taken_next(redis, "deliver") for _ in range(4)] == [many[0], other, *many[1:3]]
+
+
+def test_a_chore_that_waits_in_line_can_be_asked_for_again_or_forgotten(redis: Redis) -> None:
+    first, second, third = (Chore("look", "default", name) for name in "abc")
+    for chore in (first, second, third):
+        schedule(redis, chore)
+    queue_due(redis)
+    schedule(redis, second)
+    queue_due(redis)
+    forget(redis, second)
+    assert [taken_next(redis, "look") for _ in range(2)] == [first, third]
+    assert redis.lrange(QUEUE, 0, -1) == []
+    assert all(done(redis, chore, "w") for chore in (first, third))
+    queue_due(redis)
+    assert redis.keys("calibrant::chore*") == []
+
+
+def test_a_line_goes_on_after_a_message_that_another_release_took(redis: Redis) -> None:
+    first, second = (Chore("look", "default", name) for name in "ab")
+    for chore in (first, second):
+        schedule(redis, chore)
+    queue_due(redis)
+    redis.lpop(QUEUE)
+    redis.hset(Shared.chore_owners(), first.field, "w")  # it knows no lines
+    assert queue_due(redis) == ["look"]
+    assert taken_next(redis, "look") == second
+
+
+@dataclass
+class Chances:
+    """Workers and callers that act at random; ``asked`` are the tasks that did not begin since they were asked for."""
+
+    redis: Redis
+    draw: random.Random
+    asked: set[Chore] = field(default_factory=set)
+    running: dict[Chore, str] = field(default_factory=dict)
+
+    def ask(self) -> None:
+        kind, tenant, name = self.draw.choice(KINDS[:2]), self.draw.choice(("a", "a:b", "c")), self.draw.choice("xyz")
+        self.asked.add(chore := Chore(kind, tenant, name))
+        schedule(self.redis, chore)
+
+    def take(self) -> None:
+        kind = self.draw.choice(KINDS[:2])
+        waiting = queued(self.redis, kind)
+        if waiting and self.draw.random() < 0.1:  # the worker ends before the task begins
+            self.redis.lpop(queue_key(queue_of(kind)))
+        elif waiting and taken(self.redis, waiting[0], owner := f"w{self.draw.random()}"):
+            self.running[waiting[0]] = owner
+            self.asked.discard(waiting[0])
+
+    def end(self) -> None:
+        if not self.running:
+            return
+        chore, owner = self.running.popitem()
+        match self.draw.choice(("done", "later", "lost", "expired")):
+            case "done":
+                assert done(self.redis, chore, owner)
+                return
+            case "later":
+                assert later(self.redis, chore, owner)
+            case "lost":
+                assert owner_ended(self.redis, owner) == [chore.field]
+            case _:
+                expire(self.redis, chore)
+        self.asked.add(chore)
+
+    def finish(self) -> None:
+        """Everything is done, as if time had passed."""
+        for chore, owner in self.running.items():
+            done(self.redis, chore, owner)
+        while left := [key for key in (Shared.chores_due(), Shared.chores_held()) if self.redis.exists(key)]:
+            for key in left:
+                for member in cast(list[bytes], self.redis.zrange(key, 0, -1)):
+                    self.redis.zadd(key, {member: 1.0})
+            for kind in queue_due(self.redis):
+                chore = taken_next(self.redis, kind)
+                self.asked.discard(chore)
+                assert done(self.redis, chore, "w")
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_whatever_happens_every_chore_is_done_after_it_was_last_asked_for(redis: Redis, seed: int) -> None:
+    chances = Chances(redis, random.Random(seed))
+    steps = (chances.ask, chances.ask, chances.take, chances.end, lambda: queue_due(redis))
+    for _ in range(300):
+        chances.draw.choice(steps)()
+        for kind in KINDS[:2]:
+            tenants = [chore.tenant for chore in queued(redis, kind)]
+            assert len(set(tenants)) == len(tenants)
+    chances.finish()
+    assert chances.asked == set()
+    assert redis.keys("calibrant::chore*") == []

@@ -422,6 +422,25 @@ def _held(redis: Redis, key: str) -> str:
     return f"{key} {read[cast(bytes, redis.type(key))]()}"
 
 
+def test_an_event_of_a_tenant_is_sent_before_the_many_that_wait_for_another(
+    store: Store, receiver: Receiver, redis: Redis, redis_url: str, tmp_path: Path
+) -> None:
+    other = Store.of(redis, "other")
+    hooks = [{"url": f"http://127.0.0.1:{receiver.port}/{name}", "secret": SECRET} for name in ("many", "one")]
+    many, one = monitor(store, "many", hooks=hooks[:1]), monitor(other, "one", hooks=hooks[1:])
+    receiver.will(_never(receiver))
+    for seed in range(20):
+        asked(store, many, str(seed))
+    flags = ("--webhook-hosts", HOSTS, "--webhook-private-addresses", PRIVATE)
+    with supervisor(redis_url, tmp_path / "worker.log", *flags):
+        assert receiver.next().path == "/many"
+        (record,) = asked(other, one)
+        message = Chore("deliver", "other", f"{one.uid}/{record.id}").message
+        until(redis, lambda: redis.lpos(queue_key(queue_of("deliver")), message) is not None)
+        receiver.over.set()
+        assert "/one" in [receiver.next().path for _ in range(2)]
+
+
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A certificate of NAME by itself, with its key."""
