@@ -33,7 +33,7 @@ LEASE_SECONDS, RENEWAL_SECONDS = 30.0, 5.0
 #: First and longest pause after a failure in seconds, each with a jitter of half its length.
 PAUSES = (1.0, 300.0)
 #: Maximum number of due tasks moved per check, and of messages checked for loss.
-_MOST, _MOST_LOST = 2000, 20
+_MOST, _MOST_LOST = 1000, 20
 #: The function in messages; RQ runs no other.
 _FUNCTION = "workers.chores.do"
 #: Each kind has a queue and a worker of its own, so that a slow receiver or a long fit does not delay checks.
