@@ -42,6 +42,11 @@ _CLASS_WISE = (
     "are resampled.",
     "",
 )
+_RARE = (
+    "True probabilities are c = 0.1 u^2 for uniform u, so that 3.3 % of the labels are positive: 10 of 300.",
+    "Predictions are 0.5, 1 and 2 times the true probabilities.",
+    "",
+)
 _FEW_ROWS = ("Errors with 15 bins have 4 and 10 rows in each bin.", "")
 #: Powers of the true probabilities of classes, by the approximate error that they cause.
 _POWERS = {0.0: 1.0, 0.03: 1.25, 0.1: 2.0}
@@ -56,12 +61,16 @@ def draw(error: float, n: int, random: np.random.Generator) -> tuple[Array, Arra
 
 
 def world(kind: str, error: float, n: int, random: np.random.Generator) -> tuple[Array, Array]:
-    """Predictions and true probabilities: ``event`` as ``draw``; ``classes``: three overconfident classes.
+    """Predictions and true probabilities.
 
-    The powers give approximately the requested class-wise errors.
+    ``event`` as ``draw``; ``rare``: up to 0.1, with predictions ``error`` times as large; ``classes``: three
+    overconfident classes, whose powers give approximately the requested class-wise errors.
     """
     if kind == "event":
         return draw(error, n, random)
+    if kind == "rare":
+        truth = 0.1 * random.random(n) ** 2
+        return error * truth, truth
     truth = random.dirichlet(np.ones(3), n)
     sharp = truth ** _POWERS[error]
     return sharp / sharp.sum(axis=1, keepdims=True), truth
@@ -69,7 +78,7 @@ def world(kind: str, error: float, n: int, random: np.random.Generator) -> tuple
 
 def labelled(kind: str, p: Array, truth: Array, random: np.random.Generator) -> Subject:
     """The subject with labels drawn from the true probabilities."""
-    if kind == "event":
+    if kind != "classes":
         return Event(p, (random.random(len(p)) < truth).astype(np.int8))
     labels = (random.random(len(p))[:, None] > np.cumsum(truth, axis=1)).sum(axis=1)
     return Classes(Vector(p, labels))
@@ -77,7 +86,7 @@ def labelled(kind: str, p: Array, truth: Array, random: np.random.Generator) -> 
 
 def noiseless(kind: str, p: Array, truth: Array) -> Subject:
     """The subject of an infinite sample: every row with all labels, weighted by the true probabilities."""
-    if kind == "event":
+    if kind != "classes":
         y = np.repeat(np.array([0, 1], np.int8), len(p))
         return Event(np.tile(p, 2), y, np.concatenate([1.0 - truth, truth]))
     return Classes(Vector(np.tile(p, (3, 1)), np.repeat(np.arange(3), len(p)), truth.T.ravel()))
@@ -85,7 +94,7 @@ def noiseless(kind: str, p: Array, truth: Array) -> Subject:
 
 def covered(kind: str, error: float, n: int) -> dict[str, float]:
     """Share of runs in which each measure's interval covers the true value."""
-    requests = read_requests([name for name in MEASURES if kind == "event" or name not in EVENT_ONLY])
+    requests = read_requests([name for name in MEASURES if kind != "classes" or name not in EVENT_ONLY])
     truth = noiseless(kind, *world(kind, error, 100_000, np.random.default_rng(1)))
     # Without noise, measures that choose their number of bins would choose infinitely many.
     true = {r.key: 0.0 if r.key in ADAPTIVE else r.compute(truth).value or 0.0 for r in requests}
@@ -186,9 +195,15 @@ def gap_lines() -> list[str]:
     ]
 
 
-def measure_lines(kind: str, title: str, sizes: tuple[int, ...], introduction: tuple[str, ...] = ()) -> list[str]:
+def measure_lines(
+    kind: str,
+    title: str,
+    sizes: tuple[int, ...],
+    introduction: tuple[str, ...] = (),
+    errors: tuple[float, ...] = (0.0, 0.03, 0.1),
+) -> list[str]:
     """The table of the other measures."""
-    settings = [(error, n) for error in (0.0, 0.03, 0.1) for n in sizes]
+    settings = [(error, n) for error in errors for n in sizes]
     with ProcessPoolExecutor(2) as pool:
         found = list(pool.map(covered, [kind] * len(settings), *zip(*settings, strict=True)))
     return [
@@ -219,6 +234,7 @@ def main() -> None:
         "",
         *measure_lines("event", "One event", (300, 1_000, 10_000)),
         *measure_lines("event", "One event, few rows", (60, 150), _FEW_ROWS),
+        *measure_lines("rare", "One rare event", (60, 300, 1_000), _RARE, (0.5, 1.0, 2.0)),
         *measure_lines("classes", "Class-wise", (1_000,), _CLASS_WISE),
         *fit_lines(),
         "",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from typing import Any, Literal
 
 import numpy as np
@@ -112,20 +112,31 @@ def squared_bias(event: Event, bins: Bins) -> float:
 def binned_distance(event: Event, bins: Bins, order: float, *, root: bool) -> Distance:
     """Return the gaps of the bins with their norm of this order (infinite: the largest) as the size.
 
-    Their noise raises ``TooFewRows`` if more than a tenth of the rows are alone in their bins.
+    The variance of labels is that under the true gap, as in the interval of a frequency of Wilson (1927), or the
+    observed one if that is larger: of rare events, the observed variance is smallest where positives are fewest by
+    chance. The noise raises ``TooFewRows`` if more than a tenth of the rows are alone in their bins.
     """
     share = bins.mass / bins.mass.sum()
     gap = bins.mean_y - bins.mean_p
+
+    @cache
+    def variances() -> tuple[Floats, Floats]:
+        return _variances(event, bins)
 
     def noise(group: Integers, groups: int) -> Floats:
         alone = int(np.count_nonzero(bins.rows <= 1.0 + 1e-9))
         if alone and share[bins.rows <= 1.0 + 1e-9].sum() > _ALONE:
             raise TooFewRows(f"{alone} of {len(bins)} bins have a single row, whose noise is unknown; use fewer bins")
-        place = bins.index(event.p)
-        off = _deviations(event, bins, place)
+        off, place = _deviations(event, bins, variances()[0])
         key = group * len(bins) + place
         sums = np.bincount(key, row_scale(event.w, event.kind) * off, groups * len(bins))
         return sums.reshape(groups, len(bins)) / bins.mass
+
+    def spread(u: Floats) -> Floats:
+        observed, within = variances()
+        rate = np.clip(bins.mean_p + u, 0.0, 1.0)
+        ratio = np.divide(rate * (1.0 - rate) - within, observed, out=np.ones_like(rate), where=observed > 0.0)
+        return np.sqrt(np.maximum(ratio, 1.0))
 
     def size(u: Floats) -> Floats:
         if np.isinf(order):
@@ -141,35 +152,42 @@ def binned_distance(event: Event, bins: Bins, order: float, *, root: bool) -> Di
         return corrected
 
     # For norm 2 the correction is a constant and does not change deviations.
-    return Distance(gap, noise, size, debiased if order == 1 and not root else None)
+    return Distance(gap, noise, size, debiased if order == 1 and not root else None, spread)
 
 
-def _deviations(event: Event, bins: Bins, place: Integers) -> Floats:
-    """Return the deviations of the rows, ``(n,)``, with an estimate of the variance of y - p in each bin.
+def _variances(event: Event, bins: Bins) -> tuple[Floats, Floats]:
+    """Return estimates of the variance of y - p in each bin, and the variance of p in it.
 
-    If few rows share a bin, the variance among them is smallest where their gap is largest by chance, as for labels
-    that are all equal. It is therefore averaged with that of ``_PRIOR_ROWS`` more rows, whose variance is p (1 - p)
-    times the ratio of the two over all bins, and at most 1/4 as of any label.
+    If few rows share a bin, the variance of y - p among them is smallest where their gap is largest by chance, as for
+    labels that are all equal. It is therefore averaged with that of ``_PRIOR_ROWS`` more rows, whose variance is
+    p (1 - p) times the ratio of the two over all bins, and at most 1/4 as of any label.
     """
+    place = bins.index(event.p)
 
     def mean(values: Floats) -> Floats:
         return np.bincount(place, values if event.w is None else event.w * values, len(bins)) / bins.mass
 
-    off = event.y - event.p
     gap = bins.mean_y - bins.mean_p
-    squares = bins.rows * mean((off - gap[place]) ** 2)
+    squares = bins.rows * mean((event.y - event.p - gap[place]) ** 2)
     # Deviations from the mean of a bin lose one degree of freedom.
     freedom = np.maximum(bins.rows - 1.0, 0.0)
     calibrated = mean(event.p * (1.0 - event.p))
     expected = float(freedom @ calibrated)
     # The ratio itself overflows for predictions close to 0.
     prior = np.minimum(calibrated / expected * squares.sum(), 0.25) if expected > 0.0 else calibrated
-    variance = (squares + _PRIOR_ROWS * prior) / (freedom + _PRIOR_ROWS)
+    observed = (squares + _PRIOR_ROWS * prior) / (freedom + _PRIOR_ROWS)
+    return observed, mean((event.p - bins.mean_p[place]) ** 2)
+
+
+def _deviations(event: Event, bins: Bins, variance: Floats) -> tuple[Floats, Integers]:
+    """Return deviations of the rows, ``(n,)``, with this variance in each bin, and the bins of the rows."""
+    place = bins.index(event.p)
     # Not exactly the mean is subtracted, so that equal labels have deviations that can be scaled.
-    off = off - (gap * bins.rows / (bins.rows + 1.0))[place]
-    found = mean(off**2)
-    scaled: Floats = off * np.sqrt(np.divide(variance, found, out=np.zeros_like(found), where=found > 0.0))[place]
-    return scaled
+    off = event.y - event.p - ((bins.mean_y - bins.mean_p) * bins.rows / (bins.rows + 1.0))[place]
+    weighted = off**2 if event.w is None else event.w * off**2
+    found = np.bincount(place, weighted, len(bins)) / bins.mass
+    scale = np.sqrt(np.divide(variance, found, out=np.zeros_like(found), where=found > 0.0))
+    return off * scale[place], place
 
 
 def bins_seconds(n: int, options: Mapping[str, Any]) -> float:

@@ -90,13 +90,15 @@ class Distance:
     ``gap`` has shape ``(d,)``. ``noise(group (n,), groups)`` returns the contributions of random deviations to the
     gaps, summed over the rows of each group: ``(groups, d)``. ``size`` maps ``(..., d)`` to ``(...)`` and must be
     absolutely homogeneous, of any degree. ``debiased``, of the same shapes, is the size minus the effect of the noise,
-    if that depends on the gaps and has a closed form.
+    if that depends on the gaps and has a closed form. ``spread`` maps true gaps ``(d,)`` to the standard deviation of
+    the noise that they have, relative to that of ``noise``; None if it is 1.
     """
 
     gap: Floats
     noise: Callable[[Integers, int], Floats]
     size: Callable[[Floats], Floats]
     debiased: Callable[[Floats], Floats] | None = None
+    spread: Callable[[Floats], Floats] | None = None
 
 
 def has_width(interval: tuple[float, float]) -> bool:
@@ -124,11 +126,16 @@ def joined(parts: Sequence[Distance], combine: Callable[[Floats], Floats]) -> Di
 
     known = [part.debiased for part in parts if part.debiased is not None]
 
+    def spread(u: Floats) -> Floats:
+        pieces = zip(parts, np.split(u, ends, axis=-1), strict=True)
+        return np.concatenate([np.ones_like(u) if part.spread is None else part.spread(u) for part, u in pieces])
+
     return Distance(
         np.concatenate([part.gap for part in parts]),
         lambda group, groups: np.concatenate([part.noise(group, groups) for part in parts], axis=1),
         together([part.size for part in parts]),
         together(known) if len(known) == len(parts) else None,
+        spread if any(part.spread is not None for part in parts) else None,
     )
 
 
@@ -158,7 +165,9 @@ def distance_interval(
     direction = _direction(distance, draws)
 
     def quantile(size: float, tail: float) -> float:
-        return _quantile(distance.size(draws + size * direction), tail)
+        gap = size * direction
+        noise = draws if distance.spread is None else draws * distance.spread(gap)
+        return _quantile(distance.size(noise + gap), tail)
 
     if draws.any() and observed <= _WIDTH < quantile(0.0, low_tail):
         raise CalibrationError("the value is 0, which calibrated predictions exceed by chance")

@@ -162,3 +162,23 @@ def test_an_interval_that_bias_moves_away_from_the_value_is_none() -> None:
         ).measures.values()
         assert reason in (found.problem or "")
         assert (found.interval is None) == bool(reason)
+
+
+@pytest.mark.parametrize("measure", ["ece", "mce", "rmsce", "ece-sweep", "cwce"])
+@pytest.mark.parametrize(("positives", "predicted", "plausible"), [(2, 0.02, True), (1, 0.03, False)])
+def test_an_interval_excludes_calibration_if_so_few_positives_of_a_rare_event_are_implausible(
+    measure: str, positives: int, predicted: float, plausible: bool
+) -> None:
+    """At most 2 of 300 at 2 % have the probability .06, at most 1 at 3 % that of .001."""
+    p, y = np.full(300, predicted), np.arange(300) < positives
+    low, high = calibrant.evaluate(p, y, measures=[measure], interval=0.95)[measure].interval or (-1.0, -1.0)
+    assert (low == 0.0) == plausible
+    assert low <= abs(predicted - positives / 300) <= high
+
+
+def test_the_variance_under_a_gap_is_that_of_each_class() -> None:
+    p = np.tile([0.96, 0.02, 0.02], (300, 1))
+    labels = np.repeat([0, 1, 2], [296, 2, 2])
+    found = calibrant.evaluate(p, labels, measures=["cwce"], reduction="classwise", interval=0.95)["cwce"].interval
+    assert found is not None
+    assert found[0] == 0.0
