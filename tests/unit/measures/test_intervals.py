@@ -164,7 +164,7 @@ def test_an_interval_that_bias_moves_away_from_the_value_is_none() -> None:
         assert (found.interval is None) == bool(reason)
 
 
-@pytest.mark.parametrize("measure", ["ece", "mce", "rmsce", "ece-sweep", "cwce"])
+@pytest.mark.parametrize("measure", ["ece", "mce", "rmsce", "ece-sweep"])
 @pytest.mark.parametrize(("positives", "predicted", "plausible"), [(2, 0.02, True), (1, 0.03, False)])
 def test_an_interval_excludes_calibration_if_so_few_positives_of_a_rare_event_are_implausible(
     measure: str, positives: int, predicted: float, plausible: bool
@@ -178,7 +178,7 @@ def test_an_interval_excludes_calibration_if_so_few_positives_of_a_rare_event_ar
 
 def test_the_variance_under_a_gap_is_that_of_each_class() -> None:
     p = np.tile([0.96, 0.02, 0.02], (300, 1))
-    labels = np.repeat([0, 1, 2], [296, 2, 2])
+    labels = np.repeat([0, 1, 2], [294, 3, 3])
     found = calibrant.evaluate(p, labels, measures=["cwce"], reduction="classwise", interval=0.95)["cwce"].interval
     assert found is not None
     assert found[0] == 0.0
