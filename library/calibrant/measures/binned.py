@@ -35,6 +35,8 @@ _BIN, _POWERS = 5e-7, 3.0
 _ALONE = 0.1
 #: The variance within a bin counts as many more rows with the variance that the other bins predict.
 _PRIOR_ROWS = 10.0
+#: The least variance that others are divided by without overflow.
+_LEAST = float(np.finfo(np.float64).tiny)
 
 
 def expected_calibration_error(bins: Bins, norm: Norm) -> tuple[float, float]:
@@ -134,8 +136,8 @@ def binned_distance(event: Event, bins: Bins, order: float, *, root: bool) -> Di
 
     def spread(u: Floats) -> Floats:
         observed, within = variances()
-        rate = np.clip(bins.mean_p + u, 0.0, 1.0)
-        ratio = np.divide(rate * (1.0 - rate) - within, observed, out=np.ones_like(rate), where=observed > 0.0)
+        rate = np.minimum(np.maximum(bins.mean_p + u, 0.0), 1.0)
+        ratio = (rate * (1.0 - rate) - within) / np.maximum(observed, _LEAST)
         return np.sqrt(np.maximum(ratio, 1.0))
 
     def size(u: Floats) -> Floats:

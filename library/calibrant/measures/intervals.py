@@ -166,8 +166,8 @@ def distance_interval(
 
     def quantile(size: float, tail: float) -> float:
         gap = size * direction
-        noise = draws if distance.spread is None else draws * distance.spread(gap)
-        return _quantile(distance.size(noise + gap), tail)
+        moved = draws + gap if distance.spread is None else draws * distance.spread(gap) + gap
+        return _quantile(distance.size(moved), tail)
 
     if draws.any() and observed <= _WIDTH < quantile(0.0, low_tail):
         raise CalibrationError("the value is 0, which calibrated predictions exceed by chance")
