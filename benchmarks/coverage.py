@@ -44,8 +44,8 @@ _CLASS_WISE = (
 )
 _RARE = (
     "True probabilities are c = 0.1 u^2 for uniform u, so that 3.3 % of the labels are positive: 10 of 300.",
-    "Predictions are 0.5, 1 and 2 times the true probabilities. Of the samples of 60 rows, 13 % have no positive, so that",
-    "many measures have no interval; it counts as one that does not cover.",
+    "Predictions are 0.5, 1 and 2 times the true probabilities. Of the samples of 60 rows, 13 % have no positive, so",
+    "that many measures have no interval; it counts as one that does not cover.",
     "",
 )
 _FEW_ROWS = ("Errors with 15 bins have 4 and 10 rows in each bin.", "")
