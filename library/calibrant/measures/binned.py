@@ -122,15 +122,19 @@ def binned_distance(event: Event, bins: Bins, order: float, *, root: bool) -> Di
     gap = bins.mean_y - bins.mean_p
 
     @cache
+    def place() -> Integers:
+        return bins.index(event.p)
+
+    @cache
     def variances() -> tuple[Floats, Floats]:
-        return _variances(event, bins)
+        return _variances(event, bins, place())
 
     def noise(group: Integers, groups: int) -> Floats:
         alone = int(np.count_nonzero(bins.rows <= 1.0 + 1e-9))
         if alone and share[bins.rows <= 1.0 + 1e-9].sum() > _ALONE:
             raise TooFewRows(f"{alone} of {len(bins)} bins have a single row, whose noise is unknown; use fewer bins")
-        off, place = _deviations(event, bins, variances()[0])
-        key = group * len(bins) + place
+        off = _deviations(event, bins, place(), variances()[0])
+        key = group * len(bins) + place()
         sums = np.bincount(key, row_scale(event.w, event.kind) * off, groups * len(bins))
         return sums.reshape(groups, len(bins)) / bins.mass
 
@@ -157,14 +161,13 @@ def binned_distance(event: Event, bins: Bins, order: float, *, root: bool) -> Di
     return Distance(gap, noise, size, debiased if order == 1 and not root else None, spread)
 
 
-def _variances(event: Event, bins: Bins) -> tuple[Floats, Floats]:
+def _variances(event: Event, bins: Bins, place: Integers) -> tuple[Floats, Floats]:
     """Return estimates of the variance of y - p in each bin, and the variance of p in it.
 
     If few rows share a bin, the variance of y - p among them is smallest where their gap is largest by chance, as for
     labels that are all equal. It is therefore averaged with that of ``_PRIOR_ROWS`` more rows, whose variance is
     p (1 - p) times the ratio of the two over all bins, and at most 1/4 as of any label.
     """
-    place = bins.index(event.p)
 
     def mean(values: Floats) -> Floats:
         return np.bincount(place, values if event.w is None else event.w * values, len(bins)) / bins.mass
@@ -181,15 +184,14 @@ def _variances(event: Event, bins: Bins) -> tuple[Floats, Floats]:
     return observed, mean((event.p - bins.mean_p[place]) ** 2)
 
 
-def _deviations(event: Event, bins: Bins, variance: Floats) -> tuple[Floats, Integers]:
-    """Return deviations of the rows, ``(n,)``, with this variance in each bin, and the bins of the rows."""
-    place = bins.index(event.p)
+def _deviations(event: Event, bins: Bins, place: Integers, variance: Floats) -> Floats:
+    """Return deviations of the rows, ``(n,)``, with this variance in each bin."""
     # Not exactly the mean is subtracted, so that equal labels have deviations that can be scaled.
     off = event.y - event.p - ((bins.mean_y - bins.mean_p) * bins.rows / (bins.rows + 1.0))[place]
     weighted = off**2 if event.w is None else event.w * off**2
     found = np.bincount(place, weighted, len(bins)) / bins.mass
     scale = np.sqrt(np.divide(variance, found, out=np.zeros_like(found), where=found > 0.0))
-    return off * scale[place], place
+    return off * scale[place]
 
 
 def bins_seconds(n: int, options: Mapping[str, Any]) -> float:
