@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import openpyxl
 import pandas as pd
 import pytest
 
@@ -57,6 +58,19 @@ def test_excel_writes_semicolons_and_decimal_commas(typed: Typed, scores: Any) -
     assert "--decimal ," in refused.stderr
     expected = calibrant.evaluate(scores["p"].to_numpy(), scores["y"].to_numpy()).measures["ece"].value
     assert _ece(typed, "calibrant evaluate excel.csv --decimal ,") == pytest.approx(expected)
+
+
+def test_an_excel_workbook_is_a_file_as_others_are(typed: Typed, scores: Any) -> None:
+    """Evaluate a workbook that a colleague sent, with a title above the table, and calibrate it."""
+    scores[["y", "p"]].to_excel("scores.xlsx", startrow=2, sheet_name="May")
+    book = openpyxl.load_workbook("scores.xlsx")
+    book["May"]["A1"] = "Scores of May"
+    book.save("scores.xlsx")
+    expected = calibrant.evaluate(scores["p"].to_numpy(), scores["y"].to_numpy()).measures["ece"].value
+    assert _ece(typed, "calibrant evaluate scores.xlsx") == pytest.approx(expected)
+    assert typed("calibrant fit scores.xlsx --method platt --out map.json").exit_code == 0
+    assert typed("calibrant calibrate scores.xlsx --map map.json --out calibrated.csv").exit_code == 0
+    assert list(pd.read_csv("calibrated.csv")) == ["y", "p", "calibrated"]
 
 
 def test_predicted_classes_are_not_probabilities(typed: Typed, scores: Any) -> None:

@@ -45,7 +45,7 @@ _EXAMPLES = {"level": "0.9", "levels": "0.05,0.5,0.95"}
 #: The most columns, and the most commands, that an error suggests.
 _OFFERED, _READINGS = 4, 8
 
-File = Annotated[Path, typer.Argument(help="CSV, TSV, JSON, NPZ, NPY, Parquet or Arrow file; - for standard input.")]
+File = Annotated[Path, typer.Argument(help="CSV, TSV, JSON, NPZ, NPY, Parquet, Arrow or xlsx; - for standard input.")]
 Label = Annotated[
     str | None,
     typer.Option("--label", help="Column of the labels, or of the outcomes with --regression; inferred if omitted."),

@@ -37,12 +37,13 @@ from calibrant.io.errors import (
     WrongKind,
     WrongShape,
 )
+from calibrant.io.excel import read_workbook
 from calibrant.io.forecast_columns import choose_forecasts, read_distributions
 from calibrant.io.json_document import lines_of
 from calibrant.io.json_lines import JsonLinesTable
 from calibrant.io.labels import Classes, in_order, read_labels, whether_equal
 from calibrant.io.limits import FileLimits
-from calibrant.io.npz import NpyTable, NpzTable, blocks_of_archive
+from calibrant.io.npz import NpyTable, NpzTable, blocks_of_archive, is_workbook
 from calibrant.io.rounding import without_rounding
 from calibrant.io.source import bytes_of, opened, spooled, write_blocks
 from calibrant.io.table import (
@@ -101,9 +102,10 @@ def read_sheet(
     heavy: Callable[[], None] | None = None,
     spool: Callable[[int], None] | None = None,
 ) -> Sheet:
-    r"""Read a CSV, JSON, NPZ, NPY, Parquet or Arrow file, optionally compressed with gzip, bzip2, xz or Zstandard.
+    r"""Read a CSV, JSON, NPZ, NPY, Parquet, Arrow or Excel (xlsx) file.
 
-    The format is detected from the content, not from the name. A ZIP archive may hold one such file.
+    It may be compressed with gzip, bzip2, xz or Zstandard, or be the only file of a ZIP archive. The format is detected
+    from the content, not from the name.
 
     Parameters
     ----------
@@ -121,6 +123,7 @@ def read_sheet(
         The most bytes after decompression.
     heavy : callable, optional
         Called before more than 1 MiB is decompressed or read. A ``CalibrationError`` that it raises ends the reading.
+        With it, Excel workbooks are refused, since a hostile one could fill the memory.
     spool : callable, optional
         Called with the size that a temporary file is about to reach. A ``CalibrationError`` that it raises ends the
         reading.
@@ -135,7 +138,7 @@ def read_sheet(
     TabularError
         If the content cannot be read; no other error is raised for any content.
     MissingExtra
-        If the format needs pyarrow or zstandard and it is not installed.
+        If the format needs pyarrow, zstandard or openpyxl and it is not installed.
 
     Examples
     --------
@@ -439,7 +442,7 @@ def read_forecast_sheet(
     TabularError
         If the content cannot be read or is no valid distribution; the error names the column and the first rows.
     MissingExtra
-        If the format needs pyarrow or zstandard and it is not installed.
+        If the format needs pyarrow, zstandard or openpyxl and it is not installed.
 
     Examples
     --------
@@ -664,9 +667,15 @@ def _decompressed(file: BinaryIO, encoding: str) -> Iterator[bytes]:
 def _table(
     file: BinaryIO, head: bytes, name: str, limits: FileLimits, text_table: Callable[..., Table], lines: BinaryIO
 ) -> Table:
-    """Open a table; a JSON document is converted to ``lines``, an empty temporary file."""
+    """Open a table; a JSON document or Excel workbook is converted to ``lines``, an empty temporary file."""
     if head.startswith(_ZIP):
-        return NpzTable(file, limits)
+        if not is_workbook(bytes_of(file)):
+            return NpzTable(file, limits)
+        if limits.heavy is not None:
+            raise _wrong(name, "an Excel workbook: save it as CSV")
+        note, rows = read_workbook(file, limits)
+        write_blocks(rows, lines, limits)
+        return JsonLinesTable(lines, limits, note)
     if head.startswith(_NPY):
         return NpyTable(file, limits)
     if head.startswith(_PARQUET):

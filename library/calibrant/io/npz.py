@@ -427,7 +427,7 @@ _OF_MACOS = re.compile(r"__MACOSX/|(.*/)?\.DS_Store$")
 
 
 def blocks_of_archive(data: memoryview, name: str, limits: FileLimits) -> Iterator[bytes] | None:
-    """Return the blocks of the only file of a ZIP archive, or None for an archive of arrays.
+    """Return the blocks of the only file of a ZIP archive, or None for an archive of arrays or an Excel workbook.
 
     Raises ``WrongKind`` for other archives, or ``DamagedFile``, both also from the iterator.
     """
@@ -437,12 +437,25 @@ def blocks_of_archive(data: memoryview, name: str, limits: FileLimits) -> Iterat
     names = [member.filename for member in members]
     if any(each.endswith(".npy") for each in names):
         return None
+    if _is_workbook(names):
+        limits.check_bytes(sum(member.file_size for member in members))
+        return None
     if (kind := _other(names)) is None and len(names) != 1:
         kind = f"a ZIP archive of {len(names):,} files: extract it and use one of its files"
     if kind is not None:
         raise WrongKind(f"{quoted(name)} is {kind}. Supported formats are CSV, JSON, NPZ, NPY, Parquet and Arrow")
     limits.check_bytes(members[0].file_size)
     return _only_file(archive, members[0])
+
+
+def is_workbook(data: memoryview) -> bool:
+    """Whether a ZIP archive is an Excel workbook; raises ``DamagedFile``."""
+    with _damage():
+        return _is_workbook([member.filename for member in Archive(data).members])
+
+
+def _is_workbook(names: Sequence[str]) -> bool:
+    return "xl/workbook.xml" in names
 
 
 def _only_file(archive: Archive, member: zipfile.ZipInfo) -> Iterator[bytes]:
@@ -452,8 +465,8 @@ def _only_file(archive: Archive, member: zipfile.ZipInfo) -> Iterator[bytes]:
 
 def _other(names: Sequence[str]) -> str | None:
     """Describe an archive of another kind with these members, or return None."""
-    if any(name.startswith("xl/") for name in names):
-        return "an Excel workbook: save it as CSV"
+    if "xl/workbook.bin" in names:
+        return "a binary Excel workbook: save it as xlsx or CSV"
     if "[Content_Types].xml" in names or "mimetype" in names:
         return "an Office document: save it as CSV"
     if any(name.endswith(".pkl") for name in names):

@@ -98,7 +98,8 @@ CASES = {
     ),
     "pickle": Case(pickle.dumps([1]), "wrong-kind-of-file", "file", "a Python pickle, which is never loaded"),
     "old excel": Case(b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "wrong-kind-of-file", "file", "old Excel"),
-    "excel": Case(archive({"xl/workbook.xml": b""}), "wrong-kind-of-file", "file", "an Excel workbook: save it as CSV"),
+    "excel": Case(archive({"xl/workbook.xml": b""}), "damaged-file", "file", "the Excel workbook is damaged"),
+    "binary excel": Case(archive({"xl/workbook.bin": b""}), "wrong-kind-of-file", "file", "a binary Excel workbook"),
     "word": Case(archive({"[Content_Types].xml": b""}), "wrong-kind-of-file", "file", "an Office document"),
     "torch": Case(archive({"a/data.pkl": b""}), "wrong-kind-of-file", "file", "with pickles, which are never loaded"),
     "zip of two": Case(
