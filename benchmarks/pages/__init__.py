@@ -9,6 +9,7 @@ from benchmarks.pages.code_lines import lines_page
 from benchmarks.pages.columns import columns_page
 from benchmarks.pages.commands import commands_page
 from benchmarks.pages.diagrams import diagrams_page
+from benchmarks.pages.distribution_measures import distribution_measures_page
 from benchmarks.pages.distribution_methods import distribution_methods_page
 from benchmarks.pages.fields import fields_page
 from benchmarks.pages.measures import catalogue_page
@@ -20,6 +21,7 @@ from benchmarks.pages.settings import settings_page
 DOCS = Path(__file__).parents[2] / "docs" / "reference"
 PAGES = {
     "measures": catalogue_page,
+    "distribution-measures": distribution_measures_page,
     "diagrams": diagrams_page,
     "methods": methods_page,
     "distribution-methods": distribution_methods_page,
