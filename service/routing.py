@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 import re
 from collections.abc import Callable, Coroutine, Iterable, Sequence
+from operator import itemgetter
 from typing import Any, cast
 
 from fastapi import Request, Response
@@ -23,7 +24,7 @@ from service.context import Context, context_of
 from service.errors import InvalidField
 from service.formats.body import bounded
 from service.formats.payload import Body
-from service.headers import Preferences, read_headers
+from service.headers import Preferences, read_header, read_headers
 from service.problems import refused, unavailable_response
 
 # --- ``Idempotency-Key``: a repeated POST gets the same response, and takes effect once
@@ -48,6 +49,8 @@ _KEPT = (
     "referrer-policy",
     "inference-header-content-length",
 )
+#: Request headers that change what a request does, besides the attributes of an event (``ce-*``).
+_MEANT = (b"if-match", b"if-none-match", b"inference-header-content-length")
 _PARAMETER = {
     "name": "Idempotency-Key",
     "in": "header",
@@ -117,22 +120,25 @@ def _reserve(here: Context, key: str, request: Request, body: Body) -> Reservati
 
 
 def _fingerprint(request: Request, body: Body, prefer: Preferences) -> str:
-    """A digest of what makes two requests equal: method, path, query, content type and encoding, and body.
+    """A digest of what makes two requests equal: method, path, query, the headers that matter, and body.
 
     It includes the preference for a job, because a map fitted directly and one fitted by a job have different ids, and
-    the header ``Accept`` unless it asks for JSON.
+    the header ``Accept`` unless it asks for JSON. Requests without the headers of ``_MEANT`` have the digest that they
+    had before these were included, so keys in use stay valid.
     """
-    headers = request.headers
     parts: tuple[str, ...] = (
         request.method,
         request.url.path,
         request.url.query,
-        headers.get("content-type", ""),
-        headers.get("content-encoding", ""),
+        read_header(request, b"content-type"),
+        read_header(request, b"content-encoding"),
         "respond-async" if prefer.respond_async else "",
     )
-    if (accept := headers.get("accept", "*/*")) not in ("*/*", "application/json"):
+    if (accept := read_header(request, b"accept")) not in ("", "*/*", "application/json"):
         parts += (accept,)
+    meant = [(name, value) for name, value in request.scope["headers"] if name in _MEANT or name.startswith(b"ce-")]
+    # The order of headers has a meaning only among those of one name.
+    parts += tuple(f"{name.decode()}: {value.decode('latin-1')}" for name, value in sorted(meant, key=itemgetter(0)))
     digest = hashlib.sha256("\n".join(f"{len(part)} {part}" for part in parts).encode())
     digest.update(b"\n")
     digest.update(body)

@@ -131,7 +131,7 @@ OF_REQUESTS = {
     "idempotency-conflict": Row(
         409,
         "The idempotency key belongs to another request",
-        "The idempotency key was already used with another method, path, query, content type or body.",
+        "The idempotency key was already used with another method, path, query, body or other headers.",
         "Use a new key for each new request. When you retry a request, send it unchanged.",
     ),
     "idempotency-in-progress": Row(

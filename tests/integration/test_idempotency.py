@@ -90,7 +90,27 @@ def test_a_key_is_one_requests(api: httpx.Client) -> None:
     assert _code(_post(api, "/maps", FIT, "a", **{"Content-Type": "application/x-npz"})) == conflict
     assert _code(_post(api, "/maps", FIT, "a", **ASYNC)) == conflict
     assert _code(_post(api, "/maps", FIT, "a", Accept="text/html")) == conflict
+    for name in ("If-Match", "If-None-Match", "Inference-Header-Content-Length", "Ce-Id", "Content-Encoding"):
+        assert _code(_post(api, "/maps", FIT, "a", **{name: '"7"'})) == conflict, name
+    twice = [("Idempotency-Key", "a"), ("Accept", "application/json"), ("Accept", "text/html")]
+    assert _code(api.post("/maps", json=FIT, headers=twice)) == conflict
     assert _post(api, "/maps", FIT, "a", Accept="application/json").status_code == 201
+
+
+def test_events_whose_attributes_in_headers_differ_are_other_requests(api: httpx.Client) -> None:
+    api.post("/monitors", json={"name": "live"}).raise_for_status()
+    data = {"prediction": 0.3, "label": 1}
+    event = {"Ce-Specversion": "1.0", "Ce-Type": "com.calibrant.rows", "Ce-Source": "tests", "Ce-Id": "one"}
+    first = _post(api, "/monitors/live/events", data, "a", **event)
+    assert first.json()["accepted"] == 1, first.text
+    conflict = (409, "idempotency-conflict")
+    changes = {"Ce-Id": "two", "Ce-Type": "com.calibrant.labels", "Ce-Source": "x", "Ce-Time": "2026-07-01T00:00:00Z"}
+    for name, value in changes.items():
+        assert _code(_post(api, "/monitors/live/events", data, "a", **event | {name: value})) == conflict, name
+    again = _post(api, "/monitors/live/events", data, "a", **dict(reversed(event.items())))
+    assert again.headers["Idempotency-Replayed"] == "true"
+    assert again.content == first.content
+    assert _post(api, "/monitors/live/events", data, "b", **event | {"Ce-Id": "two"}).json()["accepted"] == 1
 
 
 def test_requests_sent_at_once_make_one_map(api: httpx.Client) -> None:
