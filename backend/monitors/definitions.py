@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
+
+from redis.client import Pipeline
 
 from backend.batches import take_slot_for
 from backend.monitors.evidence import settling
@@ -26,7 +29,7 @@ from backend.store.batches import read_stored_batch
 from backend.store.chores import Chore, schedule
 from backend.store.clock import now, stamp
 from backend.store.errors import StorageError, UnknownMap
-from backend.store.monitors.reference import put_reference
+from backend.store.monitors.reference import write_reference
 from backend.store.monitors.vectors import forget_label_shifts
 from backend.store.registry.maps import read_reference
 from calibrant.calibrators import Fitting
@@ -362,44 +365,67 @@ def define_monitor(requester: Requester, targets: Targets, body: MonitorBody) ->
         created_by=requester.who,
         started_at=moment.timestamp(),
     )
-    stored = requester.store.monitors.put(record)
-    if reference is not None:
-        put_reference(requester.store.redis, requester.store.keys, stored.uid, reference, vectors)
+    keys = requester.store.keys
+    stored = requester.store.monitors.put(
+        record, lambda pipe: write_reference(pipe, keys, record.uid, reference, vectors)
+    )
     _request_look(requester, stored)
     return stored, fresh
+
+
+class _Changed(Exception):
+    """Another request has changed the monitor."""
 
 
 def change_monitor(
     requester: Requester, targets: Targets, name: str, changes: MonitorPatch, require: Require
 ) -> tuple[MonitorRecord, Fresh]:
-    """Merge changes into a monitor, unless ``require`` raises."""
+    """Merge changes into a monitor, unless ``require`` raises; starts over if it changes meanwhile."""
     fields = changes.model_dump(exclude_unset=True)
     for field, value in fields.items():
         if value is None and field not in _REMOVABLE:
             raise InvalidField.at(f"/{field}", "must not be null; omit the field to keep its value")
-    before = requester.store.monitors.get(name)
-    require(answer_of(before))
-    hooks, fresh = _with_secrets(requester, targets, changes.hooks or [], before.hooks)
-    given = {field: getattr(changes, field) for field in fields} | ({"hooks": hooks} if "hooks" in fields else {})
-    if changes.recalibration is not None and before.forecast is not None:
-        given["recalibration"] = with_method(changes.recalibration)
-    again = "reference" in fields and changes.reference != before.reference
+    given = {field: getattr(changes, field) for field in fields}
+    while True:
+        before = requester.store.monitors.get(name)
+        require(answer_of(before))
+        with contextlib.suppress(_Changed):
+            changed, fresh = _change(requester, targets, before, given)
+            _request_look(requester, changed)
+            return changed, fresh
+        requester.go_on()
+
+
+def _change(
+    requester: Requester, targets: Targets, before: MonitorRecord, given: Mapping[str, Any]
+) -> tuple[MonitorRecord, Fresh]:
+    """Store the changed monitor with its reference; raises ``_Changed`` if it is no longer as ``before``.
+
+    Secrets and the tally of a reference depend on the monitor before, and take long to read and count.
+    """
+    hooks, fresh = _with_secrets(requester, targets, given.get("hooks", []), before.hooks)
+    given = {**given, **({"hooks": hooks} if "hooks" in given else {})}
+    if "recalibration" in given and before.forecast is not None:
+        given["recalibration"] = with_method(given["recalibration"])
+    changed = before.model_copy(update=given)
+    again = changed.reference != before.reference
     reference, vectors = None, None
     if again:
-        reference, vectors = _reference(requester, before.model_copy(update=given), current_map_of(requester, before))
+        reference, vectors = _reference(requester, changed, current_map_of(requester, before))
+    keys = requester.store.keys
 
     def change(record: MonitorRecord) -> MonitorRecord:
-        require(answer_of(record))
-        changed = record.model_copy(update=given)
+        if record != before:
+            raise _Changed
         check(changed)
         return changed
 
-    changed = requester.store.monitors.patch(name, change)
-    forget_label_shifts(requester.store.redis, requester.store.keys, before, changed)
-    if again:
-        put_reference(requester.store.redis, requester.store.keys, changed.uid, reference, vectors)
-    _request_look(requester, changed)
-    return changed, fresh
+    def with_it(pipe: Pipeline) -> None:
+        forget_label_shifts(pipe, keys, before, changed)
+        if again:
+            write_reference(pipe, keys, changed.uid, reference, vectors)
+
+    return requester.store.monitors.patch(before.name, change, with_it), fresh
 
 
 def delete_monitor(requester: Requester, name: str, require: Require) -> None:

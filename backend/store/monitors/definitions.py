@@ -70,6 +70,10 @@ return redis.call('SADD', KEYS[1], ARGV[1])
 """
 
 
+def _nothing(_: Pipeline) -> None:
+    """Queue nothing else."""
+
+
 class Definitions:
     """The definitions of one tenant's monitors."""
 
@@ -78,8 +82,8 @@ class Definitions:
         self._keys = keys
         self._quotas = quotas
 
-    def put(self, record: MonitorRecord) -> MonitorRecord:
-        """Store a new monitor; raises ``MonitorExists`` and ``QuotaExceeded``.
+    def put(self, record: MonitorRecord, with_it: Callable[[Pipeline], None] = _nothing) -> MonitorRecord:
+        """Store a new monitor, and what ``with_it`` queues; raises ``MonitorExists`` and ``QuotaExceeded``.
 
         A monitor with the same uid exists if a request is repeated, and is kept unchanged.
         """
@@ -99,6 +103,7 @@ class Definitions:
             pipe.zadd(keys.monitors(), {record.uid: seconds(record.created_at)})
             pipe.hset(keys.monitor_names(), record.uid, record.name)
             self._write(pipe, record)
+            with_it(pipe)
             return record
 
         return transact(self._redis, write, keys.monitor_definitions())
@@ -118,10 +123,15 @@ class Definitions:
             raise unknown_monitor()
         return record
 
-    def patch(self, name: str, change: Callable[[MonitorRecord], MonitorRecord]) -> MonitorRecord:
-        """Apply ``change`` to the current monitor and store the result; raises ``UnknownMonitor`` and its errors.
+    def patch(
+        self,
+        name: str,
+        change: Callable[[MonitorRecord], MonitorRecord],
+        with_it: Callable[[Pipeline], None] = _nothing,
+    ) -> MonitorRecord:
+        """Apply ``change`` to the current monitor; store the result, and what ``with_it`` queues.
 
-        ``change`` is called again after a conflicting write.
+        ``change`` is called again after a conflicting write. Raises ``UnknownMonitor`` and the errors of ``change``.
         """
 
         def write(pipe: Pipeline) -> MonitorRecord:
@@ -131,6 +141,7 @@ class Definitions:
             changed = change(_read(found))
             pipe.multi()
             self._write(pipe, changed)
+            with_it(pipe)
             return changed
 
         return transact(self._redis, write, self._keys.monitor_definitions())

@@ -26,26 +26,23 @@ class Reference(NamedTuple):
     following: int | None = None
 
 
-def put_reference(
-    redis: Redis, keys: Keyspace, uid: str, tally: Tally | None, vectors: Reservoir | None = None
+def write_reference(
+    pipe: Pipeline, keys: Keyspace, uid: str, tally: Tally | None, vectors: Reservoir | None = None
 ) -> None:
-    """Replace the stored tally and reservoir of a monitor, or delete them; raises ``UnknownMonitor``."""
+    """Queue the commands that replace the stored tally and reservoir of a monitor, or delete them.
+
+    They belong to the transaction that stores the definition, so that it never has the tally of another reference.
+    """
     own = keys.monitor(uid)
-    key, state = own.reference(), own.state()
-
-    def write(pipe: Pipeline) -> None:
-        pipe.multi()
-        pipe.hdel(state, _FOLLOWING)
-        if tally is None:
-            pipe.unlink(key)
-        else:
-            pipe.set(key, tally.to_bytes())
-        if vectors is None:
-            pipe.unlink(own.reference_vectors())
-        else:
-            pipe.set(own.reference_vectors(), vectors.to_bytes())
-
-    while_alive(redis, keys, uid, write)
+    pipe.hdel(own.state(), _FOLLOWING)
+    if tally is None:
+        pipe.unlink(own.reference())
+    else:
+        pipe.set(own.reference(), tally.to_bytes())
+    if vectors is None:
+        pipe.unlink(own.reference_vectors())
+    else:
+        pipe.set(own.reference_vectors(), vectors.to_bytes())
 
 
 def read_reference(redis: Redis, keys: Keyspace, uid: str) -> Reference:

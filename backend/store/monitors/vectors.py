@@ -116,10 +116,10 @@ def put_label_shifts(redis: Redis, keys: Keyspace, record: MonitorRecord, found:
     return while_alive(redis, keys, record.uid, write, keys.monitor_definitions())
 
 
-def forget_label_shifts(redis: Redis, keys: Keyspace, before: MonitorRecord, changed: MonitorRecord) -> None:
-    """Delete the estimates of a monitor if a change of it invalidates them."""
+def forget_label_shifts(pipe: Pipeline, keys: Keyspace, before: MonitorRecord, changed: MonitorRecord) -> None:
+    """Queue the deletion of the estimates of a monitor if the change that is stored with it invalidates them."""
     if not _alike(before, changed):
-        redis.unlink(keys.monitor(changed.uid).label_shifts())
+        pipe.unlink(keys.monitor(changed.uid).label_shifts())
 
 
 def _alike(one: MonitorRecord, other: MonitorRecord) -> bool:

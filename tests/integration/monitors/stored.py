@@ -13,7 +13,7 @@ from backend.store.monitors.definitions import Definitions
 from backend.store.monitors.deliveries import Deliveries
 from backend.store.monitors.ledger import Change, Groups, Ids, Ledger, padded
 from backend.store.monitors.lists import Lists
-from backend.store.monitors.reference import put_reference
+from backend.store.monitors.reference import write_reference
 from backend.store.monitors.standings import Change as StandingChange
 from backend.store.monitors.standings import Standings
 from backend.store.monitors.vectors import put_label_shifts
@@ -73,6 +73,13 @@ def unnamed(n: int, bucket: int = 7, seed: int = 0, *, raw: bool = False) -> Cha
     return Change(None, None, None, NOW, {bucket: (tally(n, seed), tally(n, seed + 1000) if raw else None)})
 
 
+def put_reference(store: Store, uid: str, tally: Tally | None, vectors: Reservoir | None = None) -> None:
+    """Replace the reference of a monitor, as a change of its definition does."""
+    with store.redis.pipeline() as pipe:
+        write_reference(pipe, store.keys, uid, tally, vectors)
+        pipe.execute()
+
+
 def fill_standing(store: Store, record: MonitorRecord) -> None:
     """An event, an entry of the audit, a standing, and states of an online map."""
     told = AlarmData(monitor=record.name, rule="evidence", kind="evidence")
@@ -97,7 +104,7 @@ def fill_monitor(store: Store, name: str = "m") -> MonitorRecord:
     Lists(store.redis, store.keys.monitor(record.uid)).compact("measured", 3)
     ledger.buckets.drop(4)
     Groups(store.redis, store.keys, record).indices(["a", "b"])
-    put_reference(store.redis, store.keys, record.uid, tally(10), reservoir(10))
+    put_reference(store, record.uid, tally(10), reservoir(10))
     put_label_shifts(store.redis, store.keys, record, StoredLabelShifts(at=NOW, seconds=1.0, predictions=9, windows={}))
     fill_standing(store, record)
     told = AlarmData(monitor=record.name, rule="evidence", kind="evidence")

@@ -14,14 +14,13 @@ from backend.monitors.looks import look_at
 from backend.store.errors import NoAlarm
 from backend.store.monitors.definitions import Definitions
 from backend.store.monitors.ledger import Change, Ledger
-from backend.store.monitors.reference import put_reference
 from backend.store.monitors.standings import Standings
 from backend.store.pages import PageRequest
 from backend.store.store import Store
 from calibrant.monitoring.tally import Tally, merged, tally_of
 from schemas.monitor_alarms import AlarmData, RuleState, Standing
 from schemas.monitors import DAY, DriftRule, MonitorRecord, ReferenceSpec
-from tests.integration.monitors.stored import monitor
+from tests.integration.monitors.stored import monitor, put_reference
 from tests.integration.monitors.streams import BEGAN, HOUR, pour
 
 RULE = {"kind": "drift", "alpha": 0.01}
@@ -38,7 +37,7 @@ def drawn(n: int, seed: int, power: float = 1.0, label: int = 0) -> Tally:
 def made(store: Store, **changes: Any) -> MonitorRecord:
     fields: dict[str, Any] = {"windows": [{"name": "hours", "seconds": 7200}], "horizon": DAY, "retention": 10 * DAY}
     record = monitor(store, bucket=int(HOUR), rules=[RULE], reference=BATCH, **fields | changes)
-    put_reference(store.redis, store.keys, record.uid, drawn(10_000, 99))
+    put_reference(store, record.uid, drawn(10_000, 99))
     return Definitions(store.redis, store.keys).patch(
         record.name, lambda record: record.model_copy(update={"started_at": BEGAN})
     )
@@ -158,7 +157,7 @@ def test_a_rule_needs_a_reference_and_a_fixed_map(api: httpx.Client) -> None:
 
 def test_a_reference_without_rows_is_a_reason(store: Store) -> None:
     record = made(store)
-    put_reference(store.redis, store.keys, record.uid, None)
+    put_reference(store, record.uid, None)
     state = looked(store, record, 0, drawn(100, 1))
     assert (state.status, state.reason) == ("unknown", "the reference has no labelled rows")
 
@@ -171,7 +170,7 @@ def test_standings_of_earlier_versions_load_unchanged() -> None:
 
 def test_the_page_describes_the_drift_and_the_label_shift(store: Store, api: httpx.Client) -> None:
     record = made(store)
-    put_reference(store.redis, store.keys, record.uid, merged([drawn(5000, 98), drawn(5000, 99, label=1)]))
+    put_reference(store, record.uid, merged([drawn(5000, 98), drawn(5000, 99, label=1)]))
     state = looked(store, record, 0, drawn(5000, 1, 1.6))
     assert state.drift is not None
     page = api.get(f"/ui/monitors/{record.name}").raise_for_status().text

@@ -18,7 +18,6 @@ from backend.store.errors import NoAlarm, UnknownMonitor, UnknownRule
 from backend.store.monitors.definitions import Definitions
 from backend.store.monitors.deliveries import Deliveries
 from backend.store.monitors.ledger import Change, Ids, Ledger
-from backend.store.monitors.reference import put_reference
 from backend.store.monitors.standings import Standings, read_latest
 from backend.store.pages import PageRequest
 from backend.store.store import Store
@@ -28,7 +27,7 @@ from calibrant.measures.measure import answers
 from calibrant.monitoring.tally import Tally, merged
 from schemas.monitor_alarms import RuleState
 from schemas.monitors import DAY, MonitorRecord
-from tests.integration.monitors.stored import monitor
+from tests.integration.monitors.stored import monitor, put_reference
 from tests.integration.monitors.streams import BEGAN, HOUR, pour, rows
 
 THRESHOLD = {
@@ -217,7 +216,7 @@ def test_a_reference_outlives_its_buckets_with_what_came_late(store: Store, hour
         assert found.tally.p_sum.sum() == pytest.approx(expected.p_sum.sum())
     assert Ledger(store.redis, store.keys, record).buckets.numbers(0, 2**32) == []
     # Another reference begins with nothing kept.
-    put_reference(store.redis, store.keys, record.uid, None)
+    put_reference(store, record.uid, None)
     found = reader.reference()
     assert found is not None
     assert found.tally is not None

@@ -15,13 +15,12 @@ from backend.store.errors import MonitorExists, QuotaExceeded, StorageError, Unk
 from backend.store.keyspace import Shared
 from backend.store.monitors.definitions import Definitions, delete_left
 from backend.store.monitors.ledger import FIRST_GROUP, OTHER_GROUP, Groups, Ledger
-from backend.store.monitors.reference import put_reference
 from backend.store.monitors.standings import put_latest
 from backend.store.pages import PageRequest
 from backend.store.store import Store
 from schemas.monitors import MonitorRecord, WindowSpec
 from service.errors import PreconditionFailed
-from tests.integration.monitors.stored import change, fill_standing, monitor, record_of, tally
+from tests.integration.monitors.stored import change, fill_standing, monitor, put_reference, record_of, tally
 
 
 def _definitions(store: Store, most: int = 0) -> Definitions:
@@ -124,7 +123,7 @@ def _filled(store: Store) -> MonitorRecord:
     Groups(store.redis, store.keys, record).indices(["a"])
     fill_standing(store, record)
     put_latest(store.redis, store.keys, record.uid, {})
-    put_reference(store.redis, store.keys, record.uid, tally(10))
+    put_reference(store, record.uid, tally(10))
     return record
 
 
