@@ -20,6 +20,17 @@ if TYPE_CHECKING:
 
 keys = typer.Typer(help="Create, list, rotate and revoke API keys, directly in the store.", no_args_is_help=True)
 
+#: The arguments whose names are stored, and the names that their patterns in ``schemas.keys`` accept.
+_NAMES = {
+    "name": (
+        "name",
+        "1 to 64 letters, digits, dots, underscores, hyphens and spaces, the first a letter or digit, such as ci-job",
+    ),
+    "tenant": (
+        "--tenant",
+        "1 to 63 lower-case letters, digits and hyphens, the first a letter or digit, such as team-a",
+    ),
+}
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 24 * 3600}
 
 
@@ -149,7 +160,8 @@ def _store(redis_url: str | None, data: Path) -> Iterator[ApiKeyStore]:
     except StorageError as error:
         raise typer.Exit(_failed(error.detail)) from error
     except ValidationError as error:
-        raise typer.Exit(_failed(f"{error.errors()[0]['loc'][0]}: must be a valid name")) from error
+        argument, accepted = _NAMES[str(error.errors()[0]["loc"][0])]
+        raise typer.BadParameter(f"must be {accepted}", param_hint=argument) from None
     except UNAVAILABLE as error:
         raise typer.Exit(_failed(f"the store cannot be reached ({error_name(error)})")) from None
 

@@ -92,6 +92,28 @@ def test_the_client_and_the_commands_name_where_a_key_belongs(served: list[str],
     assert listed.stderr.endswith("; set CALIBRANT_API_KEY to the key\n")
 
 
+@pytest.mark.parametrize("tenant", ["tenA", "-a", "a" * 64, "a_b", "", "a\n"])
+def test_a_refused_tenant_is_told_which_names_are_accepted(own_store: str, keys: ApiKeyStore, tenant: str) -> None:
+    before = len(keys.all())
+    arguments = ["keys", "create", "one", "--redis-url", own_store]
+    refused = CliRunner().invoke(app, [*arguments, "--tenant", tenant])
+    assert refused.exit_code == 2
+    accepted = "1 to 63 lower-case letters, digits and hyphens, the first a letter or digit, such as team-a"
+    assert f"Invalid value for --tenant: must be {accepted}" in " ".join(refused.stderr.replace("│", " ").split())
+    assert len(keys.all()) == before
+    for good in ("team-a", "0", "a" * 63):
+        assert CliRunner().invoke(app, [*arguments, "--tenant", good]).exit_code == 0
+
+
+def test_a_refused_name_of_a_key_is_told_which_names_are_accepted(own_store: str) -> None:
+    arguments = ["keys", "create", "--redis-url", own_store]
+    refused = CliRunner().invoke(app, [*arguments, "--", "_one"])
+    assert refused.exit_code == 2
+    accepted = "1 to 64 letters, digits, dots, underscores, hyphens and spaces, the first a letter or digit"
+    assert f"Invalid value for name: must be {accepted}" in " ".join(refused.stderr.replace("│", " ").split())
+    assert CliRunner().invoke(app, [*arguments, "Ci job_1.2-3"]).exit_code == 0
+
+
 def _known(url: str, text: str) -> bool:
     """Whether a key is let in soon: no process reads the keys again unless it is told to."""
     end = time.monotonic() + 30
