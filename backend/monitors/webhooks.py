@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import random
@@ -129,13 +130,20 @@ def event_of(
 
 
 def queue_deliveries(store: Store, monitor: MonitorRecord, event: MonitorEvent) -> None:
-    """Queue the delivery of an event to all hooks of a monitor. Idempotent: each hook gets one delivery."""
+    """Queue the delivery of an event to all hooks of a monitor. Idempotent: each hook gets one delivery.
+
+    Raises ``UnknownMonitor``.
+    """
     for hook in monitor.hooks:
-        queue_delivery(store, monitor, hook, event)
+        with contextlib.suppress(UnknownHook):  # it was removed since the monitor was read
+            queue_delivery(store, monitor, hook, event)
 
 
-def queue_delivery(store: Store, monitor: MonitorRecord, hook: HookSpec, event: MonitorEvent) -> str:
-    """Create the delivery of an event to one hook, once; returns its id."""
+def queue_delivery(store: Store, monitor: MonitorRecord, hook: HookSpec, event: MonitorEvent) -> DeliveryRecord:
+    """Create the delivery of an event to one hook, once.
+
+    Raises ``UnknownMonitor`` and ``UnknownHook`` if they were deleted since the monitor was read.
+    """
     record = DeliveryRecord(
         id=derived_id("delivery", f"{event.id} {hook.name}"),
         monitor=monitor.name,
@@ -144,8 +152,7 @@ def queue_delivery(store: Store, monitor: MonitorRecord, hook: HookSpec, event: 
         created_at=(moment := stamp()),
         next_at=moment,
     )
-    Deliveries(store.redis, store.keys, monitor.uid).create(record)
-    return record.id
+    return Deliveries(store.redis, store.keys, monitor.uid).create(record)
 
 
 def request_test(requester: Requester, name: str, hook: str) -> DeliveryRecord:
@@ -157,7 +164,7 @@ def request_test(requester: Requester, name: str, hook: str) -> DeliveryRecord:
         raise UnknownHook("the monitor has no such hook")
     seed = requester.seed or secrets.token_hex(16)
     event = event_of(monitor, seed, "monitor.test", HookTestData(monitor=name, hook=hook), moment=now().timestamp())
-    return Deliveries(store.redis, store.keys, monitor.uid).get(queue_delivery(store, monitor, found, event))
+    return queue_delivery(store, monitor, found, event)
 
 
 # --- Retries, with increasing delays and jitter

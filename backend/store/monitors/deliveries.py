@@ -14,12 +14,14 @@ from redis.client import Pipeline
 
 from backend.store.chores import Chore, schedule
 from backend.store.clock import at, now, seconds
-from backend.store.errors import UnknownDelivery
+from backend.store.errors import UnknownDelivery, UnknownHook
 from backend.store.formats import read_stored
 from backend.store.keyspace import Keyspace, Shared
+from backend.store.monitors.definitions import unknown_monitor, while_alive
 from backend.store.pages import Page, PageRequest, read_page
 from backend.store.server.connection import transact
 from schemas.monitor_alarms import MOST_ATTEMPTS, Attempt, DeliveryRecord, DeliveryStatus
+from schemas.monitors import StoredMonitor
 
 #: Maximum number of deliveries of a monitor, and seconds that they are kept.
 MOST_DELIVERIES: Final = 1000
@@ -34,23 +36,37 @@ class Deliveries:
     def __init__(self, redis: Redis, keys: Keyspace, uid: str, *, most: int = MOST_DELIVERIES) -> None:
         self._redis = redis
         self._most = most
-        self._tenant = keys.tenant
+        self._of_tenant = keys
         self._uid = uid
         self._keys = keys.monitor(uid)
 
-    def create(self, record: DeliveryRecord) -> None:
-        """Store and schedule a delivery, atomically; an existing one is kept unchanged."""
+    def create(self, record: DeliveryRecord) -> DeliveryRecord:
+        """Store and schedule a delivery, atomically; an existing one is kept unchanged. Returns the stored one.
 
-        def write(pipe: Pipeline) -> None:
-            there = pipe.hexists(self._keys.deliveries(), record.id)
+        Raises ``UnknownMonitor`` if the monitor was deleted, and ``UnknownHook`` if it no longer has the hook: no
+        delivery is created after the deletion.
+        """
+        definitions = self._of_tenant.monitor_definitions()
+
+        def write(pipe: Pipeline) -> DeliveryRecord:
+            there = pipe.hget(self._keys.deliveries(), record.id)
+            found = pipe.hget(definitions, record.monitor)
+            monitor = None if found is None else read_stored(StoredMonitor, found)
             pipe.multi()
-            if not there:
-                pipe.zadd(self._keys.delivery_times(), {record.id: seconds(record.created_at)})
-                self._write(pipe, record)
-                schedule(pipe, self._chore(record.id))
+            if there is not None:
+                return _known(there)
+            if monitor is None or monitor.uid != self._uid:
+                raise unknown_monitor()
+            if record.hook not in {hook.name for hook in monitor.hooks}:
+                raise UnknownHook("the monitor has no such hook")
+            pipe.zadd(self._keys.delivery_times(), {record.id: seconds(record.created_at)})
+            self._write(pipe, record)
+            schedule(pipe, self._chore(record.id))
+            return record
 
-        transact(self._redis, write, self._keys.deliveries())
+        stored = transact(self._redis, write, self._keys.deliveries(), definitions)
         self._trim()
+        return stored
 
     def get(self, delivery_id: str) -> DeliveryRecord:
         """The current record of a delivery; raises ``UnknownDelivery``."""
@@ -113,12 +129,18 @@ class Deliveries:
         return 0.0 if until is None else max(0.0, float(cast(bytes, until)) - now().timestamp())
 
     def keep_away(self, hook: str, seconds_: float) -> None:
-        """Suspend deliveries to a hook; 0 resumes them."""
+        """Suspend deliveries to a hook; 0 resumes them. Raises ``UnknownMonitor``."""
+        key = self._keys.hooks_away()
+
+        def write(pipe: Pipeline) -> None:
+            pipe.multi()
+            pipe.hset(key, hook, repr(now().timestamp() + seconds_))
+            pipe.expire(key, LIFE_SECONDS)
+
         if seconds_ > 0:
-            self._redis.hset(self._keys.hooks_away(), hook, repr(now().timestamp() + seconds_))
-            self._redis.expire(self._keys.hooks_away(), LIFE_SECONDS)
+            while_alive(self._redis, self._of_tenant, self._uid, write)
         else:
-            self._redis.hdel(self._keys.hooks_away(), hook)
+            self._redis.hdel(key, hook)
 
     def resend(self, delivery_id: str) -> DeliveryRecord:
         """Schedule a delivery now, whatever its status, with a new set of attempts and the same event.
@@ -185,7 +207,7 @@ class Deliveries:
         return [None if data is None else read_stored(DeliveryRecord, data) for data in stored]
 
     def _chore(self, delivery_id: str) -> Chore:
-        return Chore("deliver", self._tenant, f"{self._uid}/{delivery_id}")
+        return Chore("deliver", self._of_tenant.tenant, f"{self._uid}/{delivery_id}")
 
 
 def _known(data: object) -> DeliveryRecord:
