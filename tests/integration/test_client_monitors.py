@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -16,7 +17,7 @@ from typer.testing import CliRunner
 
 from calibrant.cli.main import app
 from calibrant.client import Calibrant, ProblemResponse
-from calibrant.client.answers import AlarmData
+from calibrant.client.answers import AlarmData, Proposal
 from calibrant.client.monitored import Form
 from service.stack import Stack
 from tests.integration.clients import Kind, connected
@@ -178,6 +179,23 @@ def test_an_online_map_and_the_time_of_a_change_are_answered(either: Calibrant, 
     either.delete_monitor(name)
 
 
+def _decide_about(either: Calibrant, name: str, proposal: Proposal) -> None:
+    """No other proposal than the one that was reviewed is accepted or rejected."""
+    other = replace(proposal, id="proposal_" + "0" * 30)
+    for decide in (either.accept_proposal, either.reject_proposal):
+        with pytest.raises(ProblemResponse) as refusal:
+            decide(name, if_match=other)
+        assert (refusal.value.status, refusal.value.code) == (412, "precondition-failed")
+        with pytest.raises(ProblemResponse) as refusal:
+            decide(name, if_match=replace(proposal, map="map_" + "0" * 30))
+        assert refusal.value.code == "precondition-failed"
+    assert either.proposal(name) == proposal
+    assert either.reject_proposal(name, if_match=proposal) == proposal
+    with pytest.raises(ProblemResponse) as refusal:
+        either.accept_proposal(name, if_match=proposal)
+    assert refusal.value.code == "unknown-proposal"
+
+
 def test_class_frequencies_and_the_map_corrected_for_them_are_answered_and_shown(
     either: Calibrant, service: Stack
 ) -> None:
@@ -209,4 +227,5 @@ def test_class_frequencies_and_the_map_corrected_for_them_are_answered_and_shown
     shown = CliRunner().invoke(app, ["monitors", "show", name, "--server", service.url]).stdout
     (line,) = [line for line in shown.split("classes of day")[1].splitlines() if line.startswith("1 ")]
     assert rate in line
+    _decide_about(either, name, proposal)
     either.delete_monitor(name)

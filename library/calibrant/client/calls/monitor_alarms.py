@@ -161,13 +161,16 @@ def proposal(patience: Patience, monitor: str) -> Steps[Proposal]:
     return read(Proposal, answer)
 
 
-def accept_proposal(patience: Patience, monitor: str) -> Steps[Proposal]:
+def accept_proposal(patience: Patience, monitor: str, *, if_match: Proposal | None = None) -> Steps[Proposal]:
     """Accept the proposed map: make it the next version of its name and move the alias to it.
 
     Parameters
     ----------
     monitor : str
         Name of the monitor.
+    if_match : Proposal, optional
+        The proposal that was reviewed, as ``proposal`` returned it. No other one is accepted, such as one that
+        replaced it meanwhile. By default, the proposal that is waiting now is accepted.
 
     Returns
     -------
@@ -177,18 +180,29 @@ def accept_proposal(patience: Patience, monitor: str) -> Steps[Proposal]:
     Raises
     ------
     ProblemResponse
-        If there is no proposal, or the alias has moved since.
+        If there is no proposal, or the alias has moved since; with code ``precondition-failed`` if another proposal
+        than ``if_match`` is waiting.
+
+    Examples
+    --------
+    Accept a map if its gain is sure to be above 0.01, and no other map::
+
+        proposed = client.proposal("inbox")
+        if proposed.found.low is not None and proposed.found.low > 0.01:
+            client.accept_proposal("inbox", if_match=proposed)
     """
-    return read(Proposal, (yield from _post(patience, path_of("monitors", monitor, "proposal", "accept"))))
+    return (yield from _decide(patience, monitor, "accept", if_match))
 
 
-def reject_proposal(patience: Patience, monitor: str) -> Steps[Proposal]:
+def reject_proposal(patience: Patience, monitor: str, *, if_match: Proposal | None = None) -> Steps[Proposal]:
     """Reject the proposed map; the alias does not move.
 
     Parameters
     ----------
     monitor : str
         Name of the monitor.
+    if_match : Proposal, optional
+        The proposal that was reviewed, as ``proposal`` returned it; no other one is rejected.
 
     Returns
     -------
@@ -198,9 +212,28 @@ def reject_proposal(patience: Patience, monitor: str) -> Steps[Proposal]:
     Raises
     ------
     ProblemResponse
-        If there is no proposal.
+        If there is no proposal; with code ``precondition-failed`` if another proposal than ``if_match`` is waiting.
+
+    Examples
+    --------
+    Reject the map that was reviewed, and no other map::
+
+        proposed = client.proposal("inbox")
+        client.reject_proposal("inbox", if_match=proposed)
     """
-    return read(Proposal, (yield from _post(patience, path_of("monitors", monitor, "proposal", "reject"))))
+    return (yield from _decide(patience, monitor, "reject", if_match))
+
+
+def _decide(patience: Patience, monitor: str, decision: str, if_match: Proposal | None) -> Steps[Proposal]:
+    headers = {"Accept": JSON}
+    if if_match is not None:
+        # The entity tag belongs to the bytes of the waiting proposal. No proposal has the tag of an id, so the server
+        # refuses the decision about another one.
+        waiting = yield from send(patience, get(path_of("monitors", monitor, "proposal")))
+        none, same = f'"{if_match.id}"', read(Proposal, waiting) == if_match
+        headers["If-Match"] = waiting.headers.get("ETag", none) if same else none
+    request = Request("POST", path_of("monitors", monitor, "proposal", decision), headers=headers)
+    return read(Proposal, (yield from send(patience, request)))
 
 
 def deliveries(
