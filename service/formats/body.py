@@ -7,12 +7,14 @@ from functools import lru_cache, partial
 from types import MappingProxyType
 from typing import Any, Protocol
 
+import orjson
 from fastapi import Request
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import QueryParams
 from starlette.requests import ClientDisconnect
 
-from calibrant.errors import WrongShape
+from calibrant.batch import MAX_OFFENCES
+from calibrant.errors import Offence, WrongShape
 from calibrant.io.compression import HTTP, unpacked
 from calibrant.io.errors import DamagedFile, FileTooLarge
 from calibrant.io.limits import LIGHT_BYTES
@@ -116,6 +118,27 @@ async def read_fields(request: Request, settings: Settings, model: type[Options]
     for name in payload.arrays:
         raise InvalidField.at(f"/{name}", "is not a field of this request")
     return read_options(payload, model)
+
+
+async def read_no_fields(request: Request, settings: Settings, model: type[Document] | None = None) -> None:
+    """Raise ``InvalidField`` unless the body is empty or ``{}``; ``model`` has the fields of the query.
+
+    A body that is ignored would look like one that had an effect.
+    """
+    body = await bounded(request, settings.max_body_bytes)
+    if not body or not body.strip():
+        return
+    try:
+        found = orjson.loads(body) if len(body) <= INLINE_BYTES else None
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        raise InvalidField("this request has no fields in its body: send no body, or {}")
+    names = model.model_fields if model is not None else {}
+    unknown, in_query = "is not a field of this request", "must be in the query, not in the body"
+    offences = [Offence(pointer_of(name), in_query if name in names else unknown) for name in found]
+    if offences:
+        raise InvalidField(f"{offences[0].pointer} {offences[0].detail}", offences[:MAX_OFFENCES])
 
 
 def fields_of(model: type[Document]) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from schemas.monitor_alarms import (
     RuleState,
 )
 from service.context import Context, Here, answer
+from service.formats.body import read_no_fields
 from service.headers import Conditions, to_bytes
 from service.openapi import NOT_MODIFIED, raises
 from service.paging import page_answer, query_of, read_query
@@ -46,8 +47,9 @@ async def get_alarms(name: str, request: Request, here: Here) -> Response:
     response_model=RuleState,
     responses=raises("unknown-monitor", "unknown-rule", "no-alarm"),
 )
-async def post_acknowledgement(name: str, rule: str, here: Here) -> Response:
+async def post_acknowledgement(name: str, rule: str, request: Request, here: Here) -> Response:
     """Acknowledge an alarm: an evidence rule restarts with the next time bucket, a threshold stays until it clears."""
+    await read_no_fields(request, here.settings)
     record = await run_in_threadpool(here.store.monitors.get, name)
     state = await run_in_threadpool(acknowledge, here.store, record, rule, here.who, now().timestamp())
     return answer(state.model_dump())
@@ -77,6 +79,7 @@ async def get_audit(name: str, request: Request, here: Here) -> Response:
 )
 async def post_recalibration(name: str, request: Request, here: Here) -> Response:
     """Request a challenger now, whether or not an alarm is raised; see `GET .../audit` and `.../proposal`."""
+    await read_no_fields(request, here.settings, RecalibrationQuery)
     correction = read_query(request, RecalibrationQuery).correction
     record = await run_in_threadpool(here.store.monitors.get, name)
     requested = await run_in_threadpool(request_challenger, here.store, record, here.who, now().timestamp(), correction)
@@ -101,6 +104,7 @@ async def get_proposal(name: str, request: Request, here: Here) -> Response:
 )
 async def post_acceptance(name: str, request: Request, here: Here) -> Response:
     """Make the challenger the next version of its name and move the alias to it; fails if the alias was moved since."""
+    await read_no_fields(request, here.settings)
     require = Conditions.of(request.headers).require
     record = await run_in_threadpool(here.store.monitors.get, name)
     proposal = await run_in_threadpool(accept, here.store, record, here.who, now().timestamp(), require)
@@ -114,6 +118,7 @@ async def post_acceptance(name: str, request: Request, here: Here) -> Response:
 )
 async def post_rejection(name: str, request: Request, here: Here) -> Response:
     """Reject the challenger; its map is kept under its id, without a name."""
+    await read_no_fields(request, here.settings)
     require = Conditions.of(request.headers).require
     record = await run_in_threadpool(here.store.monitors.get, name)
     proposal = await run_in_threadpool(reject, here.store, record, here.who, now().timestamp(), require)

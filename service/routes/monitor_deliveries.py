@@ -10,6 +10,7 @@ from backend.store.monitors.deliveries import Deliveries
 from backend.store.pages import Page
 from schemas.monitor_alarms import DeliveriesAnswer, DeliveriesQuery, DeliveryRecord, DeliverySummary
 from service.context import Context, Here, answer
+from service.formats.body import read_no_fields
 from service.openapi import raises
 from service.paging import page_answer, page_request, query_of, read_query
 from service.routing import Idempotent
@@ -46,8 +47,9 @@ async def get_delivery(name: str, delivery_id: str, here: Here) -> Response:
     response_model=DeliveryRecord,
     responses=raises("unknown-monitor", "unknown-delivery"),
 )
-async def resend_delivery(name: str, delivery_id: str, here: Here) -> Response:
+async def resend_delivery(name: str, delivery_id: str, request: Request, here: Here) -> Response:
     """Send a delivery again, whatever its status: the same event with the same ``webhook-id``."""
+    await read_no_fields(request, here.settings)
     record = await run_in_threadpool(lambda: deliveries_of(here, name).resend(delivery_id))
     return answer(record.model_dump(), 202)
 
@@ -58,8 +60,9 @@ async def resend_delivery(name: str, delivery_id: str, here: Here) -> Response:
     response_model=DeliveryRecord,
     responses=raises("unknown-monitor", "unknown-hook"),
 )
-async def post_hook_test(name: str, hook: str, here: Here) -> Response:
+async def post_hook_test(name: str, hook: str, request: Request, here: Here) -> Response:
     """Send an event of type ``monitor.test`` to one hook."""
+    await read_no_fields(request, here.settings)
     record = await run_in_threadpool(request_test, here, name, hook)
     return answer(record.model_dump(), 202)
 
