@@ -64,9 +64,14 @@ class Context:
         if seconds > HEAVY_SECONDS:
             self.process.slots.take(self.scope)
 
+    def pause(self) -> None:
+        """Give back what a request holds for its work, because it only waits from now on."""
+        self.process.slots.give_back(self.scope)
+        self.process.light.give_back(self.scope)
+
     async def draw(self, work: Callable[[], T]) -> T:
         """Run drawing work when it is this tenant's turn; raises ``Busy``, or ``DeadlineExceeded`` if it is late."""
-        self.process.slots.give_back(self.scope)  # the queue for drawing limits the remaining work
+        self.pause()  # the queue for drawing limits the remaining work
 
         def drawn() -> T:
             self.go_on()

@@ -125,7 +125,7 @@ class Turns:
 class LightBodies:
     """Turns of requests with a body that is not heavy, by its bytes: reading many at once would hold up all requests.
 
-    A request waits without a thread, and keeps its turn until it ends.
+    A request waits without a thread, and keeps its turn until it ends or only waits, for a job or a picture.
     """
 
     def __init__(self) -> None:

@@ -48,7 +48,7 @@ async def settle(
 
 async def until_final(here: Context, record: JobRecord) -> JobRecord:
     """Wait for a job to end, up to the preferred number of seconds and the limit; return its last state."""
-    here.process.slots.give_back(here.scope)  # a waiting request does no heavy work
+    here.pause()
     loop = asyncio.get_running_loop()
     deadline = loop.time() + min(here.prefer.wait or 0, here.settings.max_wait)
     jobs, watcher = here.store.jobs, here.watcher

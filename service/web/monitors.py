@@ -332,7 +332,7 @@ async def _update(visit: Visit, reader: Reader, shown: Shown, state: str, weight
             works[_DIAGRAM] = await run_in_threadpool(_diagram, visit, reader.record.name, shown)
         drawn = await visit.here.draw(lambda: {key: work() for key, work in works.items()})
     finally:
-        visit.here.process.slots.give_back(visit.here.scope)
+        visit.here.pause()
     pictures = {key: (_data_url(one), one.alt) for key, one in drawn.items()}
     values = _values(reader, shown)
     actions = await run_in_threadpool(read_actions, visit, reader.record)

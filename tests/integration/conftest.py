@@ -6,13 +6,14 @@ import contextlib
 import socket
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import httpx
 import pytest
 import uvicorn
+from fastapi import FastAPI
 from redis import Redis
 
 from backend.store.jobs.queues import Message
@@ -87,10 +88,13 @@ def claimed(store: Store, job_id: str) -> Run:
 
 
 @contextlib.contextmanager
-def serving(settings: Settings, *, needs_key: bool = False) -> Iterator[str]:
+def serving(
+    settings: Settings, *, needs_key: bool = False, prepare: Callable[[FastAPI], None] = lambda _: None
+) -> Iterator[str]:
     """The API alone, in this process, on a port of its own."""
     with contextlib.closing(socket.create_server(("127.0.0.1", 0))) as listener:
         app = create_app(settings, needs_key=needs_key)
+        prepare(app)
         server = Server(uvicorn.Config(app, http=Connection, ws="none", log_config=None))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
         thread.start()

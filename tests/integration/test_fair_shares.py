@@ -7,7 +7,7 @@ import logging
 import selectors
 import socket
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from http.client import HTTPResponse
 from itertools import islice
@@ -18,10 +18,13 @@ from urllib.parse import urlsplit
 import httpx
 import numpy as np
 import pytest
+from fastapi import FastAPI
+from fastapi.routing import APIRoute
 from redis import Redis
 
 from backend.store.api_keys import ApiKeyStore
 from service import jobs
+from service.callers import LOCAL
 from service.settings import Settings
 from tests.integration.conftest import one_place_taken, serving
 
@@ -41,10 +44,12 @@ def keys(redis: Redis) -> Keys:
 
 
 @contextlib.contextmanager
-def _api(redis_url: str, **settings: Any) -> Iterator[httpx.Client]:
+def _api(
+    redis_url: str, prepare: Callable[[FastAPI], None] = lambda _: None, **settings: Any
+) -> Iterator[httpx.Client]:
     limits = httpx.Limits(max_connections=None)
     with (
-        serving(Settings(redis_url, **settings)) as url,
+        serving(Settings(redis_url, **settings), prepare=prepare) as url,
         httpx.Client(base_url=url, timeout=120, limits=limits) as http,
     ):
         yield http
@@ -114,7 +119,7 @@ def test_a_body_that_stalls_gets_408_and_its_connection_is_closed(redis_url: str
 
 def test_a_tenant_fills_at_most_half_of_the_memory_for_bodies(redis_url: str, keys: Keys) -> None:
     json = {"Content-Type": "application/json"}
-    limits = {"max_heavy_requests": 2, "max_body_bytes": 4 * MIB}  # memory for two bodies
+    limits: dict[str, Any] = {"max_heavy_requests": 2, "max_body_bytes": 4 * MIB}  # memory for two bodies
     with _api(redis_url, **limits) as api, contextlib.ExitStack() as open_ones:
         stalled = [
             open_ones.enter_context(
@@ -181,6 +186,51 @@ def test_a_request_that_waits_for_its_job_holds_no_place(redis_url: str, keys: K
             statuses.add(api.post("/evaluate", json=_large(), headers=keys["other"]).status_code)
         assert api.delete(f"/jobs/{jobs[0]['id']}", headers=keys["greedy"]).status_code == 200
         assert waiting.result().json()["type"] == "/problems/job-cancelled"
+
+
+#: Rows of a light body that takes more than half of what a tenant may send at once.
+LIGHT_ROWS = 30_000
+
+
+def test_a_request_that_waits_for_its_job_holds_no_turn(redis_url: str, keys: Keys) -> None:
+    with _api(redis_url) as api, ThreadPoolExecutor(1) as thread:
+        # No worker runs: the job waits, and its caller with it.
+        headers = keys["greedy"] | {"Prefer": "respond-async, wait=60"}
+        waiting = thread.submit(api.post, "/evaluate", json=_large(LIGHT_ROWS), headers=headers)
+        while not (jobs := api.get("/jobs", headers=keys["greedy"]).json()["items"]):
+            assert not waiting.done()
+        assert api.post("/evaluate", json=_large(LIGHT_ROWS), headers=keys["greedy"]).status_code == 200
+        assert not waiting.done()
+        assert api.delete(f"/jobs/{jobs[0]['id']}", headers=keys["greedy"]).status_code == 200
+        assert waiting.result().json()["type"] == "/problems/job-cancelled"
+
+
+def test_a_request_that_waits_to_be_drawn_holds_no_turn(redis_url: str, keys: Keys) -> None:
+    drawing, goes_on = Event(), Event()
+
+    def draw() -> None:
+        drawing.set()
+        goes_on.wait(120)
+
+    def prepare(app: FastAPI) -> None:
+        async def drawn() -> None:
+            await app.state.process.drawing.draw(LOCAL, draw)
+
+        app.router.routes.insert(0, APIRoute("/problems/drawn", drawn))
+
+    with _api(redis_url, prepare) as api, ThreadPoolExecutor(2) as threads:
+        first = threads.submit(api.get, "/problems/drawn")
+        try:
+            assert drawing.wait(60)
+            body = _large(LIGHT_ROWS) | {"diagram": "reliability"}
+            waiting = threads.submit(api.post, "/diagrams", json=body, headers=keys["greedy"])
+            for _ in range(20):
+                assert api.post("/evaluate", json=_large(LIGHT_ROWS), headers=keys["greedy"]).status_code == 200
+            assert not waiting.done()
+        finally:
+            goes_on.set()
+        assert first.result().status_code == 200
+        assert waiting.result().status_code == 200
 
 
 def test_a_tenant_holds_half_of_the_event_streams_and_a_key_a_quarter(redis_url: str, keys: Keys) -> None:
