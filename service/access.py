@@ -16,12 +16,14 @@ from backend.store.link import Link
 from backend.store.server.connection import UNAVAILABLE, StoreRefuses
 from schemas.keys import Scope as KeyScope
 from schemas.problem_table import problem
-from service.callers import LOCAL, STRANGER, Caller, Keyring, Sessions, SignedIn, cookie_of
+from service.callers import LOCAL, STRANGER, Caller, Keyring
 from service.errors import Forbidden, ForeignOrigin, RateLimited, RequestError, Unauthorized
 from service.observe import METRICS_PATH
 from service.problems import RETRY_AFTER, refused, respond, unavailable_response
 from service.rates import Allowance, Rates
+from service.sessions import Sessions, SignedIn, cookie_of
 from service.settings import is_loopback
+from service.threads import work_for
 from service.web.visitor import HEADER, PAGES, check_origin, check_token
 
 #: Pages whose content depends on whether the visitor is signed in.
@@ -135,6 +137,7 @@ class Access:
                 await refused(full)(scope, receive, send)
                 return
         scope.setdefault("state", {}).update(caller=caller, session=session)
+        work_for(caller)
         await self._app(scope, receive, send if allowance is None else _with_rate_headers(allowance, send))
 
     def _may_be_signed_in(self, scope: Scope) -> bool:

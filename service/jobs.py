@@ -7,7 +7,6 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 
 from fastapi import Response
-from starlette.concurrency import run_in_threadpool
 from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
@@ -21,6 +20,7 @@ from schemas.problems import Problem
 from service.context import Context, answer
 from service.errors import InvalidField
 from service.problems import respond
+from service.threads import run_in_thread
 
 # --- The response to a request that created a job
 
@@ -40,9 +40,9 @@ async def settle(
         if respond_with is not None and record.result is not None:
             made = await respond_with(record)
         else:
-            made = await run_in_threadpool(_result, here, record)
+            made = await run_in_thread(_result, here, record)
     else:
-        made = await run_in_threadpool(_accepted, here, record)
+        made = await run_in_thread(_accepted, here, record)
     return applied(here, made, made_job=True)
 
 
@@ -56,7 +56,7 @@ async def until_final(here: Context, record: JobRecord) -> JobRecord:
         while record.status not in FINAL and not watcher.closed and (left := deadline - loop.time()) > 0:
             await watcher.pause(changed, min(left, LOOK_SECONDS))
             changed.clear()
-            record = await run_in_threadpool(jobs.get, record.id)
+            record = await run_in_thread(jobs.get, record.id)
     return record
 
 
@@ -156,10 +156,10 @@ async def changes(here: Context, job_id: str, last: str | None, write: Write = a
         while not watcher.closed:
             changed.clear()
             try:
-                events = await run_in_threadpool(jobs.events, job_id, last)
-                if not events and (await run_in_threadpool(jobs.get, job_id)).status in FINAL:
+                events = await run_in_thread(jobs.events, job_id, last)
+                if not events and (await run_in_thread(jobs.get, job_id)).status in FINAL:
                     # The final event may have been written between the two reads, or by the second one.
-                    events = await run_in_threadpool(jobs.events, job_id, last)
+                    events = await run_in_thread(jobs.events, job_id, last)
                     if not events:
                         return
             except (*UNAVAILABLE, UnknownJob):

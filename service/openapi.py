@@ -16,7 +16,6 @@ from fastapi.encoders import jsonable_encoder
 from fastapi.openapi.utils import get_openapi
 from fastapi.routing import APIRoute
 from pydantic import BaseModel
-from starlette.concurrency import run_in_threadpool
 
 from calibrant.calibrators import METHODS
 from calibrant.diagrams.catalogue import DIAGRAMS
@@ -40,6 +39,7 @@ from service.headers import Conditions, entity_tag, tagged
 from service.inference.errors import status_of, uses_protocol
 from service.pictures import PICTURED
 from service.problems import MEDIA_TYPE
+from service.threads import run_in_thread
 
 JSON = "application/json"
 
@@ -192,7 +192,7 @@ def install(app: FastAPI) -> None:
         return body, entity_tag(body)
 
     async def get_openapi_document(request: Request) -> Response:
-        body, tag = await run_in_threadpool(served)
+        body, tag = await run_in_thread(served)
         known = Conditions.of(request.headers).known(tag)
         return known or Response(body, headers=tagged(tag), media_type="application/json")
 

@@ -22,11 +22,12 @@ from backend.store.server.connection import StoreUnavailable, check_durability, 
 from backend.store.sessions import SessionStore
 from backend.telemetry.tracing import open_tracer
 from service.access import PATIENCE
-from service.callers import Keyring, Sessions
+from service.callers import Keyring
 from service.drawing import DrawingQueue
 from service.guard import Bodies, LightBodies, Slots
 from service.metrics import Metrics
 from service.rates import Rates
+from service.sessions import Sessions
 from service.settings import Settings
 from service.shares import Addresses, Spools, Streams
 from service.web.environment import load

@@ -7,7 +7,6 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from fastapi import Response
-from starlette.concurrency import run_in_threadpool
 
 import calibrant
 from backend import distributions
@@ -24,6 +23,7 @@ from service.context import Context
 from service.formats.media import HTML
 from service.html import SEALED
 from service.jobs import settle
+from service.threads import run_in_thread
 
 #: Evaluation options that suffice to reproduce the report.
 _OPTIONS = ("batch", "reduction", "classes", "map", "measures", "diagrams", "interval", "resamples", "seed")
@@ -72,12 +72,12 @@ async def report_response(
     here: Context, arrays: Arrays, options: EvaluateOptions | EvaluateDistributionOptions
 ) -> Response:
     """The full report of one batch as HTML, or the response of its job."""
-    made = await run_in_threadpool(report_at_once, here, arrays, options)
+    made = await run_in_thread(report_at_once, here, arrays, options)
     if isinstance(made, Whole):
         return await report_page(here, made)
 
     async def as_page(record: JobRecord) -> Response:
-        return await report_page(here, await run_in_threadpool(whole_of, here, record))
+        return await report_page(here, await run_in_thread(whole_of, here, record))
 
     response = await settle(here, made, as_page)
     response.headers["Vary"] = "Accept"

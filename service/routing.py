@@ -11,7 +11,6 @@ from typing import Any, cast
 
 from fastapi import Request, Response
 from fastapi.routing import APIRoute
-from starlette.concurrency import run_in_threadpool
 from starlette.routing import BaseRoute
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -26,6 +25,7 @@ from service.formats.body import bounded
 from service.formats.payload import Body
 from service.headers import Preferences, read_header, read_headers
 from service.problems import refused, unavailable_response
+from service.threads import run_in_thread
 
 # --- ``Idempotency-Key``: a repeated POST gets the same response, and takes effect once
 #
@@ -94,7 +94,7 @@ def _read(values: Sequence[str]) -> str:
 async def _once(handle: Handler, request: Request, key: str) -> Response:
     here = await context_of(request)
     body = await bounded(request, here.settings.max_body_bytes)
-    held = await run_in_threadpool(_reserve, here, key, request, body)
+    held = await run_in_thread(_reserve, here, key, request, body)
     if isinstance(held, StoredAnswer):
         return Response(unpack(held), held.status, {**held.headers, "Idempotency-Replayed": "true"})
     request = Request(request.scope, _again(body, request.receive))
@@ -103,9 +103,9 @@ async def _once(handle: Handler, request: Request, key: str) -> Response:
         response = await handle(request)
     except Exception as error:
         with contextlib.suppress(*UNAVAILABLE):  # then the lease expires
-            await run_in_threadpool(_refused, here, held, error)
+            await run_in_thread(_refused, here, held, error)
         raise
-    await run_in_threadpool(_answered, here, held, response)
+    await run_in_thread(_answered, here, held, response)
     return response
 
 

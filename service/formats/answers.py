@@ -13,13 +13,13 @@ import numpy as np
 import orjson
 from fastapi import Request, Response
 from fastapi.responses import StreamingResponse
-from starlette.concurrency import run_in_threadpool
 
 from calibrant.cells import Floats
 from service.errors import NotAcceptable
 from service.formats.extra import has_pyarrow, pyarrow
 from service.formats.media import ARROW, JSON, NPZ
 from service.headers import read_header
+from service.threads import iterate_in_thread, run_in_thread
 
 # --- Arrays as JSON, in pieces
 
@@ -200,6 +200,6 @@ async def respond(request: Request, kind: str, fields: Mapping[str, Any], arrays
             rows = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
             return Response(orjson.dumps({**fields, **rows}, option=orjson.OPT_SERIALIZE_NUMPY), 200, headers, kind)
     elif request.scope.get("http_version") != "1.0":
-        return StreamingResponse(pieces, headers=headers, media_type=kind)
-    content = await run_in_threadpool(b"".join, pieces)
+        return StreamingResponse(iterate_in_thread(pieces), headers=headers, media_type=kind)
+    content = await run_in_thread(b"".join, pieces)
     return Response(content, headers=headers, media_type=kind)

@@ -9,7 +9,6 @@ from typing import Any, Protocol
 
 import orjson
 from fastapi import Request
-from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import QueryParams
 from starlette.requests import ClientDisconnect
 
@@ -29,6 +28,7 @@ from service.formats.payload import Body, BodyLimits, Payload, fields_of_kind
 from service.guard import Bodies, LightBodies, Slots
 from service.headers import read_header
 from service.settings import Settings
+from service.threads import run_in_thread
 
 
 class Reader(Protocol):
@@ -87,7 +87,7 @@ async def read_payload(request: Request, settings: Settings) -> Payload:
     if kind == JSON and encoding is None and len(body) <= INLINE_BYTES:
         return read_json(body, BodyLimits.of(settings))
     limits = BodyLimits.of(settings, partial(Slots.take_for, request.scope))
-    payload = await run_in_threadpool(read_body, body, kind, encoding, query, limits)
+    payload = await run_in_thread(read_body, body, kind, encoding, query, limits)
     if sum(array.nbytes for array in payload.arrays.values()) > LIGHT_BYTES:
         Slots.take_for(request.scope)
     return payload

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from fastapi import APIRouter, Request, Response
-from starlette.concurrency import run_in_threadpool
 
 from backend.batches import append_rows, store_batch
 from schemas.batches import (
@@ -25,6 +24,7 @@ from service.formats.options import read_options_of_kind
 from service.openapi import OF_FORECASTS, OF_ROWS, located, raises
 from service.paging import page_answer, page_request, query_of, read_query
 from service.routing import Idempotent
+from service.threads import run_in_thread
 
 router = APIRouter(prefix="/batches", tags=["batches"], route_class=Idempotent)
 
@@ -43,7 +43,7 @@ async def post_batch(request: Request, here: Here) -> Response:
     """
     payload = await read_payload(request, here.settings)
     options = read_options_of_kind(payload, BatchOptions, DistributionBatchOptions)
-    record = await run_in_threadpool(store_batch, here, payload.arrays, options)
+    record = await run_in_thread(store_batch, here, payload.arrays, options)
     return answer(record.model_dump(), 201, {"Location": f"/batches/{record.id}"})
 
 
@@ -55,7 +55,7 @@ async def post_batch(request: Request, here: Here) -> Response:
 )
 async def get_batches(request: Request, here: Here) -> Response:
     """List the batches that have not expired, newest first."""
-    page = await run_in_threadpool(here.store.batches.page, page_request(read_query(request, BatchesQuery)))
+    page = await run_in_thread(here.store.batches.page, page_request(read_query(request, BatchesQuery)))
     return page_answer(request, page.items, page.next)
 
 
@@ -73,19 +73,19 @@ async def post_rows(batch_id: str, request: Request, here: Here) -> Response:
     """
     payload = await read_payload(request, here.settings)
     options = read_options_of_kind(payload, RowsOptions, DistributionRowsOptions)
-    record = await run_in_threadpool(append_rows, here, batch_id, payload.arrays, options)
+    record = await run_in_thread(append_rows, here, batch_id, payload.arrays, options)
     return answer(record.model_dump())
 
 
 @router.get("/{batch_id}", response_model=BatchRecord, responses=raises("unknown-batch"))
 async def get_batch(batch_id: str, here: Here) -> Response:
     """Get the record of a batch."""
-    record = await run_in_threadpool(here.store.batches.record, batch_id)
+    record = await run_in_thread(here.store.batches.record, batch_id)
     return answer(record.model_dump())
 
 
 @router.delete("/{batch_id}", status_code=204, responses=raises("unknown-batch", "batch-in-use"))
 async def delete_batch(batch_id: str, here: Here) -> Response:
     """Delete a batch; fails while a queued or running job needs it."""
-    await run_in_threadpool(here.store.batches.delete, batch_id)
+    await run_in_thread(here.store.batches.delete, batch_id)
     return Response(status_code=204)

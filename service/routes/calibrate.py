@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from fastapi import APIRouter, Request, Response
-from starlette.concurrency import run_in_threadpool
 
 from backend.batches import find_rows
 from backend.distributions import CalibratedForecasts, calibrate_in_order
@@ -36,6 +35,7 @@ from service.formats.options import read_options, read_options_of_kind
 from service.formats.payload import Payload
 from service.openapi import OF_FORECASTS, OF_ROWS, raises
 from service.routing import Direct
+from service.threads import run_in_thread
 
 router = APIRouter(tags=["calibrate"], route_class=Direct)
 
@@ -70,18 +70,18 @@ async def calibrate(request: Request) -> Response:
     payload = await read_payload(request, here.settings)
     if "in_order" in payload.options:
         ordered = read_options(payload, InOrderOptions)
-        found = await run_in_threadpool(calibrate_in_order, here, payload.arrays, ordered)
+        found = await run_in_thread(calibrate_in_order, here, payload.arrays, ordered)
         return await respond(request, kind, *_parts(found, kind))
     options = read_options_of_kind(payload, CalibrateOptions, CalibrateDistributionOptions)
     if isinstance(options, CalibrateDistributionOptions):
-        found = await run_in_threadpool(calibrate_forecasts, here, payload.arrays, options)
+        found = await run_in_thread(calibrate_forecasts, here, payload.arrays, options)
         return await respond(request, kind, *_parts(found, kind))
     few = sum(array.size for array in payload.arrays.values()) <= _FEW
     held = here.held_map(options.map) if few and options.batch is None else None
     if held is not None:  # cheaper than the switch to a thread
         calibrated = run(here, payload, options, held)
     else:
-        calibrated = await run_in_threadpool(run, here, payload, options)
+        calibrated = await run_in_thread(run, here, payload, options)
     return await respond(request, kind, {"map": calibrated.map_id}, calibrated.arrays)
 
 

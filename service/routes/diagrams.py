@@ -6,7 +6,6 @@ from functools import partial
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
-from starlette.concurrency import run_in_threadpool
 
 import calibrant
 from backend.batches import Arrays
@@ -48,6 +47,7 @@ from service.pictures import (
 )
 from service.problems import respond
 from service.routing import Idempotent
+from service.threads import run_in_thread
 
 router = APIRouter(tags=["diagrams"], route_class=Idempotent)
 
@@ -82,13 +82,13 @@ async def post_diagram(request: Request, here: Here) -> Response:
     made: dict[str, Any] | JobRecord
     if isinstance(options, DistributionDiagramOptions):
         of_forecasts, key = evaluation_of_forecasts(options)
-        made = await run_in_threadpool(evaluate_or_queue, here, payload.arrays, of_forecasts)
+        made = await run_in_thread(evaluate_or_queue, here, payload.arrays, of_forecasts)
     elif (pictured := read_pictured(options)) is None:
         diagram = read_diagram(options.diagram)
         evaluated = evaluation_of(options, diagram)
-        key, made = diagram.key, await run_in_threadpool(evaluate_or_queue, here, payload.arrays, evaluated)
+        key, made = diagram.key, await run_in_thread(evaluate_or_queue, here, payload.arrays, evaluated)
     else:
-        key, made = pictured.name, await run_in_threadpool(_pictured, here, payload.arrays, options, pictured)
+        key, made = pictured.name, await run_in_thread(_pictured, here, payload.arrays, options, pictured)
 
     async def as_picture(record: JobRecord) -> Response:
         return await report_picture(here, (record.result or {})["report"], key, kind, options)
@@ -174,7 +174,7 @@ async def get_job_png(job_id: str, request: Request, here: Here) -> Response:
 
 async def _of_map(here: Context, ref: str, request: Request, form: Format) -> Response:
     look = read_query(request, PictureQuery)
-    record = await run_in_threadpool(here.store.maps.get, ref)
+    record = await run_in_thread(here.store.maps.get, ref)
     if record.bins is None:
         raise NoBins("the map was imported, or fitted by a version that did not store bins")
     shown = record.model_dump(include={"id", "name", "version", "n", "bins", "in_sample"})
@@ -185,9 +185,9 @@ async def _of_map(here: Context, ref: str, request: Request, form: Format) -> Re
 
 async def _of_job(here: Context, job_id: str, request: Request, form: Format) -> Response:
     look = read_query(request, ReportPictureQuery)
-    record = await until_final(here, await run_in_threadpool(here.store.jobs.get, job_id))
+    record = await until_final(here, await run_in_thread(here.store.jobs.get, job_id))
     if record.status not in FINAL:
-        headers = await run_in_threadpool(located, here, record)
+        headers = await run_in_thread(located, here, record)
         raise JobNotFinal("the job has no diagrams until it has ended").with_headers(headers)
     if record.result is None:
         return applied(here, respond(failure(record)))

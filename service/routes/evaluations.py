@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from fastapi import APIRouter, Request, Response
-from starlette.concurrency import run_in_threadpool
 
 from backend.evaluations import evaluate_or_queue
 from schemas.evaluate import (
@@ -26,6 +25,7 @@ from service.jobs import settle
 from service.openapi import OF_ENDED_JOBS, OF_EVALUATIONS, OF_FORECASTS, queues, raises
 from service.reports import report_response
 from service.routing import Idempotent
+from service.threads import run_in_thread
 
 router = APIRouter(tags=["evaluate"], route_class=Idempotent)
 
@@ -58,7 +58,7 @@ async def evaluate(request: Request, here: Here) -> Response:
     options = read_options_of_kind(payload, EvaluateOptions, EvaluateDistributionOptions)
     if kind == HTML:
         return await report_response(here, payload.arrays, options)
-    made = await run_in_threadpool(evaluate_or_queue, here, payload.arrays, options)
+    made = await run_in_thread(evaluate_or_queue, here, payload.arrays, options)
     response = await settle(here, made) if isinstance(made, JobRecord) else answer(made)
     response.headers["Vary"] = "Accept"
     return response

@@ -6,7 +6,6 @@ from typing import Any
 
 from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel
-from starlette.concurrency import run_in_threadpool
 
 import calibrant
 from schemas.inference import (
@@ -26,6 +25,7 @@ from service.inference.errors import PREFIX
 from service.inference.infer import BINARY, JSON, LENGTH_HEADER, check_media_type, infer
 from service.inference.models import find_model, metadata
 from service.routing import Idempotent
+from service.threads import run_in_thread
 
 _BINARY = {"schema": {"type": "string", "format": "binary", "description": "a JSON object, followed by binary tensors"}}
 _LENGTH = {
@@ -78,26 +78,26 @@ async def server_ready(here: Here) -> Response:
 @router.get("/models/{name}", response_model=ModelMetadata)
 async def model(name: str, here: Here) -> Response:
     """Get a map's inputs, outputs and versions; the newest version represents the name."""
-    return answer(await run_in_threadpool(metadata, here, name))
+    return answer(await run_in_thread(metadata, here, name))
 
 
 @router.get("/models/{name}/versions/{version}", response_model=ModelMetadata)
 async def model_version(name: str, version: str, here: Here) -> Response:
     """Get the inputs and outputs of one version."""
-    return answer(await run_in_threadpool(metadata, here, name, version))
+    return answer(await run_in_thread(metadata, here, name, version))
 
 
 @router.get("/models/{name}/ready", response_model=ModelReady)
 async def model_ready(name: str, here: Here) -> Response:
     """Check that the map exists and is intact; 404 if not."""
-    await run_in_threadpool(find_model, here, name)
+    await run_in_thread(find_model, here, name)
     return answer({"name": name, "ready": True})
 
 
 @router.get("/models/{name}/versions/{version}/ready", response_model=ModelReady)
 async def model_version_ready(name: str, version: str, here: Here) -> Response:
     """Check that the version exists and is intact; 404 if not."""
-    await run_in_threadpool(find_model, here, name, version)
+    await run_in_thread(find_model, here, name, version)
     return answer({"name": name, "ready": True})
 
 
@@ -120,7 +120,7 @@ async def _inferred(request: Request, here: Context, name: str, version: str | N
     body = await bounded(request, here.settings.max_body_bytes)
     if encoding is not None:  # its unpacked size can be anything up to the limit
         Slots.take_for(request.scope)
-    found = await run_in_threadpool(infer, here, name, version, body, lengths, encoding)
+    found = await run_in_thread(infer, here, name, version, body, lengths, encoding)
     if found.length is None:
         return Response(found.body, media_type=JSON)
     return Response(found.body, headers={LENGTH_HEADER: str(found.length)}, media_type=BINARY)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from fastapi import APIRouter, Request, Response
-from starlette.concurrency import run_in_threadpool
 
 from backend.jobs import find_jobs, has_no_more_events
 from schemas.jobs import FINAL, JobAnswer, JobsAnswer, JobsQuery
@@ -17,6 +16,7 @@ from service.pages import job_page
 from service.paging import page_answer, page_request, query_of, read_query
 from service.reports import has_report, report_page, whole_of
 from service.routing import HEAD_ONLY
+from service.threads import run_in_thread
 
 _TEXT = {"type": "string"}
 _EVENT = {"type": "object", "properties": {"id": _TEXT, "event": {"enum": ["status", "progress"]}, "data": _TEXT}}
@@ -38,7 +38,7 @@ router = APIRouter(prefix="/jobs", tags=["jobs"])
 async def get_jobs(request: Request, here: Here) -> Response:
     """List jobs without their results, newest first; with filters, a page may have fewer items than ``limit``."""
     query = read_query(request, JobsQuery)
-    page = await run_in_threadpool(find_jobs, here.store, page_request(query), query)
+    page = await run_in_thread(find_jobs, here.store, page_request(query), query)
     return page_answer(request, [record.summary() for record in page.items], page.next)
 
 
@@ -57,19 +57,19 @@ async def get_job(job_id: str, request: Request, here: Here) -> Response:
     ended, a page with its progress. The status is 200 as long as the record of the job is kept.
     """
     kind = choose(read_header(request, b"accept"), (JSON, HTML))
-    record = await until_final(here, await run_in_threadpool(here.store.jobs.get, job_id))
-    headers = {} if record.status in FINAL else await run_in_threadpool(located, here, record)
+    record = await until_final(here, await run_in_thread(here.store.jobs.get, job_id))
+    headers = {} if record.status in FINAL else await run_in_thread(located, here, record)
     if kind == JSON:
         return applied(here, answer(record.answer().model_dump(), headers=headers | {"Vary": "Accept"}))
     if has_report(record):
-        return applied(here, await report_page(here, await run_in_threadpool(whole_of, here, record)))
+        return applied(here, await report_page(here, await run_in_thread(whole_of, here, record)))
     return applied(here, job_page(record, headers))
 
 
 @router.delete("/{job_id}", response_model=JobAnswer, responses=raises("unknown-job", "job-final"))
 async def delete_job(job_id: str, here: Here) -> Response:
     """Cancel a job: a queued job does not start, a running one is stopped, and its results are discarded."""
-    record = await run_in_threadpool(here.store.jobs.cancel, job_id)
+    record = await run_in_thread(here.store.jobs.cancel, job_id)
     return answer(record.answer().model_dump())
 
 
@@ -88,7 +88,7 @@ async def delete_job(job_id: str, here: Here) -> Response:
 async def get_events(job_id: str, request: Request, here: Here) -> Response:
     """Stream the changes of a job as Server-Sent Events until it ends, from the start or after ``Last-Event-ID``."""
     last = read_last_id(request.headers.get("last-event-id"))
-    if await run_in_threadpool(has_no_more_events, here.store, job_id, last):
+    if await run_in_thread(has_no_more_events, here.store, job_id, last):
         return Response(status_code=204)
     if HEAD_ONLY in request.scope:
         return Response(media_type=EventStream.media_type)

@@ -7,7 +7,6 @@ from urllib.parse import urlencode
 
 import orjson
 from fastapi import APIRouter, Request, Response
-from starlette.concurrency import run_in_threadpool
 
 from backend import fits, maps
 from schemas.aliases import Aliases, AliasOptions, AliasRecord
@@ -31,6 +30,7 @@ from service.headers import Conditions, created, entity_tag, to_bytes
 from service.jobs import settle
 from service.openapi import NOT_MODIFIED, OF_ENDED_JOBS, OF_FORECASTS, OF_ROWS, located, queues, raises
 from service.routing import Idempotent
+from service.threads import run_in_thread
 
 router = APIRouter(prefix="/maps", tags=["maps"], route_class=Idempotent)
 
@@ -73,7 +73,7 @@ async def post_map(request: Request, here: Here) -> Response:
     """
     payload = await read_payload(request, here.settings)
     options = read_options_of_kind(payload, FitOptions, FitDistributionOptions)
-    made = await run_in_threadpool(fits.fit_or_queue, here, payload.arrays, options)
+    made = await run_in_thread(fits.fit_or_queue, here, payload.arrays, options)
     return created(made) if isinstance(made, MapRecord) else await settle(here, made)
 
 
@@ -93,7 +93,7 @@ async def get_maps(request: Request, here: Here) -> Response:
     """List stored maps that match every filter, newest first; ``next`` and ``Link`` lead to the next page."""
     fields = query_fields(request.query_params, several=("tag",)) | {"tag": request.query_params.getlist("tag")}
     query = read_options(Payload({}, fields, from_query=True), MapQuery)
-    page = await run_in_threadpool(here.store.listing.page, query)
+    page = await run_in_thread(here.store.listing.page, query)
     headers = {}
     if page.next is not None:
         kept = [(name, value) for name, value in request.query_params.multi_items() if name != "cursor"]
@@ -114,13 +114,13 @@ async def get_maps(request: Request, here: Here) -> Response:
 async def post_import(request: Request, here: Here) -> Response:
     """Store a map that was fitted elsewhere; every number of its document is checked and the map is applied once."""
     options = await read_fields(request, here.settings, ImportOptions)
-    return created(await run_in_threadpool(maps.import_map, here, options))
+    return created(await run_in_thread(maps.import_map, here, options))
 
 
 @router.get("/{ref}", response_model=MapRecord, responses=NOT_MODIFIED | raises("unknown-map"))
 async def get_map(ref: str, request: Request, here: Here) -> Response:
     """Get a stored map with its document, by id, name (newest version), ``name:version`` or ``name@alias``."""
-    record = await run_in_threadpool(here.store.maps.get, ref)
+    record = await run_in_thread(here.store.maps.get, ref)
     return Conditions.of(request.headers).answer(to_bytes(record))
 
 
@@ -131,7 +131,7 @@ async def get_map(ref: str, request: Request, here: Here) -> Response:
 )
 async def get_document(ref: str, request: Request, here: Here) -> Response:
     """Get only the document of a map; it is sufficient to apply the map or to import it again."""
-    record = await run_in_threadpool(here.store.maps.get, ref)
+    record = await run_in_thread(here.store.maps.get, ref)
     # Names and ids consist of letters, digits, dots, hyphens and underscores.
     file = record.id if record.name is None else f"{record.name}-v{record.version}"
     disposition = {"Content-Disposition": f'attachment; filename="{file}.json"'}
@@ -147,7 +147,7 @@ async def get_document(ref: str, request: Request, here: Here) -> Response:
 async def patch_map(ref: str, request: Request, here: Here) -> Response:
     """Change the tags and the description of a map with a JSON merge patch: null removes, omitted fields are kept."""
     changes = await read_fields(request, here.settings, MapChanges)
-    record = await run_in_threadpool(maps.change_map, here, ref, changes, Conditions.of(request.headers).require)
+    record = await run_in_thread(maps.change_map, here, ref, changes, Conditions.of(request.headers).require)
     return _tagged(to_bytes(record))
 
 
@@ -158,7 +158,7 @@ async def patch_map(ref: str, request: Request, here: Here) -> Response:
 )
 async def delete_map(ref: str, request: Request, here: Here) -> Response:
     """Delete a map by id or ``name:version``, unless an alias points at it; its version number is not reused."""
-    await run_in_threadpool(maps.delete_map, here, ref, Conditions.of(request.headers).require)
+    await run_in_thread(maps.delete_map, here, ref, Conditions.of(request.headers).require)
     return Response(status_code=204)
 
 
@@ -168,14 +168,14 @@ async def delete_map(ref: str, request: Request, here: Here) -> Response:
 @router.get("/{name}/aliases", response_model=Aliases, responses=raises("unknown-map"))
 async def get_aliases(name: str, here: Here) -> Response:
     """List the aliases of a name and the version that each points at."""
-    found = await run_in_threadpool(here.store.aliases.all, name)
+    found = await run_in_thread(here.store.aliases.all, name)
     return answer({"aliases": [record.model_dump() for record in found]})
 
 
 @router.get("/{name}/aliases/{alias}", response_model=AliasRecord, responses=NOT_MODIFIED | raises("unknown-alias"))
 async def get_alias(name: str, alias: str, request: Request, here: Here) -> Response:
     """Get the version that an alias points at, and who set it."""
-    record = await run_in_threadpool(here.store.aliases.get, name, alias)
+    record = await run_in_thread(here.store.aliases.get, name, alias)
     return Conditions.of(request.headers).answer(to_bytes(record))
 
 
@@ -189,14 +189,14 @@ async def put_alias(name: str, alias: str, request: Request, here: Here) -> Resp
     """Point an alias at a version; ``If-Match`` detects concurrent moves, ``If-None-Match: *`` only creates."""
     options = await read_fields(request, here.settings, AliasOptions)
     require = Conditions.of(request.headers).require
-    return _tagged(to_bytes(await run_in_threadpool(maps.point_alias, here, name, alias, options, require)))
+    return _tagged(to_bytes(await run_in_thread(maps.point_alias, here, name, alias, options, require)))
 
 
 @router.delete("/{name}/aliases/{alias}", status_code=204, responses=raises("unknown-alias", "precondition-failed"))
 async def delete_alias(name: str, alias: str, request: Request, here: Here) -> Response:
     """Delete an alias; the version that it pointed at is kept."""
     conditions = Conditions.of(request.headers)
-    await run_in_threadpool(lambda: here.store.aliases.delete(name, alias, check=conditions.require))
+    await run_in_thread(lambda: here.store.aliases.delete(name, alias, check=conditions.require))
     return Response(status_code=204)
 
 

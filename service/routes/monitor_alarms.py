@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from fastapi import APIRouter, Request, Response
-from starlette.concurrency import run_in_threadpool
 
 from backend.monitors.alarms import acknowledge, find_alarms
 from backend.monitors.challengers import accept, reject, waiting
@@ -26,6 +25,7 @@ from service.headers import Conditions, to_bytes
 from service.openapi import NOT_MODIFIED, raises
 from service.paging import page_answer, query_of, read_query
 from service.routing import Idempotent
+from service.threads import run_in_thread
 
 router = APIRouter(prefix="/monitors/{name}", tags=["monitors"], route_class=Idempotent)
 
@@ -38,7 +38,7 @@ router = APIRouter(prefix="/monitors/{name}", tags=["monitors"], route_class=Ide
 )
 async def get_alarms(name: str, request: Request, here: Here) -> Response:
     """Get the current state of every rule of a monitor, and its events, newest first."""
-    found = await run_in_threadpool(find_alarms, here.store, name, read_query(request, JournalQuery))
+    found = await run_in_thread(find_alarms, here.store, name, read_query(request, JournalQuery))
     return answer(found.model_dump())
 
 
@@ -50,8 +50,8 @@ async def get_alarms(name: str, request: Request, here: Here) -> Response:
 async def post_acknowledgement(name: str, rule: str, request: Request, here: Here) -> Response:
     """Acknowledge an alarm: an evidence rule restarts with the next time bucket, a threshold stays until it clears."""
     await read_no_fields(request, here.settings)
-    record = await run_in_threadpool(here.store.monitors.get, name)
-    state = await run_in_threadpool(acknowledge, here.store, record, rule, here.who, now().timestamp())
+    record = await run_in_thread(here.store.monitors.get, name)
+    state = await run_in_thread(acknowledge, here.store, record, rule, here.who, now().timestamp())
     return answer(state.model_dump())
 
 
@@ -64,7 +64,7 @@ async def post_acknowledgement(name: str, rule: str, request: Request, here: Her
 async def get_audit(name: str, request: Request, here: Here) -> Response:
     """List the actions on a monitor, by the service or a user, newest first."""
     query = read_query(request, JournalQuery)
-    page = await run_in_threadpool(
+    page = await run_in_thread(
         lambda: _standings(here, name).audit(PageRequest(query.limit, query.cursor)),
     )
     return page_answer(request, page.items, page.next)
@@ -81,8 +81,8 @@ async def post_recalibration(name: str, request: Request, here: Here) -> Respons
     """Request a challenger now, whether or not an alarm is raised; see `GET .../audit` and `.../proposal`."""
     await read_no_fields(request, here.settings, RecalibrationQuery)
     correction = read_query(request, RecalibrationQuery).correction
-    record = await run_in_threadpool(here.store.monitors.get, name)
-    requested = await run_in_threadpool(request_challenger, here.store, record, here.who, now().timestamp(), correction)
+    record = await run_in_thread(here.store.monitors.get, name)
+    requested = await run_in_thread(request_challenger, here.store, record, here.who, now().timestamp(), correction)
     return answer(requested.model_dump(), 202)
 
 
@@ -93,7 +93,7 @@ async def post_recalibration(name: str, request: Request, here: Here) -> Respons
 )
 async def get_proposal(name: str, request: Request, here: Here) -> Response:
     """Get the challenger that is waiting; use its ``ETag`` in ``If-Match`` to accept or reject no other one."""
-    proposal = await run_in_threadpool(lambda: waiting(_standings(here, name).read()))
+    proposal = await run_in_thread(lambda: waiting(_standings(here, name).read()))
     return Conditions.of(request.headers).answer(to_bytes(proposal))
 
 
@@ -106,8 +106,8 @@ async def post_acceptance(name: str, request: Request, here: Here) -> Response:
     """Make the challenger the next version of its name and move the alias to it; fails if the alias was moved since."""
     await read_no_fields(request, here.settings)
     require = Conditions.of(request.headers).require
-    record = await run_in_threadpool(here.store.monitors.get, name)
-    proposal = await run_in_threadpool(accept, here.store, record, here.who, now().timestamp(), require)
+    record = await run_in_thread(here.store.monitors.get, name)
+    proposal = await run_in_thread(accept, here.store, record, here.who, now().timestamp(), require)
     return answer(proposal.model_dump())
 
 
@@ -120,8 +120,8 @@ async def post_rejection(name: str, request: Request, here: Here) -> Response:
     """Reject the challenger; its map is kept under its id, without a name."""
     await read_no_fields(request, here.settings)
     require = Conditions.of(request.headers).require
-    record = await run_in_threadpool(here.store.monitors.get, name)
-    proposal = await run_in_threadpool(reject, here.store, record, here.who, now().timestamp(), require)
+    record = await run_in_thread(here.store.monitors.get, name)
+    proposal = await run_in_thread(reject, here.store, record, here.who, now().timestamp(), require)
     return answer(proposal.model_dump())
 
 

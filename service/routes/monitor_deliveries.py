@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from fastapi import APIRouter, Request, Response
-from starlette.concurrency import run_in_threadpool
 
 from backend.monitors.webhooks import request_test
 from backend.store.monitors.deliveries import Deliveries
@@ -14,6 +13,7 @@ from service.formats.body import read_no_fields
 from service.openapi import raises
 from service.paging import page_answer, page_request, query_of, read_query
 from service.routing import Idempotent
+from service.threads import run_in_thread
 
 router = APIRouter(prefix="/monitors/{name}", tags=["monitors"], route_class=Idempotent)
 
@@ -26,7 +26,7 @@ router = APIRouter(prefix="/monitors/{name}", tags=["monitors"], route_class=Ide
 )
 async def get_deliveries(name: str, request: Request, here: Here) -> Response:
     """List the deliveries of a monitor's events, newest first; the status ``dead`` marks the dead letters."""
-    page = await run_in_threadpool(find, here, name, read_query(request, DeliveriesQuery))
+    page = await run_in_thread(find, here, name, read_query(request, DeliveriesQuery))
     return page_answer(request, [DeliverySummary.of(record) for record in page.items], page.next)
 
 
@@ -37,7 +37,7 @@ async def get_deliveries(name: str, request: Request, here: Here) -> Response:
 )
 async def get_delivery(name: str, delivery_id: str, here: Here) -> Response:
     """Get a delivery: its event, and the response status or error of each of its last attempts."""
-    record = await run_in_threadpool(lambda: deliveries_of(here, name).get(delivery_id))
+    record = await run_in_thread(lambda: deliveries_of(here, name).get(delivery_id))
     return answer(record.model_dump())
 
 
@@ -50,7 +50,7 @@ async def get_delivery(name: str, delivery_id: str, here: Here) -> Response:
 async def resend_delivery(name: str, delivery_id: str, request: Request, here: Here) -> Response:
     """Send a delivery again, whatever its status: the same event with the same ``webhook-id``."""
     await read_no_fields(request, here.settings)
-    record = await run_in_threadpool(lambda: deliveries_of(here, name).resend(delivery_id))
+    record = await run_in_thread(lambda: deliveries_of(here, name).resend(delivery_id))
     return answer(record.model_dump(), 202)
 
 
@@ -63,7 +63,7 @@ async def resend_delivery(name: str, delivery_id: str, request: Request, here: H
 async def post_hook_test(name: str, hook: str, request: Request, here: Here) -> Response:
     """Send an event of type ``monitor.test`` to one hook."""
     await read_no_fields(request, here.settings)
-    record = await run_in_threadpool(request_test, here, name, hook)
+    record = await run_in_thread(request_test, here, name, hook)
     return answer(record.model_dump(), 202)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
-from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers
 
 from backend.monitors.ingestion import ingest
@@ -20,6 +19,7 @@ from service.monitor_bodies.documents import columns_of
 from service.monitor_bodies.events import By, rows_of_events
 from service.openapi import raises
 from service.routing import Idempotent
+from service.threads import run_in_thread
 
 router = APIRouter(prefix="/monitors/{name}", tags=["monitors"], route_class=Idempotent)
 
@@ -106,13 +106,13 @@ async def post_monitor_events(name: str, request: Request, here: Here) -> Respon
     sent = await receive_events(request, here.settings)
     query = request.query_params
     by: By = "source" if query.get("by") == "source" else "id"
-    counted = await run_in_threadpool(_ingest_events, here, name, request.headers, sent, query.get("output"), by)
+    counted = await run_in_thread(_ingest_events, here, name, request.headers, sent, query.get("output"), by)
     return answer(counted.model_dump())
 
 
 async def _receive(request: Request, here: Context, name: str, what: What) -> Response:
     sent = await receive_rows(request, here.settings)
-    counted = await run_in_threadpool(_ingest_rows, here, name, what, sent)
+    counted = await run_in_thread(_ingest_rows, here, name, what, sent)
     return answer(counted.model_dump())
 
 

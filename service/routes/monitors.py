@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
-from starlette.concurrency import run_in_threadpool
 
 from backend.monitors import answers, definitions
 from calibrant.plots.canvas import Format
@@ -30,6 +29,7 @@ from service.openapi import NOT_MODIFIED, located, raises
 from service.paging import page_answer, page_request, query_of, read_query
 from service.pictures import picture, series_drawing, window_drawing
 from service.routing import Idempotent
+from service.threads import run_in_thread
 
 router = APIRouter(prefix="/monitors", tags=["monitors"], route_class=Idempotent)
 
@@ -85,7 +85,7 @@ async def post_monitor(request: Request, here: Here) -> Response:
     If the service generates the secret of a hook, only this response contains it.
     """
     body = await read_fields(request, here.settings, MonitorBody)
-    made, fresh = await run_in_threadpool(definitions.define_monitor, here, here.targets, body)
+    made, fresh = await run_in_thread(definitions.define_monitor, here, here.targets, body)
     headers = {"Location": f"/monitors/{made.name}", "ETag": entity_tag(to_bytes(answer_of(made)))}
     return Response(to_bytes(answer_of(made, fresh)), 201, headers, "application/json")
 
@@ -98,7 +98,7 @@ async def post_monitor(request: Request, here: Here) -> Response:
 )
 async def get_monitors(request: Request, here: Here) -> Response:
     """List the monitors, newest first."""
-    page = await run_in_threadpool(here.store.monitors.page, page_request(read_query(request, MonitorsQuery)))
+    page = await run_in_thread(here.store.monitors.page, page_request(read_query(request, MonitorsQuery)))
     return page_answer(request, [answer_of(record) for record in page.items], page.next)
 
 
@@ -118,9 +118,7 @@ async def get_monitor(name: str, request: Request, here: Here) -> Response:
     name it in ``reference``.
     """
     query = read_query(request, ReadingQuery)
-    return answer(
-        (await run_in_threadpool(answers.read_monitor, here, here.process.monitors, name, query)).model_dump()
-    )
+    return answer((await run_in_thread(answers.read_monitor, here, here.process.monitors, name, query)).model_dump())
 
 
 @router.get(
@@ -130,7 +128,7 @@ async def get_monitor(name: str, request: Request, here: Here) -> Response:
 )
 async def get_definition(name: str, request: Request, here: Here) -> Response:
     """Get the definition of a monitor, without data; use its ``ETag`` in ``If-Match`` to change it."""
-    record = await run_in_threadpool(here.store.monitors.get, name)
+    record = await run_in_thread(here.store.monitors.get, name)
     return Conditions.of(request.headers).answer(to_bytes(answer_of(record)))
 
 
@@ -146,9 +144,7 @@ async def get_series(name: str, request: Request, here: Here) -> Response:
     A series that is estimated to take more than 45 s is refused: request fewer points, or one measure.
     """
     query = read_query(request, SeriesQuery)
-    return answer(
-        (await run_in_threadpool(answers.read_series_of, here, here.process.monitors, name, query)).model_dump()
-    )
+    return answer((await run_in_thread(answers.read_series_of, here, here.process.monitors, name, query)).model_dump())
 
 
 @router.get(
@@ -160,7 +156,7 @@ async def get_series(name: str, request: Request, here: Here) -> Response:
 async def get_series_svg(name: str, request: Request, here: Here) -> Response:
     """Draw a measure over time with its intervals and the raised alarms."""
     query = read_query(request, SeriesPictureQuery)
-    drawing = await run_in_threadpool(series_drawing, here, name, query)
+    drawing = await run_in_thread(series_drawing, here, name, query)
     return await picture(here, drawing, {"Cache-Control": "no-cache"})
 
 
@@ -199,7 +195,7 @@ async def patch_monitor(name: str, request: Request, here: Here) -> Response:
     """
     changes = await read_fields(request, here.settings, MonitorPatch)
     require = Conditions.of(request.headers).require
-    changed, fresh = await run_in_threadpool(definitions.change_monitor, here, here.targets, name, changes, require)
+    changed, fresh = await run_in_thread(definitions.change_monitor, here, here.targets, name, changes, require)
     headers = {"ETag": entity_tag(to_bytes(answer_of(changed)))}
     return Response(to_bytes(answer_of(changed, fresh)), headers=headers, media_type="application/json")
 
@@ -207,11 +203,11 @@ async def patch_monitor(name: str, request: Request, here: Here) -> Response:
 @router.delete("/{name}", status_code=204, responses=raises("unknown-monitor", "precondition-failed"))
 async def delete_monitor(name: str, request: Request, here: Here) -> Response:
     """Delete a monitor and all its data."""
-    await run_in_threadpool(definitions.delete_monitor, here, name, Conditions.of(request.headers).require)
+    await run_in_thread(definitions.delete_monitor, here, name, Conditions.of(request.headers).require)
     return Response(status_code=204)
 
 
 async def _window(here: Context, name: str, request: Request, form: Format) -> Response:
     query = read_query(request, WindowPictureQuery)
-    drawing = await run_in_threadpool(window_drawing, here, name, query, form)
+    drawing = await run_in_thread(window_drawing, here, name, query, form)
     return await picture(here, drawing, {"Cache-Control": "no-cache"})

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Request, Response
 from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4
-from starlette.concurrency import run_in_threadpool
 
 from backend.store.budget import Charges
 from schemas.catalogue import Health, LimitsAnswer
@@ -13,6 +12,7 @@ from service.metrics import Metrics
 from service.observe import METRICS_PATH
 from service.openapi import raises
 from service.settings import all_settings
+from service.threads import run_in_thread
 
 router = APIRouter()
 
@@ -21,7 +21,7 @@ router = APIRouter()
 async def limits(here: Here) -> Response:
     """List the limits of requests, keys and tenants with their descriptions, and the tenant's current usage."""
     found = {s.name: {"value": getattr(here.settings, s.name), "meaning": s.meaning} for s in all_settings() if s.limit}
-    return answer({"limits": found, "used": await run_in_threadpool(_used, here.store.charges)})
+    return answer({"limits": found, "used": await run_in_thread(_used, here.store.charges)})
 
 
 def _used(charges: Charges) -> dict[str, int]:
@@ -56,4 +56,4 @@ async def ready(here: Here) -> Response:
 async def metrics(request: Request) -> Response:
     """Prometheus metrics of this process's requests and of the whole store; available while the store is down."""
     counted: Metrics = request.app.state.process.metrics
-    return Response(await run_in_threadpool(counted.text), media_type=CONTENT_TYPE_PLAIN_0_0_4)
+    return Response(await run_in_thread(counted.text), media_type=CONTENT_TYPE_PLAIN_0_0_4)

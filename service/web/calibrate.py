@@ -12,7 +12,6 @@ from urllib.parse import quote
 
 import numpy as np
 from fastapi import APIRouter, Request, Response
-from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import UploadFile
 from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
@@ -38,6 +37,7 @@ from service.errors import SpoolFull, UnsupportedMediaType
 from service.formats.answers import Pieces
 from service.guard import Slots
 from service.html import SEALED
+from service.threads import iterate_in_thread, run_in_thread
 from service.web.forms import file_of, multipart
 from service.web.maps import map_page
 from service.web.upload import (
@@ -66,7 +66,7 @@ class CalibratedFile(StreamingResponse):
             "Content-Disposition": f"attachment; filename=\"{plain_name}\"; filename*=UTF-8''{quote(name, safe='')}",
             "Content-Length": str(size),
         }
-        super().__init__(blocks_of(file), headers=headers, media_type=kind)
+        super().__init__(iterate_in_thread(blocks_of(file)), headers=headers, media_type=kind)
         self._opened = opened
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -244,7 +244,7 @@ router = APIRouter(prefix="/ui", include_in_schema=False)
 @router.get("/calibrate/{ref}")
 async def form(ref: str, visit: Visiting) -> Response:
     """The page of the map, for users who reload after a submission."""
-    record = await run_in_threadpool(visit.here.store.maps.get, ref)
+    record = await run_in_thread(visit.here.store.maps.get, ref)
     return redirect_to(visit, f"/ui/maps/{record.id}#calibrate")
 
 
@@ -282,7 +282,7 @@ async def _answered(request: Request, visit: Visit, ref: str | None) -> Response
     if ref is None:
         form = UploadForm(visit.here.settings.max_body_bytes, choices[0], message, IN_ORDER_FIELDS)
         return visit.page("in_order.html", status=status, form=form)
-    record = await run_in_threadpool(visit.here.store.maps.get, ref)
+    record = await run_in_thread(visit.here.store.maps.get, ref)
     fields = CALIBRATE_FIELDS[record.prediction_kind]
     upload = UploadForm(visit.here.settings.max_body_bytes, choices[0], message, fields)
     return await map_page(visit, record, upload=upload, status=status)
@@ -294,10 +294,10 @@ async def _calibrated(request: Request, visit: Visit, ref: str | None, choices: 
     async with multipart(request, here.settings.max_body_bytes, visit.visitor.token, here.process.spools) as form:
         choices[:] = [Choices.of(form)]
         file = file_of(form, "file")
-        record = None if ref is None else await run_in_threadpool(here.store.maps.get, ref)
+        record = None if ref is None else await run_in_thread(here.store.maps.get, ref)
         kind = "regression" if record is None else record.prediction_kind
         choices[:] = [replace(choices[0], prediction_kind=kind)]
         if file is None:
             raise EmptyFile("choose a file first")
         heavy = partial(Slots.take_for, request.scope)
-        return await run_in_threadpool(calibrate_file, here, record, file, choices[0], heavy=heavy)
+        return await run_in_thread(calibrate_file, here, record, file, choices[0], heavy=heavy)

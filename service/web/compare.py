@@ -7,7 +7,6 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from fastapi import Request, Response
-from starlette.concurrency import run_in_threadpool
 
 from backend.batches import check_labelled, find_rows
 from backend.evaluations import evaluate_or_queue, read_task
@@ -39,6 +38,7 @@ from service.errors import InvalidField, NotFound
 from service.formats.options import read_options
 from service.formats.payload import Payload
 from service.pictures import picture
+from service.threads import run_in_thread
 from service.web.forms import Form, page_router, text_of, texts_of
 from service.web.maps import reference_of
 from service.web.text import letters, sentence
@@ -233,7 +233,7 @@ async def form(request: Request, visit: Visiting) -> Response:
     job_id = query.get("job")
     if job_id is None:
         return await _page(visit, query.get("batch", ""), query.getlist("map"), name=query.get("name", ""))
-    record = await run_in_threadpool(visit.here.store.jobs.get, job_id)
+    record = await run_in_thread(visit.here.store.jobs.get, job_id)
     report = (record.result or {}).get("report", {})
     if "comparison" not in report:
         raise NotFound("the job has no comparison, or has not ended")
@@ -247,7 +247,7 @@ async def compare(visit: Visiting, form: Form) -> Response:
     batch, maps = text_of(form, "batch"), texts_of(form, "map")
     try:
         options = read_comparison(batch, maps)
-        made = await run_in_threadpool(evaluate_or_queue, visit.here, {}, options)
+        made = await run_in_thread(evaluate_or_queue, visit.here, {}, options)
     except (CalibrationError, StorageError) as error:
         return await _page(visit, batch, maps, problem=problem_of(error))
     if isinstance(made, JobRecord):
@@ -258,7 +258,7 @@ async def compare(visit: Visiting, form: Form) -> Response:
 @router.get("/compare/picture.svg")
 async def compared_picture(batch: str, map: str, visit: Visiting) -> Response:
     """The reliability diagram of a batch before and after one map."""
-    report = await run_in_threadpool(before_and_after, visit.here, batch, map)
+    report = await run_in_thread(before_and_after, visit.here, batch, map)
     drawing = partial(draw_report, report, DIAGRAM, theme=_PICTURE.theme, width=_PICTURE.width)
     return await picture(visit.here, drawing, _PRIVATE)
 
@@ -298,5 +298,5 @@ async def _page(
     status = 200 if problem is None else problem.status
     if visit.wants_part:
         return visit.page("message.html" if report is None else "comparison.html", status=status, **values)
-    offered = await run_in_threadpool(partial(offer, visit.here, name=name, chosen=maps))
+    offered = await run_in_thread(partial(offer, visit.here, name=name, chosen=maps))
     return visit.page("compare.html", status=status, offered=offered, chosen=maps, name=name, most=MOST_MAPS, **values)

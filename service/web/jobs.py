@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from fastapi import Request, Response
-from starlette.concurrency import run_in_threadpool
 
 from backend.jobs import find_jobs, has_no_more_events
 from backend.store.errors import JobFinal, UnknownMap
@@ -17,6 +16,7 @@ from schemas.jobs import FINAL, JobRecord, JobsQuery
 from schemas.maps import MapRecord
 from service.jobs import EventStream, Write, changes, read_last_id
 from service.paging import page_request, read_query
+from service.threads import run_in_thread
 from service.web.forms import page_router
 from service.web.reports import makes_page
 from service.web.visit import Visit, Visiting, redirect_to
@@ -105,7 +105,7 @@ def as_html(visit: Visit, job_id: str) -> Write:
 
     async def write(events: Sequence[JobEvent]) -> bytes:
         last = events[-1]
-        text = await run_in_threadpool(_state, visit, job_id)
+        text = await run_in_thread(_state, visit, job_id)
         lines = "".join(f"data: {line}\n" for line in text.splitlines())
         ended = "event: ended\ndata: ended\n\n" if last.job.status in FINAL else ""
         return f"id: {last.id}\nevent: state\n{lines}\n{ended}".encode()
@@ -127,7 +127,7 @@ router = page_router()
 async def jobs(request: Request, visit: Visiting) -> Response:
     """The list of jobs, newest first."""
     query = read_query(request, JobsQuery)
-    page = await run_in_threadpool(find_jobs, visit.here.store, page_request(query), query)
+    page = await run_in_thread(find_jobs, visit.here.store, page_request(query), query)
     views = [JobView(job) for job in page.items]
     return visit.page("jobs.html", views=views, next=page.next, live=any(not view.is_final for view in views))
 
@@ -135,7 +135,7 @@ async def jobs(request: Request, visit: Visiting) -> Response:
 @router.get("/jobs/{job_id}")
 async def job(job_id: str, visit: Visiting) -> Response:
     """One job, updated while it runs."""
-    view = await run_in_threadpool(view_of, visit, job_id)
+    view = await run_in_thread(view_of, visit, job_id)
     return visit.page("job_state.html" if visit.wants_part else "job.html", view=view)
 
 
@@ -143,7 +143,7 @@ async def job(job_id: str, visit: Visiting) -> Response:
 async def job_events(job_id: str, request: Request, visit: Visiting) -> Response:
     """The changes of a job as events, each with the updated part of the page."""
     last = read_last_id(request.headers.get("last-event-id"))
-    if await run_in_threadpool(has_no_more_events, visit.here.store, job_id, last):
+    if await run_in_thread(has_no_more_events, visit.here.store, job_id, last):
         return Response(status_code=204)
     return EventStream(changes(visit.here, job_id, last, as_html(visit, job_id)), visit.here)
 
@@ -152,5 +152,5 @@ async def job_events(job_id: str, request: Request, visit: Visiting) -> Response
 async def cancel_job(job_id: str, visit: Visiting) -> Response:
     """Cancel a job; a job that has ended in the meantime is shown as it is."""
     with contextlib.suppress(JobFinal):
-        await run_in_threadpool(visit.here.store.jobs.cancel, job_id)
+        await run_in_thread(visit.here.store.jobs.cancel, job_id)
     return redirect_to(visit, f"/ui/jobs/{job_id}")

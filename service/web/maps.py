@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from urllib.parse import urlencode
 
 from fastapi import Request, Response
-from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import FormData
 
 from backend.maps import change_map, delete_map, point_alias
@@ -25,6 +24,7 @@ from service.errors import PreconditionFailed
 from service.formats.options import read_options
 from service.formats.payload import Payload
 from service.headers import Conditions, EntityTag, entity_tag_of
+from service.threads import run_in_thread
 from service.web.forms import Form, page_router, text_of
 from service.web.methods import explained
 from service.web.text import read_tags, write_tags
@@ -121,7 +121,7 @@ router = page_router()
 async def maps(request: Request, visit: Visiting) -> Response:
     """The maps that match the filters, newest first."""
     query = request.query_params
-    page = await run_in_threadpool(visit.here.store.listing.page, read_filters(query))
+    page = await run_in_thread(visit.here.store.listing.page, read_filters(query))
     filters = {name: query.get(name, "") for name in FILTERS}
     kept = [(name, value) for name, value in filters.items() if value]
     return visit.page(
@@ -140,7 +140,7 @@ async def one(ref: str, request: Request, visit: Visiting) -> Response:
     reference = read_reference(ref)
     if reference is not None and reference.name is not None and not reference.exact and reference.alias is None:
         return await _versions(visit, ref, cursor=request.query_params.get("cursor"))
-    record = await run_in_threadpool(visit.here.store.maps.get, ref)
+    record = await run_in_thread(visit.here.store.maps.get, ref)
     return await map_page(visit, record)
 
 
@@ -150,8 +150,8 @@ async def move(name: str, visit: Visiting, form: Form) -> Response:
     here, alias = visit.here, text_of(form, "alias")
     try:
         options = read_options(Payload({}, {"version": text_of(form, "version")}, from_query=True), AliasOptions)
-        before = await run_in_threadpool(_as_it_stands, visit, name, alias)
-        after = await run_in_threadpool(point_alias, here, name, alias, options, as_seen(text_of(form, "seen")).require)
+        before = await run_in_thread(_as_it_stands, visit, name, alias)
+        after = await run_in_thread(point_alias, here, name, alias, options, as_seen(text_of(form, "seen")).require)
     except PreconditionFailed as error:
         message = "Someone else has moved the alias since this page was loaded. Nothing was changed."
         return await _versions(visit, name, problem=problem_of(error), message=message)
@@ -167,7 +167,7 @@ async def forget_alias(name: str, alias: str, visit: Visiting, form: Form) -> Re
     """Delete an alias, unless someone has moved it."""
     conditions = as_seen(text_of(form, "seen"))
     try:
-        await run_in_threadpool(lambda: visit.here.store.aliases.delete(name, alias, check=conditions.require))
+        await run_in_thread(lambda: visit.here.store.aliases.delete(name, alias, check=conditions.require))
     except (PreconditionFailed, StorageError) as error:
         return await _versions(visit, name, problem=problem_of(error))
     if not visit.wants_part:
@@ -178,11 +178,11 @@ async def forget_alias(name: str, alias: str, visit: Visiting, form: Form) -> Re
 @router.post("/maps/{ref}/about")
 async def describe(ref: str, visit: Visiting, form: Form) -> Response:
     """Change the tags and the description, unless someone else has changed them."""
-    record = await run_in_threadpool(visit.here.store.maps.get, ref)
+    record = await run_in_thread(visit.here.store.maps.get, ref)
     try:
         changes = read_options(Payload({}, _changes(form, record), from_query=False), MapChanges)
         seen = Conditions(match=(EntityTag(False, text_of(form, "seen")),))
-        await run_in_threadpool(change_map, visit.here, record.id, changes, seen.require)
+        await run_in_thread(change_map, visit.here, record.id, changes, seen.require)
     except (CalibrationError, StorageError) as error:
         return await map_page(visit, record, form=form, problem=problem_of(error))
     return redirect_to(visit, f"/ui/maps/{record.id}")
@@ -191,9 +191,9 @@ async def describe(ref: str, visit: Visiting, form: Form) -> Response:
 @router.post("/maps/{ref}/delete")
 async def delete(ref: str, visit: Visiting) -> Response:
     """Delete one version, unless an alias points at it."""
-    record = await run_in_threadpool(visit.here.store.maps.get, ref)
+    record = await run_in_thread(visit.here.store.maps.get, ref)
     try:
-        await run_in_threadpool(delete_map, visit.here, ref, Conditions().require)
+        await run_in_thread(delete_map, visit.here, ref, Conditions().require)
     except (CalibrationError, StorageError) as error:
         return await map_page(visit, record, problem=problem_of(error))
     return redirect_to(visit, "/ui/maps")
@@ -203,7 +203,7 @@ async def _versions(
     visit: Visit, name: str, *, cursor: str | None = None, message: str | None = None, problem: Problem | None = None
 ) -> Response:
     """The versions of a name with a message; for htmx only these parts."""
-    view = await run_in_threadpool(read_versions, visit.here, name, cursor)
+    view = await run_in_thread(read_versions, visit.here, name, cursor)
     return visit.page(
         "map_versions_part.html" if visit.wants_part else "map_versions.html",
         status=200 if problem is None else problem.status,
@@ -228,7 +228,7 @@ async def map_page(
         "map.html",
         status=status if problem is None else problem.status,
         record=record,
-        about=None if record.prediction_kind == "regression" else await run_in_threadpool(explained, record),
+        about=None if record.prediction_kind == "regression" else await run_in_thread(explained, record),
         reference=reference_of(record),
         seen=(entity_tag_of(record) or "").strip('"') if form is None else text_of(form, "seen"),
         tags=write_tags(record.tags) if form is None else text_of(form, "tags"),

@@ -10,7 +10,6 @@ from typing import Any
 from urllib.parse import urlencode
 
 from fastapi import Request, Response
-from starlette.concurrency import run_in_threadpool
 
 from backend.monitors.alarms import acknowledge
 from backend.monitors.answers import Reader, reader_of, weighted_rows, window_of
@@ -38,6 +37,7 @@ from service.jobs import EventStream
 from service.monitor_charts import WIDTH, ChartData, chart_of, chart_titles, raised_alarms
 from service.paging import page_request, read_query
 from service.pictures import picture, window_drawing
+from service.threads import run_in_thread
 from service.web.forms import Form, page_router, text_of
 from service.web.visit import Visit, Visiting, redirect_to
 
@@ -213,7 +213,7 @@ router = page_router()
 async def monitors(request: Request, visit: Visiting) -> Response:
     """The list of monitors, newest first."""
     query = page_request(read_query(request, MonitorsQuery))
-    listed, following = await run_in_threadpool(_listed, visit, query)
+    listed, following = await run_in_thread(_listed, visit, query)
     return visit.page("monitors.html", listed=listed, next=following)
 
 
@@ -249,7 +249,7 @@ async def _monitor_page(
         more["prediction"] = sample_prediction(reader.record)
         return values | more
 
-    values = await run_in_threadpool(read)
+    values = await run_in_thread(read)
     return visit.page(
         "monitor_part.html" if visit.wants_part else "monitor.html",
         status=200 if problem is None else problem.status,
@@ -273,7 +273,7 @@ async def chart(name: str, key: str, request: Request, visit: Visiting) -> Respo
             raise NotFound("the monitor has no such chart")
         return chart_of(read_charts(visit, reader, shown, key), key)
 
-    return await picture(visit.here, await run_in_threadpool(read), {"Cache-Control": "no-store"})
+    return await picture(visit.here, await run_in_thread(read), {"Cache-Control": "no-store"})
 
 
 def _diagram(visit: Visit, name: str, shown: Shown) -> Callable[[], Drawn]:
@@ -293,7 +293,7 @@ _RECONNECT = b"retry: 1000\n\n"
 @router.get("/monitors/{name}/events")
 async def monitor_events(name: str, request: Request, visit: Visiting) -> Response:
     """The updated parts of a monitor's page as events; ``Last-Event-ID`` is the state that the page shows."""
-    reader = await run_in_threadpool(_reader, visit, name)
+    reader = await run_in_thread(_reader, visit, name)
     shown = read_shown(reader, request.query_params)
     last = request.headers.get("last-event-id") or request.query_params.get("state")
     return EventStream(_updates(visit, name, shown, last), visit.here)
@@ -308,11 +308,11 @@ async def _updates(visit: Visit, name: str, shown: Shown, last: str | None) -> A
     with watcher.waiting(f"monitor {name}") as never:
         while not watcher.closed and loop.time() < until:
             try:
-                reader = await run_in_threadpool(_reader, visit, name)
-                state = await run_in_threadpool(state_of, visit.here.store, reader.record)
+                reader = await run_in_thread(_reader, visit, name)
+                state = await run_in_thread(state_of, visit.here.store, reader.record)
                 if state != last:
                     if weighted is None:  # fitted once for a stream
-                        weighted = await run_in_threadpool(read_weighted, visit, reader, shown)
+                        weighted = await run_in_thread(read_weighted, visit, reader, shown)
                     yield await _update(visit, reader, shown, state, weighted)
                     last = state
             except Busy:  # the next look tries again
@@ -325,17 +325,17 @@ async def _updates(visit: Visit, name: str, shown: Shown, last: str | None) -> A
 async def _update(visit: Visit, reader: Reader, shown: Shown, state: str, weighted: Weighted | None) -> bytes:
     """The figures with their charts, and the actions, as two events; the last one has the id of the state."""
     try:
-        data = await run_in_threadpool(read_charts, visit, reader, shown)
-        figures = await run_in_threadpool(read_figures, reader, shown, weighted)
+        data = await run_in_thread(read_charts, visit, reader, shown)
+        figures = await run_in_thread(read_figures, reader, shown, weighted)
         works = {key: chart_of(data, key) for key in chart_titles(reader.record, shown.measure)}
         if figures.window.rows:
-            works[_DIAGRAM] = await run_in_threadpool(_diagram, visit, reader.record.name, shown)
+            works[_DIAGRAM] = await run_in_thread(_diagram, visit, reader.record.name, shown)
         drawn = await visit.here.draw(lambda: {key: work() for key, work in works.items()})
     finally:
         visit.here.pause()
     pictures = {key: (_data_url(one), one.alt) for key, one in drawn.items()}
     values = _values(reader, shown)
-    actions = await run_in_threadpool(read_actions, visit, reader.record)
+    actions = await run_in_thread(read_actions, visit, reader.record)
     parts = {
         "figures": visit.page("monitor_figures.html", figures=figures, pictures=pictures, **values),
         "actions": visit.page("monitor_actions.html", actions=actions, **values),
@@ -405,9 +405,9 @@ async def resend(name: str, delivery_id: str, visit: Visiting, form: Form) -> Re
 async def _acted(visit: Visit, name: str, form: Form, act: Callable[[MonitorRecord], str]) -> Response:
     """Act on a monitor, and show its page with what was done, or why not."""
     shown = {field: text_of(form, field) for field in ("window", "measure", "reference")}
-    record = await run_in_threadpool(visit.here.store.monitors.get, name)
+    record = await run_in_thread(visit.here.store.monitors.get, name)
     try:
-        message = await run_in_threadpool(act, record)
+        message = await run_in_thread(act, record)
     except StorageError as error:
         return await _monitor_page(visit, name, shown, problem=problem_of(error))
     if not visit.wants_part:

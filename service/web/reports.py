@@ -7,7 +7,6 @@ from urllib.parse import urlencode
 
 import orjson
 from fastapi import Response
-from starlette.concurrency import run_in_threadpool
 
 from backend import distributions
 from backend.fits import fit_or_queue
@@ -24,6 +23,7 @@ from service.formats.options import read_options_of_kind
 from service.formats.payload import Payload
 from service.html import SEALED
 from service.reports import Whole, report_at_once, whole_of
+from service.threads import run_in_thread
 from service.web.forms import Form, page_router, text_of
 from service.web.visit import Visit, Visiting, redirect_to
 
@@ -180,7 +180,7 @@ async def post_fit(batch_id: str, visit: Visiting, form: Form) -> Response:
     }
     if reduction := text_of(form, "reduction"):
         fields["reduction"] = reduction
-    made = await run_in_threadpool(_fit, visit.here, batch_id, fields)
+    made = await run_in_thread(_fit, visit.here, batch_id, fields)
     if isinstance(made, MapRecord):
         return redirect_to(visit, f"/ui/maps/{made.id}")
     return redirect_to(visit, f"/ui/jobs/{made.id}")
@@ -199,7 +199,7 @@ def _fit(here: Context, batch_id: str, fields: dict[str, str | bool | None]) -> 
 
 
 async def _view(visit: Visit, batch_id: str, map: str | None, job: str | None) -> ReportView | JobRecord:
-    return await run_in_threadpool(report_or_job, visit.here, batch_id, map, job)
+    return await run_in_thread(report_or_job, visit.here, batch_id, map, job)
 
 
 async def _page(visit: Visit, view: ReportView) -> Response:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from fastapi import Request, Response
 from starlette.responses import RedirectResponse
 
-from service.callers import drop_cookie, set_cookie
+from service.sessions import drop_cookie, set_cookie
 from service.web.forms import Form, page_router, text_of
 from service.web.visit import Visit, Visiting
 

@@ -12,7 +12,6 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 from fastapi import APIRouter, Request, Response
-from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import FormData, UploadFile
 
 from backend.batches import Arrays, store_batch
@@ -49,6 +48,7 @@ from service.formats.options import read_options
 from service.formats.payload import Payload
 from service.guard import Slots
 from service.pages import LINKS
+from service.threads import run_in_thread
 from service.web.forms import file_of, multipart, page_router, text_of
 from service.web.visit import Visit, Visiting, redirect_to
 from service.web.visitor import check_origin
@@ -443,7 +443,7 @@ async def _stored(request: Request, visit: Visit, choices: list[Choices]) -> Bat
         if file is None:
             raise EmptyFile("choose a file first")
         heavy = partial(Slots.take_for, request.scope)
-        return await run_in_threadpool(store_file, here, file, choices[0], heavy=heavy)
+        return await run_in_thread(store_file, here, file, choices[0], heavy=heavy)
 
 
 def _again(visit: Visit, choices: Choices, message: FieldMessage, status: int) -> Response:
@@ -466,7 +466,7 @@ SAMPLE = "sample.csv"
 @sample_router.post("/sample")
 async def post_sample(visit: Visiting) -> Response:
     """Store the rows of the sample as a batch of the user, and redirect to its report."""
-    batch = await run_in_threadpool(_stored_sample, visit.here)
+    batch = await run_in_thread(_stored_sample, visit.here)
     return redirect_to(visit, f"/ui/reports/{batch.id}")
 
 

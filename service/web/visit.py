@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 from fastapi import Depends, Request, Response
-from starlette.concurrency import run_in_threadpool
 
 from backend.store.sessions import page_token
 from service.context import Context, context_of
+from service.threads import run_in_thread
 from service.web.environment import render
 from service.web.visitor import Visitor, is_of_htmx, known, visitor_of
 
@@ -40,7 +40,7 @@ class Visit:
 async def visit_of(request: Request) -> Visit:
     """Create the context of a page's route."""
     here = await context_of(request)
-    token = None if here.process.keyring else await run_in_threadpool(page_token, here.process.redis)
+    token = None if here.process.keyring else await run_in_thread(page_token, here.process.redis)
     return Visit(request, here, visitor_of(request.scope, token))
 
 

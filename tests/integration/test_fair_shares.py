@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from http.client import HTTPResponse
 from itertools import islice
-from threading import Event
+from threading import Event, Semaphore
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -26,6 +26,7 @@ from backend.store.api_keys import ApiKeyStore
 from service import jobs
 from service.callers import LOCAL
 from service.settings import Settings
+from service.threads import MOST_THREADS, run_in_thread
 from tests.integration.conftest import one_place_taken, serving
 
 MIB = 1 << 20
@@ -231,6 +232,32 @@ def test_a_request_that_waits_to_be_drawn_holds_no_turn(redis_url: str, keys: Ke
             goes_on.set()
         assert first.result().status_code == 200
         assert waiting.result().status_code == 200
+
+
+def test_a_tenant_that_fills_its_threads_delays_no_other(redis_url: str, keys: Keys) -> None:
+    begun, goes_on = Semaphore(0), Event()
+
+    def work() -> None:
+        begun.release()
+        goes_on.wait(120)
+
+    async def worked() -> None:
+        await run_in_thread(work)
+
+    def prepare(app: FastAPI) -> None:
+        app.router.routes.insert(0, APIRoute("/worked", worked))
+
+    with _api(redis_url, prepare) as api, ThreadPoolExecutor(60) as threads:
+        answers = [threads.submit(api.get, "/worked", headers=keys["greedy"]) for _ in range(60)]
+        try:
+            for _ in range(MOST_THREADS // 2):
+                assert begun.acquire(timeout=60)
+            assert api.get("/maps", headers=keys["other"]).status_code == 200
+            assert api.post("/evaluate", json=ROWS, headers=keys["other"]).status_code == 200
+            assert not any(one.done() for one in answers)
+        finally:
+            goes_on.set()
+        assert {one.result().status_code for one in answers} == {200}
 
 
 def test_a_tenant_holds_half_of_the_event_streams_and_a_key_a_quarter(redis_url: str, keys: Keys) -> None:
