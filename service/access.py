@@ -18,6 +18,7 @@ from schemas.keys import Scope as KeyScope
 from schemas.problem_table import problem
 from service.callers import LOCAL, STRANGER, Caller, Keyring
 from service.errors import Forbidden, ForeignOrigin, RateLimited, RequestError, Unauthorized
+from service.guard import Starts
 from service.observe import METRICS_PATH
 from service.problems import RETRY_AFTER, refused, respond, unavailable_response
 from service.rates import Allowance, Rates
@@ -90,6 +91,7 @@ class Access:
         self._sessions = sessions
         self._budget = budget
         self._rate_limit = rate_limit
+        self._starts = Starts()
         self._origins = frozenset(origins)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -138,6 +140,7 @@ class Access:
                 return
         scope.setdefault("state", {}).update(caller=caller, session=session)
         work_for(caller)
+        await self._starts.wait(caller.tenant)
         await self._app(scope, receive, send if allowance is None else _with_rate_headers(allowance, send))
 
     def _may_be_signed_in(self, scope: Scope) -> bool:

@@ -22,6 +22,8 @@ _RETRY_AFTER = "1"
 #: Bytes of bodies up to ``LIGHT_BYTES`` that a process handles at once. Each may take about a microsecond of a thread,
 #: and a thread of another tenant waits for as many threads as there are.
 MOST_LIGHT_BYTES: Final = 2 * LIGHT_BYTES
+#: Requests that begin in one pass of the event loop.
+MOST_STARTS: Final = 8
 #: Methods whose requests have no body.
 _WITHOUT_BODY = ("GET", "HEAD")
 #: Seconds of waiting for a body over which its rate is measured.
@@ -120,6 +122,47 @@ class Turns:
             self._held[caller.tenant] = held
         else:  # tenants must not occupy memory forever
             self._held.pop(caller.tenant, None)
+
+
+class Starts:
+    """Lets ``most`` requests begin in each pass of the event loop; the others wait, and tenants take turns.
+
+    Each step of a request waits for a pass of the loop, and a pass takes as long as all that is ready in it.
+    """
+
+    def __init__(self, most: int = MOST_STARTS) -> None:
+        self._most = most
+        self._begun = 0  # in this pass
+        self._lines: dict[str, deque[asyncio.Future[None]]] = {}
+        self._is_scheduled = False
+
+    async def wait(self, tenant: str) -> None:
+        """Return when a request of a tenant may begin."""
+        loop = asyncio.get_running_loop()
+        if not self._is_scheduled:
+            self._is_scheduled = True
+            loop.call_soon(self._next_pass, loop)
+        if self._begun < self._most and not self._lines:
+            self._begun += 1
+            return
+        mine = loop.create_future()
+        self._lines.setdefault(tenant, deque()).append(mine)
+        await mine
+
+    def _next_pass(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._begun = 0
+        while self._lines and self._begun < self._most:
+            tenant = next(iter(self._lines))
+            line = self._lines.pop(tenant)
+            first = line.popleft()
+            if line:
+                self._lines[tenant] = line  # at the end
+            if not first.done():  # not cancelled
+                first.set_result(None)
+                self._begun += 1
+        self._is_scheduled = self._begun > 0
+        if self._is_scheduled:
+            loop.call_soon(self._next_pass, loop)
 
 
 class LightBodies:

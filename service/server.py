@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
+import os
 import socket
 import sys
 
@@ -19,6 +21,8 @@ from service.settings import Settings, is_loopback
 
 #: A fifth of Python's default.
 _SWITCH_SECONDS = 0.001
+#: Listeners on each socket: uvloop accepts one connection per listener in each pass of the event loop.
+_LISTENERS = 16
 #: Exit status for invalid settings, which a restart does not fix.
 REFUSED = 2
 
@@ -43,6 +47,21 @@ class Server(uvicorn.Server):
     async def on_tick(self, counter: int) -> bool:
         """Whether to stop."""
         return await super().on_tick(counter) or self.refusal is not None
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Start serving."""
+        await super().startup(sockets)
+        if not self.started:
+            return
+        loop = asyncio.get_running_loop()
+        opened = [each.fileno() for server in self.servers for each in server.sockets]
+        for number in opened * (_LISTENERS - 1):
+            again = socket.socket(fileno=os.dup(number))
+            server = await loop.create_server(self._connection, sock=again, backlog=self.config.backlog)
+            self.servers.append(server)
+
+    def _connection(self) -> Connection:
+        return Connection(self.config, self.server_state, self.lifespan.state)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Stop serving."""

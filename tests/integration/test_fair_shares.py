@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import logging
 import selectors
@@ -18,7 +19,7 @@ from urllib.parse import urlsplit
 import httpx
 import numpy as np
 import pytest
-from fastapi import FastAPI
+from fastapi import FastAPI, Request
 from fastapi.routing import APIRoute
 from redis import Redis
 
@@ -258,6 +259,59 @@ def test_a_tenant_that_fills_its_threads_delays_no_other(redis_url: str, keys: K
         finally:
             goes_on.set()
         assert {one.result().status_code for one in answers} == {200}
+
+
+def _seen(count: int, send: Callable[[], None]) -> tuple[list[str], list[int], Callable[[FastAPI], None]]:
+    """The tenants of ``GET /seen`` in order, and the passes of the event loop after all of them were sent at once."""
+    order, passes = list[str](), [0]
+
+    async def seen(request: Request) -> None:
+        order.append(request.scope["state"]["caller"].tenant)
+
+    async def burst() -> None:
+        send()  # the loop stands still meanwhile
+        while len(order) < count:
+            await asyncio.sleep(0)
+            passes[0] += 1
+
+    def prepare(app: FastAPI) -> None:
+        app.router.routes[:0] = [APIRoute("/seen", seen), APIRoute("/burst", burst)]
+
+    return order, passes, prepare
+
+
+def test_a_request_does_not_wait_for_all_that_another_tenant_sent_before(redis_url: str, keys: Keys) -> None:
+    connections: list[socket.socket] = []
+
+    def send() -> None:
+        for connection, who in zip(connections, ["greedy"] * 100 + ["other"], strict=True):
+            key = keys[who]["Authorization"]
+            connection.sendall(f"GET /seen HTTP/1.1\r\nHost: localhost\r\nAuthorization: {key}\r\n\r\n".encode())
+
+    order, _, prepare = _seen(101, send)
+    with _api(redis_url, prepare) as api, contextlib.ExitStack() as open_ones:
+        address = (str(api.base_url.host), api.base_url.port or 80)
+        for _ in range(101):
+            connections.append(open_ones.enter_context(socket.create_connection(address, timeout=60)))
+            connections[-1].sendall(b"GET /health/live HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            assert connections[-1].recv(1000).startswith(b"HTTP/1.1 200 ")
+        assert api.get("/burst", headers=keys["greedy"]).status_code == 200
+    assert order.index("other") < 50
+
+
+def test_many_connections_are_accepted_in_each_pass_of_the_event_loop(redis_url: str, redis: Redis) -> None:
+    connections: list[socket.socket] = []
+
+    def send() -> None:
+        for _ in range(200):
+            connections.append(open_ones.enter_context(socket.create_connection(address, timeout=60)))
+            connections[-1].sendall(b"GET /seen HTTP/1.1\r\nHost: localhost\r\n\r\n")
+
+    _, passes, prepare = _seen(200, send)
+    with _api(redis_url, prepare) as api, contextlib.ExitStack() as open_ones:
+        address = (str(api.base_url.host), api.base_url.port or 80)
+        assert api.get("/burst").status_code == 200
+    assert 0 < passes[0] < 150
 
 
 def test_a_tenant_holds_half_of_the_event_streams_and_a_key_a_quarter(redis_url: str, keys: Keys) -> None:
