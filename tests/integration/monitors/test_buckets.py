@@ -197,3 +197,19 @@ def test_spans_are_read_where_a_window_is_long(store: Store) -> None:
     asked = store.redis.info("commandstats")["cmdstat_lrange"]["calls"]
     assert len(ledger.buckets.tally(1, 3 * SPAN)) == 3 * (3 * SPAN - 1)
     assert store.redis.info("commandstats")["cmdstat_lrange"]["calls"] - asked == 2 + SPAN - 1
+
+
+def test_tallies_that_are_merged_while_their_monitor_is_deleted_do_not_return(store: Store) -> None:
+    ledger = ledger_of(store)
+    for seed in range(2):
+        ledger.commit(unnamed(20, 7, seed))
+    record = Definitions(store.redis, store.keys).get("m")
+    keys = store.keys.monitor(record.uid)
+    lists = Lists(store.redis, keys)
+    (found,) = lists.listed("measured", [7])
+    # A deletion removes the lists first, and what is known about them last.
+    store.redis.unlink(keys.tallies("measured", 7))
+    assert not lists.replace("measured", found, tally(40).to_bytes())
+    assert not store.redis.exists(keys.tallies("measured", 7))
+    store.monitors.delete("m")
+    assert store.redis.keys("calibrant:default:monitor:*") == []
