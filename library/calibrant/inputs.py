@@ -137,7 +137,7 @@ def read_rows(
         weights = sample_weight
     check_aligned({"predictions": predictions, "labels": labels, "weights": weights, "groups": groups})
     class_names = _listed_names(class_names)
-    values, columns = prediction_array(predictions, _texts_of(class_names) or known)
+    values, columns = prediction_array(predictions, _texts_of(class_names) or known, labels)
     texts = values.dtype.kind in "UT" or (values.dtype.kind == "O" and values.size > 0 and type(values.flat[0]) is str)
     if texts and labels is not None and array_of(labels, "labels").dtype.kind == "f":
         raise InvalidLabel.at("/labels", "hold numbers, and predictions strings; predictions are the first argument")
@@ -186,12 +186,15 @@ def _are_sorted(names: Sequence[str]) -> bool:
     return list(names) == sorted(names, key=str.casefold) or any(name.lstrip("-").isdecimal() for name in names)
 
 
-def prediction_array(predictions: Any, known: tuple[str, ...] | None = None) -> tuple[Array, list[str] | None]:
+def prediction_array(
+    predictions: Any, known: tuple[str, ...] | None = None, labels: Any = None
+) -> tuple[Array, list[str] | None]:
     """Convert predictions to an array; with the names of the columns of a frame, in the order of ``known`` classes.
 
     Without them, numbered columns are in the order of their numbers, and the negative class precedes the positive one.
+    The ``labels`` are for the error about more than two dimensions, which says how both become rows.
     """
-    values, columns = _named_columns(predictions, known)
+    values, columns = _named_columns(predictions, known, labels)
     if columns is None or values.ndim != 2 or len(columns) != values.shape[1] or len(columns) < 2:
         return values, columns
     numbered = tuple(map(str, range(len(columns))))
@@ -211,7 +214,7 @@ def prediction_array(predictions: Any, known: tuple[str, ...] | None = None) -> 
     return values, columns
 
 
-def _named_columns(predictions: Any, known: tuple[str, ...] | None) -> tuple[Array, list[str] | None]:
+def _named_columns(predictions: Any, known: tuple[str, ...] | None, labels: Any) -> tuple[Array, list[str] | None]:
     """Convert predictions to an array, with the names of its columns, if it has any."""
     if is_records(predictions):
         values, columns, _ = read_records(predictions, known)
@@ -232,13 +235,43 @@ def _named_columns(predictions: Any, known: tuple[str, ...] | None) -> tuple[Arr
         predictions = predictions[[name for name in predictions.columns if str(name) in known]]
     values = array_of(predictions, "predictions")
     if values.ndim > 2:
-        last = f"pass predictions.reshape(-1, {values.shape[-1]}) and labels.reshape(-1), with the classes last"
-        raise WrongShape.at("/predictions", f"have {values.ndim} dimensions; {last}")
+        raise WrongShape.at("/predictions", f"have {values.ndim} dimensions; {_as_rows(predictions, values, labels)}")
     if values.ndim == 2 and values.shape[1] == 1:
         return values[:, 0], None
     names = predictions.columns if is_frame(predictions) else getattr(predictions, "column_names", None)
     named = is_frame(predictions) or isinstance(names, list)  # ``columns`` of a table of Arrow are arrays
     return _rounded_rows(values, predictions), [str(name) for name in names] if named and names is not None else None
+
+
+def _as_rows(predictions: Any, values: Array, labels: Any) -> str:
+    """Return how predictions of more than two dimensions and their labels become rows that belong together."""
+    p = "predictions" if hasattr(predictions, "reshape") else "np.asarray(predictions)"
+    y = "labels" if hasattr(labels, "reshape") else "np.asarray(labels)"
+    shape, last = values.shape, values.shape[-1]
+    found = np.empty((0,)) if labels is None else array_of(labels, "labels")
+    if found.ndim > 1 and found.squeeze().shape == values.squeeze().shape:
+        for axis in (-1, 1):
+            if (
+                shape[axis] > 1
+                and found.shape == shape
+                and np.isin(found, (0, 1)).all()
+                and (found.sum(axis) == 1).all()
+            ):
+                return f"for one-hot labels pass {y}.argmax({axis})"
+        return f"pass {p}.reshape(-1) and {y}.reshape(-1)"
+    # The class axis is the last, the second as in torch, or the first axis counts the outputs of scikit-learn.
+    places = [found.shape == shape[:-1], found.shape == (shape[0], *shape[2:]), found.shape == shape[-2::-1]]
+    moved = f"{p}.movedim(1, -1)" if hasattr(predictions, "movedim") else f"np.moveaxis({p}, 1, -1)"
+    ways = [
+        f"{p}.reshape(-1, {last}) and {y}.reshape(-1), if the last axis is that of the classes",
+        f"{moved}.reshape(-1, {shape[1]}) and {y}.reshape(-1), if the second axis is that of the classes",
+        f"predictions[k]{'[:, 1]' if last == 2 else ''} and {y}[:, k] for each output k, if the first axis is that of "
+        "outputs",
+    ]
+    fitting = [way for way, fits in zip(ways, places, strict=True) if fits]
+    if fitting:
+        return f"pass {'; or '.join(fitting)}"
+    return "pass one row for each label, np.moveaxis(predictions, AXIS, -1).reshape(-1, K) for the AXIS of K classes"
 
 
 def listing(names: Sequence[str]) -> str:
@@ -353,7 +386,7 @@ def read_labels_of(
 ) -> tuple[Array, Array, tuple[str, ...] | None]:
     """Return predictions as an array, labels as numbers, and the names of the classes if they are known."""
     class_names = _listed_names(class_names)
-    values, columns = prediction_array(predictions, _texts_of(class_names))
+    values, columns = prediction_array(predictions, _texts_of(class_names), labels)
     return _labelled(predictions, values, labels, columns, class_names, pos_label, None)
 
 

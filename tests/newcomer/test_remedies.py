@@ -28,13 +28,11 @@ def test_columns_by_name_need_no_frame(pets: Any) -> None:
         calibrant.evaluate({"logits": pets[_NAMES], "labels": pets["species"]}, pets["species"])
 
 
-def test_rows_that_do_not_sum_to_1_and_tokens_get_a_remedy(pets: Any) -> None:
-    """Pass scores of one sigmoid a class, and predictions of tokens or pixels."""
+def test_rows_that_do_not_sum_to_1_get_a_remedy(pets: Any) -> None:
+    """Pass scores of one sigmoid a class, as for labels that do not exclude each other."""
     p = pets[_NAMES].to_numpy()
     with pytest.raises(calibrant.CalibrationError, match="evaluate each column if the classes do not exclude"):
         calibrant.evaluate(0.9 * p, pets["species"], class_names=_NAMES)
-    with pytest.raises(calibrant.CalibrationError, match=r"pass predictions.reshape\(-1, 3\) and labels.reshape\(-1\)"):
-        calibrant.evaluate(p.reshape(200, 3, 3), np.zeros((200, 3), int))
 
 
 def test_two_columns_are_evaluated_by_their_confidence_and_the_report_says_so(scores: Any) -> None:
