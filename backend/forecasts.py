@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,10 +13,9 @@ from backend.telemetry.observed import note_rows
 from calibrant.batch import check_weights
 from calibrant.cells import Floats, WeightsKind
 from calibrant.distributions.forecasts import FIELDS, Forecasts, read_forecasts, read_observed
-from calibrant.distributions.maps.combined import groups_of, may_be_infinite, width_of
+from calibrant.distributions.maps import trial
+from calibrant.distributions.maps.combined import groups_of
 from calibrant.distributions.maps.distribution_map import DistributionMap
-from calibrant.distributions.maps.scales import LEVELS
-from calibrant.distributions.maps.tables import interval_of, normal_of, quantiles_of
 from calibrant.errors import InvalidDocument, LengthMismatch, WrongShape
 from calibrant.io.errors import InvalidField, TooLarge
 from schemas.distributions import ForecastShape
@@ -127,75 +126,28 @@ def shape_of(forecasts: Forecasts) -> ForecastShape:
 
 #: The most numbers that a map may make when it is tried.
 _MOST_TRIED = 10_000_000
-#: Locations and scales of the forecasts that a map is tried on, for which a map on the scale log1p is defined too.
-_LOCATIONS, _SCALES = np.array([10.0, 0.0, 1e6]), np.array([1.0, 1e-3, 1e5])
 
 
 def shapes_of(fitted: DistributionMap) -> tuple[ForecastShape, ForecastShape]:
     """What a map accepts and returns."""
-    tried = _tried(fitted)
-    return shape_of(tried), shape_of(_applied(fitted, tried, [""] * len(tried)))
+    given = trial.forecasts_to_try(fitted)
+    return shape_of(given), shape_of(trial.applied_to(fitted, given, [""] * len(given)))
 
 
 def try_map(fitted: DistributionMap) -> None:
     """Apply a map to a few forecasts of every group; raises ``InvalidDocument`` if it does not return valid ones.
 
-    Parameters that are valid one by one can overflow together. Infinite bounds are valid if offsets of ``conformal``
-    are infinite.
+    The number of groups is limited.
     """
-    tried, groups = _tried(fitted), ["", *groups_of(fitted.function)]
-    if len(groups) * len(tried) * _width_of(fitted) > _MOST_TRIED:
+    n_groups = 1 + len(groups_of(fitted.function))
+    if n_groups * len(trial.forecasts_to_try(fitted)) * trial.numbers_of_row(fitted) > _MOST_TRIED:
         raise InvalidDocument.at("/parameters", "have too many groups and levels")
-    rows = np.tile(np.arange(len(tried)), len(groups))
-    found = _applied(fitted, tried.take(rows), [name for name in groups for _ in range(len(tried))])
-    bad = np.isnan if may_be_infinite(fitted.function) else _not_finite
-    good = not any(bad(np.asarray(value)).any() for value in fields_of(found).values())
-    if good and found.kind == "normal":
-        finite = np.isfinite(found.mean) & np.isfinite(found.variance)
-        good = bool((finite & (found.variance > 0.0)).all())
-    elif good and found.kind == "quantiles":
-        good = bool((found.quantiles[:, :-1] <= found.quantiles[:, 1:]).all())
-    elif good:
-        good = bool((found.lower <= found.upper).all())
-    if not good:
-        raise InvalidDocument.at("/parameters", "do not give forecasts")
+    trial.try_map(fitted)
 
 
 def check_size(fitted: DistributionMap, n: int, most: int) -> int:
     """Return how many bytes a map makes of ``n`` forecasts; raises ``TooLarge`` if they are more than ``most``."""
-    size = n * _width_of(fitted) * np.dtype(np.float64).itemsize
+    size = n * trial.numbers_of_row(fitted) * np.dtype(np.float64).itemsize
     if size > most:
         raise TooLarge(f"the map makes {size:,} bytes of these forecasts, and may make {most:,}; send fewer rows")
     return size
-
-
-def _width_of(fitted: DistributionMap) -> int:
-    """The largest number of numbers per row that a map makes; samples become quantiles."""
-    own = len(LEVELS) if fitted.kind == "samples" else len(() if fitted.levels is None else fitted.levels)
-    return max(own, width_of(fitted.function))
-
-
-def _not_finite(values: Floats) -> npt.NDArray[np.bool_]:
-    return ~np.isfinite(values)
-
-
-def _applied(fitted: DistributionMap, tried: Forecasts, groups: Sequence[str]) -> Forecasts:
-    with np.errstate(all="ignore"):
-        return fitted.apply_checked(tried, by=groups)
-
-
-def _tried(fitted: DistributionMap) -> Forecasts:
-    if fitted.kind == "normal":
-        return normal_of(_LOCATIONS, _SCALES**2)
-    n_columns = 3 if fitted.levels is None else len(fitted.levels)
-    columns = np.linspace(-1.0, 1.0, n_columns) if n_columns > 1 else np.zeros(1)
-    table = _LOCATIONS[:, None] + _SCALES[:, None] * columns
-    if fitted.kind == "samples":
-        return Forecasts("samples", samples=table)
-    if fitted.levels is None:
-        raise InvalidDocument.at("/levels", "are missing")
-    if fitted.kind == "interval":
-        if n_columns != 2:
-            raise InvalidDocument.at("/levels", "must be two numbers")
-        return interval_of(table[:, 0], table[:, 1], round(float(fitted.levels[1] - fitted.levels[0]), 12))
-    return quantiles_of(table, fitted.levels)

@@ -10,10 +10,10 @@ from backend.requester import Requester
 from backend.store.clock import stamp
 from backend.store.registry.maps import is_name, read_reference
 from backend.store.store import distribution_record, record_without_fit
-from calibrant.distributions.maps.distribution_map import DistributionMap, load_distribution
+from calibrant.distributions.maps.distribution_map import DistributionMap, read_distribution_map
 from calibrant.errors import InvalidDocument
 from calibrant.io.errors import InvalidField
-from calibrant.maps.calibration_map import CalibrationMap, load, try_map
+from calibrant.maps.calibration_map import CalibrationMap, read_map, try_map
 from schemas.aliases import AliasOptions, AliasRecord
 from schemas.base import ID_PREFIX, Document
 from schemas.maps import MAX_TAGS, ImportOptions, MapChanges, MapRecord
@@ -23,6 +23,8 @@ Require = Callable[[Document | None], None]
 
 #: Maximum length of a method name in an imported document.
 _LONGEST_METHOD = 64
+#: The most classes of an imported map.
+_MOST_CLASSES = 100_000
 
 
 def import_map(requester: Requester, options: ImportOptions) -> MapRecord:
@@ -84,10 +86,12 @@ def point_alias(requester: Requester, name: str, alias: str, options: AliasOptio
 
 def _read(document: dict[str, Any]) -> CalibrationMap | DistributionMap:
     regression = document.get("prediction_kind") == "regression"
-    fitted = load_distribution(document) if regression else load(document)
+    fitted = read_distribution_map(document) if regression else read_map(document)
     if len(fitted.method) > _LONGEST_METHOD:
         raise InvalidDocument.at("/method", f"must have at most {_LONGEST_METHOD} characters")
     if isinstance(fitted, CalibrationMap):
+        if (fitted.n_classes or 0) > _MOST_CLASSES:
+            raise InvalidDocument.at("/n_classes", f"must be at most {_MOST_CLASSES}")
         try_map(fitted)
     else:
         forecasts.try_map(fitted)

@@ -532,7 +532,8 @@ def load(document: Mapping[str, Any] | str | Path) -> CalibrationMap:
     Raises
     ------
     InvalidDocument
-        If the file holds no JSON, or a field is missing or invalid; the error names the first one.
+        If the file holds no JSON, a field is missing or invalid, or the map does not return probabilities; the error
+        names the first field.
     OSError
         If the file cannot be read.
 
@@ -550,6 +551,13 @@ def load(document: Mapping[str, Any] | str | Path) -> CalibrationMap:
     >>> calibrant.load(document).apply([0.25])
     array([0.25])
     """
+    found = read_map(document)
+    try_map(found)
+    return found
+
+
+def read_map(document: Mapping[str, Any] | str | Path) -> CalibrationMap:
+    """Read a map as ``load`` does, without trying whether its parameters overflow together."""
     if isinstance(document, str | Path):
         document = read_document_file(Path(document))
     if not isinstance(document, Mapping):
@@ -636,7 +644,7 @@ def _read_reduction(document: Mapping[str, Any], n_classes: int | None) -> str:
 # --- Test that a map from an unknown source returns probabilities
 
 #: Maps of more classes are rejected without a test.
-MOST_CLASSES = 100_000
+MOST_CLASSES = 1_000_000
 #: The outermost logits exceed those of every double below 1.
 _LOGITS = np.array([-800.0, -40.0, -5.0, -0.1, 0.0, 0.1, 5.0, 40.0, 800.0])
 _PROBABILITIES = np.concatenate([[0.0, 1e-300, 2.0**-53], np.arange(1, 256) / 256, [1.0 - 2.0**-53, 1.0]])
@@ -650,7 +658,7 @@ def try_map(fitted: CalibrationMap) -> None:
     infinity. Results must be finite and in [0, 1], and vectors must sum to 1. O(K).
     """
     if fitted.n_classes is not None and fitted.n_classes > MOST_CLASSES:
-        raise InvalidDocument.at("/n_classes", f"must be at most {MOST_CLASSES}")
+        raise InvalidDocument.at("/n_classes", f"must be at most {MOST_CLASSES:,}")
     with np.errstate(all="ignore"):
         found = fitted.apply_checked(Predictions(_rows(fitted), fitted.scale))
     inside = np.isfinite(found) & (found >= 0.0) & (found <= 1.0)

@@ -1,13 +1,15 @@
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
 
+import calibrant
 from backend import forecasts
 from calibrant.distributions.maps.combined import applied, read_function
-from calibrant.distributions.maps.distribution_map import DistributionMap, load_distribution
+from calibrant.distributions.maps.distribution_map import DistributionMap, load_distribution, read_distribution_map
+from calibrant.distributions.maps.scales import ForecastScale
 from calibrant.distributions.maps.tables import normal_of
 from calibrant.errors import InvalidDocument
 from calibrant.io.errors import TooLarge
@@ -26,7 +28,7 @@ _TOO_FEW: dict[str, Any] = {
 def _of_forecasts(kind: str, function: dict[str, Any]) -> DistributionMap:
     levels = None if kind == "samples" else [0.1, 0.9]
     about = {"format": 1, "prediction_kind": "regression", "method": "averaged", "support": [None, None]}
-    return load_distribution({**about, "kind": kind, "levels": levels, **function})
+    return read_distribution_map({**about, "kind": kind, "levels": levels, **function})
 
 
 @pytest.mark.parametrize("kind", ["quantiles", "interval", "samples"])
@@ -35,11 +37,36 @@ def test_a_map_of_forecasts_that_overflows_is_refused_and_infinite_offsets_are_n
     by_group = {"family": "by-group", "parameters": {"members": {"a": twice}, "other": _SAME}}
     for function in (twice, by_group):
         with pytest.raises(InvalidDocument) as refused:
-            forecasts.try_map(_of_forecasts(kind, function))
+            load_distribution(_of_forecasts(kind, function).to_document())
         assert refused.value.offences[0].pointer == "/parameters"
     infinite = {"family": "average", "parameters": {"members": [_TOO_FEW, _TOO_FEW], "shares": [0.5, 0.5]}}
     for function in (_SAME, _TOO_FEW, infinite):
-        forecasts.try_map(_of_forecasts(kind, function))
+        load_distribution(_of_forecasts(kind, function).to_document())
+
+
+@pytest.mark.parametrize("size", [1e-6, 1.0, 1e9])
+def test_every_fitted_map_is_loaded_again(size: float) -> None:
+    random = np.random.default_rng(0)
+    mean = size * random.gamma(2.0, 1.0, 200)
+    y, spread = mean + 2.0 * size * random.exponential(1.0, 200), size * 0.01
+    table = mean[:, None] + spread * np.array([-1.0, -0.5, 0.0, 0.5, 1.0])
+    given: list[dict[str, Any]] = [
+        {"mean": mean, "variance": np.full(200, spread**2)},
+        {"quantiles": table, "levels": [0.1, 0.3, 0.5, 0.7, 0.9]},
+        {"samples": table},
+        {"lower": table[:, 0], "upper": table[:, -1], "level": 0.8},
+    ]
+    n_loaded = 0
+    for method in calibrant.DISTRIBUTION_METHODS.values():
+        for forecast in given:
+            for scale in get_args(ForecastScale):
+                try:
+                    fitted = calibrant.fit_distribution(method.name, y, scale=scale, **forecast)
+                except calibrant.CalibrationError:  # methods of other kinds or without a scale
+                    continue
+                assert load_distribution(fitted.to_document()) == fitted
+                n_loaded += 1
+    assert n_loaded > 20
 
 
 def test_each_row_gets_the_function_of_its_group() -> None:

@@ -16,6 +16,7 @@ from calibrant.cells import Floats
 from calibrant.distributions.forecasts import KINDS, ForecastKind, Forecasts, read_forecasts
 from calibrant.distributions.maps.combined import Groups, applied, needs_groups, read_function, result_of
 from calibrant.distributions.maps.tables import interval_of, quantiles_of
+from calibrant.distributions.maps.trial import try_map
 from calibrant.errors import CalibrationError, InvalidDocument, LengthMismatch, WrongShape
 from calibrant.maps.calibration_map import read_digest, read_document_file
 from calibrant.maps.curves import read_array
@@ -295,7 +296,8 @@ def load_distribution(document: Mapping[str, Any] | str | Path) -> DistributionM
     Raises
     ------
     InvalidDocument
-        If the file holds no JSON, or a field is missing or invalid; the error names the first one.
+        If the file holds no JSON, a field is missing or invalid, or the map does not return finite forecasts; the error
+        names the first field.
     OSError
         If the file cannot be read.
 
@@ -312,6 +314,13 @@ def load_distribution(document: Mapping[str, Any] | str | Path) -> DistributionM
     >>> calibrant.load_distribution(document).apply(mean=[0.0], variance=[0.5]).variance
     array([2.])
     """
+    found = read_distribution_map(document)
+    try_map(found)
+    return found
+
+
+def read_distribution_map(document: Mapping[str, Any] | str | Path) -> DistributionMap:
+    """Read a map as ``load_distribution`` does, without trying whether its parameters overflow together."""
     if isinstance(document, str | Path):
         document = read_document_file(Path(document))
     if not isinstance(document, Mapping):
