@@ -782,7 +782,7 @@ def test_times_at_which_outcomes_became_known_are_of_no_other_request(api: httpx
 
 
 def test_a_recalibration_that_would_take_long_is_refused_at_once(api: httpx.Client) -> None:
-    n = 20_000
+    n = 45_000
     arrays = {
         "mean": np.zeros(n),
         "variance": np.ones(n),

@@ -31,8 +31,8 @@ _MOST = 3.0
 _SMALLEST = np.nextafter(0.0, 1.0)
 #: Seconds of a day, the unit of half-lives of dates.
 _DAY = 86_400.0
-#: Estimated seconds of each distinct time, and of each outcome that it uses.
-_ROUND_SECONDS, _USE_SECONDS = 1e-4, 3e-7
+#: Estimated seconds of each distinct time, of each outcome that it uses, and of each row.
+_ROUND_SECONDS, _USE_SECONDS, _ROW_SECONDS = 6e-5, 4e-8, 1e-6
 _SETTINGS = {
     "shift": Option(0.7, low=0.0, high=1.0, real=True),
     "widen": Option(0.75, low=0.0, high=2.0, real=True),
@@ -219,7 +219,8 @@ class InOrder:
     def seconds(self) -> float:
         """Estimate the seconds of ``recalibrated``."""
         _, distinct, ends = self._rounds()
-        return _ROUND_SECONDS * len(distinct) + _USE_SECONDS * float((ends[:, 1] - ends[:, 0]).sum())
+        n_used = float((ends[:, 1] - ends[:, 0]).sum())
+        return _ROUND_SECONDS * len(distinct) + _USE_SECONDS * n_used + _ROW_SECONDS * len(self.given)
 
     def recalibrated(self) -> AdaptiveForecasts:
         """Return the recalibrated forecasts."""

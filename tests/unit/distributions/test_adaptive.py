@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any
@@ -14,6 +15,7 @@ import pytest
 from scipy import stats
 
 import calibrant
+from calibrant.distributions.adaptive import read_in_order
 from calibrant.errors import CalibrationError
 
 LEVELS = np.array([0.05, 0.25, 0.5, 0.75, 0.95])
@@ -181,3 +183,23 @@ def test_numbers_whose_squares_are_infinite_are_refused(field: str) -> None:
         calibrant.recalibrate_in_order(
             made=range(4), known=range(1, 5), half_life=5.0, **(given | {field: np.full(4, 1e200)})
         )
+
+
+def test_the_estimated_time_is_near_the_time_of_the_processor() -> None:
+    n = 20_000
+    times = np.sort(np.random.default_rng(0).integers(0, 500, n)).astype(float)
+    checked = read_in_order(
+        np.zeros(n),
+        times,
+        times + 1.0,
+        half_life=50.0,
+        horizon=None,
+        scale="identity",
+        support=(None, None),
+        settings={},
+        mean=np.random.default_rng(1).normal(size=n),
+        variance=np.ones(n),
+    )
+    begun = time.process_time()
+    checked.recalibrated()
+    assert checked.seconds() < 4.0 * (time.process_time() - begun)
