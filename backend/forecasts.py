@@ -101,7 +101,7 @@ def check_forecasts(
     return ForecastRows(
         forecasts,
         {name: np.asarray(value, np.float64) for name, value in given.items() if name not in _SHARED},
-        read_observed(arrays["observed"], n) if "observed" in arrays else None,
+        read_observed(arrays["observed"], forecasts) if "observed" in arrays else None,
         check_weights(arrays["weights"], n, kind) if "weights" in arrays else None,
         kind,
         names,

@@ -21,6 +21,13 @@ _VALUES: Mapping[str, str] = MappingProxyType(
         "norm": '"norm": 2',
     }
 )
+#: The measures of forecasts that have them.
+_OF_FORECASTS: Mapping[str, str] = MappingProxyType(
+    {
+        **dict.fromkeys(("bins", "n_bins", "num_bins"), "variance-calibration-error"),
+        "norm": "quantile-calibration-error",
+    }
+)
 _LABELS, _PREDICTIONS = "labels, the second argument", "predictions, the first argument"
 #: Names that other libraries use -> what to pass here.
 _FAMILIAR: Mapping[str, str] = MappingProxyType(
@@ -52,6 +59,18 @@ _FAMILIAR_OF_FORECASTS: Mapping[str, str] = MappingProxyType(
         "ensemble": "samples",
         "map": "mean, quantiles and so on after the map: **map.apply(...)",
         "sample_weight": "weights",
+        **dict.fromkeys(("alpha", "significance", "significance_level"), "level, which is 1 - alpha"),
+        **dict.fromkeys(("confidence", "confidence_level", "coverage"), "level of the intervals, or interval"),
+    }
+)
+#: Names that functions of other libraries have -> what to do if there is no such argument here.
+_NEITHER: Mapping[str, str] = MappingProxyType(
+    {
+        "cv": "pass predictions made out of fold, as by cross_val_predict, or use CalibrantClassifier(cv=5)",
+        "n_jobs": "leave it out: a call runs in one process",
+        "pos_label": "pass labels that are 0 and 1, or columns in the order of the classes",
+        "random_state": "leave it out: nothing is random",
+        "sample_weight": "leave it out: this call has no weights",
     }
 )
 
@@ -86,29 +105,42 @@ def _explanation(name: str, parameters: Signature, given: Mapping[str, object], 
     if unknown is not None and not takes_any:
         return f"{name}() has no argument {unknown}; {meant_by(unknown, [each for each in known if each != 'self'])}"
     kinds = {each.name: each.kind for each in known.values() if each.name != "self"}
-    order = [each for each, kind in kinds.items() if kind is Parameter.POSITIONAL_OR_KEYWORD]
-    return f"{problem}; the order is {name}({', '.join(order)})"
+    order = ", ".join(each for each, kind in kinds.items() if kind is Parameter.POSITIONAL_OR_KEYWORD)
+    if problem == "too many positional arguments" and {"mean", "samples"} <= kinds.keys():
+        by_name = "quantiles=..., levels=..., or samples=..., or lower=..., upper=..., level=..."
+        return f"{problem}; pass forecasts by name: {name}({order}, mean=..., std=...), or {by_name}"
+    return f"{problem}; the order is {name}({order})"
 
 
 def refuse_misspelt(name: str, options: Iterable[str], known: list[str]) -> None:
     """Raise ``TypeError`` if an option is a familiar name, or the misspelt name, of another argument of a function."""
+    familiar = _familiar_to(known)
     for option in options:
         if option == "options":
             raise TypeError(f"{name}() has no argument options; pass each as an argument: {name}(..., **options)")
-        if _FAMILIAR.get(option, _OPTION) != _OPTION or get_close_matches(option[:64], known, n=1, cutoff=0.85):
+        meant = familiar.get(option, _OPTION) != _OPTION or option in _NEITHER
+        if meant or get_close_matches(option[:64], known, n=1, cutoff=0.85):
             raise TypeError(f"{name}() has no argument {option}; {meant_by(option, known)}")
+
+
+def _familiar_to(known: Iterable[str]) -> Mapping[str, str]:
+    return _FAMILIAR_OF_FORECASTS if "observed" in known else _FAMILIAR
 
 
 def meant_by(unknown: str, known: list[str]) -> str:
     """Return what to pass in place of an unknown argument: the nearest one, or else all."""
-    familiar = (_FAMILIAR_OF_FORECASTS if "observed" in known else _FAMILIAR).get(unknown)
+    familiar = _familiar_to(known).get(unknown)
     if familiar == _OPTION and "n_bins" in known and unknown.endswith("bins"):
         return "pass n_bins"
     if familiar == _OPTION and "options" in known:
         return f'it is an option of a method: options={{"{unknown}": ...}}'
-    if familiar is not None and (familiar == _OPTION or any(familiar.startswith(each) for each in known)):
-        if familiar != _OPTION:
-            return f"pass {familiar}"
-        return f'{unknown} is {_OPTION}: measures=[{{"name": "ece", {_VALUES[unknown]}}}]'
+    if familiar == _OPTION:
+        measure = "ece" if "observed" not in known else _OF_FORECASTS.get(unknown)
+        if measure is not None:
+            return f'{unknown} is {_OPTION}: measures=[{{"name": "{measure}", {_VALUES[unknown]}}}]'
+    elif familiar is not None and any(familiar.startswith(each) for each in known):
+        return f"pass {familiar}"
+    if unknown in _NEITHER and unknown not in known:
+        return _NEITHER[unknown]
     near = get_close_matches(unknown[:64], known, n=1)
     return f"did you mean {near[0]}?" if near else f"the arguments are: {', '.join(known)}"

@@ -31,6 +31,7 @@ from calibrant.errors import (
     OutOfRange,
     WrongShape,
 )
+from calibrant.results import n_rows
 
 Scale = Literal["probability", "logit"]
 _SCALES = get_args(Scale)
@@ -355,6 +356,8 @@ def read_weights(weights: Any, n: int, kind: WeightsKind = "frequency") -> Float
 
 def check_weights(weights: Any, n: int, kind: WeightsKind = "frequency") -> Floats:
     """Check weights as ``read_weights`` does without changing them, for a part of a batch."""
+    if np.asarray(weights).dtype.kind == "b":
+        raise NotANumber.at("/weights", "must be numbers, not booleans; convert them to 0 and 1, or leave out the rows")
     values = read_numbers(weights, "/weights")
     _check_length(values, n, "/weights")
     if not np.all(np.isfinite(values)):
@@ -405,7 +408,7 @@ def _check_length(values: npt.NDArray[Any], n: int, pointer: str) -> None:
     if values.ndim != 1:
         raise WrongShape.at(pointer, "must have shape (n,)")
     if len(values) != n:
-        raise LengthMismatch.at(pointer, f"has {len(values)} rows, but /predictions has {n}")
+        raise LengthMismatch.at(pointer, f"has {n_rows(len(values))}, but /predictions has {n:,}")
 
 
 #: What a number must be, and the messages about one and about several that are not.

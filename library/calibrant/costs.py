@@ -20,6 +20,7 @@ from calibrant.measures.measure import extent_of
 from calibrant.measures.selective import ABSTENTION, COST_RATIOS, CostPlane
 from calibrant.measures.selective import cost_plane as plane_of
 from calibrant.reductions import Event, reduce, resolve_event
+from calibrant.results import n_rows
 
 #: Estimated seconds per probability of a model, for the sort.
 _PROBABILITY = 3e-7
@@ -134,7 +135,7 @@ class SharedRows:
     def match(self, first: SharedRows, where: str) -> None:
         """Raise an error at ``where`` if these rows differ from those of the first model."""
         if len(self.labels) != len(first.labels):
-            raise LengthMismatch.at(where, f"has {len(self.labels)} rows, but the first has {len(first.labels)}")
+            raise LengthMismatch.at(where, f"has {n_rows(len(self.labels))}, but the first has {len(first.labels):,}")
         if self.n_classes != first.n_classes:
             raise WrongShape.at(where, "must have predictions of the same shape as the first")
         if not np.array_equal(self.labels, first.labels):

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from calibrant.arguments import meant_by
+from calibrant.diagrams.catalogue import DIAGRAMS
 from calibrant.errors import InvalidLabel, InvalidOption, requires
 from calibrant.evaluation import Report, evaluate
+from calibrant.options import plain
 from calibrant.plots.axes import BINNINGS, draw_reliability, entries_of
 from calibrant.plots.panel import data_of, values
 from calibrant.results import Suggesting, counted, n_rows
@@ -53,6 +55,9 @@ class CalibrationDisplay(Suggesting):
     """
 
     def __init__(self, report: Report, *, name: str | None = None, options: dict[str, Any] | None = None) -> None:
+        if not isinstance(report, Report):
+            text = "must be a report of calibrant.evaluate; use CalibrationDisplay.from_predictions(y_true, y_prob)"
+            raise InvalidOption.at("/report", text)
         self.report = report
         self.name = name
         self.options = options or {}
@@ -134,8 +139,12 @@ class CalibrationDisplay(Suggesting):
         >>> CalibrationDisplay.from_predictions([0, 1, 1, 1], [0.1, 0.4, 0.6, 0.9]).report.n
         4
         """
-        if strategy not in BINNINGS:
+        if not isinstance(strategy, str) or strategy not in BINNINGS:
             raise InvalidOption.at("/strategy", f"must be one of: {', '.join(BINNINGS)}")
+        if not (allowed := DIAGRAMS["reliability"].options["n_bins"]).accepts(plain(n_bins)):
+            raise InvalidOption.at("/n_bins", f"must be {allowed.allowed}")
+        if not isinstance(name, str | None):
+            raise InvalidOption.at("/name", "must be a string, the title")
         options = {"n_bins": n_bins, "binning": BINNINGS[strategy]}
         try:
             report = evaluate(

@@ -624,7 +624,7 @@ def _members(groups: Sequence[str], n: int) -> Members:
     if isinstance(groups, str) or not isinstance(groups, Sequence | np.ndarray):
         raise WrongShape.at("/groups", "must be an array of group names")
     if len(groups) != n:
-        raise LengthMismatch.at("/groups", f"has {len(groups)} rows, but predictions have {n}")
+        raise LengthMismatch.at("/groups", f"has {n_rows(len(groups))}, but predictions have {n:,}")
     if isinstance(groups, Groups):
         return groups.members
     number: dict[str, int] = {}

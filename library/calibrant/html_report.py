@@ -201,6 +201,7 @@ def report(
     return HtmlReport(standalone(found, about), found)
 
 
+@explained
 def report_distribution(
     observed: Any,
     *,
@@ -285,7 +286,7 @@ def report_distribution(
     check_aligned({"observed": observed, **aligned, "lower": lower, "upper": upper, **columns})
     found = forecast_document(
         forecasts,
-        read_observed(observed, len(forecasts)),
+        read_observed(observed, forecasts),
         weights=weights,
         weights_kind=weights_kind,
         groups=groups,

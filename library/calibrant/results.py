@@ -69,6 +69,9 @@ class Suggesting:
 
     def _instead(self, name: str) -> str:
         """Return what to use in place of an attribute that does not exist."""
+        key, result = next(iter((vars(self).get("measures") or {}).items()), (None, None))
+        if key is not None and hasattr(result, name):  # of a result in a report
+            return f'; use report["{key}"].{name}'
         near = get_close_matches(name[:64], [each for each in dir(self) if not each.startswith("_")], n=1)
         found = self._familiar.get(name, near[0] if near else None)
         return "" if found is None else f"; use {found}"

@@ -8,6 +8,7 @@ from types import MappingProxyType
 import numpy as np
 from scipy.special import expit, softmax
 
+from calibrant.arguments import explained
 from calibrant.batch import Integers
 from calibrant.cells import Floats
 from calibrant.errors import InvalidOption
@@ -28,6 +29,7 @@ def _is_number(value: object) -> bool:
     return type(plain(value)) in (int, float)
 
 
+@explained
 def logistic_normal(
     n: int, *, n_classes: int = 100, temperature: float = 1.0, accuracy: float | None = None, seed: int
 ) -> tuple[Floats, Integers, Floats]:
@@ -118,6 +120,7 @@ def _drawn_labels(probs: Floats, random: np.random.Generator) -> Integers:
     return labels
 
 
+@explained
 def hidden_error(n: int, *, n_classes: int = 3, epsilon: float = 0.01, seed: int) -> tuple[Floats, Integers, Floats]:
     """Draw vectors that are classwise calibrated although the label of each row is deterministic.
 
@@ -219,6 +222,7 @@ FULL_ERRORS: Mapping[str, float] = MappingProxyType(
 )
 
 
+@explained
 def shaped_predictions(
     n: int, *, shape: str = "beta2", error: float = 0.05, seed: int
 ) -> tuple[Floats, Integers, Floats]:

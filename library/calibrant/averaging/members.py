@@ -24,6 +24,7 @@ from calibrant.maps.temperature import VectorLogits, optimal_temperature
 from calibrant.maps.transforms import Transform, blocks_of_rows, logits_block
 from calibrant.progress import check, report
 from calibrant.reductions import Vector
+from calibrant.results import n_rows
 from calibrant.validation import GAIN_FOLDS, fold_of_rows, mean_gain
 
 #: Relative accuracy of the fits outside folds, of the last fit, and of one in single precision.
@@ -445,7 +446,7 @@ def rows_of(vector: Vector, folds: int, seed: int) -> Rows:
         given, labels, groups, w = given[w > 0.0], labels[w > 0.0], take(groups, w > 0.0), w[w > 0.0]
     n, K = given.shape
     if n < folds:
-        raise TooFewRows.at("/predictions", f"have {n} rows with weight, but {folds} folds need at least {folds}")
+        raise TooFewRows.at("/predictions", f"have {n_rows(n)} with weight, but {folds} folds need at least {folds}")
     if len(np.unique(labels)) < 2:
         raise OneClass.at("/labels", "contain one class, but a fit needs at least two")
     order = _order(given, labels, w, groups)

@@ -10,6 +10,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from scipy.special import stdtr, stdtrit
 
+from calibrant.arguments import explained
 from calibrant.arrays import check_aligned
 from calibrant.cells import Floats, WeightsKind
 from calibrant.comparison.pairs import Pair, holm
@@ -161,6 +162,7 @@ def _finite(value: float) -> float | None:
     return value if np.isfinite(value) else None
 
 
+@explained
 def compare_distributions(
     observed: Any,
     forecasts: Mapping[str, Mapping[str, Any] | Forecasts],
@@ -253,10 +255,10 @@ def compare_read(
     if lags and any(options.get(name) is not None for name in ("weights", "clusters")):
         raise InvalidOption.at("/lags", "cannot be combined with weights or clusters")
     first = next(iter(given.values()))
-    n = len(read_observed(observed, len(first)))
+    n = len(read_observed(observed, first))
     for name, own in given.items():
         if len(own) != n:
-            raise LengthMismatch.at(fields[name], f"has {len(own)} rows, but /observed has {n}")
+            raise LengthMismatch.at(fields[name], f"has {n_rows(len(own))}, but /observed has {n:,}")
     interval = plain(interval)
     if not isinstance(interval, float) or not 0.0 < interval < 1.0:
         raise InvalidOption.at("/interval", "must be a number above 0 and below 1")

@@ -11,10 +11,11 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtri
 
+from calibrant.arguments import explained, meant_by
 from calibrant.arrays import Compared, array_of, check_aligned, days_of, made_and_known, times_of, with_gaps
 from calibrant.batch import Integers
 from calibrant.cells import Floats
-from calibrant.distributions.forecasts import Forecasts, read_forecasts, read_observed, refuse_huge
+from calibrant.distributions.forecasts import ARGUMENTS, Forecasts, read_forecasts, read_observed, refuse_huge
 from calibrant.distributions.maps.distribution_map import Support, check_support, clipped
 from calibrant.distributions.maps.scales import SCALES, ForecastScale, backward, forward, median_of, quantiles_at
 from calibrant.distributions.maps.tables import normal_of, table_of
@@ -74,6 +75,7 @@ class AdaptiveForecasts(Compared):
     n_known: Integers = field(repr=False)
 
 
+@explained
 def recalibrate_in_order(
     observed: Any,
     made: Any,
@@ -150,6 +152,10 @@ def recalibrate_in_order(
     >>> found.shifts.round(2).tolist(), found.factors.round(2).tolist()
     ([0.0, 2.8], [1.0, 2.72])
     """
+    arguments = ["observed", "made", "known", "half_life", "scale", "support", *ARGUMENTS]
+    unknown = next((name for name in forecasts if name not in ARGUMENTS), None)
+    if unknown is not None:
+        raise TypeError(f"recalibrate_in_order() has no argument {unknown}; {meant_by(unknown, arguments)}")
     return read_in_order(
         observed,
         made,
@@ -189,7 +195,7 @@ def read_in_order(
     low_high = check_support(support, InvalidOption)
     times, until, life = _times(made, known, half_life, n)
     steps = _steps(horizon, n)
-    y, usable = _outcomes(observed, n)
+    y, usable = _outcomes(observed, given)
     refuse_huge(given, y)
     return InOrder(given, y, times, until, usable & ~np.isnan(until), life, steps, scale, low_high, values)
 
@@ -313,12 +319,12 @@ class _Sorted:
         return float(self._values[at[min(cumulative.searchsorted(share * cumulative[-1]), len(at) - 1)]])
 
 
-def _outcomes(observed: Any, n: int) -> tuple[Floats, npt.NDArray[np.bool_]]:
+def _outcomes(observed: Any, given: Forecasts) -> tuple[Floats, npt.NDArray[np.bool_]]:
     values = with_gaps(observed)
     if values.dtype.kind not in "fiu":
-        return read_observed(observed, n), np.ones(n, np.bool_)
+        return read_observed(observed, given), np.ones(len(given), np.bool_)
     missing = np.isnan(values.astype(np.float64))
-    return read_observed(np.where(missing, 0.0, values), n), ~missing
+    return read_observed(np.where(missing, 0.0, values), given), ~missing
 
 
 def _times(made: Any, known: Any, half_life: Any, n: int) -> tuple[Floats, Floats, float]:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from inspect import signature
 from types import MappingProxyType
 from typing import Any, Literal
 
 import numpy as np
 from scipy.special import ndtri
 
-from calibrant.arguments import explained
+from calibrant.arguments import explained, refuse_misspelt
 from calibrant.arrays import check_aligned, group_names, numbered_names
 from calibrant.batch import Integers, check_weights
 from calibrant.cells import Floats, WeightsKind
@@ -48,6 +49,7 @@ from calibrant.errors import (
     one_of,
 )
 from calibrant.options import Catalogue, Described, Option, known_name, read_seed, read_values
+from calibrant.results import n_rows
 
 #: Groups of fewer rows use the function of all rows.
 LEAST_GROUP = 30
@@ -395,13 +397,15 @@ def fit_distribution(
     array([[0., 2., 4.]])
     """
     entry = _read_method(method)
+    known = list(signature(fit_distribution).parameters)[:-1]
+    refuse_misspelt("fit_distribution", [name for name in options if name not in entry.options], known)
     read_seed(seed)
     given = {"mean": mean, "variance": variance, "std": std, "quantiles": quantiles, "levels": levels}
     given |= {"samples": samples, "lower": lower, "upper": upper, "level": level}
     aligned = {name: value for name, value in given.items() if name != "levels"}
     check_aligned({"observed": observed, "weights": weights, "by": by, "groups": groups, **aligned})
     forecasts = read_forecasts(**{name: value for name, value in given.items() if value is not None})
-    y = read_observed(observed, len(forecasts))
+    y = read_observed(observed, forecasts)
     refuse_huge(forecasts, y)
     names, clusters = _names(by, "by", len(y)), _names(groups, "groups", len(y))
     if forecasts.kind not in entry.kinds:
@@ -503,7 +507,7 @@ def _names(values: Any, field: str, n: int) -> tuple[str, ...] | None:
         return None
     names = tuple(group_names(values))
     if len(names) != n:
-        raise LengthMismatch.at(f"/{field}", f"must have {n} rows, like observed")
+        raise LengthMismatch.at(f"/{field}", f"must have {n_rows(n)}, like observed")
     return names
 
 

@@ -17,6 +17,7 @@ from calibrant.distributions.pit import p_of, randomised_pit
 from calibrant.errors import InvalidOption, LengthMismatch, NotFinite, TooFewRows, WrongShape
 from calibrant.measures.measure import MeasureResult
 from calibrant.options import read_seed
+from calibrant.results import n_rows
 
 #: Simulated draws of the null distribution, the level of the bands, and the most groups.
 _DRAWS, _BAND, _MOST_GROUPS = 5_000, 0.95, 1000
@@ -82,7 +83,7 @@ def conditional_coverage(
     read_seed(seed)
     own = level if forecasts.get("lower") is not None else None
     given = read_forecasts(**forecasts, **({} if own is None else {"level": own}))
-    y = read_observed(observed, len(given))
+    y = read_observed(observed, given)
     used = scores.level_of(given) if level is None else level
     if not isinstance(used, float) or not 0.0 < used < 1.0:
         raise InvalidOption.at("/level", "must be a number above 0 and below 1")
@@ -112,7 +113,7 @@ def read_covariate(by: Any, n: int) -> npt.NDArray[Any]:
         if not np.isfinite(numbers).all():
             return names
     if len(numbers) != n:
-        raise LengthMismatch.at("/by", f"has {len(numbers)} rows, but the forecasts have {n}")
+        raise LengthMismatch.at("/by", f"has {n_rows(len(numbers))}, but the forecasts have {n:,}")
     return np.asarray(numbers, np.float64)
 
 
@@ -129,7 +130,7 @@ def bins_of(values: npt.NDArray[Any], w: Floats | None, n_bins: int) -> tuple[In
 def _names(values: Any, field: str, n: int) -> list[str]:
     found = group_names(values)
     if len(found) != n:
-        raise LengthMismatch.at(f"/{field}", f"has {len(found)} rows, but the forecasts have {n}")
+        raise LengthMismatch.at(f"/{field}", f"has {n_rows(len(found))}, but the forecasts have {n:,}")
     return found
 
 

@@ -305,7 +305,7 @@ def read_rows(
     interval = plain(interval)
     if interval is not None and not (isinstance(interval, float) and 0.0 < interval < 1.0):
         raise InvalidOption.at("/interval", "must be a number above 0 and below 1")
-    rows = Rows(forecasts, read_observed(observed, len(forecasts)), seed=seed, level=interval)
+    rows = Rows(forecasts, read_observed(observed, forecasts), seed=seed, level=interval)
     if by is not None:
         rows = replace(rows, by=read_covariate(by, len(rows)))
     if weights is not None:
@@ -343,5 +343,5 @@ def _chosen(names: GroupNames, rows: npt.NDArray[np.int64]) -> GroupNames:
 def _names(values: Any, n: int, name: str) -> GroupNames:
     found = values if isinstance(values, GroupNames) else group_names(values)
     if len(found) != n:
-        raise LengthMismatch.at(f"/{name}", f"has {len(found)} rows, but the forecasts have {n}")
+        raise LengthMismatch.at(f"/{name}", f"has {n_rows(len(found))}, but the forecasts have {n:,}")
     return found

@@ -41,6 +41,8 @@ FIELDS: Mapping[ForecastKind, tuple[str, ...]] = MappingProxyType(
         "interval": ("lower", "upper", "level"),
     }
 )
+#: The arguments of all kinds.
+ARGUMENTS = ("std", *(name for names in FIELDS.values() for name in names))
 #: The largest numbers of a fit, so that squares and sums are finite.
 LARGEST = 1e150
 #: Quantiles that cross by at most this fraction of the larger one are repaired.
@@ -186,8 +188,11 @@ def read_forecasts(**given: Any) -> Forecasts:
         return Forecasts(kind, lower=table[:, 0], upper=table[:, 1], level=float(level), n_repaired=repaired)
     quantiles, levels = _numbers(present["quantiles"], "quantiles", 2), _numbers(present["levels"], "levels", 1)
     if len(levels) != quantiles.shape[1]:
+        turned = "quantiles.T" if hasattr(present["quantiles"], "T") else "np.transpose(quantiles)"
+        hint = f"; for one row per forecast pass {turned}" if len(levels) == len(quantiles) else ""
         raise LengthMismatch.at(
-            "/levels", f"has {len(levels)} numbers, but quantiles have {quantiles.shape[1]} columns"
+            "/levels",
+            f"has {counted(len(levels), 'number')}, but quantiles have {counted(quantiles.shape[1], 'column')}{hint}",
         )
     check_levels(levels, "/levels", OutOfRange)
     quantiles, repaired = _ascending(quantiles, "/quantiles")
@@ -216,11 +221,13 @@ def check_levels(levels: Floats, pointer: str, error: type[CalibrationError]) ->
         raise error.at(pointer, f"must differ from each other, from 0 and from 1 by at least {CLOSEST:g}")
 
 
-def read_observed(observed: Any, n: int) -> Floats:
-    """Check ``n`` outcomes, which must be finite numbers."""
-    y = _numbers(observed, "observed", 1)
+def read_observed(observed: Any, forecasts: Forecasts) -> Floats:
+    """Check an outcome of each forecast, which must be finite numbers."""
+    y, n = _numbers(observed, "observed", 1), len(forecasts)
     if len(y) != n:
-        raise LengthMismatch.at("/observed", f"has {len(y)} rows, but the forecasts have {n}")
+        turned = forecasts.kind == "samples" and forecasts.samples.shape[1] == len(y)
+        hint = "; for one row per forecast pass np.transpose(samples)" if turned else ""
+        raise LengthMismatch.at("/observed", f"has {n_rows(len(y))}, but the forecasts have {n:,}{hint}")
     return y
 
 
@@ -252,7 +259,7 @@ def _numbers(values: Any, field: str, ndim: int) -> Floats:
 
 def _same_rows(one: Floats, name: str, other: Floats, other_name: str) -> None:
     if len(one) != len(other):
-        raise LengthMismatch.at(f"/{other_name}", f"has {len(other)} rows, but /{name} has {len(one)}")
+        raise LengthMismatch.at(f"/{other_name}", f"has {n_rows(len(other))}, but /{name} has {len(one):,}")
 
 
 def _ascending(table: Floats, pointer: str) -> tuple[Floats, int]:

@@ -16,6 +16,7 @@ from calibrant.distributions.pit import levels_of, randomised_pit
 from calibrant.errors import InvalidOption, LengthMismatch, NotFinite, TooFewRows, WrongShape
 from calibrant.measures.measure import MeasureResult
 from calibrant.options import plain, read_seed
+from calibrant.results import n_rows
 
 #: Levels between which the transforms of continuous distributions are counted, and rows that the prior counts for.
 _LEVELS, _PRIOR = np.arange(1, 20) / 20.0, 10.0
@@ -64,13 +65,13 @@ def diebold_mariano(first: Any, second: Any, *, lags: int = 0, interval: float =
     """
     a, b = (_scores(values, name) for values, name in ((first, "first"), (second, "second")))
     if len(a) != len(b):
-        raise LengthMismatch.at("/second", f"has {len(b)} rows, but /first has {len(a)}")
+        raise LengthMismatch.at("/second", f"has {n_rows(len(b))}, but /first has {len(a):,}")
     lags, interval = read_lags(lags), plain(interval)
     if not isinstance(interval, float) or not 0.0 < interval < 1.0:
         raise InvalidOption.at("/interval", "must be a number above 0 and below 1")
     n = len(a)
     if n < lags + 2:
-        raise TooFewRows.at("/first", f"has {n} rows, but {lags} lags need at least {lags + 2}")
+        raise TooFewRows.at("/first", f"has {n_rows(n)}, but {lags} lags need at least {lags + 2}")
     off = a - b
     mean = float(off.mean())
     centred = off - mean
@@ -140,7 +141,7 @@ def calibration_evidence(observed: Any, *, horizon: int = 1, seed: int = 0, **fo
     """
     read_seed(seed)
     given = read_forecasts(**forecasts)
-    y = read_observed(observed, len(given))
+    y = read_observed(observed, given)
     if type(horizon) is not int or not 1 <= horizon <= MOST_LAGS:
         raise InvalidOption.at("/horizon", f"must be an integer from 1 to {MOST_LAGS}")
     return against_calibration(given, y, horizon=horizon, seed=seed)
@@ -205,7 +206,7 @@ def exchangeability_evidence(observed: Any, *, seed: int = 0, **forecasts: Any) 
     """
     read_seed(seed)
     given = read_forecasts(**forecasts)
-    return against_exchangeability(given, read_observed(observed, len(given)), seed=seed)
+    return against_exchangeability(given, read_observed(observed, given), seed=seed)
 
 
 def against_exchangeability(given: Forecasts, y: Floats, *, seed: int) -> Floats:

@@ -91,6 +91,8 @@ _UNCLEAR = re.compile(r"[+-]?[1-9]\d{0,2},\d{3}", re.ASCII)
 _UNCLEAR_POINT = re.compile(r"[+-]?[1-9]\d{0,2}\.\d{3}", re.ASCII)
 #: First characters of what ``float`` parses.
 _FIRST = frozenset("+-.0123456789iInN")
+#: Numbers as numpy shows them: np.float64(0.5).
+_OF_NUMPY = re.compile(r"(?:np|numpy)\.(?:float|u?int)\d+\([^()]*\)", re.ASCII)
 _INFINITE = re.compile(r"[+-]?inf(?:inity)?", re.IGNORECASE)
 
 
@@ -149,10 +151,12 @@ def is_number(text: str) -> bool:
 
 
 def is_numeric(text: str) -> bool:
-    """Whether a cell is a number, also one with a decimal comma, separators of thousands or a percent sign."""
+    """Whether a cell is a number, also one with a decimal comma, separators of thousands, a percent sign or ``np.``."""
     clean = text.strip()
     return clean[:1] in _FIRST and (
-        is_number(clean) or any(kind.fullmatch(clean) for kind in (_COMMA, _THOUSANDS)) or _is_percentage(clean)
+        is_number(clean)
+        or any(kind.fullmatch(clean) for kind in (_COMMA, _THOUSANDS, _OF_NUMPY))
+        or _is_percentage(clean)
     )
 
 
@@ -188,6 +192,12 @@ def refusal(text: str, name: str, field: Field, row: int, line: int | None = Non
     if _THOUSANDS.fullmatch(clean):
         return NotANumber(
             f"column {quoted(name)} has separators of thousands, first in {row_of(row, line)}; remove them", field=field
+        )
+    if _OF_NUMPY.fullmatch(clean):
+        first = f"first in {row_of(row, line)}"
+        return NotANumber(
+            f"column {quoted(name)} has numbers as numpy shows them, np.float64(...), {first}; write float(value)",
+            field=field,
         )
     if _INFINITE.fullmatch(clean):
         return NotFinite(f"{where} is infinite; numbers must be finite", field=field)

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from calibrant.applied import remember
+from calibrant.arguments import explained
 from calibrant.arrays import like
 from calibrant.batch import Predictions, Scale, read_class_names, read_predictions
 from calibrant.cells import Floats
@@ -84,7 +85,7 @@ def binned(reduction: str) -> str:
     return "the confidence" if reduction in VECTORS else f"the event {reduction}"
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class CalibrationMap(ShownMap):
     """Map the predictions of a model to calibrated probabilities.
 
@@ -125,13 +126,13 @@ class CalibrationMap(ShownMap):
     """
 
     method: str
-    function: Curve | Transform = field(repr=False)
+    function: Curve | Transform
     reduction: str
     scale: Scale
     n_classes: int | None
-    diagnostics: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    diagnostics: Mapping[str, Any] = field(default_factory=dict)
     class_names: tuple[str, ...] | None = None
-    training_digest: str | None = field(default=None, repr=False)
+    training_digest: str | None = None
 
     _familiar = MappingProxyType(
         {
@@ -141,6 +142,11 @@ class CalibrationMap(ShownMap):
             "fit": "calibrant.fit(method, predictions, labels), which returns a fitted map",
         }
     )
+
+    def __repr__(self) -> str:
+        shown = {"method": self.method, "reduction": reduction_with_name(self.reduction, self.class_names)}
+        shown |= {name: getattr(self, name) for name in ("scale", "n_classes", "class_names")}
+        return f"CalibrationMap({', '.join(f'{name}={value!r}' for name, value in shown.items())})"
 
     def __call__(self, predictions: Any, *, clip: bool = True) -> Any:
         """Apply the map, as ``apply`` does."""
@@ -516,6 +522,7 @@ def check_class_names(fitted: CalibrationMap | None, class_names: Sequence[str] 
     )
 
 
+@explained
 def load(document: Mapping[str, Any] | str | Path) -> CalibrationMap:
     """Read a calibration map from its document or from a file.
 

@@ -18,6 +18,7 @@ from calibrant.maps.softmax_solver import Penalty, minimise
 from calibrant.maps.transforms import Takes, blocks_of_rows, check_classes, logits_block, read_matrix
 from calibrant.progress import report, step
 from calibrant.reductions import Vector
+from calibrant.results import n_rows
 from calibrant.validation import fold_of_rows
 
 #: Strength on the diagonal under ODIR: negligible, but it gives an optimum if a class is predicted without error.
@@ -162,12 +163,12 @@ def fit_regularised(
     given = vector.logits if vector.logits is not None and not probabilities else vector.p
     logarithms = probabilities or vector.logits is None
     if len(vector) < folds:
-        raise TooFewRows.at("/predictions", f"have {len(vector)} rows, but {folds} folds need at least {folds}")
+        raise TooFewRows.at("/predictions", f"have {n_rows(len(vector))}, but {folds} folds need at least {folds}")
     order = vector.order()
     if vector.w is not None:
         order = order[vector.w[order] > 0.0]
         if len(order) < folds:
-            found = f"have {len(order)} rows with weight"
+            found = f"have {n_rows(len(order))} with weight"
             raise TooFewRows.at("/predictions", f"{found}, but {folds} folds need at least {folds}")
     w = None if vector.w is None else vector.w[order]
     twice = off_diagonal and strength is None and intercept_strength is None

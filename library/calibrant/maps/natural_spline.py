@@ -14,6 +14,7 @@ from calibrant.logistic import fit_logistic, gradient_of
 from calibrant.maps.averaged import Averaged, tabulate
 from calibrant.maps.curves import clipped_logit
 from calibrant.progress import report
+from calibrant.results import n_rows
 from calibrant.validation import fold_of_rows
 
 #: Logits are limited to this range, so that exact zeros and ones do not spread the knots.
@@ -91,7 +92,7 @@ def fit_mli_spline(
     """
     n = len(rows.p)
     if n < folds:
-        raise TooFewRows.at("/predictions", f"have {n} rows, but {folds} folds need at least {folds}")
+        raise TooFewRows.at("/predictions", f"have {n_rows(n)}, but {folds} folds need at least {folds}")
     z = np.clip(clipped_logit(rows.p), -_REACH, _REACH)
     w = np.ones(n) if rows.w is None else rows.w
     total = float(w.sum())

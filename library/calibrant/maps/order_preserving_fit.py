@@ -27,6 +27,7 @@ from calibrant.maps.temperature import logits_of, optimal_temperature
 from calibrant.maps.transforms import blocks_of_rows, logits_block
 from calibrant.progress import check, report, step
 from calibrant.reductions import Vector
+from calibrant.results import n_rows
 from calibrant.validation import fold_of_rows
 
 # --- The rows of a fit: scores are linear in the slopes
@@ -360,7 +361,7 @@ def _chosen(problem: _Problem, folds: int, seed: int, groups: Integers | None) -
     """Return the strength with the smallest held-out log loss (the strongest one of ties), and that loss."""
     n = len(problem.w)
     if n < folds:
-        raise TooFewRows.at("/predictions", f"have {n} rows, but {folds} folds need at least {folds}")
+        raise TooFewRows.at("/predictions", f"have {n_rows(n)}, but {folds} folds need at least {folds}")
     fold = fold_of_rows(n, folds, seed, groups)
     scores = np.zeros(len(STRENGTHS))
     for k in range(folds):

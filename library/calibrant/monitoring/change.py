@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from scipy.special import logit, logsumexp
 
+from calibrant.arguments import explained
 from calibrant.cells import Floats
 from calibrant.errors import EmptyBatch, InvalidOption, LengthMismatch, NotANumber
 from calibrant.logistic import fit_logistic
@@ -135,6 +136,7 @@ class ChangeTime:
         }
 
 
+@explained
 def change_time(buckets: Sequence[EventTally | None], times: Sequence[Any], *, level: float = 0.95) -> ChangeTime:
     """Estimate when predictions stopped being calibrated, from tallies of consecutive time buckets.
 

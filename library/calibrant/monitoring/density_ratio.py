@@ -9,6 +9,7 @@ import numpy.typing as npt
 from scipy.linalg import cho_factor, cho_solve
 from scipy.special import expit
 
+from calibrant.arguments import explained
 from calibrant.arrays import array_of, is_frame
 from calibrant.cells import Floats
 from calibrant.errors import EmptyBatch, InvalidOption, NotConverged, NotFinite, WrongShape
@@ -24,6 +25,7 @@ _STEPS, _TOLERANCE = 50, 1e-8
 _ROWS = 8192
 
 
+@explained
 def density_ratios(reference: Any, window: Any, *, largest: float = 50.0) -> Floats:
     """Weight the rows of a reference period so that their features are distributed as in a window.
 

@@ -10,6 +10,7 @@ from functools import cache
 import numpy as np
 from scipy.special import betaln, xlog1py, xlogy
 
+from calibrant.arguments import explained
 from calibrant.cells import Floats
 from calibrant.errors import EmptyBatch, InvalidOption
 from calibrant.monitoring.event_tally import EventTally, check_tallies, check_tally
@@ -89,6 +90,7 @@ class PredictionDrift:
         return round(math.exp(min(-self.log_e, 0.0)), 12)
 
 
+@explained
 def prediction_drift(reference: EventTally, stream: Sequence[EventTally], *, first: int = 0) -> PredictionDrift:
     """Test, at any time, whether the predictions of a stream are distributed as in a reference.
 

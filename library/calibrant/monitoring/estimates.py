@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from inspect import signature
 from typing import Any
 
 import numpy as np
 from scipy.special import chdtri, ndtri
 
-from calibrant.arguments import explained
+from calibrant.arguments import explained, refuse_misspelt
 from calibrant.arrays import Compared
 from calibrant.batch import Batch, Predictions, Scale
 from calibrant.calibrators import FitContext, Fitting
@@ -480,7 +481,14 @@ def fit_performance_estimator(
     how = {"weights": weights, "class_names": class_names, "pos_label": pos_label}
     parts = _labelled(predictions, labels, windows, scale, reduction, **how)
     event = _event_of(predictions, parts[0].predictions, reduction_by_name(reduction, parts[0].class_names))
-    found = _fitted(parts, event, threshold, weighted=weights is not None, method=method, options=options, seed=seed)
+    fitted_with: dict[str, Any] = {"method": method, "options": options, "seed": seed}
+    try:
+        found = _fitted(parts, event, threshold, weighted=weights is not None, **fitted_with)
+    except InvalidOption:
+        refuse_misspelt(
+            "fit_performance_estimator", options, list(signature(fit_performance_estimator).parameters)[:-1]
+        )
+        raise
     return replace(found, scale=_scale_of(predictions, scale))
 
 

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from inspect import signature
 from typing import Any
 
 import numpy as np
 
+from calibrant.arguments import explained, refuse_misspelt
 from calibrant.arrays import distinct_names
 from calibrant.calibrators import FitContext, Fitting
 from calibrant.diagrams.catalogue import read_diagrams
 from calibrant.diagrams.diagram import DiagramRequest, diagrams_of
-from calibrant.errors import ScaleMismatch, WrongShape
+from calibrant.errors import InvalidOption, ScaleMismatch, WrongShape
 from calibrant.evaluation import GroupReport, Report
 from calibrant.maps.calibration_map import CalibrationMap, check_map
 from calibrant.measures.catalogue import read_requests
@@ -57,6 +59,7 @@ class _Requests:
         return replace(gap, interval=(min(ends[0], gap.value), max(ends[1], gap.value)))
 
 
+@explained
 def evaluate_tally(
     tally: EventTally,
     *,
@@ -155,6 +158,7 @@ def _with_groups(report: Report, tally: EventTally, requests: _Requests, map: Ca
     return replace(report, groups=groups, gaps=gaps, gaps_after=requests.gaps(applied, after))
 
 
+@explained
 def fit_tally(
     tally: EventTally,
     method: str,
@@ -209,7 +213,11 @@ def fit_tally(
     array([0. , 0.5, 1. ])
     """
     check_tally(tally)
-    fitting = Fitting.read(method, options, tally.reduction)
+    try:
+        fitting = Fitting.read(method, options, tally.reduction)
+    except InvalidOption:
+        refuse_misspelt("fit_tally", options, list(signature(fit_tally).parameters)[:-1])
+        raise
     fitting.resolve(tally.n_classes)
     event = tally.event()
     with reporting(progress):

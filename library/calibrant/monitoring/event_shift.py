@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.special import chdtri, ndtri
 
+from calibrant.arguments import explained
 from calibrant.cells import Cells, Floats
 from calibrant.errors import CalibrationError, EmptyBatch, InvalidOption, NotConverged, TooFewRows, UnknownReduction
 from calibrant.maps.beta import Beta, fit_beta
@@ -26,6 +27,7 @@ _RESAMPLES, _BLOCKS, _STEPS = 40, 24, 60
 _LEAST, _TINY = 1e-9, 1e-12
 
 
+@explained
 def estimate_event_shift(
     reference: EventTally, window: EventTally, *, level: float = 0.95, alpha: float = 0.001, seed: int = 0
 ) -> LabelShift:

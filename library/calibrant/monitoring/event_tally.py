@@ -264,6 +264,7 @@ def _read_heading(heading: Mapping[str, Any]) -> dict[str, Any]:
     return {**heading, "groups": tuple(groups)}
 
 
+@explained
 def merge(tallies: Iterable[EventTally]) -> EventTally:
     """Add up tallies of one event.
 
@@ -465,7 +466,7 @@ def read_folds(folds: Any, n: int) -> Integers | None:
         return None
     raw: npt.NDArray[Any] = np.asarray(folds)
     if raw.ndim != 1 or len(raw) != n:
-        raise LengthMismatch.at("/folds", f"must have one fold for each of the {n} rows of /predictions")
+        raise LengthMismatch.at("/folds", f"must have one fold for each row of /predictions, {n:,} in all")
     if raw.dtype.kind not in "iuf":
         raise NotANumber.at("/folds", "must contain only numbers")
     odd = np.flatnonzero(~((raw >= 0) & (raw < FOLDS) & (raw == np.floor(raw))))  # also finds NaN
@@ -489,7 +490,7 @@ def numbered(groups: Sequence[str | None] | None, n: int) -> tuple[list[str], In
     if isinstance(groups, str) or not isinstance(groups, Sequence | np.ndarray):
         raise WrongShape.at("/groups", "must be an array of group names")
     if len(groups) != n:
-        raise LengthMismatch.at("/groups", f"has {len(groups)} rows, but /predictions has {n}")
+        raise LengthMismatch.at("/groups", f"has {n_rows(len(groups))}, but /predictions has {n:,}")
     for i, name in enumerate(groups):
         if not (name is None or isinstance(name, str)):
             raise InvalidOption.at(f"/groups/{i}", "must be a string or null")

@@ -70,9 +70,8 @@ MEMORIES: tuple[int | None, ...] = (None, 2000, 500, 125)
 WINDOW = 1000
 #: Probabilities are clipped here for the features of online maps.
 _CLIP = 1e-7
-#: Prior standard deviations of slopes and intercept.
-_PRIOR = np.array([0.3, 0.3, 1.0])
-_PRECISION = 1.0 / _PRIOR**2
+#: From the prior standard deviations of slopes and intercept.
+_PRECISION = 1.0 / np.array([0.3, 0.3, 1.0]) ** 2
 _DIAGONAL = np.diag(_PRECISION)
 #: Knots of calibeating, even in arcsin(sqrt(f)), and the rows that the prior correction of 0 counts.
 _KNOTS, _SHRINKAGE = 17, 100.0
@@ -559,6 +558,7 @@ _INTEGERS = {"window": 10, "delay": 0, "rows_per_round": 1, "rounds": 0}
 _ARRAYS = ("log_weights", "tracking", "theta", "information", "residuals", "shifts")
 
 
+@explained
 def start_online(
     static: CalibrationMap | None = None,
     *,

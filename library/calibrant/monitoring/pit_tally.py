@@ -199,7 +199,7 @@ def tally_pit(
     [0, 1, 1]
     """
     given = read_forecasts(**forecasts)
-    y = read_observed(observed, len(given))
+    y = read_observed(observed, given)
     levels = bin_levels(given)
     names, members = numbered(groups, len(y))
     base = np.zeros(len(y), np.int64) if members is None else members * FOLDS

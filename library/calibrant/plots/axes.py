@@ -38,7 +38,7 @@ from calibrant.plots.panel import (
 )
 from calibrant.plots.reliability import RELIABILITY
 from calibrant.reductions import MANY
-from calibrant.results import Suggesting
+from calibrant.results import Suggesting, n_rows
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -284,7 +284,7 @@ class DistributionPlotter(Suggesting):
         if not isinstance(after, Forecasts | None):
             raise InvalidOption.at("/after", "must be forecasts, such as those of fitted.apply(...)")
         if after is not None and len(after) != len(rows):
-            raise InvalidOption.at("/after", f"has {len(after)} rows, but the report has {len(rows)}")
+            raise InvalidOption.at("/after", f"has {n_rows(len(after))}, but the report has {len(rows):,}")
         names = None if times is None else texts_of_times(times)
         sides = [rows, *([] if after is None else [replace(rows, forecasts=after)])]
         return _draw(request.diagram.name, [drawn(request, side, names) for side in sides], ax)
@@ -537,6 +537,8 @@ def entries_of(report: Report, diagram: str, options: Mapping[str, Any]) -> tupl
 
 def _check_options(diagram: str, options: Mapping[str, Any], catalogue: Mapping[str, Any]) -> None:
     """Raise ``TypeError`` with what to pass instead, if an option is unknown."""
+    if not isinstance(diagram, str):
+        raise InvalidOption.at("/diagram", "must be the name of a diagram")
     name = known_name(diagram, catalogue, {})
     if name not in catalogue:
         return  # which is refused with the request

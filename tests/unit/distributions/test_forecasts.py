@@ -103,7 +103,7 @@ def test_crossings_up_to_rounding_are_repaired_and_counted() -> None:
 @pytest.mark.parametrize(("observed", "pointer"), [([1.0], "/observed"), ([1.0, np.inf], "/observed/1")])
 def test_invalid_outcomes_are_refused_with_the_place(observed: list[float], pointer: str) -> None:
     with pytest.raises(CalibrationError) as refused:
-        read_observed(observed, 2)
+        read_observed(observed, read_forecasts(mean=[0.0, 0.0], variance=[1.0, 1.0]))
     assert refused.value.offences[0].pointer == pointer
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from calibrant.arguments import explained
 from calibrant.arrays import group_names
 from calibrant.cells import Floats
 from calibrant.distributions.forecasts import KINDS, ForecastKind, Forecasts, read_forecasts
@@ -21,7 +22,7 @@ from calibrant.errors import CalibrationError, InvalidDocument, LengthMismatch, 
 from calibrant.maps.calibration_map import read_digest, read_document_file
 from calibrant.maps.curves import read_array
 from calibrant.options import read_seed
-from calibrant.results import ShownMap, Table, map_table, write_text
+from calibrant.results import ShownMap, Table, map_table, n_rows, write_text
 
 #: Version of the document format.
 FORMAT = 1
@@ -172,7 +173,7 @@ class DistributionMap(ShownMap):
         if needs_groups(self.function) and by is None:
             raise LengthMismatch.at("/by", "is missing: the map was fitted with it")
         if by is not None and len(by) != len(forecasts):
-            raise LengthMismatch.at("/by", f"must have {len(forecasts)} rows, like the forecasts")
+            raise LengthMismatch.at("/by", f"must have {n_rows(len(forecasts))}, like the forecasts")
 
     def to_document(self) -> dict[str, Any]:
         """Return the map as a document of plain JSON.
@@ -279,6 +280,7 @@ def check_support(support: Any, error: type[CalibrationError]) -> Support:
     return low, high
 
 
+@explained
 def load_distribution(document: Mapping[str, Any] | str | Path) -> DistributionMap:
     """Read a map of predictive distributions from its document or from a file.
 
