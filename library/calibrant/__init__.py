@@ -208,12 +208,24 @@ def _instead(name: str) -> str:
         return f'; use calibrant.evaluate(predictions, labels, measures=["{measure}"])'
     if (method := options.known_name(name, fitting.METHODS, fitting.FAMILIAR)) in fitting.METHODS:
         return f'; use calibrant.fit("{method}", predictions, labels)'
-    diagrams = ("calibration_curve", "reliability_curve", "reliability_diagram", "plot_calibration_curve")
+    scores = 'evaluate_distribution(observed, ..., measures=["{}"])'
+    diagrams = (
+        "ReliabilityDiagram",
+        "calibration_curve",
+        "reliability_curve",
+        "reliability_diagram",
+        "plot_calibration_curve",
+    )
     calibrate = 'fit("platt", predictions, labels).apply(predictions)'
     familiar = {
         "CalibratedClassifierCV": "CalibrantClassifier",
         "AsyncCalibrant": "client.AsyncCalibrant",
         "Calibrator": "fit, METHODS and CalibrationMap",
+        "VennAbersCalibrator": 'fit("venn-abers", predictions, labels)',
+        **dict.fromkeys(("MapieRegressor", "SplitConformalRegressor"), 'fit_distribution("conformal", observed, ...)'),
+        **dict.fromkeys(("crps_ensemble", "crps_gaussian", "crps_normal"), scores.format("crps")),
+        **dict.fromkeys(("interval_score", "winkler_score"), scores.format("interval-score")),
+        **dict.fromkeys(("pinball_loss", "quantile_score"), scores.format("quantile-score")),
         **dict.fromkeys(("Calibrant", "Client"), "client.Calibrant"),
         **dict.fromkeys(diagrams, "CalibrationDisplay"),
         **dict.fromkeys(("apply", "calibrate", "recalibrate", "transform"), calibrate),

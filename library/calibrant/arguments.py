@@ -106,10 +106,20 @@ def _explanation(name: str, parameters: Signature, given: Mapping[str, object], 
         return f"{name}() has no argument {unknown}; {meant_by(unknown, [each for each in known if each != 'self'])}"
     kinds = {each.name: each.kind for each in known.values() if each.name != "self"}
     order = ", ".join(each for each, kind in kinds.items() if kind is Parameter.POSITIONAL_OR_KEYWORD)
-    if problem == "too many positional arguments" and {"mean", "samples"} <= kinds.keys():
+    of_map = "by" in kinds and "forecasts" in kinds and not order
+    if problem == "too many positional arguments" and ({"mean", "samples"} <= kinds.keys() or of_map):
         by_name = "quantiles=..., levels=..., or samples=..., or lower=..., upper=..., level=..."
-        return f"{problem}; pass forecasts by name: {name}({order}, mean=..., std=...), or {by_name}"
+        return (
+            f"{problem}; pass forecasts by name: {name}({order}{', ' if order else ''}mean=..., std=...), or {by_name}"
+        )
     return f"{problem}; the order is {name}({order})"
+
+
+def refuse_unknown(name: str, given: Iterable[str], known: list[str]) -> None:
+    """Raise ``TypeError`` with what to pass instead, if an argument of a function of forecasts is unknown."""
+    unknown = next((each for each in given if each not in known), None)
+    if unknown is not None:
+        raise TypeError(f"{name}() has no argument {unknown}; {meant_by(unknown, known)}")
 
 
 def refuse_misspelt(name: str, options: Iterable[str], known: list[str]) -> None:
@@ -124,7 +134,7 @@ def refuse_misspelt(name: str, options: Iterable[str], known: list[str]) -> None
 
 
 def _familiar_to(known: Iterable[str]) -> Mapping[str, str]:
-    return _FAMILIAR_OF_FORECASTS if "observed" in known else _FAMILIAR
+    return _FAMILIAR_OF_FORECASTS if {"observed", "samples"} & {*known} else _FAMILIAR
 
 
 def meant_by(unknown: str, known: list[str]) -> str:

@@ -165,9 +165,6 @@ class Report(WithRows, Shown, ByMeasure[MeasureResult]):
         name = known_name(key, MEASURES, FAMILIAR)
         return f'evaluate with measures=["{name}"]' if name in MEASURES else ""
 
-    def _instead(self, name: str) -> str:
-        return f"; use report[{name!r}]" if name in self else super()._instead(name)
-
     @property
     def plot(self) -> Plotter:
         """Draw diagrams on matplotlib axes.

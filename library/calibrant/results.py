@@ -69,6 +69,8 @@ class Suggesting:
 
     def _instead(self, name: str) -> str:
         """Return what to use in place of an attribute that does not exist."""
+        if isinstance(self, ByMeasure) and name in self:
+            return f"; use report[{name!r}]"
         key, result = next(iter((vars(self).get("measures") or {}).items()), (None, None))
         if key is not None and hasattr(result, name):  # of a result in a report
             return f'; use report["{key}"].{name}'

@@ -85,3 +85,46 @@ def test_numbers_that_numpy_showed_get_a_remedy(typed: Typed, scores: Any) -> No
     refused = typed("calibrant evaluate scores.csv")
     assert refused.exit_code != 0
     assert "column 'p' has numbers as numpy shows them, np.float64(...), first in row 1" in refused.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "remedy"),
+    [
+        ("crps_normal", r'evaluate_distribution\(observed, ..., measures=\["crps"\]\)'),
+        ("pinball_loss", r'measures=\["quantile-score"\]'),
+        ("VennAbersCalibrator", r'calibrant.fit\("venn-abers"'),
+        ("MapieRegressor", r'calibrant.fit_distribution\("conformal"'),
+        ("ReliabilityDiagram", "calibrant.CalibrationDisplay"),
+    ],
+)
+def test_names_of_other_libraries_are_found(name: str, remedy: str) -> None:
+    """Look for functions and classes of properscoring, scikit-learn, venn-abers, MAPIE and netcal."""
+    with pytest.raises(AttributeError, match=remedy):
+        getattr(calibrant, name)
+
+
+def test_forecasts_in_the_conventions_of_other_libraries_get_a_remedy(scores: Any) -> None:
+    """Pass forecasts by position, columns of one number, percentages, and descending levels."""
+    y = scores["p"].to_numpy()
+    std: Any = np.ones(600)
+    fitted: Any = calibrant.fit_distribution("variance-platt", y, mean=0.0 * y, std=std)
+    with pytest.raises(TypeError, match=r"pass forecasts by name: apply\(mean=..., std=...\)"):
+        fitted.apply(y, std)
+    with pytest.raises(TypeError, match=r"apply\(\) has no argument sigma; pass std or variance"):
+        fitted.apply(mean=y, sigma=std)
+    with pytest.raises(calibrant.CalibrationError, match=r"mean must have shape \(n,\); pass mean.reshape\(-1\)"):
+        calibrant.evaluate_distribution(y, mean=y[:, None], std=std)
+    table = y[:, None] + np.array([-1.0, 0.0, 1.0])
+    with pytest.raises(calibrant.CalibrationError, match="divide percentages by 100"):
+        calibrant.evaluate_distribution(y, quantiles=table, levels=[10, 50, 90])
+    with pytest.raises(calibrant.CalibrationError, match="reverse them and the columns of quantiles"):
+        calibrant.evaluate_distribution(y, quantiles=table[:, ::-1], levels=[0.9, 0.5, 0.1])
+    pairs: Any = {"a": (y, std), "b": (y, 2.0 * std)}
+    with pytest.raises(calibrant.CalibrationError, match="forecasts/a must be forecasts by name"):
+        calibrant.compare_distributions(y, pairs)
+    report: Any = calibrant.evaluate_distribution(y, mean=y, std=std)
+    with pytest.raises(AttributeError, match=r"use report\['crps'\]"):
+        report.crps  # noqa: B018
+    one: Any = calibrant.fit("temperature", scores["p"], scores["y"])
+    with pytest.raises(AttributeError, match=r'use to_document\(\)\["parameters"\]'):
+        one.temperature  # noqa: B018

@@ -287,7 +287,7 @@ def _read(name: str, arguments: Mapping[str, Any] | Forecasts) -> Forecasts:
         return arguments
     known = {"std", *(field for fields in FIELDS.values() for field in fields)}
     if not isinstance(arguments, Mapping) or not arguments or set(arguments) - known:
-        raise InvalidOption.at(f"/forecasts/{name}", f"must be a mapping of {', '.join(sorted(known))} to arrays")
+        raise InvalidOption.at(f"/forecasts/{name}", 'must be forecasts by name, such as {"mean": ..., "std": ...}')
     try:
         return read_forecasts(**arguments)
     except CalibrationError as error:

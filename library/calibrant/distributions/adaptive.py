@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtri
 
-from calibrant.arguments import explained, meant_by
+from calibrant.arguments import explained, refuse_unknown
 from calibrant.arrays import Compared, array_of, check_aligned, days_of, made_and_known, times_of, with_gaps
 from calibrant.batch import Integers
 from calibrant.cells import Floats
@@ -152,10 +152,8 @@ def recalibrate_in_order(
     >>> found.shifts.round(2).tolist(), found.factors.round(2).tolist()
     ([0.0, 2.8], [1.0, 2.72])
     """
-    arguments = ["observed", "made", "known", "half_life", "scale", "support", *ARGUMENTS]
-    unknown = next((name for name in forecasts if name not in ARGUMENTS), None)
-    if unknown is not None:
-        raise TypeError(f"recalibrate_in_order() has no argument {unknown}; {meant_by(unknown, arguments)}")
+    known_names = ["observed", "made", "known", "half_life", "scale", "support", *ARGUMENTS]
+    refuse_unknown("recalibrate_in_order", forecasts, known_names)
     return read_in_order(
         observed,
         made,

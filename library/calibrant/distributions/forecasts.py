@@ -216,7 +216,10 @@ def _squared(std: Any) -> Floats:
 def check_levels(levels: Floats, pointer: str, error: type[CalibrationError]) -> None:
     """Raise an error unless levels are strictly increasing in (0, 1), and as far apart as ``CLOSEST``."""
     if not np.all((levels > 0.0) & (levels < 1.0)) or np.any(np.diff(levels) <= 0.0):
-        raise error.at(pointer, "must be strictly increasing numbers above 0 and below 1")
+        hint = "; divide percentages by 100" if np.all((levels > 0.0) & (levels < 100.0)) and levels.max() > 1.0 else ""
+        if np.all(np.diff(levels) < 0.0) and len(levels) > 1:
+            hint = "; reverse them and the columns of quantiles"
+        raise error.at(pointer, f"must be strictly increasing numbers above 0 and below 1{hint}")
     if np.any(np.diff(levels, prepend=0.0, append=1.0) < CLOSEST):
         raise error.at(pointer, f"must differ from each other, from 0 and from 1 by at least {CLOSEST:g}")
 
@@ -250,7 +253,8 @@ def refuse(bad: npt.NDArray[np.bool_], pointer: str, wanted: str, error: type[Ca
 def _numbers(values: Any, field: str, ndim: int) -> Floats:
     array = read_numbers(array_of(values, field), f"/{field}")
     if array.ndim != ndim:
-        raise WrongShape.at(f"/{field}", f"must have shape {'(n,)' if ndim == 1 else '(n, columns)'}")
+        hint = f"; pass {field}.reshape(-1)" if ndim == 1 and array.ndim == 2 and array.shape[1] == 1 else ""
+        raise WrongShape.at(f"/{field}", f"must have shape {'(n,)' if ndim == 1 else '(n, columns)'}{hint}")
     if not array.size:
         raise EmptyBatch.at(f"/{field}", "has no rows")
     refuse(~np.isfinite(array), f"/{field}", "must be finite", NotFinite)

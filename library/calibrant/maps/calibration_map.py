@@ -139,6 +139,7 @@ class CalibrationMap(ShownMap):
             **dict.fromkeys(("calibrate", "predict", "predict_proba", "transform"), "apply(predictions)"),
             **dict.fromkeys(("dump", "to_file"), "save(path)"),
             **dict.fromkeys(("parameters", "params", "to_dict", "to_json"), "to_document()"),
+            **dict.fromkeys(("T", "a", "b", "coef_", "intercept_", "temperature"), 'to_document()["parameters"]'),
             "fit": "calibrant.fit(method, predictions, labels), which returns a fitted map",
         }
     )

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from calibrant.arguments import explained
+from calibrant.arguments import explained, refuse_unknown
 from calibrant.arrays import group_names
 from calibrant.cells import Floats
-from calibrant.distributions.forecasts import KINDS, ForecastKind, Forecasts, read_forecasts
+from calibrant.distributions.forecasts import ARGUMENTS, KINDS, ForecastKind, Forecasts, read_forecasts
 from calibrant.distributions.maps.combined import Groups, applied, needs_groups, read_function, result_of
 from calibrant.distributions.maps.tables import interval_of, quantiles_of
 from calibrant.distributions.maps.trial import try_map
@@ -89,6 +89,7 @@ class DistributionMap(ShownMap):
     def _key(self) -> dict[str, Any]:
         return {**self.to_document(), "diagnostics": None, "training_digest": None}
 
+    @explained
     def apply(self, *, by: Any = None, seed: int = 0, **forecasts: Any) -> Forecasts:
         """Apply the map to forecasts.
 
@@ -125,6 +126,7 @@ class DistributionMap(ShownMap):
         >>> fitted.apply(mean=[7.0], variance=[1.0]).mean
         array([7.])
         """
+        refuse_unknown("apply", forecasts, ["by", "seed", *ARGUMENTS])
         names = None if by is None else group_names(by)
         return self.apply_checked(read_forecasts(**forecasts), by=names, seed=read_seed(seed))
 
