@@ -16,6 +16,7 @@ from calibrant.distributions import pit, spread
 from calibrant.distributions.measures import Rows
 from calibrant.errors import CalibrationError, InvalidOption, LengthMismatch, UnknownDiagram
 from calibrant.options import Catalogue, Option, read_entries
+from calibrant.results import n_rows
 
 #: Levels of the central intervals of normal distributions and samples, and of the bands of a fan.
 CENTRAL = np.array([0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95])
@@ -146,7 +147,7 @@ def fan(rows: Rows, times: Sequence[str] | None, *, most: int) -> Fan:
     x, seconds = np.arange(len(rows), dtype=np.float64), False
     if times is not None:
         if len(times) != len(rows):
-            raise LengthMismatch.at("/times", f"has {len(times)} rows, but the forecasts have {len(rows)}")
+            raise LengthMismatch.at("/times", f"has {n_rows(len(times))}, but the forecasts have {len(rows):,}")
         x, kind = times_of(times, "times")
         seconds = kind != "numbers"
         if not np.isfinite(x).all():

@@ -585,8 +585,8 @@ def _cut(whole: _Window, count: int) -> list[_Window]:
     kept = np.flatnonzero(whole.w)
     n, least = len(kept), count * _FEWEST
     if n < least:
-        counted = "rows" if n == len(whole.w) else "rows of positive weight"
-        raise TooFewRows.at("/predictions", f"has {n} {counted}, but {count} windows need at least {least}")
+        weighted = "" if n == len(whole.w) else " of positive weight"
+        raise TooFewRows.at("/predictions", f"has {n_rows(n)}{weighted}, but {count} windows need at least {least}")
     return [
         replace(
             whole,

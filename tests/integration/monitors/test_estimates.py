@@ -393,7 +393,7 @@ def test_rows_of_which_one_has_weight_are_refused(api: httpx.Client) -> None:
         [
             {
                 "pointer": "/reference",
-                "detail": "has 1 rows of positive weight, but 10 windows need at least 200",
+                "detail": "has 1 row of positive weight, but 10 windows need at least 200",
             }
         ],
     )

@@ -125,7 +125,7 @@ def test_a_fan_is_in_the_order_of_time() -> None:
     for times, problem in (
         (["1"] * 50, "times are not distinct: choose the rows of one series"),
         (["monday"] * 50, "times must be numbers or dates in ISO 8601"),
-        (["1"], "times has 1 rows, but the forecasts have 50"),
+        (["1"], "times has 1 row, but the forecasts have 50"),
     ):
         assert drawn(request, rows, times)["problem"] == f"no diagram: {problem}"
 
