@@ -20,7 +20,7 @@ from calibrant.arrays import NO_GROUP, joined
 from calibrant.distributions.forecasts import FIELDS
 from calibrant.evaluation import MAX_GROUPS
 from calibrant.io.arrow import ArrowTable, ParquetTable
-from calibrant.io.columns import Chosen, check_confidence, check_scale, choose, numbered_classes
+from calibrant.io.columns import Chosen, check_confidence, choose, numbered_classes
 from calibrant.io.compression import FILE, unpacked
 from calibrant.io.csv import CsvTable
 from calibrant.io.errors import (
@@ -45,6 +45,7 @@ from calibrant.io.labels import Classes, in_order, read_labels, whether_equal
 from calibrant.io.limits import FileLimits
 from calibrant.io.npz import NpyTable, NpzTable, blocks_of_archive, is_workbook
 from calibrant.io.rounding import without_rounding
+from calibrant.io.scale import check_scale
 from calibrant.io.source import bytes_of, opened, spooled, write_blocks
 from calibrant.io.table import (
     Coded,
