@@ -52,9 +52,10 @@ from calibrant.io.errors import (
     UnclearOrder,
     UnknownColumn,
 )
-from calibrant.io.labels import one_hot
+from calibrant.io.labels import one_hot, without_gaps
 from calibrant.io.table import Column, Floats, Ints, Places, SheetOptions
 from calibrant.io.texts import (
+    DASHES,
     MAX_LISTED,
     are_digits,
     is_missing,
@@ -366,11 +367,11 @@ class _Chooser:
         if at is None:
             return set()
         found = {text.strip() for text in self._columns[at].sample if not is_missing(text)}
-        if not self._is_equal(at):
-            return found
-        if self._equal is None:
-            self._equal = self._read_distinct([at for at in range(len(self._columns)) if self._is_equal(at)])
-        return found | {text.strip() for text in self._equal.get(at, ()) if not is_missing(text)}
+        if self._is_equal(at):
+            if self._equal is None:
+                self._equal = self._read_distinct([at for at in range(len(self._columns)) if self._is_equal(at)])
+            found |= {text.strip() for text in self._equal.get(at, ()) if not is_missing(text)}
+        return found if "+" in found else found - DASHES
 
     def _is_equal(self, at: int) -> bool:
         column = self._columns[at]
@@ -520,15 +521,18 @@ class _Chooser:
 
     def _is_naming(self, at: int, classes: AbstractSet[str], families: Sequence[Family]) -> bool:
         """Whether a column of strings, but not of predicted classes, has only names of other columns."""
-        name, texts = self._names[at], self._texts(at)
-        if not name or at in self._chosen or self._is_predicted_class(at) or len(texts) < 2:
-            return False
-        if any(map(is_number, texts)):
+        name = self._names[at]
+        if not name or at in self._chosen or self._is_predicted_class(at):
             return False
         folded = {name.casefold() for name in classes}
-        return {text.casefold() for text in texts} <= folded or any(
-            among(texts, without_common_start(family, texts).classes) for family in families
-        )
+        for texts in (self._texts(at), without_gaps(self._texts(at))):
+            if len(texts) < 2 or any(map(is_number, texts)):
+                continue
+            if {text.casefold() for text in texts} <= folded or any(
+                among(texts, without_common_start(family, texts).classes) for family in families
+            ):
+                return True
+        return False
 
     def _labels_by_content(self, family: Family) -> int:
         """Return the only column whose content can be labels; raises an error if there are none or several."""
@@ -555,8 +559,11 @@ class _Chooser:
         return self._choose(likely[0], "labels")
 
     def _could_be_labels(self, at: int, width: int) -> bool:
-        """Whether a column has a name and at most ``width`` distinct values in its first rows, without fractions."""
-        name, texts = self._names[at], self._texts(at)
+        """Whether a column has a name and at most ``width`` distinct values in its first rows, without fractions.
+
+        Marks of missing labels do not count, so that a column with gaps is not passed over for another one.
+        """
+        name, texts = self._names[at], without_gaps(self._texts(at))
         if at in self._chosen or not name or not texts or len(texts) > width:
             return False
         if is_id(name) or self._is_predicted_class(at):

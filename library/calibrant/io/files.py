@@ -230,7 +230,7 @@ def _all_missing(
         table.scan(columns, add)
     except TabularError:
         return error
-    dashes = DASHES & {mark for at in places.numbers for mark in gaps[at]}
+    dashes = DASHES if error.field == "labels" else DASHES & {mark for at in places.numbers for mark in gaps[at]}
     for at in columns:
         if at not in places.numbers:
             kept = set() if at in without_dashes else dashes

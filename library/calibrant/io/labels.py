@@ -14,7 +14,7 @@ from calibrant.inputs import is_negation, is_negative
 from calibrant.io.column_names import number_of
 from calibrant.io.errors import BadMapping, LabelsNeedMapping, MissingValue, NotLabels, TabularError, UnmappedLabel
 from calibrant.io.table import Coded, Ints
-from calibrant.io.texts import is_missing, is_number, listed, quoted, row_of
+from calibrant.io.texts import DASHES, is_missing, is_number, listed, quoted, row_of
 
 #: Larger numbers are not exact in a double.
 _EXACT = 2.0**53
@@ -114,14 +114,35 @@ def read_labels(
     raise _refusal(coded, plain, name, aliases, n_classes)
 
 
+#: Words for missing labels, and numbers that stand for them beside 0 and 1, in addition to what is always missing.
+_UNKNOWN = frozenset({"\\n", "missing", "nat", "unk", "unknown"})
+_CODES = frozenset((-1, -9, -99, -999, 9, 99, 999))
+
+
+def without_gaps(texts: AbstractSet[str]) -> AbstractSet[str]:
+    """Return the distinct values of a column that could be labels, without one that may stand for missing labels.
+
+    >>> [sorted(without_gaps({"0", *texts})) for texts in (("1", "unknown"), ("1", "-9"), ("9",))]
+    [['0', '1'], ['0', '1'], ['0', '9']]
+    """
+    kept = {text for text in texts if text.casefold() not in _UNKNOWN}
+    numbers = {text for text in kept if integer(text) is not None}
+    if len(numbers) == len(kept) - 1 > 1 and not any(map(is_number, kept - numbers)):  # such as 0, 1 and #VALUE!
+        return numbers
+    plain = {text for text in numbers if integer(text) in (0, 1)}
+    codes = {integer(text) for text in kept - plain}
+    return plain if len(plain) == 2 and len(codes) == 1 and codes <= _CODES else kept
+
+
 def _check_missing(coded: Coded, name: str, known: AbstractSet[str], pos_label: str | None) -> tuple[str, ...]:
     """Raise an error for a missing label, unless the text names a class; return a note if it names the negative one."""
     notes: tuple[str, ...] = ()
     none = [text for text in coded.texts if text.casefold() == "none"]
     if pos_label is not None and none and len(coded.texts) == 2:  # otherwise, all labels were positive
         known, notes = {*known, *none}, (f"labels: {quoted(none[0])} is read as the negative label",)
+    dashes = frozenset[str]() if pos_label is not None or "+" in coded.texts else DASHES
     for code, text in enumerate(coded.texts):
-        if is_missing(text) and text not in known:
+        if (is_missing(text) or text in dashes) and text not in known:
             what = "is empty" if not text else f"is {quoted(text)}, a missing value"
             where = f"{row_of(coded.first(code))} of column {quoted(name)}"
             raise MissingValue(f"{where} {what}; fill it in or remove the row", field="labels")
@@ -338,7 +359,8 @@ def _refusal(
     if numbers and len(numbers) < len(texts):
         stray = next(text for text in coded.texts if not is_number(text))
         row = row_of(coded.first(coded.texts.index(stray)))
-        return NotLabels(f"{where} mixes numbers and strings: {row} is {quoted(stray)}", field="labels")
+        gap = "; remove rows without a label" if stray.casefold() in _UNKNOWN else ""
+        return NotLabels(f"{where} mixes numbers and strings: {row} is {quoted(stray)}{gap}", field="labels")
     hint = "is this the right column, or are columns of predictions missing?"
     if numbers and not _is_near(numbers, n_classes):
         strange = next(code for code, text in enumerate(plain) if not 0 <= int(text) < n_classes)
