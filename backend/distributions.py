@@ -442,7 +442,7 @@ def _fitted(map_id: str, spec: FitDistributionSpec, rows: ForecastRows, options:
 
 
 #: The longest estimate of a recalibration in the order of time.
-_MOST_SECONDS = 30.0
+_MOST_SECONDS = 10.0
 
 
 class CalibratedForecasts(NamedTuple):
