@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from operator import ne
 from typing import Any, Literal, Self, cast
 
 import numpy as np
@@ -248,11 +249,26 @@ def like(given: Any, values: Array, columns: Sequence[str] | None) -> Any:
         return library.Series(name=name, **({"data": values} | indexed if indexed else {"values": values}))
     if isinstance(given, library.Series):  # a column of vectors
         return values
-    named = {str(name): name for name in given.columns}
+    named = dict(zip(text_names(given.columns), given.columns, strict=True))
     names = list(given.columns) if columns is None else [named[name] for name in columns]
     if indexed:
         return library.DataFrame(values, columns=names, **indexed)
     return library.DataFrame(values, schema=names)
+
+
+#: The end of the name of a class that is a whole number and a float.
+_WHOLE_FLOAT = re.compile(r"(?<![0-9.])([0-9]+)\.0$")
+
+
+def text_names(columns: Iterable[Any]) -> list[str]:
+    """Return the names of columns or classes as strings, without the decimal places of classes that are whole floats.
+
+    >>> text_names([1.0, 0.0]), text_names(["p_1.0", "p_0.0", "row"]), text_names(["model 2.0", "label"])
+    (['1', '0'], ['p_1', 'p_0', 'row'], ['model 2.0', 'label'])
+    """
+    names = [str(name) for name in columns]
+    found = [_WHOLE_FLOAT.sub(r"\1", name) for name in names]
+    return found if sum(map(ne, names, found)) > 1 and len(set(found)) == len(set(names)) else names
 
 
 def _libraries() -> list[Any]:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import re
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 
+import calibrant
 from tests.newcomer.conftest import Typed
 
 
@@ -34,3 +37,90 @@ def test_names_of_classes_with_gaps_are_the_labels(typed: Typed, pets: Any) -> N
     refused = typed("calibrant evaluate pets.csv")
     assert refused.exit_code == 1
     assert "missing in 67 rows of column 'species'" in refused.stderr
+
+
+def test_predictions_of_the_other_class_are_doubted(typed: Typed, scores: Any) -> None:
+    """Evaluate and fit the probability of survival against deaths, and ``predict_proba(X)[:, 0]``."""
+    p, y = scores["p"].to_numpy(), scores["y"].to_numpy()
+    pd.DataFrame({"died": y, "survival_prob": 1 - p}).to_csv("patients.csv", index=False)
+    for command in ("evaluate", "fit", "report"):
+        assert typed(f"calibrant {command} patients.csv").output.count("of class 0, pass 1 - p") == 1
+    for call in (calibrant.evaluate, partial(calibrant.fit, "platt"), calibrant.report, calibrant.tally):
+        with pytest.warns(UserWarning, match="pass 1 - p") as found:
+            call(1 - p, y)
+        assert len(found) == 1
+        assert found[0].filename == __file__
+    with pytest.warns(UserWarning, match="pass -z"):
+        calibrant.fit("platt", np.log((1 - p) / p), y, scale="logit")
+    with pytest.warns(UserWarning, match="swap the two columns"):
+        calibrant.evaluate(np.column_stack([p, 1 - p]), y)
+
+
+def test_random_and_few_predictions_are_not_doubted(scores: Any) -> None:
+    """Evaluate predictions that say nothing, and a handful of bad ones."""
+    random, y = np.random.default_rng(0), scores["y"].to_numpy()
+    for rows in (20, 60, 600):
+        for _ in range(20):
+            calibrant.evaluate(random.beta(0.1, 1, size=rows), y[:rows], measures=["brier"])
+    calibrant.evaluate([0.9, 0.8, 0.2, 0.1], [0, 0, 1, 1])
+    calibrant.evaluate(np.full(600, 0.3), y)
+
+
+@pytest.mark.parametrize("name", ["avg_logprob", "logprob", "log_prob", "logp"])
+def test_logarithms_of_probabilities_are_not_logits(typed: Typed, scores: Any, name: str) -> None:
+    """Evaluate the log-probabilities of answers of a language model, which an option would make logits."""
+    pd.DataFrame({"correct": scores["y"], name: np.log(scores["p"])}).to_csv("answers.csv", index=False)
+    for flags in ("", "--scale logit", f"--prediction {name}", f"--prediction {name} --scale logit"):
+        refused = typed(f"calibrant evaluate answers.csv {flags}")
+        assert refused.exit_code == 1
+        assert "np.exp(logprob)" in refused.stderr
+
+
+def test_logarithms_of_all_probabilities_are_logits(typed: Typed, pets: Any) -> None:
+    """Evaluate what ``predict_log_proba`` or ``log_softmax`` returns for every class."""
+    logarithms = {f"log_prob_{k}": np.log(pets[name]) for k, name in enumerate(("bird", "cat", "dog"))}
+    labels = pets["species"].map({"bird": 0, "cat": 1, "dog": 2})
+    pd.DataFrame(logarithms).assign(label=labels).to_csv("pets.csv", index=False)
+    refused = typed("calibrant evaluate pets.csv")
+    assert "add --scale logit" in refused.stderr
+    expected = calibrant.evaluate(pets[["bird", "cat", "dog"]].to_numpy(), labels)["ece"].value
+    found = json.loads(typed("calibrant evaluate pets.csv --scale logit --json").stdout)
+    assert found["measures"]["ece"]["value"] == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("name", ["confidence", "conf", "prob_pct", "Percent", "score"])
+@pytest.mark.parametrize("digits", [-1, 1])
+def test_percentages_are_named(typed: Typed, scores: Any, name: str, digits: int) -> None:
+    """Evaluate confidences from 0 to 100, as a language model states them or a spreadsheet shows them."""
+    frame = pd.DataFrame({"correct": scores["y"], name: np.round(100 * scores["p"], digits)})
+    frame.astype({name: int} if digits < 0 else {}).to_csv("answers.csv", index=False)
+    refused = typed("calibrant evaluate answers.csv")
+    assert refused.exit_code == 1
+    assert f"column '{name}' are above 1 but not above 100; they look like percentages" in refused.stderr
+    assert "like percentages" in typed(f"calibrant evaluate answers.csv --prediction {name} --scale logit").stderr
+
+
+def test_classes_that_are_floats_are_numbers(typed: Typed) -> None:
+    """Evaluate and calibrate columns 2.0, 0.0 and 1.0, as ``classes_`` of a model of float labels names them."""
+    random = np.random.default_rng(0)
+    p = random.dirichlet(np.ones(3), 400)
+    y = np.array([random.choice(3, p=row) for row in p])
+    expected = pytest.approx(calibrant.evaluate(p, y)["ece"].value)
+    frame = pd.DataFrame(p, columns=[0.0, 1.0, 2.0])[[2.0, 0.0, 1.0]]
+    named = [frame, frame.rename(columns=str), frame.rename(columns=lambda k: f"prob_{k}"), dict(frame.items())]
+    for columns in named:
+        assert calibrant.evaluate(columns, y.astype(float))["ece"].value == expected
+    assert calibrant.evaluate(p, y + 1.0, class_names=[1.0, 2.0, 3.0])["ece"].value == expected
+    assert calibrant.evaluate(frame.rename(columns=lambda k: k + 1), y + 1.0)["ece"].value == expected
+    fitted = calibrant.fit("temperature", frame, y)
+    np.testing.assert_array_equal(fitted.apply(frame)[[0.0, 1.0, 2.0]].to_numpy(), fitted.apply(p))
+    for columns in named[:3]:
+        columns.assign(label=y.astype(float)).to_csv("val.csv", index=False)
+        found = json.loads(typed("calibrant evaluate val.csv --json").stdout)
+        assert found["measures"]["ece"]["value"] == expected
+
+
+def test_a_single_column_of_the_float_class_0_is_refused(typed: Typed, scores: Any) -> None:
+    """Evaluate ``prob_0.0`` alone, which is not the probability of class 1."""
+    pd.DataFrame({"label": scores["y"].astype(float), "prob_0.0": 1 - scores["p"]}).to_csv("val.csv", index=False)
+    assert typed("calibrant evaluate val.csv").exit_code == 1

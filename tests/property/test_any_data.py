@@ -106,6 +106,7 @@ def _measured(name: str, batch: tuple[Array, Labels, dict[str, Any]], reduction:
             assert number is None or not np.isnan(number), name
 
 
+@pytest.mark.filterwarnings("ignore:predictions are clearly lower")
 @pytest.mark.parametrize("name", MEASURES)
 @given(events())
 @settings(max_examples=30, deadline=None)
@@ -133,6 +134,7 @@ def _fitted(name: str, batch: tuple[Array, Labels, dict[str, Any]]) -> None:
     assert found.max() <= 1.0
 
 
+@pytest.mark.filterwarnings("ignore:predictions are clearly lower")
 @pytest.mark.parametrize("name", METHODS)
 @given(events())
 @settings(max_examples=30, deadline=None)

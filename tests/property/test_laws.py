@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -51,6 +52,7 @@ def test_the_order_of_the_rows_cannot_matter(batch: Rows, random: Any) -> None:
         _close(_values(p, y, measures=measures), _values(q, z, measures=measures))
 
 
+@pytest.mark.filterwarnings("ignore:predictions are clearly lower")
 @given(rows)
 def test_a_frequency_weight_is_the_row_repeated(batch: Rows) -> None:
     p, y, w = _columns(batch)

@@ -203,6 +203,7 @@ def test_the_improvement_of_the_brier_score_is_level_and_that_of_ece_is_not() ->
     assert outside == {"brier": False, "ece": True}
 
 
+@pytest.mark.filterwarnings("ignore:predictions are clearly lower")
 def test_improvements_are_above_0_if_the_map_is_better(batch: tuple[Any, Any]) -> None:
     p, y = 1.0 - batch[0], batch[1]
     fitted = calibrant.fit("platt", p[:1000], y[:1000])  # its slope is negative

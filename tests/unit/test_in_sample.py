@@ -130,6 +130,7 @@ def test_every_measure_after_an_in_sample_map_has_its_cross_fitted_value() -> No
     assert "cross_fitted" in report.to_frame().columns
 
 
+@pytest.mark.filterwarnings("ignore:predictions are clearly lower")
 def test_groups_on_the_rows_of_the_fit_say_so_and_are_cross_fitted() -> None:
     fitted, groups = calibrant.fit("isotonic", P, Y), np.where(np.arange(len(P)) % 3, "a", "b")
     report = calibrant.evaluate(P, Y, map=fitted, groups=groups, measures=["ece", "brier"], interval=0.9, resamples=100)
@@ -160,6 +161,7 @@ def test_maps_of_the_vector_have_cross_fitted_values_of_every_reduction() -> Non
         assert report.after[measure].parts["cross_fitted"] == pytest.approx(held_out.value, abs=1e-12)
 
 
+@pytest.mark.filterwarnings("ignore:predictions are clearly lower")
 def test_other_rows_and_fits_that_cannot_be_repeated_have_no_cross_fitted_values() -> None:
     fitted = calibrant.fit("platt", P, Y)
     elsewhere = calibrant.evaluate(1 - P, Y, map=fitted, measures=["ece"]).after
@@ -194,6 +196,7 @@ def test_vectors_of_logits_calibrated_by_a_map_of_the_same_rows_are_warned_of() 
         calibrant.evaluate(calibrated, labels)
 
 
+@pytest.mark.filterwarnings("ignore:predictions are clearly lower")
 def test_no_warning_without_the_rows_of_the_fit() -> None:
     p, y, others = P[:700], Y[:700], P[700:]
     fitted = calibrant.fit("isotonic", p, y)

@@ -81,6 +81,18 @@ def is_like_prediction(name: str) -> bool:
     return starts or ends or "calibrated" in words or _PROB.search(word(name)) is not None
 
 
+def is_log_probability(name: str) -> bool:
+    """Whether a name is that of the logarithm of a probability, such as ``avg_logprob``."""
+    found = word(name)
+    return "logprob" in found or found.endswith("logp")
+
+
+def is_percentage(name: str) -> bool:
+    """Whether a name is that of a prediction, or of a percentage."""
+    found = word(name) in PREDICTIONS | FALLBACKS or is_like_prediction(name)
+    return found or not {"percent", "percentage", "pct"}.isdisjoint(words_of(name))
+
+
 def is_predicted_class(name: str) -> bool:
     """Whether a name is that of a predicted class, such as ``y_pred`` or ``predicted_label``."""
     found = word(name)
@@ -130,8 +142,17 @@ def _split(name: str, known: frozenset[str]) -> tuple[str, str] | None:
     return None
 
 
+_WHOLE_FLOAT = re.compile(r"(?<![0-9.])([0-9]{1,6})\.0$")
+
+
+def with_integer(name: str) -> str:
+    """Return ``prob_1`` for ``prob_1.0``, as a column is called if the classes are floats; others as they are."""
+    return _WHOLE_FLOAT.sub(r"\1", name)
+
+
 def suffix(name: str, known: frozenset[str] = PREDICTIONS | LOGITS) -> str | None:
     """Return the class at the end of a column name: ``cat`` for ``prob_cat``, ``1`` for ``p1``, or None."""
+    name = with_integer(name)
     found = NUMBERED.fullmatch(name)
     if found is not None and word(found[1]) in known:
         return found[2]

@@ -37,6 +37,7 @@ from calibrant.io.column_names import (
     reverse,
     suffix,
     suffix_number,
+    with_integer,
     without_common_start,
     word,
     words_of,
@@ -53,6 +54,7 @@ from calibrant.io.errors import (
     UnknownColumn,
 )
 from calibrant.io.labels import one_hot, without_gaps
+from calibrant.io.scale import scale_error
 from calibrant.io.table import Column, Floats, Ints, Places, SheetOptions
 from calibrant.io.texts import (
     DASHES,
@@ -188,9 +190,9 @@ class _Chooser:
                 f"no column of numbers matches {quoted(name)}; the file has {self._listed(self._names)}",
                 field="predictions",
             )
-        ends = [NUMBERED.fullmatch(self._names[at]) for at in found]
+        ends = [NUMBERED.fullmatch(with_integer(self._names[at])) for at in found]
         if len({end[1] for end in ends if end is not None}) == 1 and None not in ends:
-            found.sort(key=lambda at: int(suffix_number(self._names[at])))
+            found.sort(key=lambda at: int(suffix_number(with_integer(self._names[at]))))
         return [self._choose(at, "predictions") for at in found]
 
     def _choose(self, at: int, field: Field) -> int:
@@ -295,7 +297,7 @@ class _Chooser:
 
     def _candidates(self, known: frozenset[str], labels: int | None) -> list[Family]:
         """Return all families of columns that can be the predictions."""
-        names = [name if self._is_free_number(at) else "" for at, name in enumerate(self._names)]
+        names = [with_integer(name) if self._is_free_number(at) else "" for at, name in enumerate(self._names)]
         texts = self._texts(labels) if self._options.class_names is None else set(self._options.class_names)
         several, used = list[Family](), set[int]()
         # A single column prob_0 is not P(Y=1).
@@ -618,6 +620,7 @@ class _Chooser:
     # --- Errors
 
     def _none_found(self, labels: int | None) -> TabularError:
+        free = [at for at in range(len(self._names)) if self._names[at] and self._is_free_number(at)]
         if self._options.scale == "probability" and (logits := self._candidates(LOGITS, labels)):
             names = [self._names[at] for at in logits[0].places]
             verb = "seems" if len(names) == 1 else "seem"
@@ -631,7 +634,6 @@ class _Chooser:
             return NoPredictions(
                 "the names of the columns are in the second line; remove the first", field="predictions"
             )
-        free = [at for at in range(len(self._names)) if self._names[at] and self._is_free_number(at)]
         for at in free:
             cells = [(row, text) for row, text in enumerate(self._columns[at].sample) if not is_missing(text)]
             if cells and not any(is_number(text) for _, text in cells) and all(is_numeric(text) for _, text in cells):
@@ -644,6 +646,9 @@ class _Chooser:
                 "such as model.predict_proba(X)[:, 1] in a column 'p'",
                 field="predictions",
             )
+        for at in free:
+            if (error := scale_error(self._names[at], self._numbers(at))) is not None:
+                return error
         # Do not offer a column of labels or ids: a report on it would be meaningless.
         offer = [
             self._names[at]

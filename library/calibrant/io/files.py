@@ -19,6 +19,7 @@ import numpy as np
 from calibrant.arrays import NO_GROUP, joined
 from calibrant.distributions.forecasts import FIELDS
 from calibrant.evaluation import MAX_GROUPS
+from calibrant.inputs import are_of_other_class, of_other_class
 from calibrant.io.arrow import ArrowTable, ParquetTable
 from calibrant.io.columns import Chosen, check_confidence, choose, numbered_classes
 from calibrant.io.compression import FILE, unpacked
@@ -74,7 +75,6 @@ from calibrant.io.texts import (
     quoted,
     refusal,
     row_of,
-    span,
     with_point,
 )
 
@@ -303,7 +303,7 @@ _OF_ONE = 0.01
 def _sheet(table: Table, chosen: Chosen, options: SheetOptions, values: Values) -> Sheet:
     names = [table.columns[at].name for at in chosen.places.predictions]
     _check_shapes(values, len(values.predictions), "predictions")
-    scale_notes = check_scale(values.predictions, options.scale, span(names))
+    scale_notes = check_scale(values.predictions, options.scale, names)
     if values.labels is not None and options.scale == "probability":
         check_confidence(chosen.places, table.columns, values.predictions, len(values.labels.texts))
     is_probability = options.scale == "probability"
@@ -311,6 +311,8 @@ def _sheet(table: Table, chosen: Chosen, options: SheetOptions, values: Values) 
     classes = _classes(table, chosen, options, values)
     if options.pos_label is not None and predictions.ndim == 2 and classes is not None:
         predictions = _positive_last(predictions, classes.names, _own_names(table), chosen)
+    if classes is not None and are_of_other_class(predictions, classes.labels):
+        scale_notes = (*scale_notes, f"predictions: {of_other_class(predictions, options.scale)}")
     return Sheet(
         predictions,
         None if classes is None else classes.labels,

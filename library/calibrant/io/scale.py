@@ -2,26 +2,41 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
+
 import numpy as np
 
 from calibrant.batch import TOLERANCE
-from calibrant.io.errors import LooksLikeLogits, LooksLikePercent, OutOfRange
+from calibrant.io.column_names import is_log_probability, is_percentage
+from calibrant.io.errors import LooksLikeLogits, LooksLikePercent, OutOfRange, TabularError
 from calibrant.io.table import Floats, Scale
+from calibrant.io.texts import quoted, span
 
 _WHOLE = 100.0
+#: Logits above this number are rare, and numbers up to 100 more probably percentages.
+_ODD_LOGIT = 40.0
+#: The numbers of a few predicted classes, which are no percentages.
+_FEW = 10.0
 #: The first bad rows that an error names.
 _ROWS_SHOWN = 3
 
 
-def check_scale(predictions: Floats, scale: Scale, what: str) -> tuple[str, ...]:
+def check_scale(predictions: Floats, scale: Scale, names: Sequence[str]) -> tuple[str, ...]:
     """Raise an error if the predictions do not match the scale; values up to 1e-4 outside [0, 1] are accepted.
 
-    ``what`` names the columns. Returns notes on values that look like something else.
+    ``names`` are those of the columns. Returns notes on values that look like something else.
     """
+    what = span(names)
     low, high = float(predictions.min()), float(predictions.max())
     inside = low >= -TOLERANCE and high <= 1 + TOLERANCE
+    # The logarithms of the probabilities of all classes are logits too.
+    if predictions.ndim == 1 and not inside and high <= TOLERANCE and is_log_probability(names[0]):
+        raise logarithms(names[0])
     if scale == "logit":
-        return (f"predictions: read as logits as requested, but all values of {what} are in [0, 1]",) if inside else ()
+        like = "in [0, 1]" if inside else "in [0, 100], like percentages"
+        odd = inside or (low >= 0.0 and _ODD_LOGIT < high <= _WHOLE)
+        return (f"predictions: read as logits as requested, but all values of {what} are {like}",) if odd else ()
     if inside:
         note = f"predictions: {what} has only the values 0 and 1, like predicted classes"
         return (note,) if _are_whole(predictions) else ()
@@ -33,15 +48,40 @@ def check_scale(predictions: Floats, scale: Scale, what: str) -> tuple[str, ...]
         )
     if high <= _WHOLE * (1 + TOLERANCE) and _sums_to_hundred(predictions):
         classes = " (or predicted classes, which are not probabilities)" if _are_whole(predictions) else ""
-        raise LooksLikePercent(
-            f"values of {what} are above 1 but not above 100; they look like percentages{classes}: divide by 100",
-            field="predictions",
-        )
+        raise percentages(what, classes)
     rows = np.flatnonzero((predictions > 1 + TOLERANCE).reshape(len(predictions), -1).any(axis=1))
     first = ", ".join(str(row + 1) for row in rows[:_ROWS_SHOWN])
     raise OutOfRange(
         f"values of {what} are outside [0, 1] in {len(rows):,} of {len(predictions):,} rows, first in "
         f"row{'s' if len(rows) > 1 else ''} {first}; if they are logits, set the scale to logit",
+        field="predictions",
+    )
+
+
+def scale_error(name: str, numbers: AbstractSet[float]) -> TabularError | None:
+    """Return the error for a column by whose name and distinct numbers it has predictions on another scale."""
+    if not numbers:
+        return None
+    if is_log_probability(name) and max(numbers) <= 0.0 > min(numbers):
+        return logarithms(name)
+    if is_percentage(name) and min(numbers) >= 0.0 and _FEW < max(numbers) <= _WHOLE:
+        return percentages(span([name]))
+    return None
+
+
+def percentages(what: str, or_: str = "") -> LooksLikePercent:
+    """Return the error for columns of percentages."""
+    return LooksLikePercent(
+        f"values of {what} are above 1 but not above 100; they look like percentages{or_}: divide by 100",
+        field="predictions",
+    )
+
+
+def logarithms(name: str) -> LooksLikeLogits:
+    """Return the error for a column of logarithms of probabilities."""
+    return LooksLikeLogits(
+        f"column {quoted(name)} has logarithms of probabilities, which are not logits; save their exponential, such as "
+        "np.exp(logprob), in a column 'p'",
         field="predictions",
     )
 

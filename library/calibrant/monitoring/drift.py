@@ -128,10 +128,10 @@ def prediction_drift(reference: EventTally, stream: Sequence[EventTally], *, fir
     --------
     >>> import calibrant, numpy as np
     >>> p = np.random.default_rng(0).uniform(size=(8, 1000))
-    >>> counted = [calibrant.tally(row, row < 0.5) for row in p]
+    >>> counted = [calibrant.tally(row, row > 0.5) for row in p]
     >>> calibrant.prediction_drift(counted[0], counted[1:]).level > 0.05
     True
-    >>> calibrant.prediction_drift(counted[0], [calibrant.tally(p[1] ** 2, p[1] < 0.5)]).level < 0.001
+    >>> calibrant.prediction_drift(counted[0], [calibrant.tally(p[1] ** 2, p[1] > 0.5)]).level < 0.001
     True
     """
     check_tally(reference, "/reference")

@@ -161,6 +161,7 @@ def test_the_order_of_the_rows_does_not_matter() -> None:
             )
 
 
+@pytest.mark.filterwarnings("ignore:predictions are clearly lower")
 @pytest.mark.parametrize("select", ["brier", "log-loss"])
 def test_the_number_of_knots_follows_the_shape(select: str) -> None:
     p, y = _drawn(2000, 1.0)

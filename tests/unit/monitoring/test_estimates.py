@@ -91,6 +91,7 @@ def test_intervals_contain_realised_figures_as_often_as_they_say() -> None:
     assert all(sum(each) >= 52 for each in covered.values()), covered
 
 
+@pytest.mark.filterwarnings("ignore:predictions are clearly lower")
 def test_a_tally_gives_nearly_the_estimate_of_its_rows() -> None:
     p, y = drawn(6000, 5)
     parts = [calibrant.tally(p[at : at + 1000], y[at : at + 1000]) for at in range(0, 5000, 1000)]

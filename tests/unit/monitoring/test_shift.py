@@ -140,6 +140,7 @@ def test_invalid_arguments_of_label_shift_are_refused(method: str, largest: int,
     assert caught.value.code == code
 
 
+@pytest.mark.filterwarnings("ignore:predictions are clearly lower")
 def test_the_drift_test_rarely_alarms_without_drift_and_always_with_it() -> None:
     share, alarms = np.random.default_rng(0).dirichlet(np.ones(CELLS)), 0
     for seed in range(200):

@@ -164,6 +164,7 @@ def test_a_class_that_cannot_be_tested_is_left_aside() -> None:
     assert "class 2" not in verdict(report).headline
 
 
+@pytest.mark.filterwarnings("ignore:predictions are clearly lower")
 def test_certain_predictions_that_were_wrong_are_told_at_0_and_at_1() -> None:
     p = np.repeat([0.0, 1.0], [154, 146])
     found = verdict(report_of(p, 1 - p.astype(int)))
