@@ -30,6 +30,8 @@ LOGITS = _set_of("logit logits logodds ylogit ylogits rawformulaval rawformulava
 WEIGHTS = _set_of("w weight weights sampleweight sampleweights")
 #: The name of weights that may be a feature too, such as the weight of a person; see ``is_measured``.
 WEIGHT = "weight"
+#: Names of columns that may count the rows that are alike.
+COUNTS = _set_of("n count counts freq freqs frequency cases num nobs")
 GROUPS = _set_of("group groups subgroup")
 #: Names of probabilities that count only if no other column has such a name.
 FALLBACKS = _set_of(
@@ -112,6 +114,11 @@ def number_of(label: str) -> str:
 def is_measured(weights: AbstractSet[float]) -> bool:
     """Whether weights are like a measured quantity, such as kilograms: none below 2, and of one order of magnitude."""
     return len(weights) > 1 and min(weights) >= 2 and max(weights) < 20 * min(weights)
+
+
+def is_counts(weights: AbstractSet[float]) -> bool:
+    """Whether weights are like numbers of rows: whole numbers from 0, and not all 0 or 1."""
+    return all(weight >= 0 and weight % 1 == 0 for weight in weights) and max(weights, default=0) > 1
 
 
 def is_id(name: str) -> bool:

@@ -14,6 +14,7 @@ from calibrant.inputs import is_negative
 from calibrant.io.column_names import (
     CONFIDENCE,
     CORRECT,
+    COUNTS,
     FALLBACKS,
     GROUPS,
     LABELS,
@@ -26,6 +27,7 @@ from calibrant.io.column_names import (
     among,
     before,
     by_number,
+    is_counts,
     is_id,
     is_like_prediction,
     is_measured,
@@ -226,7 +228,12 @@ class _Chooser:
             what = f"column {quoted(name)} looks like a measured quantity"
             self._notes.append(f"weights: none; {what}: name it if it has weights of rows")
             return None
-        return self._one(stated, WEIGHTS, "weights")
+        chosen = self._one(stated, WEIGHTS, "weights")
+        for at, name in enumerate(self._names) if chosen is None else ():
+            if word(name) in COUNTS and at not in self._chosen and is_counts(self._numbers(at)):
+                what = f"column {quoted(name)} has whole numbers"
+                self._notes.append(f"weights: none; {what}: name it if each row stands for so many")
+        return chosen
 
     def _groups(self, stated: Sequence[str] | None) -> tuple[int, ...]:
         if stated:

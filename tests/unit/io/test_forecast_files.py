@@ -254,7 +254,7 @@ REFUSALS: dict[str, tuple[bytes, ForecastOptions, str, str, str]] = {
         ForecastOptions(levels=(0.5,)),
         "invalid-forecasts",
         "levels",
-        "1 numbers",
+        "1 number,",
     ),
     "levels that are not those": (
         b"y,q0.1,q0.9\n1,1,2\n",
@@ -341,7 +341,7 @@ REFUSALS: dict[str, tuple[bytes, ForecastOptions, str, str, str]] = {
         PLAIN,
         "invalid-forecasts",
         "upper",
-        "has 1 rows",
+        "has 1 row,",
     ),
     "pickled objects": (
         npz({"y": np.array([1.0, None], dtype=object), "mean": [0.0, 0.0], "std": [1.0, 1.0]}),
