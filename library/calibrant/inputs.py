@@ -111,7 +111,8 @@ def are_of_other_class(given: Array, labels: Array) -> bool:
         of_1 = float(p @ y)
         error = math.sqrt(1.0 / (n - n_1) + 1.0 / n_1)  # in standard deviations, as of random predictions
         lower = (float(p.sum()) - of_1) / (n - n_1) - of_1 / n_1
-        return bool(lower > max(_ERRORS * error, _SPREADS) * p.std() > 0.0)
+        least = 1e-9 * float(np.abs(p).max())  # less is rounding
+        return bool(lower > max(_ERRORS * error, _SPREADS) * p.std() + least)
 
 
 def are_classes(given: Array) -> bool:

@@ -35,6 +35,7 @@ CALLS = {
         "read(b'\\x28\\xb5\\x2f\\xfd' + bytes(20), 'p.csv.zst')",
         "calibrant.distributed.parquet.pieces_of('.')",
     ],
+    "excel": ["read(workbook(), 'p.xlsx')"],
     "client": ["from calibrant.client import Calibrant", "import calibrant.client.answers"],
     "dask": ["calibrant.distributed.dask.tally('.', prediction='p', label='y')"],
     "duckdb": ["calibrant.distributed.duckdb.tally('.', prediction='p', label='y')"],
@@ -42,7 +43,7 @@ CALLS = {
 
 
 _RUN = """
-import importlib.abc, io, json, sys
+import importlib.abc, io, json, sys, zipfile
 missing, calls = json.loads(sys.argv[1])
 
 class Absent(importlib.abc.MetaPathFinder):
@@ -62,6 +63,11 @@ V = np.column_stack([1 - P, P])
 
 def read(data, name):
     return read_sheet(io.BytesIO(data), name=name, max_rows=None)
+
+def workbook():
+    with zipfile.ZipFile(file := io.BytesIO(), "w") as archive:
+        archive.writestr("xl/workbook.xml", "")
+    return file.getvalue()
 
 errors = []
 for call in calls:

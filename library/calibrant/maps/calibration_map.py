@@ -663,14 +663,15 @@ def try_map(fitted: CalibrationMap) -> None:
     """Apply a map to predictions across the whole range; raise ``InvalidDocument`` if it returns no probabilities.
 
     Every parameter of a document can be valid while the result overflows: weights of 1e308 give infinity minus
-    infinity. Results must be finite and in [0, 1], and vectors must sum to 1. O(K).
+    infinity. Results must be finite and in [0, 1], and vectors must sum to 1 unless ``renormalise`` is False. O(K).
     """
     if fitted.n_classes is not None and fitted.n_classes > MOST_CLASSES:
         raise InvalidDocument.at("/n_classes", f"must be at most {MOST_CLASSES:,}")
     with np.errstate(all="ignore"):
         found = fitted.apply_checked(Predictions(_rows(fitted), fitted.scale))
     inside = np.isfinite(found) & (found >= 0.0) & (found <= 1.0)
-    if not inside.all() or (found.ndim == 2 and np.abs(found.sum(axis=1) - 1.0).max() > _ROUNDING):
+    sums = found.ndim == 2 and getattr(fitted.function, "renormalise", True)
+    if not inside.all() or (sums and np.abs(found.sum(axis=1) - 1.0).max() > _ROUNDING):
         raise InvalidDocument.at("/parameters", "do not give probabilities")
 
 

@@ -134,6 +134,7 @@ ODD: dict[str, tuple[list[float], list[int]]] = {
 }
 
 
+@pytest.mark.filterwarnings("ignore:predictions are clearly lower")
 @pytest.mark.parametrize("name", ODD)
 def test_odd_data_give_finite_probabilities(name: str) -> None:
     calibrated = calibrant.fit("averaged", ODD[name][0], ODD[name][1]).apply(GRID)

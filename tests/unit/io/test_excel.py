@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import io
-import sys
 import zipfile
 from collections.abc import Sequence
 from datetime import datetime
@@ -14,7 +13,6 @@ import numpy as np
 import openpyxl
 import pytest
 
-from calibrant import MissingExtra
 from calibrant.io.errors import TabularError
 from calibrant.io.excel import read_workbook
 from calibrant.io.files import SheetOptions, read_columns, read_sheet
@@ -148,13 +146,6 @@ def test_a_workbook_of_the_service_and_one_beyond_the_limit_are_refused() -> Non
         read_sheet(workbook(SCORES), name="a.xlsx", max_rows=None, heavy=lambda: None)
     with pytest.raises(TabularError, match="bytes after decompression"):
         read_sheet(workbook(SCORES), name="a.xlsx", max_rows=None, max_bytes=len(workbook(SCORES).getvalue()) + 1)
-
-
-def test_without_openpyxl_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    file = workbook(SCORES)
-    monkeypatch.setitem(sys.modules, "openpyxl", None)
-    with pytest.raises(MissingExtra, match=r"calibrant\[excel\].*or save it as CSV"):
-        read_sheet(file, name="a.xlsx", max_rows=None)
 
 
 def test_options_are_those_of_other_files() -> None:

@@ -50,6 +50,26 @@ def test_every_fitted_map_is_loaded_again(scale: Any) -> None:
             assert calibrant.load(fitted.to_document()) == fitted
 
 
+@pytest.mark.parametrize(
+    ("reduction", "options"),
+    [
+        *(("classwise", {"renormalise": on, "keep_order": order}) for on in (False, True) for order in (False, True)),
+        *(
+            (reduction, {"keep_order": on})
+            for reduction in ("top-label", "ranks", "within-ranks")
+            for on in (False, True)
+        ),
+    ],
+)
+def test_maps_of_classes_and_ranks_are_loaded_again(reduction: Any, options: dict[str, Any]) -> None:
+    random = np.random.default_rng(0)
+    p = random.dirichlet(np.ones(4), 200)
+    labels = np.array([random.choice(4, p=row) for row in p])
+    for method in ("platt", "isotonic", "beta", "identity"):
+        fitted = calibrant.fit(method, p, labels, reduction=reduction, **options)
+        assert calibrant.load(fitted.to_document()) == fitted
+
+
 def test_a_map_of_too_many_classes_is_refused_before_it_is_tried() -> None:
     document = _document("temperature", {"temperature": 1.0}, reduction="canonical", n_classes=MOST_CLASSES)
     calibrant.load(document)
