@@ -196,6 +196,8 @@ class Rows:
         hint = "; if it has a decimal comma, write 0.5, not 0,5" if self._separator == "," and has > self._width else ""
         if block.row + i == 0 and has == self._width + 1:
             hint += "; if R wrote names of rows, use write.csv(..., row.names = FALSE)"
+        if self._width == 1 and (has > 2 or not is_number(block.rows[i][-1])):
+            hint = "; if there is a title above the header, remove it"
         raise RaggedRow(
             f"{where} has {has:,} {'cell' if has == 1 else 'cells'}, but the header has {self._width:,}{hint}"
         )

@@ -150,6 +150,7 @@ CASES = {
     "no header": Case("1,0.5\n0,0.2\n", "no-header", "file", "add a header line such as 'label,p'"),
     "no header, classes": Case("0,1\n1,0.5\n", "no-header", "file", "the first line has numbers"),
     "duplicate": Case("p,label,p\n1,1,1\n", "duplicate-columns", "file", "has 'p' more than once"),
+    "title": Case("Scores of May\n\n" + HEAD + TAIL, "ragged-row", "file", "a title above the header, remove it"),
     "short row": Case(HEAD + TAIL + "1\n", "ragged-row", "file", "row 2 (line 3) has 1 cell, but the header has 2"),
     "decimal comma": Case(
         HEAD + "1,0,5\n", "ragged-row", "file", "row 1 (line 2) has 3 cells, but the header has 2; if"
