@@ -49,6 +49,8 @@ _MANY_LABELS, _FEW_LABELS = 100, 5
 _CERTAIN = 0.75
 #: The standard errors and deviations by which predictions of the other class are lower.
 _ERRORS, _SPREADS = 4.0, 0.35
+#: Differences of the means below this are rounding, relative to the largest prediction.
+_ROUNDING = 1e-9
 #: About the most rows that are compared with them.
 _COMPARED = 10_000
 #: How far from 1 the sum of a row of probabilities may be.
@@ -106,13 +108,16 @@ def are_of_other_class(given: Array, labels: Array) -> bool:
     n, n_1 = len(y), float(y.sum())
     if not 0.0 < n_1 < n:
         return False
-    with np.errstate(over="ignore", invalid="ignore"):  # of large logits
+    with np.errstate(over="ignore"):  # of large logits
         p = given if given.ndim == 1 else given[:, 1] - given[:, 0]
-        of_1 = float(p @ y)
-        error = math.sqrt(1.0 / (n - n_1) + 1.0 / n_1)  # in standard deviations, as of random predictions
-        lower = (float(p.sum()) - of_1) / (n - n_1) - of_1 / n_1
-        least = 1e-9 * float(np.abs(p).max())  # less is rounding
-        return bool(lower > max(_ERRORS * error, _SPREADS) * p.std() + least)
+    most = float(np.abs(p).max())
+    if not 0.0 < most < math.inf:
+        return False
+    p = p / most  # so that squares neither overflow nor underflow
+    of_1 = float(p @ y)
+    error = math.sqrt(1.0 / (n - n_1) + 1.0 / n_1)  # in standard deviations, as of random predictions
+    lower = (float(p.sum()) - of_1) / (n - n_1) - of_1 / n_1
+    return lower > max(_ERRORS * error, _SPREADS) * float(p.std()) + _ROUNDING
 
 
 def are_classes(given: Array) -> bool:
