@@ -260,6 +260,11 @@ def like(given: Any, values: Array, columns: Sequence[str] | None) -> Any:
 _WHOLE_FLOAT = re.compile(r"(?<![0-9.])([0-9]+)\.0$")
 
 
+def with_integer(name: str) -> str:
+    """Return ``prob_1`` for ``prob_1.0``, as a column is called if the classes are floats; others as they are."""
+    return _WHOLE_FLOAT.sub(r"\1", name)
+
+
 def text_names(columns: Iterable[Any]) -> list[str]:
     """Return the names of columns or classes as strings, without the decimal places of classes that are whole floats.
 
@@ -267,7 +272,7 @@ def text_names(columns: Iterable[Any]) -> list[str]:
     (['1', '0'], ['p_1', 'p_0', 'row'], ['model 2.0', 'label'])
     """
     names = [str(name) for name in columns]
-    found = [_WHOLE_FLOAT.sub(r"\1", name) for name in names]
+    found = [with_integer(name) for name in names]
     return found if sum(map(ne, names, found)) > 1 and len(set(found)) == len(set(names)) else names
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
+from calibrant.arrays import with_integer
 from calibrant.inputs import is_reversed
 from calibrant.io.texts import are_digits
 
@@ -147,14 +148,6 @@ def _split(name: str, known: frozenset[str]) -> tuple[str, str] | None:
         ):
             return stem, rest
     return None
-
-
-_WHOLE_FLOAT = re.compile(r"(?<![0-9.])([0-9]{1,6})\.0$")
-
-
-def with_integer(name: str) -> str:
-    """Return ``prob_1`` for ``prob_1.0``, as a column is called if the classes are floats; others as they are."""
-    return _WHOLE_FLOAT.sub(r"\1", name)
 
 
 def suffix(name: str, known: frozenset[str] = PREDICTIONS | LOGITS) -> str | None:

@@ -9,6 +9,7 @@ from fnmatch import fnmatchcase
 
 import numpy as np
 
+from calibrant.arrays import with_integer
 from calibrant.batch import TOLERANCE
 from calibrant.inputs import is_negative
 from calibrant.io.column_names import (
@@ -39,7 +40,6 @@ from calibrant.io.column_names import (
     reverse,
     suffix,
     suffix_number,
-    with_integer,
     without_common_start,
     word,
     words_of,
