@@ -14,7 +14,7 @@ INTEGRATIONS := .venv-integrations
 MANIFESTS := $(filter-out %/kustomization.yaml deploy/kubernetes/components/keda/%, $(wildcard deploy/kubernetes/*.yaml deploy/kubernetes/*/*.yaml deploy/kubernetes/*/*/*.yaml))
 
 .DEFAULT_GOAL := help
-.PHONY: $(shell awk -F: '/^[a-z-]+:.*## / {print $$1}' Makefile)
+.PHONY: .browser $(shell awk -F: '/^[a-z-]+:.*## / {print $$1}' Makefile)
 
 help: ## list the tasks
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -35,15 +35,31 @@ demo: $(STAMP) ## run the main workflow end to end on two real classifiers
 serve: $(STAMP) ## run the service on 127.0.0.1:8000 with data in .calibrant/; stop it with Ctrl-C
 	@$(BIN)/calibrant serve
 
-# One process per core. Files run in order, because those that start services come early and take longest.
-# A crashed process fails the run; a restarted one would repeat the test that crashed it. With a thread per core in each
-# process, threads of linear algebra would wait for each other: 40 % of the processor time of some files.
-test: export OMP_NUM_THREADS = 1
+# Tests wait for services and browsers, so more processes than cores are faster. With a thread per core in each process,
+# threads of linear algebra would wait for each other: 40 % of the processor time of some files.
+PROCESSES ?= 6
+PYTEST := $(BIN)/python -m pytest --processes $(PROCESSES)
+test test-slow test-all laws durations: export OMP_NUM_THREADS = 1
 # Services that tests start do not compile our modules again, even if the environment says so.
-test: export PYTHONDONTWRITEBYTECODE =
-test: $(STAMP) ## run the test suite; installs Chromium if it is missing
-	$(BIN)/python -m tests.browser.install
-	$(BIN)/python -m pytest -n auto --maxprocesses 4 --max-worker-restart 0 --dist loadfile --no-loadscope-reorder
+test test-slow test-all laws durations: export PYTHONDONTWRITEBYTECODE =
+
+.browser: $(STAMP)
+	@$(BIN)/python -m tests.browser.install
+
+test: .browser ## run what a change needs before a commit: every layer, without the slow tests
+	@$(PYTEST) -m "not slow"
+
+test-slow: .browser ## run the tests that `make test` leaves out
+	@$(PYTEST) -m slow
+
+test-all: .browser ## run every test
+	@$(PYTEST)
+
+laws: $(STAMP) ## run the laws on many random examples, some 20 minutes
+	@$(PYTEST) -m hypothesis --hypothesis-profile random
+
+durations: .browser ## run every test and record the durations, on a quiet machine; writes tests/durations.json
+	@$(PYTEST) --record-durations
 
 fuzz: $(STAMP) ## run Schemathesis over the whole API: every phase, 2,000 examples per call
 	$(BIN)/python -m tests.fuzz
@@ -51,9 +67,11 @@ fuzz: $(STAMP) ## run Schemathesis over the whole API: every phase, 2,000 exampl
 openapi-clients: $(STAMP) ## generate Python and TypeScript clients from the OpenAPI document and lint it; needs npm
 	$(BIN)/python -m tests.openapi
 
-check: $(STAMP) ## run linters and check types, imports, dependencies and container files
+lint: $(STAMP) ## run ruff
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+
+check: lint ## run linters and check types, imports, dependencies and container files
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/deptry .

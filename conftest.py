@@ -5,6 +5,8 @@ from collections.abc import Iterator
 
 import pytest
 
+pytest_plugins = ["tests.processes"]
+
 
 @pytest.fixture(autouse=True)
 def closed_figures() -> Iterator[None]:

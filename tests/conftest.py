@@ -10,16 +10,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import settings
 
 from calibrant.reductions import Event
+from tests import drawn
 from tests.traced import PeakOf, tracing
 
 GOLDEN = Path(__file__).parent / "golden"
 
-# How long a case takes is a property of the machine, which may be busy.
-settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("busy")
+settings.load_profile(drawn.SAME)  # --hypothesis-profile replaces it
 
 
 def pytest_collection_finish() -> None:

@@ -14,7 +14,6 @@ import os
 import signal
 import time
 import warnings
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -34,26 +33,30 @@ class OutOfTime(BaseException):
     """The limit has passed; no ``Exception``, so that contenders do not catch it."""
 
 
-def _out_of_time(*_: object) -> None:
-    raise OutOfTime
+class _Limit:
+    """The limit on the processor time of one contender; ``passed`` once its signal has arrived."""
 
+    def __init__(self) -> None:
+        self.passed = False
 
-@contextlib.contextmanager
-def _limited() -> Iterator[None]:
-    signal.signal(signal.SIGPROF, _out_of_time)
-    signal.setitimer(signal.ITIMER_PROF, LIMIT)
-    try:
-        yield
-    finally:
+    def __enter__(self) -> None:
+        signal.signal(signal.SIGPROF, self._pass)
+        signal.setitimer(signal.ITIMER_PROF, LIMIT)
+
+    def __exit__(self, *_: object) -> None:
         signal.setitimer(signal.ITIMER_PROF, 0)
+
+    def _pass(self, *_: object) -> None:
+        self.passed = True
+        raise OutOfTime
 
 
 def play(contender: Contender, experiment: Experiment) -> dict[str, Any]:
     """Scores, seconds of CPU time and ``problem``, with which the base model's predictions count, of one contender."""
-    problem = None
+    problem, limit = None, _Limit()
     began = time.process_time()
     try:
-        with _limited(), contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+        with limit, contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
             q = contender.run(experiment.p_cal.copy(), experiment.y_cal.copy(), experiment.p_test.copy())
         q = rows_of(q)
         if q.shape != experiment.p_test.shape or not np.isfinite(q).all():
@@ -61,7 +64,7 @@ def play(contender: Contender, experiment: Experiment) -> dict[str, Any]:
     except OutOfTime:
         problem = "time limit"
     except KeyboardInterrupt:  # CatBoost raises it in place of OutOfTime
-        if time.process_time() - began < 0.99 * LIMIT:
+        if not limit.passed:
             raise
         problem = "time limit"
     except Exception as error:

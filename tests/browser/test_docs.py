@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import httpx
+import pytest
 from playwright.sync_api import Page, expect
 
 from service.openapi import operations
 from service.stack import Stack
 from tests.browser.checks import grave_violations
+
+pytestmark = pytest.mark.slow
 
 
 def test_the_page_shows_every_call_and_resolves_every_reference(page: Page, service: Stack) -> None:

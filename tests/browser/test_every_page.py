@@ -17,6 +17,8 @@ from tests.browser.checks import grave_violations, layout_shift
 from tests.browser.files import rows
 from tests.browser.watched import Visits
 
+pytestmark = pytest.mark.slow
+
 PATHS = {
     "front": "/",
     "report": "/ui/reports/{batch}",

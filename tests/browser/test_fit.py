@@ -14,6 +14,8 @@ from tests.browser.checks import DECODED, grave_violations, layout_shift
 from tests.browser.files import csv_file, rows
 from tests.browser.watched import Visits
 
+pytestmark = pytest.mark.slow
+
 JOB = re.compile(r"/ui/jobs/job_[0-9a-f]+$")
 #: Notes every share of the bar that is shown.
 _NOTING = """() => {

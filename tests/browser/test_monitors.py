@@ -15,6 +15,8 @@ from service.stack import Stack
 from tests.browser.checks import DECODED, grave_violations, layout_shift
 from tests.browser.watched import Visits
 
+pytestmark = pytest.mark.slow
+
 _NAMES = count()
 Send = Callable[[int, float], None]
 #: Remembers the page, so that a reload is noticed.

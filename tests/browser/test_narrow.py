@@ -17,6 +17,8 @@ from tests.browser.checks import grave_violations
 from tests.browser.files import csv_file, payload, rows
 from tests.browser.watched import Visits
 
+pytestmark = pytest.mark.slow
+
 PHONE = {"width": 390, "height": 844}
 PATHS = {
     "front": "/",

@@ -22,6 +22,8 @@ from tests.browser.files import rows
 from tests.browser.watched import Visits
 from tests.integration.conftest import serving
 
+pytestmark = pytest.mark.slow
+
 SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
 
 

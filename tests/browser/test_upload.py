@@ -21,6 +21,7 @@ def _drop(page: Page, file: object) -> None:
     page.get_by_role("button", name=SHOW).click()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_file_becomes_a_report(page: Page, kind: str) -> None:
     _drop(page, KINDS[kind]())
@@ -31,6 +32,7 @@ def test_a_file_becomes_a_report(page: Page, kind: str) -> None:
     assert grave_violations(page) == []
 
 
+@pytest.mark.slow
 def test_a_picture_that_is_called_a_table_is_told_and_stays_chosen(page: Page, visits: Visits) -> None:
     visits.expected.add(422)
     page.goto("/")
@@ -49,6 +51,7 @@ def test_a_picture_that_is_called_a_table_is_told_and_stays_chosen(page: Page, v
     assert grave_violations(page) == []
 
 
+@pytest.mark.slow
 def test_labels_that_are_texts_are_mapped_once_the_mapping_is_confirmed(page: Page, visits: Visits) -> None:
     visits.expected.add(422)
     _drop(page, csv_file(labels=("ham", "spam")))
@@ -60,6 +63,7 @@ def test_labels_that_are_texts_are_mapped_once_the_mapping_is_confirmed(page: Pa
     expect(page.get_by_text("spam").first).to_be_visible()
 
 
+@pytest.mark.slow
 def test_percent_is_told_and_never_converted(page: Page, visits: Visits) -> None:
     visits.expected.add(422)
     _drop(page, csv_file(scale=100.0))
@@ -68,6 +72,7 @@ def test_percent_is_told_and_never_converted(page: Page, visits: Visits) -> None
     assert page.url.endswith("/")
 
 
+@pytest.mark.slow
 def test_columns_that_could_be_meant_are_offered(page: Page, visits: Visits) -> None:
     visits.expected.add(422)
     page.goto("/")
@@ -85,6 +90,7 @@ def test_columns_that_could_be_meant_are_offered(page: Page, visits: Visits) -> 
     page.wait_for_url(REPORT)
 
 
+@pytest.mark.slow
 def test_forecasts_of_a_number_become_a_report_and_a_map_that_calibrates(page: Page, visits: Visits) -> None:
     visits.expected.add(422)
     page.goto("/")
@@ -113,6 +119,7 @@ def test_forecasts_of_a_number_become_a_report_and_a_map_that_calibrates(page: P
     assert header == "rain,mean,std,calibrated_mean,calibrated_std"
 
 
+@pytest.mark.slow
 def test_a_file_over_the_limit_is_refused_with_the_limit_named_before_it_is_sent(page: Page) -> None:
     page.goto("/")
     page.locator("#upload").evaluate("form => form.dataset.maxBytes = '1000'")
@@ -122,6 +129,7 @@ def test_a_file_over_the_limit_is_refused_with_the_limit_named_before_it_is_sent
     assert page.get_by_label("A file of predictions and labels").evaluate("input => input.files.length") == 1
 
 
+@pytest.mark.slow
 def test_the_keyboard_alone_leads_from_a_file_to_its_report(page: Page) -> None:
     # Dialogs of files are heard from now on: a browser that is asked as the key is pressed may open its own.
     page.on("filechooser", lambda _: None)

@@ -12,6 +12,8 @@ from tests.browser.checks import grave_violations, layout_shift
 from tests.browser.chromium import HOW, VARIABLE, NoChromium, find_chromium
 from tests.browser.watched import Visits
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def seen(browser: Browser, service: Stack) -> Visits:

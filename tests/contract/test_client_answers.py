@@ -27,6 +27,7 @@ from schemas.jobs import FINAL
 from service.app import create_app
 from service.openapi import operations
 from service.settings import Settings
+from tests.drawn import examples
 
 ANSWERS: dict[str, Any] = {
     name: found
@@ -141,9 +142,10 @@ def test_a_field_that_the_schema_gains_is_a_difference() -> None:
     assert _fields_of_model(gained) != _fields_of_answer(ANSWERS["Progress"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ANSWERS)
 def test_an_answer_is_read_and_written_without_a_change(name: str) -> None:
-    @settings(max_examples=25)
+    @settings(max_examples=examples(25))
     @given(_instances(MODELS[name]))
     def check(made: BaseModel) -> None:
         sent = made.model_dump_json()

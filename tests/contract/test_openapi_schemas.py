@@ -98,6 +98,7 @@ def test_every_schema_is_one_and_its_examples_are_of_it(
     assert not wrong
 
 
+@pytest.mark.slow
 def test_every_example_of_a_body_and_of_an_answer_is_of_its_schema(openapi: dict[str, Any]) -> None:
     wrong = []
     for path, method, operation in operations(openapi):

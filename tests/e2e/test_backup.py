@@ -14,6 +14,8 @@ import pytest
 from calibrant.client import Calibrant
 from service.stack import stack
 
+pytestmark = pytest.mark.slow
+
 _ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.startswith("CALIBRANT_")}
 
 

@@ -20,6 +20,8 @@ import pytest
 from calibrant.client import Calibrant, ProblemResponse
 from tests.integration.redis_server import until
 
+pytestmark = pytest.mark.slow
+
 CALIBRANT = [sys.executable, "-m", "calibrant"]
 
 

@@ -17,6 +17,8 @@ import pytest
 from calibrant.client import Calibrant
 from tests.integration.redis_server import until
 
+pytestmark = pytest.mark.slow
+
 P, Y = [0.1, 0.4, 0.6, 0.9] * 10, [0, 1, 0, 1] * 10
 
 

@@ -19,6 +19,8 @@ import pytest
 
 from calibrant.client import Calibrant
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 #: What each wheel installs at the top level.
 LIBRARY = {"calibrant"}

@@ -270,6 +270,7 @@ def test_a_backup_of_the_first_version_is_restored_as_todays(redis: Redis, api: 
         assert answer.json()["measures"]["ece"]["value"] == pytest.approx(report["measures"]["ece"]["value"], abs=1e-12)
 
 
+@pytest.mark.slow
 def test_what_the_first_version_had_queued_is_done_after_a_restore(redis: Redis, folder: Path) -> None:
     first = load_first_store(redis)
     (queued,) = (job_id for job_id, told in first["jobs"].items() if told["status"] == "queued")
@@ -337,6 +338,7 @@ def test_a_file_that_is_no_backup_is_refused(redis: Redis, foreign: io.BytesIO) 
     assert redis.dbsize() == 0
 
 
+@pytest.mark.slow
 def test_a_line_without_end_is_not_read_as_a_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("backend.store.backup.file._LONGEST_LINE", 1 << 20)
     header = b'{"kind": "calibrant-backup", "format": 1, "version": "1", "created_at": "now"}'
@@ -456,6 +458,7 @@ def test_an_interrupted_restore_is_ended_by_a_merge(redis: Redis, store: Store) 
     assert _without_expiry(_snapshot(redis)) == _without_expiry({k: v for k, v in before.items() if k not in leases})
 
 
+@pytest.mark.slow
 def test_a_backup_under_writes_holds_what_was_there_and_nothing_by_half(redis: Redis, store: Store) -> None:
     there = [store.maps.put(_map(f"old-{i % 20}")) for i in range(200)]
     done, told = threading.Event(), threading.Event()
@@ -493,6 +496,7 @@ def test_a_backup_under_writes_holds_what_was_there_and_nothing_by_half(redis: R
             assert store.batches.arrays(job.spec["batch"])[1]["predictions"].tolist() == [*ROWS, *ROWS]
 
 
+@pytest.mark.slow
 def test_a_large_store_is_never_in_memory_as_a_whole(redis: Redis, store: Store) -> None:
     document = DOCUMENT | {"diagnostics": {"text": "0123456789abcdef" * 16_384}}
     for _ in range(240):

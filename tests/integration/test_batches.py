@@ -45,6 +45,7 @@ def _refusal(response: httpx.Response) -> tuple[int, str, str]:
     return response.status_code, body["type"].removeprefix("/problems/"), pointer
 
 
+@pytest.mark.slow
 def test_many_producers_at_once_lose_and_double_no_row(api: httpx.Client, store: Store) -> None:
     """Eight producers append 25 times each, and send half of their requests again, some while the first is at work."""
     producers, appends, rows = 8, 25, 7
@@ -266,6 +267,7 @@ def test_a_batch_of_the_first_format_is_read_and_appended_to(api: httpx.Client, 
     assert arrays["predictions"].tolist() == ROWS["predictions"] * 2
 
 
+@pytest.mark.slow
 def test_a_job_sees_the_rows_that_were_there_when_it_was_queued(
     api: httpx.Client, store: Store, redis: Redis, redis_url: str
 ) -> None:

@@ -88,6 +88,7 @@ def _assert_full(answer: httpx.Response) -> str:
     return str(answer.json()["detail"])
 
 
+@pytest.mark.slow
 def test_a_tenant_that_fills_its_share_leaves_room_for_the_others(server: RedisServer) -> None:
     one, other = _keys(server, "one", "other")
     with _api(server) as api:
@@ -123,6 +124,7 @@ def test_a_tenant_that_fills_its_share_leaves_room_for_the_others(server: RedisS
         until(lambda: _post(api, _body(), one).status_code == 201)
 
 
+@pytest.mark.slow
 def test_a_full_store_is_degraded_until_there_is_room_and_accepted_jobs_end(
     server: RedisServer, tmp_path: Path
 ) -> None:
@@ -144,6 +146,7 @@ def test_a_full_store_is_degraded_until_there_is_room_and_accepted_jobs_end(
         assert _post(api, _body()).status_code == 201
 
 
+@pytest.mark.slow
 def test_a_store_without_memory_loses_no_job_and_lets_everything_be_deleted(
     server: RedisServer, tmp_path: Path
 ) -> None:

@@ -120,6 +120,7 @@ def test_the_registry_names_the_classes_of_vectors_and_of_one_event(there: Run, 
     assert re.search(r"plain ece, in-sample .* \(of the confidence\)", shown)
 
 
+@pytest.mark.slow
 def test_a_map_goes_through_its_life(there: Run, here: Run, csv: Path, tmp_path: Path) -> None:
     for version in (1, 2):
         fitted = there("fit", csv, "--method", "beta", "--name", "cli-life")

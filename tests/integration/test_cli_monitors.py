@@ -165,6 +165,7 @@ def test_a_definition_of_a_file_is_taken_whole_and_flags_come_first(run: Run, tm
     assert run("create", "x", "--window", "day").exit_code == 2
 
 
+@pytest.mark.slow
 def test_an_alarm_is_watched_as_it_comes_and_shown(service: Stack, run: Run, monitor: str) -> None:
     assert run("alarms", monitor).exit_code == 0
     command = [

@@ -278,6 +278,7 @@ def _until_served(url: str) -> None:
         pass
 
 
+@pytest.mark.slow
 def test_a_client_that_does_not_read_its_answer_is_cut_off(redis_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connections, "_READING_SECONDS", 0.2)
     p = np.random.default_rng(1).random(1_000_000)

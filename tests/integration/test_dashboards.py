@@ -78,6 +78,7 @@ def exposed(service: Stack) -> Iterator[dict[str, set[str]]]:
         client.delete_monitor("estimated")
 
 
+@pytest.mark.slow
 def test_every_metric_and_label_that_is_asked_for_is_exposed(exposed: dict[str, set[str]]) -> None:
     asked = [*expressions(), *((name, selector) for name, selector, _ in variables())]
     for where, expression in asked:

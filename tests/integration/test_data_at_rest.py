@@ -104,6 +104,7 @@ def wanted(whole: EventTally) -> calibrant.Report:
     return calibrant.evaluate_tally(whole, **ASKED)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ENGINES)
 def test_answers_are_those_of_one_process(engine: Any, cluster: Client, folder: Path, wanted: calibrant.Report) -> None:
     found = engine.evaluate(folder, **COLUMNS, **ASKED)
@@ -174,6 +175,7 @@ def test_a_wrong_row_of_a_late_row_group_is_told_by_its_number_in_the_file(table
         count_piece(last, asked)
 
 
+@pytest.mark.slow
 def test_collections_of_dask_are_counted(cluster: Client, folder: Path, table: pa.Table) -> None:
     some = table.slice(0, 30_000)
     wanted = calibrant.tally(some["p"].to_numpy(), some["y"].to_numpy(), groups=some["country"].to_pylist())
@@ -291,6 +293,7 @@ def test_every_example_of_the_page_runs(
     )
 
 
+@pytest.mark.slow
 def test_engines_are_imported_when_they_are_used_and_missing_ones_named() -> None:
     code = (
         "import sys\n"

@@ -28,6 +28,7 @@ def _library_diagrams(kind: str, rows: dict[str, Any], **extra: Any) -> dict[str
     return diagrams
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_diagram_is_that_of_the_library(api: httpx.Client, kind: str) -> None:
     times = {"times": [str(2000 + i) for i in range(90)], "weights": (np.arange(90) % 3).tolist()}

@@ -17,6 +17,8 @@ from sklearn.linear_model import LogisticRegression
 import calibrant
 from service.stack import Stack
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 #: Page -> how many blocks of commands, and of Python.
 PAGES = {

@@ -147,6 +147,7 @@ def test_a_tenant_fills_at_most_half_of_the_memory_for_bodies(redis_url: str, ke
         assert api.post("/evaluate", json=_large(), headers=keys["greedy"]).status_code == 200
 
 
+@pytest.mark.slow
 def test_while_a_tenant_works_all_the_time_another_finds_a_place(redis_url: str, keys: Keys) -> None:
     answers: Counter[str] = Counter()
     ended = Event()
@@ -207,6 +208,7 @@ def test_a_request_that_waits_for_its_job_holds_no_turn(redis_url: str, keys: Ke
         assert waiting.result().json()["type"] == "/problems/job-cancelled"
 
 
+@pytest.mark.slow
 def test_a_request_that_waits_to_be_drawn_holds_no_turn(redis_url: str, keys: Keys) -> None:
     drawing, goes_on = Event(), Event()
 

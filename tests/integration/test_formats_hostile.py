@@ -175,6 +175,7 @@ PLAIN: dict[str, tuple[str, Callable[[], bytes], tuple[int, str]]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", PLAIN)
 def test_a_hostile_body_is_refused(http: httpx.Client, case: str) -> None:
     kind, make, expected = PLAIN[case]

@@ -12,6 +12,8 @@ import pytest
 from service.stack import Stack, stack
 from tests.fuzz import fuzz
 
+pytestmark = pytest.mark.slow
+
 #: Examples a call: all phases of them take less than a minute.
 EXAMPLES = 15
 

@@ -22,6 +22,8 @@ from service.stack import Stack, stack
 from tests.openapi.python import Generated, generate
 from tests.openapi.through import GeneratedClient
 
+pytestmark = pytest.mark.slow
+
 #: Bodies of these types are sent by libraries; the generator knows no more than one that is not JSON.
 BINARY = {
     "application/x-npy", "application/vnd.apache.arrow.stream", "application/vnd.apache.parquet", "text/csv",

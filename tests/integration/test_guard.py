@@ -19,6 +19,8 @@ from service.settings import Settings
 from service.stack import stack
 from tests.integration.conftest import one_place_taken, serving
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def strict(folder: Path) -> Iterator[str]:

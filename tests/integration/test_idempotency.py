@@ -143,6 +143,7 @@ def test_while_the_first_request_is_at_work_others_are_told_to_come_again(
     assert again.headers["Idempotency-Replayed"] == "true"
 
 
+@pytest.mark.slow
 def test_a_process_killed_between_what_it_did_and_its_answer_does_nothing_twice(
     redis: Redis, redis_url: str, store: Store
 ) -> None:

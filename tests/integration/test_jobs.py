@@ -185,6 +185,7 @@ def _newcomer(told: PubSub, store: Store) -> str:
             return job_id
 
 
+@pytest.mark.slow
 def test_those_who_wait_hold_no_thread(store: Store, redis_url: str, redis: Redis) -> None:
     job = _submitted(store)
     many = 120  # three times the threads that the API has

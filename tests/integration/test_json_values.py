@@ -45,6 +45,7 @@ def _paths(http: httpx.Client) -> dict[str, list[str]]:
     return found
 
 
+@pytest.mark.slow
 def test_every_call_with_a_json_body_refuses_too_many_values(http: httpx.Client) -> None:
     calls = _paths(http)
     known = ("/evaluate", "/batches", "/calibrate", "/diagrams", "/maps", "/maps/import", "/v2/models/{name}/infer")

@@ -158,6 +158,7 @@ def test_a_revoked_key_and_a_changed_map_are_soon_known_everywhere(keys: ApiKeyS
             assert time.monotonic() < end
 
 
+@pytest.mark.slow
 def test_a_rate_limit_is_one_for_all_processes_and_told_in_headers(keys: ApiKeyStore, served: list[str]) -> None:
     limit = 40
     key = keys.create("counted", tenant="a", scope="read", rate_limit=limit)
@@ -186,6 +187,7 @@ def test_a_rate_limit_is_one_for_all_processes_and_told_in_headers(keys: ApiKeyS
     assert told.headers["ratelimit"].startswith('"key";r=0;t=')
 
 
+@pytest.mark.slow
 def test_without_the_link_nothing_from_memory_is_served(folder: Path) -> None:
     with (folder / "lost.log").open("ab") as log, contextlib.ExitStack() as started:
         url, server = started.enter_context(embedded_server(folder / "lost", log=log))
@@ -206,6 +208,7 @@ def test_without_the_link_nothing_from_memory_is_served(folder: Path) -> None:
             assert time.monotonic() < end
 
 
+@pytest.mark.slow
 def test_a_tenants_quotas_are_its_own_and_hold(folder: Path) -> None:
     limits = {"CALIBRANT_QUOTA_BYTES": "2000", "CALIBRANT_QUOTA_MAPS": "1", "CALIBRANT_QUOTA_JOBS": "1"}
     with (folder / "quotas.log").open("ab") as log, contextlib.ExitStack() as started:

@@ -265,6 +265,7 @@ def test_nothing_secret_and_no_value_reaches_a_line_a_metric_or_a_span(observed:
         assert secret.encode() not in told, secret
 
 
+@pytest.mark.slow
 def test_a_scrape_is_answered_while_the_store_is_away(folder: Path) -> None:
     with (folder / "away.log").open("ab") as log, contextlib.ExitStack() as until:
         url, store = until.enter_context(embedded_server(folder / "away", log=log))
@@ -303,6 +304,7 @@ def test_a_job_is_counted_once_however_it_ends_and_however_often_it_is_told(stor
     assert sum(ended["fit", "failed"].seconds.counts) == 1
 
 
+@pytest.mark.slow
 def test_a_census_counts_the_maps_and_waiting_jobs_of_every_tenant(store: Store, redis: Redis) -> None:
     Store.of(redis, "other").jobs.submit(_job())
     store.jobs.submit(_job())

@@ -24,6 +24,8 @@ from service.settings import Settings
 from tests.integration.conftest import serving
 from tests.integration.redis_server import RedisServer, assert_away, ready, redis_server, until
 
+pytestmark = pytest.mark.slow
+
 BATCH = {"predictions": [0.1, 0.9], "labels": [0, 1]}
 
 

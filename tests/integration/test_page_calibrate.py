@@ -205,6 +205,7 @@ def test_a_reader_may_calibrate_but_only_by_maps_of_its_tenant(redis: Redis, red
             assert stranger.post(f"/ui/calibrate/{ref}").status_code in (303, 403)
 
 
+@pytest.mark.slow
 def test_a_large_file_takes_one_of_few_places(redis: Redis, redis_url: str) -> None:
     packed = gzip.compress(b"p\n" + b"0.125\n0.875\n" * 200_000)
     with serving(Settings(redis_url, max_heavy_requests=1, store_timeout=600)) as url, Visitor(url) as visitor:
@@ -218,6 +219,7 @@ def test_a_large_file_takes_one_of_few_places(redis: Redis, redis_url: str) -> N
             assert answer.text.count("\n") == 400_001
 
 
+@pytest.mark.slow
 def test_space_for_temporary_files_is_needed_and_given_back_even_by_who_leaves_early(
     redis: Redis, redis_url: str
 ) -> None:

@@ -21,6 +21,8 @@ from service.settings import Settings
 from tests.integration.conftest import serving
 from tests.integration.visiting import ROWS, Visitor
 
+pytestmark = pytest.mark.slow
+
 #: Requests with hostile values to each route.
 REQUESTS = 40
 MARK = "<script>alert('hostile')</script>"

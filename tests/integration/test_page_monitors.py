@@ -348,6 +348,7 @@ FORMS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", FORMS)
 def test_a_form_needs_the_token_and_the_origin_of_the_page(visitor: Visitor, redis: Redis, form: str) -> None:
     created(visitor)

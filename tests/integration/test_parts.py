@@ -177,6 +177,7 @@ def test_parts_that_nobody_knows_of_are_found(store: Store, redis: Redis) -> Non
     assert set(rq_queue(redis, FITS).get_job_ids()) | line == found
 
 
+@pytest.mark.slow
 def test_a_fit_of_every_class_by_many_workers_is_the_fit_of_one_process(
     api: httpx.Client, store: Store, redis: Redis, redis_url: str, tmp_path: Path
 ) -> None:

@@ -12,6 +12,8 @@ from calibrant.client import Calibrant
 from service.stack import stack
 from tests.integration.stored import load_store
 
+pytestmark = pytest.mark.slow
+
 
 def test_jobs_and_chores_that_the_previous_release_queued_are_done(folder: Path) -> None:
     data = folder / "previous"

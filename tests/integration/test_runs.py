@@ -19,6 +19,8 @@ from backend.store.store import Store
 from schemas.jobs import JobRecord, Progress, WorkersRecord
 from tests.integration.conftest import claimed
 
+pytestmark = pytest.mark.slow
+
 
 class Clock:
     """A clock that a test sets."""

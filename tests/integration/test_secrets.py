@@ -19,6 +19,8 @@ from calibrant.client import Calibrant
 from service.stack import stack
 from tests.integration.redis_server import ready, redis_server, until
 
+pytestmark = pytest.mark.slow
+
 PASSWORD = "pa55-of-the-store"
 P, Y = [0.1, 0.4, 0.6, 0.9] * 10, [0, 1, 0, 1] * 10
 

@@ -19,6 +19,8 @@ from tests.integration.conftest import serving
 from tests.integration.redis_server import RedisServer, assert_away, free_port, ready, redis_server, until
 from tests.integration.test_workers import supervisor
 
+pytestmark = pytest.mark.slow
+
 PASSWORD, SENTINELS_PASSWORD = "of-the-servers", "of-the-sentinels"
 BATCH = {"predictions": [0.1, 0.9], "labels": [0, 1]}
 

@@ -86,6 +86,7 @@ def test_a_fit_without_a_method_is_the_average(http: httpx.Client, client: Calib
     np.testing.assert_allclose(client.calibrate(job.result["map"], P), local.apply(P), atol=1e-12)
 
 
+@pytest.mark.slow
 def test_a_measure_that_is_a_fit_is_a_job_and_its_report_that_of_a_notebook(
     http: httpx.Client, client: Calibrant
 ) -> None:

@@ -24,6 +24,8 @@ from service.stack import Stack, stack
 from tests.integration.conftest import serving
 from tests.integration.visiting import Visitor
 
+pytestmark = pytest.mark.slow
+
 MIB = 1 << 20
 #: Bytes of the volume.
 VOLUME = 20 * MIB

@@ -175,6 +175,7 @@ def test_maps_stored_before_there_were_summaries_are_listed_and_found(redis: Red
     assert len(store.listing.page(MapQuery(method="platt")).items) == 2
 
 
+@pytest.mark.slow
 def test_a_page_that_has_looked_through_enough_is_short_and_names_the_next(redis: Redis, store: Store) -> None:
     for i in range(3):
         store.maps.put(_draft().model_copy(update={"tags": {"a": str(i)}}))

@@ -211,6 +211,7 @@ def test_a_request_with_the_keys_of_two_tenants_is_refused(two: Two) -> None:
         assert (refused.status_code, refused.json()["type"]) == (401, "/problems/unauthorized")
 
 
+@pytest.mark.slow
 def test_the_owners_things_are_as_they_were(two: Two) -> None:
     for path in ("/batches/{batch_id}", "/maps/{ref}", "/maps/{name}@{alias}", "/jobs/{job_id}"):
         assert two.owner.get(path.format(**two.own)).status_code == 200

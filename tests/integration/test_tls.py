@@ -22,6 +22,7 @@ from tests.integration.test_workers import supervisor
 BATCH = {"predictions": [0.1, 0.9], "labels": [0, 1]}
 # On a busy machine a TLS connection may be cut while the event loop of the test's own server closes, and uvloop warns.
 pytestmark = [
+    pytest.mark.slow,
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning"),
 ]

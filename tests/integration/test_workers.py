@@ -114,6 +114,7 @@ def runs(store: Store, job: JobRecord, run: int) -> bool:
     return found.status == "running" and found.run == run
 
 
+@pytest.mark.slow
 def test_a_job_whose_work_horse_is_killed_is_run_again(store: Store, redis: Redis, redis_url: str, log: Path) -> None:
     job = endless(store)
     with supervisor(redis_url, log) as process:
@@ -125,6 +126,7 @@ def test_a_job_whose_work_horse_is_killed_is_run_again(store: Store, redis: Redi
         store.jobs.cancel(job.id)
 
 
+@pytest.mark.slow
 def test_a_poison_job_ends_failed(store: Store, redis: Redis, redis_url: str, log: Path) -> None:
     job = endless(store)
     with supervisor(redis_url, log) as process:
@@ -151,6 +153,7 @@ def test_a_job_whose_worker_is_killed_is_run_by_the_next(store: Store, redis: Re
         store.jobs.cancel(job.id)
 
 
+@pytest.mark.slow
 def test_a_supervisor_that_is_killed_takes_all_with_it_and_another_goes_on(
     store: Store, redis: Redis, redis_url: str, log: Path
 ) -> None:
@@ -187,6 +190,7 @@ def test_a_running_job_that_is_cancelled_stops(
     assert store.jobs.get(job.id).status == "cancelled"
 
 
+@pytest.mark.slow
 def test_jobs_that_are_cancelled_as_they_begin_cost_the_next_no_run(
     store: Store, redis: Redis, redis_url: str, log: Path
 ) -> None:
@@ -201,6 +205,7 @@ def test_jobs_that_are_cancelled_as_they_begin_cost_the_next_no_run(
     assert read_leases(redis) == {}
 
 
+@pytest.mark.slow
 def test_a_worker_of_one_queue_leaves_nothing_beside_it(store: Store, redis: Redis, redis_url: str, log: Path) -> None:
     job = endless(store, spec={"method": "platt"})
     with supervisor(redis_url, log, "--queues", "fits"):
@@ -222,6 +227,7 @@ def test_a_work_horse_does_one_job_after_another(store: Store, redis: Redis, red
         assert horses(process.pid) != [horse]
 
 
+@pytest.mark.slow
 def test_a_job_that_takes_too_long_ends_with_its_problem(store: Store, redis: Redis, redis_url: str, log: Path) -> None:
     job = endless(store, timeout=1)
     with supervisor(redis_url, log):
@@ -232,6 +238,7 @@ def test_a_job_that_takes_too_long_ends_with_its_problem(store: Store, redis: Re
     assert (found.losses, found.run) == (0, 1)
 
 
+@pytest.mark.slow
 def test_a_supervisor_told_to_stop_gives_its_job_back(store: Store, redis: Redis, redis_url: str, log: Path) -> None:
     job = endless(store)
     with supervisor(redis_url, log, "--drain-seconds", "0.3") as process:
@@ -257,6 +264,7 @@ def own(tmp_path: Path) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
         yield running
 
 
+@pytest.mark.slow
 def test_a_store_that_pauses_costs_no_job_a_run(own: tuple[str, subprocess.Popen[bytes]], log: Path) -> None:
     url, server = own
     with contextlib.closing(connect(url, timeout=120)) as redis, supervisor(url, log) as process:
@@ -275,6 +283,7 @@ def test_a_store_that_pauses_costs_no_job_a_run(own: tuple[str, subprocess.Popen
         until(redis, lambda: ended(horse))
 
 
+@pytest.mark.slow
 def test_a_worker_without_forks_stops_what_is_cancelled_and_works_on(
     store: Store, redis: Redis, redis_url: str, log: Path
 ) -> None:
@@ -293,6 +302,7 @@ def test_a_worker_without_forks_stops_what_is_cancelled_and_works_on(
     assert store.jobs.get(late.id).losses == 0
 
 
+@pytest.mark.slow
 def test_a_fit_that_is_worth_a_gpu_goes_where_one_is_alive_and_no_other_does(
     store: Store, redis: Redis, redis_url: str, log: Path
 ) -> None:
@@ -320,6 +330,7 @@ def _jobs(store: Store) -> Sequence[JobRecord]:
     return store.jobs.page(page_request(JobsQuery(limit=100)), lambda _: True).items
 
 
+@pytest.mark.slow
 def test_a_supervisor_keeps_as_many_workers_as_it_is_told(
     store: Store, redis: Redis, redis_url: str, log: Path
 ) -> None:

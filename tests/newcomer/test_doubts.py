@@ -39,6 +39,7 @@ def test_names_of_classes_with_gaps_are_the_labels(typed: Typed, pets: Any) -> N
     assert "missing in 67 rows of column 'species'" in refused.stderr
 
 
+@pytest.mark.slow
 def test_predictions_of_the_other_class_are_doubted(typed: Typed, scores: Any) -> None:
     """Evaluate and fit the probability of survival against deaths, and ``predict_proba(X)[:, 0]``."""
     p, y = scores["p"].to_numpy(), scores["y"].to_numpy()

@@ -13,6 +13,10 @@ from hypothesis import strategies as st
 
 import calibrant
 from calibrant.errors import CalibrationError
+from tests.drawn import examples
+
+# Drawn predictions may look like those of the other class.
+pytestmark = pytest.mark.filterwarnings("ignore:predictions are clearly lower")
 
 Array = npt.NDArray[np.float64]
 Labels = npt.NDArray[np.int64]
@@ -106,17 +110,19 @@ def _measured(name: str, batch: tuple[Array, Labels, dict[str, Any]], reduction:
             assert number is None or not np.isnan(number), name
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:predictions are clearly lower")
 @pytest.mark.parametrize("name", MEASURES)
 @given(events())
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30))
 def test_every_measure_of_an_event_answers_or_refuses(name: str, batch: tuple[Array, Labels, dict[str, Any]]) -> None:
     _measured(name, batch, None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MEASURES)
 @given(vectors(), st.sampled_from(REDUCTIONS))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30))
 def test_every_measure_of_a_vector_answers_or_refuses(
     name: str, batch: tuple[Array, Labels, dict[str, Any]], reduction: str
 ) -> None:
@@ -134,16 +140,18 @@ def _fitted(name: str, batch: tuple[Array, Labels, dict[str, Any]]) -> None:
     assert found.max() <= 1.0
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:predictions are clearly lower")
 @pytest.mark.parametrize("name", METHODS)
 @given(events())
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30))
 def test_every_fit_to_an_event_is_a_map_or_refused(name: str, batch: tuple[Array, Labels, dict[str, Any]]) -> None:
     _fitted(name, batch)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", METHODS)
 @given(vectors())
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30))
 def test_every_fit_to_a_vector_is_a_map_or_refused(name: str, batch: tuple[Array, Labels, dict[str, Any]]) -> None:
     _fitted(name, batch)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import calibrant
 from calibrant.distributions.maps.distribution_map import DistributionMap
+from tests.drawn import examples
 
 METHODS = [
     (kind, name)
@@ -64,7 +65,7 @@ def fitted_to(kind: str, name: str, y: Any, rows: dict[str, Any], **more: Any) -
 
 
 @pytest.mark.parametrize(("kind", "name"), METHODS)
-@settings(max_examples=4, deadline=None)
+@settings(max_examples=examples(4))
 @given(seed=st.integers(0, 1 << 20), by_group=st.booleans())
 def test_a_map_read_from_its_document_applies_the_same_function(
     kind: str, name: str, seed: int, *, by_group: bool
@@ -82,7 +83,7 @@ def test_a_map_read_from_its_document_applies_the_same_function(
 
 
 @pytest.mark.parametrize(("kind", "name"), METHODS)
-@settings(max_examples=4, deadline=None)
+@settings(max_examples=examples(4))
 @given(seed=st.integers(0, 1 << 20))
 def test_the_order_of_the_rows_does_not_matter(kind: str, name: str, seed: int) -> None:
     random = np.random.default_rng(seed)
@@ -95,7 +96,7 @@ def test_the_order_of_the_rows_does_not_matter(kind: str, name: str, seed: int) 
 
 
 @pytest.mark.parametrize(("kind", "name"), [each for each in METHODS if each[1] != "averaged"])
-@settings(max_examples=4, deadline=None)
+@settings(max_examples=examples(4))
 @given(seed=st.integers(0, 1 << 20))
 def test_frequency_weights_are_repetitions_of_rows(kind: str, name: str, seed: int) -> None:
     random = np.random.default_rng(seed)
@@ -107,7 +108,7 @@ def test_frequency_weights_are_repetitions_of_rows(kind: str, name: str, seed: i
 
 
 @pytest.mark.parametrize(("kind", "name"), METHODS)
-@settings(max_examples=4, deadline=None)
+@settings(max_examples=examples(4))
 @given(seed=st.integers(0, 1 << 20))
 def test_results_do_not_cross_and_stay_in_the_support(kind: str, name: str, seed: int) -> None:
     random = np.random.default_rng(seed)
@@ -121,7 +122,7 @@ def test_results_do_not_cross_and_stay_in_the_support(kind: str, name: str, seed
     assert (table >= 0.0).all()
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20))
 @given(seed=st.integers(0, 1 << 20), name=st.sampled_from(["variance-isotonic", "std-isotonic", "variance-platt"]))
 def test_a_larger_predicted_variance_never_becomes_a_smaller_one(seed: int, name: str) -> None:
     random = np.random.default_rng(seed)
@@ -131,7 +132,7 @@ def test_a_larger_predicted_variance_never_becomes_a_smaller_one(seed: int, name
     assert (np.diff(fitted.apply(mean=np.zeros(50), variance=variance).variance) >= 0.0).all()
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=examples(10))
 @given(seed=st.integers(0, 1 << 20), n=st.integers(1, 60), level=st.sampled_from([0.5, 0.8, 0.9]))
 def test_conformal_intervals_contain_as_many_calibration_outcomes_as_promised(seed: int, n: int, level: float) -> None:
     random = np.random.default_rng(seed)
@@ -146,7 +147,7 @@ def test_conformal_intervals_contain_as_many_calibration_outcomes_as_promised(se
     )
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=examples(10))
 @given(seed=st.integers(0, 1 << 20), later=st.integers(0, 30))
 def test_outcomes_that_were_not_known_yet_change_nothing(seed: int, later: int) -> None:
     random = np.random.default_rng(seed)

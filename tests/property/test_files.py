@@ -6,6 +6,7 @@ import io
 import json
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -14,6 +15,7 @@ from calibrant.io.errors import TabularError
 from calibrant.io.files import SheetOptions, read_sheet
 from calibrant.io.limits import FileLimits
 from calibrant.io.table import Places, Values
+from tests.drawn import examples
 from tests.traced import PeakOf
 from tests.unit.io import files
 
@@ -87,7 +89,8 @@ def check(data: bytes, options: SheetOptions, *, labelled: bool) -> None:
     assert sheet.classes is None or len(sheet.classes) == n_classes
 
 
-@settings(max_examples=300, deadline=None)
+@pytest.mark.slow
+@settings(max_examples=examples(300))
 @given(
     data=st.one_of(st.binary(max_size=200), tables(), documents(), mutations()),
     options=st.sampled_from(
@@ -114,7 +117,8 @@ def same(a: Values, b: Values) -> bool:
     return bool(np.array_equal(a.predictions, b.predictions) and texts[0] == texts[1])
 
 
-@settings(max_examples=300, deadline=None)
+@pytest.mark.slow
+@settings(max_examples=examples(300))
 @given(rows=st.lists(st.tuples(CELLS, CELLS), min_size=1, max_size=8), end=st.sampled_from(["\n", "\r\n", "\n\n"]))
 def test_pyarrow_gives_what_the_standard_library_gives_or_leaves_it_to_it(
     rows: list[tuple[str, str]], end: str

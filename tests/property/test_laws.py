@@ -11,6 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import calibrant
+from tests.drawn import examples
+
+# Drawn predictions may look like those of the other class.
+pytestmark = pytest.mark.filterwarnings("ignore:predictions are clearly lower")
 
 Rows = list[tuple[float, int, int]]
 
@@ -42,6 +46,7 @@ def _close(a: dict[str, Any], b: dict[str, Any], tolerance: float = 1e-9) -> Non
             assert x is None or abs(x - y) <= tolerance * max(1.0, abs(x)), key
 
 
+@pytest.mark.slow
 @given(rows, st.randoms(use_true_random=False))
 def test_the_order_of_the_rows_cannot_matter(batch: Rows, random: Any) -> None:
     shuffled = batch[:]
@@ -52,6 +57,7 @@ def test_the_order_of_the_rows_cannot_matter(batch: Rows, random: Any) -> None:
         _close(_values(p, y, measures=measures), _values(q, z, measures=measures))
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:predictions are clearly lower")
 @given(rows)
 def test_a_frequency_weight_is_the_row_repeated(batch: Rows) -> None:
@@ -118,8 +124,9 @@ def test_ks_is_at_most_the_error_over_exact_cells_and_ece_at_most_its_refinement
     assert value["1"] <= value["2"] + 1e-9 <= value["4"] + 2e-9 <= value["8"] + 3e-9
 
 
+@pytest.mark.slow
 @given(rows)
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 def test_maps_answer_probabilities_and_isotonic_never_decreases(batch: Rows) -> None:
     p, y, w = _columns(batch)
     grid = np.linspace(0, 1, 101)
@@ -134,7 +141,7 @@ def test_maps_answer_probabilities_and_isotonic_never_decreases(batch: Rows) -> 
 
 
 @given(rows)
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 def test_isotonic_is_never_worse_than_identity_in_sample(batch: Rows) -> None:
     p, y, _ = _columns(batch)
     if len(set(y.tolist())) == 2:

@@ -14,6 +14,10 @@ import calibrant
 from calibrant.binning import equal_mass
 from calibrant.measures.binned import expected_calibration_error
 from calibrant.reductions import Event
+from tests.drawn import examples
+
+# Drawn predictions may look like those of the other class.
+pytestmark = pytest.mark.filterwarnings("ignore:predictions are clearly lower")
 
 Array = npt.NDArray[np.float64]
 Rows = list[tuple[float, int, int]]
@@ -46,7 +50,7 @@ def _close(a: Any, b: Any, what: str, tolerance: float = 1e-7) -> None:
 
 
 @given(rows)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25))
 def test_a_frequency_weight_is_the_row_repeated_for_every_measure(batch: Rows) -> None:
     p, y, w = _columns(batch)
     one = calibrant.evaluate(p, y, weights=w, measures=PLAIN).measures
@@ -56,8 +60,9 @@ def test_a_frequency_weight_is_the_row_repeated_for_every_measure(batch: Rows) -
             _close(getattr(one[name], part), getattr(other[name], part), f"{name} {part}")
 
 
+@pytest.mark.slow
 @given(vectors, st.randoms(use_true_random=False))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25))
 def test_the_order_of_the_rows_cannot_matter_to_any_measure(
     batch: list[tuple[int, int, int, int]], random: Any
 ) -> None:
@@ -72,7 +77,7 @@ def test_the_order_of_the_rows_cannot_matter_to_any_measure(
 
 
 @given(vectors)
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50))
 def test_the_error_of_the_vector_is_at_least_that_of_the_classes(batch: list[tuple[int, int, int, int]]) -> None:
     """CE_p >= CWCE_p (Gruber & Buettner 2022, Theorem 3.1), over the distinct vectors and the distinct numbers."""
     P, labels = _vectors(batch)
@@ -90,7 +95,7 @@ def test_the_error_of_the_vector_is_at_least_that_of_the_classes(batch: list[tup
 
 
 @given(rows, st.integers(1, 12))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50))
 def test_ks_at_the_borders_of_bins_is_at_most_their_error(batch: Rows, count: int) -> None:
     p, y, _ = _columns(batch)
     bins = equal_mass(Event(p, y.astype(np.int8)).cells, count)
@@ -99,7 +104,7 @@ def test_ks_at_the_borders_of_bins_is_at_most_their_error(batch: Rows, count: in
 
 
 @given(rows)
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50))
 def test_ks_is_at_most_kuiper_and_kuiper_at_most_twice_ks(batch: Rows) -> None:
     p, y, _ = _columns(batch)
     found = {
@@ -109,6 +114,7 @@ def test_ks_is_at_most_kuiper_and_kuiper_at_most_twice_ks(batch: Rows) -> None:
     assert abs(found["ks-end"]) <= found["ks"] + 1e-12
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "measure", ["ks", "kuiper", "ks-end", "smooth-test", {"name": "ks", "law": "resampling"}], ids=str
 )

@@ -13,6 +13,9 @@ from hypothesis import strategies as st
 from calibrant.monitoring.evidence import bets_placed, block_of_cell, evidence, log_factors, shifts
 from calibrant.monitoring.tally import CELLS, Tally, borders, from_bytes, merged, place, tally_of
 
+# Drawn predictions may look like those of the other class.
+pytestmark = pytest.mark.filterwarnings("ignore:predictions are clearly lower")
+
 predictions = st.one_of(
     st.floats(0.0, 1.0), st.sampled_from([0.0, 1e-300, 1e-9, 0.5, 1.0 - 1e-12, 1.0]), st.floats(0.4, 0.6)
 )
@@ -31,6 +34,7 @@ def _same(one: Tally, other: Tally) -> None:
     np.testing.assert_allclose(one.p_sum, other.p_sum, rtol=1e-14, atol=0.0)
 
 
+@pytest.mark.slow
 @given(rows, rows, rows)
 def test_merging_is_counting_together_in_whatever_order(a: Rows, b: Rows, c: Rows) -> None:
     one, two, three = (_counted(part) for part in (a, b, c))

@@ -172,6 +172,7 @@ def test_the_repetitions_of_the_paper() -> None:
     assert caught.value.offences[0].pointer == "/repetitions"
 
 
+@pytest.mark.slow
 def test_the_improvement_of_the_brier_score_is_level_and_that_of_ece_is_not() -> None:
     logits, labels, _ = calibrant.logistic_normal(4000, n_classes=4, temperature=3.0, seed=1)
     fitted = calibrant.fit("temperature", logits[:2000], labels[:2000], scale="logit")

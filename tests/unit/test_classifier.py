@@ -75,6 +75,7 @@ def test_two_classes_are_mapped_as_one_event() -> None:
         assert log_loss(y_new, np.clip(fitted.predict_proba(X_new), 1e-12, 1.0)) < before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("method", "reduction", "expected"),
     [
@@ -97,6 +98,7 @@ def test_many_classes_are_mapped_together(method: str, reduction: str | None, ex
     assert set(fitted.predict(X_new)) <= set(names)
 
 
+@pytest.mark.slow
 def test_decision_functions_are_logits() -> None:
     X, y = load_digits(return_X_y=True)
     model = make_pipeline(StandardScaler(), LinearSVC())
@@ -183,6 +185,7 @@ def _multi_label() -> tuple[Any, Any]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "model",
     [

@@ -92,6 +92,7 @@ def test_every_extra_is_tried() -> None:
     assert set(CALLS) == set(EXTRAS) - {"all", "cli"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("extra", CALLS)
 def test_a_call_whose_extra_is_missing_raises_the_line_that_installs_it(extra: str) -> None:
     arguments = json.dumps([_modules(extra), CALLS[extra]])

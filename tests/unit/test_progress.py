@@ -83,6 +83,7 @@ def test_progress_that_is_no_function_is_refused() -> None:
         calibrant.fit("isotonic", [0.1, 0.9] * 10, [0, 1] * 10, progress=True)  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 def test_an_evaluation_reports_its_steps_and_numbers_do_not_depend_on_it() -> None:
     batch = _batch()
     fitted = calibrant.fit("platt", batch.predictions.given, batch.labels)

@@ -424,6 +424,7 @@ def test_checkers_of_types_know_the_names_of_the_library() -> None:
     assert callable(calibrant.client.Calibrant)
 
 
+@pytest.mark.slow
 def test_improvements_by_a_map_of_the_whole_vector_say_so_in_reports_of_one_event() -> None:
     random = np.random.default_rng(0)
     p = random.dirichlet([1.0, 1.0, 1.0], 400)

@@ -49,6 +49,7 @@ def status(api: httpx.Client) -> str:
     return str(send(api, "/monitors/m/alarms", method="GET")["rules"][0]["status"])
 
 
+@pytest.mark.slow
 def test_a_drift_is_found_told_and_mended_without_anyone(
     api: httpx.Client, redis: Redis, worker: subprocess.Popen[bytes]
 ) -> None:
@@ -95,6 +96,7 @@ def test_an_alarm_is_listed_and_acknowledged(api: httpx.Client, redis: Redis, wo
     assert rest["next"] is None
 
 
+@pytest.mark.slow
 def test_a_challenger_is_made_without_an_alarm_where_someone_asks(
     api: httpx.Client, redis: Redis, worker: subprocess.Popen[bytes]
 ) -> None:
@@ -116,6 +118,7 @@ def test_a_challenger_is_made_without_an_alarm_where_someone_asks(
     assert api.post("/monitors/m/proposal/accept", headers={"If-Match": seen}).json()["version"] == 1
 
 
+@pytest.mark.slow
 def test_a_challenger_of_forecasts_is_accepted_and_applied(
     api: httpx.Client, redis: Redis, worker: subprocess.Popen[bytes]
 ) -> None:
@@ -158,6 +161,7 @@ def test_what_is_not_there_is_told_so(api: httpx.Client, call: str, method: str,
     assert answer.json()["type"] == f"/problems/{code}"
 
 
+@pytest.mark.slow
 def test_the_chore_of_a_worker_that_is_killed_is_done_again_and_once(
     api: httpx.Client, redis: Redis, worker: subprocess.Popen[bytes]
 ) -> None:
@@ -178,6 +182,7 @@ def test_the_chore_of_a_worker_that_is_killed_is_done_again_and_once(
     assert send(api, "/maps/m/aliases/champion", method="GET")["version"] == 1
 
 
+@pytest.mark.slow
 def test_a_supervisor_drains_and_keeps_no_worker_of_chores_that_nobody_asks_for(
     redis: Redis, worker: subprocess.Popen[bytes]
 ) -> None:

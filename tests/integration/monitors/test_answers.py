@@ -138,6 +138,7 @@ def test_coverage_and_delay_are_those_of_the_window(api: httpx.Client, redis: Re
     assert delay["p99"] == pytest.approx(7200.0, rel=1 / 3)
 
 
+@pytest.mark.slow
 def test_what_comes_after_a_look_is_in_the_next(api: httpx.Client, redis: Redis) -> None:
     writer, now = _monitor(api, redis), time.time()
     p, y = _drawn(3000)

@@ -111,6 +111,7 @@ def worker(redis: Redis, redis_url: str, tmp_path: Path) -> Iterator[subprocess.
         yield process
 
 
+@pytest.mark.slow
 def test_a_worker_estimates_after_new_rows_and_again_after_a_change(
     api: httpx.Client, redis: Redis, worker: subprocess.Popen[bytes]
 ) -> None:
@@ -154,6 +155,7 @@ def test_labels_belong_to_their_vectors_in_whatever_order_they_arrive(api: httpx
     assert known == {tuple(row): one for row, one in zip(logits.astype(np.float32).tolist(), y, strict=True)}
 
 
+@pytest.mark.slow
 def test_the_reservoir_is_bounded_and_a_sample_of_each_window(api: httpx.Client, store: Store, redis: Redis) -> None:
     windows = [{"name": "hour", "seconds": HOUR}, {"name": "day", "seconds": DAY}]
     create(api, reservoir=1000, windows=windows)

@@ -422,6 +422,7 @@ def _held(redis: Redis, key: str) -> str:
     return f"{key} {read[cast(bytes, redis.type(key))]()}"
 
 
+@pytest.mark.slow
 def test_an_event_of_a_tenant_is_sent_before_the_many_that_wait_for_another(
     store: Store, receiver: Receiver, redis: Redis, redis_url: str, tmp_path: Path
 ) -> None:
@@ -472,6 +473,7 @@ def test_by_https_the_receiver_must_be_who_its_name_says(store: Store, certifica
     assert [each.error for each in of(store, other).get(refused.id).attempts] == ["tls-failed"]
 
 
+@pytest.mark.slow
 def test_a_worker_that_is_killed_while_it_sends_leaves_it_to_the_next_under_the_same_id(
     store: Store, redis: Redis, redis_url: str, receiver: Receiver, tmp_path: Path
 ) -> None:

@@ -258,6 +258,7 @@ def test_lines_that_are_blank_are_refused_together_where_they_are_too_many(store
     assert ledger.totals() == {}
 
 
+@pytest.mark.slow
 def test_predictions_of_one_event_are_bounded_as_rows_are(store: Store, api: httpx.Client) -> None:
     monitored(store)
     event = {

@@ -136,6 +136,7 @@ def test_the_client_sends_an_empty_id_as_it_is(store: Store, api: httpx.Client) 
     assert (taken.joined, taken.refused) == (1, 1)
 
 
+@pytest.mark.slow
 def test_large_bodies_of_rows_count_as_small_ones_do(store: Store, api: httpx.Client) -> None:
     ledger = monitored(store)
     n = 30_000

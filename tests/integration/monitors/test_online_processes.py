@@ -6,6 +6,8 @@ import signal
 import subprocess
 import sys
 
+import pytest
+
 from backend.monitors.online import follow
 from backend.store.monitors.definitions import Definitions
 from backend.store.monitors.standings import Standings
@@ -15,6 +17,8 @@ from backend.store.store import Store
 from tests.integration.monitors.streams import BEGAN, HOUR, pour, rows
 from tests.integration.monitors.test_online import online, progress, state
 from tests.integration.monitors.test_recalibrating import champion
+
+pytestmark = pytest.mark.slow
 
 #: Hours of the stream, and processes that are killed.
 HOURS, KILLED = 120, 4

@@ -91,6 +91,7 @@ def worker(redis: Redis, redis_url: str, tmp_path: Path) -> Iterator[subprocess.
         yield process
 
 
+@pytest.mark.slow
 def test_a_worker_proposes_a_map_of_all_classes_from_the_reservoir(
     api: httpx.Client, redis: Redis, worker: subprocess.Popen[bytes]
 ) -> None:

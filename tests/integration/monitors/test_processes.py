@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
 import numpy as np
+import pytest
 
 from backend.store.monitors.definitions import Definitions
 from backend.store.monitors.ledger import Change, Ids, Ledger, padded
@@ -17,6 +18,8 @@ from backend.store.server.connection import connect
 from backend.store.store import Store
 from calibrant.monitoring.tally import tally_of
 from tests.integration.monitors.stored import NOW, monitor
+
+pytestmark = pytest.mark.slow
 
 #: Rows in all, those of one commit, and the processes.
 ROWS, CHUNK, PROCESSES = 4000, 100, 4

@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 import numpy as np
+import pytest
 
 import calibrant
 from backend.monitors.ingestion import Account, Ingestion
@@ -18,6 +19,8 @@ from backend.store.store import Store
 from calibrant.monitoring.reservoir import NO_LABEL, Reservoir, priorities_of
 from schemas.monitors import HOUR
 from tests.integration.monitors.monitored import monitored
+
+pytestmark = pytest.mark.slow
 
 #: Rows in all, in this many hours, those of one request, and classes. The time of the first row.
 ROWS, HOURS, CHUNK, K, BEGAN = 12_000, 6, 200, 3, 500_000 * HOUR

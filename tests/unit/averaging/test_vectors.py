@@ -36,6 +36,7 @@ def test_it_is_better_than_temperature_scaling_on_new_rows(K: int) -> None:
     assert abs(gain["log_loss"] - measured) < 5 * gain["standard_error"]
 
 
+@pytest.mark.slow
 def test_the_gain_is_not_optimistic() -> None:
     random = np.random.default_rng(0)
     reported, measured = [], []
@@ -76,6 +77,7 @@ def test_numbers_of_pieces_are_of_events_alone() -> None:
     assert calibrant.fit("averaged", softmax(z)[:, 0], y == 0, candidates=(1, 2)).n_classes is None
 
 
+@pytest.mark.slow
 def test_calibrated_predictions_are_mostly_left_alone() -> None:
     random, same = np.random.default_rng(0), 0
     for _ in range(20):

@@ -1,7 +1,8 @@
 from __future__ import annotations
 
 import json
-import time
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from benchmarks.arena.scores import brier, ece, losses, score
 from benchmarks.arena.worlds import features, split
 
 Array = Any
+ROOT = Path(__file__).parents[3]
 #: Scores of three contenders on three experiments; the first two tie on the second experiment.
 SCORES = np.array([[1.0, 2.0, 3.0], [1.0, 1.0, 2.0], [3.0, 2.0, 1.0]])
 
@@ -168,35 +170,52 @@ def test_the_base_model_has_no_excess_and_a_failure_counts_as_the_base_model() -
     assert "not finite" in lost["problem"]
 
 
-def test_a_contender_out_of_time_counts_as_the_base_model(monkeypatch: pytest.MonkeyPatch) -> None:
-    def never(*_: Array) -> Array:
-        while True:
-            try:
-                while True:
-                    time.perf_counter()
-            except Exception:
-                continue
+#: Contenders that catch, or replace, the signal of the time limit; run by a process of its own, which signals may end.
+_LIMITED = """
+import sys, time
+import benchmarks.arena.run as arena
+from benchmarks.arena.contenders import Contender
+from tests.unit.benchmarks.test_arena import _experiment
 
-    monkeypatch.setattr("benchmarks.arena.run.LIMIT", 0.05)
-    found = play(Contender("endless", "peer", "endless", never), _experiment())
-    assert (found["problem"], found["excess"]) == ("time limit", 0.0)
-
-
-def test_an_interrupt_is_the_time_limit_only_if_that_has_passed(monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(*_: Array) -> Array:
+def catches(*_):
+    while True:
         try:
             while True:
                 time.perf_counter()
-        except BaseException:
-            raise KeyboardInterrupt from None
+        except Exception:
+            continue
 
-    def stopped(*_: Array) -> Array:
-        raise KeyboardInterrupt
+def replaces(*_):
+    try:
+        while True:
+            time.perf_counter()
+    except BaseException:
+        raise KeyboardInterrupt from None
 
-    monkeypatch.setattr("benchmarks.arena.run.LIMIT", 0.05)
-    assert play(Contender("endless", "peer", "endless", interrupted), _experiment())["problem"] == "time limit"
-    with pytest.raises(KeyboardInterrupt):
-        play(Contender("stopped", "peer", "stopped", stopped), _experiment())
+def interrupts(*_):
+    raise KeyboardInterrupt
+
+arena.LIMIT = 0.05
+found = arena.play(Contender("name", "peer", "name", globals()[sys.argv[1]]), _experiment())
+print(found["problem"], found["excess"])
+"""
+
+
+def _limited(contender: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", _LIMITED, contender], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+
+
+@pytest.mark.parametrize("contender", ["catches", "replaces"])
+def test_a_contender_out_of_time_counts_as_the_base_model(contender: str) -> None:
+    assert _limited(contender).stdout == "time limit 0.0\n"
+
+
+def test_an_interrupt_before_the_time_limit_ends_the_run() -> None:
+    ended = _limited("interrupts")
+    assert ended.stdout == ""
+    assert "KeyboardInterrupt" in ended.stderr
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])

@@ -128,6 +128,7 @@ def test_there_are_the_papers_21_evaluators() -> None:
 
 
 # An order-invariant map of two classes treats p and 1 - p alike, so it cannot follow p^1.5.
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in EVALUATORS if name not in ("identity", "IOP_OI")])
 def test_every_evaluator_finds_most_of_a_gross_error(name: str) -> None:
     event, c = draw(2_000)
@@ -229,6 +230,7 @@ def synthetic(seeds: int) -> dict[Job, list[dict[str, Any]]]:
     return found
 
 
+@pytest.mark.slow
 def test_statistics_of_known_records() -> None:
     results = arrays(synthetic(2), "evaluators", EVALUATORS, SIX)
     assert results.seeds == 2
@@ -250,6 +252,7 @@ def test_an_incomplete_seed_is_left_out() -> None:
         arrays({}, "evaluators", EVALUATORS, SIX)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seeds", [1, 2])
 def test_the_page_has_every_table(seeds: int) -> None:
     both = {"errors": dict.fromkeys(EVENTS, 0.01), "platt": dict.fromkeys(EVENTS, 0.0042)}

@@ -25,6 +25,7 @@ def results() -> Results:
     return Results(chosen, smoothing)
 
 
+@pytest.mark.slow
 def test_noise_raises_the_errors_and_smoothing_lowers_the_temperature(results: Results) -> None:
     plain, smoothed = results.smoothing.values()
     assert len(plain) == len(SEVERITIES)

@@ -45,6 +45,7 @@ def drawn(n: int, n_classes: int, zeros: float = 0.0) -> tuple[Any, Any]:
     return (p[:, 1], y) if n_classes == 2 else (p, y)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("zeros", [0.0, 0.02])
 @pytest.mark.parametrize("n_classes", [2, 10])
 def test_every_fit_reports_its_cross_fitted_gain(n_classes: int, zeros: float) -> None:
@@ -92,6 +93,7 @@ def test_the_gradient_of_temperature_scaling_bounds_the_slope_at_the_optimum() -
     assert abs(float(np.mean(z * (c - y)))) <= fitted.diagnostics["gradient"] + 1e-14
 
 
+@pytest.mark.slow
 def test_a_chosen_strength_is_kept_in_the_folds_of_the_gain() -> None:
     p, y = drawn(3000, 20)
     fitted = calibrant.fit("dirichlet-l2", p, y)

@@ -59,6 +59,7 @@ def test_parts_make_the_map_of_one_fit_bit_for_bit(method: str, reduction: str) 
     _check(Fitting.read(method, SHORT.get(method, {}), reduction), _batch(3, 300), 2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["frequency", "importance"])
 @pytest.mark.parametrize("method", CURVED)
 def test_parts_of_ten_classes_with_weights_make_it_too(method: str, kind: str) -> None:
@@ -68,6 +69,7 @@ def test_parts_of_ten_classes_with_weights_make_it_too(method: str, kind: str) -
         _check(Fitting.read(method, {}, "within-ranks"), batch, 9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", sorted({*QUICK} - {"es-cv", "ew-cv", "bbq", "kde", "venn-abers"}))
 def test_parts_of_a_hundred_classes_make_it_too(method: str) -> None:
     _check(Fitting.read(method, {}, "classwise"), _batch(100, 500), 32)

@@ -45,6 +45,7 @@ def _written(page: str) -> Iterator[list[str]]:
                     yield shlex.split(part)[1:]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("guide", GUIDES)
 def test_the_examples_of_a_guide_run_one_after_the_other(
     run: Run, guide: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -87,6 +87,7 @@ def test_without_its_extra_the_command_prints_the_line_that_installs_it() -> Non
     assert "pip install 'calibrant[cli]'" in refused.stderr
 
 
+@pytest.mark.slow
 def test_an_error_of_a_file_is_one_line_where_no_client_is_installed() -> None:
     # A finder that refuses httpx, as an environment without the extra client does.
     code = (

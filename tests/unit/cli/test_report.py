@@ -54,6 +54,7 @@ def test_a_report_of_logits_is_made_again_by_its_own_lines(run: Run, npz: Path) 
     assert "the predictions are logits" in [fact.text for fact in page.all("bdi")]
 
 
+@pytest.mark.slow
 def test_the_lines_of_a_report_of_groups_have_the_groups(run: Run, csv: Path) -> None:
     *_, curl, python = (block.text for block in made(run, csv, "--group", "site").all("pre"))
     assert '"predictions", "labels" and "groups"' in curl

@@ -70,6 +70,7 @@ def test_the_decomposition_adds_up(event: Event) -> None:
         assert picture.miscalibration == pytest.approx(brier - after, abs=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("n", "kind"), [(300, "plain"), (4000, "plain"), (3000, "importance"), (1500, "ties")])
 def test_the_band_holds_the_curve_of_calibrated_labels_as_often_as_it_says(n: int, kind: str) -> None:
     random = np.random.default_rng(n)

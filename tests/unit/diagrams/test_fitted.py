@@ -40,6 +40,7 @@ def test_the_curve_and_its_errors_are_those_of_the_map(event: Event, method: str
     assert (picture.predictions[0], picture.predictions[-1]) == (few.p.min(), few.p.max())
 
 
+@pytest.mark.slow
 def test_the_band_lies_about_the_map_and_holds_the_truth() -> None:
     random = np.random.default_rng(1)
     held = []

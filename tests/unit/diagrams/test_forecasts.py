@@ -81,6 +81,7 @@ def test_weights_count_rows() -> None:
             np.testing.assert_allclose(one[field], other[field], atol=1e-12, err_msg=f"{name} {field}")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["normal", "quantiles"])
 @pytest.mark.parametrize("clustered", [False, True])
 def test_bands_contain_all_points_of_95_of_100_calibrated_forecasts(kind: str, clustered: bool) -> None:

@@ -35,6 +35,7 @@ def test_names_are_groups_and_numbers_are_ranges() -> None:
     assert ties.parts["rows"] == [50.0, 10.0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["rows", "samples", "clusters"])
 def test_the_size_of_the_test_is_the_level(kind: str) -> None:
     random, runs, n = np.random.default_rng(11), 400, 300

@@ -90,6 +90,7 @@ def test_a_map_applies_a_bounded_number_of_functions_to_a_row(family: str) -> No
         assert refused.value.offences[0].pointer == "/parameters/members"
 
 
+@pytest.mark.slow
 def test_a_map_makes_a_bounded_number_of_bytes() -> None:
     levels = np.linspace(0.0, 1.0, 1002)[1:-1].tolist()
     many = {"knots": [-3.0, 3.0], "heights": [0.1, 0.9], "levels": levels, "scale": "identity", "tails": "normal"}

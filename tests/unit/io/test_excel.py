@@ -107,6 +107,7 @@ def test_bad_workbooks_have_errors_that_name_the_place(file: io.BytesIO, code: s
     assert raised.value.code == code
 
 
+@pytest.mark.slow
 def test_any_damage_is_an_error_of_the_reader() -> None:
     """Bytes of the members of a workbook are changed: it is read, or the error is one of the reader."""
     random = np.random.default_rng(0)

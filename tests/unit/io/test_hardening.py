@@ -189,6 +189,7 @@ def test_blank_lines_beyond_one_per_row_are_bounded() -> None:
             read(b"label,p\n" + end * 200_000)
 
 
+@pytest.mark.slow
 def test_json_lines_with_many_numbers_are_converted_before_all_are_read() -> None:
     line = b'{"p":[%b],"label":1}\n' % b",".join([b"0.1"] * 10_000)
     data = b'{"p":[%b],"label":1}\n' % b",".join([b"[]"] * 300_000)

@@ -271,6 +271,7 @@ def test_the_calling_thread_alone_reads_a_file(data: bytes) -> None:
     assert stream.readers == {threading.get_ident()}
 
 
+@pytest.mark.slow
 def test_a_large_text_file_is_read_from_a_path_and_packed(tmp_path: Path) -> None:
     data = b"y,p\n" + b"1,0.123456\n0,0.654321\n" * 1_600_000
     (tmp_path / "large.csv").write_bytes(data)
@@ -310,6 +311,7 @@ def _refused_as_too_large(data: bytes) -> None:
         read(data, max_bytes=4 << 20, labelled=False)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", BOMBS)
 def test_what_unpacks_to_more_than_the_limit_is_refused_in_little_memory(peak_of: PeakOf, kind: str) -> None:
     assert peak_of(_refused_as_too_large, BOMBS[kind]()) < 24 << 20

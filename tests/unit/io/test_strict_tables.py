@@ -211,6 +211,7 @@ def test_wrong_csv_is_refused(body: bytes, expected: tuple[str, str], limits: Li
     assert refused(lambda: read_csv(body, limits)) == expected
 
 
+@pytest.mark.slow
 def test_a_bad_row_far_down_is_named(limits: Limits) -> None:
     wide = Limits(10_000_000, 10**6, limits.max_classes)
     body = b"predictions,labels\n" + b"0.5,1\n" * 200_000

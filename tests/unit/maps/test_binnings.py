@@ -311,6 +311,7 @@ def test_ten_folds_need_ten_rows(method: str) -> None:
         calibrant.fit(method, np.linspace(0, 1, 9), np.arange(9) % 2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("method", "options"), VARIANTS)
 def test_the_order_of_rows_does_not_matter(method: str, options: dict[str, Any]) -> None:
     random = np.random.default_rng(5)

@@ -94,6 +94,7 @@ def test_a_document_round_trips_bit_for_bit(name: str, vector: bool) -> None:
     np.testing.assert_array_equal(again.apply(rows), fitted.apply(rows))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("zeros", [False, True])
 @pytest.mark.parametrize("name", VECTORS)
 def test_permuting_the_classes_permutes_the_map(name: str, zeros: bool) -> None:
@@ -108,6 +109,7 @@ def test_permuting_the_classes_permutes_the_map(name: str, zeros: bool) -> None:
     _same(other.apply(p[:, order]), one[:, order])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "vector"), [(n, False) for n in EVENTS] + [(n, True) for n in VECTORS])
 def test_neither_the_order_of_the_rows_nor_single_precision_matters(name: str, vector: bool) -> None:
     rows, labels = _vector() if vector else _event()
@@ -119,6 +121,7 @@ def test_neither_the_order_of_the_rows_nor_single_precision_matters(name: str, v
     _same(single, calibrant.fit(name, rows.astype(np.float32).astype(np.float64), labels, **how).apply(probe))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "vector"), [(n, False) for n in EVENTS] + [(n, True) for n in VECTORS])
 def test_rows_without_weight_do_not_count(name: str, vector: bool) -> None:
     rows, labels = _vector() if vector else _event()

@@ -307,6 +307,7 @@ def test_logits_whose_squares_overflow_in_a_sum_of_all_rows_are_refused() -> Non
         calibrant.fit("matrix-odir", z, [0, 0, 2], weights=[1e-3, 1.0, 2.0], scale="logit")
 
 
+@pytest.mark.slow
 def test_a_matrix_of_many_classes_has_a_penalty_by_default() -> None:
     z, y = drawn_logits(2_000, 25)
     p = softmax(z)

@@ -64,6 +64,7 @@ def test_beta_of_many_rows_is_that_of_sorted_cells(shape: str, parameters: Param
     np.testing.assert_allclose(rows(event.p), cells(event.p), atol=1e-8)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["platt", "beta"])
 def test_the_order_of_many_rows_does_not_matter(method: str) -> None:
     p, y = SHAPES["certain"]

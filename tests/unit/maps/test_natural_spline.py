@@ -26,6 +26,7 @@ def test_products_of_piecewise_cubic_features_are_those_of_their_matrix(knots: l
     np.testing.assert_allclose(cubics.gram(weights), gram, rtol=1e-10, atol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("weighted", [False, True])
 def test_cells_of_many_rows_choose_the_strength_that_the_rows_do(weighted: bool) -> None:
     random = np.random.default_rng(0)

@@ -36,6 +36,7 @@ def _objective(theta: Any, design: Design, w: Any, penalty: Penalty) -> float:
     return float(-(w @ own) + (penalty.strength * (theta - penalty.centre) ** 2).sum())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("K", "diagonal"), SHAPES)
 def test_all_fits_agree_with_a_general_minimiser(K: int, diagonal: bool) -> None:
     design, w, penalty, start = _problem(K, diagonal)

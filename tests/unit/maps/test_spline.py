@@ -148,6 +148,7 @@ def test_large_ties_count_as_even_parts() -> None:
     np.testing.assert_allclose(fitted(cells.p), cells.wy / cells.w, atol=0.05)
 
 
+@pytest.mark.slow
 def test_the_order_of_the_rows_does_not_matter() -> None:
     p, y = _drawn(500)
     p, w = np.round(p, 2), np.random.default_rng(2).random(500)
@@ -161,6 +162,7 @@ def test_the_order_of_the_rows_does_not_matter() -> None:
             )
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:predictions are clearly lower")
 @pytest.mark.parametrize("select", ["brier", "log-loss"])
 def test_the_number_of_knots_follows_the_shape(select: str) -> None:

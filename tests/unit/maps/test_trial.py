@@ -33,6 +33,7 @@ def test_numbers_that_are_finite_but_not_their_products_are_refused() -> None:
     assert caught.value.offences[0].pointer == "/parameters"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scale", ["probability", "logit"])
 def test_every_fitted_map_is_loaded_again(scale: Any) -> None:
     random = np.random.default_rng(0)

@@ -144,6 +144,7 @@ def test_ks_by_predicted_class_weighs_the_errors_among_the_rows_predicted() -> N
     assert total == pytest.approx(0.75 * 0.2 + 0.25 * 0.2)
 
 
+@pytest.mark.slow
 def test_the_law_of_a_sum_of_suprema_is_that_of_sums_drawn() -> None:
     assert sum_of_suprema_tail(np.array([0.0, 2.0]), 3.0) == supremum_tail(1.5)
     # Of two equal ones, the integral of P(S > x - s) over the law of s.
@@ -166,6 +167,7 @@ def _calibrated(random: np.random.Generator, n: int, K: int, sharpness: float = 
     return Vector(p, np.minimum(labels, K - 1))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("law", ["asymptotic", "resampling"])
 @pytest.mark.parametrize("name", ["ks", "kuiper", "ks-end", "ks-by-predicted-class"])
 def test_p_values_of_many_classes_reject_calibrated_rows_as_often_as_they_say(name: str, law: str) -> None:

@@ -52,6 +52,7 @@ def test_the_error_is_its_formula(norm: int) -> None:
         assert found.debiased_power is None
 
 
+@pytest.mark.slow
 def test_the_bandwidth_is_the_likeliest_of_the_grid() -> None:
     vector = _vector()
     coarse = [h for h in BANDWIDTHS if h > 1e-3]
@@ -59,6 +60,7 @@ def test_the_bandwidth_is_the_likeliest_of_the_grid() -> None:
     assert canonical_error(vector, 1).bandwidth == coarse[int(np.argmax(likelihoods))]
 
 
+@pytest.mark.slow
 def test_the_cross_validated_bandwidth_predicts_the_labels_best() -> None:
     vector = _vector()
     coarse = [h for h in BANDWIDTHS if h > 1e-3]
@@ -70,6 +72,7 @@ def test_the_cross_validated_bandwidth_predicts_the_labels_best() -> None:
     assert canonical_error(vector, 1, "cross-validated").bandwidth == coarse[int(np.argmin(losses))]
 
 
+@pytest.mark.slow
 def test_the_cross_validated_bandwidth_is_closer_to_the_truth_and_the_default_says_that_it_is_biased() -> None:
     logits, labels, truth = calibrant.logistic_normal(2000, n_classes=6, temperature=2.0, accuracy=0.8, seed=0)
     P = np.exp(logits - logits.max(axis=1, keepdims=True))
@@ -142,6 +145,7 @@ def test_an_event_is_two_columns_and_the_value_is_a_root() -> None:
     assert fixed.problem == "no interval: not defined for this measure"
 
 
+@pytest.mark.slow
 def test_debiasing_takes_most_of_the_noise_out_of_calibrated_predictions() -> None:
     calm = canonical_error(_vector(1500, seed=5), 2)
     sharp = canonical_error(_vector(1500, seed=5, sharper=2.5), 2)

@@ -28,6 +28,7 @@ def _drawn(n: int, power: float, seed: int) -> tuple[Floats, Floats, npt.NDArray
     return c, c**power, (random.random(n) < c).astype(np.int8)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("norm", [1, 2])
 def test_the_error_is_near_the_true_one(name: Literal["pl", "pl3", "averaged"], norm: Literal[1, 2]) -> None:

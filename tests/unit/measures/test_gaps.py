@@ -138,6 +138,7 @@ def test_without_an_interval_groups_cost_about_as_much_as_the_whole() -> None:
     assert asked.seconds(read_batch(p, y), groups) == pytest.approx(2.0 * asked.seconds(read_batch(p, y)), rel=0.01)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reduction", ["binary", "pooled", "classwise", "canonical"])
 def test_rows_of_weight_0_change_no_gap(reduction: str) -> None:
     p, y, groups = _draw(200, 5, shift=0.2)

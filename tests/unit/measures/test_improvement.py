@@ -74,6 +74,7 @@ def test_the_influence_is_the_paired_difference_less_its_mean() -> None:
     assert influence == pytest.approx(gained - np.average(gained, weights=w))
 
 
+@pytest.mark.slow
 def test_rows_of_weight_zero_and_the_order_of_rows_do_not_matter() -> None:
     p, y = _rows(300)
     p = np.round(p, 2)

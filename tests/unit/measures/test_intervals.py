@@ -12,6 +12,7 @@ from calibrant.measures.intervals import Resampling
 from calibrant.reductions import Event
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mixing", [0.0, 0.6])
 def test_intervals_cover_the_truth_as_often_as_they_say(mixing: float) -> None:
     """Truth: p = (1 - a) c + a c^2, c uniform, so the calibration error is a / 6; mixing 0 is calibrated."""

@@ -96,6 +96,7 @@ def test_the_mean_and_the_spread_under_calibration_are_those_of_drawn_labels() -
     assert np.abs(np.sort(found) - steps).max() < 0.1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "asked",
     [
@@ -167,6 +168,7 @@ def test_certain_and_right_predictions_have_no_error_and_wrong_ones_are_refuted(
     assert _ask(vectors, [1, 2], reduction="canonical").p_value == 0.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("asked", [{"name": "mmce"}, {"estimator": "biased"}], ids=str)
 def test_the_interval_holds_the_truth_of_a_power(asked: dict[str, Any]) -> None:
     """The truth counts every row with both labels in the shares of its true probability."""

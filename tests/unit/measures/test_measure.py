@@ -64,6 +64,7 @@ def test_class_wise_values_are_those_of_the_classes(batch: tuple[Any, Any], name
         assert whole.value == pytest.approx(alone.mean())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", QUICK)
 def test_the_order_of_the_rows_cannot_matter(batch: tuple[Any, Any], name: str) -> None:
     P, y = np.round(batch[0], 2) + 0.001, batch[1]
@@ -79,6 +80,7 @@ def test_the_order_of_the_rows_cannot_matter(batch: tuple[Any, Any], name: str) 
         assert one.interval is None or one.interval == pytest.approx(other.interval, rel=1e-6, abs=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", QUICK)
 def test_single_precision_changes_nothing_beyond_its_rounding(batch: tuple[Any, Any], name: str) -> None:
     P, y = batch[0].astype(np.float32), batch[1]

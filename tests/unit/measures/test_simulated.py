@@ -36,6 +36,7 @@ def _ends(asked: dict[str, Any], subject: Event, resampling: Resampling = FEW) -
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("asked", SIMULATED, ids=["corp", "corp-log", "binned-log"])
 @pytest.mark.parametrize("bend", [0.0, 0.6])
 def test_intervals_hold_the_truth_about_as_often_as_they_say(asked: dict[str, Any], bend: float) -> None:
@@ -52,6 +53,7 @@ def test_intervals_hold_the_truth_about_as_often_as_they_say(asked: dict[str, An
     assert above <= 6 if bend == 0.0 else above >= 18
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("asked", SIMULATED, ids=["corp", "corp-log", "binned-log"])
 @pytest.mark.parametrize("kind", ["plain", "frequency", "importance"])
 def test_intervals_depend_on_the_seed_and_not_on_the_order_of_rows(asked: dict[str, Any], kind: Any) -> None:
@@ -67,6 +69,7 @@ def test_intervals_depend_on_the_seed_and_not_on_the_order_of_rows(asked: dict[s
     assert _ends(asked, event.rows(random.permutation(1500))) == ends
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("asked", SIMULATED, ids=["corp", "corp-log", "binned-log"])
 def test_frequencies_are_rows_and_importances_are_ratios(asked: dict[str, Any]) -> None:
     event = _event(300, 0.5)
@@ -80,6 +83,7 @@ def test_frequencies_are_rows_and_importances_are_ratios(asked: dict[str, Any]) 
     assert _ends(asked, even) == pytest.approx(_ends(asked, event), rel=1e-9, abs=1e-12)
 
 
+@pytest.mark.slow
 def test_more_rows_and_lower_levels_make_narrower_intervals() -> None:
     def width(n: int, level: float) -> float:
         low, high = _ends({}, _event(n, 0.6), Resampling(level, 100))

@@ -104,6 +104,7 @@ def test_one_outcome_or_one_prediction_of_positives_is_told() -> None:
         assert word in (answer.problem or "")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("power", [1.0, 1.5])
 def test_the_interval_of_the_smooth_error_holds_the_truth(power: float) -> None:
     random = np.random.default_rng(4)

@@ -48,6 +48,7 @@ def test_the_mean_of_e_is_at_most_1_where_rows_share_a_block() -> None:
     assert 0.999 < mean <= 1.0 + 1e-12
 
 
+@pytest.mark.slow
 def test_e_is_a_martingale_in_whatever_order_the_labels_come() -> None:
     """At each label, the mean of what it may make of E is what E was: for all orders, and all labels before."""
     rows = [(0, 0.1), (0, 0.7), (1, 0.35), (2, 0.9)]

@@ -81,6 +81,7 @@ def test_expected_figures_and_variances_are_those_of_simulated_labels(classes: i
     assert realised.std(axis=0) == pytest.approx(deviation, rel=0.12)
 
 
+@pytest.mark.slow
 def test_intervals_contain_realised_figures_as_often_as_they_say() -> None:
     covered: dict[str, list[bool]] = {}
     for seed in range(60):

@@ -20,6 +20,7 @@ def drawn(seed: int, kept: float, *, n: int = 5000, warp: float = 1.0) -> tuple[
     return calibrant.tally(p[:n], y[:n]), window, float(y[there].mean())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kept", [0.02, 0.3, 1.0])
 def test_the_interval_contains_the_rate_of_most_windows(kept: float) -> None:
     inside, errors, plain = 0, [], []

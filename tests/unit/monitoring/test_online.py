@@ -53,6 +53,7 @@ def test_a_shift_is_an_online_newton_step_of_the_intercept() -> None:
     np.testing.assert_allclose(state.shifts[0], [shift, information], rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_a_shift_follows_a_new_event_rate_better_than_more_parameters() -> None:
     static = calibrant.fit("platt", *stream(4000, 0.0, 5))
     found = follow_stream(*stream(4000, 0.8, 6), online=start_online(static))
@@ -73,6 +74,7 @@ def test_a_state_of_the_first_format_goes_on_without_shifts() -> None:
         start_online(delay=1).update([0.5], [1], predicted_by=state)
 
 
+@pytest.mark.slow
 def test_calibeating_corrects_what_a_line_of_logits_cannot() -> None:
     random = np.random.default_rng(2)
     p = random.random(3000)
@@ -83,6 +85,7 @@ def test_calibeating_corrects_what_a_line_of_logits_cannot() -> None:
     assert loss["beta-all-calibeaten"] < loss["beta-all"] - 20.0
 
 
+@pytest.mark.slow
 def test_the_mixture_follows_a_drift_that_the_static_map_misses() -> None:
     before, after = stream(2000, 0.0, 3), stream(2000, 1.0, 4)
     static = calibrant.fit("platt", *before)

@@ -107,6 +107,7 @@ def test_the_interval_of_the_calibration_error_contains_the_true_error() -> None
     assert inside >= 90
 
 
+@pytest.mark.slow
 def test_calibrated_forecasts_rarely_reach_the_bound_of_the_evidence() -> None:
     rng, reached = np.random.default_rng(5), 0
     for _ in range(200):

@@ -15,6 +15,7 @@ from calibrant.errors import CalibrationError
 from calibrant.monitoring.drift import counts_by_range, drift_of_counts
 from calibrant.monitoring.label_shift import class_frequencies
 from calibrant.monitoring.tally import CELLS
+from tests.drawn import examples
 
 
 def test_density_ratios_of_independent_levels_are_ratios_of_frequencies() -> None:
@@ -64,7 +65,7 @@ def shifted(seed: int, q: Any, *, n: int = 3000) -> tuple[Any, Any, Any, Any]:
 
 
 @given(st.lists(st.floats(0.01, 1.0), min_size=3, max_size=3), st.integers(0, 1000))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20))
 def test_em_never_ends_below_the_likelihood_of_the_truth(q: list[float], seed: int) -> None:
     random = np.random.default_rng(seed)
     c, p = random.dirichlet(np.ones(3), 200), np.array([0.2, 0.3, 0.5])
@@ -73,6 +74,7 @@ def test_em_never_ends_below_the_likelihood_of_the_truth(q: list[float], seed: i
     assert np.log(c / p @ found).sum() >= np.log(c / p @ truth).sum() - 1e-4
 
 
+@pytest.mark.slow
 def test_intervals_of_class_frequencies_contain_those_of_the_window() -> None:
     covered = []
     for seed in range(12):
@@ -140,6 +142,7 @@ def test_invalid_arguments_of_label_shift_are_refused(method: str, largest: int,
     assert caught.value.code == code
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:predictions are clearly lower")
 def test_the_drift_test_rarely_alarms_without_drift_and_always_with_it() -> None:
     share, alarms = np.random.default_rng(0).dirichlet(np.ones(CELLS)), 0
@@ -160,7 +163,7 @@ def test_the_drift_test_rarely_alarms_without_drift_and_always_with_it() -> None
 
 
 @given(st.lists(st.integers(0, 1), min_size=1, max_size=9))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30))
 def test_the_bet_is_at_most_the_likelihood_ratio(inside: list[int]) -> None:
     """Summed over all sequences of one row per bucket, E times the likelihood is at most 1 for every theta."""
     theta, total, n = 0.1 + 0.8 * (sum(inside) / len(inside)), 0.0, 6

@@ -119,6 +119,7 @@ def _sine(n: int = 1000) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int8]]
     return p, (random.random(n) < 0.5 + 0.3 * np.sin(8 * p)).astype(np.int8)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("family", "monotone"), list(itertools.product(FAMILIES, (False, True))))
 def test_searched_widely_more_pieces_never_fit_worse(family: Family, monotone: bool) -> None:
     p, y = _sine()

@@ -45,6 +45,7 @@ def _loss(data: Data, models: Models, heights: Tensor, widths: Tensor) -> Tensor
     return terms(data.family, data.loss, f, data.w[models.line], data.wy[models.line]).loss.sum(dim=1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("family", "loss", "monotone"), list(itertools.product(FAMILIES, LOSSES, (False, True))))
 def test_the_gradient_is_that_of_finite_differences(family: Family, loss: Loss, monotone: bool) -> None:
     cells = _cells()

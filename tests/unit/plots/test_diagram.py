@@ -42,6 +42,7 @@ BATCHES: dict[str, tuple[Any, Any]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("batch", BATCHES)
 def test_every_diagram_that_there_is_of_a_batch_is_drawn(batch: str) -> None:
     p, y = BATCHES[batch]
@@ -245,6 +246,7 @@ def test_a_png_is_what_the_svg_of_the_light_theme_is() -> None:
         assert image.info["Description"].startswith("CORP reliability diagram: 1,200 rows")
 
 
+@pytest.mark.slow
 def test_matplotlib_reads_no_font_of_the_system_and_writes_nothing(tmp_path: Path) -> None:
     code = (
         "import logging, warnings; logging.basicConfig(level=logging.WARNING); warnings.simplefilter('error')\n"

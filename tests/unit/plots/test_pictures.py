@@ -134,6 +134,7 @@ def test_a_png_has_twice_the_pixels_and_no_date(name: str) -> None:
     assert drawn.media_type == "image/png"
 
 
+@pytest.mark.slow
 def test_pictures_drawn_at_once_are_those_drawn_in_turn() -> None:
     names = ["reliability", "ks-graphs", "several", "cost-plane"] * 3
     turn = [PICTURES[name](form="png", theme="dark", width=320).content for name in names]

@@ -90,6 +90,7 @@ def test_one_heavy_row_could_hide_nearly_all() -> None:
     assert (could_hide(report_document(found, None)) or 0.0) > 0.5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [0.01, 0.03, 0.1])
 def test_a_true_shift_is_excluded_in_one_of_forty_batches_at_most(size: float) -> None:
     random = np.random.default_rng(3)

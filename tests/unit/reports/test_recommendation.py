@@ -38,6 +38,7 @@ def test_what_is_recommended_is_proven_to_gain() -> None:
     assert gain.value == pytest.approx(gain.parts["before"] - gain.parts["after"])
 
 
+@pytest.mark.slow
 def test_predictions_as_they_are_are_kept_nearly_always_where_they_are_calibrated() -> None:
     kept = [recommend(read_batch(*draw("calibrated", 400, seed))).recommended for seed in range(40)]
     assert kept.count("identity") >= 36  # five others of 40 would happen with probability 0.05 at an error of 5 %
@@ -143,6 +144,7 @@ def test_a_report_without_a_recommendation_has_no_advice() -> None:
     assert advice({"n": 3}) is None
 
 
+@pytest.mark.slow
 def test_scores_of_the_whole_vector_are_told_apart_from_those_of_the_event() -> None:
     for (p, y), apart in ((many_classes(), True), (draw("overconfident"), False)):
         told = advice(report_of(p, y) | {"recommendation": recommend(read_batch(p, y)).to_document()})

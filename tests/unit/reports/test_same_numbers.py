@@ -71,6 +71,7 @@ def _text(report: dict[str, Any], level: float | None = None) -> str:
     return console.file.getvalue()  # type: ignore[attr-defined,no-any-return]
 
 
+@pytest.mark.slow
 def test_groups_and_gaps_of_a_report_are_those_of_an_evaluation(in_sample: tuple[Any, Any]) -> None:
     report, evaluated = in_sample[0], in_sample[1]["evaluated"]
     assert report["groups"] == evaluated["groups"]

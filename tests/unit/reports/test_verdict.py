@@ -134,6 +134,7 @@ def test_where_events_are_few_the_smooth_test_is_not_asked() -> None:
     assert any(sentence.startswith("The Kolmogorov-Smirnov test") for sentence in found.reasons)
 
 
+@pytest.mark.slow
 def test_whatever_was_measured_there_is_a_verdict() -> None:
     p, y = draw("overconfident", 500)
     for measures in (["brier"], ["ece"], ["ks"], ["ks-end"], ["log-loss", "auroc"]):
@@ -211,6 +212,7 @@ def test_an_error_of_a_class_that_debiasing_removes_is_not_given_as_0() -> None:
     assert found == [("class 0", 0.02), ("class 1", None), ("class 2", None)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("classes", [False, True])
 @pytest.mark.parametrize("same_rows", [False, True])
 def test_a_map_that_leaves_the_predictions_as_they_are_has_their_verdict(classes: bool, same_rows: bool) -> None:

@@ -33,6 +33,7 @@ def _python(code: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=120)
 
 
+@pytest.mark.slow
 def test_without_being_asked_for_what_sends_traces_is_not_loaded() -> None:
     loaded = _python(
         "import sys, service.app, workers.worker\n"
@@ -45,6 +46,7 @@ def test_without_being_asked_for_what_sends_traces_is_not_loaded() -> None:
     assert loaded.stdout.strip() == "[]", loaded.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["api", "worker"])
 def test_traces_that_are_asked_for_without_the_extra_are_refused_at_the_start(command: str) -> None:
     refused = _python(

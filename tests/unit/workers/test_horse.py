@@ -4,6 +4,8 @@ import os
 import signal
 from datetime import UTC, datetime
 
+import pytest
+
 from backend.store.jobs.leases import Lease
 from schemas.jobs import JobRecord
 from workers.worker import MOST_GROWTH, MOST_RUNS, Horse, Order
@@ -36,6 +38,7 @@ def test_a_work_horse_ends_after_so_many_runs() -> None:
     assert horse.end() in (0, signal.SIGKILL)
 
 
+@pytest.mark.slow
 def test_a_work_horse_that_took_much_memory_ends_after_the_run() -> None:
     horse = Horse(lambda _: print(end="x" * (2 * MOST_GROWTH), file=open(os.devnull, "w")))  # noqa: SIM115
     assert horse.send(ORDER)

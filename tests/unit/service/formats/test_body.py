@@ -19,6 +19,7 @@ from tests.unit.io.refused import refused
 from tests.unit.io.test_strict_tables import arrow_stream, parquet_file
 
 
+@pytest.mark.slow
 def test_without_pyarrow_its_types_are_refused_and_the_extra_is_named() -> None:
     code = (
         "import sys; sys.modules['pyarrow'] = None\n"
@@ -35,6 +36,7 @@ def test_without_pyarrow_its_types_are_refused_and_the_extra_is_named() -> None:
     assert out.stdout.split() == ["True", "True"]
 
 
+@pytest.mark.slow
 def test_the_api_loads_what_few_requests_use_on_first_use_only() -> None:
     few = {"pyarrow", "scipy.stats", "scipy.signal", "scipy.optimize", "matplotlib", "torch"}
     code = f"import sys, service.app; print(sorted(sys.modules.keys() & {few}))"

@@ -44,6 +44,7 @@ def test_a_body_that_was_read_before_is_not_copied() -> None:
     assert _body([body]) is body
 
 
+@pytest.mark.slow
 def test_a_body_in_small_chunks_takes_little_more_than_its_bytes() -> None:
     chunks = [bytearray(b"ab") for _ in range(500_000)]  # each of 60 bytes and more
     tracemalloc.start()

@@ -87,6 +87,7 @@ def test_a_flood_of_empty_members_is_refused(encoding: str) -> None:
     assert refused(lambda: unpack(PACK[encoding](b"") * 5000, encoding, LIMITS))[0] == "malformed-encoding"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("encoding", "pack"), [*PACK.items(), ("zstd", _streamed)])
 def test_a_bomb_is_stopped_a_piece_after_the_limit(encoding: str, pack: Callable[[bytes], bytes]) -> None:
     bomb = pack(bytes(400_000_000))

@@ -70,6 +70,7 @@ def test_a_document_in_pieces_is_the_document(seed: int) -> None:
     assert plain(read_document(memoryview(text), LIMITS)) == orjson.loads(text)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(6))
 def test_a_damaged_document_is_refused_in_pieces_if_it_is_refused_whole(seed: int) -> None:
     text = _large(seed)
@@ -156,6 +157,7 @@ def test_values_are_counted_outside_strings() -> None:
         assert "binary formats NPZ, Arrow and Parquet" in caught.value.detail
 
 
+@pytest.mark.slow
 def test_what_is_no_row_has_a_bound_of_its_own() -> None:
     numbers = b"[" + b"1," * (MOST_OPTIONS // 2) + b"1]"
     plain(read_document(b'{"document": ' + numbers + b"}", LIMITS))
@@ -169,6 +171,7 @@ def test_what_is_no_row_has_a_bound_of_its_own() -> None:
             plain(read_document(text, LIMITS))
 
 
+@pytest.mark.slow
 def test_a_large_object_has_a_bounded_number_of_members() -> None:
     def members(count: int) -> bytes:
         return b'{"a": {' + b",".join(b'"%d": 0' % i for i in range(count)) + b"}}"
@@ -245,6 +248,7 @@ def test_the_byte_that_is_not_utf_8_is_named(text: bytes, byte: int) -> None:
     assert caught.value.detail.endswith(f"byte {byte}")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("field", "unit"),
     [
