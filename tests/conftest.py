@@ -19,7 +19,7 @@ from tests.traced import PeakOf, tracing
 
 GOLDEN = Path(__file__).parent / "golden"
 
-# Every HTTP client reads a file of all certificates when it is created, in 20 ms, but a folder of them when it needs one.
+# An HTTP client reads a file of all certificates when it is created, in 20 ms, but a folder of them when it needs one.
 # Tests send requests to this machine alone.
 os.environ.pop("SSL_CERT_FILE", None)
 os.environ["SSL_CERT_DIR"] = str(GOLDEN)

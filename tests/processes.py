@@ -19,7 +19,7 @@ import time
 import traceback
 import warnings
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -290,7 +290,7 @@ class _Durations:
         self._seconds: dict[str, float] = {}
 
     @pytest.hookimpl(wrapper=True)
-    def pytest_fixture_setup(self, fixturedef: pytest.FixtureDef[Any]) -> Iterator[None]:
+    def pytest_fixture_setup(self, fixturedef: pytest.FixtureDef[Any]) -> Generator[None, object, object]:
         if fixturedef.scope == "function" or self._inside:
             return (yield)
         began, self._inside = time.monotonic(), True
@@ -301,7 +301,9 @@ class _Durations:
             self._inside = False
 
     @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[Any]:
+    def pytest_runtest_makereport(
+        self, item: pytest.Item, call: pytest.CallInfo[None]
+    ) -> Generator[None, Any, pytest.TestReport]:
         report = yield
         report.own_seconds = max(report.duration - self._shared, 0.0)
         self._shared = 0.0

@@ -136,8 +136,39 @@ def one_place_taken(redis: Redis, url: str) -> Iterator[None]:
         assert storing.result() == 201
 
 
+class SharedApi:
+    """An API that tests share, each with an empty store."""
+
+    def __init__(self, redis_url: str) -> None:
+        self._redis_url = redis_url
+        self._running = contextlib.ExitStack()
+        self._url: str | None = None
+
+    def url(self) -> str:
+        """The address of the API, which starts if it does not run or needs a key.
+
+        A service that has read an API key of any test needs one until it ends.
+        """
+        if self._url is not None and httpx.get(f"{self._url}/maps", timeout=60).status_code != 200:
+            self.close()
+        if self._url is None:
+            self._url = self._running.enter_context(serving(Settings(self._redis_url)))
+        return self._url
+
+    def close(self) -> None:
+        """Stop the API."""
+        self._running.close()
+        self._url = None
+
+
+@pytest.fixture(scope="session")
+def shared_api(redis_url: str) -> Iterator[SharedApi]:
+    with contextlib.closing(SharedApi(redis_url)) as shared:
+        yield shared
+
+
 @pytest.fixture
-def api(redis: Redis, redis_url: str) -> Iterator[httpx.Client]:
+def api(redis: Redis, shared_api: SharedApi) -> Iterator[httpx.Client]:
     """An API on the Redis of ``store``, which no worker works on: jobs stay as a test leaves them."""
-    with serving(Settings(redis_url)) as url, httpx.Client(base_url=url, timeout=60) as http:
+    with httpx.Client(base_url=shared_api.url(), timeout=60) as http:
         yield http
