@@ -2,8 +2,14 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# Two stamps in one environment: what the service needs at run time, and everything.
+SERVICE := $(VENV)/service
 STAMP := $(VENV)/installed
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
+# The locks are complete, so pip resolves nothing; `pip check` proves it. Compiling every module takes as long as the
+# rest of the installation, so Python compiles each module at its first import, even if the environment says not to.
+export PYTHONDONTWRITEBYTECODE =
+INSTALL_LOCK := $(PIP) install --no-deps --no-compile --require-hashes --only-binary :all:
 # The index of torch without CUDA. If empty, pip uses its configured index, which must have the CPU build.
 TORCH_CPU_INDEX ?= https://download.pytorch.org/whl/cpu
 PEERS := .venv-peers
@@ -19,20 +25,32 @@ MANIFESTS := $(filter-out %/kustomization.yaml deploy/kubernetes/components/keda
 help: ## list the tasks
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-# Everything except torch by hash, torch alone from its own index, then the library and the application.
-$(STAMP): pyproject.toml library/pyproject.toml locks/dev.txt constraints-cpu.txt
+$(SERVICE): pyproject.toml library/pyproject.toml locks/service.txt locks/build.txt
+	@echo "Installing what the service needs into $(VENV): about 30 s and a download of 150 MB; 0.6 GB on disk."
 	$(PYTHON) -m venv $(VENV)
-	$(PIP) install --require-hashes --only-binary :all: -r locks/dev.txt
-	$(PIP) install --no-deps --retries 2 $(if $(TORCH_CPU_INDEX),--index-url $(TORCH_CPU_INDEX)) -c constraints-cpu.txt torch
+	$(INSTALL_LOCK) -r locks/service.txt -r locks/build.txt
 	$(PIP) install --no-deps --no-build-isolation -e ./library -e .
-	@touch $(STAMP)
+	$(PIP) check
+	@touch $@
 
-install: $(STAMP) ## create .venv and install everything into it
+# Everything except torch by hash, then torch alone from its own index.
+$(STAMP): locks/dev.txt constraints.txt | $(SERVICE)
+	@echo "Adding the development tools and torch to $(VENV): XX; 2.5 GB on disk with the service."
+	$(INSTALL_LOCK) -r locks/dev.txt
+	$(PIP) install --no-deps --no-compile --retries 2 $(if $(TORCH_CPU_INDEX),--index-url $(TORCH_CPU_INDEX)) -c constraints.txt torch
+	$(PIP) check
+	@touch $@
 
-demo: $(STAMP) ## run the main workflow end to end on two real classifiers
+install: $(SERVICE) ## install the service and the command line into .venv
+	@echo "All is well. Next: . $(BIN)/activate, then calibrant --help"
+
+install-dev: $(STAMP) ## add the development tools and torch to .venv, as every task that needs them does
+	@echo "All is well. Next: make test"
+
+demo: $(SERVICE) ## install the service if needed, and run the main workflow end to end on two real classifiers
 	@$(BIN)/calibrant demo
 
-serve: $(STAMP) ## run the service on 127.0.0.1:8000 with data in .calibrant/; stop it with Ctrl-C
+serve: $(SERVICE) ## run the service on 127.0.0.1:8000 with data in .calibrant/; stop it with Ctrl-C
 	@$(BIN)/calibrant serve
 
 # Tests wait for services and browsers, so more processes than cores are faster. With a thread per core in each process,
@@ -85,15 +103,13 @@ image-test: $(STAMP) ## build the images without a container engine, run them an
 
 # All locks have the versions of locks/dev.txt. None contains torch, whose hashes differ by index.
 LOCK := $(BIN)/uv pip compile pyproject.toml --quiet --universal --python-version 3.11 --fork-strategy fewest \
-	--generate-hashes --only-binary :all: --no-emit-package torch --no-emit-package calibrant --custom-compile-command 'make lock'
-LOCK_CPU := $(LOCK) -c constraints-cpu.txt --excludes locks/without-cuda.txt
+	--generate-hashes --only-binary :all: --no-emit-package torch --no-emit-package calibrant --custom-compile-command 'make lock' $(UPGRADE)
 
 lock: $(STAMP) ## lock the dependencies of pyproject.toml with hashes, keeping versions if possible; writes locks/
-	$(LOCK_CPU) $(UPGRADE) --extra dev --group build -o locks/dev.txt
-	$(LOCK_CPU) $(UPGRADE) -c locks/dev.txt --extra arrow --extra telemetry -o locks/api.txt
-	$(LOCK_CPU) $(UPGRADE) -c locks/dev.txt --extra arrow --extra telemetry --extra worker -o locks/worker-cpu.txt
-	$(LOCK) -c constraints-gpu.txt $(UPGRADE) -c locks/dev.txt --extra arrow --extra telemetry --extra worker -o locks/worker-gpu.txt
-	$(subst pyproject.toml,,$(LOCK)) $(UPGRADE) -c locks/dev.txt --group build -o locks/build.txt
+	$(LOCK) -c constraints.txt --excludes locks/without-cuda.txt --extra dev --group build -o locks/dev.txt
+	$(LOCK) -c locks/dev.txt --extra arrow --extra telemetry -o locks/service.txt
+	$(LOCK) -c constraints.txt -c locks/dev.txt --extra arrow --extra telemetry --extra gpu -o locks/worker-gpu.txt
+	$(subst pyproject.toml,,$(LOCK)) -c locks/dev.txt --group build -o locks/build.txt
 
 upgrade: ## the same as lock, with the newest versions
 	$(MAKE) lock UPGRADE=--upgrade
@@ -128,9 +144,9 @@ large-data: $(STAMP) ## tally 1e7 and 1e8 rows of Parquet in one process, with D
 report-speed: $(STAMP) ## time plots and reports over HTTP; writes docs/benchmarks/report-speed.md
 	$(BIN)/python -m benchmarks.http.reports
 
-$(PEERS)/installed: benchmarks/peers/requirements.txt library/pyproject.toml constraints-cpu.txt
+$(PEERS)/installed: benchmarks/peers/requirements.txt library/pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(PEERS)
-	$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check -r $< -c constraints-cpu.txt -e ./library
+	$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check -r $< -c constraints.txt -e ./library
 	@touch $@
 
 peers: $(PEERS)/installed ## compare time, memory and results with other libraries (1.5 GB); writes docs/benchmarks/peers.md
@@ -142,9 +158,9 @@ map-speed: $(PEERS)/installed ## time fitting and applying maps, with other libr
 optima: $(PEERS)/installed ## compare log losses of our fits and of other libraries on the training rows: make optima DATA=folder; writes docs/benchmarks/optima.md
 	$(PEERS)/bin/python -m benchmarks.peers.optima $(DATA)
 
-$(ARENA)/installed: benchmarks/arena/requirements.txt library/pyproject.toml constraints-cpu.txt
+$(ARENA)/installed: benchmarks/arena/requirements.txt library/pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(ARENA)
-	$(ARENA)/bin/python -m pip install --quiet --disable-pip-version-check -r $< -c constraints-cpu.txt -e ./library
+	$(ARENA)/bin/python -m pip install --quiet --disable-pip-version-check -r $< -c constraints.txt -e ./library
 	@touch $@
 
 arena: $(ARENA)/installed ## compare calibration methods in CalArena's protocol, resuming a previous run: make arena [DATA=folders of HDF5 or NPZ files]; writes docs/benchmarks/arena.md
@@ -153,9 +169,9 @@ arena: $(ARENA)/installed ## compare calibration methods in CalArena's protocol,
 vectors: $(ARENA)/installed ## compare calibration of whole vectors with probmetrics: make vectors [DATA=folder of NPZ files]; writes docs/benchmarks/vectors.md
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(ARENA)/bin/python -m benchmarks.vectors $(DATA)
 
-$(INTEGRATIONS)/installed: tests/integration/platforms.txt pyproject.toml constraints-cpu.txt
+$(INTEGRATIONS)/installed: tests/integration/platforms.txt pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(INTEGRATIONS)
-	$(INTEGRATIONS)/bin/python -m pip install --quiet --disable-pip-version-check -e . -r $< -c constraints-cpu.txt
+	$(INTEGRATIONS)/bin/python -m pip install --quiet --disable-pip-version-check -e . -r $< -c constraints.txt
 	@touch $@
 
 integrations: $(INTEGRATIONS)/installed ## run the MLflow and Evidently pages and KServe's client with these packages (1.5 GB)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import shutil
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -26,84 +28,90 @@ METHODS = ("averaged", "pl3", "pl")
 MEASURES = ("ece", "ece-equal-width", "ece-sweep", "ks")
 #: Maximum seconds of a fit in the demo.
 _FIT_SECONDS = 120.0
+#: Columns of the output in a pipe or a file; the table is as narrow as a terminal of 80.
+_WIDTH = 100
 #: Lines of the service's log in an error message.
 _LOG_LINES = 30
 
 
-class Row(NamedTuple):
-    """The result of one map and classifier on the held-out half."""
+class Result(NamedTuple):
+    """The measures of a classifier on its held-out half, without a map and with each method's map."""
 
     title: str
-    method: str
     before: Measures
-    after: Measures
+    after: dict[str, Measures]
 
 
 @dataclass
 class Steps:
-    """The steps of the demo and their durations; ``under_way`` is the current step, named if the demo fails."""
+    """The steps of the demo; ``under_way`` is the current step, named if the demo fails."""
 
     console: Console
     under_way: str = "start"
-    seconds: list[tuple[str, float]] = field(default_factory=list)
 
     @contextmanager
     def __call__(self, name: str) -> Iterator[None]:
-        """Time a step."""
+        """Print the seconds of a step after its end."""
         self.under_way = name
         began = time.perf_counter()
         yield
-        self.seconds.append((name, time.perf_counter() - began))
-        self.console.print(f"  {name}: {self.seconds[-1][1]:.2f} s")
+        self.console.print(f"  {name}: {time.perf_counter() - began:.2f} s")
 
 
 def run_demo() -> None:
     """Start a service, run the workflow and stop the service; exits with 1 if a step fails."""
-    # In a pipe or a file, use a width that fits the table, and no escape codes.
-    console = Console() if Console().is_terminal else Console(width=118)
+    # In a pipe or a file, use a fixed width, and no escape codes.
+    console = Console() if Console().is_terminal else Console(width=_WIDTH)
     steps = Steps(console)
+    began = time.perf_counter()
     with tempfile.TemporaryDirectory(prefix="calibrant-demo-") as folder:
         log_path = Path(folder) / "service.log"
         try:
-            rows = _run(steps, Path(folder) / "data", log_path)
+            results = _run(steps, Path(folder) / "data", log_path)
         except Exception as error:
             console.print(_tail(log_path), markup=False, highlight=False)
             console.print(f"The demo failed at '{steps.under_way}': {type(error).__name__}: {error}", markup=False)
             raise typer.Exit(1) from error
-    console.print(results(rows), timings(steps))
+    console.print(table(results))
+    console.print(
+        f"All is well: {len(results) * len(METHODS)} maps fitted and applied in"
+        f" {time.perf_counter() - began:.0f} s. To run the service, type: {_command()} serve",
+        soft_wrap=True,
+        highlight=False,
+    )
 
 
-def _run(steps: Steps, data: Path, log_path: Path) -> list[Row]:
-    rows = []
-    with log_path.open("ab") as log:
+def _command() -> str:
+    """The command of this environment, as a user can type it here."""
+    script = Path(sys.executable).with_name("calibrant")
+    if shutil.which("calibrant") == str(script):
+        return "calibrant"
+    return str(script.relative_to(Path.cwd()) if script.is_relative_to(Path.cwd()) else script)
+
+
+def _run(steps: Steps, data: Path, log_path: Path) -> list[Result]:
+    with log_path.open("ab") as log, ExitStack() as running:
         with steps("train the classifiers"):
             trained = [boosted(), naive_bayes()]
-        began = time.perf_counter()
-        with (
-            stack(host="127.0.0.1", port=0, data=data, log=log, inherited=_plain()) as running,
-            Calibrant(running.url) as client,
-        ):
-            steps.under_way = "start the service"
+        with steps("start the service"):
+            service = running.enter_context(stack(host="127.0.0.1", port=0, data=data, log=log, inherited=_plain()))
+            client = running.enter_context(Calibrant(service.url))
             client.ready()
-            steps.seconds.append(("start the service", time.perf_counter() - began))
-            steps.console.print(f"  start the service: {steps.seconds[-1][1]:.2f} s, on {running.url}")
-            for classifier in trained:
-                rows += _one(steps, client, classifier)
-            steps.under_way = "stop the service"
-            began = time.perf_counter()
-        steps.seconds.append(("stop the service", time.perf_counter() - began))
-    return rows
+        results = [_one(steps, client, classifier) for classifier in trained]
+        with steps("stop the service"):
+            running.close()
+    return results
 
 
-def _one(steps: Steps, client: Calibrant, classifier: Classifier) -> list[Row]:
+def _one(steps: Steps, client: Calibrant, classifier: Classifier) -> Result:
     """Upload both halves, evaluate, fit to the first half, apply to the second, and evaluate again."""
     steps.console.print(f"{classifier.title}: {len(classifier.labels)} rows", style="bold")
     fit_half, held_out = classifier.halves()
     with steps(f"{classifier.title}: upload two batches"):
         fit_batch, test_batch = (client.upload(h.predictions, h.labels).id for h in (fit_half, held_out))
     with steps(f"{classifier.title}: evaluate"):
-        client.evaluate(test_batch)
-    rows = []
+        before = client.evaluate(test_batch).measures
+    after = {}
     for method in METHODS:
         with steps(f"{classifier.title}: fit {method}"), _bar(steps.console, method) as watch:
             named, event = f"demo-{method}", "confidence" if held_out.predictions.ndim == 2 else None
@@ -116,8 +124,8 @@ def _one(steps: Steps, client: Calibrant, classifier: Classifier) -> list[Row]:
             report = client.evaluate(test_batch, map=fitted.id)
         if report.after is None:
             raise ValueError("the service returned no measures after the map")
-        rows.append(Row(classifier.title, method, report.measures, report.after.measures))
-    return rows
+        after[method] = report.after.measures
+    return Result(classifier.title, before, after)
 
 
 def _plain() -> dict[str, str]:
@@ -141,29 +149,22 @@ class _Watch:
 @contextmanager
 def _bar(console: Console, method: str) -> Iterator[_Watch]:
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[stage]}"), TimeElapsedColumn())
-    with Progress(*columns, console=console) as bar:
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         yield _Watch(bar, method)
 
 
-def results(rows: list[Row]) -> Table:
-    """The table with the measures before and after."""
-    table = Table(title="Calibration of the held-out half, before -> after (smaller is better)")
-    for heading in ("classifier", "map", *MEASURES):
-        table.add_column(heading, justify="left" if heading in ("classifier", "map") else "right")
-    for row in rows:
-        cells = [f"{_value(row.before, key)} -> {_value(row.after, key)}" for key in MEASURES]
-        table.add_row(row.title, row.method, *cells)
-    return table
-
-
-def timings(steps: Steps) -> Table:
-    """The table with the durations."""
-    table = Table(title="Seconds")
-    table.add_column("step")
-    table.add_column("s", justify="right")
-    for name, seconds in steps.seconds:
-        table.add_row(name, f"{seconds:.3f}")
-    return table
+def table(results: list[Result]) -> Table:
+    """The measures before and after each map."""
+    columns = Table(title="The held-out half before and after each map (smaller is better)", show_edge=False)
+    for heading in ("classifier", "measure"):
+        columns.add_column(heading)
+    for heading in ("before", *METHODS):
+        columns.add_column(heading, justify="right")
+    for result in results:
+        for key in MEASURES:
+            values = (_value(measures, key) for measures in (result.before, *result.after.values()))
+            columns.add_row(result.title, key, *values)
+    return columns
 
 
 def _value(measures: Measures, key: str) -> str:

@@ -23,9 +23,8 @@ CUDA = re.compile(r"nvidia-|cuda-|triton$")
 
 #: Lock -> extras and dependency groups that it covers beside the dependencies; the build needs its group alone.
 COVERED = {
-    "api": ["arrow", "telemetry"],
-    "worker-cpu": ["arrow", "telemetry", "worker"],
-    "worker-gpu": ["arrow", "telemetry", "worker"],
+    "service": ["arrow", "telemetry"],
+    "worker-gpu": ["arrow", "telemetry", "gpu"],
     "dev": ["dev", "build"],
     "build": ["build"],
 }
@@ -136,15 +135,18 @@ def test_all_locks_have_the_versions_and_hashes_of_the_lock_that_the_tests_run_w
         assert [entry.requirement for entry in other if not CUDA.match(entry.requirement.name)] == []
 
 
-def test_a_workers_lock_holds_that_of_the_api_and_only_the_gpus_holds_cuda() -> None:
+def test_a_gpu_worker_has_the_packages_of_the_service_and_alone_has_cuda() -> None:
     names = {lock: {entry.requirement.name for entry in entries} for lock, entries in LOCKS.items()}
-    assert names["api"] < names["worker-cpu"] < names["worker-gpu"]
+    assert names["service"] < names["worker-gpu"]
     assert {lock for lock, found in names.items() if any(CUDA.match(name) for name in found)} == {"worker-gpu"}
 
 
-@pytest.mark.parametrize("lock", ["worker-cpu", "dev"])
-def test_what_torch_needs_is_locked_since_torch_is_installed_without_dependencies(lock: str) -> None:
-    versions = _versions(lock)
+def test_torch_is_pinned_to_an_exact_version() -> None:
+    assert re.fullmatch(r"torch==\d+\.\d+\.\d+\n", (REPOSITORY / "constraints.txt").read_text("utf-8"))
+
+
+def test_what_torch_needs_is_locked_since_torch_is_installed_without_dependencies() -> None:
+    versions = _versions("dev")
     needed = [Requirement(line) for line in requires("torch") or []]
     needed = [requirement for requirement in needed if _applies(requirement, None)]
     assert needed
@@ -162,7 +164,7 @@ def test_the_tests_run_with_the_versions_of_the_lock() -> None:
     locked = _versions("dev")
     # The pip that installs the lock may be another.
     del locked["pip"]
-    assert {name: version(name) for name in locked} == locked, "run make install"
+    assert {name: version(name) for name in locked} == locked, "run make install-dev"
 
 
 # How they are installed
@@ -176,21 +178,52 @@ def _pip_commands(path: str) -> list[str]:
 
 
 def test_images_install_the_lock_by_hash_then_torch_alone_then_the_project() -> None:
-    api, cpu, torch_cpu, gpu, torch_gpu, build, wheel, project = _pip_commands("docker/Dockerfile")
-    for command, lock in ((api, "api"), (cpu, "worker-cpu"), (gpu, "worker-gpu"), (build, "build")):
+    service, gpu, torch, build, wheel, project = _pip_commands("docker/Dockerfile")
+    for command, lock in ((service, "service"), (gpu, "worker-gpu"), (build, "build")):
         assert f"--require-hashes --only-binary :all: -r /locks/{lock}.txt" in command
         assert "index" not in command
-    assert re.search(r"--no-deps .*--index-url \S+ -c /locks/constraints-cpu.txt torch$", torch_cpu)
-    assert re.search(r"--no-deps .* -c /locks/constraints-gpu.txt torch$", torch_gpu)
+    assert re.search(r"--no-deps .* -c /locks/constraints.txt torch$", torch)
     assert "--no-deps --no-index --no-build-isolation" in wheel
     assert "--no-deps --no-index" in project
 
 
-def test_make_install_does_the_same() -> None:
-    everything, torch, project, *_ = _pip_commands("Makefile")
-    assert "--require-hashes --only-binary :all: -r locks/dev.txt" in everything
-    assert re.search(r"--no-deps .* -c constraints-cpu.txt torch$", torch)
-    assert "--no-deps --no-build-isolation -e ./library -e ." in project
+def _recipe(rule: str) -> str:
+    """The recipe of the rule of the Makefile whose first line begins like this, with the variables of pip expanded."""
+    text = (REPOSITORY / "Makefile").read_text("utf-8")
+    for variable in ("INSTALL_LOCK", "PIP"):
+        value = re.search(rf"^{variable} := (.+)$", text, re.MULTILINE)
+        assert value
+        text = text.replace(f"$({variable})", value[1])
+    recipe = re.search(rf"^{re.escape(rule)}.*\n((?:\t.+\n)+)", text, re.MULTILINE)
+    assert recipe
+    return recipe[1]
+
+
+def test_make_installs_the_locks_by_hash_without_resolving_and_checks_that_they_are_complete() -> None:
+    service, everything = _recipe("$(SERVICE):"), _recipe("$(STAMP):")
+    by_hash = "install --no-deps --no-compile --require-hashes --only-binary :all: -r locks/"
+    assert f"{by_hash}service.txt -r locks/build.txt\n" in service
+    assert "--no-deps --no-build-isolation -e ./library -e .\n" in service
+    assert f"{by_hash}dev.txt\n" in everything
+    assert re.search(r"--no-deps .* -c constraints.txt torch$", everything, re.MULTILINE)
+    for recipe in (service, everything):
+        assert "pip --quiet --disable-pip-version-check check\n" in recipe
+
+
+def test_the_demo_and_the_service_install_the_lock_of_the_service_and_every_other_task_everything() -> None:
+    text = (REPOSITORY / "Makefile").read_text("utf-8")
+    needed = dict(re.findall(r"^([a-z-]+): \$\((SERVICE|STAMP)\) ##", text, re.MULTILINE))
+    assert {task for task, stamp in needed.items() if stamp == "SERVICE"} == {"install", "demo", "serve"}
+    assert {"test", "check", "docs", "reference", "lock", "install-dev"} <= needed.keys()
+
+
+def test_the_lock_of_the_service_has_no_package_of_development_documentation_or_gpus() -> None:
+    extras = PROJECT["optional-dependencies"]
+    names = {Requirement(line).name for extra in ("dev", "docs", "gpu") for line in extras[extra]}
+    service = {entry.requirement.name for entry in LOCKS["service"]}
+    # The exporter of traces needs requests.
+    assert names & service == {"requests"}
+    assert {"torch", "ruff", "mypy", "playwright", "sphinx", "pytest", "hypothesis"} <= names - service
 
 
 @pytest.mark.parametrize("path", ["docker/Dockerfile", "Makefile"])

@@ -263,7 +263,11 @@ def test_the_demo_does_the_main_job_and_leaves_nothing_behind(folder: Path) -> N
     assert demo.returncode == 0, demo.stdout + demo.stderr
     for method in ("averaged", "pl3", "pl"):
         assert f"AdaBoost, 5 or more: fit {method}" in demo.stdout
-    assert demo.stdout.count(" -> ") >= 24
+    lines = demo.stdout.splitlines()
+    table = [line for line in lines if "│" in line]
+    assert len(table) == 8
+    assert max(len(line) for line in table) <= 80
+    assert re.fullmatch(r"All is well: 6 maps .* To run the service, type: \S*calibrant serve", lines[-1])
     assert not list((folder / "tmp").glob("calibrant-demo-*"))
 
 

@@ -76,9 +76,6 @@ class Builder:
         secret.write_text(settings.text, encoding="utf-8")
         mounts = [part for path, inside in settings.mounts.items() for part in ("--volume", f"{path}:{inside}:ro")]
         arguments = ["--build-arg", f"BASE={BASE}", "--secret", f"id=pip,src={secret}", *mounts]
-        if "find-links" in settings.text:
-            # Torch without CUDA lies on this machine.
-            arguments += ["--build-arg", "TORCH_CPU_INDEX="]
         started = time.monotonic()
         self._buildah(
             "bud", "--isolation", "chroot", "--format", "docker", "--layers", *arguments,
