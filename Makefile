@@ -26,7 +26,7 @@ help: ## list the tasks
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 $(SERVICE): pyproject.toml library/pyproject.toml locks/service.txt locks/build.txt
-	@echo "Installing what the service needs into $(VENV): about 30 s and a download of 150 MB; 0.6 GB on disk."
+	@echo "Installing the service into $(VENV): about 30 s and the download of 160 MB; 0.6 GB on disk."
 	$(PYTHON) -m venv $(VENV)
 	$(INSTALL_LOCK) -r locks/service.txt -r locks/build.txt
 	$(PIP) install --no-deps --no-build-isolation -e ./library -e .
@@ -35,7 +35,7 @@ $(SERVICE): pyproject.toml library/pyproject.toml locks/service.txt locks/build.
 
 # Everything except torch by hash, then torch alone from its own index.
 $(STAMP): locks/dev.txt constraints.txt | $(SERVICE)
-	@echo "Adding the development tools and torch to $(VENV): XX; 2.5 GB on disk with the service."
+	@echo "Adding torch and the development tools to $(VENV): about 1 minute and the download of 520 MB; 2 GB on disk."
 	$(INSTALL_LOCK) -r locks/dev.txt
 	$(PIP) install --no-deps --no-compile --retries 2 $(if $(TORCH_CPU_INDEX),--index-url $(TORCH_CPU_INDEX)) -c constraints.txt torch
 	$(PIP) check
@@ -44,7 +44,7 @@ $(STAMP): locks/dev.txt constraints.txt | $(SERVICE)
 install: $(SERVICE) ## install the service and the command line into .venv
 	@echo "All is well. Next: . $(BIN)/activate, then calibrant --help"
 
-install-dev: $(STAMP) ## add the development tools and torch to .venv, as every task that needs them does
+install-dev: $(STAMP) ## add torch and the development tools to .venv, as every task does that needs them
 	@echo "All is well. Next: make test"
 
 demo: $(SERVICE) ## install the service if needed, and run the main workflow end to end on two real classifiers
