@@ -27,18 +27,18 @@ help: ## list the tasks
 
 $(SERVICE): pyproject.toml library/pyproject.toml locks/service.txt locks/build.txt
 	@echo "Installing the service into $(VENV): about 30 s and the download of 160 MB; 0.6 GB on disk."
-	$(PYTHON) -m venv $(VENV)
-	$(INSTALL_LOCK) -r locks/service.txt -r locks/build.txt
-	$(PIP) install --no-deps --no-build-isolation -e ./library -e .
-	$(PIP) check
+	@$(PYTHON) -m venv $(VENV)
+	@$(INSTALL_LOCK) -r locks/service.txt -r locks/build.txt
+	@$(PIP) install --no-deps --no-build-isolation -e ./library -e .
+	@$(PIP) check
 	@touch $@
 
 # Everything except torch by hash, then torch alone from its own index.
 $(STAMP): locks/dev.txt constraints.txt | $(SERVICE)
 	@echo "Adding torch and the development tools to $(VENV): about 1 minute and the download of 520 MB; 2 GB on disk."
-	$(INSTALL_LOCK) -r locks/dev.txt
-	$(PIP) install --no-deps --no-compile --retries 2 $(if $(TORCH_CPU_INDEX),--index-url $(TORCH_CPU_INDEX)) -c constraints.txt torch
-	$(PIP) check
+	@$(INSTALL_LOCK) -r locks/dev.txt
+	@$(PIP) install --no-deps --no-compile --retries 2 $(if $(TORCH_CPU_INDEX),--index-url $(TORCH_CPU_INDEX)) -c constraints.txt torch
+	@$(PIP) check
 	@touch $@
 
 install: $(SERVICE) ## install the service and the command line into .venv

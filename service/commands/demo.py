@@ -63,7 +63,7 @@ def run_demo() -> None:
     # In a pipe or a file, use a fixed width, and no escape codes.
     console = Console() if Console().is_terminal else Console(width=_WIDTH)
     steps = Steps(console)
-    console.print("Start a service, fit maps of two classifiers, and measure before and after: about 15 s.")
+    console.print("Start a service, fit maps of two classifiers, and measure before and after: about 10 s.")
     began = time.perf_counter()
     with tempfile.TemporaryDirectory(prefix="calibrant-demo-") as folder:
         log_path = Path(folder) / "service.log"
