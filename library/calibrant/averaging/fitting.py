@@ -18,7 +18,7 @@ from calibrant.maps.averaged import Averaged, tabulate
 from calibrant.maps.curves import Identity, clipped_logit
 from calibrant.maps.piecewise_linear import PL3_CLIP
 from calibrant.piecewise.families import Family
-from calibrant.piecewise.fitting import CrossFit, cross_fit, one_thread
+from calibrant.piecewise.fitting import CrossFit, cross_fit
 from calibrant.piecewise.folds import FoldCells, fold_cells
 from calibrant.piecewise.options import AveragedOptions, PiecewiseOptions, check_rows
 from calibrant.piecewise.search import weights
@@ -66,10 +66,9 @@ def average_cells(
 ) -> tuple[Averaged, dict[str, Any]]:
     """Fit the model average to cells, given the process fitted to them."""
     fits = []
-    with one_thread():
-        for part, family in enumerate(_FAMILIES):
-            with step(part, len(_FAMILIES)):
-                fits.append(cross_fit(family, cells, counts, options, device=device))
+    for part, family in enumerate(_FAMILIES):
+        with step(part, len(_FAMILIES)):
+            fits.append(cross_fit(family, cells, counts, options, device=device))
     curve, diagnostics = average(cells, fits, process)
     return curve, {"candidates": list(counts), "folds": cells.n_folds, "cells": len(cells.p)} | diagnostics
 

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import torch
 from scipy.special import expit
-from torch import Tensor
 
 from calibrant.cells import Floats, SortedRows
 from calibrant.maps.averaged import Averaged, tabulate
 from calibrant.maps.piecewise_linear import LogitPiecewiseLinear, PiecewiseLinear, Polyline
+from calibrant.piecewise.arrays import on_host, placed
 from calibrant.piecewise.families import LOSS_CLIP, Family, abscissa, ends, heights_of, knots_of, probability
 from calibrant.piecewise.folds import FoldCells, fold_cells
 from calibrant.piecewise.options import Loss, PiecewiseOptions, check_rows
@@ -43,22 +40,17 @@ class CrossFit:
     family: Family
     counts: tuple[int, ...]
     support: tuple[float, float]
-    knots: tuple[Tensor, ...]
-    heights: tuple[Tensor, ...]
+    knots: tuple[Floats, ...]
+    heights: tuple[Floats, ...]
     converged: tuple[int, ...]
 
     def held_out(self, cells: FoldCells, loss: Loss) -> Floats:
         """Return the mean loss of each curve on the rows of its held-out fold: ``(counts, folds)``."""
-        device = self.knots[0].device
-        x, w, wy = (
-            torch.as_tensor(part, device=device) for part in (abscissa(self.family, cells.p), cells.w, cells.wy)
-        )
-        return np.array(
-            [
-                held_out_loss(loss, probability(self.family, curve_values(x, knots, heights)), w, wy).tolist()
-                for knots, heights in zip(self.knots, self.heights, strict=True)
-            ]
-        )
+        values = [probability(self.family, self._values(cells, i)) for i in range(len(self.counts))]
+        return np.array([held_out_loss(loss, c, cells.w, cells.wy) for c in values])
+
+    def _values(self, cells: FoldCells, candidate: int) -> Floats:
+        return curve_values(abscissa(self.family, cells.p), self.knots[candidate], self.heights[candidate])
 
     def log_losses(self, cells: FoldCells) -> Floats:
         """Return the total held-out log loss of all rows for each number of pieces: ``(counts,)``."""
@@ -67,10 +59,7 @@ class CrossFit:
 
     def gain(self, cells: FoldCells, candidate: int) -> dict[str, float]:
         """Return the mean decrease of the held-out log loss by one number of pieces, and its standard error."""
-        device = self.knots[0].device
-        x = torch.as_tensor(abscissa(self.family, cells.p), device=device)
-        values = curve_values(x, self.knots[candidate], self.heights[candidate])
-        return cells.gain(probability(self.family, values).cpu().numpy())
+        return cells.gain(probability(self.family, self._values(cells, candidate)))
 
     def curve(self, candidate: int) -> PiecewiseLinear | LogitPiecewiseLinear:
         """Return the mean of the curves for one number of pieces."""
@@ -87,8 +76,7 @@ class CrossFit:
         """Return the curves for one number of pieces, without padding and coincident knots."""
         pieces = self.counts[candidate]
         curves = []
-        both = (self.knots[candidate].cpu().numpy(), self.heights[candidate].cpu().numpy())
-        for knots, heights in zip(*both, strict=True):
+        for knots, heights in zip(self.knots[candidate], self.heights[candidate], strict=True):
             x = np.append(knots[:pieces], ends(self.family)[1])
             kept = np.append(np.diff(x) > 0, True)
             curve = Polyline(x[kept], heights[: pieces + 1][kept])
@@ -121,18 +109,17 @@ def fit_cells(
 ) -> tuple[PiecewiseLinear | LogitPiecewiseLinear | Averaged, dict[str, Any]]:
     """Fit PL or PL3 to cells, for example of a stream; ``counts`` are the candidates, ascending."""
     refits = options.final == "refit"
-    with one_thread():
-        with step(0, 2 if refits else 1):
-            fits = cross_fit(family, cells, counts, options, device=device)
-        scores = fits.held_out(cells, options.select).mean(axis=1)
-        chosen = simplest(counts, scores, options.tolerance)
-        curve: PiecewiseLinear | LogitPiecewiseLinear | Averaged = fits.curve(chosen)
-        if options.final == "weighted":
-            curve = fits.weighted(cells)
-        if refits:
-            with step(1, 2):
-                one = counts[chosen : chosen + 1]
-                curve = cross_fit(family, cells, one, options, device=device, all_rows=True).curve(0)
+    with step(0, 2 if refits else 1):
+        fits = cross_fit(family, cells, counts, options, device=device)
+    scores = fits.held_out(cells, options.select).mean(axis=1)
+    chosen = simplest(counts, scores, options.tolerance)
+    curve: PiecewiseLinear | LogitPiecewiseLinear | Averaged = fits.curve(chosen)
+    if options.final == "weighted":
+        curve = fits.weighted(cells)
+    if refits:
+        with step(1, 2):
+            one = counts[chosen : chosen + 1]
+            curve = cross_fit(family, cells, one, options, device=device, all_rows=True).curve(0)
     diagnostics = {
         "candidates": list(counts),
         "scores": scores.tolist(),
@@ -184,16 +171,15 @@ def cross_fit(
         family,
         wanted,
         (float(search.fine.x[0]), float(search.fine.x[-1])),
-        tuple(knots_of(fit.models.widths, low, high, fit.models.valid)[0] for fit in fits),
-        tuple(heights_of(family, fit.models.heights, monotone=options.monotone)[0] for fit in fits),
+        tuple(on_host(knots_of(fit.models.widths, low, high, fit.models.valid)[0]) for fit in fits),
+        tuple(on_host(heights_of(family, fit.models.heights, monotone=options.monotone)[0]) for fit in fits),
         tuple(int(fit.converged.sum()) for fit in fits),
     )
 
 
 def fit_to_all(family: Family, cells: FoldCells, pieces: int) -> Polyline:
     """Fit one curve with this number of pieces to all rows."""
-    with one_thread():
-        fits = cross_fit(family, cells, (pieces,), PiecewiseOptions(), device="cpu", all_rows=True)
+    fits = cross_fit(family, cells, (pieces,), PiecewiseOptions(), device="cpu", all_rows=True)
     return fits.curves(0)[0]
 
 
@@ -223,36 +209,22 @@ def guarded(curve: Polyline, first: float, last: float) -> Polyline:
     return Polyline(x[kept], np.clip(h[kept], -MAX_LOGIT, MAX_LOGIT))
 
 
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """Limit torch to one thread within the block.
-
-    The operations are too short for a second thread to help, and its spinning costs seconds if another
-    process needs the core. Workers scale by processes.
-    """
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
-
-
 def _data(family: Family, options: PiecewiseOptions, cells: FoldCells, lines: slice, device: str) -> Data:
     w, wy = (part[lines] for part in cells.training())
     mass = w.sum(axis=1, keepdims=True)
-    parts = (torch.as_tensor(part, device=device) for part in (abscissa(family, cells.p), w / mass, wy / mass))
+    parts = (placed(part, device) for part in (abscissa(family, cells.p), w / mass, wy / mass))
     return Data(family, options.loss, options.monotone, *parts)
 
 
-def held_out_loss(select: Loss, c: Tensor, w: Tensor, wy: Tensor) -> Tensor:
+def held_out_loss(select: Loss, c: Floats, w: Floats, wy: Floats) -> Floats:
     """Return the mean loss ``(F,)`` of probabilities ``c (F, C)`` for masses ``w`` and positives ``wy (F, C)``."""
     if select == "brier":
         losses = (w - wy) * c**2 + wy * (1.0 - c) ** 2
     else:
-        inside = c.clamp(LOSS_CLIP, 1.0 - LOSS_CLIP)
-        losses = -(wy * torch.log(inside) + (w - wy) * torch.log1p(-inside))
-    return losses.sum(dim=1) / w.sum(dim=1).clamp(min=1e-300)
+        inside = c.clip(LOSS_CLIP, 1.0 - LOSS_CLIP)
+        losses = -(wy * np.log(inside) + (w - wy) * np.log1p(-inside))
+    total: Floats = losses.sum(axis=1) / w.sum(axis=1).clip(min=1e-300)
+    return total
 
 
 # --- Uncertainty of a fitted curve, from the Gauss-Newton matrix of its heights and knots

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from calibrant.cells import Floats
 from calibrant.errors import NotConverged
-from calibrant.piecewise.families import ends, heights_of, knots_of, raw_heights, terms
+from calibrant.piecewise.arrays import Bools, Ints, beside, empty, namespace, ranks, take
+from calibrant.piecewise.families import Terms, ends, heights_of, knots_of, raw_heights, terms
 from calibrant.piecewise.solver import Data, Models, Solved, curve_values, solve
 from calibrant.progress import report, step
 
@@ -31,94 +31,107 @@ def with_one_more(data: Data, models: Models) -> Models:
     the loss along the hat function of the new knot between its two neighbours. Every model needs padding for
     one more piece. O(M C).
     """
+    xp = namespace(models.heights)
     knots, heights = _curve(data, models)
     begin, middle, end, at = _splits(data, knots)
-    f = curve_values(data.x, knots, heights)
-    local = terms(data.family, data.loss, f, data.w[models.line], data.wy[models.line])
-    sums = torch.stack(
-        [local.slope, local.slope * data.x]
-        + [local.curvature * power for power in (torch.ones_like(data.x), data.x, data.x * data.x)]
-    )
-    sums = torch.cat([torch.zeros_like(sums[:, :, :1]), torch.cumsum(sums, dim=2)], dim=2)
-
-    def between(low: Tensor, high: Tensor) -> Tensor:
-        ends_at = [torch.searchsorted(data.x, x.contiguous(), right=True).expand(5, *x.shape) for x in (low, high)]
-        return torch.gather(sums, 2, ends_at[1]) - torch.gather(sums, 2, ends_at[0])
-
-    gain, stiffness = torch.zeros_like(at), torch.zeros_like(at)
+    at_cells = _terms(data, models, knots, heights)
+    sums = empty((5, len(models), len(data.x) + 1), knots)
+    sums[0, :, 1:], sums[1, :, 1:] = at_cells.slope, at_cells.slope * data.x
+    for power in range(3):
+        sums[2 + power, :, 1:] = at_cells.curvature * data.x**power
+    sums[:, :, 0] = 0.0
+    sums = sums.cumsum(2)
+    gain, stiffness = xp.zeros_like(at), xp.zeros_like(at)
     for outer, low, high in ((begin, begin, at), (end, at, end)):
-        r, rx, k, kx, kxx = between(low, high)
-        width = torch.where(at != outer, at - outer, torch.ones_like(at))
+        reached = [take(sums, ranks(data.x, x, ties=True)[None]) for x in (low, high)]
+        r, rx, k, kx, kxx = reached[1] - reached[0]
+        width = xp.where(at != outer, at - outer, 1.0)
         gain += (rx - outer * r) / width
         stiffness += (kxx - 2.0 * outer * kx + outer * outer * k) / (width * width)
-    share = (at - begin) / (end - begin).clamp(min=1e-300)
+    share = (at - begin) / (end - begin).clip(min=1e-300)
     allowed = (share > _LEAST_SHARE) & (share < 1.0 - _LEAST_SHARE)
-    score = torch.where(allowed, gain * gain / (stiffness + 1e-12), torch.full_like(gain, -1.0))
-    best = score.argmax(dim=1, keepdim=True)
-    return _insert(data, models, knots, heights, torch.gather(middle, 1, best), torch.gather(at, 1, best))
+    score = xp.where(allowed, gain * gain / (stiffness + 1e-12), -1.0)
+    best = score.argmax(1)[:, None]
+    return _insert(data, models, knots, heights, take(middle, best), take(at, best))
 
 
 def with_one_fewer(data: Data, models: Models) -> Models:
     """Remove from each model the knot with the smallest change of the curve, weighted by curvature."""
+    xp = namespace(models.heights)
     knots, heights = _curve(data, models)
-    f = curve_values(data.x, knots, heights)
-    curvature = terms(data.family, data.loss, f, data.w[models.line], data.wy[models.line]).curvature
-    cost = torch.full_like(knots, torch.inf)
-    inner = torch.arange(1, knots.shape[1] - 1, device=knots.device)
-    for j in inner.tolist():
+    curvature = _terms(data, models, knots, heights).curvature
+    cost = xp.full_like(knots, xp.inf)
+    for j in range(1, knots.shape[1] - 1):
         left, at, right = knots[:, j - 1], knots[:, j], knots[:, j + 1]
-        span = (right - left).clamp(min=1e-300)
-        off = heights[:, j] - torch.lerp(heights[:, j - 1], heights[:, j + 1], (at - left) / span)
-        rising = (data.x - left[:, None]) / (at - left).clamp(min=1e-300)[:, None]
-        falling = (right[:, None] - data.x) / (right - at).clamp(min=1e-300)[:, None]
-        hat = torch.minimum(rising, falling).clamp(0.0, 1.0)
-        cost[:, j] = torch.where(models.valid[:, j], off * off * (curvature * hat * hat).sum(dim=1), torch.inf)
-    gone = cost.argmin(dim=1, keepdim=True)
-    place = torch.arange(knots.shape[1], device=knots.device)[None, :]
-    source = torch.where(place >= gone, place + 1, place).clamp(max=knots.shape[1] - 1)
-    fewer = replace(models, valid=torch.cat([models.valid[:, 1:], torch.zeros_like(models.valid[:, :1])], dim=1))
-    return _models(data, fewer, torch.gather(knots, 1, source), torch.gather(heights, 1, source))
+        span = (right - left).clip(min=1e-300)
+        off = heights[:, j] - _between(heights[:, j - 1], heights[:, j + 1], (at - left) / span)
+        rising = (data.x - left[:, None]) / (at - left).clip(min=1e-300)[:, None]
+        falling = (right[:, None] - data.x) / (right - at).clip(min=1e-300)[:, None]
+        hat = xp.minimum(rising, falling).clip(0.0, 1.0)
+        cost[:, j] = xp.where(models.valid[:, j], off * off * (curvature * hat * hat).sum(axis=1), xp.inf)
+    place = _places(knots)
+    source = (place + (place >= cost.argmin(1)[:, None])).clip(max=knots.shape[1] - 1)
+    fewer = xp.concatenate([models.valid[:, 1:], xp.zeros_like(models.valid[:, :1])], 1)
+    return _models(data, replace(models, valid=fewer), take(knots, source), take(heights, source))
 
 
-def _curve(data: Data, models: Models) -> tuple[Tensor, Tensor]:
+def _curve(data: Data, models: Models) -> tuple[Floats, Floats]:
     low, high = ends(data.family)
     knots, _ = knots_of(models.widths, low, high, models.valid)
     return knots, heights_of(data.family, models.heights, monotone=data.monotone)[0]
 
 
-def _splits(data: Data, knots: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def _terms(data: Data, models: Models, knots: Floats, heights: Floats) -> Terms:
+    f = curve_values(data.x, knots, heights)
+    return terms(data.family, data.loss, f, data.w[models.line], data.wy[models.line])
+
+
+def _between(first: Floats, second: Floats, share: Floats) -> Floats:
+    return first + share * (second - first)
+
+
+def _places(knots: Floats) -> Ints:
+    """Return the numbers of the nodes, ``(1, B+1)``."""
+    return beside(np.arange(knots.shape[1])[None], knots)
+
+
+def _splits(data: Data, knots: Floats) -> tuple[Floats, Ints, Floats, Floats]:
     """Return start, number and end of the piece of each candidate position ``(M, positions)``, and the positions."""
-    reached = torch.cumsum(data.w.sum(dim=0), dim=0)
-    wanted = (torch.arange(_POSITIONS, device=knots.device, dtype=knots.dtype) + 0.5) / _POSITIONS * reached[-1]
-    places = data.x[torch.searchsorted(reached, wanted).clamp(max=len(data.x) - 1)]
+    xp = namespace(knots)
+    reached = data.w.sum(axis=0).cumsum(0)
+    wanted = beside((np.arange(_POSITIONS) + 0.5) / _POSITIONS, knots) * reached[-1]
+    places = data.x[ranks(reached, wanted, ties=False).clip(max=len(data.x) - 1)]
     middles = (knots[:, 1:] + knots[:, :-1]) / 2  # a position in every piece, also without quantiles
-    at = torch.cat([places.expand(len(knots), -1), middles], dim=1).contiguous()
-    piece = (torch.searchsorted(knots, at) - 1).clamp(0, knots.shape[1] - 2)
-    return torch.gather(knots, 1, piece), piece, torch.gather(knots, 1, piece + 1), at
+    at = xp.concatenate([places + xp.zeros_like(knots[:, :1]), middles], 1)
+    piece = ((knots[:, None, :] < at[:, :, None]).sum(axis=2) - 1).clip(0, knots.shape[1] - 2)
+    return take(knots, piece), piece, take(knots, piece + 1), at
 
 
-def _insert(data: Data, models: Models, knots: Tensor, heights: Tensor, piece: Tensor, at: Tensor) -> Models:
-    left, right = torch.gather(knots, 1, piece), torch.gather(knots, 1, piece + 1)
-    share = (at - left) / (right - left).clamp(min=1e-300)
-    value = torch.lerp(torch.gather(heights, 1, piece), torch.gather(heights, 1, piece + 1), share)
-    place = torch.arange(knots.shape[1], device=knots.device)[None, :]
-    source = torch.where(place > piece + 1, place - 1, place)
+def _insert(data: Data, models: Models, knots: Floats, heights: Floats, piece: Ints, at: Floats) -> Models:
+    xp = namespace(knots)
+    left, right = take(knots, piece), take(knots, piece + 1)
+    share = (at - left) / (right - left).clip(min=1e-300)
+    value = _between(take(heights, piece), take(heights, piece + 1), share)
+    place = _places(knots)
+    source = place - (place > piece + 1)
     new = place == piece + 1
-    more = replace(models, valid=torch.cat([torch.ones_like(models.valid[:, :1]), models.valid[:, :-1]], dim=1))
+    more = xp.concatenate([xp.ones_like(models.valid[:, :1]), models.valid[:, :-1]], 1)
     return _models(
         data,
-        more,
-        torch.where(new, at, torch.gather(knots, 1, source)),
-        torch.where(new, value, torch.gather(heights, 1, source)),
+        replace(models, valid=more),
+        xp.where(new, at, take(knots, source)),
+        xp.where(new, value, take(heights, source)),
     )
 
 
-def _models(data: Data, models: Models, knots: Tensor, heights: Tensor) -> Models:
+def _models(data: Data, models: Models, knots: Floats, heights: Floats) -> Models:
     """Return models with the same names and these curves."""
+    xp = namespace(knots)
     low, high = ends(data.family)
-    share = (torch.diff(knots, dim=1) / (high - low)).clamp(min=torch.finfo(knots.dtype).tiny)
-    raw = torch.logit(heights, eps=_HEIGHT_CLIP) if data.family == "pl" else heights
-    return replace(models, heights=raw_heights(raw, monotone=data.monotone), widths=torch.log(share).clamp(min=-16.0))
+    share = ((knots[:, 1:] - knots[:, :-1]) / (high - low)).clip(min=sys.float_info.min)
+    inside = heights.clip(_HEIGHT_CLIP, 1.0 - _HEIGHT_CLIP)
+    raw = xp.log(inside / (1.0 - inside)) if data.family == "pl" else heights
+    return replace(models, heights=raw_heights(raw, monotone=data.monotone), widths=xp.log(share).clip(min=-16.0))
 
 
 # --- The search: starts on coarse cells, the best on all cells, then warm starts from neighbouring numbers of pieces
@@ -134,17 +147,18 @@ class Fits:
     """Fits for one number of pieces: one model per line, mean losses ``(lines,)``, and whether they converged."""
 
     models: Models
-    loss: Tensor
-    converged: Tensor
+    loss: Floats
+    converged: Bools
 
-    def or_better(self, found: Solved, lines: Tensor) -> Fits:
+    def or_better(self, found: Solved, lines: Ints) -> Fits:
         """Return these fits, replaced at ``lines`` by better ones in ``found``."""
+        xp = namespace(self.loss)
         better = found.loss < self.loss[lines]
         at = lines[better]
         models = Models.join([self.models, found.models[better]])
-        order = torch.arange(len(self.loss), device=lines.device)
-        order[at] = len(self.loss) + torch.arange(len(at), device=lines.device)
-        loss, converged = self.loss.clone(), self.converged.clone()
+        order = _numbers(len(self.loss), self.loss)
+        order[at] = len(self.loss) + _numbers(len(at), self.loss)
+        loss, converged = xp.asarray(self.loss, copy=True), xp.asarray(self.converged, copy=True)
         loss[at], converged[at] = found.loss[better], found.converged[better]
         return Fits(replace(models[order], name=self.models.name), loss, converged)
 
@@ -177,7 +191,7 @@ class Search:
             for i in range(len(every) - 2, -1, -1):
                 fits[i] = self._from_larger(fits[i], fits[i + 1], every[i + 1] - every[i])
             for i in range(1, len(every)):
-                beaten = torch.nonzero(fits[i].loss > fits[i - 1].loss)[:, 0]
+                beaten = namespace(fits[i].loss).argwhere(fits[i].loss > fits[i - 1].loss)[:, 0]
                 fits[i] = self._from_smaller(fits[i], fits[i - 1], every[i] - every[i - 1], beaten)
         report(1, 1, "done")
         return fits
@@ -186,20 +200,21 @@ class Search:
         total = len(models) // per_model
         with step(2 * batch, 2 * batches, "coarse fits"):
             tried = solve(self.coarse, models, steps=COARSE_STEPS, tolerance=10.0 * self.tolerance)
-        names = torch.arange(total, device=models.line.device)
-        best = tried.loss.view(-1, per_model).argmin(dim=1)
+        names = _numbers(total, tried.loss)
+        best = tried.loss.reshape(-1, per_model).argmin(1)
         winners = replace(tried.models[names * per_model + best], name=names)
         with step(2 * batch + 1, 2 * batches, "fine fits"):
             solved = solve(self.fine, winners, steps=FINE_STEPS, tolerance=self.tolerance)
-        if not bool(torch.isfinite(solved.loss).all()):
+        if not bool(namespace(solved.loss).isfinite(solved.loss).all()):
             raise NotConverged("the fit did not converge: its loss is not finite")
         lines = total // counts
         return [
-            Fits(solved.models[part], solved.loss[part], solved.converged[part]) for part in names.view(counts, lines)
+            Fits(solved.models[part], solved.loss[part], solved.converged[part])
+            for part in names.reshape(counts, lines)
         ]
 
-    def _from_smaller(self, fits: Fits, smaller: Fits, more: int, lines: Tensor | slice) -> Fits:
-        at = torch.arange(len(fits.loss), device=fits.loss.device)[lines]
+    def _from_smaller(self, fits: Fits, smaller: Fits, more: int, lines: Ints | slice) -> Fits:
+        at = _numbers(len(fits.loss), fits.loss)[lines]
         models = smaller.models[at].padded(fits.models.valid.shape[1])
         for _ in range(more):
             models = with_one_more(self.fine, models)
@@ -209,16 +224,20 @@ class Search:
         models = larger.models
         for _ in range(fewer):
             models = with_one_fewer(self.fine, models)
-        at = torch.arange(len(fits.loss), device=fits.loss.device)
+        at = _numbers(len(fits.loss), fits.loss)
         return self._polished(fits, models.padded(fits.models.valid.shape[1]), at)
 
-    def _polished(self, fits: Fits, models: Models, lines: Tensor) -> Fits:
+    def _polished(self, fits: Fits, models: Models, lines: Ints) -> Fits:
         if len(lines) == 0:
             return fits
-        named = replace(models, name=torch.arange(len(models), device=lines.device))
+        named = replace(models, name=_numbers(len(models), fits.loss))
         with step(999, 1000, "neighbours"):
             solved = solve(self.fine, named, steps=WARM_STEPS, tolerance=self.tolerance)
         return fits.or_better(solved, lines)
+
+
+def _numbers(count: int, like: Floats) -> Ints:
+    return beside(np.arange(count), like)
 
 
 # --- Weights of candidates by their out-of-fold losses

@@ -7,11 +7,13 @@ pieces, folds and starts are in one batch, padded to the largest number of piece
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
+from typing import Any
 
-import torch
-from torch import Tensor
+import numpy as np
 
+from calibrant.cells import Floats
+from calibrant.piecewise.arrays import Bools, Ints, empty, namespace, range_sums, ranks, repeat, solve_positive
 from calibrant.piecewise.families import Family, ends, heights_of, knots_of, terms
 from calibrant.piecewise.options import Loss
 from calibrant.progress import report
@@ -22,6 +24,8 @@ _LONGEST_WIDTH_STEP = 2.0
 _FIRST_DAMPING, _LEAST_DAMPING, _MOST_DAMPING = 1e-2, 1e-9, 1e7
 #: Minimal curvature, which fixes parameters that the data do not determine.
 _FLOOR = 1e-10
+#: Values of curves that are computed at once on the processor, so that they stay in its cache.
+_BLOCK = 1 << 14
 
 
 @dataclass(frozen=True)
@@ -31,9 +35,9 @@ class Data:
     family: Family
     loss: Loss
     monotone: bool
-    x: Tensor
-    w: Tensor
-    wy: Tensor
+    x: Floats
+    w: Floats
+    wy: Floats
 
 
 @dataclass(frozen=True)
@@ -44,46 +48,52 @@ class Models:
     ``valid (M, B)`` marks the pieces of a model, and ``name (M,)`` identifies models for the caller.
     """
 
-    heights: Tensor
-    widths: Tensor
-    line: Tensor
-    valid: Tensor
-    name: Tensor
+    heights: Floats
+    widths: Floats
+    line: Ints
+    valid: Bools
+    name: Ints
 
     def __len__(self) -> int:
         return len(self.line)
 
-    def __getitem__(self, chosen: Tensor) -> Models:
+    def __getitem__(self, chosen: Ints | Bools) -> Models:
         return Models(*(getattr(self, f.name)[chosen] for f in fields(self)))
 
     def padded(self, size: int) -> Models:
         """Return the models padded, or cut, to ``size`` pieces."""
-        more = size - self.valid.shape[1]
-        if more <= 0:
-            return replace(
-                self, heights=self.heights[:, : size + 1], widths=self.widths[:, :size], valid=self.valid[:, :size]
-            )
-        pad = torch.nn.functional.pad
-        return replace(
-            self,
-            heights=pad(self.heights, (0, more)),
-            widths=pad(self.widths, (0, more)),
-            valid=pad(self.valid, (0, more)),
-        )
+        xp = namespace(self.heights)
+        more = max(size - self.valid.shape[1], 0)
+
+        def resized(values: Any, columns: int) -> Any:
+            return xp.concatenate([values[:, :columns], *[xp.zeros_like(values[:, :1])] * more], 1)
+
+        heights, widths, valid = resized(self.heights, size + 1), resized(self.widths, size), resized(self.valid, size)
+        return Models(heights, widths, self.line, valid, self.name)
 
     @staticmethod
     def join(parts: list[Models]) -> Models:
         """Join several batches."""
-        return Models(*(torch.cat([getattr(p, f.name) for p in parts]) for f in fields(Models)))
+        xp = namespace(parts[0].heights)
+        return Models(*(xp.concatenate([getattr(p, f.name) for p in parts]) for f in fields(Models)))
 
 
 @dataclass(frozen=True)
-class _Local:
+class Local:
     """Loss ``(M,)`` at some parameters, its gradient ``(M, P)`` and Gauss-Newton matrix ``(M, P, P)``."""
 
-    loss: Tensor
-    gradient: Tensor
-    matrix: Tensor
+    loss: Floats
+    gradient: Floats
+    matrix: Floats
+
+    def __getitem__(self, chosen: Bools) -> Local:
+        return Local(self.loss[chosen], self.gradient[chosen], self.matrix[chosen])
+
+    def replace(self, chosen: Bools, other: Local) -> None:
+        """Take the chosen models from another batch."""
+        self.loss[chosen] = other.loss[chosen]
+        self.gradient[chosen] = other.gradient[chosen]
+        self.matrix[chosen] = other.matrix[chosen]
 
 
 @dataclass(frozen=True)
@@ -91,9 +101,48 @@ class Solved:
     """Fitted models with their mean losses ``(M,)``, whether each converged, and the number of steps."""
 
     models: Models
-    loss: Tensor
-    converged: Tensor
+    loss: Floats
+    converged: Bools
     steps: int
+
+
+@dataclass
+class State:
+    """Models during their fit, with the loss at their parameters and the ``damping (M,)`` of their next step."""
+
+    models: Models
+    here: Local
+    damping: Floats
+
+    @classmethod
+    def of(cls, data: Data, models: Models) -> State:
+        """Return the state before the first step."""
+        here = local(data, models)
+        return cls(models, here, namespace(here.loss).full_like(here.loss, _FIRST_DAMPING))
+
+    def advance(self, data: Data, tolerance: float) -> Bools:
+        """Try one step of every model, and return which models have converged.
+
+        A step that does not reduce the loss, or whose factorisation fails, is rejected, and the damping of its model
+        grows.
+        """
+        xp = namespace(self.damping)
+        trial, failed = _step(self.models, self.here, self.damping, monotone=data.monotone)
+        there = local(data, trial)
+        gain = xp.where(failed, -xp.inf, self.here.loss - there.loss)
+        better = gain > 0.0
+        worse = ~better
+        stuck = self.damping >= _MOST_DAMPING
+        there.replace(worse, self.here)
+        trial.heights[worse], trial.widths[worse] = self.models.heights[worse], self.models.widths[worse]
+        self.models, self.here = trial, there
+        self.damping = (self.damping * xp.where(better, 0.2, 6.0)).clip(_LEAST_DAMPING, _MOST_DAMPING)
+        converged: Bools = (better & (gain < tolerance)) | (worse & (stuck | (gain > -tolerance * 1e-3)))
+        return converged
+
+    def keep(self, chosen: Bools) -> None:
+        """Keep only the chosen models."""
+        self.models, self.here, self.damping = self.models[chosen], self.here[chosen], self.damping[chosen]
 
 
 def solve(data: Data, models: Models, *, steps: int, tolerance: float) -> Solved:
@@ -102,164 +151,127 @@ def solve(data: Data, models: Models, *, steps: int, tolerance: float) -> Solved
     A model has converged, and leaves the batch, if a step gains less than ``tolerance`` or no damping gives
     a gain. O(M (C + B^3)) per step. Reports progress between the steps.
     """
+    xp = namespace(data.x)
     total = len(models)
-    finished: list[tuple[Models, Tensor, Tensor]] = []
-    batch = _Batch.of(data, models)
-    here = _local(batch, models)
-    damping = torch.full_like(here.loss, _FIRST_DAMPING)
+    finished: list[tuple[Models, Floats, Bools]] = []
+    state = State.of(data, models)
     taken = 0
-    while taken < steps:
+    while taken < steps and len(state.models):
         taken += 1
-        trial = _step(models, here, damping, monotone=data.monotone)
-        there = _local(batch, trial)
-        gain = here.loss - there.loss
-        better = gain > 0.0
-        stuck = damping >= _MOST_DAMPING
-        models, here = _pick(better, trial, models), _pick_local(better, there, here)
-        damping = torch.where(better, damping * 0.2, damping * 6.0).clamp(_LEAST_DAMPING, _MOST_DAMPING)
-        done = (better & (gain < tolerance)) | (~better & stuck) | (~better & (gain > -tolerance * 1e-3))
-        report(total - int((~done).sum()), total, "")
+        done = state.advance(data, tolerance)
+        left = ~done
+        report(total - int(left.sum()), total, "")
         if bool(done.any()):
-            finished.append((models[done], here.loss[done], done[done]))
-            left = ~done
-            models, damping = models[left], damping[left]
-            here = _Local(here.loss[left], here.gradient[left], here.matrix[left])
-            if len(models) == 0:
-                break
-            batch = _Batch.of(data, models)
-    finished.append((models, here.loss, torch.zeros_like(here.loss, dtype=torch.bool)))
+            finished.append((state.models[done], state.here.loss[done], done[done]))
+            state.keep(left)
+    finished.append((state.models, state.here.loss, xp.zeros_like(state.models.line, dtype=bool)))
     joined = Models.join([part for part, _, _ in finished])
-    order = torch.argsort(joined.name)
-    loss = torch.cat([loss for _, loss, _ in finished])[order]
-    return Solved(joined[order], loss, torch.cat([done for _, _, done in finished])[order], taken)
+    order = xp.argsort(joined.name)
+    loss = xp.concatenate([loss for _, loss, _ in finished])[order]
+    return Solved(joined[order], loss, xp.concatenate([done for _, _, done in finished])[order], taken)
 
 
-def _pick(better: Tensor, trial: Models, models: Models) -> Models:
-    keep = better[:, None]
-    return Models(
-        torch.where(keep, trial.heights, models.heights),
-        torch.where(keep, trial.widths, models.widths),
-        models.line,
-        models.valid,
-        models.name,
-    )
-
-
-def _pick_local(better: Tensor, there: _Local, here: _Local) -> _Local:
-    return _Local(
-        torch.where(better, there.loss, here.loss),
-        torch.where(better[:, None], there.gradient, here.gradient),
-        torch.where(better[:, None, None], there.matrix, here.matrix),
-    )
-
-
-def _step(models: Models, here: _Local, damping: Tensor, *, monotone: bool) -> Models:
-    """Take the damped Gauss-Newton step of every model, with Marquardt's scaling.
+def _step(models: Models, here: Local, damping: Floats, *, monotone: bool) -> tuple[Models, Bools]:
+    """Take the damped Gauss-Newton step of every model, with Marquardt's scaling; also return which ones failed.
 
     Increments of monotone curves are non-negative: those at 0 that would decrease are fixed, and the others
     are clipped at 0 (projected Newton steps, Bertsekas 1982).
     """
+    xp = namespace(damping)
     size = models.heights.shape[1]
-    diagonal = torch.diagonal(here.matrix, dim1=1, dim2=2)
-    damped = here.matrix + torch.diag_embed(damping[:, None] * diagonal + _FLOOR)
-    gradient = here.gradient
+    damped, gradient = xp.asarray(here.matrix, copy=True), here.gradient
+    diagonal = _diagonal(damped)
+    diagonal *= 1.0 + damping[:, None]
+    diagonal += _FLOOR
     if monotone:
-        free = torch.ones_like(gradient, dtype=torch.bool)
+        free = xp.ones_like(gradient, dtype=bool)
         free[:, 1:size] = (models.heights[:, 1:] > 0.0) | (gradient[:, 1:size] < 0.0)
         gradient = gradient * free
-        damped = torch.where(free[:, :, None] & free[:, None, :], damped, torch.diag_embed((~free).to(damped.dtype)))
-    factor, _ = torch.linalg.cholesky_ex(damped)
-    step = -torch.cholesky_solve(gradient[:, :, None], factor)[:, :, 0]
-    step = torch.nan_to_num(step, nan=0.0, posinf=0.0, neginf=0.0)  # a failed factorisation gives a rejected step
-    heights = models.heights + step[:, :size].clamp(-_LONGEST_HEIGHT_STEP, _LONGEST_HEIGHT_STEP)
+        damped *= free[:, :, None] & free[:, None, :]
+        diagonal += ~free
+    step, failed = solve_positive(damped, gradient)
+    failed |= ~xp.isfinite(step).all(1)
+    step[failed] = 0.0
+    heights = models.heights - step[:, :size].clip(-_LONGEST_HEIGHT_STEP, _LONGEST_HEIGHT_STEP)
     if monotone:
-        heights = torch.cat([heights[:, :1], heights[:, 1:].clamp(min=0.0)], dim=1)
-    widths = models.widths + step[:, size:].clamp(-_LONGEST_WIDTH_STEP, _LONGEST_WIDTH_STEP)
-    widths = widths - widths.masked_fill(~models.valid, -torch.inf).amax(dim=1, keepdim=True)
-    return Models(heights, widths.clamp(min=-16.0), models.line, models.valid, models.name)
+        heights[:, 1:] = heights[:, 1:].clip(min=0.0)
+    widths = models.widths - step[:, size:].clip(-_LONGEST_WIDTH_STEP, _LONGEST_WIDTH_STEP)
+    widths -= xp.amax(xp.where(models.valid, widths, -xp.inf), 1)[:, None]
+    return Models(heights, widths.clip(min=-16.0), models.line, models.valid, models.name), failed
 
 
-@dataclass(frozen=True)
-class _Batch:
-    """The data with the masses of the line of each model, ``(M, C)``, updated when models leave the batch."""
-
-    data: Data
-    w: Tensor
-    wy: Tensor
-
-    @classmethod
-    def of(cls, data: Data, models: Models) -> _Batch:
-        return cls(data, data.w[models.line], data.wy[models.line])
-
-
-def _local(batch: _Batch, models: Models) -> _Local:
+def local(data: Data, models: Models) -> Local:
     """Return loss, gradient and Gauss-Newton matrix in the raw parameters."""
-    data = batch.data
     low, high = ends(data.family)
     heights, scale = heights_of(data.family, models.heights, monotone=data.monotone)
     knots, by_width = knots_of(models.widths, low, high, models.valid)
-    loss, sums, slope = _piece_sums(batch, knots, heights)
+    loss, sums, slope = _piece_sums(data, models.line, knots, heights)
     return _assemble(loss, sums, slope, scale, by_width, monotone=data.monotone)
 
 
-def curve_values(x: Tensor, knots: Tensor, heights: Tensor) -> Tensor:
+def curve_values(x: Floats, knots: Floats, heights: Floats) -> Floats:
     """Return curves ``(M, B+1)`` at ascending ``x (C,)``: ``(M, C)``."""
-    piece, _ = _pieces(x, knots)
-    return _curve(x, piece, knots, heights)[0]
+    return _curve(x, _pieces(x, knots), *_lines(knots, heights))
 
 
-def _pieces(x: Tensor, knots: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the piece of each cell among all pieces of the batch, ``(M C,)``, and the starts of pieces, ``(M, B+1)``.
+def _pieces(x: Floats, knots: Floats) -> Ints:
+    """Return the first cell of each piece and the number of cells, ``(M, B+1)``.
 
     Cells are sorted, so a piece is a range of cells, found by bisection. A cell on a knot belongs to the
     piece on its left, so that a prediction of 1 belongs to the last piece and not to padding.
     """
-    count = len(knots)
-    first, last = knots.new_zeros((count, 1), dtype=torch.int64), len(x)
-    begin = torch.cat([first, torch.searchsorted(x, knots[:, 1:-1].contiguous(), right=True), first + last], dim=1)
-    lengths = torch.diff(begin, dim=1).reshape(-1)
-    names = torch.arange(len(lengths), device=x.device)
-    return torch.repeat_interleave(names, lengths, output_size=count * last), begin
+    begin = ranks(x, knots, ties=True)
+    begin[:, 0], begin[:, -1] = 0, len(x)
+    return begin
 
 
-def _curve(x: Tensor, piece: Tensor, knots: Tensor, heights: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the curves at the cells ``(M, C)``, and slopes ``(M, B)``, which are 0 for pieces of width 0."""
-    width = torch.diff(knots, dim=1)
-    slope = torch.where(width > 0, torch.diff(heights, dim=1) / width, torch.zeros_like(width))
-    offset = torch.addcmul(heights[:, :-1], slope, knots[:, :-1], value=-1.0)
-    shape = (len(knots), len(x))
-    at_slope = slope.reshape(-1).index_select(0, piece).view(shape)
-    at_offset = offset.reshape(-1).index_select(0, piece).view(shape)
-    return at_offset.addcmul_(at_slope, x), slope
+def _lines(knots: Floats, heights: Floats) -> tuple[Floats, Floats]:
+    """Return the slope of each piece ``(M, B)``, 0 for pieces of width 0, and its height at x = 0."""
+    xp = namespace(knots)
+    width = knots[:, 1:] - knots[:, :-1]
+    slope = xp.where(width > 0.0, heights[:, 1:] - heights[:, :-1], 0.0) / xp.where(width > 0.0, width, 1.0)
+    return slope, heights[:, :-1] - slope * knots[:, :-1]
 
 
-def _piece_sums(batch: _Batch, knots: Tensor, heights: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def _curve(x: Floats, begin: Ints, slope: Floats, offset: Floats) -> Floats:
+    """Return the curves at the cells ``(M, C)``."""
+    shape = (len(begin), len(x))
+    lengths = begin[:, 1:] - begin[:, :-1]
+    values = repeat(slope, lengths, shape[0] * shape[1]).reshape(shape)
+    values *= x
+    values += repeat(offset, lengths, shape[0] * shape[1]).reshape(shape)
+    return values
+
+
+def _piece_sums(data: Data, line: Ints, knots: Floats, heights: Floats) -> tuple[Floats, Floats, Floats]:
     """Return the mean loss ``(M,)``, the sums of r, r t, k, k t, k t^2 by piece ``(5, M, B)``, and slopes ``(M, B)``.
 
     r is the derivative and k the curvature of the loss at a cell. Sums use powers of x, which all models
     share, and are transformed to t = (x - X_left) / width for each piece.
     """
-    data = batch.data
-    piece, begin = _pieces(data.x, knots)
-    f, slope = _curve(data.x, piece, knots, heights)
-    at = terms(data.family, data.loss, f, batch.w, batch.wy)
-    stacked = torch.empty((5, *f.shape), dtype=f.dtype, device=f.device)
-    stacked[0], stacked[2] = at.slope, at.curvature
-    torch.mul(at.slope, data.x, out=stacked[1])
-    torch.mul(at.curvature, data.x, out=stacked[3])
-    torch.mul(stacked[3], data.x, out=stacked[4])
-    torch.cumsum(stacked, dim=2, out=stacked)
-    ends_at = torch.gather(stacked, 2, (begin - 1).clamp(min=0).expand(5, *begin.shape))
-    r, rx, k, kx, kxx = torch.diff(torch.where(begin > 0, ends_at, torch.zeros_like(ends_at)), dim=2)
-    width, left = torch.diff(knots, dim=1), knots[:, :-1]
-    inverse = torch.where(width > 0, 1.0 / width, torch.zeros_like(width))
+    xp = namespace(knots)
+    begin = _pieces(data.x, knots)
+    slope, offset = _lines(knots, heights)
+    loss, sums = empty(slope.shape[:1], slope), empty((5, *slope.shape), slope)
+    block = max(_BLOCK // len(data.x), 1) if isinstance(knots, np.ndarray) else len(knots)
+    for first in range(0, len(knots), block):
+        part = slice(first, first + block)
+        f = _curve(data.x, begin[part], slope[part], offset[part])
+        at = terms(data.family, data.loss, f, data.w[line[part]], data.wy[line[part]])
+        moved = at.curvature * data.x
+        parts = [at.slope, at.slope * data.x, at.curvature, moved, moved * data.x]
+        loss[part], sums[:, part] = at.loss, range_sums(parts, begin[part])
+    r, rx, k, kx, kxx = sums
+    width, left = knots[:, 1:] - knots[:, :-1], knots[:, :-1]
+    inverse = xp.where(width > 0.0, 1.0, 0.0) / xp.where(width > 0.0, width, 1.0)
     rt = (rx - left * r) * inverse
     kt = (kx - left * k) * inverse
     ktt = (kxx - left * (2.0 * kx - left * k)) * inverse * inverse
-    return at.loss.sum(dim=1), torch.stack([r, rt, k, kt, ktt]), slope
+    sums[1], sums[3], sums[4] = rt, kt, ktt
+    return loss, sums, slope
 
 
-def _assemble(loss: Tensor, sums: Tensor, slope: Tensor, scale: Tensor, by_width: Tensor, *, monotone: bool) -> _Local:
+def _assemble(loss: Floats, sums: Floats, slope: Floats, scale: Floats, by_width: Floats, *, monotone: bool) -> Local:
     """Assemble gradient and matrix of the nodes from the sums of pieces, and transform them to the parameters.
 
     At a node, df/dH = phi and df/dX = -(slope of the piece) phi on both sides. ``scale`` is the derivative of
@@ -268,35 +280,55 @@ def _assemble(loss: Tensor, sums: Tensor, slope: Tensor, scale: Tensor, by_width
     r, rt, k, kt, ktt = sums
     g0, g1 = r - rt, rt
     m00, m01, m11 = k - 2.0 * kt + ktt, kt - ktt, ktt
-    minus = -slope
-
-    def nodes(first: Tensor, second: Tensor) -> Tensor:
-        """Sum the contributions of pieces to their first and second nodes."""
-        whole = torch.nn.functional.pad(first, (0, 1))
-        whole[:, 1:] += second
-        return whole
-
-    def tridiagonal(first: Tensor, cross: Tensor, second: Tensor) -> Tensor:
-        matrix = torch.diag_embed(nodes(first, second))
-        torch.diagonal(matrix, 1, 1, 2).copy_(cross)
-        torch.diagonal(matrix, -1, 1, 2).copy_(cross)
-        return matrix
-
-    gradient_h, gradient_x = nodes(g0, g1) * scale, nodes(minus * g0, minus * g1)
-    hh = tridiagonal(m00, m01, m11) * scale[:, :, None] * scale[:, None, :]
-    n00, n01, n11 = minus * m00, minus * m01, minus * m11
-    cross = (tridiagonal(n00, n01, n11) * scale[:, :, None]) @ by_width
-    xx = by_width.transpose(1, 2) @ (tridiagonal(minus * n00, minus * n01, minus * n11) @ by_width)
+    n00, n01, n11 = slope * m00, slope * m01, slope * m11
+    count, size = scale.shape
+    gradient, matrix = empty((count, 2 * size - 1), scale), empty((count, 2 * size - 1, 2 * size - 1), scale)
+    gradient[:, :size] = _at_nodes(g0, g1) * scale
+    gradient[:, size:] = -(_at_nodes(slope * g0, slope * g1)[:, None, :] @ by_width)[:, 0]
+    matrix[:, :size, :size] = 0.0
+    step = 2 * size
+    flat = matrix.reshape(count, -1)
+    _diagonal(matrix)[:, :size] = _at_nodes(m00, m11) * scale * scale
+    above = m01 * scale[:, 1:] * scale[:, :-1]
+    flat[:, 1 : (size - 1) * step : step], flat[:, step - 1 : size * step - 1 : step] = above, above
+    cross = _tridiagonal_times(_at_nodes(n00, n11), n01, by_width)
+    cross *= -scale[:, :, None]
+    matrix[:, :size, size:] = cross
+    matrix[:, size:, :size] = cross.swapaxes(1, 2)
+    curved = _tridiagonal_times(_at_nodes(slope * n00, slope * n11), slope * n01, by_width)
+    matrix[:, size:, size:] = by_width.swapaxes(1, 2) @ curved
     if monotone:
-        gradient_h, hh, cross = _summed(gradient_h, 1), _summed(_summed(hh, 1), 2), _summed(cross, 1)
-    size = hh.shape[1]
-    matrix = torch.empty((len(hh), size + xx.shape[1], size + xx.shape[1]), dtype=hh.dtype, device=hh.device)
-    matrix[:, :size, :size], matrix[:, size:, size:] = hh, xx
-    matrix[:, :size, size:], matrix[:, size:, :size] = cross, cross.transpose(1, 2)
-    gradient_w = torch.bmm(gradient_x[:, None, :], by_width)[:, 0]
-    return _Local(loss, torch.cat([gradient_h, gradient_w], dim=1), matrix)
+        gradient[:, :size] = _summed(gradient[:, :size], 1)
+        matrix[:, :size] = _summed(matrix[:, :size], 1)
+        matrix[:, :, :size] = _summed(matrix[:, :, :size], 2)
+    return Local(loss, gradient, matrix)
 
 
-def _summed(values: Tensor, dim: int) -> Tensor:
+def _at_nodes(first: Floats, second: Floats) -> Floats:
+    """Sum the contributions of pieces ``(M, B)`` to their first and second nodes: ``(M, B+1)``."""
+    whole = empty((len(first), first.shape[1] + 1), first)
+    whole[:, :-1] = first
+    whole[:, -1] = 0.0
+    whole[:, 1:] += second
+    return whole
+
+
+def _tridiagonal_times(diagonal: Floats, beside: Floats, values: Floats) -> Floats:
+    """Return the product of symmetric tridiagonal matrices and ``values (M, B+1, B)``."""
+    product = diagonal[:, :, None] * values
+    product[:, :-1] += beside[:, :, None] * values[:, 1:]
+    product[:, 1:] += beside[:, :, None] * values[:, :-1]
+    return product
+
+
+def _diagonal(matrices: Floats) -> Floats:
+    """Return a view of the diagonals ``(M, P)``."""
+    count, size, _ = matrices.shape
+    return matrices.reshape(count, -1)[:, :: size + 1]
+
+
+def _summed(values: Floats, axis: int) -> Floats:
     """Return reverse cumulative sums: an increment affects all later heights."""
-    return values.flip(dim).cumsum(dim).flip(dim)
+    xp = namespace(values)
+    summed: Floats = xp.flip(xp.flip(values, (axis,)).cumsum(axis), (axis,))
+    return summed

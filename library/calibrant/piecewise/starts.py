@@ -6,12 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-import torch
 from scipy.special import expit
-from torch import Tensor
 
 from calibrant.cells import Floats
 from calibrant.maps.curves import clipped_logit
+from calibrant.piecewise.arrays import placed
 from calibrant.piecewise.families import Family, abscissa, ends, raw_heights
 from calibrant.piecewise.options import PiecewiseOptions
 from calibrant.piecewise.solver import Models
@@ -49,14 +48,10 @@ def starting_models(
     widths = np.log(np.maximum(np.diff(knots) / np.ptp(ends(family)), _LEAST_SHARE))
     line = np.broadcast_to(np.arange(lines)[None, :, None], batch[:-1]).reshape(-1)
     valid = np.arange(size)[None, :] < np.array(counts)[:, None]
-    raw = raw_heights(_tensor(heights.reshape(-1, size + 1), device), monotone=options.monotone)
-    models = Models(
-        raw,
-        _tensor(widths.reshape(-1, size), device),
-        torch.as_tensor(line.copy(), device=device),
-        torch.as_tensor(np.repeat(valid, lines * starts, axis=0), device=device),
-        torch.arange(len(line), device=device),
-    )
+    raw = raw_heights(heights.reshape(-1, size + 1), monotone=options.monotone)
+    everywhere = np.repeat(valid, lines * starts, axis=0)
+    parts = (raw, widths.reshape(-1, size), line, everywhere, np.arange(len(line)))
+    models = Models(*(placed(part, device) for part in parts))
     return models, starts
 
 
@@ -182,7 +177,3 @@ class _Elimination:
         at[:, 1:-1] = self.kept
         shape = (len(at), -1)
         return np.broadcast_to(nodes, at.shape)[at].reshape(shape), self.heights[at].reshape(shape)
-
-
-def _tensor(values: Floats, device: str) -> Tensor:
-    return torch.tensor(values, dtype=torch.float64, device=device)

@@ -1,0 +1,135 @@
+"""The arrays of the engine: NumPy on the processor, PyTorch on a GPU.
+
+The engine uses what both spell alike: operators, indexing, methods such as ``sum(axis=1)``, and the functions of
+``namespace``, with axes as positional arguments. The functions of this module are the rest. Arrays are annotated as
+those of NumPy; on a GPU they are tensors.
+
+The device ``cpu`` is NumPy. Any other name is a device of PyTorch: ``cuda``, or in tests ``cpu:0``, the processor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import ModuleType
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+from scipy.linalg.lapack import dposv
+
+from calibrant.cells import Floats
+
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+_Array = TypeVar("_Array", bound=npt.NDArray[Any])
+
+
+def placed(values: _Array, device: str) -> _Array:
+    """Return an array of NumPy on this device."""
+    if device == "cpu":
+        return values
+    moved: _Array = _torch().asarray(np.ascontiguousarray(values), device=device)
+    return moved
+
+
+def beside(values: _Array, like: npt.NDArray[Any]) -> _Array:
+    """Return an array of NumPy on the device of another array."""
+    return values if isinstance(like, np.ndarray) else placed(values, str(like.device))
+
+
+def on_host(values: _Array) -> _Array:
+    """Return any array as one of NumPy."""
+    if isinstance(values, np.ndarray):
+        return values
+    moved: _Array = values.cpu().numpy()
+    return moved
+
+
+def namespace(like: npt.NDArray[Any]) -> ModuleType:
+    """Return the module with the functions for an array: ``numpy`` or ``torch``."""
+    return np if isinstance(like, np.ndarray) else _torch()
+
+
+def empty(shape: Sequence[int], like: Floats) -> Floats:
+    """Return an array that is not initialised, on the device of another array."""
+    if isinstance(like, np.ndarray):
+        return np.empty(shape)
+    new: Floats = like.new_empty(shape)
+    return new
+
+
+def take(values: _Array, places: Ints) -> _Array:
+    """Return the values at ``places`` of the last axis; the other axes are broadcast."""
+    if isinstance(values, np.ndarray):
+        return np.take_along_axis(values, places, -1)
+    taken: _Array = _torch().take_along_dim(values, places, -1)
+    return taken
+
+
+def repeat(values: Floats, times: Ints, total: int) -> Floats:
+    """Repeat each value ``times`` times; ``total`` is the sum of ``times``."""
+    if isinstance(values, np.ndarray):
+        return np.repeat(values.ravel(), times.ravel())
+    repeated: Floats = _torch().repeat_interleave(values.reshape(-1), times.reshape(-1), output_size=total)
+    return repeated
+
+
+def ranks(ascending: Floats, values: Floats, *, ties: bool) -> Ints:
+    """Return the number of elements of ``ascending (C,)`` below each value; with ``ties``, below or equal to it."""
+    if isinstance(values, np.ndarray):
+        return np.searchsorted(ascending, values, side="right" if ties else "left")
+    counts: Ints = _torch().searchsorted(ascending, values.contiguous(), right=ties)
+    return counts
+
+
+def range_sums(parts: Sequence[Floats], begin: Ints) -> Floats:
+    """Return the sums over the ranges of each row, ``(parts, M, B)``, of several arrays ``(M, C)``.
+
+    ``begin (M, B + 1)`` are the ends of the ranges of each row, ascending from 0 to C.
+    """
+    if isinstance(begin, np.ndarray):
+        # All ranges together are the whole array, as ``reduceat`` requires, once the empty ones are left out.
+        rows, cells = parts[0].shape
+        filled = np.flatnonzero(begin[:, 1:] > begin[:, :-1])
+        first = (begin[:, :-1] + np.arange(0, rows * cells, cells)[:, None]).ravel()[filled]
+        sums = np.zeros((len(parts), rows * (begin.shape[1] - 1)))
+        for part, own in zip(parts, sums, strict=True):
+            own[filled] = np.add.reduceat(part.ravel(), first)
+        return sums.reshape(len(parts), rows, -1)
+    torch = _torch()
+    reached = torch.nn.functional.pad(torch.cumsum(torch.stack(list(parts)), 2), (1, 0))
+    ends: Floats = torch.diff(torch.take_along_dim(reached, begin[None], 2), dim=2)
+    return ends
+
+
+def solve_positive(matrices: Floats, right: Floats) -> tuple[Floats, Bools]:
+    """Solve ``matrices (M, P, P)`` x = ``right (M, P)``; overwrites the matrices.
+
+    Also returns for which models the Cholesky factorisation failed, because the matrix is not positive definite. Their
+    solutions are undefined; the others are not affected.
+    """
+    if isinstance(matrices, np.ndarray):
+        solved = np.empty_like(right)
+        info = np.empty(len(right), dtype=np.int64)
+        for i, matrix in enumerate(matrices):
+            _, solved[i], info[i] = dposv(matrix.T, right[i], overwrite_a=True)
+        return solved, info > 0
+    linalg = _torch().linalg
+    factor, failures = linalg.cholesky_ex(matrices)
+    solution: Floats = _torch().cholesky_solve(right[:, :, None], factor)[:, :, 0]
+    failed: Bools = failures > 0
+    return solution, failed
+
+
+def highest_so_far(values: Floats) -> Floats:
+    """Return cumulative maxima over the last axis."""
+    if isinstance(values, np.ndarray):
+        return np.maximum.accumulate(values, axis=-1)
+    highest: Floats = _torch().cummax(values, -1).values
+    return highest
+
+
+def _torch() -> ModuleType:
+    import torch
+
+    return torch
