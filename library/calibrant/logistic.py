@@ -62,7 +62,26 @@ class _Matrix:
 
     def gram(self, weights: Floats) -> Floats:
         size = self._features.shape[1]
-        return (weights @ self._outer).reshape(-1, size, size)
+        return product(weights, self._outer).reshape(-1, size, size)
+
+
+#: Multiplications from which OpenBLAS starts threads for a product, and from which they save time.
+_THREADED, _WORTH_THREADS = 1 << 18, 1 << 24
+
+
+def product(a: Floats, b: Floats) -> Floats:
+    """Return ``a (S, C) @ b (C, N)``, in parts so small that no threads start for them.
+
+    At moderate sizes the start of threads takes longer than the product: milliseconds if another process needs the
+    cores. Large products, and those of which a single row starts threads, are computed at once.
+    """
+    rows = _THREADED // b.size
+    if rows < 2 or rows >= len(a) or len(a) * b.size >= _WORTH_THREADS:
+        return a @ b
+    found: Floats = np.empty((len(a), b.shape[1]))
+    for first in range(0, len(a), rows):
+        found[first : first + rows] = a[first : first + rows] @ b
+    return found
 
 
 def gradient_of(

@@ -15,7 +15,7 @@ import numpy as np
 from scipy.special import expit
 
 from calibrant.cells import Floats
-from calibrant.logistic import Modes, fit_logistic
+from calibrant.logistic import Modes, fit_logistic, product
 from calibrant.maps.curves import clipped_logit
 from calibrant.maps.piecewise_linear import PL3_CLIP
 from calibrant.piecewise.folds import FoldCells
@@ -77,7 +77,7 @@ class Posterior:
         """Return the mean map at ``p (n,)``, conditional on not being the identity. O(S n D)."""
         basis, logits = features(p)
         kept = self.weights > 1e-4
-        curves = expit(logits + self.modes.theta[kept] @ basis.T)
+        curves = expit(logits + product(self.modes.theta[kept], basis.T))
         averaged: Floats = self.weights[kept] / self.weights[kept].sum() @ curves
         return averaged
 

@@ -110,15 +110,26 @@ def solve_positive(matrices: Floats, right: Floats) -> tuple[Floats, Bools]:
     """
     if isinstance(matrices, np.ndarray):
         solved = np.empty_like(right)
-        info = np.empty(len(right), dtype=np.int64)
-        for i, matrix in enumerate(matrices):
-            _, solved[i], info[i] = dposv(matrix.T, right[i], overwrite_a=True)
-        return solved, info > 0
+        failed = np.empty(len(right), dtype=bool)
+        for i, (matrix, own) in enumerate(zip(matrices, right, strict=True)):
+            solved[i], failed[i] = _solved(matrix, own)
+        return solved, failed
     linalg = _torch().linalg
-    factor, failures = linalg.cholesky_ex(matrices)
-    solution: Floats = _torch().cholesky_solve(right[:, :, None], factor)[:, :, 0]
-    failed: Bools = failures > 0
-    return solution, failed
+    factor, info = linalg.cholesky_ex(matrices)
+    return _torch().cholesky_solve(right[:, :, None], factor)[:, :, 0], info > 0
+
+
+#: OpenBLAS factorises larger matrices with threads, which costs milliseconds if another process needs the cores.
+_ONE_THREAD = 127
+
+
+def _solved(matrix: Floats, right: Floats) -> tuple[Floats, bool]:
+    if len(right) <= _ONE_THREAD:
+        _, solution, info = dposv(matrix.T, right, overwrite_a=True)
+        return solution, info > 0
+    pivot, ratio = matrix[0, 0], matrix[0, 1:] / matrix[0, 0]
+    rest, failed = _solved(matrix[1:, 1:] - np.outer(ratio, matrix[0, 1:]), right[1:] - ratio * right[0])
+    return np.append(right[0] / pivot - ratio @ rest, rest), failed or not pivot > 0.0
 
 
 def highest_so_far(values: Floats) -> Floats:
