@@ -16,7 +16,7 @@ from calibrant.cells import Floats
 from calibrant.maps.curves import Identity
 from calibrant.measures.binned import expected_calibration_error
 from calibrant.piecewise.families import Family
-from calibrant.piecewise.fitting import cross_fit, one_thread
+from calibrant.piecewise.fitting import cross_fit
 from calibrant.piecewise.folds import fold_cells
 from calibrant.piecewise.options import Loss, PiecewiseOptions
 from calibrant.reductions import Event
@@ -125,11 +125,10 @@ def _piecewise(name: str, event: Event, seed: int) -> dict[str, Estimate]:
     family, loss = _PIECEWISE[name]
     options = PiecewiseOptions(loss=loss)
     counts = options.piece_counts(len(event))
-    with one_thread():
-        cells = fold_cells(event.sorted_rows, _FOLDS, seed)
-        fits = cross_fit(family, cells, counts, options, device="cpu")
-        scores = fits.held_out(cells, options.select).mean(axis=1)
-        chosen, freely = fits.curve(simplest(counts, scores)), fits.curve(int(scores.argmin()))
+    cells = fold_cells(event.sorted_rows, _FOLDS, seed)
+    fits = cross_fit(family, cells, counts, options, device="cpu")
+    scores = fits.held_out(cells, options.select).mean(axis=1)
+    chosen, freely = fits.curve(simplest(counts, scores)), fits.curve(int(scores.argmin()))
     return {name: _plain(chosen, event), f"{name} no rule": _plain(freely, event)}
 
 

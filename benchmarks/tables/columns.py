@@ -21,7 +21,7 @@ from calibrant.maps.piecewise_polynomial import fit_pl_de
 from calibrant.maps.platt import fit_platt
 from calibrant.measures.fitted import debiased, piecewise_belief, process_belief
 from calibrant.piecewise.families import Family
-from calibrant.piecewise.fitting import CrossFit, cross_fit, one_thread
+from calibrant.piecewise.fitting import CrossFit, cross_fit
 from calibrant.piecewise.folds import FoldCells, fold_cells
 from calibrant.piecewise.options import Loss, PiecewiseOptions
 from calibrant.validation import TOLERANCE, simplest
@@ -109,9 +109,7 @@ def _columns(data: Dataset) -> dict[str, Column]:
     cells = cells_of(rows)
     for name, curve in (("Platt", fit_platt(cells)), ("beta", fit_beta(cells)), ("isotonic", fit_isotonic(cells))):
         columns[name] = Column(curve, _plain(curve, p))
-    with one_thread():
-        columns |= _fitted(data, fold_cells(rows, 10, 0))
-    return columns
+    return columns | _fitted(data, fold_cells(rows, 10, 0))
 
 
 def _plain(curve: Map, p: Floats) -> tuple[float, float]:

@@ -113,7 +113,7 @@ def curve(x: Tensor, knots: Tensor, heights: Tensor) -> Tensor:
 def compared(key: Key) -> dict[str, Any]:
     """The training loss and the calibration error of every fit, and the true error."""
     from calibrant.cells import sort_rows
-    from calibrant.piecewise.fitting import cross_fit, one_thread
+    from calibrant.piecewise.fitting import cross_fit
     from calibrant.piecewise.folds import fold_cells
     from calibrant.piecewise.options import PiecewiseOptions
     from calibrant.validation import fold_of_rows, simplest
@@ -125,11 +125,11 @@ def compared(key: Key) -> dict[str, Any]:
     own_p, own_y = (np.array([values[rows] for rows in outside]) for values in (p, y))
     options = PiecewiseOptions(loss="brier")
     counts = tuple(count for count in options.piece_counts(data.n) if count <= MOST)
-    with one_thread():
-        cells = fold_cells(sort_rows(data.p, data.y), _FOLDS, 0)
-        fits = cross_fit("pl", cells, counts, options, device="cpu")
-        chosen = simplest(counts, fits.held_out(cells, "brier").mean(axis=1))
-        networks = trained(own_p, own_y, counts)
+    cells = fold_cells(sort_rows(data.p, data.y), _FOLDS, 0)
+    fits = cross_fit("pl", cells, counts, options, device="cpu")
+    chosen = simplest(counts, fits.held_out(cells, "brier").mean(axis=1))
+    torch.set_num_threads(1)
+    networks = trained(own_p, own_y, counts)
     scores = [
         np.mean([np.mean((c(p[fold == k]) - y[fold == k]) ** 2) for k, c in enumerate(_maps(*n))]) for n in networks
     ]

@@ -45,7 +45,7 @@ def fresh_map_keys() -> list[Key]:
 
 def whole(key: Key) -> dict[str, Any]:
     """Every method on one dataset."""
-    from benchmarks.tables.columns import answers  # imports torch, only in the worker
+    from benchmarks.tables.columns import answers
     from benchmarks.tables.datasets import dataset
 
     return answers(dataset(*key))

@@ -26,15 +26,12 @@ _Array = TypeVar("_Array", bound=npt.NDArray[Any])
 
 def placed(values: _Array, device: str) -> _Array:
     """Return an array of NumPy on this device."""
-    if device == "cpu":
-        return values
-    moved: _Array = _torch().asarray(np.ascontiguousarray(values), device=device)
-    return moved
+    return values if device == "cpu" else _moved(values, device)
 
 
 def beside(values: _Array, like: npt.NDArray[Any]) -> _Array:
     """Return an array of NumPy on the device of another array."""
-    return values if isinstance(like, np.ndarray) else placed(values, str(like.device))
+    return values if isinstance(like, np.ndarray) else _moved(values, like.device)
 
 
 def on_host(values: _Array) -> _Array:
@@ -138,6 +135,11 @@ def highest_so_far(values: Floats) -> Floats:
         return np.maximum.accumulate(values, axis=-1)
     highest: Floats = _torch().cummax(values, -1).values
     return highest
+
+
+def _moved(values: _Array, device: Any) -> _Array:
+    moved: _Array = _torch().asarray(np.ascontiguousarray(values), device=device)
+    return moved
 
 
 def _torch() -> ModuleType:

@@ -70,7 +70,7 @@ def with_one_fewer(data: Data, models: Models) -> Models:
         hat = xp.minimum(rising, falling).clip(0.0, 1.0)
         cost[:, j] = xp.where(models.valid[:, j], off * off * (curvature * hat * hat).sum(axis=1), xp.inf)
     place = _places(knots)
-    source = (place + (place >= cost.argmin(1)[:, None])).clip(max=knots.shape[1] - 1)
+    source = xp.where(place >= cost.argmin(1)[:, None], place + 1, place).clip(max=knots.shape[1] - 1)
     fewer = xp.concatenate([models.valid[:, 1:], xp.zeros_like(models.valid[:, :1])], 1)
     return _models(data, replace(models, valid=fewer), take(knots, source), take(heights, source))
 
@@ -113,7 +113,7 @@ def _insert(data: Data, models: Models, knots: Floats, heights: Floats, piece: I
     share = (at - left) / (right - left).clip(min=1e-300)
     value = _between(take(heights, piece), take(heights, piece + 1), share)
     place = _places(knots)
-    source = place - (place > piece + 1)
+    source = xp.where(place > piece + 1, place - 1, place)
     new = place == piece + 1
     more = xp.concatenate([xp.ones_like(models.valid[:, :1]), models.valid[:, :-1]], 1)
     return _models(

@@ -12,7 +12,7 @@ from calibrant.averaging.fitting import fit_averaged
 from calibrant.averaging.process import fit_process, hypotheses
 from calibrant.cells import SortedRows, sort_rows
 from calibrant.errors import InvalidOption, OneClass, TooFewRows
-from calibrant.logistic import fit_logistic
+from calibrant.logistic import fit_logistic, product
 from calibrant.maps.averaged import table_knots, tabulate
 from calibrant.piecewise.fitting import fit_piecewise
 from calibrant.piecewise.folds import fold_cells
@@ -80,6 +80,21 @@ def test_the_average_is_closer_to_the_truth_than_pl(seed: int) -> None:
     pl, _ = fit_piecewise("pl", rows, PiecewiseOptions())
     assert np.abs(average(truth**1.5) - truth).mean() < np.abs(pl(truth**1.5) - truth).mean() + 0.002
     assert sum(told["weights"].values()) == pytest.approx(1.0, abs=1e-3)
+
+
+def test_the_average_on_torch_is_that_on_numpy() -> None:
+    rows = _drawn(1500)
+    on_numpy, told = fit_averaged(rows, AveragedOptions())
+    on_torch, told_too = fit_averaged(rows, AveragedOptions(), device="cpu:0")
+    np.testing.assert_allclose(on_torch(GRID), on_numpy(GRID), atol=2e-5)
+    assert told["process_share"] == pytest.approx(told_too["process_share"], abs=1e-5)
+
+
+def test_products_in_parts_are_those_at_once() -> None:
+    random = np.random.default_rng(0)
+    for rows in (1, 30, 101):
+        a, b = random.standard_normal((rows, 128)), random.standard_normal((128, 361))
+        np.testing.assert_allclose(product(a, b), a @ b, rtol=1e-12, atol=1e-12)
 
 
 def test_weights_prefer_small_losses_and_small_models() -> None:

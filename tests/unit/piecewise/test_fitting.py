@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
-import torch
 
 from calibrant.cells import sort_rows
 from calibrant.errors import OneClass, OnePrediction, TooFewRows
@@ -31,8 +30,8 @@ def _log_loss(c: npt.NDArray[np.float64], y: npt.NDArray[np.int8]) -> float:
 
 @pytest.mark.parametrize("away", [1e-5, 1e-9, 1e-12])
 def test_the_squared_error_of_predictions_that_are_nearly_right_keeps_its_digits(away: float) -> None:
-    c = torch.tensor([[away, 1.0 - away]], dtype=torch.float64)
-    w, wy = torch.ones_like(c), torch.tensor([[0.0, 1.0]], dtype=torch.float64)
+    c = np.array([[away, 1.0 - away]])
+    w, wy = np.ones_like(c), np.array([[0.0, 1.0]])
     assert held_out_loss("brier", c, w, wy).item() == pytest.approx(away * away, rel=1e-3)
 
 
@@ -187,6 +186,19 @@ def test_weights_scale_like_repeated_rows(family: Family) -> None:
     repeated, _ = fit_piecewise(family, sort_rows(np.repeat(p, 2), np.repeat(y, 2)), options)
     np.testing.assert_allclose(repeated(GRID), weighted(GRID), atol=1e-9)
     np.testing.assert_allclose(weighted(GRID), plain(GRID), atol=2e-3)  # twice the mass is solved more closely
+
+
+@pytest.mark.parametrize(
+    ("family", "loss", "monotone", "starts"),
+    list(itertools.product(FAMILIES, ("log-loss", "brier"), (False, True), ("quantiles", "several"))),
+)
+def test_a_fit_on_torch_is_that_on_numpy(family: Family, loss: Loss, monotone: bool, starts: Starts) -> None:
+    p, y = _drawn(700)
+    options = PiecewiseOptions(folds=5, loss=loss, monotone=monotone, starts=starts, candidates=(1, 2, 4, 9))
+    on_numpy, told = fit_piecewise(family, sort_rows(p, y), options)
+    on_torch, told_too = fit_piecewise(family, sort_rows(p, y), options, device="cpu:0")
+    assert told["pieces"] == told_too["pieces"]
+    np.testing.assert_allclose(on_torch(GRID), on_numpy(GRID), atol=1e-6)
 
 
 @pytest.mark.parametrize("select", ["brier", "log-loss"])

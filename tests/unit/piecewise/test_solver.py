@@ -5,18 +5,21 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import torch
-from torch import Tensor
+from scipy.special import expit
 
-from calibrant.cells import sort_rows
+from calibrant.cells import Floats, sort_rows
+from calibrant.piecewise.arrays import on_host, placed, solve_positive
 from calibrant.piecewise.families import Family, abscissa, ends, heights_of, knots_of, terms
 from calibrant.piecewise.folds import FoldCells, fold_cells
 from calibrant.piecewise.options import Loss, PiecewiseOptions
-from calibrant.piecewise.solver import Data, Models, _Batch, _local, curve_values, solve
+from calibrant.piecewise.solver import Data, Models, State, curve_values, local, solve
 from calibrant.piecewise.starts import starting_models
 
 FAMILIES: tuple[Family, ...] = ("pl", "pl3")
 LOSSES: tuple[Loss, ...] = ("log-loss", "brier")
+#: NumPy, and PyTorch on the processor.
+DEVICES = ("cpu", "cpu:0")
+CASES = list(itertools.product(FAMILIES, LOSSES, (False, True)))
 
 
 def _cells(n: int = 400, seed: int = 0) -> FoldCells:
@@ -25,59 +28,56 @@ def _cells(n: int = 400, seed: int = 0) -> FoldCells:
     return fold_cells(sort_rows(p, (random.random(n) < p**1.4).astype(np.int8)), 4, seed)
 
 
-def _data(cells: FoldCells, family: Family, loss: Loss, monotone: bool) -> Data:
+def _data(cells: FoldCells, family: Family, loss: Loss, monotone: bool, device: str = "cpu") -> Data:
     w, wy = cells.training()
     mass = w.sum(axis=1, keepdims=True)
-    x = torch.tensor(abscissa(family, cells.p))
-    return Data(family, loss, monotone, x, torch.tensor(w / mass), torch.tensor(wy / mass))
+    parts = (placed(part, device) for part in (abscissa(family, cells.p), w / mass, wy / mass))
+    return Data(family, loss, monotone, *parts)
 
 
-def _models(cells: FoldCells, family: Family, counts: tuple[int, ...], monotone: bool) -> Models:
+def _models(cells: FoldCells, family: Family, counts: tuple[int, ...], monotone: bool, device: str = "cpu") -> Models:
     options = PiecewiseOptions(monotone=monotone, starts="several")
-    return starting_models(family, cells.p, *cells.training(), counts, options, "cpu")[0]
+    return starting_models(family, cells.p, *cells.training(), counts, options, device)[0]
 
 
-def _loss(data: Data, models: Models, heights: Tensor, widths: Tensor) -> Tensor:
+def _loss(data: Data, models: Models, heights: Floats, widths: Floats) -> Floats:
     low, high = ends(data.family)
     values, _ = heights_of(data.family, heights, monotone=data.monotone)
     knots, _ = knots_of(widths, low, high, models.valid)
     f = curve_values(data.x, knots, values)
-    return terms(data.family, data.loss, f, data.w[models.line], data.wy[models.line]).loss.sum(dim=1)
+    return terms(data.family, data.loss, f, data.w[models.line], data.wy[models.line]).loss
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("family", "loss", "monotone"), list(itertools.product(FAMILIES, LOSSES, (False, True))))
+@pytest.mark.parametrize(("family", "loss", "monotone"), CASES)
 def test_the_gradient_is_that_of_finite_differences(family: Family, loss: Loss, monotone: bool) -> None:
     cells = _cells()
     data, models = _data(cells, family, loss, monotone), _models(cells, family, (1, 3, 5), monotone)
     # Away from the start: there increments may lie on their bound, and curves of different starts coincide.
-    shift = 0.05 + 0.2 * torch.rand(
-        models.heights.shape, dtype=torch.float64, generator=torch.Generator().manual_seed(0)
-    )
+    shift = 0.05 + 0.2 * np.random.default_rng(0).random(models.heights.shape)
     # Nor on cells, where a knot has two slopes.
     models = replace(models, heights=models.heights + shift, widths=models.widths + 0.01 * shift[:, 1:])
-    here = _local(_Batch.of(data, models), models)
-    torch.testing.assert_close(here.loss, _loss(data, models, models.heights, models.widths))
+    here = local(data, models)
+    np.testing.assert_allclose(here.loss, _loss(data, models, models.heights, models.widths))
     size = models.heights.shape[1]
     step = 1e-6
     for k in range(here.gradient.shape[1]):
-        heights, widths = torch.zeros_like(models.heights), torch.zeros_like(models.widths)
+        heights, widths = np.zeros_like(models.heights), np.zeros_like(models.widths)
         (heights if k < size else widths)[:, k if k < size else k - size] = step
         up = _loss(data, models, models.heights + heights, models.widths + widths)
         down = _loss(data, models, models.heights - heights, models.widths - widths)
-        torch.testing.assert_close(here.gradient[:, k], (up - down) / (2 * step), rtol=2e-4, atol=2e-7)
+        np.testing.assert_allclose(here.gradient[:, k], (up - down) / (2 * step), rtol=2e-4, atol=2e-7)
 
 
 @pytest.mark.parametrize(("family", "loss"), list(itertools.product(FAMILIES, LOSSES)))
 def test_no_step_makes_a_loss_larger_and_the_gauss_newton_matrix_is_positive(family: Family, loss: Loss) -> None:
     cells = _cells()
     data, models = _data(cells, family, loss, False), _models(cells, family, (2, 4), False)
-    before = _local(_Batch.of(data, models), models)
-    assert torch.linalg.eigvalsh(before.matrix).min() > -1e-9
+    before = local(data, models)
+    assert np.linalg.eigvalsh(before.matrix).min() > -1e-9
     for steps in (1, 5, 30):
         after = solve(data, models, steps=steps, tolerance=1e-9)
-        assert torch.all(after.loss <= before.loss + 1e-15)
-        torch.testing.assert_close(after.models.name, models.name)
+        assert np.all(after.loss <= before.loss + 1e-15)
+        np.testing.assert_array_equal(after.models.name, models.name)
 
 
 def test_one_piece_of_pl3_is_logistic_regression() -> None:
@@ -94,8 +94,8 @@ def test_one_piece_of_pl3_is_logistic_regression() -> None:
 
     platt = fit_platt(cells_of(rows), target_smoothing=False)
     knots, _ = knots_of(solved.models.widths, *ends("pl3"), solved.models.valid)
-    curve = torch.sigmoid(curve_values(data.x, knots, solved.models.heights))[4 * 2]
-    np.testing.assert_allclose(curve.numpy(), platt(cells.p), atol=1e-6)
+    curve = expit(curve_values(data.x, knots, solved.models.heights))[4 * 2]
+    np.testing.assert_allclose(curve, platt(cells.p), atol=1e-6)
 
 
 def test_a_batch_of_models_is_solved_like_each_of_them_alone() -> None:
@@ -104,8 +104,8 @@ def test_a_batch_of_models_is_solved_like_each_of_them_alone() -> None:
     together = solve(data, _models(cells, "pl", (3,), False), steps=25, tolerance=1e-9)
     models = _models(cells, "pl", (3,), False)
     for i in (0, 3, 9):
-        alone = solve(data, models[torch.tensor([i])], steps=25, tolerance=1e-9)
-        torch.testing.assert_close(alone.loss[0], together.loss[i], rtol=1e-9, atol=1e-12)
+        alone = solve(data, models[np.array([i])], steps=25, tolerance=1e-9)
+        np.testing.assert_allclose(alone.loss[0], together.loss[i], rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -119,8 +119,61 @@ def test_padding_to_more_pieces_changes_nothing(family: Family, certain: bool) -
     data = _data(cells, family, "log-loss", False)
     padded = _models(cells, family, (2, 9), False)
     plain = _models(cells, family, (2,), False)
-    short = padded[padded.valid.sum(dim=1) == 2]
+    short = padded[padded.valid.sum(axis=1) == 2]
     for i in (0, 2, 4):  # starts at quantiles; what elimination starts from depends on the largest model
-        a = solve(data, short[torch.tensor([i])], steps=25, tolerance=1e-9)
-        b = solve(data, plain[torch.tensor([i])], steps=25, tolerance=1e-9)
-        torch.testing.assert_close(a.loss, b.loss, rtol=1e-9, atol=1e-12)
+        a = solve(data, short[np.array([i])], steps=25, tolerance=1e-9)
+        b = solve(data, plain[np.array([i])], steps=25, tolerance=1e-9)
+        np.testing.assert_allclose(a.loss, b.loss, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize(("family", "loss", "monotone"), CASES)
+def test_a_step_on_torch_is_that_on_numpy(family: Family, loss: Loss, monotone: bool) -> None:
+    cells = _cells()
+    steps = []
+    for device in DEVICES:
+        data = _data(cells, family, loss, monotone, device)
+        state = State.of(data, _models(cells, family, (1, 3, 9), monotone, device))
+        start = state.here
+        state.advance(data, 1e-9)
+        values = (start.loss, start.gradient, start.matrix, state.models.heights, state.models.widths, state.here.loss)
+        steps.append([on_host(value) for value in values])
+    for on_numpy, on_torch in zip(*steps, strict=True):
+        np.testing.assert_allclose(on_torch, on_numpy, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("pieces", [4, 64])
+@pytest.mark.parametrize("device", DEVICES)
+def test_a_failed_factorisation_rejects_the_step_of_its_model_alone(device: str, pieces: int) -> None:
+    cells = _cells()
+    data = _data(cells, "pl3", "log-loss", False, device)
+    models = _models(cells, "pl3", (1, pieces), False, device)
+    sound, broken = State.of(data, models), State.of(data, models)
+    failed = 3
+    broken.here.matrix[failed] = -broken.here.matrix[failed] - 1.0
+    heights, widths = (on_host(models.heights[failed]).copy(), on_host(models.widths[failed]).copy())
+    loss = float(broken.here.loss[failed])
+    sound.advance(data, 1e-9)
+    converged = broken.advance(data, 1e-9)
+    assert not converged[failed]
+    assert float(broken.damping[failed]) == pytest.approx(6e-2)
+    assert float(broken.here.loss[failed]) == loss
+    np.testing.assert_array_equal(on_host(broken.models.heights[failed]), heights)
+    np.testing.assert_array_equal(on_host(broken.models.widths[failed]), widths)
+    others = np.arange(len(models)) != failed
+    for one, other in (
+        (sound.models.heights, broken.models.heights),
+        (sound.models.widths, broken.models.widths),
+        (sound.damping, broken.damping),
+        (sound.here.matrix, broken.here.matrix),
+    ):
+        np.testing.assert_array_equal(on_host(one)[others], on_host(other)[others])
+
+
+def test_the_largest_model_is_solved_like_a_dense_system() -> None:
+    random = np.random.default_rng(0)
+    factor = random.standard_normal((2, 129, 129))
+    matrix, right = factor @ factor.swapaxes(1, 2) + np.eye(129), random.standard_normal((2, 129))
+    expected = np.linalg.solve(matrix, right[:, :, None])[:, :, 0]
+    solution, failed = solve_positive(matrix, right)
+    assert not failed.any()
+    np.testing.assert_allclose(solution, expected, rtol=1e-9, atol=1e-12)
