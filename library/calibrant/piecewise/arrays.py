@@ -94,9 +94,9 @@ def range_sums(parts: Sequence[Floats], begin: Ints) -> Floats:
             own[filled] = np.add.reduceat(part.ravel(), first)
         return sums.reshape(len(parts), rows, -1)
     torch = _torch()
-    reached = torch.nn.functional.pad(torch.cumsum(torch.stack(list(parts)), 2), (1, 0))
-    ends: Floats = torch.diff(torch.take_along_dim(reached, begin[None], 2), dim=2)
-    return ends
+    lengths = begin[:, 1:] - begin[:, :-1]
+    totals: Floats = torch.segment_reduce(torch.stack(list(parts), -1), "sum", lengths=lengths, axis=1)
+    return totals.swapaxes(1, 2).swapaxes(0, 1)
 
 
 def solve_positive(matrices: Floats, right: Floats) -> tuple[Floats, Bools]:

@@ -7,6 +7,7 @@ pieces, folds and starts are in one batch, padded to the largest number of piece
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -211,7 +212,7 @@ def local(data: Data, models: Models) -> Local:
 
 def curve_values(x: Floats, knots: Floats, heights: Floats) -> Floats:
     """Return curves ``(M, B+1)`` at ascending ``x (C,)``: ``(M, C)``."""
-    return _curve(x, _pieces(x, knots), *_lines(knots, heights))
+    return _curve(x, _pieces(x, knots), *_lines(knots, heights))[0]
 
 
 def _pieces(x: Floats, knots: Floats) -> Ints:
@@ -225,50 +226,48 @@ def _pieces(x: Floats, knots: Floats) -> Ints:
     return begin
 
 
-def _lines(knots: Floats, heights: Floats) -> tuple[Floats, Floats]:
-    """Return the slope of each piece ``(M, B)``, 0 for pieces of width 0, and its height at x = 0."""
-    xp = namespace(knots)
+def _lines(knots: Floats, heights: Floats) -> tuple[Floats, Floats, Floats, Floats]:
+    """Return start, 1 / width, first height and rise of each piece, ``(M, B)``; 1 / width is 0 for width 0."""
     width = knots[:, 1:] - knots[:, :-1]
-    slope = xp.where(width > 0.0, heights[:, 1:] - heights[:, :-1], 0.0) / xp.where(width > 0.0, width, 1.0)
-    return slope, heights[:, :-1] - slope * knots[:, :-1]
+    inverse = (width > 0.0) / width.clip(min=sys.float_info.min)
+    return knots[:, :-1], inverse, heights[:, :-1], heights[:, 1:] - heights[:, :-1]
 
 
-def _curve(x: Floats, begin: Ints, slope: Floats, offset: Floats) -> Floats:
-    """Return the curves at the cells ``(M, C)``."""
+def _curve(
+    x: Floats, begin: Ints, left: Floats, inverse: Floats, height: Floats, rise: Floats
+) -> tuple[Floats, Floats]:
+    """Return the curves at the cells ``(M, C)``, and the positions t of the cells in their pieces."""
     shape = (len(begin), len(x))
     lengths = begin[:, 1:] - begin[:, :-1]
-    values = repeat(slope, lengths, shape[0] * shape[1]).reshape(shape)
-    values *= x
-    values += repeat(offset, lengths, shape[0] * shape[1]).reshape(shape)
-    return values
+
+    def at_cells(values: Floats) -> Floats:
+        return repeat(values, lengths, shape[0] * shape[1]).reshape(shape)
+
+    t = x - at_cells(left)
+    t *= at_cells(inverse)
+    values = t * at_cells(rise)
+    values += at_cells(height)
+    return values, t
 
 
 def _piece_sums(data: Data, line: Ints, knots: Floats, heights: Floats) -> tuple[Floats, Floats, Floats]:
     """Return the mean loss ``(M,)``, the sums of r, r t, k, k t, k t^2 by piece ``(5, M, B)``, and slopes ``(M, B)``.
 
-    r is the derivative and k the curvature of the loss at a cell. Sums use powers of x, which all models
-    share, and are transformed to t = (x - X_left) / width for each piece.
+    r is the derivative and k the curvature of the loss at a cell, and t = (x - X_left) / width.
     """
-    xp = namespace(knots)
     begin = _pieces(data.x, knots)
-    slope, offset = _lines(knots, heights)
-    loss, sums = empty(slope.shape[:1], slope), empty((5, *slope.shape), slope)
+    lines = _lines(knots, heights)
+    _, inverse, _, rise = lines
+    loss, sums = empty((len(rise),), rise), empty((5, *rise.shape), rise)
     block = max(_BLOCK // len(data.x), 1) if isinstance(knots, np.ndarray) else len(knots)
     for first in range(0, len(knots), block):
         part = slice(first, first + block)
-        f = _curve(data.x, begin[part], slope[part], offset[part])
+        f, t = _curve(data.x, begin[part], *(values[part] for values in lines))
         at = terms(data.family, data.loss, f, data.w[line[part]], data.wy[line[part]])
-        moved = at.curvature * data.x
-        parts = [at.slope, at.slope * data.x, at.curvature, moved, moved * data.x]
-        loss[part], sums[:, part] = at.loss, range_sums(parts, begin[part])
-    r, rx, k, kx, kxx = sums
-    width, left = knots[:, 1:] - knots[:, :-1], knots[:, :-1]
-    inverse = xp.where(width > 0.0, 1.0, 0.0) / xp.where(width > 0.0, width, 1.0)
-    rt = (rx - left * r) * inverse
-    kt = (kx - left * k) * inverse
-    ktt = (kxx - left * (2.0 * kx - left * k)) * inverse * inverse
-    sums[1], sums[3], sums[4] = rt, kt, ktt
-    return loss, sums, slope
+        moved = at.curvature * t
+        loss[part] = at.loss
+        sums[:, part] = range_sums([at.slope, at.slope * t, at.curvature, moved, moved * t], begin[part])
+    return loss, sums, rise * inverse
 
 
 def _assemble(loss: Floats, sums: Floats, slope: Floats, scale: Floats, by_width: Floats, *, monotone: bool) -> Local:
