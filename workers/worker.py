@@ -33,6 +33,7 @@ from backend.store.keyspace import Keyspace
 from backend.store.processes import die_with_parent
 from backend.store.server.connection import UNAVAILABLE, patiently
 from backend.store.store import Store
+from calibrant.device import read_device
 from schemas.jobs import JobRecord
 from workers.tasks import Throttled, Work, time_limit
 
@@ -320,7 +321,7 @@ class LeasedWorker(Loop):
         tenant = order.lease.tenant
         run = Run(RunStore(self._side, Keyspace(tenant)), order.job, order.lease)
         store = Store.of(self.connection, tenant)
-        work = Work(run, store, device_of(self._device), Throttled(run, stopped), order.queued_at)
+        work = Work(run, store, read_device(self._device), Throttled(run, stopped), order.queued_at)
         task_of(order.job.kind)(work)
 
     def handle_payload(self, message: Any) -> None:
@@ -378,15 +379,6 @@ class WarmWorker(LeasedWorker):
             if since is None and not self.holds(run, times):
                 stopped.set()
                 since = moment
-
-
-def device_of(device: str) -> str:
-    """The device of a worker's fits: ``auto`` uses CUDA if available. Call it only in the process that fits."""
-    if device != "auto":
-        return device
-    import torch
-
-    return "cuda" if torch.cuda.is_available() else "cpu"
 
 
 def _is_task(job: Job) -> bool:

@@ -103,6 +103,18 @@ def test_the_server_requires_the_library_of_its_own_version() -> None:
     assert {str(requirement.specifier) for requirement in ours} == {f"=={calibrant.__version__}"}
 
 
+def test_a_fit_loads_torch_for_a_gpu_alone() -> None:
+    code = (
+        "import sys, numpy as np, calibrant; from calibrant.device import has_driver\n"
+        "p = np.random.default_rng(0).random(200); y = (np.random.default_rng(1).random(200) < p).astype(int)\n"
+        "calibrant.fit('averaged', p, y); calibrant.evaluate(p, y, measures=['ece-pl', 'ece-averaged'])\n"
+        "print({'torch', 'sklearn', 'matplotlib', 'pandas', 'scipy.stats'} & set(sys.modules))\n"
+        "calibrant.fit('pl3', p, y, device='auto'); print('torch' in sys.modules and not has_driver())"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert out.stdout.split() == ["set()", "False"]
+
+
 def test_importing_calibrant_and_the_api_loads_neither_torch_nor_what_is_an_extra_or_slow() -> None:
     code = (
         "import sys, calibrant, calibrant.distributed, service.app, calibrant.client\n"

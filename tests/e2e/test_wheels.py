@@ -128,13 +128,13 @@ labels = (logits + rng.normal(size=(500, 3))).argmax(axis=1)
 report = calibrant.evaluate(p, y)
 assert 0.0 < report.measures["ece"].value < 1.0
 for method, predictions, outcomes, scale in (
-    ("platt", p, y, "probability"), ("isotonic", p, y, "probability"), ("temperature", logits, labels, "logit")
+    ("averaged", p, y, "probability"), ("pl", p, y, "probability"), ("temperature", logits, labels, "logit")
 ):
     fitted = calibrant.fit(method, predictions, outcomes, scale=scale)
     document = json.loads(json.dumps(fitted.to_document()))
     np.testing.assert_array_equal(calibrant.load(document).apply(predictions), fitted.apply(predictions))
 try:
-    calibrant.fit("pl", p, y)
+    calibrant.fit("pl", p, y, device="cuda")
 except calibrant.MissingExtra as error:
     line = error.detail.rpartition(": ")[2]
 print(json.dumps({

@@ -19,12 +19,9 @@ MODULES = {"scikit-learn": "sklearn"}
 #: What a user calls without each extra.
 CALLS = {
     "torch": [
-        "calibrant.fit('pl', P, Y)",
-        "calibrant.fit('pl3', P, Y)",
-        "calibrant.fit('averaged', P, Y)",
-        "calibrant.fit('pl', V, Y, reduction='classwise')",
-        "calibrant.evaluate(P, Y, measures=['ece-pl'])",
-        "calibrant.evaluate(P, Y, measures=['ece-averaged'])",
+        "calibrant.fit('pl', P, Y, device='cuda')",
+        "calibrant.fit('averaged', P, Y, device='cuda:1')",
+        "calibrant.fit('matrix', V, Y, device='cuda')",
     ],
     "sklearn": ["calibrant.CalibrantClassifier", "from calibrant import CalibrantClassifier"],
     "plots": ["from calibrant.plots.canvas import Canvas; Canvas(400)"],
@@ -102,6 +99,24 @@ def test_a_call_whose_extra_is_missing_raises_the_line_that_installs_it(extra: s
     for call, (is_missing_extra, message) in zip(CALLS[extra], json.loads(done.stdout), strict=True):
         assert is_missing_extra, (call, message)
         assert f"pip install 'calibrant[{extra}]'" in message, call
+
+
+def test_numpy_and_scipy_alone_fit_every_piecewise_linear_map() -> None:
+    calls = [
+        "calibrant.fit('pl', P, Y)",
+        "calibrant.fit('pl3', P, Y, monotone=True, starts='several')",
+        "calibrant.fit('averaged', P, Y, device='auto')",
+        "calibrant.fit('pl', V, Y, reduction='classwise')",
+        "calibrant.evaluate(P, Y, measures=['ece-pl', 'ece-pl3', 'ece-averaged'])",
+    ]
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", _RUN, json.dumps([["torch"], calls])],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=LIBRARY,
+    )
+    assert [message for _, message in json.loads(done.stdout)] == ["nothing was raised"] * len(calls)
 
 
 def test_a_fault_inside_the_library_is_not_taken_for_a_missing_extra() -> None:

@@ -26,13 +26,13 @@ from calibrant.calibrators.method import (
 )
 from calibrant.calibrators.smoothing import is_extreme, smoothed_fits
 from calibrant.cells import Floats, WeightsKind
+from calibrant.device import read_device
 from calibrant.digest import digest, sample_of
 from calibrant.errors import CalibrationError, InvalidOption, MissingExtra, UnknownMethod, UnknownReduction, plain_name
 from calibrant.inputs import are_classes, read_rows, reduction_by_name, warn_of_certain, warn_of_few
 from calibrant.maps.calibration_map import VECTORS, CalibrationMap
 from calibrant.maps.curves import PROBABILITY_CLIP, Curve, read_array
 from calibrant.maps.families import curves_document, read_curves
-from calibrant.maps.softmax_device import check_device
 from calibrant.maps.transforms import Transform, blocks_of_rows, check_classes, transformed
 from calibrant.options import OFF, ON, Catalogue, Option, known_name, read_seed, read_values
 from calibrant.progress import Progress, report, reporting, step
@@ -393,8 +393,8 @@ def fit(
     seed : int, default 0
         Seed of folds and random starts, if the method uses them.
     device : str, default "cpu"
-        ``cpu``, ``cuda`` or ``cuda:1``. Used by ``pl``, ``pl3``, ``averaged`` and large fits of methods such as
-        ``matrix``.
+        ``cpu``, ``cuda`` or ``cuda:1``, which need the extra ``torch``, or ``auto``: a GPU if there is one. Used by
+        ``pl``, ``pl3``, ``averaged`` and large fits of methods such as ``matrix``.
     progress : callable, optional
         Called as ``progress(done, total, stage)`` during long fits; an exception that it raises ends the fit.
     **options : object
@@ -428,7 +428,7 @@ def fit(
     if not isinstance(method, str):
         raise UnknownMethod.at("/method", 'must be the name of a calibrator: fit("platt", predictions, labels)')
     read_seed(seed)
-    check_device(device)
+    device = read_device(device)
     rows = read_rows(
         predictions,
         labels,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -13,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from calibrant.cells import Floats
-from calibrant.errors import InvalidOption, requires
 from calibrant.maps.softmax_design import Design
 from calibrant.progress import check
 
@@ -22,19 +20,6 @@ _device: ContextVar[str] = ContextVar("calibrant.softmax_device", default="cpu")
 _LEAST = 2e7
 #: Scores that are computed at once.
 _BLOCK = 1 << 26
-
-
-def check_device(device: str) -> None:
-    """Raise ``InvalidOption`` for a device that does not exist, and ``MissingExtra`` if it needs torch."""
-    if device == "cpu":
-        return
-    if not isinstance(device, str) or re.fullmatch(r"cuda(:[0-9]{1,3})?", device) is None:
-        raise InvalidOption.at("/device", "must be cpu, cuda, or cuda: and a number")
-    with requires("torch", f"the device {device}"):
-        import torch
-    number = int(device.partition(":")[2] or 0)
-    if number >= torch.cuda.device_count():
-        raise InvalidOption.at("/device", f"is {device}, but torch finds {torch.cuda.device_count()} CUDA devices")
 
 
 @contextmanager

@@ -12,7 +12,6 @@ import numpy as np
 from calibrant.averaging.process import Posterior, fit_process
 from calibrant.calibrators import METHODS, FitContext, Method
 from calibrant.cells import Cells, Floats
-from calibrant.errors import requires
 from calibrant.maps.curves import Curve, clipped_logit
 from calibrant.maps.order_preserving import OrderInvariant, OrderPreserving, stretched
 from calibrant.maps.piecewise_linear import PL3_CLIP, LogitPiecewiseLinear, Polyline
@@ -96,14 +95,12 @@ def fitted_error(
     curve: Curve
     diagnostics: dict[str, Any]
     if name == "averaged":
-        with requires("torch", name):  # imported on first use
-            from calibrant.averaging.fitting import average_cells
+        from calibrant.averaging.fitting import average_cells  # imported on first use
 
         curve, diagnostics = average_cells(cells, counts, piecewise, posterior)
         belief, diagnostics = process, {"identity_probability": diagnostics["identity_probability"]}
     elif name in ("pl", "pl3"):
-        with requires("torch", name):
-            from calibrant.piecewise.fitting import fit_cells
+        from calibrant.piecewise.fitting import fit_cells
 
         family: PieceFamily = "pl" if name == "pl" else "pl3"
         curve, diagnostics = fit_cells(family, cells, counts, piecewise)

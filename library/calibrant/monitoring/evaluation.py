@@ -12,6 +12,7 @@ import numpy as np
 from calibrant.arguments import explained, refuse_misspelt
 from calibrant.arrays import distinct_names
 from calibrant.calibrators import FitContext, Fitting
+from calibrant.device import read_device
 from calibrant.diagrams.catalogue import read_diagrams
 from calibrant.diagrams.diagram import DiagramRequest, diagrams_of
 from calibrant.errors import InvalidOption, ScaleMismatch, WrongShape
@@ -220,8 +221,9 @@ def fit_tally(
         raise
     fitting.resolve(tally.n_classes)
     event = tally.event()
+    context = FitContext(read_seed(seed), read_device(device))
     with reporting(progress):
-        curve, diagnostics = fitting.method.curve(event, FitContext(read_seed(seed), device), fitting.options)
+        curve, diagnostics = fitting.method.curve(event, context, fitting.options)
     return CalibrationMap(fitting.method.name, curve, tally.reduction, tally.scale, tally.n_classes, diagnostics)
 
 

@@ -1,4 +1,1 @@
-"""Fits of PL and PL3: batched Levenberg-Marquardt fits of piecewise linear maps, chosen by cross-validation.
-
-Importing this package does not import torch; ``fitting`` does.
-"""
+"""Fits of PL and PL3: batched Levenberg-Marquardt fits of piecewise linear maps, chosen by cross-validation."""

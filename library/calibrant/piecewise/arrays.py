@@ -55,12 +55,11 @@ def empty(shape: Sequence[int], like: Floats) -> Floats:
     return new
 
 
-def take(values: _Array, places: Ints) -> _Array:
+def take(values: npt.NDArray[Any], places: Ints) -> Any:
     """Return the values at ``places`` of the last axis; the other axes are broadcast."""
     if isinstance(values, np.ndarray):
         return np.take_along_axis(values, places, -1)
-    taken: _Array = _torch().take_along_dim(values, places, -1)
-    return taken
+    return _torch().take_along_dim(values, places, -1)
 
 
 def repeat(values: Floats, times: Ints, total: int) -> Floats:

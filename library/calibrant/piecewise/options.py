@@ -1,4 +1,4 @@
-"""Options of PL, PL3 and their average, and checks of their data; this module does not import torch."""
+"""Options of PL, PL3 and their average, and checks of their data."""
 
 from __future__ import annotations
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -50,7 +51,7 @@ def starting_models(
     valid = np.arange(size)[None, :] < np.array(counts)[:, None]
     raw = raw_heights(heights.reshape(-1, size + 1), monotone=options.monotone)
     everywhere = np.repeat(valid, lines * starts, axis=0)
-    parts = (raw, widths.reshape(-1, size), line, everywhere, np.arange(len(line)))
+    parts: tuple[Any, ...] = (raw, widths.reshape(-1, size), line, everywhere, np.arange(len(line)))
     models = Models(*(placed(part, device) for part in parts))
     return models, starts
 

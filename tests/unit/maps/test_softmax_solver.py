@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize as general
 
-import calibrant
-from calibrant.errors import InvalidOption, OutOfRange
+from calibrant.errors import OutOfRange
 from calibrant.maps import softmax_design, softmax_device, softmax_solver
 from calibrant.maps.softmax_design import Design
 from calibrant.maps.softmax_device import DeviceDesign, passes_on, placed
@@ -153,17 +152,3 @@ def test_only_large_passes_leave_the_processor(monkeypatch: pytest.MonkeyPatch) 
         assert found.device == "cuda"
         assert placed(found, 1) is found
     assert placed(design, 1) is design
-
-
-@pytest.mark.parametrize(
-    ("device", "message"),
-    [
-        ("mps", "device must be cpu, cuda, or cuda: and a number"),
-        ("cuda:x", "device must be cpu, cuda, or cuda: and a number"),
-        (0, "device must be cpu, cuda, or cuda: and a number"),
-        ("cuda:999", "device is cuda:999, but torch finds"),
-    ],
-)
-def test_a_device_that_does_not_exist_is_rejected(device: Any, message: str) -> None:
-    with pytest.raises(InvalidOption, match=message):
-        calibrant.fit("platt", [0.2, 0.8], [0, 1], device=device)

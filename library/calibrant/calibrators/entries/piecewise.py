@@ -1,4 +1,4 @@
-"""Catalogue entries of PL, PL3 and their average; torch is loaded on the first fit that needs it."""
+"""Catalogue entries of PL, PL3 and their average; their engine is loaded on the first fit."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Literal
 from calibrant.averaging.vectors import fit_averaged_vector
 from calibrant.calibrators.method import FitContext, FittedCurve, Method, Traits
 from calibrant.calibrators.smoothing import FittedTransform
-from calibrant.errors import InvalidOption, requires
+from calibrant.errors import InvalidOption
 from calibrant.maps.averaged import mirrored
 from calibrant.maps.ranks import OneVsRest
 from calibrant.piecewise.options import AVERAGED_CHOICES, CHOICES, AveragedOptions, PiecewiseOptions, check_rows
@@ -19,8 +19,7 @@ _EVENT = "the probability of an event"
 
 
 def _averaged(event: Event, context: FitContext, *, options: AveragedOptions) -> FittedCurve:
-    with requires("torch", "averaged"):
-        from calibrant.averaging.fitting import fit_averaged
+    from calibrant.averaging.fitting import fit_averaged
 
     return fit_averaged(event.counted_rows, options, seed=context.seed, device=context.device)
 
@@ -48,8 +47,7 @@ def _check_piecewise(event: Event, *, options: PiecewiseOptions) -> None:
 
 def _piecewise(family: Literal["pl", "pl3"]) -> Callable[..., FittedCurve]:
     def fit_family(event: Event, context: FitContext, *, options: PiecewiseOptions) -> FittedCurve:
-        with requires("torch", family):
-            from calibrant.piecewise.fitting import fit_piecewise
+        from calibrant.piecewise.fitting import fit_piecewise
 
         return fit_piecewise(family, event.counted_rows, options, seed=context.seed, device=context.device)
 
