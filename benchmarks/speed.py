@@ -8,6 +8,8 @@ import resource
 import time
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
+from importlib.util import find_spec
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +18,9 @@ import pwlf
 
 import calibrant
 from benchmarks.timing import machine, medians
+from calibrant.cells import sort_rows
+from calibrant.piecewise.families import Family
+from calibrant.piecewise.fitting import fit_cells, fit_piecewise
 from calibrant.piecewise.folds import CellStream
 from calibrant.piecewise.options import PiecewiseOptions
 
@@ -50,6 +55,25 @@ def fit_rows() -> list[str]:
     return lines
 
 
+def backend_rows() -> list[str]:
+    """The engine on NumPy, and on PyTorch with one thread of the processor."""
+    if find_spec("torch") is None:
+        return ["PyTorch is not installed."]
+    import torch
+
+    torch.set_num_threads(1)
+    lines = ["| n | family | NumPy, s | PyTorch, s | ratio |", "|---|---|---|---|---|"]
+    families: tuple[Family, ...] = ("pl", "pl3")
+    for n, family in product((1_000, 10_000, 1_000_000), families):
+        p, y = draw(n)
+        fit = partial(fit_piecewise, family, sort_rows(p, y.astype(np.int8)), PiecewiseOptions())
+        taken = medians({device: partial(fit, device=device) for device in ("cpu", "cpu:0")})
+        lines.append(
+            f"| {n:,} | {family} | {taken['cpu']:.3f} | {taken['cpu:0']:.3f} | {taken['cpu'] / taken['cpu:0']:.2f} |"
+        )
+    return lines
+
+
 def stream_rows() -> list[str]:
     """A hundred million rows in chunks, in a separate process."""
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
@@ -67,8 +91,6 @@ _STREAMED, _CHUNKS = 1_000_000, range(100)
 
 def _stream() -> tuple[float, float, float]:
     """Seconds of counting and of fitting, and the peak memory of the process in MB."""
-    from calibrant.piecewise.fitting import fit_cells
-
     chunks = [draw(_STREAMED, seed) for seed in range(10)]
     stream = CellStream()
     began = time.perf_counter()
@@ -121,6 +143,14 @@ def main() -> None:
             "fold, and the selection.",
             "",
             *fit_rows(),
+            "",
+            "## NumPy and PyTorch",
+            "",
+            "On a processor the engine uses NumPy. PyTorch, which a GPU needs, runs here on one thread of the "
+            "processor. Times exclude",
+            "checks and sorting.",
+            "",
+            *backend_rows(),
             "",
             "## A hundred million rows",
             "",
