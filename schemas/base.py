@@ -26,4 +26,4 @@ Seed = Annotated[int, Field(ge=0, le=2**32 - 2)]
 class Document(BaseModel):
     """Base of all models."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True, defer_build=True)

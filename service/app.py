@@ -66,7 +66,6 @@ def create_app(settings: Settings, *, needs_key: bool = False) -> FastAPI:
         redoc_url=None,
         # No redirect for a trailing slash: it would lead to whatever host the Host header names.
         redirect_slashes=False,
-        generate_unique_id_function=openapi.operation_id,
         # FastAPI's own telemetry would send paths, queries and error messages, which contain data of callers.
         telemetry={"tracing": False, "metrics": False, "logs": False, "auto_configure": False},
     )
@@ -126,6 +125,7 @@ def create_app(settings: Settings, *, needs_key: bool = False) -> FastAPI:
         web_jobs.router,
         web_monitors.router,
     ):
-        app.include_router(router)
+        # Not include_router, which would build every route again at the first request.
+        app.router.routes.extend(router.routes)
     app.mount("/assets", Assets())
     return app

@@ -18,6 +18,7 @@ from backend.store.jobs.store import Watcher
 from backend.store.keyspace import Kind, derived_id, new_id
 from backend.store.store import Store
 from service.callers import Caller
+from service.descriptions import described_later
 from service.errors import DeadlineExceeded
 from service.formats.body import BINARY
 from service.formats.media import JSON
@@ -144,6 +145,7 @@ def answer(content: Any, status: int = 200, headers: dict[str, str] | None = Non
     return Response(orjson.dumps(content, option=orjson.OPT_SERIALIZE_NUMPY), status, headers, "application/json")
 
 
+@described_later
 def body_of(*models: type[Any]) -> dict[str, Any]:
     """The OpenAPI description of a body that the route reads itself: of one of the models."""
     binary = {"schema": {"type": "string", "format": "binary"}}

@@ -14,7 +14,6 @@ from typing import Any
 from fastapi import FastAPI, Request, Response
 from fastapi.encoders import jsonable_encoder
 from fastapi.openapi.utils import get_openapi
-from fastapi.routing import APIRoute
 from pydantic import BaseModel
 
 from calibrant.calibrators import METHODS
@@ -32,6 +31,7 @@ from schemas.problem_table import TABLE
 from schemas.problem_table.of_numbers import OF_NUMBERS
 from schemas.problems import Problem
 from service.access import is_open, needed_scope
+from service.descriptions import Described
 from service.examples import answer_of, problem_example
 from service.examples.calls import CALLS, PARAMETERS
 from service.formats.options import STRUCTURED
@@ -200,11 +200,6 @@ def install(app: FastAPI) -> None:
     app.add_route("/openapi.json", get_openapi_document, include_in_schema=False)
 
 
-def operation_id(route: APIRoute) -> str:
-    """The name of an operation for generated clients: the name of its function."""
-    return route.name
-
-
 def operations(document: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
     """Yield the path, method and operation object of every operation."""
     for path, methods in document["paths"].items():
@@ -225,7 +220,7 @@ def _document(app: FastAPI) -> dict[str, Any]:
         title=app.title,
         version=app.version,
         description=app.description,
-        routes=app.routes,
+        routes=[route.described() if isinstance(route, Described) else route for route in app.routes],
         tags=app.openapi_tags,
         servers=app.servers,
         license_info=app.license_info,

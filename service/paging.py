@@ -12,6 +12,7 @@ from backend.store.pages import PageRequest
 from schemas.base import Document
 from schemas.pages import PageQuery
 from service.context import answer
+from service.descriptions import described_later
 from service.formats.options import Options, query_fields, read_options
 from service.formats.payload import Payload
 
@@ -42,6 +43,7 @@ def page_answer(request: Request, items: Sequence[Document], cursor: str | None)
     return answer({"items": [item.model_dump() for item in items], "next": cursor}, headers=headers)
 
 
+@described_later
 def query_of(model: type[Document]) -> dict[str, Any]:
     """The OpenAPI description of a query that the route reads itself."""
     schema = model.model_json_schema()

@@ -20,6 +20,7 @@ from backend.store.server.connection import UNAVAILABLE
 from calibrant.errors import CalibrationError
 from schemas.jobs import StoredAnswer
 from service.context import Context, context_of
+from service.descriptions import Described
 from service.errors import InvalidField
 from service.formats.body import bounded
 from service.formats.payload import Body
@@ -60,15 +61,15 @@ _PARAMETER = {
 }
 
 
-class Idempotent(APIRoute):
+class Idempotent(Described):
     """A route whose POST requests support the header ``Idempotency-Key``."""
 
-    def __init__(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
-        if "POST" in (options.get("methods") or ()):
-            extra = options.get("openapi_extra") or {}
-            parameters = [*(p for p in extra.get("parameters", ()) if p != _PARAMETER), _PARAMETER]
-            options["openapi_extra"] = {**extra, "parameters": parameters}
-        super().__init__(path, endpoint, **options)
+    def extra(self) -> dict[str, Any]:
+        """Add the header to the description."""
+        extra = super().extra()
+        if "POST" in (self.methods or ()):
+            extra = {**extra, "parameters": [*extra.get("parameters", ()), _PARAMETER]}
+        return extra
 
     def own_handler(self) -> Handler:
         """The handler without idempotency."""

@@ -18,6 +18,7 @@ from schemas.inference import (
     ServerReady,
 )
 from service.context import Context, Here, answer
+from service.descriptions import described_later
 from service.formats.body import bounded, read_encoding
 from service.guard import Slots
 from service.headers import read_header, read_headers
@@ -34,25 +35,30 @@ _LENGTH = {
 }
 
 
+@described_later
 def inference_body(model: type[BaseModel]) -> dict[str, Any]:
-    """Arguments of a route that reads ``model`` as JSON or with binary tensors, and responds in either form."""
+    """The OpenAPI description of a body that is ``model`` as JSON, with or without binary tensors."""
     schema = model.model_json_schema(ref_template="#/components/schemas/{model}")
     body = {
         "required": True,
         "content": {JSON: {"schema": schema}, BINARY: _BINARY},
     }
     length = {"name": LENGTH_HEADER, "in": "header", "required": False, **_LENGTH}
-    answered = {
-        "description": "The requested outputs",
-        "content": {BINARY: _BINARY},
-        "headers": {LENGTH_HEADER: _LENGTH},
-    }
-    return {"openapi_extra": {"requestBody": body, "parameters": [length]}, "responses": {200: answered}}
+    return {"requestBody": body, "parameters": [length]}
 
 
 router = APIRouter(prefix=PREFIX, tags=["inference"], route_class=Idempotent)
 
-_INFER: dict[str, Any] = {"response_model": InferenceResponse, **inference_body(InferenceRequest)}
+_ANSWERED = {
+    "description": "The requested outputs",
+    "content": {BINARY: _BINARY},
+    "headers": {LENGTH_HEADER: _LENGTH},
+}
+_INFER: dict[str, Any] = {
+    "response_model": InferenceResponse,
+    "responses": {200: _ANSWERED},
+    "openapi_extra": inference_body(InferenceRequest),
+}
 
 
 @router.get("/", include_in_schema=False)

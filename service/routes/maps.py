@@ -23,6 +23,7 @@ from schemas.maps import (
     MapRecord,
 )
 from service.context import Here, answer, body_of
+from service.descriptions import described_later
 from service.formats.body import fields_of, read_fields, read_payload
 from service.formats.options import query_fields, read_options, read_options_of_kind
 from service.formats.payload import Payload
@@ -80,6 +81,7 @@ async def post_map(request: Request, here: Here) -> Response:
 # --- The registry: stored maps
 
 
+@described_later
 def _parameters(model: type[MapQuery]) -> dict[str, Any]:
     """The OpenAPI description of a query that the route reads itself."""
     fields = model.model_json_schema()["properties"]

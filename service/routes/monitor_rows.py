@@ -13,6 +13,7 @@ from backend.telemetry.observed import traced
 from schemas.monitor_rows import EventBody, LabelledBody, LabelsBody, PredictionsBody
 from schemas.monitors import IngestionResult
 from service.context import Context, Here, answer
+from service.descriptions import described_later
 from service.formats.media import EVENT, EVENTS, JSON
 from service.monitor_bodies.body import READERS, Sent, receive_events, receive_rows
 from service.monitor_bodies.documents import columns_of
@@ -37,6 +38,7 @@ _OF_ROWS = (
 )
 
 
+@described_later
 def _body_of(model: type[Any]) -> dict[str, Any]:
     """The OpenAPI description of a body of rows."""
     binary = {"schema": {"type": "string", "format": "binary"}}
@@ -44,33 +46,38 @@ def _body_of(model: type[Any]) -> dict[str, Any]:
     return {"requestBody": {"required": True, "content": {**dict.fromkeys(READERS, binary), JSON: {"schema": schema}}}}
 
 
-_OF_EVENTS: dict[str, Any] = {
-    "requestBody": {
-        "required": True,
-        "content": {
-            EVENT: {"schema": EventBody.model_json_schema(ref_template="#/components/schemas/{model}")},
-            # The items have no schema: an invalid event is refused on its own, and the others count.
-            EVENTS: {"schema": {"type": "array", "description": "CloudEvents in structured mode"}},
-            JSON: {"schema": {"type": "object", "description": "the data of an event whose attributes are in headers"}},
+@described_later
+def _body_of_events() -> dict[str, Any]:
+    """The OpenAPI description of a body of events."""
+    return {
+        "requestBody": {
+            "required": True,
+            "content": {
+                EVENT: {"schema": EventBody.model_json_schema(ref_template="#/components/schemas/{model}")},
+                # The items have no schema: an invalid event is refused on its own, and the others count.
+                EVENTS: {"schema": {"type": "array", "description": "CloudEvents in structured mode"}},
+                JSON: {
+                    "schema": {"type": "object", "description": "the data of an event whose attributes are in headers"}
+                },
+            },
         },
-    },
-    "parameters": [
-        {
-            "name": "output",
-            "in": "query",
-            "required": False,
-            "description": "inference protocol output with the predictions; default: the first output of floats",
-            "schema": {"type": "string"},
-        },
-        {
-            "name": "by",
-            "in": "query",
-            "required": False,
-            "description": "what identifies an event: its id, or its source and id; row ids are then source/id",
-            "schema": {"type": "string", "enum": ["id", "source"], "default": "id"},
-        },
-    ],
-}
+        "parameters": [
+            {
+                "name": "output",
+                "in": "query",
+                "required": False,
+                "description": "inference protocol output with the predictions; default: the first output of floats",
+                "schema": {"type": "string"},
+            },
+            {
+                "name": "by",
+                "in": "query",
+                "required": False,
+                "description": "what identifies an event: its id, or its source and id; row ids are then source/id",
+                "schema": {"type": "string", "enum": ["id", "source"], "default": "id"},
+            },
+        ],
+    }
 
 
 @router.post("/rows", response_model=IngestionResult, responses=raises(*_OF_ROWS), openapi_extra=_body_of(LabelledBody))
@@ -96,7 +103,7 @@ async def post_monitor_labels(name: str, request: Request, here: Here) -> Respon
     return await _receive(request, here, name, "labels")
 
 
-@router.post("/events", response_model=IngestionResult, responses=raises(*_OF_ROWS), openapi_extra=_OF_EVENTS)
+@router.post("/events", response_model=IngestionResult, responses=raises(*_OF_ROWS), openapi_extra=_body_of_events())
 async def post_monitor_events(name: str, request: Request, here: Here) -> Response:
     """Ingest CloudEvents: rows, predictions, labels, or responses of inference servers.
 
