@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from backend.forecasts import ForecastRows, check_forecasts
 from backend.requester import Requester
 from backend.store.clock import stamp
 from backend.store.errors import BatchFull
@@ -22,7 +21,10 @@ from calibrant.inputs import labels_by_name
 from calibrant.io.errors import InvalidField
 from calibrant.io.limits import LIGHT_BYTES
 from schemas.batches import BatchOptions, BatchRecord, DistributionBatchOptions, DistributionRowsOptions, RowsOptions
-from schemas.distributions import PredictionKind
+from schemas.distributions import ForecastShape, PredictionKind
+
+if TYPE_CHECKING:
+    from backend.forecasts import ForecastRows
 
 Array = npt.NDArray[Any]
 Arrays = Mapping[str, Array]
@@ -129,7 +131,7 @@ def store_batch(requester: Requester, arrays: Arrays, options: BatchOptions | Di
     if ttl is not None and ttl > longest:
         raise InvalidField.at("/ttl", f"must be at most {longest}")
     if isinstance(options, DistributionBatchOptions):
-        forecasts = check_forecasts(arrays, None, options.level, options.weights_kind)
+        forecasts = _checked_forecasts(arrays, None, options.level, options.weights_kind)
         return store_forecasts(requester, forecasts, longest if ttl is None else ttl)
     rows = with_class_names(RequestRows(arrays, options.scale, options.weights_kind), options.class_names)
     predictions, kept = _check(rows)
@@ -161,7 +163,7 @@ def append_rows(
         if _stated(options, name) not in (None, getattr(batch, name)):
             raise InvalidField.at(f"/{name}", "must equal that of the batch")
     if isinstance(options, DistributionRowsOptions):
-        added = check_forecasts(arrays, None, options.level, batch.weights_kind)
+        added = _checked_forecasts(arrays, None, options.level, batch.weights_kind)
         _check_same(batch, added.kept())
         if added.shape != batch.forecasts:
             field = "level" if added.shape.kind == "interval" else "levels"
@@ -274,7 +276,7 @@ def find_forecasts(requester: Requester, arrays: Arrays, options: ForecastOption
     """Check the forecasts of a request, or of the batch that it names; raises ``InvalidField``, ``UnknownBatch``."""
     stated: WeightsKind | None = _stated(options, "weights_kind")
     if options.batch is None:
-        return check_forecasts(arrays, None, options.level, stated or "frequency")
+        return _checked_forecasts(arrays, None, options.level, stated or "frequency")
     if arrays:
         raise InvalidField.at("/batch", "cannot be combined with arrays; send one of the two")
     take_slot_for(requester, options.batch)
@@ -289,7 +291,15 @@ def find_forecasts(requester: Requester, arrays: Arrays, options: ForecastOption
 
 def stored_forecasts(record: BatchRecord, arrays: Arrays) -> ForecastRows:
     """Check the forecasts of a stored batch."""
-    return check_forecasts(arrays, record.forecasts, None, record.weights_kind)
+    return _checked_forecasts(arrays, record.forecasts, None, record.weights_kind)
+
+
+def _checked_forecasts(
+    arrays: Arrays, shape: ForecastShape | None, level: float | None, weights_kind: WeightsKind
+) -> ForecastRows:
+    from backend.forecasts import check_forecasts
+
+    return check_forecasts(arrays, shape, level, weights_kind)
 
 
 def store_forecasts(requester: Requester, rows: ForecastRows, ttl: int | None = None) -> BatchRecord:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from backend import distributions
 from backend.batches import Arrays, LabelledRows, check_labelled, find_rows, store_labelled
 from backend.held_maps import classifier_of
 from backend.jobs import place_for_job, queue, runs_inline
@@ -22,7 +21,6 @@ from backend.telemetry.observed import span, traced
 from calibrant.batch import Batch, Scale
 from calibrant.calibrators import Fitting
 from calibrant.cells import WeightsKind
-from calibrant.comparison import LEAST_BATCHES, RAW, Comparison, PowerLaws, read_contestants
 from calibrant.costs import Costs, SharedRows
 from calibrant.diagrams.catalogue import read_diagrams
 from calibrant.errors import CalibrationError
@@ -35,7 +33,6 @@ from calibrant.measures.intervals import Resampling
 from calibrant.measures.selective import ABSTENTION, COST_RATIOS
 from calibrant.progress import Progress, reporting, step
 from calibrant.reports.document import comparison_document, law_document, report_document
-from calibrant.reports.pictures import by_size_report, plane_report, read_by_size
 from schemas.evaluate import (
     BySizePicture,
     CostPlanePicture,
@@ -45,6 +42,9 @@ from schemas.evaluate import (
 )
 from schemas.jobs import JobRecord
 from schemas.maps import MapRecord
+
+if TYPE_CHECKING:
+    from calibrant.comparison import Comparison
 
 #: Default confidence level of comparisons and power laws.
 LEVEL = 0.95
@@ -130,6 +130,8 @@ def _picture(
     picture: BySizePicture | CostPlanePicture, reduction: str | None, seed: int, record: MapRecord | None
 ) -> Task:
     """The task of a picture; raises ``UnknownMeasure`` and ``InvalidOption``."""
+    from calibrant.reports.pictures import by_size_report, plane_report, read_by_size
+
     if isinstance(picture, BySizePicture):
         fitted, training = (None, UNKNOWN) if record is None else (load(record.document), training_of(record))
         by_size = read_by_size(picture.model_dump(), reduction, seed, fitted, training)
@@ -160,6 +162,8 @@ def _with_laws(
     device: str,
 ) -> dict[str, Any]:
     """The report of each batch and, for five or more, the power laws."""
+    from calibrant.comparison import LEAST_BATCHES, PowerLaws
+
     laws, reports = PowerLaws(task), []
     for i, (batch_id, batch, groups) in enumerate(batches):
         with step(2 * i, 2 * number):
@@ -185,6 +189,8 @@ def read_task(spec: EvaluateSpec, find_map: FindMap) -> Task:
     evaluation = Evaluation(measures, spec.reduction, fitted, resampling, spec.classes, diagrams, training)
     if spec.maps is None:
         return _evaluation(evaluation, None if record is None else record.id, by_group=spec.by_group)
+    from calibrant.comparison import Comparison, read_contestants
+
     records = {contestant.name: find_map(contestant.map) for contestant in spec.maps}
     loaded = {name: classifier_of(found) for name, found in records.items()}
     contestants = read_contestants(loaded, {name: training_of(found) for name, found in records.items()})
@@ -237,6 +243,8 @@ def evaluate_or_queue(
 ) -> dict[str, Any] | JobRecord:
     """Evaluate rows directly, or queue a job if it needs a long fit or more than an estimated 2 s."""
     if isinstance(options, EvaluateDistributionOptions):
+        from backend import distributions
+
         return distributions.evaluate_or_queue(requester, arrays, options)
     spec, find_map = _read_spec(requester, options)
     task = read_task(spec, find_map)
@@ -336,6 +344,8 @@ def _read_spec(requester: Requester, options: EvaluateOptions) -> tuple[Evaluate
 
 
 def _contestant(find: Callable[[str], str], refs: list[str], i: int) -> dict[str, str]:
+    from calibrant.comparison import RAW
+
     if refs[i] == RAW:
         raise InvalidField.at(f"/maps/{i}", f"{RAW} is reserved for the uncalibrated predictions; use the map's id")
     if refs[i] in refs[:i]:
@@ -352,6 +362,8 @@ def _contestant(find: Callable[[str], str], refs: list[str], i: int) -> dict[str
 def run_evaluation(store: Store, run: Run, device: str, progress: Progress) -> None:
     """Run an evaluation job; its result is the report. Retries while the store is unavailable."""
     if run.job.spec.get("prediction_kind") == "regression":
+        from backend import distributions
+
         distributions.run_evaluation(store, run, progress)
         return
     spec = EvaluateSpec.model_validate(run.job.spec)

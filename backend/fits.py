@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from backend import distributions
 from backend.batches import Arrays, check_labelled, find_rows, store_labelled
 from backend.jobs import place_for_job, queue, runs_inline
 from backend.requester import Requester
@@ -28,6 +27,8 @@ def fit_or_queue(
 ) -> MapRecord | JobRecord:
     """Fit and store a map directly, or queue a job if the method is a long fit or takes more than an estimated 2 s."""
     if isinstance(options, FitDistributionOptions):
+        from backend import distributions
+
         return distributions.fit_or_queue(requester, arrays, options)
     fitting = Fitting.read(options.method, options.options, options.reduction, where="/options")
     rows = check_labelled(find_rows(requester, arrays, options))
@@ -58,6 +59,8 @@ def run_fit(store: Store, run: Run, device: str, progress: Progress) -> None:
     """
     job = run.job
     if job.spec.get("prediction_kind") == "regression":
+        from backend import distributions
+
         distributions.run_fit(store, run, progress)
         return
     spec = FitSpec.model_validate(job.spec)

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections import OrderedDict
 from dataclasses import dataclass
 from threading import Lock
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from backend.store.link import Change
 from backend.store.store import Store
-from calibrant.distributions.maps.distribution_map import DistributionMap, load_distribution
 from calibrant.errors import PredictionKindMismatch
 from calibrant.maps.calibration_map import CalibrationMap, load
 from schemas.maps import MapRecord
+
+if TYPE_CHECKING:
+    from calibrant.distributions.maps.distribution_map import DistributionMap
 
 Value = TypeVar("Value")
 Key = tuple[str, str]
@@ -29,7 +31,7 @@ class HeldMap:
     @property
     def map(self) -> CalibrationMap:
         """The map of a classifier; raises ``PredictionKindMismatch``."""
-        if isinstance(self.loaded, DistributionMap):
+        if not isinstance(self.loaded, CalibrationMap):
             raise _mismatch("regression", "classification")
         return self.loaded
 
@@ -52,6 +54,8 @@ def distribution_of(record: MapRecord) -> DistributionMap:
     """Load a stored map of predictive distributions; raises ``PredictionKindMismatch``."""
     if record.prediction_kind == "classification":
         raise _mismatch("classification", "regression")
+    from calibrant.distributions.maps.distribution_map import load_distribution
+
     return load_distribution(record.document)
 
 

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from backend import forecasts
 from backend.requester import Requester
 from backend.store.clock import stamp
 from backend.store.registry.maps import is_name, read_reference
 from backend.store.store import distribution_record, record_without_fit
-from calibrant.distributions.maps.distribution_map import DistributionMap, read_distribution_map
 from calibrant.errors import InvalidDocument
 from calibrant.io.errors import InvalidField
 from calibrant.maps.calibration_map import CalibrationMap, read_map, try_map
 from schemas.aliases import AliasOptions, AliasRecord
 from schemas.base import ID_PREFIX, Document
 from schemas.maps import MAX_TAGS, ImportOptions, MapChanges, MapRecord
+
+if TYPE_CHECKING:
+    from calibrant.distributions.maps.distribution_map import DistributionMap
 
 #: Raises an error if the current state (None if absent) is not what the caller expects.
 Require = Callable[[Document | None], None]
@@ -44,6 +45,8 @@ def import_map(requester: Requester, options: ImportOptions) -> MapRecord:
                 imported=True,
             )
         else:
+            from backend import forecasts
+
             record = distribution_record(map_id, options, fitted, forecasts.shapes_of(fitted), None, who=requester.who)
     except InvalidDocument as error:
         raise error.under("/document") from None
@@ -85,8 +88,13 @@ def point_alias(requester: Requester, name: str, alias: str, options: AliasOptio
 
 
 def _read(document: dict[str, Any]) -> CalibrationMap | DistributionMap:
-    regression = document.get("prediction_kind") == "regression"
-    fitted = read_distribution_map(document) if regression else read_map(document)
+    fitted: CalibrationMap | DistributionMap
+    if document.get("prediction_kind") == "regression":
+        from calibrant.distributions.maps.distribution_map import read_distribution_map
+
+        fitted = read_distribution_map(document)
+    else:
+        fitted = read_map(document)
     if len(fitted.method) > _LONGEST_METHOD:
         raise InvalidDocument.at("/method", f"must have at most {_LONGEST_METHOD} characters")
     if isinstance(fitted, CalibrationMap):
@@ -94,5 +102,7 @@ def _read(document: dict[str, Any]) -> CalibrationMap | DistributionMap:
             raise InvalidDocument.at("/n_classes", f"must be at most {_MOST_CLASSES}")
         try_map(fitted)
     else:
+        from backend import forecasts
+
         forecasts.try_map(fitted)
     return fitted

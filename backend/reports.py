@@ -7,7 +7,6 @@ from typing import Any, Protocol
 
 from calibrant.batch import Batch
 from calibrant.progress import Progress, report, reporting, step
-from calibrant.reports.advice import MOST_NUMBERS, MOST_ROWS, recommend
 from calibrant.reports.panel import by_group, full, group_diagrams, joined
 from schemas.evaluate import EvaluateSpec
 
@@ -71,6 +70,8 @@ def make(
             if groups is not None:
                 drawn = group_diagrams(batch, groups, found["reduction"])
                 found |= {} if drawn is None else {"group_diagrams": drawn}
+            from calibrant.reports.advice import recommend
+
             report(2, 3, "recommendation")
             found["recommendation"] = recommend(batch, found["reduction"], seed=spec.seed).to_document()
         report(1, 1, "done")
@@ -79,5 +80,7 @@ def make(
 
 def seconds_to_recommend(batch: Batch) -> float:
     """Estimated seconds of a recommendation for these rows."""
+    from calibrant.reports.advice import MOST_NUMBERS, MOST_ROWS
+
     n, numbers = len(batch), len(batch) * (batch.predictions.n_classes or 1)
     return _ONCE + _ROW * min(n, MOST_ROWS) + _NUMBER * min(numbers, MOST_NUMBERS)

@@ -9,35 +9,15 @@ from fastapi import FastAPI
 from starlette.middleware.cors import CORSMiddleware
 
 import calibrant
-from service import openapi, problems
+from service import openapi, problems, route_groups
 from service.access import Access
 from service.assets import Assets
 from service.guard import Guard
 from service.observe import Observe
 from service.process import Process
-from service.routes import (
-    batches,
-    calibrate,
-    catalogue,
-    diagrams,
-    evaluations,
-    inference,
-    jobs,
-    maps,
-    monitor_alarms,
-    monitor_deliveries,
-    monitor_rows,
-    monitors,
-    pages,
-    status,
-)
+from service.routes import batches, calibrate, evaluations, inference, jobs, maps, status
 from service.routing import HeadAsGet, Shortcut
 from service.settings import Settings
-from service.web import calibrate as web_calibrate
-from service.web import compare, methods, reports, sign_in, upload
-from service.web import jobs as web_jobs
-from service.web import maps as web_maps
-from service.web import monitors as web_monitors
 
 
 def create_app(settings: Settings, *, needs_key: bool = False) -> FastAPI:
@@ -50,8 +30,8 @@ def create_app(settings: Settings, *, needs_key: bool = False) -> FastAPI:
     process = Process(settings, needs_key=needs_key)
 
     @asynccontextmanager
-    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        async with process.running():
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        async with process.running(lambda: [*route_groups.every_route(app.routes)]):
             yield
 
     app = FastAPI(
@@ -98,34 +78,20 @@ def create_app(settings: Settings, *, needs_key: bool = False) -> FastAPI:
     app.add_middleware(Observe, requests=process.metrics.requests, tracer=process.tracer)
     problems.install(app)
     openapi.install(app)
-    # The first route that matches is used, so the most frequent calls come first.
-    for router in (
-        calibrate.router,
-        inference.router,
-        evaluations.router,
-        diagrams.router,
-        batches.router,
-        maps.router,
-        jobs.router,
-        monitor_rows.router,
-        monitors.router,
-        monitor_deliveries.router,
-        monitor_alarms.router,
-        catalogue.router,
-        status.router,
-        pages.router,
-        compare.router,
-        web_maps.router,
-        web_calibrate.router,
-        methods.router,
-        sign_in.router,
-        upload.sample_router,
-        upload.router,
-        reports.router,
-        web_jobs.router,
-        web_monitors.router,
-    ):
-        # Not include_router, which would build every route again at the first request.
-        app.router.routes.extend(router.routes)
+    # The first route that matches is used, so the most frequent calls come first. Routers are not included with
+    # include_router, which would build every route again at the first request.
+    app.router.routes += [
+        *calibrate.router.routes,
+        *inference.router.routes,
+        *evaluations.router.routes,
+        route_groups.diagrams(),
+        *batches.router.routes,
+        *maps.router.routes,
+        *jobs.router.routes,
+        route_groups.monitors(),
+        route_groups.catalogue(),
+        *status.router.routes,
+        route_groups.pages(),
+    ]
     app.mount("/assets", Assets())
     return app

@@ -7,8 +7,6 @@ from typing import TypeVar
 
 from starlette.concurrency import run_in_threadpool
 
-from calibrant.plots import engine
-from calibrant.reports import html
 from service.callers import LOCAL, Caller
 from service.errors import Busy
 from service.guard import Turns
@@ -50,5 +48,8 @@ class DrawingQueue:
 
 
 def _load() -> None:
+    from calibrant.plots import engine
+    from calibrant.reports import html
+
     html.load()
     engine.load()

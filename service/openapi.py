@@ -16,13 +16,7 @@ from fastapi.encoders import jsonable_encoder
 from fastapi.openapi.utils import get_openapi
 from pydantic import BaseModel
 
-from calibrant.calibrators import METHODS
-from calibrant.diagrams.catalogue import DIAGRAMS
-from calibrant.diagrams.forecasts import DISTRIBUTION_DIAGRAMS
-from calibrant.distributions.calibrators import DISTRIBUTION_METHODS
-from calibrant.distributions.measures import DISTRIBUTION_MEASURES
 from calibrant.io.strict import CLASSIFICATION, REGRESSION
-from calibrant.measures.catalogue import MEASURES
 from schemas.diagrams import PictureReport
 from schemas.evaluate import BySizePicture, CostPlanePicture
 from schemas.inference import InferenceError
@@ -37,8 +31,8 @@ from service.examples.calls import CALLS, PARAMETERS
 from service.formats.options import STRUCTURED
 from service.headers import Conditions, entity_tag, tagged
 from service.inference.errors import status_of, uses_protocol
-from service.pictures import PICTURED
 from service.problems import MEDIA_TYPE
+from service.route_groups import every_route
 from service.threads import run_in_thread
 
 JSON = "application/json"
@@ -220,7 +214,7 @@ def _document(app: FastAPI) -> dict[str, Any]:
         title=app.title,
         version=app.version,
         description=app.description,
-        routes=[route.described() if isinstance(route, Described) else route for route in app.routes],
+        routes=[route.described() if isinstance(route, Described) else route for route in every_route(app.routes)],
         tags=app.openapi_tags,
         servers=app.servers,
         license_info=app.license_info,
@@ -355,6 +349,14 @@ def ref(name: str) -> Schema:
 
 def add_choices(schemas: Schema) -> None:
     """Add the names in the catalogues, and the objects with a name and options that may replace a name."""
+    from calibrant.calibrators import METHODS
+    from calibrant.diagrams.catalogue import DIAGRAMS
+    from calibrant.diagrams.forecasts import DISTRIBUTION_DIAGRAMS
+    from calibrant.distributions.calibrators import DISTRIBUTION_METHODS
+    from calibrant.distributions.measures import DISTRIBUTION_MEASURES
+    from calibrant.measures.catalogue import MEASURES
+    from service.pictures import PICTURED
+
     known = {
         "Measure": MEASURES,
         "Diagram": DIAGRAMS,

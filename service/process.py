@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 from starlette.concurrency import run_in_threadpool
 
 from backend.held_maps import HeldMaps
-from backend.monitors.answers import Kept
 from backend.store.api_keys import ApiKeyStore
 from backend.store.budget import Budget
 from backend.store.census import take_census
@@ -32,12 +33,15 @@ from service.settings import Settings
 from service.shares import Addresses, Spools, Streams
 from service.web.environment import load
 
+if TYPE_CHECKING:
+    from backend.monitors.answers import Kept
+
 #: Seconds that the start waits for the store; afterwards the service starts without it.
 _START_SECONDS = 1.0
 #: Seconds that background tasks have to end.
 _STOP_SECONDS = 2.0
-#: Seconds from the start until the drawing code is loaded.
-_PICTURES_LATER = 1.0
+#: Seconds from the start until everything is loaded that was not needed to start.
+_WARM_SECONDS = 10.0
 #: Seconds that the store may take to respond to a scrape of the metrics.
 _CENSUS_SECONDS = 1.0
 
@@ -72,7 +76,6 @@ class Process:
         self.quotas = replace(settings.quotas, budget=self.budget)
         self.metrics = Metrics(lambda: take_census(self._counting), settings.max_queued_jobs, self.budget)
         self.maps = HeldMaps(settings.held_maps)
-        self.monitors = Kept()
         self.slots = Slots(settings.max_heavy_requests)
         self.bodies = Bodies(settings)
         self.light = LightBodies()
@@ -85,15 +88,22 @@ class Process:
         kept = SessionStore(self.redis, idle=settings.session_idle, life=settings.session_life)
         self.sessions = Sessions(kept, self.keyring)
 
+    @cached_property
+    def monitors(self) -> Kept:
+        """What answers about monitors keep in memory."""
+        from backend.monitors.answers import Kept
+
+        return Kept()
+
     @contextlib.asynccontextmanager
-    async def running(self) -> AsyncIterator[None]:
-        """Run the background tasks while the service runs."""
+    async def running(self, import_routes: Callable[[], object]) -> AsyncIterator[None]:
+        """Run the background tasks while the service runs; ``import_routes`` imports all routes."""
         parts = (self.link, self.rates, self.watcher, self.budget)
         tasks = [asyncio.create_task(part.run()) for part in parts]
         try:
             await self.link.settled(_START_SECONDS)
             # Not awaited, so that requests are answered meanwhile.
-            warming = asyncio.create_task(self._warm())
+            warming = asyncio.create_task(self._warm(import_routes))
             tasks.append(warming)
             try:
                 yield
@@ -116,11 +126,14 @@ class Process:
             if self.tracer is not None:
                 await run_in_threadpool(self.tracer.close)
 
-    async def _warm(self) -> None:
-        """Load what the first visitor would otherwise wait for: first the pages, then the drawing code."""
+    async def _warm(self, import_routes: Callable[[], object]) -> None:
+        """Load what the first request of a kind would otherwise wait for: routes, pages, and the drawing code.
+
+        It takes a second of processor time in all, so a process that has just started serves its first requests before.
+        """
+        await asyncio.sleep(_WARM_SECONDS)
+        await asyncio.to_thread(import_routes)
         await asyncio.to_thread(load)
-        # Importing the drawing code blocks the interpreter for half a second; the first page goes before it.
-        await asyncio.sleep(_PICTURES_LATER)
         await self.drawing.warm()
 
     async def reach(self) -> None:

@@ -9,13 +9,10 @@ from typing import Any, NamedTuple
 from fastapi import Response
 
 import calibrant
-from backend import distributions
 from backend.batches import Arrays
 from backend.evaluations import report_or_queue
 from backend.store.errors import UnknownBatch
 from calibrant.batch import Scale
-from calibrant.reports import forecasts
-from calibrant.reports.html import fragment, standalone
 from calibrant.reports.panel import ReportSubject
 from schemas.evaluate import EvaluateDistributionOptions, EvaluateDistributionSpec, EvaluateOptions, EvaluateSpec
 from schemas.jobs import JobRecord
@@ -37,11 +34,15 @@ class Whole(NamedTuple):
 
     def html(self) -> str:
         """The report as one HTML file."""
-        return (forecasts.standalone if self.is_regression else standalone)(self.report, self.subject)
+        from calibrant.reports import forecasts, html
+
+        return (forecasts.standalone if self.is_regression else html.standalone)(self.report, self.subject)
 
     def fragment(self) -> str:
         """The report as a part of a page."""
-        return (forecasts.fragment if self.is_regression else fragment)(self.report, self.subject)
+        from calibrant.reports import forecasts, html
+
+        return (forecasts.fragment if self.is_regression else html.fragment)(self.report, self.subject)
 
     @property
     def is_regression(self) -> bool:
@@ -54,6 +55,8 @@ def report_at_once(
 ) -> Whole | JobRecord:
     """Evaluate the full report of one batch, or create a job for it."""
     if isinstance(options, EvaluateDistributionOptions):
+        from backend import distributions
+
         found = distributions.report_or_queue(here, arrays, options)
         if isinstance(found, JobRecord):
             return found
@@ -117,6 +120,8 @@ def _subject_of_forecasts(
     weights: str | None,
     when: datetime | None = None,
 ) -> ReportSubject:
+    from calibrant.reports import forecasts
+
     used = [name for name in ("weights", "groups", "clusters", "by") if name in columns]
     return ReportSubject(
         name="the submitted rows" if spec.batch is None else spec.batch,

@@ -19,9 +19,8 @@ from dataclasses import dataclass
 from rq import Worker
 from rq.worker_registration import REDIS_WORKER_KEYS
 
-from backend.monitors.recalibration import QUOTA_VARIABLE
-from backend.monitors.webhook_targets import Targets
-from backend.monitors.webhooks import HOSTS_VARIABLE, PRIVATE_VARIABLE, PUBLIC_URL_VARIABLE
+from backend.monitors.webhook_targets import HOSTS_VARIABLE, PRIVATE_VARIABLE, PUBLIC_URL_VARIABLE, Targets
+from backend.store.budget import QUOTA_VARIABLE
 from backend.store.chores import KINDS, Kind, owner_ended, queue_due, queue_of
 from backend.store.jobs.leases import announce, retire
 from backend.store.jobs.queues import EVALUATIONS, FITS, GPU_FITS
@@ -30,7 +29,7 @@ from backend.store.processes import die_with_parent
 from backend.store.server.connection import UNAVAILABLE, check_durability, connect, error_name, jittered, safe_url
 from backend.telemetry.tracing import check_telemetry
 from schemas.jobs import WorkersRecord
-from workers.chores import IDLE_SECONDS, ChoreWorker
+from workers.chores import IDLE_SECONDS, ChoreWorker, duty_of
 from workers.tasks import OTLP_VARIABLE
 from workers.worker import LeasedWorker, WarmWorker
 
@@ -136,8 +135,9 @@ def _become_worker(parent: int) -> None:
 
 # --- The supervisor
 #
-# It imports the modules of the tasks before it forks workers, so that a new worker is ready immediately. It runs none
-# of their code, because a thread started by torch before a fork would make the child hang.
+# It imports the modules of the tasks before it forks workers, so that a new worker is ready immediately, and those of a
+# kind of background task before the first worker of that kind. It runs none of their code, because a thread that a
+# library starts before a fork would make the child hang. Torch is imported only in the processes that use it.
 
 #: Seconds that a worker must live for its end not to count as a failed start.
 _STARTED_SECONDS = 5.0
@@ -159,7 +159,9 @@ def supervise(plan: SupervisorOptions) -> None:
     os.environ[PUBLIC_URL_VARIABLE] = plan.public_url
     if plan.otlp_endpoint is not None:
         os.environ[OTLP_VARIABLE] = plan.otlp_endpoint
-    preload()
+    # Imported objects are permanent. Freezing them keeps the garbage collector from touching their pages in every fork.
+    gc.freeze()
+    gc.enable()
     Supervisor(plan).run()
 
 
@@ -235,6 +237,8 @@ class Supervisor:
         """Start missing workers once the store is available and their pause is over."""
         for place in self._places:
             if self._lacks(place) and time.monotonic() >= place.not_before:
+                if place.kind is not None:
+                    duty_of(place.kind)  # imports its module, which all forks then share
                 fill(place, self._plan, self._queues, cuda=self._cuda)
 
     def _lacks(self, place: Place) -> bool:
@@ -312,15 +316,6 @@ class Supervisor:
             signal.set_wakeup_fd(-1)
             os.close(woken)
             os.close(waker)
-
-
-def preload() -> None:
-    """Import the modules of all tasks, so that every fork has them; runs no torch code."""
-    import calibrant.averaging.fitting  # noqa: F401
-
-    # Imported objects are permanent. Freezing them keeps the garbage collector from touching their pages in every fork.
-    gc.freeze()
-    gc.enable()
 
 
 def has_cuda(device: str) -> bool:

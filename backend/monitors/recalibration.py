@@ -14,7 +14,7 @@ from backend.monitors.definitions import target_of
 from backend.monitors.looks import evidence_since, queue_events, rested, rows_between
 from backend.monitors.online import follow
 from backend.monitors.prior_challengers import prior_challenge
-from backend.store.budget import Quotas
+from backend.store.budget import QUOTA_VARIABLE, Quotas
 from backend.store.chores import Chore
 from backend.store.clock import at
 from backend.store.errors import QuotaExceeded, UnknownAlias, UnknownMonitor
@@ -45,8 +45,6 @@ from schemas.monitors import MonitorRecord
 # one change of the monitor's standing, which also removes the occasion. An alias is moved only if it has not changed
 # since the comparison. A process that finds a decision that was not carried out completes it.
 
-#: The variable of the setting, which the API has as well; a supervisor sets it for its workers.
-QUOTA_VARIABLE = "CALIBRANT_QUOTA_MAPS"
 #: The type of the event if there is no challenger, by whether it failed.
 _TYPES: dict[bool, RecalibrationType] = {
     False: "monitor.recalibration.declined",

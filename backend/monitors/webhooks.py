@@ -15,7 +15,13 @@ from functools import cache
 from redis import Redis
 
 from backend.monitors.webhook_requests import InvalidSecret, Outcome, Sender, check_secret, headers, read_secret
-from backend.monitors.webhook_targets import TargetRefused, Targets
+from backend.monitors.webhook_targets import (
+    HOSTS_VARIABLE,
+    PRIVATE_VARIABLE,
+    PUBLIC_URL_VARIABLE,
+    TargetRefused,
+    Targets,
+)
 from backend.requester import Requester
 from backend.store.chores import Chore
 from backend.store.clock import at, now, stamp
@@ -275,11 +281,6 @@ def _send(begun: DeliveryRecord, hook: HookSpec | None, sender: Sender, page: st
 
 
 # --- The background task ``deliver``
-
-#: The variables of the settings, which the API has as well; a supervisor sets them for its workers.
-HOSTS_VARIABLE, PRIVATE_VARIABLE = "CALIBRANT_WEBHOOK_HOSTS", "CALIBRANT_WEBHOOK_PRIVATE_ADDRESSES"
-#: The variable of the workers' option for links.
-PUBLIC_URL_VARIABLE = "CALIBRANT_PUBLIC_URL"
 
 
 def deliver(redis: Redis, chore: Chore) -> float | None:

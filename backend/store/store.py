@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from redis import Redis
 
@@ -23,11 +23,13 @@ from backend.store.registry.listing import Listing
 from backend.store.registry.maps import MapStore
 from calibrant.batch import Batch
 from calibrant.calibrators.fitting import with_training
-from calibrant.distributions.maps.distribution_map import DistributionMap
 from calibrant.in_sample import FitSummary, in_sample
 from calibrant.maps.calibration_map import CalibrationMap
 from schemas.distributions import ForecastShape, HeldOutGain
 from schemas.maps import Bins, FitBins, FitDistributionSpec, FitSpec, ImportOptions, InSample, MapRecord, Scores
+
+if TYPE_CHECKING:
+    from calibrant.distributions.maps.distribution_map import DistributionMap
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,6 @@ from starlette.responses import Response
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
-from calibrant.reports.html import stylesheet
-
 #: The style sheet of reports.
 REPORT_STYLE = "report.css"
 _FOLDER = Path(__file__).parent
@@ -32,6 +30,8 @@ class Assets(StaticFiles):
     async def get_response(self, path: str, scope: Scope) -> Response:
         """Answer a file, to be kept for a while and taken for nothing but what it says it is."""
         if path == REPORT_STYLE:  # the reports' own, which a report that is a file holds
+            from calibrant.reports.html import stylesheet
+
             response = Response(stylesheet(), media_type="text/css")
         else:
             response = await super().get_response(path, scope)

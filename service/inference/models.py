@@ -12,7 +12,7 @@ from backend.held_maps import HeldMap
 from backend.store.errors import UnknownMap
 from calibrant.batch import read_predictions
 from calibrant.cells import Floats
-from calibrant.distributions.maps.distribution_map import DistributionMap
+from calibrant.maps.calibration_map import CalibrationMap
 from calibrant.maps.isotonic import VennAbers
 from schemas.base import ID_PREFIX
 from schemas.inference import ModelMetadata, TensorMetadata
@@ -67,7 +67,7 @@ def find_model(here: Context, name: str, version: str | None = None) -> Model:
         held = here.find_map(f"{name}:{version}" if version is not None and _is_plain(name) else name)
     except UnknownMap:
         raise unknown from None
-    if isinstance(held.loaded, DistributionMap):  # the protocol has no inputs for forecasts
+    if not isinstance(held.loaded, CalibrationMap):  # the protocol has no inputs for forecasts
         raise unknown
     if version is not None and str(held.version) != version:
         raise unknown

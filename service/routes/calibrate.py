@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from fastapi import APIRouter, Request, Response
 
-from backend.batches import find_rows
-from backend.distributions import CalibratedForecasts, calibrate_in_order
-from backend.distributions import calibrate as calibrate_forecasts
-from backend.forecasts import fields_of
+from backend.batches import Arrays, find_rows
 from backend.held_maps import HeldMap
 from backend.telemetry.observed import traced
 from calibrant.batch import read_predictions
@@ -36,6 +33,9 @@ from service.formats.payload import Payload
 from service.openapi import OF_FORECASTS, OF_ROWS, raises
 from service.routing import Direct
 from service.threads import run_in_thread
+
+if TYPE_CHECKING:
+    from backend.distributions import CalibratedForecasts
 
 router = APIRouter(tags=["calibrate"], route_class=Direct)
 
@@ -70,11 +70,11 @@ async def calibrate(request: Request) -> Response:
     payload = await read_payload(request, here.settings)
     if "in_order" in payload.options:
         ordered = read_options(payload, InOrderOptions)
-        found = await run_in_thread(calibrate_in_order, here, payload.arrays, ordered)
+        found = await run_in_thread(_calibrate_in_order, here, payload.arrays, ordered)
         return await respond(request, kind, *_parts(found, kind))
     options = read_options_of_kind(payload, CalibrateOptions, CalibrateDistributionOptions)
     if isinstance(options, CalibrateDistributionOptions):
-        found = await run_in_thread(calibrate_forecasts, here, payload.arrays, options)
+        found = await run_in_thread(_calibrate_forecasts, here, payload.arrays, options)
         return await respond(request, kind, *_parts(found, kind))
     few = sum(array.size for array in payload.arrays.values()) <= _FEW
     held = here.held_map(options.map) if few and options.batch is None else None
@@ -85,8 +85,22 @@ async def calibrate(request: Request) -> Response:
     return await respond(request, kind, {"map": calibrated.map_id}, calibrated.arrays)
 
 
+def _calibrate_in_order(here: Context, arrays: Arrays, options: InOrderOptions) -> CalibratedForecasts:
+    from backend import distributions
+
+    return distributions.calibrate_in_order(here, arrays, options)
+
+
+def _calibrate_forecasts(here: Context, arrays: Arrays, options: CalibrateDistributionOptions) -> CalibratedForecasts:
+    from backend import distributions
+
+    return distributions.calibrate(here, arrays, options)
+
+
 def _parts(found: CalibratedForecasts, kind: str) -> tuple[dict[str, Any], dict[str, Floats]]:
     """The fields and arrays of a response with forecasts; an Arrow stream has one column per level."""
+    from backend.forecasts import fields_of
+
     forecasts = found.forecasts
     fields: dict[str, Any] = {} if found.map_id is None else {"map": found.map_id}
     fields["n_repaired"] = found.n_repaired

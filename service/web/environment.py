@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.responses import HTMLResponse
 
-from service.web.text import FILTERS
+if TYPE_CHECKING:
+    from jinja2 import Environment
 
 #: Only the service's own scripts and styles; images may also be data URLs, which cannot run code.
 POLICY = (
@@ -31,6 +31,10 @@ _HEADERS: Mapping[str, str] = {
 @cache
 def environment() -> Environment:
     """The template environment, created once."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    from service.web.text import FILTERS
+
     found = Environment(
         loader=PackageLoader("service.web"),
         autoescape=True,

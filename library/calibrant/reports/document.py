@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from calibrant.by_size import MeasuresBySize
-from calibrant.comparison import CalibrationLaw, ComparisonReport, ContestantReport
 from calibrant.evaluation import Report
 from calibrant.measures.gaps import Gap
 from calibrant.measures.measure import MeasureResult
 from calibrant.measures.selective import CostPlane
+
+if TYPE_CHECKING:
+    from calibrant.by_size import MeasuresBySize
+    from calibrant.comparison import CalibrationLaw, ComparisonReport, ContestantReport
 
 
 def report_document(report: Report, map_id: str | None) -> dict[str, Any]:
