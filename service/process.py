@@ -96,7 +96,7 @@ class Process:
         return Kept()
 
     @contextlib.asynccontextmanager
-    async def running(self, import_routes: Callable[[], object]) -> AsyncIterator[None]:
+    async def running(self, import_routes: Callable[[], object] | None = None) -> AsyncIterator[None]:
         """Run the background tasks while the service runs; ``import_routes`` imports all routes."""
         parts = (self.link, self.rates, self.watcher, self.budget)
         tasks = [asyncio.create_task(part.run()) for part in parts]
@@ -126,13 +126,14 @@ class Process:
             if self.tracer is not None:
                 await run_in_threadpool(self.tracer.close)
 
-    async def _warm(self, import_routes: Callable[[], object]) -> None:
+    async def _warm(self, import_routes: Callable[[], object] | None) -> None:
         """Load what the first request of a kind would otherwise wait for: routes, pages, and the drawing code.
 
         It takes a second of processor time in all, so a process that has just started serves its first requests before.
         """
         await asyncio.sleep(_WARM_SECONDS)
-        await asyncio.to_thread(import_routes)
+        if import_routes is not None:
+            await asyncio.to_thread(import_routes)
         await asyncio.to_thread(load)
         await self.drawing.warm()
 

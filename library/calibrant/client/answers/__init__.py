@@ -1,118 +1,122 @@
-"""Responses of a server as frozen dataclasses with ``to_dict()``."""
+"""Responses of a server as frozen dataclasses with ``to_dict()``; each is loaded when it is first used."""
 
 from __future__ import annotations
 
-from calibrant.client.answers.alarms import (
-    AlarmData,
-    AlarmsAnswer,
-    Attempt,
-    AuditAnswer,
-    AuditEntry,
-    ChangeReading,
-    DeliveriesAnswer,
-    DeliveryRecord,
-    DeliverySummary,
-    DriftEvidence,
-    EvidenceReading,
-    HookTestData,
-    MonitorEvent,
-    Occasion,
-    Proposal,
-    RecalibrationData,
-    RecalibrationRequested,
-    RuleState,
-    ThresholdReading,
-)
-from calibrant.client.answers.catalogue import (
-    DiagramEntry,
-    DistributionMeasureEntry,
-    DistributionMethodEntry,
-    Health,
-    Limit,
-    LimitsAnswer,
-    MeasureEntry,
-    MethodEntry,
-    OptionEntry,
-)
-from calibrant.client.answers.document import Document, Mismatch, decode
-from calibrant.client.answers.evaluations import (
-    After,
-    BatchReport,
-    ComparisonAnswer,
-    ContestantAnswer,
-    Correction,
-    DiagramAnswer,
-    DistributionAfter,
-    DistributionGroupAnswer,
-    DistributionReportAnswer,
-    ForecastComparisonAnswer,
-    GapAnswer,
-    GroupAnswer,
-    GroupDiagrams,
-    MeasureAnswer,
-    MeasureComparisonAnswer,
-    Measures,
-    PairAnswer,
-    PowerLawAnswer,
-    PowerLawNumbers,
-    RankedValues,
-    ReportAnswer,
-    ReportsAnswer,
-)
-from calibrant.client.answers.jobs import FINAL, JobAnswer, JobsAnswer, JobSummary, Problem, ProblemError, Progress
-from calibrant.client.answers.maps import (
-    Aliases,
-    AliasRecord,
-    BatchesAnswer,
-    BatchRecord,
-    Bins,
-    FitBins,
-    ForecastShape,
-    HeldOutGain,
-    InSample,
-    ListedMap,
-    MapPage,
-    MapRecord,
-    MapSummary,
-    Scores,
-)
-from calibrant.client.answers.monitors import (
-    Counts,
-    DriftRule,
-    EvidenceRule,
-    HookSpec,
-    IngestionResult,
-    MonitorAnswer,
-    MonitorForecast,
-    MonitorsAnswer,
-    RecalibrationSpec,
-    ReferenceSpec,
-    RefusedRow,
-    ThresholdRule,
-    WindowSpec,
-)
-from calibrant.client.answers.readings import (
-    CoverageReading,
-    DelayReading,
-    Difference,
-    DriftReading,
-    EstimatedReading,
-    EstimatesReading,
-    HistogramReading,
-    LabelShiftReading,
-    MeasureReading,
-    MonitorReading,
-    OnlineReading,
-    OnlineVersion,
-    PitReading,
-    ReferenceReading,
-    ReliabilityReading,
-    RowsReading,
-    SeriesAnswer,
-    SeriesPoint,
-    Shift,
-    WindowReading,
-)
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from calibrant.client.answers.alarms import (
+        AlarmData,
+        AlarmsAnswer,
+        Attempt,
+        AuditAnswer,
+        AuditEntry,
+        ChangeReading,
+        DeliveriesAnswer,
+        DeliveryRecord,
+        DeliverySummary,
+        DriftEvidence,
+        EvidenceReading,
+        HookTestData,
+        MonitorEvent,
+        Occasion,
+        Proposal,
+        RecalibrationData,
+        RecalibrationRequested,
+        RuleState,
+        ThresholdReading,
+    )
+    from calibrant.client.answers.catalogue import (
+        DiagramEntry,
+        DistributionMeasureEntry,
+        DistributionMethodEntry,
+        Health,
+        Limit,
+        LimitsAnswer,
+        MeasureEntry,
+        MethodEntry,
+        OptionEntry,
+    )
+    from calibrant.client.answers.document import Document, Mismatch, decode
+    from calibrant.client.answers.evaluations import (
+        After,
+        BatchReport,
+        ComparisonAnswer,
+        ContestantAnswer,
+        Correction,
+        DiagramAnswer,
+        DistributionAfter,
+        DistributionGroupAnswer,
+        DistributionReportAnswer,
+        ForecastComparisonAnswer,
+        GapAnswer,
+        GroupAnswer,
+        GroupDiagrams,
+        MeasureAnswer,
+        MeasureComparisonAnswer,
+        Measures,
+        PairAnswer,
+        PowerLawAnswer,
+        PowerLawNumbers,
+        RankedValues,
+        ReportAnswer,
+        ReportsAnswer,
+    )
+    from calibrant.client.answers.jobs import FINAL, JobAnswer, JobsAnswer, JobSummary, Problem, ProblemError, Progress
+    from calibrant.client.answers.maps import (
+        Aliases,
+        AliasRecord,
+        BatchesAnswer,
+        BatchRecord,
+        Bins,
+        FitBins,
+        ForecastShape,
+        HeldOutGain,
+        InSample,
+        ListedMap,
+        MapPage,
+        MapRecord,
+        MapSummary,
+        Scores,
+    )
+    from calibrant.client.answers.monitors import (
+        Counts,
+        DriftRule,
+        EvidenceRule,
+        HookSpec,
+        IngestionResult,
+        MonitorAnswer,
+        MonitorForecast,
+        MonitorsAnswer,
+        RecalibrationSpec,
+        ReferenceSpec,
+        RefusedRow,
+        ThresholdRule,
+        WindowSpec,
+    )
+    from calibrant.client.answers.readings import (
+        CoverageReading,
+        DelayReading,
+        Difference,
+        DriftReading,
+        EstimatedReading,
+        EstimatesReading,
+        HistogramReading,
+        LabelShiftReading,
+        MeasureReading,
+        MonitorReading,
+        OnlineReading,
+        OnlineVersion,
+        PitReading,
+        ReferenceReading,
+        ReliabilityReading,
+        RowsReading,
+        SeriesAnswer,
+        SeriesPoint,
+        Shift,
+        WindowReading,
+    )
 
 __all__ = [
     "FINAL",
@@ -223,3 +227,23 @@ __all__ = [
     "WindowSpec",
     "decode",
 ]
+
+#: The modules of the names, in the order in which they are searched.
+_MODULES = ("document", "maps", "evaluations", "jobs", "catalogue", "readings", "monitors", "alarms")
+
+
+def _loaded(name: str) -> Any:
+    for module in _MODULES if name in __all__ else ():
+        names = vars(import_module(f"{__name__}.{module}"))
+        if name in names:
+            value = globals()[name] = names[name]
+            return value
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+if not TYPE_CHECKING:  # checkers of types then know which names exist
+    __getattr__ = _loaded
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
