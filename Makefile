@@ -251,7 +251,9 @@ revisiting: $(STAMP) ## calibration of classifiers under noise and label smoothi
 classifier: $(STAMP) ## compare CalibrantClassifier with CalibratedClassifierCV; writes docs/benchmarks/classifier.md
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.classifier
 
-start-times: $(STAMP) ## time the start of the import, the command and the service; writes docs/benchmarks/start-times.md
+# Programs start from compiled modules, even if the environment says otherwise.
+start-times: export PYTHONDONTWRITEBYTECODE =
+start-times: $(STAMP) ## time the start of the import, the commands and the service; writes docs/benchmarks/start-times.md
 	$(BIN)/python -m benchmarks.start_times
 
 page-speed: $(STAMP) ## time the web page in a real browser; writes docs/benchmarks/page-speed.md

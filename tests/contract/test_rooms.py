@@ -115,11 +115,42 @@ def test_a_fit_loads_torch_for_a_gpu_alone() -> None:
     assert out.stdout.split() == ["set()", "False"]
 
 
-def test_importing_calibrant_and_the_api_loads_neither_torch_nor_what_is_an_extra_or_slow() -> None:
-    code = (
-        "import sys, calibrant, calibrant.distributed, service.app, calibrant.client\n"
-        "unwanted = {'torch', 'sklearn', 'matplotlib', 'pandas', 'pyarrow', 'dask', 'distributed', 'duckdb'}\n"
-        "print(sorted(unwanted & set(sys.modules)))"
-    )
+#: Extras, and packages that take a tenth of a second or more to import.
+_SLOW = {"torch", "sklearn", "pandas", "matplotlib", "pyarrow", "dask", "distributed", "duckdb", "httpx", "rich"}
+_SLOW |= {"jinja2", "scipy.optimize", "scipy.stats", "scipy.linalg", "scipy.signal", "scipy.sparse"}
+#: Our own packages that a start does not need.
+_LATER = {"calibrant.plots", "calibrant.comparison", "calibrant.reports.html", "calibrant.averaging.fitting"}
+_LATER |= {"calibrant.distributions.maps", "calibrant.monitoring.pit_tally", "backend.distributions"}
+_LATER |= {"backend.monitors.answers", "backend.monitors.looks", "service.routes.monitors", "service.web.upload"}
+_API = """
+import service.commands.api, service.server
+from service.app import create_app
+from service.settings import Settings
+create_app(Settings(redis_url="redis://localhost:1"))
+"""
+_COMMAND = "from calibrant.cli import run; sys.argv[1:] = {}; run()"
+#: What starts, and what it must not have loaded then.
+STARTS = {
+    "import": ("import calibrant, calibrant.distributed, calibrant.client", _SLOW | _LATER),
+    "api": (_API, _SLOW | _LATER),
+    "worker": ("import workers.command, workers.supervisor", _SLOW | _LATER),
+    "help": (_COMMAND.format("['--help']"), _SLOW - {"rich"} | _LATER | {"numpy"}),
+    "evaluate": (
+        _COMMAND.format("['evaluate', FILE]"),
+        _SLOW - {"pyarrow", "rich"} | _LATER | {"calibrant.client.client", "calibrant.client.answers.monitors"},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", STARTS)
+def test_a_start_loads_nothing_that_is_slow_or_used_later(name: str, tmp_path: Path) -> None:
+    (file := tmp_path / "rows.csv").write_text("prediction,label\n0.2,0\n0.7,1\n0.4,0\n0.9,1\n", encoding="utf-8")
+    program, unwanted = STARTS[name]
+    code = f"""
+import atexit, sys
+FILE, unwanted = {str(file)!r}, {sorted(unwanted)!r}
+atexit.register(lambda: print([name for name in unwanted if name in sys.modules]))
+{program}
+"""
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert out.stdout.strip() == "[]"
+    assert out.stdout.splitlines()[-1] == "[]"
