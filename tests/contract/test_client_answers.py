@@ -31,7 +31,7 @@ from tests.drawn import examples
 
 ANSWERS: dict[str, Any] = {
     name: found
-    for name, found in vars(answers).items()
+    for name, found in ((name, getattr(answers, name)) for name in answers.__all__)
     if isinstance(found, type) and issubclass(found, Document) and found is not Document
 }
 _JSON = st.recursive(
