@@ -24,8 +24,8 @@ PAGE = Path(__file__).parents[1] / "docs" / "benchmarks" / "start-times.md"
 ROUNDS, SERVICE_ROUNDS = 15, 5
 #: Rows of the file of ``calibrant evaluate`` and ``calibrant report``.
 ROWS = 10_000
-#: Seconds after which a service is idle: by then the API has loaded what the first requests need.
-IDLE_SECONDS = 20.0
+#: Seconds after the start at which the memory of a service without requests is measured.
+IDLE_SECONDS = 10.0
 _TWO_COMMANDS = """
 import typer
 app = typer.Typer()
@@ -64,7 +64,7 @@ PROGRAMS = {
 
 def start(arguments: list[str]) -> None:
     """Run one process to its end."""
-    subprocess.run([sys.executable, *arguments], check=True, stdout=subprocess.DEVNULL)  # noqa: S603 - of this file
+    subprocess.run([sys.executable, *arguments], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # noqa: S603 - of this file
 
 
 class ServiceStart(NamedTuple):
@@ -187,7 +187,7 @@ After subtracting the time of an empty program:
 
 Processor seconds from the start of a process until it is ready: the API when `/health/ready` returns 200, the
 supervisor when it has started its worker. The first request that needs diagrams, monitors, pages or what draws imports
-them; otherwise they are imported ten seconds after the start.
+them.
 
 | process | processor seconds until ready |
 |---|---|

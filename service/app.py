@@ -30,8 +30,8 @@ def create_app(settings: Settings, *, needs_key: bool = False) -> FastAPI:
     process = Process(settings, needs_key=needs_key)
 
     @asynccontextmanager
-    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        async with process.running(lambda: [*route_groups.every_route(app.routes)]):
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        async with process.running():
             yield
 
     app = FastAPI(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -31,7 +31,6 @@ from service.rates import Rates
 from service.sessions import Sessions
 from service.settings import Settings
 from service.shares import Addresses, Spools, Streams
-from service.web.environment import load
 
 if TYPE_CHECKING:
     from backend.monitors.answers import Kept
@@ -40,8 +39,8 @@ if TYPE_CHECKING:
 _START_SECONDS = 1.0
 #: Seconds that background tasks have to end.
 _STOP_SECONDS = 2.0
-#: Seconds from the start until everything is loaded that was not needed to start.
-_WARM_SECONDS = 10.0
+#: Seconds from the first page until the drawing code is loaded.
+_PICTURES_LATER = 1.0
 #: Seconds that the store may take to respond to a scrape of the metrics.
 _CENSUS_SECONDS = 1.0
 
@@ -82,6 +81,8 @@ class Process:
         self.spools = Spools(settings.max_spool_bytes)
         self.streams = Streams(settings.max_event_streams)
         self.drawing = DrawingQueue()
+        #: Set by the first request for a page.
+        self.visited = asyncio.Event()
         self._notifications = connect_async(settings.redis_url, timeout=STALE_SECONDS)
         self.watcher = Watcher(self._notifications)
         self.rates = Rates(settings.redis_url)
@@ -96,14 +97,14 @@ class Process:
         return Kept()
 
     @contextlib.asynccontextmanager
-    async def running(self, import_routes: Callable[[], object] | None = None) -> AsyncIterator[None]:
-        """Run the background tasks while the service runs; ``import_routes`` imports all routes."""
+    async def running(self) -> AsyncIterator[None]:
+        """Run the background tasks while the service runs."""
         parts = (self.link, self.rates, self.watcher, self.budget)
         tasks = [asyncio.create_task(part.run()) for part in parts]
         try:
             await self.link.settled(_START_SECONDS)
             # Not awaited, so that requests are answered meanwhile.
-            warming = asyncio.create_task(self._warm(import_routes))
+            warming = asyncio.create_task(self._warm())
             tasks.append(warming)
             try:
                 yield
@@ -126,15 +127,13 @@ class Process:
             if self.tracer is not None:
                 await run_in_threadpool(self.tracer.close)
 
-    async def _warm(self, import_routes: Callable[[], object] | None) -> None:
-        """Load what the first request of a kind would otherwise wait for: routes, pages, and the drawing code.
+    async def _warm(self) -> None:
+        """Load the drawing code after the first page, which often leads to a picture.
 
-        It takes a second of processor time in all, so a process that has just started serves its first requests before.
+        Importing it blocks the interpreter for half a second; what the page requests goes before it.
         """
-        await asyncio.sleep(_WARM_SECONDS)
-        if import_routes is not None:
-            await asyncio.to_thread(import_routes)
-        await asyncio.to_thread(load)
+        await self.visited.wait()
+        await asyncio.sleep(_PICTURES_LATER)
         await self.drawing.warm()
 
     async def reach(self) -> None:

@@ -47,12 +47,6 @@ def environment() -> Environment:
     return found
 
 
-def load() -> None:
-    """Compile every template, so that the first visitor does not wait for it."""
-    for name in environment().list_templates(extensions=["html"]):
-        environment().get_template(name)
-
-
 def render(
     template: str, values: Mapping[str, Any], *, status: int = 200, headers: Mapping[str, str] | None = None
 ) -> HTMLResponse:

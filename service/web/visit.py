@@ -40,6 +40,7 @@ class Visit:
 async def visit_of(request: Request) -> Visit:
     """Create the context of a page's route."""
     here = await context_of(request)
+    here.process.visited.set()
     token = None if here.process.keyring else await run_in_thread(page_token, here.process.redis)
     return Visit(request, here, visitor_of(request.scope, token))
 
