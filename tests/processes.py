@@ -301,9 +301,7 @@ class _Durations:
             self._inside = False
 
     @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_makereport(
-        self, item: pytest.Item, call: pytest.CallInfo[None]
-    ) -> Generator[None, Any, Any]:
+    def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, Any, Any]:
         report = yield
         report.own_seconds = max(report.duration - self._shared, 0.0)
         self._shared = 0.0
