@@ -66,6 +66,7 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
     options = session.config.option
     if options.processes <= 1 or options.collectonly or session.testsfailed or not session.items:
         return None
+    _refuse_threads()
     with contextlib.closing(_Forks(session)) as forks:
         forks.run(options.processes)
     if session.shouldfail:
@@ -76,6 +77,19 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
 def file_of(item: pytest.Item) -> str:
     """The name of the file of a test, from the root of the repository."""
     return item.nodeid.split("::", 1)[0]
+
+
+#: The beginnings of the names of pools of threads that a fork lacks, and whose work it would wait for.
+_POOLS = ("polars-", "tokio-", "asyncio_", "ThreadPool")
+#: A thread of polars that starts when it is imported, and that nothing waits for.
+_IDLE = "polars-ooc-clea"
+
+
+def _refuse_threads() -> None:
+    """Raise an error if a file started a pool of threads when it was imported; forks would wait for it forever."""
+    names = {path.read_text("utf-8").strip() for path in Path("/proc/self/task").glob("*/comm")} - {_IDLE}
+    if pools := sorted(name for name in names if name.startswith(_POOLS)):
+        raise pytest.UsageError(f"an import started threads ({', '.join(pools)}): compute in the test instead")
 
 
 # --- The forks, and the process that they come from
@@ -176,6 +190,8 @@ class _Forks:
             self._hook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
         elif kind == "report":
             report = self._hook.pytest_report_from_serializable(config=self._session.config, data=value)
+            if isinstance(report.longrepr, list):  # where and why a test was skipped; JSON has no tuples
+                report.longrepr = tuple(report.longrepr)
             self._hook.pytest_runtest_logreport(report=report)
         elif kind == "warning":
             category = type(value.pop("category"), (Warning,), {})

@@ -17,7 +17,9 @@ ROOT = DURATIONS.parents[1]
 
 ENDS_ITS_PROCESS = """
 import os, signal
+import pytest
 def test_before(): pass
+def test_skipped(): pytest.skip("not here")
 def test_killed(): os.kill(os.getpid(), signal.SIGKILL)
 def test_after(): pass
 def test_exits(): os._exit(3)
@@ -52,7 +54,7 @@ def _run(folder: Path, *options: str, **files: str) -> str:
 
 def test_a_test_that_ends_its_process_fails_and_the_others_run_once(tmp_path: Path) -> None:
     output = _run(tmp_path, "--processes", "2", "-v", ends=ENDS_ITS_PROCESS, shared=SHARED)
-    assert "2 failed, 8 passed" in output
+    assert "2 failed, 8 passed, 1 skipped" in output
     assert "ended by SIGKILL while it ran this test" in output
     assert "ended with status 3 while it ran this test" in output
     for name in ("before", "after", "last"):

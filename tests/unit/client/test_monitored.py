@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import datetime as dt
 import io
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -78,15 +79,15 @@ def test_every_form_holds_the_same_rows(p: np.ndarray[Any, Any]) -> None:
 @pytest.mark.parametrize(
     "times",
     [
-        np.array(["2026-01-02T12:00:00.5"], dtype="datetime64[ms]"),
-        pd.Series([pd.Timestamp("2026-01-02T13:00:00.5+01:00")]),
-        pd.Series([pd.Timestamp("2026-01-02T12:00:00.5")]),
-        pl.Series([NOON + dt.timedelta(seconds=0.5)]),
-        [NOON.timestamp() + 0.5],
+        lambda: np.array(["2026-01-02T12:00:00.5"], dtype="datetime64[ms]"),
+        lambda: pd.Series([pd.Timestamp("2026-01-02T13:00:00.5+01:00")]),
+        lambda: pd.Series([pd.Timestamp("2026-01-02T12:00:00.5")]),
+        lambda: pl.Series([NOON + dt.timedelta(seconds=0.5)]),
+        lambda: [NOON.timestamp() + 0.5],
     ],
 )
-def test_times_are_seconds_since_1970_whatever_they_came_as(times: Any) -> None:
-    assert arrays_of({"timestamps": times})["timestamps"].tolist() == [NOON.timestamp() + 0.5]
+def test_times_are_seconds_since_1970_whatever_they_came_as(times: Callable[[], Any]) -> None:
+    assert arrays_of({"timestamps": times()})["timestamps"].tolist() == [NOON.timestamp() + 0.5]
 
 
 @pytest.mark.parametrize(
@@ -114,15 +115,15 @@ def test_an_argument_that_is_none_is_named() -> None:
 @pytest.mark.parametrize(
     "groups",
     [
-        ["x", None, ""],
-        np.array(["x", None, ""], dtype=object),
-        pd.Series(["x", None, float("nan")]),
-        pl.Series(["x", None, None]),
-        pa.array(["x", None, None]),
+        lambda: ["x", None, ""],
+        lambda: np.array(["x", None, ""], dtype=object),
+        lambda: pd.Series(["x", None, float("nan")]),
+        lambda: pl.Series(["x", None, None]),
+        lambda: pa.array(["x", None, None]),
     ],
 )
-def test_a_row_without_group_is_sent_without_one_in_every_form(groups: Any) -> None:
-    arrays = arrays_of({"predictions": [0.1, 0.2, 0.3], "labels": [0, 1, 1], "groups": groups})
+def test_a_row_without_group_is_sent_without_one_in_every_form(groups: Callable[[], Any]) -> None:
+    arrays = arrays_of({"predictions": [0.1, 0.2, 0.3], "labels": [0, 1, 1], "groups": groups()})
     assert unpack(packed(arrays, "npz")[1])["groups"].tolist() == ["x", "", ""]
     assert [row["group"] for row in orjson.loads(packed(arrays, "json")[1])["rows"]] == ["x", None, None]
     table = pyarrow.ipc.open_stream(packed(arrays, "arrow")[1]).read_all()

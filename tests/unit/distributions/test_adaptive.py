@@ -94,6 +94,11 @@ AWARE = [f"{day} 02:00:00 UTC" for day in DAYS]
 LATER = [datetime(2026, 1, day, 12) for day in (2, 3, 4)]
 
 
+def _in_polars() -> pl.Series:
+    """Made in the test: dates start polars' threads, which forks of pytest would not have."""
+    return pl.Series(LATER, dtype=pl.Datetime(time_zone="UTC"))
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -107,7 +112,7 @@ LATER = [datetime(2026, 1, day, 12) for day in (2, 3, 4)]
         ({"known": ["2026-01-01"] * 3}, "known must be numbers, like made"),
         ({"made": DAYS, "known": AWARE}, "known must be dates without a time zone, like made"),
         ({"made": AWARE, "known": pd.Series(LATER)}, "known must be dates with a time zone, like made"),
-        ({"made": pl.Series(LATER, dtype=pl.Datetime(time_zone="UTC")), "known": DAYS}, "with a time zone, like made"),
+        ({"made": _in_polars, "known": DAYS}, "with a time zone, like made"),
         ({"made": [*DAYS[:2], AWARE[2]], "known": DAYS}, "made must all have a time zone, or none"),
         ({"known": [1, 2, np.inf]}, "known/2 must be finite"),
         ({"half_life": 0.0}, "half_life must be"),
@@ -126,7 +131,7 @@ def test_invalid_arguments_are_refused(changes: dict[str, Any], message: str) ->
         "half_life": 1.0,
         "mean": [0.0] * 3,
         "variance": [1.0] * 3,
-        **changes,
+        **{name: value() if callable(value) else value for name, value in changes.items()},
     }
     with pytest.raises(CalibrationError, match=message):
         calibrant.recalibrate_in_order(**arguments)
