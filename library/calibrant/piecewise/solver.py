@@ -312,11 +312,11 @@ def _at_nodes(first: Floats, second: Floats) -> Floats:
     return whole
 
 
-def _tridiagonal_times(diagonal: Floats, beside: Floats, values: Floats) -> Floats:
+def _tridiagonal_times(diagonal: Floats, off: Floats, values: Floats) -> Floats:
     """Return the product of symmetric tridiagonal matrices and ``values (M, B+1, B)``."""
     product = diagonal[:, :, None] * values
-    product[:, :-1] += beside[:, :, None] * values[:, 1:]
-    product[:, 1:] += beside[:, :, None] * values[:, :-1]
+    product[:, :-1] += off[:, :, None] * values[:, 1:]
+    product[:, 1:] += off[:, :, None] * values[:, :-1]
     return product
 
 

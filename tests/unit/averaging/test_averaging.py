@@ -84,10 +84,10 @@ def test_the_average_is_closer_to_the_truth_than_pl(seed: int) -> None:
 
 def test_the_average_on_torch_is_that_on_numpy() -> None:
     rows = _drawn(1500)
-    on_numpy, told = fit_averaged(rows, AveragedOptions())
-    on_torch, told_too = fit_averaged(rows, AveragedOptions(), device="cpu:0")
+    on_numpy, diagnostics = fit_averaged(rows, AveragedOptions())
+    on_torch, others = fit_averaged(rows, AveragedOptions(), device="cpu:0")
     np.testing.assert_allclose(on_torch(GRID), on_numpy(GRID), atol=2e-5)
-    assert told["process_share"] == pytest.approx(told_too["process_share"], abs=1e-5)
+    assert diagnostics["process_share"] == pytest.approx(others["process_share"], abs=1e-5)
 
 
 def test_products_in_parts_are_those_at_once() -> None:

@@ -196,9 +196,9 @@ def test_a_fit_on_torch_is_that_on_numpy(family: Family, loss: Loss, monotone: b
     # With so many rows for each piece, no piece is so narrow that the rounding of its knots matters.
     p, y = _drawn(3000)
     options = PiecewiseOptions(folds=4, loss=loss, monotone=monotone, starts=starts, candidates=(1, 2, 4))
-    on_numpy, told = fit_piecewise(family, sort_rows(p, y), options)
-    on_torch, told_too = fit_piecewise(family, sort_rows(p, y), options, device="cpu:0")
-    assert told["pieces"] == told_too["pieces"]
+    on_numpy, diagnostics = fit_piecewise(family, sort_rows(p, y), options)
+    on_torch, others = fit_piecewise(family, sort_rows(p, y), options, device="cpu:0")
+    assert diagnostics["pieces"] == others["pieces"]
     np.testing.assert_allclose(on_torch(GRID), on_numpy(GRID), atol=1e-6)
 
 
