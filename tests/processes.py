@@ -26,6 +26,8 @@ from typing import Any
 import pytest
 
 DURATIONS = Path(__file__).parent / "durations.json"
+#: Folders whose tests share services, and run first.
+_WITH_SERVICES = ("tests/browser/", "tests/integration/")
 #: Seconds after which a test counts as hung. Its process is ended, and prints where it was.
 HUNG_SECONDS = 900.0
 #: Seconds that processes have to end their services after an interrupt.
@@ -55,7 +57,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         random.Random(seed).shuffle(files)
     elif config.option.processes > 1:
         recorded = read_durations()["files"]
-        files.sort(key=lambda name: -recorded.get(name, 0.0))
+        # Services end with the last test of their folder, so that none runs without work.
+        files.sort(key=lambda name: (not name.startswith(_WITH_SERVICES), -recorded.get(name, 0.0)))
     position = {name: i for i, name in enumerate(files)}
     items.sort(key=lambda item: position[file_of(item)])
 

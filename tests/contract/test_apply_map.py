@@ -162,6 +162,7 @@ def _fitted(method: str, kind: str, by: bool = False, n: int = 240, **options: A
     return calibrant.fit_distribution(method, y, by=groups if by else None, **forecasts, **options)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("method", "kind", "options", "by"), FITS)
 def test_the_scripts_agree_with_every_fitted_map_of_distributions(
     method: str, kind: str, options: dict[str, Any], by: bool, tmp_path: Path

@@ -65,6 +65,7 @@ def test_every_kind_of_chore_has_a_duty_and_its_message_runs_nothing_else() -> N
         _ = ChoreJob.create("os.system", connection=Redis(), serializer=JSONSerializer).func
 
 
+@pytest.mark.slow
 def test_nothing_is_ever_unpickled() -> None:
     for room in ROOMS:
         for path in _folder(room).rglob("*.py"):

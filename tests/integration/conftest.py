@@ -30,16 +30,16 @@ from service.settings import Settings
 from service.stack import Stack, stack
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def folder() -> Iterator[Path]:
     """A short path: a unix socket's may have about 100 characters."""
     with tempfile.TemporaryDirectory(prefix="calibrant-test-") as path:
         yield Path(path)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def service(folder: Path) -> Iterator[Stack]:
-    """The whole service, for the session."""
+    """The whole service, until the last test of this folder."""
     with (
         (folder / "service.log").open("ab") as log,
         stack(host="127.0.0.1", port=0, data=folder / "service", log=log, inherited=admitting()) as running,
@@ -59,7 +59,7 @@ def http(service: Stack) -> Iterator[httpx.Client]:
         yield http
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def redis_url(folder: Path) -> Iterator[str]:
     """A Redis without a worker, for tests of the store and of single jobs."""
     with (folder / "redis.log").open("ab") as log, embedded_server(folder / "store", log=log) as (url, _):
@@ -161,7 +161,7 @@ class SharedApi:
         self._url = None
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def shared_api(redis_url: str) -> Iterator[SharedApi]:
     with contextlib.closing(SharedApi(redis_url)) as shared:
         yield shared

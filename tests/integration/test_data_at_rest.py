@@ -269,6 +269,7 @@ def test_frames_with_what_arrow_cannot_hold_are_told_without_it() -> None:
     assert "secret" not in str(caught.value)
 
 
+@pytest.mark.slow
 def test_every_example_of_the_page_runs(
     cluster: Client, folder: Path, table: pa.Table, whole: EventTally, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

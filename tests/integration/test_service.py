@@ -409,6 +409,7 @@ def _corrupted() -> bytes:
     return bytes(body)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("make", "expected"),
     [

@@ -61,6 +61,7 @@ def test_a_test_that_ends_its_process_fails_and_the_others_run_once(tmp_path: Pa
         assert len(re.findall(rf"::test_{name} PASSED", output)) == 1
 
 
+@pytest.mark.slow
 def test_failures_and_warnings_of_forks_are_in_the_summary(tmp_path: Path) -> None:
     output = _run(tmp_path, "--processes", "2", warns=WARNS, shared=SHARED)
     assert "1 failed, 6 passed, 1 warning" in output
@@ -68,11 +69,13 @@ def test_failures_and_warnings_of_forks_are_in_the_summary(tmp_path: Path) -> No
     assert "it is late" in output
 
 
+@pytest.mark.slow
 def test_a_run_stops_at_the_first_failure_if_asked(tmp_path: Path) -> None:
     output = _run(tmp_path, "--processes", "2", "-x", warns=WARNS, ends=ENDS_ITS_PROCESS)
     assert "stopping after 1 failures" in output
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, 2])
 def test_a_shuffled_run_runs_every_test_once(tmp_path: Path, seed: int) -> None:
     files = {f"file{i}": SHARED for i in range(6)}
@@ -80,6 +83,7 @@ def test_a_shuffled_run_runs_every_test_once(tmp_path: Path, seed: int) -> None:
     assert "30 passed" in output
 
 
+@pytest.mark.slow
 def test_an_interrupt_ends_every_fork_and_tears_its_fixtures_down(tmp_path: Path) -> None:
     waits = f"""
 import os, pathlib, pytest, select

@@ -27,7 +27,7 @@ TESTS = {
 }
 globals().update(TESTS, **{name: getattr(theirs, name) for name in ("data", "dict_data", "dict_data_pipeline")})
 # scikit-learn's suite does not turn warnings into errors.
-pytestmark = pytest.mark.filterwarnings("default")
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 
 
 @pytest.fixture(autouse=True)

@@ -19,6 +19,8 @@ from benchmarks.arena.run import in_rounds, play
 from benchmarks.arena.scores import brier, ece, losses, score
 from benchmarks.arena.worlds import features, split
 
+pytestmark = pytest.mark.slow
+
 Array = Any
 ROOT = Path(__file__).parents[3]
 #: Scores of three contenders on three experiments; the first two tie on the second experiment.

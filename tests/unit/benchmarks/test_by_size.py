@@ -12,6 +12,8 @@ import pytest
 from benchmarks import by_size
 from benchmarks.by_size import DRAWN, Curves, Figure, bound, departures, draw, page, run
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory) -> dict[Figure, Curves]:
@@ -25,7 +27,6 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[Figure, Curves]:
     return {figure: json.loads(json.dumps(curves)) for figure, curves in found.items()}
 
 
-@pytest.mark.slow
 def test_only_the_brier_score_improves_by_the_same_at_every_size(results: dict[Figure, Curves]) -> None:
     curves = results[Figure("cifar", "temperature", True)]
     far = departures(curves)

@@ -15,6 +15,8 @@ from benchmarks.chaos.page import PAGE, page
 from benchmarks.chaos.recovery import Harm, Outage, recoveries, summary
 from benchmarks.chaos.schedule import paced, shuffled
 
+pytestmark = pytest.mark.slow
+
 RAN = (Change(1.0, "queued"), Change(2.0, "running"), Change(3.0, "succeeded"))
 ABANDONED = (Change(1.0, "queued"), Change(2.0, "running"), Change(7.5, "queued"), Change(7.6, "running"))
 FIT = Job(Promise("job_1", "fit", "name", at=1.0), "succeeded", "succeeded", "map_1", RAN)

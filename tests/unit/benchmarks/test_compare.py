@@ -12,6 +12,8 @@ from benchmarks.compare.data import classifiers
 from benchmarks.compare.page import EVENT_TITLE, event_section, with_section
 from benchmarks.compare.run import ONE_EVENT, Task, run, tasks, tasks_of_one_event
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def file(tmp_path_factory: pytest.TempPathFactory) -> Path:

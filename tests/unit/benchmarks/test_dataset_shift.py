@@ -7,6 +7,8 @@ import pytest
 
 from benchmarks.dataset_shift import SHIFTS, World, experiment, page
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("world", SHIFTS, ids=[shift.name for shift in SHIFTS])
 def test_the_truth_of_a_world_is_the_frequency_of_its_labels(world: World) -> None:

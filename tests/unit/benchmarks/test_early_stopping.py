@@ -13,10 +13,11 @@ from benchmarks.tables.datasets import dataset
 from benchmarks.tables.network import FITS, compared, difference, page, trained
 from calibrant.validation import fold_of_rows
 
+pytestmark = pytest.mark.slow
+
 REFERENCE = json.loads((Path(__file__).parents[2] / "golden" / "pl_reference.json").read_text("utf-8"))
 
 
-@pytest.mark.slow
 def test_the_held_out_scores_are_those_of_the_published_network(golden: dict[str, Any]) -> None:
     p, y = np.array(golden["p"]), np.array(golden["y"], np.float64)
     fold = fold_of_rows(len(p), 10, 0)
@@ -26,7 +27,6 @@ def test_the_held_out_scores_are_those_of_the_published_network(golden: dict[str
         assert np.mean(scores) == pytest.approx(REFERENCE["pl"]["scores"][pieces - 1], abs=1e-5)
 
 
-@pytest.mark.slow
 def test_the_network_comes_near_the_loss_of_the_librarys_fit() -> None:
     data = dataset("beta1", "0.050", 1_000, 0)
     found = compared(("beta1", "0.050", 1_000, 0))

@@ -18,8 +18,9 @@ from benchmarks.gallery.worlds import bent, example, fitted, same_bars
 from tests.unit.benchmarks.gallery_images import FOLDER, SHOWN, drawn
 from tests.unit.plots.likeness import alike, halved, pixels, unlike
 
+pytestmark = pytest.mark.slow
 
-@pytest.mark.slow
+
 @pytest.mark.parametrize("name", SHOWN)
 def test_a_picture_of_the_gallery_looks_as_its_golden_image_does(name: str) -> None:
     found = pixels(halved(drawn(SHOWN[name])))

@@ -3,12 +3,15 @@ from __future__ import annotations
 from itertools import islice
 
 import numpy as np
+import pytest
 
 from benchmarks.calibration_test import miscalibrated
 from benchmarks.monitors.accuracy import GOAL, compared, shaped
 from benchmarks.monitors.alarms import delay_cell
 from benchmarks.monitors.streams import Stream
 from benchmarks.monitors.watching import BUCKET, Betting, Windows
+
+pytestmark = pytest.mark.slow
 
 
 def test_the_watch_is_the_test_and_finds_the_error_after_it_began() -> None:

@@ -12,6 +12,8 @@ import pytest
 
 from benchmarks.splines.nn_logits import InvalidLogits, read_logits
 
+pytestmark = pytest.mark.slow
+
 
 def _splits(dtype: str = "f4") -> tuple[tuple[Any, Any], tuple[Any, Any]]:
     random = np.random.default_rng(0)

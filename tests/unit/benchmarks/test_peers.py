@@ -8,6 +8,8 @@ from benchmarks.peers.data import binary, matrix
 from benchmarks.peers.run import Goal
 from calibrant.errors import EmptyBatch
 
+pytestmark = pytest.mark.slow
+
 
 def test_rows_of_the_drawn_matrix_are_probabilities_and_its_labels_classes() -> None:
     p, labels = matrix(2_500, 7)  # more than one block

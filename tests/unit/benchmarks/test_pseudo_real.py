@@ -41,6 +41,8 @@ from benchmarks.pseudo_real.page import PUBLISHED, page
 from benchmarks.pseudo_real.truth import TRUTHS, BinnedMap, TrueMaps
 from calibrant.reductions import Event
 
+pytestmark = pytest.mark.slow
+
 
 def draw(n: int) -> tuple[Event, Any]:
     random = np.random.default_rng(0)
@@ -128,7 +130,6 @@ def test_there_are_the_papers_21_evaluators() -> None:
 
 
 # An order-invariant map of two classes treats p and 1 - p alike, so it cannot follow p^1.5.
-@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in EVALUATORS if name not in ("identity", "IOP_OI")])
 def test_every_evaluator_finds_most_of_a_gross_error(name: str) -> None:
     event, c = draw(2_000)
@@ -230,7 +231,6 @@ def synthetic(seeds: int) -> dict[Job, list[dict[str, Any]]]:
     return found
 
 
-@pytest.mark.slow
 def test_statistics_of_known_records() -> None:
     results = arrays(synthetic(2), "evaluators", EVALUATORS, SIX)
     assert results.seeds == 2
@@ -252,7 +252,6 @@ def test_an_incomplete_seed_is_left_out() -> None:
         arrays({}, "evaluators", EVALUATORS, SIX)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("seeds", [1, 2])
 def test_the_page_has_every_table(seeds: int) -> None:
     both = {"errors": dict.fromkeys(EVENTS, 0.01), "platt": dict.fromkeys(EVENTS, 0.0042)}

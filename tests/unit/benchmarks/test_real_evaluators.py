@@ -21,6 +21,8 @@ from benchmarks.pseudo_real.real import (
 )
 from calibrant.reductions import Event
 
+pytestmark = pytest.mark.slow
+
 
 def event(n: int) -> Event:
     random = np.random.default_rng(0)
@@ -43,7 +45,6 @@ def answers(file: str) -> dict[Task, Answer]:
     }
 
 
-@pytest.mark.slow
 def test_every_evaluator_measures_every_subset() -> None:
     found = errors_of_subsets(event(1_500), 1_000, 2)
     assert set(found) == set(NINE)
@@ -52,14 +53,12 @@ def test_every_evaluator_measures_every_subset() -> None:
         assert errors == pytest.approx([0.1, 0.1], abs=0.06)
 
 
-@pytest.mark.slow
 def test_the_whole_half_is_used_once() -> None:
     found = errors_of_subsets(event(700), 0, 1)
     again = errors_of_subsets(event(700), 3_000, 1)
     assert found["isotonic"] == pytest.approx(again["isotonic"])
 
 
-@pytest.mark.slow
 def test_a_file_is_calibrated_on_one_half_and_evaluated_on_the_other(tmp_path: Path) -> None:
     random = np.random.default_rng(0)
     logits = 3.0 * random.standard_normal((4_000, 3))

@@ -9,6 +9,8 @@ from benchmarks.revisiting.measures import VARIANTS, figures
 from benchmarks.revisiting.models import SEVERITIES, families, network, predictions, temperature_of
 from benchmarks.revisiting.page import Results, page, pictures
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def results() -> Results:
@@ -25,7 +27,6 @@ def results() -> Results:
     return Results(chosen, smoothing)
 
 
-@pytest.mark.slow
 def test_noise_raises_the_errors_and_smoothing_lowers_the_temperature(results: Results) -> None:
     plain, smoothed = results.smoothing.values()
     assert len(plain) == len(SEVERITIES)

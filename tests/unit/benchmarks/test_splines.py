@@ -24,6 +24,8 @@ from benchmarks.splines.experiment import (
 )
 from benchmarks.splines.page import page
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def network(tmp_path_factory: pytest.TempPathFactory) -> Path:

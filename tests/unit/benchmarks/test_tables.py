@@ -12,6 +12,8 @@ from benchmarks.tables.columns import error_after
 from benchmarks.tables.datasets import DERIVATES, SHAPES, Floats, dataset, emitted
 from calibrant.piecewise.fitting import held_out_loss
 
+pytestmark = pytest.mark.slow
+
 
 def test_the_golden_batch_is_one_of_the_datasets(golden: dict[str, Any]) -> None:
     data = dataset("beta2", "0.050", 1000, 0)

@@ -26,6 +26,7 @@ def drawn(n: int, n_classes: int) -> tuple[Any, Any]:
 CASES = [(method, 2) for method in EVENTS] + [(method, 3) for method in VECTORS]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("method", "n_classes"), CASES)
 def test_a_weight_is_as_many_copies_in_one_fold(method: str, n_classes: int) -> None:
     p, y = drawn(150, n_classes)

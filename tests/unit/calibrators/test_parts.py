@@ -53,6 +53,7 @@ def _check(asked: Fitting, batch: Batch, parts: int) -> None:
     np.testing.assert_array_equal(ours, theirs, strict=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reduction", ["classwise", "ranks", "within-ranks"])
 @pytest.mark.parametrize("method", CURVED)
 def test_parts_make_the_map_of_one_fit_bit_for_bit(method: str, reduction: str) -> None:

@@ -188,6 +188,7 @@ def test_dirichlet_takes_the_probabilities_of_logits() -> None:
     np.testing.assert_allclose(given.apply(z), other.apply(softmax(z)), atol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", [*UNREGULARISED, *REGULARISED])
 def test_certain_float32_and_constant_predictions_are_coped_with(method: str) -> None:
     random = np.random.default_rng(3)

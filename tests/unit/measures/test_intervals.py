@@ -71,6 +71,7 @@ def test_the_same_seed_gives_the_same_interval(golden_event: Event) -> None:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("p", "y"),
     [

@@ -51,6 +51,7 @@ def test_every_measure_answers_under_every_reduction_or_says_why_not(
     assert answer.definition["name"] == name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", QUICK)
 def test_class_wise_values_are_those_of_the_classes(batch: tuple[Any, Any], name: str) -> None:
     if calibrant.MEASURES[name].event is None:

@@ -30,6 +30,7 @@ NAMES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["svg", "png"])
 @pytest.mark.parametrize("name", NAMES.values(), ids=NAMES)
 def test_any_name_is_drawn_as_it_is(name: str, form: str) -> None:

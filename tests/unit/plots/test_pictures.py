@@ -70,6 +70,7 @@ def test_without_an_error_of_its_own_a_picture_tells_that_of_the_diagram() -> No
     assert f">debiased ECE {ece}<" in drawn.content.decode()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PICTURES)
 def test_the_same_data_are_the_same_bytes(name: str) -> None:
     for form in ("svg", "png"):
