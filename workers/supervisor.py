@@ -28,6 +28,7 @@ from backend.store.jobs.recovery import LOOK_SECONDS, Recovery
 from backend.store.processes import die_with_parent
 from backend.store.server.connection import UNAVAILABLE, check_durability, connect, error_name, jittered, safe_url
 from backend.telemetry.tracing import check_telemetry
+from calibrant.device import has_driver
 from schemas.jobs import WorkersRecord
 from workers.chores import IDLE_SECONDS, ChoreWorker, duty_of
 from workers.tasks import OTLP_VARIABLE
@@ -322,7 +323,9 @@ def has_cuda(device: str) -> bool:
     """Whether workers use CUDA. A subprocess checks, because a process that has initialized CUDA cannot fork for it."""
     if device != "auto":
         return device == "cuda"
-    look = "import sys, torch; sys.exit(0 if torch.cuda.is_available() else 1)"
+    if not has_driver():
+        return False
+    look = "import sys; from calibrant.device import read_device; sys.exit(read_device('auto') != 'cuda')"
     return subprocess.run([sys.executable, "-c", look], check=False).returncode == 0  # noqa: S603 - our own words
 
 
