@@ -113,6 +113,7 @@ def _agrees(script: str, document: Any, forecasts: Any, by: Any, expected: Any, 
             np.testing.assert_allclose(np.array(row[name], np.float64), finite, rtol=tol, atol=tol)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("script", COMMANDS)
 @pytest.mark.parametrize("path", DISTRIBUTIONS, ids=lambda path: path.stem)
 def test_the_scripts_apply_every_stored_document_of_distributions(path: Path, script: str, tmp_path: Path) -> None:
@@ -176,6 +177,7 @@ def test_the_scripts_agree_with_every_fitted_map_of_distributions(
         _agrees(script, fitted.to_document(), forecasts, values, expected, tmp_path, 1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("script", COMMANDS)
 @pytest.mark.parametrize("tails", ["normal", "flat"])
 @pytest.mark.parametrize("levels", [[0.5], [0.5, 0.8], [0.6, 0.7], [0.1, 0.2], [1e-9, 0.3, 1.0 - 1e-9]])
@@ -202,6 +204,7 @@ def test_infinite_bounds_are_null_and_widths_may_shrink(
     _agrees(script, document, forecasts, None, expected, tmp_path, 1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("script", COMMANDS)
 def test_random_ties_move_bounds_by_at_most_their_rounding(script: str, tmp_path: Path) -> None:
     document = _fitted("conformal", "quantiles", ties="random").to_document()
@@ -248,6 +251,7 @@ REFUSED: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("script", COMMANDS)
 @pytest.mark.parametrize(("kind", "changes", "row", "message"), REFUSED)
 def test_the_scripts_refuse_what_the_map_does_not_take(

@@ -121,6 +121,7 @@ def test_answers_are_those_of_one_process(engine: Any, cluster: Client, folder: 
     assert found.diagrams["reliability"]["data"] is not None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("method", ["isotonic", "beta", "spline"])
 def test_maps_are_those_of_one_process(

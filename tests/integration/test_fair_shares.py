@@ -81,6 +81,7 @@ def _large(rows: int = 60_000) -> dict[str, Any]:
     return {"predictions": p.tolist(), "labels": (p > 0.5).astype(int).tolist()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("path", "headers"),
     [

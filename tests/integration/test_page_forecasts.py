@@ -56,6 +56,7 @@ def _path(answer: httpx.Response) -> str:
     return str(answer.headers["location"])
 
 
+@pytest.mark.slow
 def test_a_file_leads_to_its_report_with_a_recommended_map(visitor: Visitor, store: Store) -> None:
     path = _path(_send(visitor, NORMAL, groups="site"))
     batch = visitor.get(path.replace("/ui/reports", "/batches")).json()

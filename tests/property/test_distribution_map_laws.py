@@ -82,6 +82,7 @@ def test_a_map_read_from_its_document_applies_the_same_function(
     np.testing.assert_array_equal(one, other)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "name"), METHODS)
 @settings(max_examples=examples(4))
 @given(seed=st.integers(0, 1 << 20))
@@ -95,6 +96,7 @@ def test_the_order_of_the_rows_does_not_matter(kind: str, name: str, seed: int) 
     assert one.training_digest == other.training_digest
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "name"), [each for each in METHODS if each[1] != "averaged"])
 @settings(max_examples=examples(4))
 @given(seed=st.integers(0, 1 << 20))
@@ -107,6 +109,7 @@ def test_frequency_weights_are_repetitions_of_rows(kind: str, name: str, seed: i
     np.testing.assert_allclose(numbers(weighted.apply(**rows)), numbers(other.apply(**rows)), rtol=1e-3, atol=1e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "name"), METHODS)
 @settings(max_examples=examples(4))
 @given(seed=st.integers(0, 1 << 20))

@@ -42,6 +42,7 @@ BOUNDED: list[tuple[str | dict[str, object], Callable[..., MeasureBounds]]] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("measure", "bounds"), BOUNDED, ids=["ks", "log-loss", "brier", "equal-mass", "equal-width"])
 @given(of=rows)
 @example(of=[(0.2, 1)] * 3 + [(0.2000001, 0)] * 2)

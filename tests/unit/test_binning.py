@@ -180,6 +180,7 @@ def test_cross_validation_agrees_with_the_reference(
     assert cross_validated_count(golden_event, binning, folds=10, most=40, seed=1) == golden[kind]["chosen"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("binning", ["equal-mass", "equal-width"])
 @pytest.mark.parametrize(
     "weights", [None, np.arange(1.0, 81.0), np.linspace(0.01, 1e6, 80)], ids=["none", "whole", "real"]

@@ -136,6 +136,7 @@ def test_the_guide_runs() -> None:
     assert names["report"].measures["ece"].value < 0.1
 
 
+@pytest.mark.slow
 def test_the_default_needs_no_torch() -> None:
     code = (
         "import sys; from calibrant import CalibrantClassifier; from sklearn.datasets import load_iris; "

@@ -173,6 +173,7 @@ def test_other_rows_and_fits_that_cannot_be_repeated_have_no_cross_fitted_values
     assert "cross_fitted" not in {**elsewhere["ece"].parts, **again.after["ece"].parts}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [np.asarray, pd.Series, pl.Series], ids=["numpy", "pandas", "polars"])
 def test_predictions_calibrated_by_a_map_of_the_same_rows_are_warned_of(kind: Any) -> None:
     p, y = kind(P), kind(Y)

@@ -127,6 +127,7 @@ def test_a_comparison_reports_its_maps_and_pairs() -> None:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["vector", "matrix-odir", "dirichlet-l2", "ets", "iop-diagonal", "temperature"])
 def test_fits_of_vectors_report_at_every_pass(method: str) -> None:
     random = np.random.default_rng(1)

@@ -61,6 +61,7 @@ def test_impossible_worlds_are_refused(n: Any, options: dict[str, Any], pointer:
     assert caught.value.offences[0].pointer == pointer
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("accuracy", [0.2, 0.876, 0.99])
 def test_the_accuracy_is_that_of_the_true_probabilities(accuracy: float) -> None:
     logits, labels, probs = logistic_normal(5000, n_classes=10, temperature=2.0, accuracy=accuracy, seed=3)

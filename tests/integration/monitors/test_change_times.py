@@ -83,6 +83,7 @@ def test_a_stored_alarm_without_a_change_time_is_read(store: Store) -> None:
     assert (rule.status, rule.evidence.change) == ("alarm", None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("minute", [200, 1500])
 def test_many_buckets_are_compared_by_span_first(store: Store, minute: int) -> None:
     record = watched(store, bucket=MINUTES)

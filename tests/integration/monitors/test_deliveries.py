@@ -576,6 +576,7 @@ def test_over_http_a_hook_that_is_not_admitted_is_refused_and_not_repeated(
         assert HUSH not in refused.text
 
 
+@pytest.mark.slow
 def test_settings_that_cannot_be_read_are_refused_at_the_start(redis_url: str) -> None:
     with pytest.raises(InvalidTargets, match="webhook_hosts"):
         create_app(Settings(redis_url, webhook_hosts="*"))

@@ -35,6 +35,7 @@ def take(
     return account.answer()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ahead", [0.0, float(SKEW)])
 @pytest.mark.parametrize("earlier", [None, "labels", "predictions"])
 def test_a_row_with_an_id_and_a_time_counts_once_whenever_it_is_sent_again(

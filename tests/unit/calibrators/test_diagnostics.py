@@ -64,6 +64,7 @@ def test_curves_report_their_gradient(method: str, n_classes: int, most: float) 
     assert 0.0 <= calibrant.fit(method, p, y).diagnostics["gradient"] <= most
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("method", "most"), VECTORS.items())
 def test_maps_of_vectors_report_their_gradient(method: str, most: float) -> None:
     p, y = drawn(700, 4)

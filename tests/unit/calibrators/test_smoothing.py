@@ -37,6 +37,7 @@ def test_exact_zeros_and_ones_of_an_event_are_smoothed(method: str) -> None:
     assert ends[1] > 0.8
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["temperature", "vector", "matrix", "ets", "dirichlet-l2", "matrix-odir"])
 def test_exact_zeros_of_a_vector_are_smoothed(method: str) -> None:
     (p, y), (new, labels) = _forest(600), _forest(600, seed=1)

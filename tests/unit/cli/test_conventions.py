@@ -111,6 +111,7 @@ def test_decimal_commas_are_written_as_they_are_read(run: Run, tmp_path: Path) -
     assert found.stdout.splitlines() == ["y;p;calibrated", "1;0,75;1,0", "0;0,25;0,0", "1;0,5;0,5", "0;0,5;0,5"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", [".parquet", ".arrow", ".feather"])
 def test_columns_that_are_only_passed_on_keep_what_the_file_says(run: Run, tmp_path: Path, suffix: str) -> None:
     file, document, out = tmp_path / "r.csv", tmp_path / "map.json", tmp_path / f"out{suffix}"

@@ -98,6 +98,7 @@ def test_copies_in_clusters_do_not_look_like_evidence() -> None:
     assert (honest["pit-ks"].p_value or 0.0) > (naive["pit-ks"].p_value or 0.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["normal", "quantiles", "samples"])
 def test_p_values_of_calibrated_forecasts_are_uniform(kind: str) -> None:
     random, n = np.random.default_rng(5), 60

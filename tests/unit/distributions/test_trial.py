@@ -44,6 +44,7 @@ def test_a_map_of_forecasts_that_overflows_is_refused_and_infinite_offsets_are_n
         load_distribution(_of_forecasts(kind, function).to_document())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [1e-6, 1.0, 1e9])
 def test_every_fitted_map_is_loaded_again(size: float) -> None:
     random = np.random.default_rng(0)

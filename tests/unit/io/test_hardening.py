@@ -203,6 +203,7 @@ def _refused_file(data: bytes) -> None:
         read(data)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mark", ["_", "0_", "0", "1.", "q_"])
 @pytest.mark.parametrize("read", [read_sheet, read_forecast_sheet])
 def test_names_of_many_separators_and_digits_are_refused(read: Callable[..., Any], mark: str) -> None:

@@ -330,6 +330,7 @@ def test_the_order_of_rows_does_not_matter(method: str, options: dict[str, Any])
         assert one.to_document() == other.to_document()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("method", "options"), VARIANTS)
 def test_a_frequency_of_two_is_the_row_twice_and_importance_counts_by_its_ratios(
     method: str, options: dict[str, Any]
@@ -368,6 +369,7 @@ def test_documents_round_trip_and_stay_probabilities(method: str, options: dict[
         assert np.all((found >= 0) & (found <= 1))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", NAMES)
 @pytest.mark.parametrize("damage", [float("nan"), float("inf"), 1.5, -1.5, "0.5", None, True])
 def test_every_damaged_number_is_found_on_loading(method: str, damage: Any) -> None:
@@ -407,6 +409,7 @@ def test_borders_out_of_order_and_missing_numbers_are_found_on_loading(method: s
         assert caught.value.offences[0].pointer == where
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", NAMES)
 @pytest.mark.parametrize("reduction", ["classwise", "ranks", "top-label"])
 def test_binnings_calibrate_many_classes(method: str, reduction: str) -> None:

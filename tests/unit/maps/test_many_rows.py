@@ -55,6 +55,7 @@ def test_platt_of_many_rows_is_that_of_sorted_cells(shape: str, target_smoothing
     np.testing.assert_allclose(rows(event.p), cells(event.p), atol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("parameters", ["abm", "am", "ab"])
 def test_beta_of_many_rows_is_that_of_sorted_cells(shape: str, parameters: Parameters) -> None:

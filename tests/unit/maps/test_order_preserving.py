@@ -106,6 +106,7 @@ def test_derivatives_are_those_of_the_loss(kind: Kind) -> None:
     np.testing.assert_allclose(problem.hessian(x) @ d, bent, atol=1e-7)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("strength", [0.0, 0.01])
 def test_the_optimum_is_that_of_a_general_minimiser(kind: Kind, strength: float) -> None:
@@ -142,6 +143,7 @@ def test_l_bfgs_finds_the_same_optimum_in_blocks(kind: Kind, monkeypatch: pytest
     np.testing.assert_allclose(newton.transform(z), other.transform(z), atol=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("method", METHODS)
 def test_never_worse_than_temperature_and_drawn_to_it(method: str, dtype: Any) -> None:
@@ -157,6 +159,7 @@ def test_never_worse_than_temperature_and_drawn_to_it(method: str, dtype: Any) -
         np.testing.assert_allclose(drawn.apply(z), plain, atol=1e-7)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
 def test_a_chosen_strength_improves_what_a_temperature_cannot(method: str) -> None:
     z, y = _rows(800, 3)
@@ -169,6 +172,7 @@ def test_a_chosen_strength_improves_what_a_temperature_cannot(method: str) -> No
     np.testing.assert_array_equal(again.apply(z), fitted.apply(z))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
 def test_neither_order_nor_repetition_of_rows_matter(method: str) -> None:
     z, y = _rows(200, 3)

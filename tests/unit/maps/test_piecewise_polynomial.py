@@ -163,6 +163,7 @@ def test_the_segments_meet_and_a_break_belongs_to_the_left_one() -> None:
     np.testing.assert_allclose(curve(np.array([0.0, 0.2, 0.5, 0.6, 1.0])), [-0.1, 0.1, 0.4, 0.3, -0.1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("method", "size", "options"), [("pl-de", "segments", {"max_segments": 3}), ("spline", "knots", {"knots": None})]
 )

@@ -137,6 +137,7 @@ def test_the_influence_on_auroc_is_its_derivative_in_the_weights() -> None:
         assert slope * w.sum() == pytest.approx(influence[row], rel=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_intervals_cover_the_truth_as_often_as_they_say(name: str) -> None:
     """Truth from c uniform, p = c^1.5: a large draw of the same world."""

@@ -100,6 +100,7 @@ def test_the_value_of_predictions_far_off_is_between_its_ends() -> None:
     assert 0.02 < low < value < high < 0.2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("asked", SIMULATED, ids=["corp", "corp-log", "binned-log"])
 @pytest.mark.parametrize(
     ("p", "y"),

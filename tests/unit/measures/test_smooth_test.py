@@ -115,6 +115,7 @@ def test_importance_weights_can_be_rescaled_and_frequencies_count() -> None:
     assert smooth_test(twice, 8)[0] == pytest.approx(2.0 * smooth_test(once, 8)[0], rel=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["plain", "tied", "importance"])
 def test_p_values_of_calibrated_rows_are_uniform(form: str) -> None:
     random = np.random.default_rng(4)

@@ -31,6 +31,7 @@ def _backend() -> Iterator[None]:
         yield
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", calibrant.DIAGRAMS)
 @pytest.mark.parametrize("with_map", [False, True])
 @pytest.mark.parametrize("style", ["default", "dark_background"])

@@ -137,6 +137,7 @@ def test_small_multiples_leave_out_what_has_no_data_and_say_so() -> None:
     assert "Not drawn: the empty one: too few rows." in drawn.alt
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PLOTS)
 @pytest.mark.parametrize("models", [1, 2, 7, MOST])
 def test_as_many_models_as_there_are_go_on_one_sheet(name: str, models: int) -> None:

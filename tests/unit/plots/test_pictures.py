@@ -126,6 +126,7 @@ def test_no_shape_is_styled_where_a_page_may_forbid_it() -> None:
     assert all(" style=" not in picture(theme="light").content.decode() for picture in PICTURES.values())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PICTURES)
 def test_a_png_has_twice_the_pixels_and_no_date(name: str) -> None:
     drawn = PICTURES[name](form="png", width=400)

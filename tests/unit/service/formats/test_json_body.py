@@ -119,6 +119,7 @@ def test_rows_and_classes_are_bounded(limits: BodyLimits) -> None:
         assert refused(lambda text=text: read_json(text, limits)) == ("too-large", pointer)  # type: ignore[misc]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("long", ["groups", "clusters"])
 def test_one_long_name_does_not_make_all_names_wide(long: str, peak_of: PeakOf) -> None:
     kind = '"prediction_kind": "regression", ' if long == "clusters" else ""
