@@ -58,24 +58,30 @@ serve: $(SERVICE) ## run the service on 127.0.0.1:8000 with data in .calibrant/;
 PROCESSES ?= 6
 PYTEST := $(BIN)/python -m pytest --processes $(PROCESSES)
 test test-slow test-all laws durations: export OMP_NUM_THREADS = 1
-# Services that tests start do not compile our modules again, even if the environment says so.
-test test-slow test-all laws durations: export PYTHONDONTWRITEBYTECODE =
 
 .browser: $(STAMP)
 	@$(BIN)/python -m tests.browser.install
 
 test: .browser ## run what a change needs before a commit: every layer, without the slow tests
+	@echo "Running what a change needs before a commit: about 5 minutes on two cores. Chromium, if missing, needs 0.4 GB."
 	@$(PYTEST) -m "not slow"
+	@echo "All is well. Next: make check, then make test-slow before a release."
 
 test-slow: .browser ## run the tests that `make test` leaves out
+	@echo "Running the slow tests: about 10 minutes on two cores."
 	@$(PYTEST) -m slow
+	@echo "All is well. Next: make docs"
 
 test-all: .browser ## run every test
+	@echo "Running every test: about 15 minutes on two cores."
 	@$(PYTEST)
+	@echo "All is well. Next: make check"
 
 laws: $(STAMP) ## run the laws on many random examples, some 20 minutes
 	@$(PYTEST) -m hypothesis --hypothesis-profile random
 
+# Two processes, so that few tests wait for a core.
+durations: PROCESSES = 2
 durations: .browser ## run every test and record the durations, on a quiet machine; writes tests/durations.json
 	@$(PYTEST) --record-durations
 

@@ -108,6 +108,11 @@ def test_waits(service):
     assert (tmp_path / "ended").exists()
 
 
+def test_every_test_of_more_than_three_seconds_is_marked_slow(request: pytest.FixtureRequest) -> None:
+    unmarked = {item.nodeid for item in request.session.items if item.get_closest_marker("slow") is None}
+    found = {test: seconds for test, seconds in read_durations()["tests"].items() if test in unmarked and seconds > 3.0}
+    assert found == {}
+
+
 def test_recorded_durations_are_those_of_files_that_exist() -> None:
-    durations = read_durations()
-    assert [name for name in durations["files"] if not (ROOT / name).exists()] == []
+    assert [name for name in read_durations()["files"] if not (ROOT / name).exists()] == []
