@@ -129,6 +129,7 @@ def test_a_refused_head_under_v2_is_answered_as_an_error_of_that_protocol(servic
     assert _sent(service.url, b"GET /v2/" + b"a" * MIB).endswith(b'{"error":"the URL may have at most 16384 bytes"}')
 
 
+@pytest.mark.slow
 def test_memory_stays_flat_while_headers_without_end_are_sent(service: Stack) -> None:
     _sent(service.url, GET + b"a:b\r\n" * 1000)  # what a first refusal loads is not counted
     reset_peak(service.api.pid)
@@ -202,6 +203,7 @@ def test_a_flood_of_requests_on_one_connection_is_cut_off_behind_those_that_wait
     assert answer.count(b"HTTP/1.1 ") == answer.count(b"HTTP/1.1 200 OK")
 
 
+@pytest.mark.slow
 def test_what_is_refused_in_a_second_request_leaves_the_answer_to_the_first(service: Stack) -> None:
     first = POST + b"Content-Length: %d\r\n\r\n" % len(ROWS) + ROWS
     answer = _sent(service.url, first + GET + b"a:b\r\n" * 1000)

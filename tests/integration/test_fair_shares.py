@@ -106,6 +106,7 @@ def test_bodies_that_stall_take_no_place_from_anyone(
             assert api.post("/evaluate", json=_large(), headers=keys[who]).status_code == 200
 
 
+@pytest.mark.slow
 def test_a_body_that_stalls_gets_408_and_its_connection_is_closed(redis_url: str, keys: Keys) -> None:
     json = {"Content-Type": "application/json"}
     with _api(redis_url, min_upload_rate=MIB) as api, contextlib.ExitStack() as open_ones:

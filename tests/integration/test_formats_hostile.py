@@ -204,6 +204,7 @@ def test_a_window_that_is_too_large_is_named(http: httpx.Client) -> None:
     assert response.json()["detail"].endswith("the zstd data has a dictionary or window of more than 8 MiB")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", PACKED)
 def test_a_hostile_encoding_is_refused(http: httpx.Client, case: str) -> None:
     encoding, make, expected = PACKED[case]

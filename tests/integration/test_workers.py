@@ -213,6 +213,7 @@ def test_a_worker_of_one_queue_leaves_nothing_beside_it(store: Store, redis: Red
     assert redis.keys("rq:queue:*") == redis.keys("rq:job:*") == redis.keys("rq:wip:*") == []
 
 
+@pytest.mark.slow
 def test_a_work_horse_does_one_job_after_another(store: Store, redis: Redis, redis_url: str, log: Path) -> None:
     jobs = [endless(store, spec={"method": "platt"}) for _ in range(3)]
     with supervisor(redis_url, log) as process:

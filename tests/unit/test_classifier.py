@@ -245,6 +245,7 @@ def test_metadata_are_routed_to_the_estimator_and_the_splitter() -> None:
             fitted.fit(X, y, other=groups)
 
 
+@pytest.mark.slow
 def test_sigmoid_is_platt_and_fits_in_parallel_agree() -> None:
     X, y = _blobs()
     one = calibrant.CalibrantClassifier(GaussianNB(), method="sigmoid", n_jobs=2).fit(X, y)

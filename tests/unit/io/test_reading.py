@@ -372,6 +372,7 @@ def _refused_as_heavy(data: bytes) -> None:
         read(data, heavy=_refuse)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "data"), _many().items(), ids=_many().keys())
 def test_heavy_work_is_told_of_before_it_begins_and_may_be_refused(peak_of: PeakOf, kind: str, data: bytes) -> None:
     assert peak_of(_refused_as_heavy, data) < 8 << 20 or kind == "csv"

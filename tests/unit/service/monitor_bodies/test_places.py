@@ -40,6 +40,7 @@ def _empty_arrow() -> MonitorRows:
     return read_arrow_rows(_arrow([[]] * N), LIMITS, "rows", K)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("read", [_empty_lines, _empty_json, _empty_arrow])
 def test_rows_without_a_vector_are_refused_in_little_memory(read: object, peak_of: PeakOf) -> None:
     assert peak_of(read) < 64 << 20  # N x K numbers would be 2.4 GB
