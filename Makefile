@@ -55,7 +55,7 @@ serve: $(SERVICE) ## run the service on 127.0.0.1:8000 with data in .calibrant/;
 
 # Tests wait for services and browsers, so more processes than cores are faster. With a thread per core in each process,
 # threads of linear algebra would wait for each other: 40 % of the processor time of some files.
-PROCESSES ?= 6
+PROCESSES ?= 4
 PYTEST := $(BIN)/python -m pytest --processes $(PROCESSES)
 test test-slow test-all laws durations: export OMP_NUM_THREADS = 1
 

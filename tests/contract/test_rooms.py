@@ -143,6 +143,7 @@ STARTS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", STARTS)
 def test_a_start_loads_nothing_that_is_slow_or_used_later(name: str, tmp_path: Path) -> None:
     (file := tmp_path / "rows.csv").write_text("prediction,label\n0.2,0\n0.7,1\n0.4,0\n0.9,1\n", encoding="utf-8")

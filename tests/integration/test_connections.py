@@ -56,6 +56,7 @@ def _status(answer: bytes) -> int:
     return int(answer.split(b" ", 2)[1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("data", "status"),
     [

@@ -178,6 +178,7 @@ def _finished(observed: Observed, job_id: str) -> None:
         client.wait(job_id, timeout=60)
 
 
+@pytest.mark.slow
 def test_a_request_its_wait_in_the_queue_and_its_task_are_one_trace(observed: Observed) -> None:
     with observed.http() as http:
         queued = _fit(http, "traced", **TRACEPARENT)

@@ -57,6 +57,7 @@ def test_every_example_answers_what_the_document_shows(recorded: dict[str, Any])
         assert problem == problem_example(code), f"{code}: run make examples"
 
 
+@pytest.mark.slow
 def test_every_answer_is_of_the_documents_schema(recorded: dict[str, Any], seen: Answers, service: Any) -> None:
     document = schemathesis.openapi.from_url(f"{service.url}/openapi.json")
     for example, answer in seen:

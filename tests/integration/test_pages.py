@@ -23,6 +23,7 @@ def _loads(text: str) -> list[str]:
     return re.findall(r'(?:src|href|action|data)="([^"]*)"', text)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", PAGES)
 def test_a_page_links_to_this_service_alone_and_every_link_leads_somewhere(http: httpx.Client, path: str) -> None:
     answer = http.get(path, headers={"Accept": "text/html"})

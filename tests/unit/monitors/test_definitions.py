@@ -224,6 +224,7 @@ _JSON = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(st.dictionaries(st.sampled_from(["memories", "window", "rows_per_round", "delay", ""]), _JSON, max_size=4))
 def test_any_options_of_an_online_map_are_accepted_or_refused_by_name(options: dict[str, Any]) -> None:
     body = _body(recalibration={"policy": "online", "options": options})
