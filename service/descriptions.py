@@ -16,7 +16,7 @@ Parameters = ParamSpec("Parameters")
 
 
 def described_later(describe: Callable[Parameters, dict[str, Any]]) -> Callable[Parameters, Any]:
-    """Make a function return a callable that returns the description, which a ``Described`` route calls."""
+    """Make a function return a callable that returns the description, which a ``DescribedRoute`` route calls."""
 
     @wraps(describe)
     def later(*args: Parameters.args, **options: Parameters.kwargs) -> Any:
@@ -25,7 +25,7 @@ def described_later(describe: Callable[Parameters, dict[str, Any]]) -> Callable[
     return later
 
 
-class Described(APIRoute):
+class DescribedRoute(APIRoute):
     """A route that builds its models and its OpenAPI description only when the document is built.
 
     ``openapi_extra`` may be a dictionary or a callable that returns one.

@@ -25,7 +25,7 @@ from schemas.problem_table import TABLE
 from schemas.problem_table.of_numbers import OF_NUMBERS
 from schemas.problems import Problem
 from service.access import is_open, needed_scope
-from service.descriptions import Described
+from service.descriptions import DescribedRoute
 from service.examples import answer_of, problem_example
 from service.examples.calls import CALLS, PARAMETERS
 from service.formats.options import STRUCTURED
@@ -214,7 +214,7 @@ def _document(app: FastAPI) -> dict[str, Any]:
         title=app.title,
         version=app.version,
         description=app.description,
-        routes=[route.described() if isinstance(route, Described) else route for route in every_route(app.routes)],
+        routes=[route.described() if isinstance(route, DescribedRoute) else route for route in every_route(app.routes)],
         tags=app.openapi_tags,
         servers=app.servers,
         license_info=app.license_info,

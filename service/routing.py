@@ -20,7 +20,7 @@ from backend.store.server.connection import UNAVAILABLE
 from calibrant.errors import CalibrationError
 from schemas.jobs import StoredAnswer
 from service.context import Context, context_of
-from service.descriptions import Described
+from service.descriptions import DescribedRoute
 from service.errors import InvalidField
 from service.formats.body import bounded
 from service.formats.payload import Body
@@ -61,7 +61,7 @@ _PARAMETER = {
 }
 
 
-class Idempotent(Described):
+class Idempotent(DescribedRoute):
     """A route whose POST requests support the header ``Idempotency-Key``."""
 
     def extra(self) -> dict[str, Any]:

@@ -23,11 +23,11 @@ from schemas.catalogue import (
     MethodEntry,
 )
 from service.context import answer
-from service.descriptions import Described
+from service.descriptions import DescribedRoute
 from service.openapi import raises
 from service.paging import query_of, read_query
 
-router = APIRouter(tags=["catalogue"], route_class=Described)
+router = APIRouter(tags=["catalogue"], route_class=DescribedRoute)
 
 
 @router.get(

@@ -7,7 +7,7 @@ from fastapi import APIRouter, Request, Response
 from backend.jobs import find_jobs, has_no_more_events
 from schemas.jobs import FINAL, JobAnswer, JobsAnswer, JobsQuery
 from service.context import Here, answer
-from service.descriptions import Described
+from service.descriptions import DescribedRoute
 from service.formats.answers import choose
 from service.formats.media import HTML, JSON
 from service.headers import read_header
@@ -27,7 +27,7 @@ _EVENTS = {
     "description": "an event, or the whole stream as text; data contains a job as JSON",
 }
 
-router = APIRouter(prefix="/jobs", tags=["jobs"], route_class=Described)
+router = APIRouter(prefix="/jobs", tags=["jobs"], route_class=DescribedRoute)
 
 
 @router.get(

@@ -11,7 +11,7 @@ from schemas.catalogue import ProblemEntry
 from schemas.problem_table import TABLE
 from service import pages
 from service.context import answer
-from service.descriptions import Described
+from service.descriptions import DescribedRoute
 from service.errors import NotFound
 from service.formats.answers import choose
 from service.formats.media import JSON
@@ -20,7 +20,7 @@ from service.openapi import raises
 from service.web.upload import UploadForm
 from service.web.visit import Visiting
 
-router = APIRouter(tags=["pages"], route_class=Described)
+router = APIRouter(tags=["pages"], route_class=DescribedRoute)
 
 _HTML = "text/html"
 _PAGE: dict[str, Any] = {_HTML: {"schema": {"type": "string"}}}

@@ -8,14 +8,14 @@ from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4
 from backend.store.budget import Charges
 from schemas.catalogue import Health, LimitsAnswer
 from service.context import Here, answer
-from service.descriptions import Described
+from service.descriptions import DescribedRoute
 from service.metrics import Metrics
 from service.observe import METRICS_PATH
 from service.openapi import raises
 from service.settings import all_settings
 from service.threads import run_in_thread
 
-router = APIRouter(route_class=Described)
+router = APIRouter(route_class=DescribedRoute)
 
 
 @router.get("/limits", tags=["limits"], response_model=LimitsAnswer)

@@ -80,17 +80,17 @@ class Models:
 
 
 @dataclass(frozen=True)
-class Local:
+class Expansion:
     """Loss ``(M,)`` at some parameters, its gradient ``(M, P)`` and Gauss-Newton matrix ``(M, P, P)``."""
 
     loss: Floats
     gradient: Floats
     matrix: Floats
 
-    def __getitem__(self, chosen: Bools) -> Local:
-        return Local(self.loss[chosen], self.gradient[chosen], self.matrix[chosen])
+    def __getitem__(self, chosen: Bools) -> Expansion:
+        return Expansion(self.loss[chosen], self.gradient[chosen], self.matrix[chosen])
 
-    def replace(self, chosen: Bools, other: Local) -> None:
+    def replace(self, chosen: Bools, other: Expansion) -> None:
         """Take the chosen models from another batch."""
         self.loss[chosen] = other.loss[chosen]
         self.gradient[chosen] = other.gradient[chosen]
@@ -112,7 +112,7 @@ class State:
     """Models during their fit, with the loss at their parameters and the ``damping (M,)`` of their next step."""
 
     models: Models
-    here: Local
+    here: Expansion
     damping: Floats
 
     @classmethod
@@ -172,7 +172,7 @@ def solve(data: Data, models: Models, *, steps: int, tolerance: float) -> Solved
     return Solved(joined[order], loss, xp.concatenate([done for _, _, done in finished])[order], taken)
 
 
-def _step(models: Models, here: Local, damping: Floats, *, monotone: bool) -> tuple[Models, Bools]:
+def _step(models: Models, here: Expansion, damping: Floats, *, monotone: bool) -> tuple[Models, Bools]:
     """Take the damped Gauss-Newton step of every model, with Marquardt's scaling; also return which ones failed.
 
     Increments of monotone curves are non-negative: those at 0 that would decrease are fixed, and the others
@@ -201,7 +201,7 @@ def _step(models: Models, here: Local, damping: Floats, *, monotone: bool) -> tu
     return Models(heights, widths.clip(min=-16.0), models.line, models.valid, models.name), failed
 
 
-def local(data: Data, models: Models) -> Local:
+def local(data: Data, models: Models) -> Expansion:
     """Return loss, gradient and Gauss-Newton matrix in the raw parameters."""
     low, high = ends(data.family)
     heights, scale = heights_of(data.family, models.heights, monotone=data.monotone)
@@ -270,7 +270,9 @@ def _piece_sums(data: Data, line: Ints, knots: Floats, heights: Floats) -> tuple
     return loss, sums, rise * inverse
 
 
-def _assemble(loss: Floats, sums: Floats, slope: Floats, scale: Floats, by_width: Floats, *, monotone: bool) -> Local:
+def _assemble(
+    loss: Floats, sums: Floats, slope: Floats, scale: Floats, by_width: Floats, *, monotone: bool
+) -> Expansion:
     """Assemble gradient and matrix of the nodes from the sums of pieces, and transform them to the parameters.
 
     At a node, df/dH = phi and df/dX = -(slope of the piece) phi on both sides. ``scale`` is the derivative of
@@ -300,7 +302,7 @@ def _assemble(loss: Floats, sums: Floats, slope: Floats, scale: Floats, by_width
         gradient[:, :size] = _summed(gradient[:, :size], 1)
         matrix[:, :size] = _summed(matrix[:, :size], 1)
         matrix[:, :, :size] = _summed(matrix[:, :, :size], 2)
-    return Local(loss, gradient, matrix)
+    return Expansion(loss, gradient, matrix)
 
 
 def _at_nodes(first: Floats, second: Floats) -> Floats:
