@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,13 +11,14 @@ from playwright.sync_api import Browser, Page, sync_playwright
 from service.stack import Stack, stack
 from tests.browser.chromium import find_chromium, flags
 from tests.browser.watched import Visits
+from tests.integration.redis_server import until_ready
+from tests.store_folder import store_folder
 
 
 @pytest.fixture(scope="package")
 def folder() -> Iterator[Path]:
-    """A short path: a unix socket's may have about 100 characters."""
-    with tempfile.TemporaryDirectory(prefix="calibrant-page-") as path:
-        yield Path(path)
+    with store_folder() as path:
+        yield path
 
 
 @pytest.fixture(scope="package")
@@ -28,6 +28,7 @@ def service(folder: Path) -> Iterator[Stack]:
         (folder / "service.log").open("ab") as log,
         stack(host="127.0.0.1", port=0, data=folder / "service", log=log) as running,
     ):
+        until_ready(running.url)
         yield running
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +12,7 @@ import pytest
 
 from calibrant.client import Calibrant
 from service.stack import stack
+from tests.store_folder import store_folder
 
 pytestmark = pytest.mark.slow
 
@@ -21,8 +21,8 @@ _ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.st
 
 @pytest.fixture
 def folder() -> Iterator[Path]:
-    with tempfile.TemporaryDirectory(prefix="calibrant-e2e-") as path:
-        yield Path(path)
+    with store_folder() as path:
+        yield path
 
 
 def _run(*arguments: str | Path, given: bytes = b"") -> subprocess.CompletedProcess[bytes]:

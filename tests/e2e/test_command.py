@@ -9,7 +9,6 @@ import select
 import signal
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
@@ -19,6 +18,7 @@ import pytest
 
 from calibrant.client import Calibrant, ProblemResponse
 from tests.integration.redis_server import until
+from tests.store_folder import store_folder
 
 pytestmark = pytest.mark.slow
 
@@ -27,8 +27,8 @@ CALIBRANT = [sys.executable, "-m", "calibrant"]
 
 @pytest.fixture
 def folder() -> Iterator[Path]:
-    with tempfile.TemporaryDirectory(prefix="calibrant-e2e-") as path:
-        yield Path(path)
+    with store_folder() as path:
+        yield path
 
 
 def _children(pid: int) -> list[int]:

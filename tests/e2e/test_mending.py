@@ -7,7 +7,6 @@ import re
 import signal
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +15,7 @@ import pytest
 
 from calibrant.client import Calibrant
 from tests.integration.redis_server import until
+from tests.store_folder import store_folder
 
 pytestmark = pytest.mark.slow
 
@@ -75,8 +75,8 @@ class Served:
 
 @pytest.fixture
 def served() -> Iterator[Served]:
-    with tempfile.TemporaryDirectory(prefix="calibrant-e2e-") as folder:
-        served = Served(Path(folder))
+    with store_folder() as folder:
+        served = Served(folder)
         try:
             until(served.ready, 60)
             yield served

@@ -2,11 +2,10 @@
 
 import argparse
 import sys
-import tempfile
-from pathlib import Path
 
 from service.stack import stack
 from tests.fuzz import ALL_PHASES, fuzz
+from tests.store_folder import store_folder
 
 parser = argparse.ArgumentParser(prog="python -m tests.fuzz")
 parser.add_argument("--examples", type=int, default=2000)
@@ -15,9 +14,9 @@ parser.add_argument("--seed", type=int, default=1)
 options = parser.parse_args()
 
 with (
-    tempfile.TemporaryDirectory(prefix="calibrant-fuzz-") as folder,
-    (Path(folder) / "log").open("ab") as log,
-    stack(host="127.0.0.1", port=0, data=Path(folder) / "data", log=log) as running,
+    store_folder() as folder,
+    (folder / "log").open("ab") as log,
+    stack(host="127.0.0.1", port=0, data=folder / "data", log=log) as running,
 ):
     found = fuzz(running.url, examples=options.examples, phases=options.phases, seed=options.seed)
 sys.stdout.write(found.stdout + found.stderr)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import socket
-import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -28,13 +27,14 @@ from service.connections import Connection
 from service.server import Server
 from service.settings import Settings
 from service.stack import Stack, stack
+from tests.integration.redis_server import until_ready
+from tests.store_folder import store_folder
 
 
 @pytest.fixture(scope="package")
 def folder() -> Iterator[Path]:
-    """A short path: a unix socket's may have about 100 characters."""
-    with tempfile.TemporaryDirectory(prefix="calibrant-test-") as path:
-        yield Path(path)
+    with store_folder() as path:
+        yield path
 
 
 @pytest.fixture(scope="package")
@@ -44,6 +44,7 @@ def service(folder: Path) -> Iterator[Stack]:
         (folder / "service.log").open("ab") as log,
         stack(host="127.0.0.1", port=0, data=folder / "service", log=log, inherited=admitting()) as running,
     ):
+        until_ready(running.url)
         yield running
 
 

@@ -119,3 +119,8 @@ def assert_away(answer: httpx.Response) -> None:
     assert answer.status_code == 503, answer.text
     assert answer.json()["type"] == "/problems/store-unavailable"
     assert int(answer.headers["retry-after"]) >= 1
+
+
+def until_ready(url: str) -> None:
+    """Return when a service has its store: it answers 503 to a request that comes earlier and waits half a second."""
+    until(lambda: httpx.get(f"{url}/health/ready", timeout=60).status_code == 200)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,6 +16,7 @@ from backend.store.store import Store
 from calibrant.client import Calibrant
 from service.stack import stack
 from tests.integration.redis_server import until
+from tests.store_folder import store_folder
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="torch finds no CUDA device")
 
@@ -30,8 +29,8 @@ Y = (_RANDOM.random(4_000) < P**1.3).astype(int)
 
 @pytest.fixture(scope="module")
 def served() -> Iterator[tuple[str, Store]]:
-    with tempfile.TemporaryDirectory(prefix="calibrant-test-") as folder, (Path(folder) / "log").open("ab") as log:
-        data, settings = Path(folder) / "data", {**os.environ, "CALIBRANT_GPU_SECONDS": "0.01"}
+    with store_folder() as folder, (folder / "log").open("ab") as log:
+        data, settings = folder / "data", {**os.environ, "CALIBRANT_GPU_SECONDS": "0.01"}
         with stack(host="127.0.0.1", port=0, data=data, log=log, device="auto", inherited=settings) as running:
             redis = connect((data / "redis.url").read_text())
             until(lambda: any(worker.device == "cuda" for worker in read_supervisors(redis)), 120)

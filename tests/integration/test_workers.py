@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -32,6 +31,7 @@ from schemas.maps import FitSpec
 from service.paging import page_request
 from service.settings import Settings
 from tests.integration.conftest import serving
+from tests.store_folder import store_folder
 
 
 @contextlib.contextmanager
@@ -258,9 +258,9 @@ def test_a_supervisor_told_to_stop_gives_its_job_back(store: Store, redis: Redis
 def own(tmp_path: Path) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
     """A Redis that a test may pause."""
     with (
-        tempfile.TemporaryDirectory(prefix="calibrant-test-") as folder,
+        store_folder() as folder,
         (tmp_path / "redis.log").open("ab") as lines,
-        embedded_server(Path(folder), log=lines) as running,
+        embedded_server(folder, log=lines) as running,
     ):
         yield running
 
