@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -23,10 +24,10 @@ from backend.store.server.embedded import server_binary
 class RedisServer:
     """One server, with ``settings`` besides an append-only file in its folder."""
 
-    def __init__(self, folder: Path, *settings: str, port: int | None = None) -> None:
+    def __init__(self, folder: Path, port: int, *settings: str) -> None:
         self.folder = folder
         folder.mkdir(exist_ok=True)
-        self.port = free_port() if port is None else port
+        self.port = port
         self._settings = settings
         self.process: subprocess.Popen[bytes] | None = None
 
@@ -88,18 +89,37 @@ class RedisServer:
 
 @contextlib.contextmanager
 def redis_server(folder: Path, *settings: str, started: bool = True) -> Iterator[RedisServer]:
-    server = RedisServer(folder, *settings)
-    try:
+    with reserved_port() as port, contextlib.closing(RedisServer(folder, port, *settings)) as server:
         if started:
             server.start()
         yield server
-    finally:
-        server.close()
 
 
-def free_port() -> int:
-    with contextlib.closing(socket.create_server(("127.0.0.1", 0))) as listener:
-        return int(listener.getsockname()[1])
+#: Ports below those that systems give to sockets which name none, so that no other socket takes one.
+_PORTS = range(20_000, 32_000)
+
+
+@contextlib.contextmanager
+def reserved_port() -> Iterator[int]:
+    """A TCP port that stays free for a server which starts later, or is killed and started again.
+
+    Its UDP port is the lock: another process of tests that wants the same number cannot bind it.
+    """
+    with contextlib.ExitStack() as held:
+        port = random.choice(_PORTS)
+        while not _lock(port, held):
+            port = random.choice(_PORTS)
+        yield port
+
+
+def _lock(port: int, held: contextlib.ExitStack) -> bool:
+    lock = held.enter_context(socket.socket(type=socket.SOCK_DGRAM))
+    try:
+        lock.bind(("127.0.0.1", port))
+        socket.create_server(("", port)).close()
+    except OSError:
+        return False
+    return True
 
 
 def until(holds: Callable[[], bool], seconds: float = 60.0) -> float:

@@ -16,7 +16,7 @@ from backend.store.server.connection import connect, connect_async
 from backend.store.server.embedded import server_binary
 from service.settings import Settings
 from tests.integration.conftest import serving
-from tests.integration.redis_server import RedisServer, assert_away, free_port, ready, redis_server, until
+from tests.integration.redis_server import RedisServer, assert_away, ready, redis_server, reserved_port, until
 from tests.integration.test_workers import supervisor
 
 pytestmark = pytest.mark.slow
@@ -35,7 +35,7 @@ def servers(tmp_path: Path) -> Iterator[tuple[RedisServer, RedisServer, str]]:
         replica = started.enter_context(redis_server(tmp_path / "two", *login, *follows))
         with contextlib.closing(replica.admin(password=PASSWORD)) as redis:
             until(lambda: redis.info("replication")["master_link_status"] == "up", 60)
-        port = free_port()
+        port = started.enter_context(reserved_port())
         sentinel = tmp_path / "sentinel.conf"
         sentinel.write_text(
             f"port {port}\nrequirepass {SENTINELS_PASSWORD}\ndir {tmp_path}\n"
@@ -45,7 +45,7 @@ def servers(tmp_path: Path) -> Iterator[tuple[RedisServer, RedisServer, str]]:
         log = started.enter_context((tmp_path / "sentinel.log").open("ab"))
         process = spawn([server_binary(), str(sentinel), "--sentinel"], log=log)
         started.callback(stop, process, patience=20)
-        gone = free_port()  # a sentinel that does not answer is passed over
+        gone = started.enter_context(reserved_port())  # a sentinel that does not answer is passed over
         url = f"redis+sentinel://:{PASSWORD}@127.0.0.1:{gone},127.0.0.1:{port}/mymaster/0"
         url += f"?sentinel_password={SENTINELS_PASSWORD}"
         until(lambda: f"+slave slave 127.0.0.1:{replica.port}" in (tmp_path / "sentinel.log").read_text(), 30)
