@@ -174,11 +174,11 @@ def test_api_keys_are_needed_beyond_loopback_and_checked_on_every_route_but_the_
         beside = _made_key(folder, "made-beside", "--tenant", "another")
         _until_ready(url)
         for path in ("/measures", "/jobs/x", "/limits", "/metrics"):
-            refused = httpx.get(url + path)
+            refused = httpx.get(url + path, timeout=60)
             assert refused.status_code == 401
             assert refused.headers["www-authenticate"] == "Bearer"
             assert refused.json()["type"] == "/problems/unauthorized"
-        assert httpx.get(f"{url}/openapi.json").status_code == 200
+        assert httpx.get(f"{url}/openapi.json", timeout=60).status_code == 200
         with Calibrant(url, api_key=before) as client:
             batch = client.upload([0.1, 0.9], [0, 1])
             assert client.evaluate(batch.id).n == 2

@@ -65,7 +65,7 @@ class RedisServer:
                 return False
 
     def admin(self, **login: str) -> Redis:
-        return Redis(port=self.port, socket_timeout=5, **login)  # type: ignore[arg-type]
+        return Redis(port=self.port, socket_timeout=60, **login)  # type: ignore[arg-type]
 
     def tell(self, *command: str) -> None:
         with contextlib.closing(self.admin()) as redis:
@@ -122,7 +122,7 @@ def _lock(port: int, held: contextlib.ExitStack) -> bool:
     return True
 
 
-def until(holds: Callable[[], bool], seconds: float = 60.0) -> float:
+def until(holds: Callable[[], bool], seconds: float = 120.0) -> float:
     """Seconds until a condition holds."""
     began = time.monotonic()
     while not holds():

@@ -145,7 +145,7 @@ def test_a_backup_under_writes_knows_every_row_that_it_does_not_count_twice(redi
     writer = threading.Thread(target=write)
     writer.start()
     try:
-        assert told.wait(30)
+        assert told.wait(120)
         file = _backup(redis)
     finally:
         done.set()

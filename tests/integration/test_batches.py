@@ -162,7 +162,7 @@ def test_rows_that_do_not_fit_are_refused_and_leave_the_batch_as_it_is(
 
 
 def test_rows_are_appended_to_a_batch_that_is_there_and_has_room(redis: Redis, redis_url: str) -> None:
-    with serving(Settings(redis_url, max_batch_rows=8)) as url, httpx.Client(base_url=url) as api:
+    with serving(Settings(redis_url, max_batch_rows=8)) as url, httpx.Client(base_url=url, timeout=60) as api:
         assert _refusal(_append(api, new_id("batch"), ROWS))[:2] == (404, "unknown-batch")
         batch = _batch(api)
         assert _append(api, batch["id"], ROWS).status_code == 200
@@ -285,7 +285,7 @@ def test_a_job_sees_the_rows_that_were_there_when_it_was_queued(
         [sys.executable, "-m", "calibrant", "worker"], environment=os.environ | {"CALIBRANT_REDIS_URL": redis_url}
     )
     try:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 120
         while not all(store.jobs.get(job).status in FINAL for job in jobs):
             assert time.monotonic() < deadline
             redis.blpop("nothing", timeout=0.05)

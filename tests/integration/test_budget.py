@@ -215,7 +215,7 @@ def test_looks_while_the_store_is_away_are_not_remembered(tmp_path: Path) -> Non
     budget = Budget(url, 0.75, lambda: True)
 
     async def look() -> None:
-        async with connect_async(url, timeout=1) as redis:
+        async with connect_async(url, timeout=60) as redis:
             for _ in range(10):
                 with pytest.raises(Away):
                     await budget._look(redis)

@@ -227,7 +227,7 @@ def test_a_request_that_waits_to_be_drawn_holds_no_turn(redis_url: str, keys: Ke
     with _api(redis_url, prepare) as api, ThreadPoolExecutor(2) as threads:
         first = threads.submit(api.get, "/problems/drawn")
         try:
-            assert drawing.wait(60)
+            assert drawing.wait(120)
             body = _large(LIGHT_ROWS) | {"diagram": "reliability"}
             waiting = threads.submit(api.post, "/diagrams", json=body, headers=keys["greedy"])
             for _ in range(20):

@@ -125,4 +125,4 @@ def test_a_request_under_way_is_answered_after_sigterm(folder: Path) -> None:
         connection.sendall(body[10:])
         assert _answer(connection).startswith(b"HTTP/1.1 200 ")
         # uvicorn ends by the signal itself, once everything is answered.
-        assert running.api.wait(20) == -signal.SIGTERM
+        assert running.api.wait(120) == -signal.SIGTERM

@@ -168,7 +168,7 @@ def test_a_process_killed_between_what_it_did_and_its_answer_does_nothing_twice(
         with pytest.raises(httpx.TransportError):
             first.result()
         process = spawn(command, environment=os.environ | settings, pass_fds=(fd,))
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 120
         while (again := _post(api, "/maps", FIT, "a", **headers)).status_code == 409:
             assert time.monotonic() < deadline
             redis.blpop("nothing", timeout=0.05)

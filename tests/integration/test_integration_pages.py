@@ -107,7 +107,7 @@ def test_a_transformer_fails_with_what_the_service_says(
     service: Stack, transformer: ModuleType, model: str, told: str
 ) -> None:
     async def ask() -> None:
-        async with httpx.AsyncClient(base_url=service.url) as http:
+        async with httpx.AsyncClient(base_url=service.url, timeout=60) as http:
             await transformer.Calibrant(http, model).calibrate(PROBS)
 
     with pytest.raises(RuntimeError, match=told):

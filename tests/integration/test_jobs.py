@@ -324,6 +324,6 @@ def test_jobs_cancelled_while_they_begin_run_or_end_leave_no_map(http: httpx.Cli
 
 
 def test_a_head_of_a_stream_ends_at_once(api: httpx.Client, store: Store) -> None:
-    answer = api.head(f"/jobs/{_submitted(store).id}/events", timeout=5)
+    answer = api.head(f"/jobs/{_submitted(store).id}/events", timeout=60)
     assert answer.status_code == 200
     assert answer.headers["content-type"].startswith("text/event-stream")

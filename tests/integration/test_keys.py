@@ -116,7 +116,7 @@ def test_a_refused_name_of_a_key_is_told_which_names_are_accepted(own_store: str
 
 def _known(url: str, text: str) -> bool:
     """Whether a key is let in soon: no process reads the keys again unless it is told to."""
-    end = time.monotonic() + 30
+    end = time.monotonic() + 120
     while time.monotonic() < end:
         if _call(url, text, "GET", "/limits").status_code == 200:
             return True
@@ -148,11 +148,11 @@ def test_a_revoked_key_and_a_changed_map_are_soon_known_everywhere(keys: ApiKeyS
     old = {_call(url, key, "POST", "/calibrate", call).json()["map"] for url in served}
     assert len(old) == 1
     new = _call(served[0], key, "POST", "/maps", fit).json()["id"]
-    end = time.monotonic() + 30
+    end = time.monotonic() + 120
     while _call(served[1], key, "POST", "/calibrate", call).json()["map"] != new:
         assert time.monotonic() < end
     keys.revoke(key.record.id)
-    end = time.monotonic() + 30
+    end = time.monotonic() + 120
     for url in served:
         while _call(url, key, "GET", "/limits").status_code != 401:
             assert time.monotonic() < end
@@ -196,14 +196,14 @@ def test_without_the_link_nothing_from_memory_is_served(folder: Path) -> None:
         api = started.enter_context(stack(host="127.0.0.1", port=0, data=folder, log=log, redis_url=url)).url
         assert _call(api, key, "GET", "/limits").status_code == 200
         os.kill(server.pid, signal.SIGSTOP)
-        end = time.monotonic() + 30
+        end = time.monotonic() + 120
         while (lost := _call(api, key, "GET", "/limits")).status_code != 503:
             assert time.monotonic() < end
         assert lost.json()["type"] == "/problems/store-unavailable"
         assert lost.headers["retry-after"]
-        assert httpx.get(f"{api}/health/live").status_code == 200
+        assert httpx.get(f"{api}/health/live", timeout=60).status_code == 200
         os.kill(server.pid, signal.SIGCONT)
-        end = time.monotonic() + 60
+        end = time.monotonic() + 120
         while _call(api, key, "GET", "/limits").status_code != 200:
             assert time.monotonic() < end
 

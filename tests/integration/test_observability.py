@@ -225,7 +225,7 @@ def test_metrics_count_requests_rows_jobs_maps_and_workers(observed: Observed) -
     with observed.http() as http:
         _finished(observed, _fit(http, "counted").json()["id"])
         assert _fit(http, "inline", method="platt").status_code == 201
-    httpx.get(f"{observed.url}/maps/x")
+    httpx.get(f"{observed.url}/maps/x", timeout=60)
     after = observed.metrics()
 
     def gained(name: str, *labels: str) -> float:

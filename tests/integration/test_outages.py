@@ -94,13 +94,13 @@ def test_an_event_loop_that_was_held_up_is_not_taken_for_a_silent_store(server: 
     async def main() -> None:
         link = Watched(server.url, opened=nothing, changed=nothing)
         running = asyncio.create_task(link.run())
-        assert await link.settled(30.0)
+        assert await link.settled(120.0)
         for _ in range(8):
             time.sleep(1.2 * STALE_SECONDS)
             for _ in range(3):
                 await asyncio.sleep(0)
                 link.check_open()
-        assert await link.settled(30.0)
+        assert await link.settled(120.0)
         link.close()
         await running
 
@@ -109,8 +109,8 @@ def test_an_event_loop_that_was_held_up_is_not_taken_for_a_silent_store(server: 
 
 
 def test_a_silent_store_holds_up_no_probe_and_no_request_for_long(server: RedisServer) -> None:
-    # Every bound is a fraction of this patience, which a busy machine does not use up; a request that waits for the
-    # store takes at least as long, and one that waits for a thread as well takes a multiple.
+    # A request that waits for the store takes at least this patience, and one that waits for a thread as well takes a
+    # multiple. A busy machine does not use up a fraction of it.
     patience = 12.0
     with (
         serving(Settings(server.url, store_timeout=patience)) as url,
@@ -122,8 +122,9 @@ def test_a_silent_store_holds_up_no_probe_and_no_request_for_long(server: RedisS
         server.signal(signal.SIGSTOP)
         # More than there are threads for: all were let in while the silence was not noticed yet.
         first = [callers.submit(_timed_alone, url, "/maps") for _ in range(100)]
-        probes = [_timed(prober, "/health/live") for _ in range(20)]
-        assert max(seconds for _, seconds in probes) < patience / 2
+        for _ in range(20):
+            prober.get("/health/live").raise_for_status()
+        assert not any(call.done() for call in first)  # every probe was answered before the store was given up
         assert max(seconds for _, seconds in (call.result() for call in first)) < 2 * patience
         later = [call.result() for call in [callers.submit(_timed_alone, url, "/maps") for _ in range(100)]]
         assert max(seconds for _, seconds in later) < patience / 2

@@ -244,7 +244,7 @@ def test_a_worker_process_does_a_job_and_is_seen_alive(store: Store, redis: Redi
         [sys.executable, "-m", "calibrant", "worker"], environment=os.environ | {"CALIBRANT_REDIS_URL": redis_url}
     )
     try:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 120
         while not all(store.jobs.get(job.id).status in FINAL for job in (good, gone, unlabelled)):
             assert time.monotonic() < deadline
             redis.blpop("nothing", timeout=0.05)

@@ -47,12 +47,12 @@ class TlsProxy:
 
     def __enter__(self) -> TlsProxy:
         self._thread.start()
-        self._server = asyncio.run_coroutine_threadsafe(self._open(), self._loop).result(10)
+        self._server = asyncio.run_coroutine_threadsafe(self._open(), self._loop).result(120)
         self.port = self._server.sockets[0].getsockname()[1]
         return self
 
     def __exit__(self, *_: object) -> None:
-        asyncio.run_coroutine_threadsafe(self._close(), self._loop).result(10)
+        asyncio.run_coroutine_threadsafe(self._close(), self._loop).result(120)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()

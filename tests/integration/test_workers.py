@@ -245,7 +245,7 @@ def test_a_supervisor_told_to_stop_gives_its_job_back(store: Store, redis: Redis
     with supervisor(redis_url, log, "--drain-seconds", "0.3") as process:
         until(redis, lambda: runs(store, job, 1))
         process.send_signal(signal.SIGTERM)
-        assert process.wait(10) == 0
+        assert process.wait(120) == 0
     found = store.jobs.get(job.id)
     assert (found.status, found.losses) == ("queued", 0)
     assert read_supervisors(redis) == []

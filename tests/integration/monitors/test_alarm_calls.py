@@ -193,5 +193,5 @@ def test_a_supervisor_drains_and_keeps_no_worker_of_chores_that_nobody_asks_for(
     assert redis.keys("rq:queue:*") == redis.keys("rq:job:*") == []
     assert redis.llen(queue_key("chores-look")) == 0
     worker.send_signal(signal.SIGTERM)
-    assert worker.wait(10) == 0
+    assert worker.wait(120) == 0
     assert redis.keys("rq:workers*") == []

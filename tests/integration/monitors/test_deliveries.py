@@ -176,7 +176,7 @@ def _never(receiver: Receiver) -> Callable[[BaseHTTPRequestHandler], None]:
 
 
 def assert_over(receiver: Receiver) -> None:
-    assert receiver.over.wait(20)
+    assert receiver.over.wait(120)
 
 
 def _slowly(receiver: Receiver) -> Callable[[BaseHTTPRequestHandler], None]:

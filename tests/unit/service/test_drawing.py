@@ -16,7 +16,7 @@ def test_one_picture_is_drawn_at_a_time_and_the_loop_goes_on() -> None:
 
     def first() -> None:
         begun.set()
-        assert go_on.wait(10)
+        assert go_on.wait(120)
         drawn.append("first")
 
     async def both() -> None:
@@ -39,7 +39,7 @@ def test_who_comes_when_too_many_wait_is_told_to_come_again() -> None:
 
     async def crowd() -> None:
         queue = DrawingQueue(most=2)
-        waiting = [asyncio.create_task(queue.draw(LOCAL, lambda: go_on.wait(10))) for _ in range(2)]
+        waiting = [asyncio.create_task(queue.draw(LOCAL, lambda: go_on.wait(120))) for _ in range(2)]
         await asyncio.sleep(0)
         with pytest.raises(Busy) as refused:
             await queue.draw(LOCAL, lambda: True)
@@ -88,7 +88,7 @@ def test_a_tenant_fills_at_most_half_of_the_line() -> None:
 
     async def crowd() -> None:
         queue = DrawingQueue(most=4)
-        waiting = [asyncio.create_task(queue.draw(ONE, lambda: go_on.wait(10))) for _ in range(2)]
+        waiting = [asyncio.create_task(queue.draw(ONE, lambda: go_on.wait(120))) for _ in range(2)]
         await asyncio.sleep(0)
         with pytest.raises(Busy, match="the limit of 2 pictures"):
             await queue.draw(ONE, lambda: True)
@@ -105,7 +105,7 @@ def test_a_picture_that_is_given_up_while_it_waits_leaves_the_place_to_the_next(
 
     def first() -> None:
         begun.set()
-        assert go_on.wait(10)
+        assert go_on.wait(120)
 
     async def three() -> None:
         queue = DrawingQueue()
