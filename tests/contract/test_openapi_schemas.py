@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -89,36 +90,48 @@ def test_every_model_has_one_name_in_camel_case(openapi: dict[str, Any]) -> None
 def test_every_schema_is_one_and_its_examples_are_of_it(
     openapi: dict[str, Any], schemas: list[tuple[str, dict[str, Any]]]
 ) -> None:
-    wrong = []
+    wrong, validators = [], _Validators(openapi)
     for place, schema in schemas:
         jsonschema_rs.meta.validate(schema)
         for inside, part in _parts(schema):
             examples = part.get("examples", [])
-            wrong += [f"{place}{inside}: {example}" for example in examples if not _is_valid(openapi, part, example)]
+            wrong += [f"{place}{inside}: {example}" for example in examples if not validators.is_valid(part, example)]
     assert not wrong
 
 
 @pytest.mark.slow
 def test_every_example_of_a_body_and_of_an_answer_is_of_its_schema(openapi: dict[str, Any]) -> None:
-    wrong = []
+    wrong, validators = [], _Validators(openapi)
     for path, method, operation in operations(openapi):
         told = {"body": operation.get("requestBody", {}), **operation["responses"]}
         for place, each in told.items():
             for kind, about in each.get("content", {}).items():
                 for name, example in about.get("examples", {}).items():
-                    if not _is_valid(openapi, about["schema"], example["value"]):
+                    if not validators.is_valid(about["schema"], example["value"]):
                         wrong.append(f"{method.upper()} {path} {place} {kind}: {name}")
         wrong += [
             f"{method.upper()} {path} {parameter['name']}"
             for parameter in operation.get("parameters", ())
-            if "example" in parameter and not _is_valid(openapi, parameter["schema"], parameter["example"])
+            if "example" in parameter and not validators.is_valid(parameter["schema"], parameter["example"])
         ]
     assert not wrong
 
 
-def _is_valid(openapi: dict[str, Any], schema: dict[str, Any], value: Any) -> bool:
-    whole = {"$schema": "https://json-schema.org/draft/2020-12/schema", "components": openapi["components"], **schema}
-    return jsonschema_rs.is_valid(whole, value)
+class _Validators:
+    """A validator for each schema of the document; most examples share one of a few."""
+
+    def __init__(self, openapi: dict[str, Any]) -> None:
+        self._shared = {
+            "$schema": "https://json-schema.org/draft/2020-12/schema",
+            "components": openapi["components"],
+        }
+        self._by_schema: dict[str, jsonschema_rs.Validator] = {}
+
+    def is_valid(self, schema: dict[str, Any], value: Any) -> bool:
+        key = json.dumps(schema, sort_keys=True)
+        if key not in self._by_schema:
+            self._by_schema[key] = jsonschema_rs.validator_for(self._shared | schema)
+        return self._by_schema[key].is_valid(value)
 
 
 def test_every_successful_answer_has_a_schema_or_no_content(openapi: dict[str, Any]) -> None:

@@ -71,7 +71,7 @@ def test_parts_of_ten_classes_with_weights_make_it_too(method: str, kind: str) -
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("method", sorted({*QUICK} - {"es-cv", "ew-cv", "bbq", "kde", "venn-abers"}))
+@pytest.mark.parametrize("method", sorted({*QUICK} - {"es-cv", "ew-cv", "bbq", "kde", "venn-abers", "mli-spline"}))
 def test_parts_of_a_hundred_classes_make_it_too(method: str) -> None:
     _check(Fitting.read(method, {}, "classwise"), _batch(100, 500), 32)
 
