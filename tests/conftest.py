@@ -32,6 +32,11 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+def pytest_unconfigure() -> None:
+    """Let modules with native code release what they hold; duckdb reports it as leaked otherwise."""
+    gc.unfreeze()
+
+
 @pytest.fixture(scope="session")
 def golden() -> dict[str, Any]:
     """Reference answers on one binary batch of 1,000 rows; the file names their source."""
