@@ -38,7 +38,7 @@ def read_npz_rows(body: Body, limits: BodyLimits, what: What, columns: Columns) 
     for field in NEEDED[what]:
         if plural(field) not in arrays:
             raise InvalidField.at(f"/{plural(field)}", "is missing")
-    n = len(arrays[plural(NEEDED[what][1])])
+    n = len(np.atleast_1d(arrays[plural(NEEDED[what][1])]))
     for name, array in arrays.items():
         check_shape(name, array, n, columns)
     why = np.zeros(n, np.uint8)

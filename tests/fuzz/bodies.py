@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import zipfile
 import zlib
 from collections.abc import Mapping
 from typing import Any
@@ -33,6 +34,19 @@ _OF_FORECASTS = (
 _SCALES = (1.0, 1.0, 1.0, 0.0, 5e-324, 1e-300, 1e-160, 1e155, 1e300, 1e307)
 
 _numbers = st.one_of(st.floats(0, 1), st.floats(), st.sampled_from([0.0, 1.0, 0.5, -0.0, 5e-324, 1 - 2**-53, 1.00005]))
+#: Shapes that no array has, and shapes of arrays without numbers.
+_SHAPES = (
+    "(True,)",
+    "(False,)",
+    "(1, True)",
+    "(-1,)",
+    "(1.0,)",
+    "[1]",
+    "1",
+    "(2**60,)",
+    f"(0, {2**62})",
+    f"({2**62}, 0)",
+)
 _types = st.sampled_from(["<f8", ">f4", "<f2", "<i8", "|u1", "|b1", "<c8"])
 
 
@@ -165,6 +179,32 @@ def archives(draw: st.DrawFn) -> bytes:
     if draw(st.booleans()):
         arrays["groups"] = np.array(draw(st.lists(st.text(max_size=3), min_size=n, max_size=n)), "<U3")
     out = io.BytesIO()
-    np.savez(out, allow_pickle=False, **arrays)
+    with zipfile.ZipFile(out, "w") as archive:
+        for name, array in arrays.items():
+            archive.writestr(f"{name}.npy", draw(_saved(array)))
     body = out.getvalue()
     return body[: draw(st.integers(0, len(body)))] if draw(st.integers(0, 9)) == 9 else body
+
+
+@st.composite
+def single_arrays(draw: st.DrawFn) -> bytes:
+    """Predictions as NPY."""
+    n = draw(st.integers(0, 12))
+    with np.errstate(all="ignore"):
+        numbers = np.array(draw(st.lists(_numbers, min_size=n, max_size=n))).astype(draw(_types))
+    return draw(_saved(numbers))
+
+
+@st.composite
+def _saved(draw: st.DrawFn, array: np.ndarray[Any, Any]) -> bytes:
+    """An array as NPY; one in ten headers has another shape."""
+    out = io.BytesIO()
+    np.save(out, array, allow_pickle=False)
+    body = out.getvalue()
+    if draw(st.integers(0, 9)) < 9:
+        return body
+    end = 10 + int.from_bytes(body[8:10], "little")
+    shape = draw(st.sampled_from(_SHAPES))
+    text = body[10:end].decode()
+    forged = text[: text.index("(")] + shape + "}"
+    return body[:10] + forged.ljust(end - 11).encode() + b"\n" + body[end:]

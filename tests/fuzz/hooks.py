@@ -9,11 +9,12 @@ from typing import Any
 import schemathesis
 from schemathesis.specs.openapi.checks import use_after_free
 
-from tests.fuzz.bodies import BATCH_VARIABLE, archives, fitting
+from tests.fuzz.bodies import BATCH_VARIABLE, archives, fitting, single_arrays
 
 _PROBLEM = "application/problem+json"
 
 schemathesis.openapi.media_type("application/x-npz", archives())
+schemathesis.openapi.media_type("application/x-npy", single_arrays())
 
 
 @schemathesis.hook

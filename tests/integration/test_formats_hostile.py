@@ -122,6 +122,14 @@ def _forged_npy(shape: str) -> bytes:
     return b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text + bytes(64)
 
 
+def _npz_of_true() -> bytes:
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as archive:
+        archive.writestr("predictions.npy", _forged_npy("(True,)")[: 128 + 8])
+        archive.writestr("labels.npy", _forged_npy("(True,)")[: 128 + 8])
+    return out.getvalue()
+
+
 def _lying_arrow() -> bytes:
     """A compressed buffer that says that it unpacks to 2^62 bytes."""
     body = _arrow(TABLE, "lz4")
@@ -146,6 +154,8 @@ PLAIN: dict[str, tuple[str, Callable[[], bytes], tuple[int, str]]] = {
     "npy of too many rows": (NPY, lambda: _forged_npy(f"({2**60},)"), (400, "malformed-npy")),
     "npy of no rows and many": (NPY, lambda: _forged_npy(f"(0, {2**62})"), (400, "malformed-npy")),
     "npy of negative rows": (NPY, lambda: _forged_npy("(-8, -1)"), (400, "malformed-npy")),
+    "npy of True rows": (NPY, lambda: _forged_npy("(True,)")[: 128 + 8], (400, "malformed-npy")),
+    "npz of True rows": (NPZ, _npz_of_true, (400, "malformed-npz")),
     "npy that nests": (NPY, lambda: _forged_npy("(" * 50), (400, "malformed-npy")),
     "arrow that lies": (ARROW, _lying_arrow, (413, "too-large")),
     "arrow bomb": (ARROW, lambda: _arrow(pa.table({"predictions": np.zeros(2**28)}), "zstd"), (413, "too-large")),

@@ -145,8 +145,7 @@ class Header:
 
     def fills(self, size: int) -> bool:
         """Whether the array and its header have exactly ``size`` bytes."""
-        stated = math.prod(self.shape) * self.dtype.itemsize
-        return all(length >= 0 for length in self.shape) and self.length + stated == size
+        return self.length + math.prod(self.shape) * self.dtype.itemsize == size
 
 
 def header_of(data: bytes | memoryview) -> Header:
@@ -160,6 +159,8 @@ def header_of(data: bytes | memoryview) -> Header:
         shape, fortran, dtype = readers[version](stream, max_header_size=_MAX_HEADER)
     except Exception as error:  # the header is a Python literal, which can be invalid in many ways
         raise DamagedArray("has a damaged header") from error
+    if not all(type(length) is int and length >= 0 for length in shape):  # numpy accepts True and -1
+        raise DamagedArray("has a damaged header")
     return Header(shape, fortran, dtype, stream.tell())
 
 

@@ -7,7 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from calibrant.io.limits import Limits
+from calibrant.io.errors import DamagedFile
+from calibrant.io.limits import FileLimits, Limits
+from calibrant.io.npz import NpyTable, NpzTable
 from calibrant.io.strict import read_npy, read_npz
 from tests.unit.io.refused import refused
 
@@ -94,6 +96,27 @@ def test_one_array_is_the_predictions(array: Any, limits: Limits) -> None:
 )
 def test_a_damaged_or_forged_array_is_refused(body: bytes, expected: tuple[str, str], limits: Limits) -> None:
     assert refused(lambda: read_npy(body, limits)) == expected
+
+
+@pytest.mark.parametrize(
+    "shape",
+    ["(True,)", "(False,)", "(1, True)", "(True, 1)", "(-1,)", "(1.0,)", "((1,),)", "[1]", "1", "True"],
+)
+@pytest.mark.parametrize("order", ["False", "True"])
+def test_a_shape_of_other_than_whole_numbers_is_a_damaged_header(shape: str, order: str, limits: Limits) -> None:
+    data = bytes(0 if "False" in shape else 8)
+    text = f"{{'descr': '<f8', 'fortran_order': {order}, 'shape': {shape}}}".ljust(117).encode() + b"\n"
+    body = b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text + data
+    assert refused(lambda: read_npy(body, limits)) == ("malformed-npy", "/predictions")
+    for name, kinds in (("predictions", "fiu"), ("groups", "fiu"), ("ids", "USiu")):
+        archive = io.BytesIO()
+        with zipfile.ZipFile(archive, "w") as file:
+            file.writestr(f"{name}.npy", body)
+        assert refused(lambda: read_npz(archive.getvalue(), limits, {name: kinds})) == ("malformed-npz", f"/{name}")  # noqa: B023
+        with pytest.raises(DamagedFile):
+            NpzTable(io.BytesIO(archive.getvalue()), FileLimits())
+    with pytest.raises(DamagedFile):
+        NpyTable(io.BytesIO(body), FileLimits())
 
 
 @pytest.mark.parametrize(

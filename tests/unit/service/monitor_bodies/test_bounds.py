@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import io
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
+from calibrant.errors import WrongShape
 from service.errors import TooLarge
 from service.formats.payload import BodyLimits
-from service.monitor_bodies.arrays import read_arrow_rows
+from service.monitor_bodies.arrays import read_arrow_rows, read_npz_rows
 from service.monitor_bodies.documents import (
     MOST_BYTES,
     MOST_ROWS,
@@ -83,3 +85,12 @@ def test_ids_of_a_dictionary_count_as_if_each_row_had_its_own() -> None:
     assert len(read_arrow_rows(out.getvalue(), wide, "rows", None).ids or ()) == 1000
     with pytest.raises(TooLarge):
         read_arrow_rows(out.getvalue(), replace(wide, max_unpacked_bytes=100_000), "rows", None)
+
+
+@pytest.mark.parametrize("field", ["predictions", "labels"])
+def test_an_array_without_dimensions_has_the_wrong_shape(field: str) -> None:
+    body = io.BytesIO()
+    arrays: dict[str, Any] = {"predictions": np.array([0.5]), "labels": np.array([1])} | {field: np.array(1.0)}
+    np.savez(body, **arrays)
+    with pytest.raises(WrongShape):
+        read_npz_rows(body.getvalue(), LIMITS, "rows", None)
