@@ -15,10 +15,12 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 from uvicorn.server import ServerState
 
 from schemas.problem_table import problem
+from service.errors import RequestError
 from service.inference.errors import error_of, uses_protocol
 from service.observe import UNMATCHED
 from service.problems import respond
 from service.process import Process
+from service.request_heads import check_head
 
 # --- Flow control: when a connection is read, and how long its client may take to read a response
 
@@ -276,6 +278,10 @@ class Connection(HttpToolsProtocol):
             self._stop_parsing(*_URL_TOO_LONG)
         if len(self.headers) > HEADERS or self._received - self._head_from > HEAD_BYTES - _PIECE:
             self._check_fields()
+        try:
+            check_head(self.parser.get_http_version(), self.url, self.headers)
+        except RequestError as error:
+            self._stop_parsing(error.code, error.detail)
         if len(self.pipeline) >= _PIPELINED:
             self._stop_parsing("bad-request", f"a connection may have at most {_PIPELINED} pipelined requests")
         self._clear_deadline()

@@ -47,6 +47,12 @@ class UnsupportedMediaType(RequestError):
     code = "unsupported-media-type"
 
 
+class UnsupportedTransferCoding(RequestError):
+    """The body is sent with a transfer coding besides chunked."""
+
+    code = "unsupported-transfer-coding"
+
+
 class NotFound(RequestError):
     """The service has no endpoint at this path."""
 

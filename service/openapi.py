@@ -43,6 +43,7 @@ ANYWHERE = (
     "internal-error",
     "url-too-long",
     "headers-too-large",
+    "unsupported-transfer-coding",
     "request-timeout",
     "too-many-connections",
 )

@@ -16,6 +16,7 @@ import socket
 import tempfile
 import threading
 import time
+import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -39,7 +40,7 @@ from benchmarks.http.load import peak_bytes, reset_peak
 from service.stack import Stack, stack
 
 MB = 1_000_000
-_JSON, _ARROW = "application/json", "application/vnd.apache.arrow.stream"
+_JSON, _ARROW, _NPZ = "application/json", "application/vnd.apache.arrow.stream", "application/x-npz"
 _ROUTES = ("/evaluate", "/v2/models/m/infer", "/maps/import", "/maps", "/calibrate", "/monitors/m/rows", "/batches")
 #: Errors of an attacker's socket when the service resets or closes the connection.
 _CUT = (ConnectionResetError, BrokenPipeError, TimeoutError)
@@ -221,6 +222,34 @@ def _random_bodies(to: Target) -> Iterator[Callable[[], str]]:
         yield lambda path=path, body=bytes(mutated), kind=kind: to.post(path, body, kind=kind)  # type: ignore[misc]
 
 
+def _ambiguous_heads(to: Target) -> Iterator[Callable[[], str]]:
+    chunks = b"\r\n2\r\n{}\r\n0\r\n\r\n"
+    for path in _ROUTES:
+        for twice in ("Host: evil.test", "Origin: http://a.test", "Content-Type: text/csv", "Idempotency-Key: b"):
+            head = to.head("POST", path, "Origin: http://b.test", "Idempotency-Key: a", "Content-Length: 2", twice)
+            yield lambda head=head: to.raw(head + b"\r\n{}")  # type: ignore[misc]
+        for codings in ("gzip, chunked", "chunked, gzip", "gzip", "chunked, chunked"):
+            head = to.head("POST", path, f"Transfer-Encoding: {codings}")
+            yield lambda head=head: to.raw(head + chunks)  # type: ignore[misc]
+        old = to.head("POST", path, "Transfer-Encoding: chunked").replace(b"HTTP/1.1", b"HTTP/1.0", 1)
+        yield lambda old=old: to.raw(old + chunks)  # type: ignore[misc]
+        other = to.head("POST", f"http://evil.test{path}", "Content-Length: 2")
+        yield lambda other=other: to.raw(other + b"\r\n{}")  # type: ignore[misc]
+
+
+def _forged_arrays(to: Target) -> Iterator[Callable[[], str]]:
+    for shape in ("(True,)", "(False,)", "(1, True)", "(-1,)", "(1.0,)", f"(0, {2**62})", f"({2**62}, 0)", "[1]"):
+        text = f"{{'descr': '<f8', 'fortran_order': True, 'shape': {shape}}}".ljust(117).encode() + b"\n"
+        array = b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text + bytes(8)
+        out = io.BytesIO()
+        with zipfile.ZipFile(out, "w") as archive:
+            for name in ("predictions", "labels"):
+                archive.writestr(f"{name}.npy", array)
+        for body, kind in ((array, "application/x-npy"), (out.getvalue(), _NPZ)):
+            for path in _ROUTES:
+                yield lambda path=path, body=body, kind=kind: to.post(path, body, kind=kind)  # type: ignore[misc]
+
+
 def _long_names(to: Target) -> Iterator[Callable[[], str]]:
     rows = 200_000
     once = pa.DictionaryArray.from_arrays(pa.array(np.zeros(rows, np.int8)), pa.array(["x" * 20_000, None]))
@@ -244,7 +273,7 @@ def _hoarding(to: Target) -> Iterator[Callable[[], str]]:
     p = np.random.default_rng(2).random(1_500_000)
     out = io.BytesIO()
     np.savez(out, predictions=p, labels=(p > 0.5).astype(np.int8))
-    yield from [lambda: to.post("/batches", out.getvalue(), kind="application/x-npz")] * 60
+    yield from [lambda: to.post("/batches", out.getvalue(), kind=_NPZ)] * 60
 
 
 #: Attack -> concurrent requests, and the function that creates them.
@@ -260,6 +289,8 @@ ATTACKS: dict[str, tuple[int, Callable[[Target], Iterator[Callable[[], str]]]]] 
     "205 event streams": (205, _streams),
     "duplicate keys and parameters, empty ids, text that is not UTF-8": (4, _doubled),
     "bodies with random bytes": (4, _random_bodies),
+    "heads that two programs may read differently": (4, _ambiguous_heads),
+    "arrays with forged shapes": (4, _forged_arrays),
     "kB of Arrow and gzip with strings and cells of gigabytes": (4, _long_names),
     "batches until the tenant's share of the store is full": (2, _hoarding),
 }

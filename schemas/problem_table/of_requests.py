@@ -8,8 +8,9 @@ OF_REQUESTS = {
     "bad-request": Row(
         400,
         "The request cannot be read",
-        "The request is not valid HTTP, or the connection closed before the body was complete.",
-        "Send the request again with an HTTP library.",
+        "The request is not valid HTTP, has no `Host`, or has a header twice that may occur only once, such as `Host`, "
+        "`Origin` or `Authorization`; or the connection closed before the body was complete.",
+        "Send the request again with an HTTP library. If a proxy adds headers, let it replace them.",
     ),
     "malformed-json": Row(
         400,
@@ -127,6 +128,12 @@ OF_REQUESTS = {
         "The headers are too large",
         "The request has too many headers or trailers, or its headers, trailers or chunk extensions are too long.",
         "Send fewer or shorter headers. In a browser, delete old cookies of this host.",
+    ),
+    "unsupported-transfer-coding": Row(
+        501,
+        "The transfer coding is not supported",
+        "The header `Transfer-Encoding` names a coding besides `chunked`, such as `gzip`.",
+        "Compress the body, and name the compression in `Content-Encoding`.",
     ),
     "idempotency-conflict": Row(
         409,

@@ -12,12 +12,13 @@ import pytest
 from service.stack import Stack
 
 
-def _sent(url: str, data: bytes) -> bytes:
-    """All that a server answers to these bytes, until it closes or falls silent."""
+def _sent(url: str, data: bytes, *, ends: bool = True) -> bytes:
+    """All that a server answers to these bytes, until it closes or falls silent; ``ends``: no more bytes follow."""
     parts = urlsplit(url)
     with contextlib.closing(socket.create_connection((str(parts.hostname), parts.port or 80), timeout=5)) as connection:
         connection.sendall(data.replace(b"HOST", parts.netloc.encode()))
-        connection.shutdown(socket.SHUT_WR)
+        if ends:
+            connection.shutdown(socket.SHUT_WR)
         received = b""
         with contextlib.suppress(TimeoutError, ConnectionResetError):
             while part := connection.recv(65536):
@@ -52,6 +53,69 @@ def test_what_is_not_http_is_refused_or_cut_off(service: Stack, http: httpx.Clie
     assert not answer.startswith(b"HTTP/1.1 5"), answer[:200]
     assert not answer.startswith(b"HTTP/1.1 200") or data.startswith(b"GET / ")
     assert http.get("/health/live").status_code == 200
+
+
+ROWS = b'{"predictions":[0.1,0.9],"labels":[0,1]}'
+CHUNKS = b"%x\r\n%s\r\n0\r\n\r\n" % (len(ROWS), ROWS)
+
+
+def _request(*fields: bytes, first: bytes = b"POST /evaluate HTTP/1.1", host: bytes = b"Host: HOST") -> bytes:
+    return b"\r\n".join((first, *filter(None, (host, *fields)), b"Connection: close\r\n\r\n"))
+
+
+TYPE, LENGTH = b"Content-Type: application/json", b"Content-Length: %d" % len(ROWS)
+#: A head, the body after it, and the status; each differs from a good request in one thing.
+HEADS: dict[str, tuple[bytes, bytes, int]] = {
+    "a good request": (_request(TYPE, LENGTH), ROWS, 200),
+    "a good request in chunks": (_request(TYPE, b"Transfer-Encoding: Chunked"), CHUNKS, 200),
+    "no Host": (_request(TYPE, LENGTH, host=b""), ROWS, 400),
+    "two Hosts": (_request(TYPE, LENGTH, b"Host: evil.example"), ROWS, 400),
+    "the same Host twice": (_request(TYPE, LENGTH, b"hosT: HOST"), ROWS, 400),
+    "a Host with a path": (_request(TYPE, LENGTH, host=b"Host: localhost/x"), ROWS, 400),
+    "a Host with a user": (_request(TYPE, LENGTH, host=b"Host: a@localhost"), ROWS, 400),
+    "a Host with two values": (_request(TYPE, LENGTH, host=b"Host: localhost, evil.example"), ROWS, 400),
+    "two Origins": (_request(TYPE, LENGTH, b"Origin: http://HOST", b"Origin: http://evil.example"), ROWS, 400),
+    "two Content-Types": (_request(TYPE, LENGTH, b"Content-Type: text/csv"), ROWS, 400),
+    "two Content-Lengths": (_request(TYPE, LENGTH, b"Content-Length: 2"), ROWS, 400),
+    "the same Content-Length twice": (_request(TYPE, LENGTH, LENGTH), ROWS, 400),
+    "a list of Content-Lengths": (_request(TYPE, LENGTH + b", %d" % len(ROWS)), ROWS, 400),
+    "a Content-Length with a sign": (_request(TYPE, b"Content-Length: +%d" % len(ROWS)), ROWS, 400),
+    "two Authorizations": (_request(TYPE, LENGTH, b"Authorization: Bearer a", b"Authorization: Bearer b"), ROWS, 400),
+    "two Idempotency-Keys": (_request(TYPE, LENGTH, b"Idempotency-Key: a", b"idempotency-key: b"), ROWS, 400),
+    "two Cookies": (_request(TYPE, LENGTH, b"Cookie: a=b", b"Cookie: a=c"), ROWS, 400),
+    "gzip, then chunks": (_request(TYPE, b"Transfer-Encoding: gzip, chunked"), CHUNKS, 501),
+    "gzip, then chunks, in two fields": (
+        _request(TYPE, b"Transfer-Encoding: gzip", b"Transfer-Encoding: chunked"), CHUNKS, 501,
+    ),
+    "an unknown coding, then chunks": (_request(TYPE, b"Transfer-Encoding: x\t,chunked"), CHUNKS, 501),
+    "chunks, then gzip": (_request(TYPE, b"Transfer-Encoding: chunked, gzip"), CHUNKS, 400),
+    "chunks twice": (_request(TYPE, b"Transfer-Encoding: chunked", b"Transfer-Encoding: chunked"), CHUNKS, 400),
+    "gzip without chunks": (_request(TYPE, b"Transfer-Encoding: gzip"), ROWS, 400),
+    "an empty coding": (_request(TYPE, b"Transfer-Encoding: "), CHUNKS, 400),
+    "a coding and a length": (_request(TYPE, LENGTH, b"Transfer-Encoding: chunked"), CHUNKS, 400),
+    "a coding in HTTP/1.0": (
+        _request(TYPE, b"Transfer-Encoding: chunked", first=b"POST /evaluate HTTP/1.0"), CHUNKS, 400,
+    ),
+    "another version": (_request(TYPE, LENGTH, first=b"POST /evaluate HTTP/2.0"), ROWS, 400),
+    "a target of another host": (_request(TYPE, LENGTH, first=b"POST http://evil.test/evaluate HTTP/1.1"), ROWS, 403),
+    "a target of this host": (_request(TYPE, LENGTH, first=b"POST http://HOST/evaluate HTTP/1.1"), ROWS, 200),
+    "a target of this host, with the Host of another": (
+        _request(TYPE, LENGTH, first=b"POST http://HOST/evaluate HTTP/1.1", host=b"Host: evil.example"), ROWS, 200,
+    ),
+    "a target with a user": (_request(TYPE, LENGTH, first=b"POST http://a@HOST/evaluate HTTP/1.1"), ROWS, 400),
+    "a target of another scheme": (_request(TYPE, LENGTH, first=b"POST ftp://HOST/evaluate HTTP/1.1"), ROWS, 400),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", HEADS)
+def test_a_head_that_programs_may_read_differently_is_refused(service: Stack, case: str) -> None:
+    head, body, status = HEADS[case]
+    answer = _sent(service.url, head + body, ends=False)
+    assert answer.startswith(b"HTTP/1.1 %d " % status), answer[:300]
+    assert answer.count(b"HTTP/1.1 ") == 1
+    if status in (400, 501):
+        assert b"connection: close" in answer
+        assert b"evil" not in answer
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ NOT_BY_A_REQUEST = {
     "job-final", "job-cancelled", "batch-full", "too-many-streams", "idempotency-conflict",
     "idempotency-in-progress", "time-limit", "run-lost", "later-format", "damaged-backup", "store-not-empty",
     "no-bins", "url-too-long",
-    "headers-too-large", "too-many-connections", "spool-full", "job-not-final",
+    "headers-too-large", "unsupported-transfer-coding", "too-many-connections", "spool-full", "job-not-final",
     "monitor-full", "proposal-outdated", "unknown-delivery", "unknown-hook", "extra-not-installed",
 }  # fmt: skip
 
