@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import math
 import re
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from importlib import import_module
 from operator import ne
 from typing import Any, Literal, Self, cast
 
@@ -34,19 +34,19 @@ _QUANTILE = re.compile(r"(?:quantile|q)[ _-]?", re.IGNORECASE)
 
 def array_of(value: Any, field: str) -> Array:
     """Convert to an array; raises ``UnusableRows`` for missing values and what numpy cannot convert."""
-    pandas, polars = sys.modules.get("pandas"), sys.modules.get("polars")
-    if pandas is not None and isinstance(value, _kinds_of(pandas)):
+    library, kind = frame_type(value)
+    if library == "pandas":
         refuse_missing(value.isna().to_numpy(), field)
         parts = (value.iloc[:, k] for k in range(value.shape[1])) if value.ndim == 2 else None
         return _columns_of(value, field, parts)
-    if polars is not None and isinstance(value, polars.LazyFrame):
+    if kind == "LazyFrame":
         raise UnusableRows(f"{field}: is a lazy frame; call collect() first")
-    if polars is not None and isinstance(value, _kinds_of(polars)):
-        series = value.get_columns() if isinstance(value, polars.DataFrame) else [value]
+    if library == "polars":
+        series = value.get_columns() if kind == "DataFrame" else [value]
         for each in series:
             if each.null_count():
                 refuse_missing(each.is_null().to_numpy(), field)
-        return _columns_of(value, field, iter(series) if isinstance(value, polars.DataFrame) else None)
+        return _columns_of(value, field, iter(series) if kind == "DataFrame" else None)
     if isinstance(value, np.ma.MaskedArray):
         refuse_missing(np.ma.getmaskarray(value), field)
         return np.asarray(value.data)
@@ -215,10 +215,7 @@ def kind_of(array: Array) -> str:
 
 def check_aligned(given: Mapping[str, Any]) -> None:
     """Raise ``UnusableRows`` if pandas objects have different indexes, so that their rows do not match."""
-    pandas = sys.modules.get("pandas")
-    if pandas is None:
-        return
-    indexed = [(field, each.index) for field, each in given.items() if isinstance(each, _kinds_of(pandas))]
+    indexed = [(field, value.index) for field, value in given.items() if frame_type(value)[0] == "pandas"]
     for field, index in indexed[1:]:
         first, other = indexed[0]
         if len(index) == len(other) and not index.equals(other):
@@ -227,12 +224,12 @@ def check_aligned(given: Mapping[str, Any]) -> None:
 
 def is_frame(value: Any) -> bool:
     """Return whether this is a DataFrame of pandas or polars."""
-    return any(isinstance(value, library.DataFrame) for library in _libraries())
+    return frame_type(value)[1] == "DataFrame"
 
 
 def is_frame_or_series(value: Any) -> bool:
     """Return whether this is a DataFrame or a Series of pandas or polars."""
-    return any(isinstance(value, _kinds_of(library)) for library in _libraries())
+    return frame_type(value)[1] in ("Series", "DataFrame")
 
 
 def like(given: Any, values: Array, columns: Sequence[str] | None) -> Any:
@@ -240,14 +237,15 @@ def like(given: Any, values: Array, columns: Sequence[str] | None) -> Any:
 
     ``columns`` are the names of the columns in the order of the values.
     """
-    library = next((each for each in _libraries() if isinstance(given, _kinds_of(each))), None)
-    if library is None:
+    name_of_library, kind = frame_type(given)
+    if kind not in ("Series", "DataFrame"):
         return values
-    indexed = {"index": given.index} if hasattr(given, "index") else {}
+    library = import_module(name_of_library)
+    indexed = {"index": given.index} if name_of_library == "pandas" else {}
     if values.ndim == 1:
-        name = given.name if isinstance(given, library.Series) else "calibrated"
+        name = given.name if kind == "Series" else "calibrated"
         return library.Series(name=name, **({"data": values} | indexed if indexed else {"values": values}))
-    if isinstance(given, library.Series):  # a column of vectors
+    if kind == "Series":  # a column of vectors
         return values
     named = dict(zip(text_names(given.columns), given.columns, strict=True))
     names = list(given.columns) if columns is None else [named[name] for name in columns]
@@ -276,12 +274,16 @@ def text_names(columns: Iterable[Any]) -> list[str]:
     return found if sum(map(ne, names, found)) > 1 and len(set(found)) == len(set(names)) else names
 
 
-def _libraries() -> list[Any]:
-    return [library for name in ("pandas", "polars") if (library := sys.modules.get(name)) is not None]
+def frame_type(value: Any) -> tuple[str, str]:
+    """Return the library and the kind of a Series or frame, such as ``("polars", "LazyFrame")``; empty for others.
 
-
-def _kinds_of(library: Any) -> Any:
-    return library.Series, library.DataFrame
+    The names of its classes decide: while another thread imports a library, its module lacks the classes themselves.
+    """
+    for ancestor in type(value).__mro__:
+        library = str(ancestor.__module__).partition(".")[0]
+        if library in ("pandas", "polars") and ancestor.__name__ in ("Series", "DataFrame", "LazyFrame"):
+            return library, ancestor.__name__
+    return "", ""
 
 
 def refuse_missing(missing: Array, field: str) -> None:

@@ -17,7 +17,7 @@ def pyarrow() -> Any:
         arrow = importlib.import_module("pyarrow")
         importlib.import_module("pyarrow.ipc")
         importlib.import_module("pyarrow.parquet")
-    except ImportError as error:
+    except ModuleNotFoundError as error:
         raise UnsupportedMediaType("Arrow and Parquet need the extra: pip install calibrant-server[arrow]") from error
     # The default memory pool does not return the memory of a large body.
     arrow.set_memory_pool(arrow.system_memory_pool())

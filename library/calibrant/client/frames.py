@@ -5,9 +5,9 @@ pandas and polars are not imported: a caller that passes a frame has already imp
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
+from importlib import import_module
 from inspect import Parameter, signature
 from typing import Any, Protocol, TypedDict, TypeVar
 
@@ -18,6 +18,7 @@ from calibrant.arguments import meant_by
 from calibrant.arrays import (
     array_of,
     check_aligned,
+    frame_type,
     group_names,
     is_frame,
     kind_of,
@@ -126,16 +127,18 @@ def given_back(given: Any, values: npt.NDArray[np.float64], columns: Sequence[st
     """
     if columns is not None and values.ndim == 2 and is_frame(given):
         return like(given, values, columns)
-    pandas, polars = sys.modules.get("pandas"), sys.modules.get("polars")
-    if pandas is not None and isinstance(given, pandas.Series | pandas.DataFrame):
+    name_of_library, kind = frame_type(given)
+    if kind not in ("Series", "DataFrame"):
+        return values
+    library = import_module(name_of_library)
+    name = given.name if kind == "Series" else None
+    if name_of_library == "pandas":
         if values.ndim == 2:
-            return pandas.DataFrame(values, index=given.index, columns=given.columns)
-        return pandas.Series(values, index=given.index, name=getattr(given, "name", None) if given.ndim == 1 else None)
-    if polars is not None and isinstance(given, polars.Series | polars.DataFrame):
-        if values.ndim == 2:
-            return polars.DataFrame(values, schema=given.columns, orient="row")
-        return polars.Series(given.name if isinstance(given, polars.Series) else "", values)
-    return values
+            return library.DataFrame(values, index=given.index, columns=given.columns)
+        return library.Series(values, index=given.index, name=name)
+    if values.ndim == 2:
+        return library.DataFrame(values, schema=given.columns, orient="row")
+    return library.Series(name or "", values)
 
 
 # --- The rows of a call

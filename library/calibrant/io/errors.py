@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping
-from functools import cache
 from typing import Any, ClassVar, Literal
 
 from calibrant.errors import CalibrationError, requires
@@ -329,7 +328,6 @@ class MalformedCsv(CalibrationError):
 # --- pyarrow, an optional dependency that is imported on first use
 
 
-@cache
 def pyarrow(part: str) -> Any | None:
     """Import pyarrow with a submodule (``csv``, ``parquet``, ``ipc``); returns None if it is not installed."""
     try:
