@@ -147,7 +147,8 @@ class Fitting:
             return
         subject = whole_vector(batch) if name == "canonical" else reduce(batch, name)
         try:
-            self.method.check(subject, **self.options)
+            if self.method.check is not None:
+                self.method.check(subject, **self.options)
         except InvalidOption as error:
             raise error.under(self.where) from None
 

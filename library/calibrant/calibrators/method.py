@@ -60,10 +60,6 @@ class Traits:
     differentiable: str
 
 
-def _accept(subject: Event | Vector, **options: Any) -> None:
-    """Accept everything, if the fit itself fails early."""
-
-
 def _chooses(_n_classes: int, options: Mapping[str, Any]) -> bool:
     """Return whether a fit with folds has no strength given."""
     return "folds" in options and options.get("strength") is None
@@ -99,7 +95,7 @@ class Method(Described):
         Whether the distance of the map from the identity is used as a measure of calibration.
     seconds : callable
         Estimates the seconds of a fit.
-    check : callable
+    check : callable or None
         Raises, before a fit, some of the errors that the fit would raise.
 
     See Also
@@ -134,7 +130,7 @@ class Method(Described):
     chooses: Callable[[int, Mapping[str, Any]], bool] = _chooses
     #: Estimated seconds of a fit to n rows of K classes with these options.
     seconds: Callable[[int, int, Mapping[str, Any]], float] = lambda n, K, _options: 3e-7 * n * K
-    check: Callable[..., None] = _accept
+    check: Callable[..., None] | None = None
 
     def read_options(self, options: Mapping[str, Any], *, where: str = "") -> dict[str, Any]:
         """Check the options of a fit.

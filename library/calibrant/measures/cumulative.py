@@ -248,7 +248,14 @@ def _over_classes(kind: Kind) -> Any:
     return p_value
 
 
-def _end_influence(event: Event) -> Floats:
+def _distance(kind: Kind) -> Callable[..., Distance]:
+    def distance(event: Event, _: Resampling, *, law: Law) -> Distance:  # noqa: ARG001 - of the p-value
+        return cumulative_distance(event, kind)
+
+    return distance
+
+
+def _end_influence(event: Event, _: Resampling, *, law: Law) -> Floats:  # noqa: ARG001 - of the p-value
     off = event.y - event.p
     centred: Floats = off - (off.mean() if event.w is None else np.average(off, weights=event.w))
     return centred
@@ -262,6 +269,10 @@ def _by_class(vector: Vector, resampling: Resampling, *, law: Law) -> MeasureRes
     else:
         p_value = ks_by_predicted_class_p_value(vector)
     return MeasureResult(value, p_value=p_value, parts={"classes": errors})
+
+
+def _by_class_distance(vector: Vector, _: Resampling, *, law: Law) -> Distance:  # noqa: ARG001 - of the p-value
+    return by_class_distance(vector)
 
 
 def _chance_seconds(rows: int, options: Mapping[str, Any], resampling: Resampling) -> float:
@@ -286,7 +297,7 @@ MEASURES = (
         over_classes_p_value=_over_classes("ks"),
         options=_LAW,
         chance_seconds=_chance_seconds,
-        distance=lambda event, _, **__: cumulative_distance(event, "ks"),
+        distance=_distance("ks"),
         triangle=True,
     ),
     Measure(
@@ -303,7 +314,7 @@ MEASURES = (
         over_classes_p_value=_over_classes("kuiper"),
         options=_LAW,
         chance_seconds=_chance_seconds,
-        distance=lambda event, _, **__: cumulative_distance(event, "kuiper"),
+        distance=_distance("kuiper"),
         triangle=True,
     ),
     Measure(
@@ -321,7 +332,7 @@ MEASURES = (
         options=_LAW,
         chance_seconds=_chance_seconds,
         better="neither",
-        influence=lambda event, _, **__: _end_influence(event),
+        influence=_end_influence,
     ),
     Measure(
         "ks-by-predicted-class",
@@ -338,7 +349,7 @@ MEASURES = (
         needs="the whole vector",
         options=_LAW,
         chance_seconds=_chance_seconds,
-        distance=lambda vector, _, **__: by_class_distance(vector),
+        distance=_by_class_distance,
         triangle=True,
     ),
 )

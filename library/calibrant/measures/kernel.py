@@ -373,7 +373,14 @@ def _squared(
 
 
 def _skce_distance(
-    event: Event, _: Resampling, *, kernel: Kernel, bandwidth: float, label_kernel: str, **_rest: Any
+    event: Event | Vector,
+    _: Resampling,
+    *,
+    estimator: str,  # noqa: ARG001 - they have one expectation
+    kernel: Kernel,
+    bandwidth: float,
+    label_kernel: str,
+    block_size: int,  # noqa: ARG001 - of the estimator block
 ) -> Distance:
     if isinstance(event, Vector):
         raise InvalidOption("the interval of the block estimator is defined only for events")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -23,10 +23,13 @@ _SWEPT = 64
 
 
 def repeats(request: MeasureRequest) -> bool:
-    """Return whether the measure with these options can measure many resamples at once."""
-    name, binning = request.measure.name, request.options.get("binning", "equal-mass")
-    allowed = ("equal-mass",) if name == "ece-sweep" else ("equal-mass", "equal-width")
-    return name in _OF_ROWS and binning in allowed
+    """Return whether the measure can measure many resamples at once: its options and their values are all known."""
+    at_once = _AT_ONCE.get(request.measure.name)
+    return (
+        at_once is not None
+        and request.options.keys() == at_once.options.keys()
+        and all(known is None or request.options[name] in known for name, known in at_once.options.items())
+    )
 
 
 def repeated(
@@ -45,8 +48,8 @@ def repeated(
         parts = [event.resamples(rows) for event in ordered]
         values = {}
         for r in together:
-            of_rows = _OF_ROWS[r.measure.name]
-            of_events = [of_rows(part, debiased=debiased[r.key], **r.options) for part in parts]
+            measure = _AT_ONCE[r.measure.name].measure
+            of_events = [measure(part, debiased[r.key], **r.options) for part in parts]
             one_event = isinstance(subject, Event)
             values[r.key] = (
                 of_events[0] if one_event else r.measure.over_classes(np.stack(of_events, axis=-1), r.options)
@@ -106,14 +109,14 @@ def _running(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return sums
 
 
-def _ks(of: _Resamples, **_: Any) -> Floats:
+def _ks(of: _Resamples, _debiased: bool, *, law: str) -> Floats:  # noqa: ARG001 - of the p-value
     path = np.abs(_running(of.y - of.p))
     path *= of.ends
     largest: Floats = path.max(axis=1) / of.p.shape[1]
     return largest
 
 
-def _ks_end(of: _Resamples, **_: Any) -> Floats:
+def _ks_end(of: _Resamples, _debiased: bool, *, law: str) -> Floats:  # noqa: ARG001 - of the p-value
     end: Floats = (of.y.sum(axis=1) - of.p.sum(axis=1)) / of.p.shape[1]
     return end
 
@@ -190,13 +193,13 @@ class _EqualMass:
         return counts
 
 
-def _ece(of: _Resamples, *, debiased: bool, norm: int | str, binning: str, n_bins: int, **rest: Any) -> Floats:
+def _ece(of: _Resamples, debiased: bool, *, norm: int | str, binning: str, n_bins: int, closed: str) -> Floats:
     if binning == "equal-width":
-        return _error(*_equal_width(of.p, of.y, n_bins, rest["closed"]), norm, debiased)
+        return _error(*_equal_width(of.p, of.y, n_bins, closed), norm, debiased)
     return _error(*of.of_equal_mass.bins(n_bins, np.arange(len(of.p))), norm, debiased)
 
 
-def _ece_sweep(of: _Resamples, *, debiased: bool, norm: int | str, **_: Any) -> Floats:
+def _ece_sweep(of: _Resamples, debiased: bool, *, norm: int | str, binning: str) -> Floats:  # noqa: ARG001 - one value
     cut = of.of_equal_mass
     counts, found = cut.swept(), np.empty(len(of.p))
     for n_bins in np.unique(counts).tolist():
@@ -205,9 +208,19 @@ def _ece_sweep(of: _Resamples, *, debiased: bool, norm: int | str, **_: Any) -> 
     return found
 
 
-_OF_ROWS: Mapping[str, Callable[..., Floats]] = {
-    "ece": _ece,
-    "ece-sweep": _ece_sweep,
-    "ks": _ks,
-    "ks-end": _ks_end,
+class _AtOnce(NamedTuple):
+    """A measure of many resamples, and the values of each of its options that it knows; None for any."""
+
+    measure: Callable[..., Floats]
+    options: Mapping[str, tuple[object, ...] | None]
+
+
+_LAW, _NORMS = {"law": None}, (1, 2, "max")
+_AT_ONCE: Mapping[str, _AtOnce] = {
+    "ece": _AtOnce(
+        _ece, {"binning": ("equal-mass", "equal-width"), "n_bins": None, "closed": ("left", "right"), "norm": _NORMS}
+    ),
+    "ece-sweep": _AtOnce(_ece_sweep, {"binning": ("equal-mass",), "norm": _NORMS}),
+    "ks": _AtOnce(_ks, _LAW),
+    "ks-end": _AtOnce(_ks_end, _LAW),
 }

@@ -238,6 +238,13 @@ def merge_pit(tallies: Iterable[PitTally]) -> PitTally:
 MEASURES = ("quantile-calibration-error", "coverage", "pit-ks", "pit-kuiper", "pit-anderson-darling")
 #: The mean score of each kind.
 _SCORES: Mapping[str, str] = {"normal": "crps", "quantiles": "crps", "samples": "crps", "interval": "interval-score"}
+#: The options of measures that a tally knows; a measure with another one needs the rows.
+_OPTIONS: Mapping[str, frozenset[str]] = {
+    "crps": frozenset({"estimator"}),
+    "interval-score": frozenset({"level"}),
+    "coverage": frozenset({"level"}),
+    "quantile-calibration-error": frozenset({"norm"}),
+}
 #: Central intervals of these levels are reported if both of their ends are levels of the bins.
 _INTERVALS = (0.5, 0.8, 0.9, 0.95, 0.98, 0.99)
 #: Levels of the calibration error of fine bins, as in ``evaluate_distribution``.
@@ -260,6 +267,8 @@ def read_pit_measures(measures: Sequence[str | Mapping[str, Any]], kind: str, le
     for i, (_, measure, options) in enumerate(found):
         if measure.name not in known:
             raise InvalidOption.at(f"/measures/{i}", f"must be one of {', '.join(known)}: other measures need the rows")
+        if unknown := sorted(options.keys() - _OPTIONS.get(measure.name, frozenset())):
+            raise InvalidOption.at(f"/measures/{i}/{unknown[0]}", "is not an option of measures of a tally")
         if measure.name == "crps" and options["estimator"] != "plain":
             raise InvalidOption.at(f"/measures/{i}/estimator", "must be plain: a tally has no fair score")
         if measure.name == "interval-score" and options["level"] is not None:

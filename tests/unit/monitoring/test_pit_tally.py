@@ -12,6 +12,7 @@ from scipy.special import ndtri
 
 from calibrant.distributions.calibrators import fit_distribution
 from calibrant.distributions.evaluation import evaluate_distribution
+from calibrant.distributions.measures import DISTRIBUTION_MEASURES
 from calibrant.errors import CalibrationError, EmptyBatch, InvalidOption, OutOfRange, TooFewRows, UnknownMethod
 from calibrant.monitoring.pit_tally import (
     evaluate_pit,
@@ -20,10 +21,12 @@ from calibrant.monitoring.pit_tally import (
     merge_pit,
     pit_evidence,
     pit_gain,
+    read_pit_measures,
     sample_levels,
     tally_pit,
 )
 from calibrant.monitoring.tally import merged
+from calibrant.options import Option
 
 LEVELS = np.array([0.05, 0.25, 0.5, 0.75, 0.95])
 
@@ -258,3 +261,15 @@ def test_a_gain_needs_two_rows_and_a_map_of_levels() -> None:
     other = fit_distribution("location-scale", rows["observed"], quantiles=rows["quantiles"], levels=LEVELS)
     with pytest.raises(UnknownMethod):
         pit_gain(tally_pit(**rows), other)
+
+
+@pytest.mark.parametrize("name", ["crps", "coverage", "quantile-calibration-error", "pit-ks"])
+def test_a_tally_refuses_a_measure_with_an_option_that_it_does_not_know(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entry = DISTRIBUTION_MEASURES[name]
+    options = {**entry.options, "above": Option(0.0, low=0.0, high=1.0, real=True)}
+    monkeypatch.setitem(DISTRIBUTION_MEASURES._entries, name, replace(entry, options=options))
+    with pytest.raises(InvalidOption) as raised:
+        read_pit_measures([{"name": name, "above": 0.5}], "normal", LEVELS)
+    assert raised.value.offences[0].pointer == "/measures/0/above"

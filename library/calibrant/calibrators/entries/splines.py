@@ -34,7 +34,7 @@ def _spline(
     folds: int,
     tolerance: float,
 ) -> FittedCurve:
-    _check_spline(event, knots=knots, boundary=boundary)
+    _check_knots(knots, boundary)
     losses: dict[str, Any] = {}
     if knots is None:
         knots, by_knots = choose_knots(
@@ -53,7 +53,21 @@ def _spline(
     return curve, found | losses
 
 
-def _check_spline(event: Event, *, knots: int | None, boundary: Boundary, **_options: Any) -> None:
+def _check_spline(
+    event: Event,
+    *,
+    knots: int | None,
+    boundary: Boundary,
+    of: Of,
+    constrained: bool,
+    select: Select,
+    folds: int,
+    tolerance: float,
+) -> None:
+    _check_knots(knots, boundary)
+
+
+def _check_knots(knots: int | None, boundary: Boundary) -> None:
     if knots == 3 and boundary == "cubic":
         raise InvalidOption.at("/knots", "must be at least 4 with the boundary cubic")
 
