@@ -308,7 +308,8 @@ def _evaluate(
         options.measures, options.interval, options.seed, applied, map_id, options.diagrams, report, comparison
     )
     made = 0 if applied is None else check_size(applied, len(rows), requester.settings.max_unpacked_bytes)
-    if runs_inline(requester, evaluation.seconds(rows) + made * _BYTE_SECONDS):
+    seconds = evaluation.seconds(rows) + made * _BYTE_SECONDS
+    if runs_inline(requester, seconds):
         return WholeForecastReport(evaluation.run(rows), rows.forecasts.kind, list(rows.kept()), rows.weights_kind)
     with place_for_job(requester) as job_id:
         spec = EvaluateDistributionSpec(
@@ -324,7 +325,7 @@ def _evaluate(
             seed=options.seed,
             report=report,
         )
-        return queue(requester, "evaluate", job_id, spec.model_dump())
+        return queue(requester, "evaluate", job_id, spec.model_dump(), seconds=seconds)
 
 
 def _others(rows: ForecastRows, batches: Iterable[tuple[BatchRecord, Arrays]]) -> dict[str, Forecasts]:
@@ -395,13 +396,14 @@ def fit_or_queue(requester: Requester, arrays: Arrays, options: FitDistributionO
     rows.required()
     requester.store.charges.check_maps()
     levels = len(options.output_levels or ())
-    if runs_inline(requester, _fit_seconds(entry.name, rows) + _FIT_LEVEL * levels * len(rows)):
+    seconds = _fit_seconds(entry.name, rows) + _FIT_LEVEL * levels * len(rows)
+    if runs_inline(requester, seconds):
         spec = _spec(options, batch_id="", who=requester.who)
         draft = _fitted(requester.new_id("map"), spec, rows, values)
         return requester.store.maps.put(draft, allow_shape_change=options.allow_shape_change)
     with place_for_job(requester) as job_id:
         spec = _spec(options, batch_id=options.batch or store_forecasts(requester, rows).id, who=requester.who)
-        return queue(requester, "fit", job_id, spec.model_dump())
+        return queue(requester, "fit", job_id, spec.model_dump(), seconds=seconds)
 
 
 def run_fit(store: Store, run: Run, progress: Progress) -> None:

@@ -254,7 +254,7 @@ def evaluate_or_queue(
     seconds = task.seconds(rows.batch, rows.groups)
     if task.inline and runs_inline(requester, seconds):
         return task.one(rows.batch, rows.groups, "cpu")
-    return _queue(requester, spec, rows)
+    return _queue(requester, spec, rows, seconds)
 
 
 @traced("work")
@@ -274,7 +274,7 @@ def report_or_queue(requester: Requester, arrays: Arrays, options: EvaluateOptio
     tasks = [read_task(each, find_map) for each in (spec, by_group) if each is not None]
     seconds = sum(each.seconds(batch, groups) for each in tasks) + seconds_to_recommend(batch)
     if not all(each.inline for each in tasks) or not runs_inline(requester, seconds):
-        return _queue(requester, spec, rows)
+        return _queue(requester, spec, rows, seconds)
     report = whole_report(spec, batch, groups, find_map)
     weights_kind = source.weights_kind if "weights" in source.arrays else None
     return WholeReport(report, spec, source.scale, weights_kind, source.class_names)
@@ -290,10 +290,11 @@ def _rows(requester: Requester, arrays: Arrays, options: EvaluateOptions, task: 
     return check_labelled(rows)
 
 
-def _queue(requester: Requester, spec: EvaluateSpec, rows: LabelledRows) -> JobRecord:
+def _queue(requester: Requester, spec: EvaluateSpec, rows: LabelledRows, seconds: float) -> JobRecord:
     with place_for_job(requester) as job_id:
         batch_id = spec.batch or store_labelled(requester, rows).id
-        return queue(requester, "evaluate", job_id, spec.model_copy(update={"batch": batch_id}).model_dump())
+        spec = spec.model_copy(update={"batch": batch_id})
+        return queue(requester, "evaluate", job_id, spec.model_dump(), seconds=seconds)
 
 
 def _evaluate_several(
@@ -321,7 +322,8 @@ def _evaluate_several(
     if task.inline and runs_inline(requester, seconds):
         return task.several(((i, *read_stored_batch(store.batches, i)) for i in ids), len(ids), "cpu")
     with place_for_job(requester) as job_id:
-        return queue(requester, "evaluate", job_id, spec.model_copy(update={"parts_of": parts}).model_dump())
+        spec = spec.model_copy(update={"parts_of": parts})
+        return queue(requester, "evaluate", job_id, spec.model_dump(), seconds=seconds)
 
 
 def _read_spec(requester: Requester, options: EvaluateOptions) -> tuple[EvaluateSpec, FindMap]:

@@ -48,7 +48,7 @@ def fit_or_queue(
         batch_id = options.batch or store_labelled(requester, rows).id
         spec = _spec(options, rows.source.class_names, batch_id=batch_id, who=requester.who)
         gpu = fitting.method.on_device and seconds >= requester.settings.gpu_seconds
-        return queue(requester, "fit", job_id, spec.model_dump(), pieces=fitting.parts(batch), gpu=gpu)
+        return queue(requester, "fit", job_id, spec.model_dump(), seconds=seconds, pieces=fitting.parts(batch), gpu=gpu)
 
 
 def run_fit(store: Store, run: Run, device: str, progress: Progress) -> None:

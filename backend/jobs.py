@@ -49,13 +49,22 @@ def place_for_job(requester: Requester) -> Iterator[str]:
 
 
 def queue(
-    requester: Requester, kind: Kind, job_id: str, spec: dict[str, Any], *, pieces: int = 1, gpu: bool = False
+    requester: Requester,
+    kind: Kind,
+    job_id: str,
+    spec: dict[str, Any],
+    *,
+    seconds: float,
+    pieces: int = 1,
+    gpu: bool = False,
 ) -> JobRecord:
     """Queue a job with a reserved place, for the current state of the batches in its spec; raises ``UnknownBatch``.
 
-    The job is split into ``pieces``; with ``gpu`` it goes to a GPU worker if one is running.
+    ``seconds`` is an estimate; shorter jobs run first. The job is split into ``pieces``; with ``gpu`` it goes to a GPU
+    worker if one is running.
     """
     store, settings = requester.store, requester.settings
+    timeout = settings.fit_timeout if kind == "fit" else settings.evaluate_timeout
     ids = batches_of(spec)
     for batch_id in ids:
         store.batches.keep(batch_id, _QUEUEING_SECONDS)
@@ -68,7 +77,8 @@ def queue(
         ttl=settings.job_ttl,
         spec=spec | {"parts": parts[0]},
         queue=GPU_FITS if gpu and serves(store.redis, GPU_FITS) else QUEUE_OF[kind],
-        timeout=settings.fit_timeout if kind == "fit" else settings.evaluate_timeout,
+        timeout=timeout,
+        seconds=min(seconds, timeout),
         carried=carried(),
         parts=pieces,
         left=pieces,

@@ -63,11 +63,11 @@ class JobsAnswer(Document):
 class JobRecord(JobAnswer):
     """A job as stored: with its task and the state of its runs.
 
-    ``ttl`` is the number of seconds that the job is kept after its end, and ``timeout`` the limit of one run. ``run``
-    is the number of the latest run, counted from 1; only this run may write results. ``losses`` counts the runs whose
-    process was lost, and ``kills`` those of them that may have caused the loss. ``carried`` is the trace context of the
-    request. A job with several ``parts`` counts how many are ``left``; a part refers to its ``parent`` and has its own
-    number.
+    ``ttl`` is the number of seconds that the job is kept after its end, ``timeout`` the limit of one run, and
+    ``seconds`` the estimated duration. ``run`` is the number of the latest run, counted from 1; only this run may write
+    results. ``losses`` counts the runs whose process was lost, and ``kills`` those of them that may have caused the
+    loss. ``carried`` is the trace context of the request. A job with several ``parts`` counts how many are ``left``; a
+    part refers to its ``parent`` and has its own number.
     """
 
     format: int = 2
@@ -75,6 +75,7 @@ class JobRecord(JobAnswer):
     spec: dict[str, Any]
     queue: str = "fits"
     timeout: int = 3600
+    seconds: float = 0.0
     run: int = 0
     losses: int = 0
     kills: int = 0

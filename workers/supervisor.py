@@ -181,6 +181,7 @@ class Supervisor:
         self._id = secrets.token_hex(8)
         self._checked = self._reached = False
         self._stopping = False
+        self._looks = 0
 
     def run(self) -> None:
         """Run until stopped."""
@@ -216,7 +217,9 @@ class Supervisor:
             if not self._checked:
                 check_durability(self._redis)
                 self._checked = True
-            announce(self._redis, workers_record)
+            self._looks += 1
+            workers = [place.name for place in self._living() if place.kind is None]
+            announce(self._redis, workers_record, workers, self._looks)
             self._recovery.look()
             self._waiting = queue_due(self._redis)
         except UNAVAILABLE as error:

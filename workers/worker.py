@@ -21,13 +21,14 @@ from redis import Redis
 from redis.client import Pipeline
 from rq import Queue, Worker
 from rq.command import parse_payload
+from rq.exceptions import NoSuchJobError
 from rq.job import Job
 from rq.serializers import JSONSerializer
 from rq.worker import WorkerStatus
 
 from backend.store.errors import LaterFormat, RunLost, StorageError, problem_of
 from backend.store.jobs.leases import RENEWAL_SECONDS, Lease, renew
-from backend.store.jobs.queues import GPU_FITS, Message, MessageQueue, TaskJob, rq_queue, task_of
+from backend.store.jobs.queues import Message, MessageQueue, TaskJob, await_message, rq_queue, take, task_of
 from backend.store.jobs.runs import Run, RunStore
 from backend.store.keyspace import Keyspace
 from backend.store.processes import die_with_parent
@@ -231,6 +232,23 @@ class LeasedWorker(Loop):
         os.set_blocking(self._woken, False)
         os.set_blocking(self._waker, False)
 
+    def dequeue_job_and_maintain_ttl(self, *_: int | None) -> tuple[Job, Queue] | None:
+        """Wait for a message that this worker may take."""
+        self.set_state(WorkerStatus.IDLE)
+        while True:
+            with contextlib.suppress(NoSuchJobError):
+                return patiently(self._take)
+
+    def _take(self) -> tuple[Job, Queue]:
+        while True:
+            self.heartbeat()
+            taken = take(self.connection, self.name, self.queue_names())
+            if taken is not None:
+                queue, message = taken
+                job = TaskJob.fetch(message, connection=self.connection, serializer=JSONSerializer)
+                return job, rq_queue(self.connection, queue)
+            await_message(self.connection, self.queue_names())
+
     def execute_job(self, job: Job, queue: Queue) -> None:
         """Claim the job of a message, and complete its run."""
         message = Message.read(job)
@@ -337,10 +355,6 @@ class LeasedWorker(Loop):
     def kill_horse(self, sig: Any = signal.SIGKILL) -> None:  # noqa: ARG002 - RQ's own
         """Kill the work-horse if RQ is stopped a second time."""
         self._end_horse()
-
-    def reorder_queues(self, reference_queue: Queue) -> None:
-        """Rotate the queues; the GPU queue always comes first."""
-        self._ordered_queues.sort(key=lambda queue: (queue.name != GPU_FITS, queue.name == reference_queue.name))
 
 
 class WarmWorker(LeasedWorker):

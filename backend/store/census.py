@@ -10,7 +10,7 @@ from backend.store.chores import read_chore_counts
 from backend.store.jobs.backlog import pace_of, read_ends
 from backend.store.jobs.events import Ended, read_counts
 from backend.store.jobs.leases import read_supervisors
-from backend.store.jobs.queues import QUEUES, lines, queue_key
+from backend.store.jobs.queues import QUEUES, lines
 from backend.store.keyspace import DEFAULT_TENANT, Keyspace, Shared
 from backend.store.monitors.standings import Json, read_latest
 
@@ -42,18 +42,16 @@ def take_census(redis: Redis) -> Census:
     with redis.pipeline(transaction=False) as pipe:
         pipe.smembers(Shared.tenants())
         pipe.hgetall(Shared.job_counts())
-        for name in QUEUES:
-            pipe.llen(queue_key(name))
         for tenant, name in waiting:
-            pipe.llen(Keyspace(tenant).line(name))
+            pipe.zcard(Keyspace(tenant).line(name))
         pipe.scard(Shared.unended())
         for name in QUEUES:
             pipe.lrange(Shared.ends(name), 0, -1)
         tenants, counts, *lengths = pipe.execute()
     lengths, unended, ends = lengths[: -len(QUEUES) - 1], lengths[-len(QUEUES) - 1], lengths[-len(QUEUES) :]
     paces = {name: pace_of(read_ends(stored)).per_second() for name, stored in zip(QUEUES, ends, strict=True) if stored}
-    queued = dict(zip(QUEUES, lengths, strict=False))
-    for (_, name), length in zip(waiting, lengths[len(QUEUES) :], strict=True):
+    queued = dict.fromkeys(QUEUES, 0)
+    for (_, name), length in zip(waiting, lengths, strict=True):
         queued[name] = queued.get(name, 0) + length
     known = {DEFAULT_TENANT} | {tenant.decode() for tenant in tenants}
     with redis.pipeline(transaction=False) as pipe:

@@ -116,12 +116,12 @@ class Keyspace:
         return self._key("part-gate", job_id)
 
     def line(self, queue: str) -> str:
-        """List: messages of this tenant's jobs that wait to enter a queue."""
-        return self._key("line", queue)
+        """Sorted set: messages of this tenant's jobs that wait for a worker of a queue, in their order."""
+        return self._key("waiting", queue)
 
-    def placed(self, queue: str) -> str:
-        """Set: messages of this tenant's jobs in a queue, until they are claimed."""
-        return self._key("placed", queue)
+    def taken(self, queue: str) -> str:
+        """Set: messages of this tenant's jobs that a worker of a queue has taken and not yet claimed."""
+        return self._key("taken", queue)
 
     def idempotency(self, digest: str) -> str:
         """String: the request of an idempotency key and its response, JSON."""
@@ -157,9 +157,29 @@ class Shared:
         return "calibrant::tenants"
 
     @staticmethod
-    def lines() -> str:
-        """Set: ``tenant:queue`` of every non-empty line."""
-        return "calibrant::lines"
+    def fronts() -> str:
+        """Hash: ``tenant:queue`` of every line -> its message in the queue, empty if it has only taken messages."""
+        return "calibrant::fronts"
+
+    @staticmethod
+    def work() -> str:
+        """String: the estimated seconds of all messages that workers have taken so far."""
+        return "calibrant::work"
+
+    @staticmethod
+    def wake(queue: str) -> str:
+        """List: one element while workers of a queue that wait should look for a message."""
+        return f"calibrant::wake:{queue}"
+
+    @staticmethod
+    def workers() -> str:
+        """Hash: worker -> its queues, and the number of its renewals."""
+        return "calibrant::workers"
+
+    @staticmethod
+    def tenants_of_workers() -> str:
+        """Hash: worker that has taken a message -> the tenant, until it looks for the next one."""
+        return "calibrant::tenants-of-workers"
 
     @staticmethod
     def leases() -> str:

@@ -15,7 +15,7 @@ import calibrant
 from backend.store.clock import stamp
 from backend.store.errors import RunLost, UnknownJob
 from backend.store.jobs.leases import read_leases
-from backend.store.jobs.queues import FITS, Message, rq_queue
+from backend.store.jobs.queues import FITS, Line, Message, rq_queue
 from backend.store.jobs.recovery import Recovery
 from backend.store.jobs.runs import MOST_KILLS, Run, part_id
 from backend.store.keyspace import Keyspace, Shared, new_id
@@ -54,9 +54,9 @@ def _keys(redis: Redis, pattern: str) -> list[str]:
 
 def _left_over(redis: Redis) -> set[str]:
     """What is in the store of jobs that have ended, beside their records, events and counts."""
-    made = ("part-results", "part-progress", "line", "placed", "unended-jobs")
+    made = ("part-results", "part-progress", "waiting", "taken", "unended-jobs")
     of_jobs = {key for key in _keys(redis, "calibrant:*") if key.split(":")[2] in made}
-    shared = {key for key in (Shared.leases(), Shared.delayed(), Shared.lines()) if redis.exists(key)}
+    shared = {key for key in (Shared.leases(), Shared.delayed(), Shared.fronts()) if redis.exists(key)}
     parts = set(_keys(redis, "calibrant:*:job:*-p*"))
     return of_jobs | shared | parts
 
@@ -170,11 +170,10 @@ def test_a_job_that_is_cancelled_leaves_no_part(store: Store, redis: Redis, begu
 def test_parts_that_nobody_knows_of_are_found(store: Store, redis: Redis) -> None:
     job = _job(store)
     _claim(store, job, 0)
-    redis.delete(f"rq:queue:{FITS}", Keyspace().placed(FITS), Keyspace().line(FITS), Shared.leases())
+    redis.delete(f"rq:queue:{FITS}", Keyspace().taken(FITS), Keyspace().line(FITS), Shared.leases())
     Recovery(redis).look()
     found = {name for part, run in ((0, 2), (1, 1), (2, 1)) for name in [f"{part_id(job.id, part)}-{run}"]}
-    line = {name.decode() for name in cast(list[bytes], redis.lrange(Keyspace().line(FITS), 0, -1))}
-    assert set(rq_queue(redis, FITS).get_job_ids()) | line == found
+    assert set(Line(redis, Keyspace(), FITS).messages()) == found
 
 
 @pytest.mark.slow

@@ -8,10 +8,23 @@ from typing import Any
 import pytest
 from redis import Redis
 
+from backend.store.api_keys import ApiKeyStore
 from backend.store.clock import seconds_of, stamp
 from backend.store.errors import RunLost
-from backend.store.jobs.leases import LOST_SECONDS, announce, read_leases, read_supervisors, renew
-from backend.store.jobs.queues import EVALUATIONS, FITS, GPU_FITS, PLACES, Line, Message, queue_key, rq_queue
+from backend.store.jobs.leases import ALIVE_SECONDS, LOST_SECONDS, announce, read_leases, read_supervisors, renew
+from backend.store.jobs.queues import (
+    EVALUATIONS,
+    FITS,
+    GPU_FITS,
+    MOST_SECONDS_AHEAD,
+    Line,
+    Message,
+    forget_worker,
+    queue_key,
+    read_workers,
+    rq_queue,
+    take,
+)
 from backend.store.jobs.recovery import LOOK_SECONDS, MISSING_SECONDS, Recovery
 from backend.store.jobs.runs import DELAYS, MOST_KILLS, Run
 from backend.store.keyspace import Keyspace, Shared, new_id
@@ -46,7 +59,7 @@ def _looks(recovery: Recovery, clock: Clock, seconds: float) -> None:
 
 def test_how_many_of_a_tenants_jobs_wait_before_one_is_known(redis: Redis, store: Store) -> None:
     other = Store(redis, Keyspace("other"), store.quotas)
-    jobs = [store.jobs.submit(_job()) for _ in range(PLACES)]
+    jobs = [store.jobs.submit(_job()) for _ in range(2)]
     other.jobs.submit(_job())
     jobs += [store.jobs.submit(_job()) for _ in range(3)]
     assert [store.jobs.before(job) for job in jobs] == [0, 1, 2, 3, 4]
@@ -56,14 +69,14 @@ def test_how_many_of_a_tenants_jobs_wait_before_one_is_known(redis: Redis, store
 
 
 def _queued(redis: Redis, queue: str = FITS) -> list[str]:
-    return rq_queue(redis, queue).get_job_ids()
+    return Line(redis, Keyspace(), queue).messages()
 
 
 def _next(store: Store, redis: Redis) -> Run:
-    """What a worker that is free does: take the first message of the queue and claim its job."""
-    message_id = redis.lpop(queue_key(FITS))
-    assert isinstance(message_id, bytes)
-    job_id, _, run = message_id.decode().rpartition("-")
+    """What a free worker does: take a message and claim its job."""
+    taken = take(redis, "a-worker", [FITS])
+    assert taken is not None
+    job_id, _, run = taken[1].rpartition("-")
     for tenant in ("default", "other"):
         found = Store.of(redis, tenant).runs.claim(Message(tenant, job_id, int(run)), "a-worker", FITS)
         if found is not None:
@@ -165,7 +178,7 @@ def test_a_job_that_is_given_back_waits_at_the_front_of_its_line_and_counts_no_l
     run = _next(store, redis)
     run.release()
     order = [_next(store, redis).job.id for _ in jobs]
-    assert order.index(jobs[0].id) == PLACES
+    assert order[0] == jobs[0].id
     assert store.jobs.get(jobs[0].id).losses == 0
 
 
@@ -191,17 +204,17 @@ def test_a_store_that_was_away_loses_no_lease(store: Store, redis: Redis) -> Non
     assert store.jobs.get(run.job.id).status == "running"
 
 
-def test_a_thousand_jobs_of_one_tenant_delay_anothers_by_a_few(store: Store, redis: Redis) -> None:
+def test_a_thousand_jobs_of_one_tenant_delay_anothers_by_one(store: Store, redis: Redis) -> None:
     for _ in range(1000):
         store.jobs.submit(_job())
     other = Store.of(redis, "other").jobs.submit(_job())
-    assert len(_queued(redis)) == PLACES + 1
-    order = [_next(store, redis).job.id for _ in range(PLACES + 1)]
+    assert len(rq_queue(redis, FITS).get_job_ids()) == 2
+    order = [_next(store, redis).job.id for _ in range(2)]
     assert order[-1] == other.id
-    rest = [_next(store, redis).job.id for _ in range(1000 - PLACES)]
+    rest = [_next(store, redis).job.id for _ in range(999)]
     assert len(set(order + rest)) == 1001
-    assert redis.smembers(Shared.lines()) == set()
-    assert redis.keys("calibrant:*:line:*") == redis.keys("calibrant:*:placed:*") == []
+    assert redis.keys("calibrant::fronts") == []
+    assert redis.keys("calibrant:*:waiting:*") == redis.keys("calibrant:*:taken:*") == []
 
 
 def test_two_tenants_take_turns(store: Store, redis: Redis) -> None:
@@ -210,7 +223,7 @@ def test_two_tenants_take_turns(store: Store, redis: Redis) -> None:
     order = [_next(store, redis).job.id for _ in range(40)]
     for done in range(4, 40):
         ahead = sum(job in mine for job in order[:done]) - sum(job in theirs for job in order[:done])
-        assert abs(ahead) <= PLACES
+        assert abs(ahead) <= 1
     assert [job for job in order if job in mine] == mine
 
 
@@ -224,13 +237,13 @@ def test_jobs_of_a_line_that_are_cancelled_leave_it(store: Store, redis: Redis) 
 
 def test_a_message_that_was_lost_before_its_claim_is_queued_again(store: Store, redis: Redis) -> None:
     job = store.jobs.submit(_job())
-    assert redis.lpop(queue_key(FITS)) == f"{job.id}-1".encode()
+    assert take(redis, "a-worker", [FITS]) == (FITS, f"{job.id}-1")
     clock = Clock()
     recovery = Recovery(redis, clock)
     _looks(recovery, clock, MISSING_SECONDS / 2)
-    assert _queued(redis) == []
+    assert take(redis, "another", [FITS]) is None
     _looks(recovery, clock, LOST_SECONDS)
-    assert _queued(redis) == [f"{job.id}-1"]
+    assert take(redis, "another", [FITS]) == (FITS, f"{job.id}-1")
     # The worker was only slow: the message that is doubled now runs nothing twice.
     assert claimed(store, job.id).job.run == 1
     assert _queued(redis) == []
@@ -239,7 +252,7 @@ def test_a_message_that_was_lost_before_its_claim_is_queued_again(store: Store, 
 
 def test_jobs_that_nobody_knows_of_are_found(store: Store, redis: Redis) -> None:
     queued, running = store.jobs.submit(_job()), claimed(store, store.jobs.submit(_job()).id)
-    redis.delete(queue_key(FITS), Keyspace().placed(FITS), Keyspace().line(FITS), Shared.leases())
+    redis.delete(queue_key(FITS), Keyspace().taken(FITS), Keyspace().line(FITS), Shared.leases())
     Recovery(redis, Clock()).look()
     assert sorted(_queued(redis)) == sorted([f"{queued.id}-1", f"{running.job.id}-2"])
 
@@ -259,7 +272,7 @@ def test_jobs_for_a_gpu_go_to_a_cpu_once_no_gpu_worker_is_left(store: Store, red
     recovery = Recovery(redis, clock)
     announce(redis, WorkersRecord(id="a", host="h", pid=1, device="cuda", queues=[GPU_FITS], processes=1))
     _looks(recovery, clock, 2 * LOST_SECONDS)
-    assert len(_queued(redis, GPU_FITS)) == PLACES
+    assert len(_queued(redis, GPU_FITS)) == 4
     redis.delete(Shared.supervisor("a"))
     _looks(recovery, clock, 2 * LOST_SECONDS)
     assert _queued(redis, GPU_FITS) == []
@@ -277,4 +290,153 @@ def test_queues_of_other_kinds_are_lines_of_their_own(store: Store, redis: Redis
     fits = [store.jobs.submit(_job()).id for _ in range(3)]
     evaluation = store.jobs.submit(_job(kind="evaluate", queue=EVALUATIONS)).id
     assert _queued(redis, EVALUATIONS) == [f"{evaluation}-1"]
-    assert _queued(redis, FITS) == [f"{job}-1" for job in fits[:PLACES]]
+    assert _queued(redis, FITS) == [f"{job}-1" for job in fits]
+
+
+@pytest.fixture
+def tenants(redis: Redis) -> dict[str, Store]:
+    """The stores of three tenants, each of which has an API key."""
+    for name in "abc":
+        ApiKeyStore(redis).create(name, tenant=name, scope="write")
+    return {name: Store.of(redis, name) for name in "abc"}
+
+
+def _taken(redis: Redis, worker: str, *queues: str) -> str | None:
+    """The job that a free worker takes."""
+    taken = take(redis, worker, queues or [FITS])
+    return None if taken is None else taken[1].rpartition("-")[0]
+
+
+@pytest.mark.parametrize("workers", [2, 3, 5])
+def test_the_last_free_worker_starts_no_job_of_a_tenant_that_runs_on_the_others(
+    redis: Redis, tenants: dict[str, Store], workers: int
+) -> None:
+    names = [f"w{i}" for i in range(workers)]
+    for name in names:
+        assert _taken(redis, name) is None
+    mine = [tenants["a"].jobs.submit(_job()).id for _ in range(2 * workers)]
+    assert [_taken(redis, name) for name in names] == [*mine[: workers - 1], None]
+    theirs = tenants["b"].jobs.submit(_job()).id
+    assert _taken(redis, names[-1]) == theirs
+    # A worker that looks for a message again has ended its run: it is the last free one.
+    assert _taken(redis, names[0]) == (mine[1] if workers == 2 else None)
+
+
+def test_the_last_free_worker_starts_a_job_of_a_tenant_that_runs_none(redis: Redis, tenants: dict[str, Store]) -> None:
+    for name in ("w0", "w1", "w2"):
+        assert _taken(redis, name) is None
+    jobs = {name: [store.jobs.submit(_job()).id for _ in range(2)] for name, store in tenants.items()}
+    assert [_taken(redis, name) for name in ("w0", "w1", "w2")] == [jobs["a"][0], jobs["b"][0], jobs["c"][0]]
+    assert _taken(redis, "w1") == jobs["b"][1]
+
+
+def test_one_worker_runs_all_jobs_of_a_tenant(redis: Redis, tenants: dict[str, Store]) -> None:
+    jobs = [tenants["a"].jobs.submit(_job()).id for _ in range(3)]
+    assert [_taken(redis, "w0") for _ in jobs] == jobs
+
+
+def test_the_only_tenant_of_a_service_without_keys_runs_on_every_worker(store: Store, redis: Redis) -> None:
+    jobs = [store.jobs.submit(_job()).id for _ in range(3)]
+    assert [_taken(redis, name) for name in ("w0", "w1", "w2")] == jobs
+
+
+def test_a_tenant_that_runs_an_evaluation_starts_no_fit_on_the_last_free_worker(
+    redis: Redis, tenants: dict[str, Store]
+) -> None:
+    queues = (FITS, EVALUATIONS)
+    for name in ("w0", "w1"):
+        assert _taken(redis, name, *queues) is None
+    evaluation = tenants["a"].jobs.submit(_job(kind="evaluate", queue=EVALUATIONS)).id
+    fit = tenants["a"].jobs.submit(_job()).id
+    assert [_taken(redis, name, *queues) for name in ("w0", "w1")] == [evaluation, None]
+    assert _taken(redis, "w0", *queues) == fit
+
+
+def test_the_last_free_worker_is_counted_for_every_queue_that_it_serves(
+    redis: Redis, tenants: dict[str, Store]
+) -> None:
+    gpu, cpu = (GPU_FITS, FITS), (FITS,)
+    assert [_taken(redis, "g", *gpu), _taken(redis, "c", *cpu)] == [None, None]
+    slow, fast = tenants["a"].jobs.submit(_job()).id, tenants["a"].jobs.submit(_job(queue=GPU_FITS)).id
+    assert _taken(redis, "c", *cpu) == slow
+    assert _taken(redis, "g", *gpu) is None  # no other worker would be left for fits
+    theirs = tenants["b"].jobs.submit(_job()).id
+    assert _taken(redis, "g", *gpu) == theirs
+    assert _taken(redis, "c", *cpu) is None
+    assert _taken(redis, "g", *gpu) == fast
+
+
+def test_a_worker_that_ends_is_neither_free_nor_busy(redis: Redis, tenants: dict[str, Store]) -> None:
+    for name in ("w0", "w1", "w2"):
+        assert _taken(redis, name) is None
+    jobs = [tenants["a"].jobs.submit(_job()).id for _ in range(3)]
+    assert _taken(redis, "w0") == jobs[0]
+    forget_worker(redis, "w2")
+    assert _taken(redis, "w1") is None
+    forget_worker(redis, "w0")
+    assert _taken(redis, "w1") == jobs[1]
+    assert _taken(redis, "w3") is None
+    assert _taken(redis, "w4") == jobs[2]  # another worker has joined
+
+
+def test_workers_whose_supervisor_died_are_forgotten_by_the_clock_of_another(
+    redis: Redis, tenants: dict[str, Store]
+) -> None:
+    record = WorkersRecord(id="a", host="h", pid=1, device="cpu", queues=[FITS], processes=2)
+    clock, times = Clock(), 0
+    recovery = Recovery(redis, clock)
+    announce(redis, record, ["dead"], times)
+    for times in range(1, round(2 * ALIVE_SECONDS / LOOK_SECONDS)):
+        announce(redis, record, ["alive"], times)
+        assert ("dead" in read_workers(redis)) == (clock.seconds <= ALIVE_SECONDS)
+        _looks(recovery, clock, 0)
+    assert set(read_workers(redis)) == {"alive"}
+    jobs = [tenants["a"].jobs.submit(_job()).id for _ in range(2)]
+    assert [_taken(redis, name) for name in ("alive", "new")] == [jobs[0], None]
+
+
+def test_short_jobs_go_first_in_the_line_of_a_tenant(store: Store, redis: Redis) -> None:
+    seconds = {store.jobs.submit(_job(seconds=seconds)).id: seconds for seconds in (40.0, 2.0, 30.0, 1.0, 2.0)}
+    order = [_next(store, redis).job.id for _ in seconds]
+    assert [seconds[job] for job in order] == [1.0, 2.0, 2.0, 30.0, 40.0]
+
+
+def test_short_jobs_of_one_tenant_go_before_long_ones_of_another(redis: Redis, tenants: dict[str, Store]) -> None:
+    long = [tenants["a"].jobs.submit(_job(seconds=50.0)).id for _ in range(3)]
+    short = [tenants["b"].jobs.submit(_job(seconds=1.0)).id for _ in range(3)]
+    assert [_taken(redis, "w0") for _ in range(6)] == short + long
+
+
+@pytest.mark.parametrize("other", ["a", "b"])
+def test_a_long_job_lets_shorter_ones_pass_for_a_bounded_amount_of_work(
+    redis: Redis, tenants: dict[str, Store], other: str
+) -> None:
+    long = tenants["a"].jobs.submit(_job(seconds=3600.0)).id
+    passed = -1
+    while passed < 0 or _taken(redis, "w0") != long:
+        passed += 1
+        tenants[other].jobs.submit(_job(seconds=5.0))
+    assert passed == MOST_SECONDS_AHEAD / 5.0 - 1
+
+
+def test_tenants_share_a_worker_by_the_estimated_time_of_their_jobs(redis: Redis, tenants: dict[str, Store]) -> None:
+    seconds = {"a": 20.0, "b": 4.0}
+    jobs = {
+        tenants[name].jobs.submit(_job(seconds=seconds[name])).id: name
+        for name, number in (("a", 20), ("b", 100))
+        for _ in range(number)
+    }
+    share = {"a": 0.0, "b": 0.0}
+    for _ in range(60):
+        taken = _taken(redis, "w0")
+        assert taken is not None
+        share[jobs[taken]] += seconds[jobs[taken]]
+    assert min(share.values()) >= 0.4 * sum(share.values())
+
+
+def test_a_message_that_is_missing_in_its_queue_is_queued_again(store: Store, redis: Redis) -> None:
+    jobs = [store.jobs.submit(_job()).id for _ in range(2)]
+    redis.delete(queue_key(FITS))
+    clock = Clock()
+    _looks(Recovery(redis, clock), clock, 2 * MISSING_SECONDS)
+    assert [_taken(redis, "w0") for _ in jobs] == jobs

@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 from redis import Redis
 
+from backend.store.api_keys import ApiKeyStore
 from backend.store.clock import stamp
 from backend.store.jobs.leases import LOST_SECONDS, announce, read_leases, read_supervisors
 from backend.store.jobs.queues import FITS, GPU_FITS
@@ -343,3 +344,36 @@ def test_a_supervisor_keeps_as_many_workers_as_it_is_told(
         assert (told.processes, told.pid, told.queues) == (3, process.pid, ["fits", "evaluations"])
         for job in jobs:
             store.jobs.cancel(job.id)
+
+
+@pytest.mark.slow
+def test_a_tenant_with_more_long_fits_than_workers_leaves_one_to_others(
+    redis: Redis, redis_url: str, log: Path
+) -> None:
+    for tenant in ("greedy", "other"):
+        ApiKeyStore(redis).create(tenant, tenant=tenant, scope="write")
+    greedy, other = Store.of(redis, "greedy"), Store.of(redis, "other")
+    jobs = [endless(greedy, seconds=100.0) for _ in range(4)]
+
+    def running() -> list[JobRecord]:
+        return [job for job in map(greedy.jobs.get, [job.id for job in jobs]) if job.status == "running"]
+
+    def run_short() -> None:
+        short = endless(other, spec={"method": "platt"}, seconds=0.1)
+        until(redis, lambda: other.jobs.get(short.id).status == "succeeded")
+
+    with supervisor(redis_url, log, "--processes", "2") as process:
+        until(redis, running)
+        for _ in range(3):
+            run_short()
+            assert len(running()) == 1
+        # Workers that were killed do not count.
+        for worker in children(process.pid):
+            os.kill(worker, signal.SIGKILL)
+        until(redis, lambda: any(greedy.jobs.get(job.id).losses for job in jobs))
+        until(redis, running)
+        run_short()
+        assert len(running()) == 1
+        for job in jobs:
+            greedy.jobs.cancel(job.id)
+        until(redis, lambda: not read_leases(redis))

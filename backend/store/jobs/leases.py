@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -10,6 +11,7 @@ from redis.client import Pipeline
 
 from backend.store.errors import StorageError
 from backend.store.formats import read_stored
+from backend.store.jobs.queues import renew_workers
 from backend.store.keyspace import Shared, job_field, read_job_field
 from schemas.jobs import WorkersRecord
 
@@ -89,9 +91,10 @@ def read_leases(redis: Redis) -> dict[Lease, int]:
 ALIVE_SECONDS = 5
 
 
-def announce(redis: Redis, record: WorkersRecord) -> None:
-    """Renew the record of a running supervisor and its workers."""
+def announce(redis: Redis, record: WorkersRecord, workers: Sequence[str] = (), times: int = 0) -> None:
+    """Renew the record of a running supervisor, and its running ``workers``, for the ``times``-th time."""
     with redis.pipeline() as pipe:
+        renew_workers(pipe, workers, record.queues, times)
         pipe.set(Shared.supervisor(record.id), record.model_dump_json(), ex=ALIVE_SECONDS)
         pipe.sadd(Shared.supervisors(), record.id)
         pipe.execute()

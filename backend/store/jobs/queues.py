@@ -118,51 +118,149 @@ def write_message(pipe: Pipeline, redis: Redis, tenant: str, record: JobRecord) 
     job.save(pipeline=pipe)
 
 
-# --- Fair queueing: each tenant's jobs wait in a line of their own, and only a few at a time enter the RQ queue
+# --- Fair queueing
 #
-# A claimed message makes room for the next one of its tenant, at the end of the queue. So a tenant with a thousand jobs
-# delays the first job of another only by its few messages in the queue, regardless of the number of workers.
+# The waiting messages of a tenant are in a line, and the first one of each line is in the RQ queue. A free worker takes
+# one of these in a script that decides for all workers:
+#
+# - With two workers or more for a queue, the last free one starts no job of a tenant that already runs one on the
+#   others. So a tenant finds a worker that another tenant has not filled. A service without API keys has one tenant,
+#   which may use all workers.
+# - Shorter jobs go first, by their estimated seconds. A message lets shorter ones pass until as much work as that was
+#   taken since its tenant's turn began or, in its line, since it came. No clock is involved: work is the sum of the
+#   estimates of all messages taken so far.
 
-#: Maximum messages of one tenant in a queue. With one, workers would wait for each other's claims.
-PLACES = 2
+#: Maximum seconds of estimated work for which a waiting message lets shorter ones pass.
+MOST_SECONDS_AHEAD = 60.0
 
-#: KEYS: queue, line, placed, lines. ARGV: message, member of lines, places, whether at the front of the line.
-_ENTER = """
-if redis.call('SISMEMBER', KEYS[3], ARGV[1]) == 1 or redis.call('LPOS', KEYS[2], ARGV[1]) then return 0 end
-redis.call('SADD', KEYS[4], ARGV[2])
-if redis.call('SCARD', KEYS[3]) < tonumber(ARGV[3]) then
-  redis.call('SADD', KEYS[3], ARGV[1])
-  redis.call('RPUSH', KEYS[1], ARGV[1])
-elseif ARGV[4] == '1' then
-  redis.call('LPUSH', KEYS[2], ARGV[1])
-else
-  redis.call('RPUSH', KEYS[2], ARGV[1])
+#: KEYS: fronts, work, and those of one line. ``settle`` makes the first message of a line stand in its queue; one that
+#: goes ahead of another takes over its turn.
+_COMMON = """
+local fronts, work, line, taken, queue, wake = unpack(KEYS)
+local MESSAGE = 'rq:job:'
+local function rouse(wake)
+  if redis.call('EXISTS', wake) == 0 then redis.call('RPUSH', wake, '') end
 end
+local function settle(of, line, taken, queue, wake)
+  local first, front = redis.call('ZRANGE', line, 0, 0)[1], redis.call('HGET', fronts, of)
+  local stands = front and redis.call('LPOS', queue, front)
+  if not first then
+    if redis.call('SCARD', taken) == 0 then redis.call('HDEL', fronts, of) else redis.call('HSET', fronts, of, '') end
+    if stands then redis.call('LREM', queue, 1, front) end
+    return
+  end
+  redis.call('HSET', fronts, of, first)
+  if first == front and stands then return end
+  if stands then
+    redis.call('HSET', MESSAGE .. first, 'turn', redis.call('HGET', MESSAGE .. front, 'turn') or 0)
+    redis.call('LINSERT', queue, 'BEFORE', front, first)
+    redis.call('LREM', queue, 1, front)
+  elseif not redis.call('LPOS', queue, first) then
+    redis.call('HSET', MESSAGE .. first, 'turn', redis.call('GET', work) or 0)
+    redis.call('RPUSH', queue, first)
+  end
+  rouse(wake)
+end
+"""
+
+#: ARGV: message, field of ``fronts``, tenant, estimated seconds, whether at the front of the line. Each message counts
+#: as a microsecond of work, so that messages with equal estimates keep their order.
+_ENTER = (
+    _COMMON
+    + """
+if redis.call('SISMEMBER', taken, ARGV[1]) == 1 or redis.call('ZSCORE', line, ARGV[1]) then return 0 end
+local rank = redis.call('INCRBYFLOAT', work, '0.000001') + ARGV[4]
+redis.call('HSET', MESSAGE .. ARGV[1], 'tenant', ARGV[3], 'seconds', ARGV[4])
+redis.call('ZADD', line, ARGV[5] == '1' and '-inf' or rank, ARGV[1])
+settle(ARGV[2], line, taken, queue, wake)
 return 1
 """
+)
 
-#: KEYS and ARGV as above, except for the last.
-_LEAVE = """
-if redis.call('SREM', KEYS[3], ARGV[1]) == 1 then
-  redis.call('LREM', KEYS[1], 0, ARGV[1])
-else
-  redis.call('LREM', KEYS[2], 1, ARGV[1])
-end
-while redis.call('SCARD', KEYS[3]) < tonumber(ARGV[3]) do
-  local follower = redis.call('LPOP', KEYS[2])
-  if not follower then break end
-  redis.call('SADD', KEYS[3], follower)
-  redis.call('RPUSH', KEYS[1], follower)
-end
-if redis.call('SCARD', KEYS[3]) == 0 then redis.call('SREM', KEYS[4], ARGV[2]) end
+#: ARGV: message, field of ``fronts``.
+_LEAVE = (
+    _COMMON
+    + """
+redis.call('SREM', taken, ARGV[1])
+redis.call('ZREM', line, ARGV[1])
+redis.call('LREM', queue, 0, ARGV[1])
+settle(ARGV[2], line, taken, queue, wake)
 """
+)
 
-#: A placed message that is not in the queue was lost before it was claimed.
-_REPLACE = """
-if redis.call('SISMEMBER', KEYS[3], ARGV[1]) == 0 or redis.call('LPOS', KEYS[1], ARGV[1]) then return 0 end
-redis.call('RPUSH', KEYS[1], ARGV[1])
+#: A message that was taken but not claimed, or is first in its line but not in the queue, was lost.
+_REPLACE = (
+    _COMMON
+    + """
+if redis.call('SREM', taken, ARGV[1]) == 0 and not redis.call('ZSCORE', line, ARGV[1]) then return 0 end
+redis.call('ZADD', line, '-inf', ARGV[1])
+settle(ARGV[2], line, taken, queue, wake)
 return 1
 """
+)
+
+#: KEYS: fronts, work, workers, tenants of workers, API keys. ARGV: the worker; groups of queues separated by
+#: ``|``, of which the first with a message counts, and queues by commas; all its queues; prefix of queues and of wakes;
+#: the parts of a key of a line, and of taken messages, around the tenant.
+_TAKE = (
+    _COMMON
+    + """
+local workers, tenants, keys = unpack(KEYS, 3)
+local me, groups, mine, queues, wakes = unpack(ARGV, 1, 5)
+local function pairs_of(key)
+  local flat, found = redis.call('HGETALL', key), {}
+  for i = 1, #flat, 2 do found[flat[i]] = flat[i + 1] end
+  return found
+end
+redis.call('HDEL', tenants, me)
+redis.call('HSETNX', workers, me, mine .. ' 0')
+local barred = {}
+if redis.call('HLEN', keys) > 0 then
+  local all, runs = pairs_of(workers), pairs_of(tenants)
+  for name in string.gmatch(mine, '[^,]+') do
+    local is_free, busy = false, {}
+    for worker, value in pairs(all) do
+      local served = ',' .. string.match(value, '^%S*') .. ','
+      if worker ~= me and string.find(served, ',' .. name .. ',', 1, true) then
+        if runs[worker] then busy[runs[worker]] = true else is_free = true end
+      end
+    end
+    if not is_free then
+      for tenant in pairs(busy) do barred[tenant] = true end
+    end
+  end
+end
+for group in string.gmatch(groups, '[^|]+') do
+  local best
+  for name in string.gmatch(group, '[^,]+') do
+    for _, id in ipairs(redis.call('LRANGE', queues .. name, 0, -1)) do
+      local tenant, seconds, turn = unpack(redis.call('HMGET', MESSAGE .. id, 'tenant', 'seconds', 'turn'))
+      local rank = (turn or 0) + (seconds or 0)
+      if not (tenant and barred[tenant]) and (not best or rank < best.rank) then
+        best = {id = id, name = name, rank = rank, tenant = tenant, seconds = seconds or 0}
+      end
+    end
+  end
+  if best then
+    local queue = queues .. best.name
+    redis.call('LREM', queue, 1, best.id)
+    redis.call('INCRBYFLOAT', work, best.seconds)
+    if best.tenant then
+      local line, taken = ARGV[6] .. best.tenant .. ARGV[7] .. best.name, ARGV[6] .. best.tenant .. ARGV[8] .. best.name
+      redis.call('HSET', tenants, me, best.tenant)
+      redis.call('ZREM', line, best.id)
+      redis.call('SADD', taken, best.id)
+      settle(best.tenant .. ':' .. best.name, line, taken, queue, wakes .. best.name)
+    end
+    for name in string.gmatch(mine, '[^,]+') do
+      if redis.call('LLEN', queues .. name) > 0 then rouse(wakes .. name) end
+    end
+    return {best.name, best.id}
+  end
+end
+return false
+"""
+)
 
 
 class Line:
@@ -172,18 +270,20 @@ class Line:
         self._redis = redis
         self._keys = keys
         self._queue = queue
-        self._names = (queue_key(queue), keys.line(queue), keys.placed(queue), Shared.lines())
+        self._line, self._taken = keys.line(queue), keys.taken(queue)
 
     def enter(self, pipe: Pipeline, record: JobRecord, *, front: bool = False) -> None:
-        """Queue the commands that add a job's next run to the end or the ``front`` of its tenant's line.
+        """Queue the commands that add a job's next run to its tenant's line, by its estimate or at the ``front``.
 
         A message that already waits keeps its position.
         """
         write_message(pipe, self._redis, self._keys.tenant, record)
-        self._call(pipe, _ENTER, Message.next_of(self._keys.tenant, record).id, "1" if front else "0")
+        seconds = f"{min(record.seconds, MOST_SECONDS_AHEAD):.6f}"
+        message = Message.next_of(self._keys.tenant, record).id
+        self._call(pipe, _ENTER, message, self._keys.tenant, seconds, "1" if front else "0")
 
     def leave(self, pipe: Pipeline, message_id: str) -> None:
-        """Queue the commands that remove a claimed or withdrawn message and let the tenant's next message enter."""
+        """Queue the commands that remove a claimed or withdrawn message."""
         pipe.delete(message_key(message_id))
         self._call(pipe, _LEAVE, message_id)
 
@@ -192,61 +292,105 @@ class Line:
         return bool(self._call(self._redis, _REPLACE, message_id))
 
     def has(self, message_id: str) -> bool:
-        """Whether a message waits here."""
+        """Whether a message waits here, or was taken and not yet claimed."""
         with self._redis.pipeline() as pipe:
-            pipe.sismember(self._names[2], message_id)
-            pipe.lpos(self._names[1], message_id)
-            placed, at = pipe.execute()
-        return bool(placed) or at is not None
+            pipe.sismember(self._taken, message_id)
+            pipe.zscore(self._line, message_id)
+            taken, rank = pipe.execute()
+        return bool(taken) or rank is not None
 
     def before(self, message_id: str) -> int | None:
         """The number of the tenant's messages ahead of this one; None if it does not wait here."""
-        queue, line, placed, _ = self._names
-        with self._redis.pipeline() as pipe:
-            pipe.smembers(placed)
-            pipe.lrange(queue, 0, -1)
-            pipe.lpos(line, message_id)
-            own, queued, at = pipe.execute()
-        if at is not None:
-            return len(own) + int(at)
-        ahead = [message for message in queued if message in own]
-        return ahead.index(message_id.encode()) if message_id.encode() in ahead else None
+        return cast(int | None, self._redis.zrank(self._line, message_id))
 
     def messages(self) -> list[str]:
-        """All messages that wait here."""
+        """All messages that wait here, or were taken and not yet claimed."""
         with self._redis.pipeline() as pipe:
-            pipe.smembers(self._names[2])
-            pipe.lrange(self._names[1], 0, -1)
-            placed, waiting = pipe.execute()
-        return [message.decode() for message in (*placed, *waiting)]
+            pipe.smembers(self._taken)
+            pipe.zrange(self._line, 0, -1)
+            taken, waiting = pipe.execute()
+        return [message.decode() for message in (*taken, *waiting)]
 
     def _call(self, client: Redis | Pipeline, script: str, message_id: str, *more: str) -> object:
-        member = f"{self._keys.tenant}:{self._queue}"
-        return client.eval(script, len(self._names), *self._names, message_id, member, str(PLACES), *more)
+        own = (self._line, self._taken, queue_key(self._queue), Shared.wake(self._queue))
+        field = f"{self._keys.tenant}:{self._queue}"
+        return client.eval(script, 2 + len(own), Shared.fronts(), Shared.work(), *own, message_id, field, *more)
 
 
 def lines(redis: Redis) -> list[tuple[str, str]]:
-    """Tenant and queue of every non-empty line."""
-    members = cast(set[bytes], redis.smembers(Shared.lines()))
+    """Tenant and queue of every line with messages that wait or were taken and not yet claimed."""
+    members = cast(list[bytes], redis.hkeys(Shared.fronts()))
     found = (member.decode().rpartition(":") for member in members)
     return sorted((tenant, queue) for tenant, _, queue in found)
 
 
 def missing(redis: Redis, found: Sequence[tuple[str, str]]) -> list[tuple[str, str, str]]:
-    """Tenant, queue and id of placed messages that are not in the queue: being claimed, or lost.
+    """Tenant, queue and id of messages that are first in their line but not in the queue, or taken but not claimed.
 
-    One round trip for any number of lines.
+    They are being claimed, or lost. One round trip for any number of lines.
     """
     queues = sorted({queue for _, queue in found})
     with redis.pipeline() as pipe:
         for tenant, queue in found:
-            pipe.smembers(Keyspace(tenant).placed(queue))
+            pipe.smembers(Keyspace(tenant).taken(queue))
+            pipe.zrange(Keyspace(tenant).line(queue), 0, 0)
         for queue in queues:
             pipe.lrange(queue_key(queue), 0, -1)
         answers = pipe.execute()
-    queued = dict(zip(queues, map(set, answers[len(found) :]), strict=True))
+    queued = dict(zip(queues, map(set, answers[2 * len(found) :]), strict=True))
     return [
         (tenant, queue, message.decode())
-        for (tenant, queue), placed in zip(found, answers, strict=False)
-        for message in placed - queued[queue]
+        for (tenant, queue), taken, first in zip(found, answers[0::2], answers[1::2], strict=False)
+        for message in taken | set(first) - queued[queue]
     ]
+
+
+# --- Workers, which take messages
+#
+# A worker is known from its first attempt to take a message. Its supervisor renews it with a counter, and removes it
+# when it ends. Other supervisors remove workers that are not renewed for some seconds of their own clocks.
+
+#: Seconds after which a worker that found no message looks again, even if nothing wakes it.
+_WAIT_SECONDS = 1.0
+
+
+def take(redis: Redis, worker: str, queues: Sequence[str]) -> tuple[str, str] | None:
+    """Take a message for an idle worker of these queues, GPU work first; returns its queue and id, None if none fits.
+
+    The message is taken, and the worker counts as one that runs a job of its tenant, until its next attempt.
+    """
+    groups = [queue for queue in queues if queue == GPU_FITS], [queue for queue in queues if queue != GPU_FITS]
+    names = ("|".join(map(",".join, groups)), ",".join(queues), queue_key(""), Shared.wake(""))
+    before, after_line = Keyspace("*").line("").split("*")
+    after_taken = Keyspace("*").taken("").removeprefix(f"{before}*")
+    keys = (Shared.fronts(), Shared.work(), Shared.workers(), Shared.tenants_of_workers(), Shared.api_keys())
+    taken = redis.eval(_TAKE, len(keys), *keys, worker, *names, before, after_line, after_taken)
+    if taken is None:
+        return None
+    queue, message = cast(list[bytes], taken)
+    return queue.decode(), message.decode()
+
+
+def await_message(redis: Redis, queues: Sequence[str]) -> None:
+    """Wait until a message of these queues can perhaps be taken, for up to a second."""
+    redis.blpop([Shared.wake(queue) for queue in queues], timeout=_WAIT_SECONDS)
+
+
+def renew_workers(pipe: Pipeline, workers: Sequence[str], queues: Sequence[str], times: int) -> None:
+    """Queue the renewal of the workers of a supervisor, for the ``times``-th time."""
+    if workers:
+        pipe.hset(Shared.workers(), mapping={worker: f"{','.join(queues)} {times}" for worker in workers})
+
+
+def read_workers(redis: Redis) -> dict[str, str]:
+    """Every known worker, with a value that changes at each renewal."""
+    stored = cast(dict[bytes, bytes], redis.hgetall(Shared.workers()))
+    return {worker.decode(): value.decode() for worker, value in stored.items()}
+
+
+def forget_worker(redis: Redis, worker: str) -> None:
+    """Remove a worker that ended."""
+    with redis.pipeline() as pipe:
+        pipe.hdel(Shared.workers(), worker)
+        pipe.hdel(Shared.tenants_of_workers(), worker)
+        pipe.execute()

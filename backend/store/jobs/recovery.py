@@ -18,8 +18,8 @@ from redis import Redis
 
 from backend.store.clock import seconds_of
 from backend.store.errors import StorageError
-from backend.store.jobs.leases import LOST_SECONDS, RENEWAL_SECONDS, Lease, read_leases, serves
-from backend.store.jobs.queues import FITS, GPU_FITS, Line, Message, lines, missing
+from backend.store.jobs.leases import ALIVE_SECONDS, LOST_SECONDS, RENEWAL_SECONDS, Lease, read_leases, serves
+from backend.store.jobs.queues import FITS, GPU_FITS, Line, Message, forget_worker, lines, missing, read_workers
 from backend.store.jobs.runs import DELAYS, RunStore, part_id, read_job
 from backend.store.keyspace import Keyspace, Shared, job_field, read_job_field
 from schemas.jobs import JobRecord
@@ -77,6 +77,7 @@ class Recovery:
         self._id = secrets.token_hex(8)
         self._audited = float("-inf")
         self._leases = Unchanged(LOST_SECONDS, clock)
+        self._workers = Unchanged(ALIVE_SECONDS, clock)
         self._missing = Unchanged(MISSING_SECONDS, clock)
         self._stranded = Unchanged(LOST_SECONDS, clock)
 
@@ -85,6 +86,8 @@ class Recovery:
         for lease, _ in self._leases.look(read_leases(self._redis).items()):
             log.warning("job %s: its lease was not renewed; it will run again", lease.job_id)
             _with_readable(lease.job_id, self._runs(lease.tenant).lose, lease)
+        for worker, _ in self._workers.look(read_workers(self._redis).items()):
+            forget_worker(self._redis, worker)
         for tenant, job_id in self._due():
             _with_readable(job_id, self._runs(tenant).enqueue, job_id)
         if self._redis.eval(_LEAD, 1, Shared.leader(), self._id, str(_LEADER_SECONDS)):
@@ -97,6 +100,7 @@ class Recovery:
 
     def worker_ended(self, owner: str, *, killed: bool) -> None:
         """Recover the job of an ended worker: lost if the worker died, or returned if it was stopped."""
+        forget_worker(self._redis, owner)
         for lease in read_leases(self._redis):
             if lease.owner == owner:
                 runs = self._runs(lease.tenant)
@@ -119,7 +123,7 @@ class Recovery:
         return [read_job_field(field) for field in (*over, *never)]
 
     def _replace(self, waiting: list[tuple[str, str]]) -> None:
-        """Queue messages again that were received but not claimed."""
+        """Queue messages again that were taken but not claimed, or are missing in their queue."""
         for tenant, queue, message in self._missing.look(missing(self._redis, waiting)):
             if self._line(tenant, queue).replace(message):
                 log.warning("message %s was lost; queued it again", message)

@@ -56,6 +56,7 @@ def parts_of(job: JobRecord) -> list[JobRecord]:
 
 def _part(job: JobRecord, part: int) -> JobRecord:
     begun: dict[str, Any] = {"id": part_id(job.id, part), "parent": job.id, "part": part, "status": "queued"}
+    begun["seconds"] = job.seconds / job.parts
     none = {"run": 0, "losses": 0, "kills": 0, "left": 0, "progress": Progress(), "started_at": None}
     return job.model_copy(update=begun | none)
 
@@ -245,7 +246,7 @@ class RunStore:
     def claim(self, message: Message, owner: str, queue: str) -> Run | None:
         """Start the run of a message of ``queue``; None if the job no longer needs this run.
 
-        In both cases the message is removed, and the next one of its tenant takes its place.
+        In both cases the message is removed.
         """
         line = Line(self._redis, self._keys, queue)
         lease = Lease(message.tenant, message.job_id, message.run, owner)
