@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
@@ -116,11 +117,16 @@ class HookSpec(Document):
     )
 
     @property
+    def origin(self) -> str:
+        """The URL's scheme, host and port."""
+        scheme, mark, rest = self.url.partition("://")
+        return f"{scheme}{mark}{re.split('[/?#]', rest, maxsplit=1)[0]}"
+
+    @property
     def shown_url(self) -> str:
         """The URL's scheme, host and port; the path and the query may contain secrets."""
-        scheme, mark, rest = self.url.partition("://")
-        end = next((i for i, letter in enumerate(rest) if letter in "/?#"), len(rest))
-        return f"{scheme}{mark}{rest[:end]}" + (HIDDEN_PATH if rest[end:].strip("/") else rest[end:])
+        path = self.url.removeprefix(self.origin)
+        return self.origin + (HIDDEN_PATH if path.strip("/") else path)
 
     def shown(self, *, secret: bool = False) -> HookSpec:
         """The hook as callers see it; includes ``secret`` only if it was generated for this caller."""

@@ -12,6 +12,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, cast
 
 from redis import Redis
@@ -35,6 +36,8 @@ DUTIES: Final[dict[Kind, tuple[str, float]]] = {
     "recalibrate": ("backend.monitors.recalibration.recalibrate", 3600.0),
     "estimate": ("backend.monitors.class_shift.estimate", 3600.0),
 }
+#: Number of tasks of a kind that a worker runs at the same time, if not one. Deliveries mainly wait for receivers.
+THREADS: Final[dict[Kind, int]] = {"deliver": 64}
 #: Seconds without a message after which the worker ends.
 IDLE_SECONDS = 150
 
@@ -51,7 +54,7 @@ def do() -> None:
 
 
 class ChoreWorker(Loop):
-    """A worker that runs the tasks of one kind in its own process, one after another.
+    """A worker that runs the tasks of one kind in its own process, one after another or in ``THREADS``.
 
     ``redis`` serves blocking reads of the queue and the tasks; ``side`` has a short timeout.
     """
@@ -59,6 +62,21 @@ class ChoreWorker(Loop):
     def __init__(self, kind: Kind, *, name: str, redis: Redis, side: Redis) -> None:
         super().__init__([chore_queue(redis, kind)], name=name, connection=redis, job_class=ChoreJob)
         self._side = side
+        self._most = THREADS.get(kind, 1)
+        self._threads = ThreadPoolExecutor(self._most)
+        self._free = threading.BoundedSemaphore(self._most)
+
+    def run(self, *, level: str) -> None:
+        """Run tasks until the worker is stopped or idle, and then let those in threads end."""
+        try:
+            self.work(logging_level=level, max_idle_time=IDLE_SECONDS)
+        finally:
+            self._threads.shutdown()
+
+    def dequeue_job_and_maintain_ttl(self, *args: int | None, **named: int | None) -> tuple[Job, Queue] | None:
+        """Wait for a free thread, and then for a message, so that another worker may take it in the meantime."""
+        with self._free:
+            return super().dequeue_job_and_maintain_ttl(*args, **named)
 
     def execute_job(self, job: Job, queue: Queue) -> None:
         """Run the task of a message, unless it is already done."""
@@ -67,16 +85,29 @@ class ChoreWorker(Loop):
             log.error("queue %s: dropped a message of unknown format", queue.name)
             job.delete()
             return
-        tries = patiently(lambda: begin(self._side, chore, self.name))
-        if not tries:
+        if self._most > 1:
+            self._free.acquire()
+            self._threads.submit(self._run_in_thread, chore)
             return
         # While the state is busy, RQ reacts to SIGTERM by letting the task finish.
         self.set_state(WorkerStatus.BUSY)
         try:
-            with self._leased(chore):
-                self._do(chore, tries)
+            self._run(chore)
         finally:
             self.set_state(WorkerStatus.IDLE)
+
+    def _run_in_thread(self, chore: Chore) -> None:
+        try:
+            self._run(chore)
+        except Exception:
+            log.exception("background task %s failed", chore.kind)
+        finally:
+            self._free.release()
+
+    def _run(self, chore: Chore) -> None:
+        if tries := patiently(lambda: begin(self._side, chore, self.name)):
+            with self._leased(chore):
+                self._do(chore, tries)
 
     def _do(self, chore: Chore, tries: int) -> None:
         began = time.monotonic()

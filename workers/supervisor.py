@@ -30,7 +30,7 @@ from backend.store.server.connection import UNAVAILABLE, check_durability, conne
 from backend.telemetry.tracing import check_telemetry
 from calibrant.device import has_driver
 from schemas.jobs import WorkersRecord
-from workers.chores import IDLE_SECONDS, ChoreWorker, duty_of
+from workers.chores import ChoreWorker, duty_of
 from workers.tasks import OTLP_VARIABLE
 from workers.worker import LeasedWorker, WarmWorker
 
@@ -103,8 +103,7 @@ def work(plan: SupervisorOptions, queues: tuple[str, ...], place: Place, *, cuda
     level = logging.getLevelName(logging.getLogger().level)
     try:
         if place.kind is not None:
-            chores = ChoreWorker(place.kind, name=place.name, redis=redis, side=side)
-            chores.work(logging_level=level, max_idle_time=IDLE_SECONDS)
+            ChoreWorker(place.kind, name=place.name, redis=redis, side=side).run(level=level)
             return os.EX_OK
         if cuda:
             _warm_up()

@@ -285,7 +285,7 @@ def _send(begun: DeliveryRecord, hook: HookSpec | None, sender: Sender, page: st
 
 def deliver(redis: Redis, chore: Chore) -> float | None:
     """Attempt the delivery of a task; returns the seconds until the next attempt, None for never."""
-    uid, _, delivery_id = chore.id.partition("/")
+    uid, delivery_id = chore.id.split("/")[-2:]  # tasks of earlier releases have no target
     return attempt(Store.of(redis, chore.tenant), uid, delivery_id, _means())
 
 

@@ -5,7 +5,8 @@ lease and renews the lease while it runs. A task is removed only when it is done
 runs again after an increasing pause. A task that is requested while it runs then runs once more.
 
 Tenants take turns: each has at most one message in a queue. Its other due tasks of that kind wait in a line, and the
-next one enters at the end of the queue when the one before begins.
+next one enters at the end of the queue when the one before begins. Deliveries run side by side, so each target of a
+tenant has a line of its own, and the number of running deliveries is limited for each target and each tenant.
 """
 
 from __future__ import annotations
@@ -34,6 +35,8 @@ LEASE_SECONDS, RENEWAL_SECONDS = 30.0, 5.0
 PAUSES = (1.0, 300.0)
 #: Maximum number of due tasks moved per check, and of messages checked for loss.
 _MOST, _MOST_LOST = 1000, 20
+#: Maximum number of deliveries of one tenant that run at the same time: to one target, and in all.
+MOST_TO_TARGET, MOST_OF_TENANT = 2, 4
 #: The function in messages; RQ runs no other.
 _FUNCTION = "workers.chores.do"
 #: Each kind has a queue and a worker of its own, so that a slow receiver or a long fit does not delay checks.
@@ -42,7 +45,10 @@ _QUEUE_PREFIX = "chores-"
 
 @dataclass(frozen=True)
 class Chore:
-    """A task: a check of a monitor, a delivery, a recalibration or an estimate, of one tenant."""
+    """A task: a check of a monitor, a delivery, a recalibration or an estimate, of one tenant.
+
+    The id of a delivery is ``target/monitor/delivery``; ``target`` is hexadecimal.
+    """
 
     kind: Kind
     tenant: str
@@ -84,7 +90,9 @@ _COMMON = """
 local due, held, owners, tries, counts, placed, lines = unpack(KEYS)
 local time = redis.call('TIME')
 local now = time[1] + time[2] / 1e6
-local function group(field) return string.match(field, '^(.*):') end
+local function group(field)
+  return string.match(field, '^(deliver:.*:%x+)/.*/') or string.match(field, '^(.*):')
+end
 local function line(of) return lines .. ':' .. of end
 local function ask(field, after) redis.call('ZADD', due, 'LT', now + after, field) end
 local function leave(field)
@@ -111,7 +119,8 @@ redis.call('HDEL', tries, ARGV[1])
 """
 )
 #: A lease without an owner belongs to a message; if the message is no longer in its queue, it is lost. A group of tasks
-#: is a kind and a tenant; it ``waits`` if a message of it is in the queue.
+#: is a kind and a tenant, or a target of a tenant; it ``waits`` if a message of it is in the queue, or if its tasks, or
+#: its tenant's, that run or are in the queue reach their bound. The line that has waited longest is first.
 _QUEUE = (
     _COMMON
     + """
@@ -122,14 +131,21 @@ end
 local function queue(field) return ARGV[7] .. string.match(field, '^[^:]+') end
 local function push(field)
   local id, name = message(field), queue(field)
-  redis.call('HSET', ARGV[8] .. id, 'origin', name, unpack(ARGV, 11))
+  redis.call('HSET', ARGV[8] .. id, 'origin', name, unpack(ARGV, 13))
   redis.call('SADD', ARGV[10], ARGV[9] .. name)
   redis.call('RPUSH', ARGV[9] .. name, id)
 end
 local function is_queued(field)
   return redis.call('ZSCORE', held, field) and redis.call('HEXISTS', owners, field) == 0
 end
+local busy, bounds = {}, {target = tonumber(ARGV[11]), tenant = tonumber(ARGV[12])}
+local function tenant(of) return string.match(of, '^(deliver:.*):%x+$') end
+local function add(of)
+  busy[of] = (busy[of] or 0) + 1
+  if tenant(of) then busy[tenant(of)] = (busy[tenant(of)] or 0) + 1 end
+end
 local function waits(of)
+  if tenant(of) and ((busy[tenant(of)] or 0) >= bounds.tenant or (busy[of] or 0) >= bounds.target) then return true end
   local field = redis.call('HGET', placed, of)
   return field and is_queued(field)
 end
@@ -137,6 +153,7 @@ local function place(of, field)
   push(field)
   redis.call('ZADD', held, now + lease, field)
   redis.call('HSET', placed, of, field)
+  add(of)
 end
 for _, field in ipairs(redis.call('ZRANGEBYSCORE', held, '-inf', now, 'LIMIT', 0, most_lost)) do
   if redis.call('HEXISTS', owners, field) == 1 then
@@ -146,11 +163,21 @@ for _, field in ipairs(redis.call('ZRANGEBYSCORE', held, '-inf', now, 'LIMIT', 0
     redis.call('ZADD', held, now + lease, field)
   end
 end
+for _, field in ipairs(redis.call('HKEYS', owners)) do add(group(field)) end
+for _, field in ipairs(redis.call('HVALS', placed)) do
+  if is_queued(field) then add(group(field)) end
+end
+local ready = {}
 for _, of in ipairs(redis.call('SMEMBERS', lines)) do
   if not waits(of) then
-    local follower = redis.call('ZPOPMIN', line(of))[1]
-    if follower then place(of, follower) else redis.call('SREM', lines, of) end
+    local since = redis.call('ZRANGE', line(of), 0, 0, 'WITHSCORES')[2]
+    if since then table.insert(ready, {tonumber(since), of}) else redis.call('SREM', lines, of) end
   end
+end
+table.sort(ready, function(one, other) return one[1] < other[1] end)
+for _, entry in ipairs(ready) do
+  local of = entry[2]
+  if not waits(of) then place(of, redis.call('ZPOPMIN', line(of))[1]) end
 end
 local looked = most + redis.call('HLEN', owners)
 local found = redis.call('ZRANGEBYSCORE', due, '-inf', now, 'WITHSCORES', 'LIMIT', 0, looked)
@@ -230,7 +257,8 @@ def _queue_due(client: Redis | Pipeline) -> None:
     template.enqueued_at = now()
     fields = [part for pair in template.to_dict().items() for part in pair]
     names = (_QUEUE_PREFIX, message_key(""), queue_key(""), Queue.redis_queues_keys)
-    _call(client, _QUEUE, LEASE_SECONDS, _MOST, _MOST_LOST, *PAUSES, _jitter(), *names, *fields)
+    bounds = (MOST_TO_TARGET, MOST_OF_TENANT)
+    _call(client, _QUEUE, LEASE_SECONDS, _MOST, _MOST_LOST, *PAUSES, _jitter(), *names, *bounds, *fields)
 
 
 def begin(redis: Redis, chore: Chore, owner: str) -> int:
@@ -250,8 +278,14 @@ def renew(redis: Redis, chore: Chore, owner: str) -> bool:
 
 
 def done(redis: Redis, chore: Chore, owner: str, again: float | None = None) -> bool:
-    """End a task, optionally to run again in ``again`` seconds; returns False if the owner has lost it."""
-    return bool(_call(redis, _DONE, chore.field, owner, "" if again is None else again))
+    """End a task, optionally to run again in ``again`` seconds, and queue what waited for it.
+
+    Returns False if the owner has lost it.
+    """
+    with redis.pipeline() as pipe:
+        _call(pipe, _DONE, chore.field, owner, "" if again is None else again)
+        _queue_due(pipe)
+        return bool(pipe.execute()[0])
 
 
 def later(redis: Redis, chore: Chore, owner: str) -> bool:

@@ -6,6 +6,7 @@ contains neither a URL nor a secret: those are read from the definition at the t
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Sequence
 from typing import Final, cast
 
@@ -50,8 +51,7 @@ class Deliveries:
 
         def write(pipe: Pipeline) -> DeliveryRecord:
             there = pipe.hget(self._keys.deliveries(), record.id)
-            found = pipe.hget(definitions, record.monitor)
-            monitor = None if found is None else read_stored(StoredMonitor, found)
+            monitor = self._definition(pipe, record)
             pipe.multi()
             if there is not None:
                 return _known(there)
@@ -61,7 +61,7 @@ class Deliveries:
                 raise UnknownHook("the monitor has no such hook")
             pipe.zadd(self._keys.delivery_times(), {record.id: seconds(record.created_at)})
             self._write(pipe, record)
-            schedule(pipe, self._chore(record.id))
+            schedule(pipe, self._chore(record, monitor))
             return record
 
         stored = transact(self._redis, write, self._keys.deliveries(), definitions)
@@ -160,7 +160,7 @@ class Deliveries:
         stored = cast(dict[bytes, bytes], self._redis.hgetall(self._keys.deliveries()))
         for record in (read_stored(DeliveryRecord, data) for data in stored.values()):
             if record.status == "pending":
-                schedule(self._redis, self._chore(record.id))
+                schedule(self._redis, self._chore(record, self._definition(self._redis, record)))
 
     def _change(
         self, delivery_id: str, change: Callable[[DeliveryRecord], DeliveryRecord | None], *, begins: bool = False
@@ -169,6 +169,7 @@ class Deliveries:
 
         def write(pipe: Pipeline) -> DeliveryRecord | None:
             before = _known(pipe.hget(self._keys.deliveries(), delivery_id))
+            monitor = self._definition(pipe, before) if begins else None
             changed = change(before)
             pipe.multi()
             if changed is not None:
@@ -176,7 +177,7 @@ class Deliveries:
                 if before.status == "pending" != changed.status:
                     pipe.hincrby(Shared.delivery_counts(), changed.status, 1)
                 if begins:
-                    schedule(pipe, self._chore(delivery_id))
+                    schedule(pipe, self._chore(changed, monitor))
             return changed
 
         return transact(self._redis, write, self._keys.deliveries())
@@ -206,8 +207,16 @@ class Deliveries:
         stored = cast(list[bytes | None], self._redis.hmget(self._keys.deliveries(), list(ids)))
         return [None if data is None else read_stored(DeliveryRecord, data) for data in stored]
 
-    def _chore(self, delivery_id: str) -> Chore:
-        return Chore("deliver", self._of_tenant.tenant, f"{self._uid}/{delivery_id}")
+    def _definition(self, client: Redis | Pipeline, record: DeliveryRecord) -> StoredMonitor | None:
+        stored = client.hget(self._of_tenant.monitor_definitions(), record.monitor)
+        return None if stored is None else read_stored(StoredMonitor, stored)
+
+    def _chore(self, record: DeliveryRecord, monitor: StoredMonitor | None) -> Chore:
+        """The task of a delivery; its target is a digest of the origin of its hook."""
+        hooks = () if monitor is None else monitor.hooks
+        origin = next((hook.origin.lower() for hook in hooks if hook.name == record.hook), "")
+        target = hashlib.sha256(origin.encode()).hexdigest()[:16]
+        return Chore("deliver", self._of_tenant.tenant, f"{target}/{self._uid}/{record.id}")
 
 
 def _known(data: object) -> DeliveryRecord:

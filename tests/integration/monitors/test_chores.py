@@ -13,6 +13,8 @@ from redis import Redis
 from backend.store.census import take_census
 from backend.store.chores import (
     KINDS,
+    MOST_OF_TENANT,
+    MOST_TO_TARGET,
     Chore,
     Kind,
     begin,
@@ -194,6 +196,67 @@ def test_tenants_take_turns_whatever_one_of_them_has_waiting(redis: Redis) -> No
     schedule(redis, other)
     queue_due(redis)
     assert [taken_next(redis, "deliver") for _ in range(4)] == [many[0], other, *many[1:3]]
+
+
+def _deliveries(tenant: str, target: str, number: int) -> list[Chore]:
+    return [Chore("deliver", tenant, f"{target}/uid/{i}") for i in range(number)]
+
+
+def _begin_all(redis: Redis) -> list[Chore]:
+    """All tasks that workers with many threads begin."""
+    begun = []
+    while queue_due(redis):
+        begun.append(taken_next(redis, "deliver"))
+    return begun
+
+
+def test_deliveries_of_a_tenant_run_side_by_side_up_to_a_bound_for_each_target(redis: Redis) -> None:
+    targets = {target: _deliveries("a", target, 5) for target in ("0a", "0b", "0c")}
+    for chores in targets.values():
+        for chore in chores:
+            schedule(redis, chore)
+    begun = _begin_all(redis)
+    assert len(begun) == MOST_OF_TENANT
+    assert max(len(set(begun) & set(chores)) for chores in targets.values()) == MOST_TO_TARGET
+    other = _deliveries("b:0a", "0a", 3)
+    for chore in other:
+        schedule(redis, chore)
+    assert _begin_all(redis) == other[:MOST_TO_TARGET]
+    ended = 0
+    while begun:
+        assert done(redis, begun.pop(), "w")
+        ended += 1
+        begun += _begin_all(redis)
+        assert len(begun) <= MOST_OF_TENANT
+    assert ended == 15
+
+
+def test_deliveries_whose_worker_died_do_not_count_as_running(redis: Redis) -> None:
+    chores = _deliveries("a", "0a", 4)
+    for chore in chores:
+        schedule(redis, chore)
+    assert _begin_all(redis) == chores[:2]
+    assert len(owner_ended(redis, "w")) == 2
+    assert _begin_all(redis) == chores[2:]
+    for chore in chores[2:]:
+        expire(redis, chore)
+    redis.zadd(Shared.chores_due(), {chore.field: 1.0 for chore in chores[:2]})
+    assert _begin_all(redis) == chores[:2]
+
+
+def test_the_target_that_has_waited_longest_is_next(redis: Redis) -> None:
+    chores = [chore for target in ("0a", "0b", "0c", "0d", "0e", "0f") for chore in _deliveries("a", target, 3)]
+    for i, chore in enumerate(chores):
+        redis.zadd(Shared.chores_due(), {chore.field: 1.0 + i})
+    order = []
+    begun = _begin_all(redis)
+    while begun:
+        order += begun
+        for chore in begun:
+            assert done(redis, chore, "w")
+        begun = _begin_all(redis)
+    assert {chore.id[:2] for chore in order[: 2 * MOST_OF_TENANT]} >= {"0a", "0b", "0c"}
+    assert sorted(chore.id for chore in order) == sorted(chore.id for chore in chores)
 
 
 def test_a_chore_that_waits_in_line_can_be_asked_for_again_or_forgotten(redis: Redis) -> None:
