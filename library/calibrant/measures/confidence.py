@@ -187,6 +187,10 @@ def _auroc_influence(subject: Event | Vector, _: Resampling, *, of: str) -> Floa
     return auroc_influence(_ranked(subject, of))
 
 
+#: Verdicts of a temperature above and below 1 of an event, whose risk may be too high in both cases.
+_OF_EVENT = ("too far from 1/2", "too close to 1/2")
+
+
 def _temperature(subject: Event | Vector, resampling: Resampling) -> MeasureResult:
     subject = _model(subject)
     if resampling.level is not None:
@@ -197,7 +201,8 @@ def _temperature(subject: Event | Vector, resampling: Resampling) -> MeasureResu
     level = _LEVEL if resampling.level is None else resampling.level
     verdict = "neither"
     if abs(log) > max(_TOLERANCE, error * float(ndtri((1.0 + level) / 2.0))):
-        verdict = "overconfident" if log > 0.0 else "underconfident"
+        words = _OF_EVENT if isinstance(subject, Event) else ("overconfident", "underconfident")
+        verdict = words[0] if log > 0.0 else words[1]
     parts = {
         "verdict": verdict,
         "log_loss_before": mean_over_rows(logits.at(1.0)[0], subject.w),
@@ -343,9 +348,9 @@ MEASURES = (
         "optimal-temperature",
         "Temperature that minimises the log loss",
         "The T > 0 that minimises the mean log loss of softmax(z / T) under canonical and confidence, and of "
-        f"logistic(z / T) for other events; {_LOGITS}. Above 1 the predictions are overconfident (too far from 1/K, or "
-        "from 1/2 for an event), below 1 underconfident. The verdict is neither if T = 1 is within the interval from "
-        "the sandwich standard error of log T",
+        f"logistic(z / T) for other events; {_LOGITS}. Above 1 the predictions are overconfident (too far from 1/K), "
+        "below 1 underconfident; those of other events are too far from 1/2, or too close to 1/2. The verdict is "
+        "neither if T = 1 is within the interval from the sandwich standard error of log T",
         f"Guo et al. (2017), section 4.2; {_MINDERER}, appendix D (where logits are multiplied instead of divided)",
         highest=None,
         cost="O(n K) per Newton step, about ten steps",

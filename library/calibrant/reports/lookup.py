@@ -162,3 +162,8 @@ def drawn(side: Mapping[str, Any], name: str) -> Mapping[str, Any] | None:
 def of_claims(reduction: str) -> bool:
     """Whether the event of a reduction is that a decision is right."""
     return reduction.startswith(CLAIMS)
+
+
+def of_decisions(reduction: str) -> bool:
+    """Whether over- and underconfidence is that of decisions, and not of the probability of an event."""
+    return reduction == "canonical" or of_claims(reduction)

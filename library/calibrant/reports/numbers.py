@@ -54,8 +54,8 @@ def prediction(p: float) -> str:
     return f"{p:.2f}"
 
 
-def temperature(value: float) -> str:
-    """Format a temperature with two significant digits: ``1.6``."""
+def ratio(value: float) -> str:
+    """Format a ratio, such as a temperature, with two significant digits: ``1.6``."""
     return f"{value:.0f}" if value >= 100.0 else f"{value:.2g}"
 
 

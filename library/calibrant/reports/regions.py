@@ -149,35 +149,56 @@ def _summed(values: Floats, starts: npt.NDArray[np.int64], ends: npt.NDArray[np.
 _BEYOND = 0.05
 #: A border this close to 1 is hard to read: the text gives the fraction of rows below it instead.
 _NEXT_TO_1 = 1e-4
+#: Probabilities up to this are compared by their ratio too, if it is at least that: points say little of a rare event.
+_RARE, _LEAST_FACTOR = 0.1, 1.1
+#: Smaller differences are not given in points.
+_LEAST_POINTS = 5e-4
 
 
 def direction(regions: Sequence[Region], reduction: str) -> str:
-    """Describe the direction, size and place of the ranges: ``Overconfident by 4.1 points above 0.70``.
+    """Describe the direction, size and place of the ranges: ``Too high by a factor of 2 (0.9 points) above 0.0047``.
 
-    For reductions about a decision, such as ``confidence``, too high is overconfident. For other probabilities,
-    overconfident means too far from 1/2, and underconfident too close to it. If a range contains 1/2, or the ranges on
-    both sides of 1/2 have the same sign, the error is a shift: ``too high`` or ``too low``.
+    Confidences, such as those of ``confidence``, are over- or underconfident. Probabilities of an event are too high or
+    too low, except if those on both sides of 1/2 are too far from it, which is overconfident, or too close to it.
     """
     kinds = _kinds(regions, reduction)
-    phrases = [f"{kinds[0].capitalize()} by {numbers.points(regions[0].gap)} {place(regions[0])}"]
-    for i, region in enumerate(regions[1:], 1):
-        kind = "" if kinds[i] == kinds[i - 1] else f"{kinds[i]} "
-        phrases.append(f"{kind}by {numbers.points(region.gap)} {place(region)}")
-    return " and ".join(phrases)
+    phrases = []
+    for i, region in enumerate(regions):
+        kind = "" if i and kinds[i] == kinds[i - 1] else f"{kinds[i]} "
+        amount = size(region.mean_prediction, region.observed_frequency, reduction)
+        phrases.append(f"{kind}by {amount} {place(region)}")
+    text = " and ".join(phrases)
+    return text[0].upper() + text[1:]
+
+
+def size(predicted: float, observed: float, reduction: str) -> str:
+    """Describe the difference of two probabilities in points, and also as a ratio if the event is rare."""
+    points = numbers.points(observed - predicted)
+    least, most = sorted((predicted, observed))
+    if lookup.of_claims(reduction) or most > _RARE or least <= 0.0 or most < _LEAST_FACTOR * least:
+        return points
+    factor = f"a factor of {numbers.ratio(most / least)}"
+    return factor if most - least < _LEAST_POINTS else f"{factor} ({points})"
 
 
 def is_shift(regions: Sequence[Region], reduction: str) -> bool:
     """Whether the error is a shift and not over- or underconfidence; a temperature cannot correct a shift."""
     if lookup.of_claims(reduction):
         return False
-    sides, signs = {_side(region) for region in regions}, {region.gap < 0.0 for region in regions}
-    return 0 in sides or (len(signs) == 1 and len(sides) > 1)
+    sides = [_side(region) for region in regions]
+    outward = {(region.gap < 0.0) == (side > 0) for region, side in zip(regions, sides, strict=True)}
+    return set(sides) != {-1, 1} or len(outward) > 1
+
+
+def risk(gap: float) -> str:
+    """Return the direction of an observed frequency minus a prediction."""
+    return "too high" if gap < 0.0 else "too low"
 
 
 def _kinds(regions: Sequence[Region], reduction: str) -> list[str]:
     """Return the kind of miscalibration of each range."""
     if is_shift(regions, reduction):
-        return ["too high" if region.gap < 0.0 else "too low" for region in regions]
+        return [risk(region.gap) for region in regions]
     claims = lookup.of_claims(reduction)
     extreme = ((region.gap < 0.0) == (claims or _side(region) > 0) for region in regions)
     return ["overconfident" if beyond else "underconfident" for beyond in extreme]
@@ -210,7 +231,6 @@ def region_sentence(region: Region, reduction: str) -> str:
     where = "Overall" if region.lowest and region.highest else f"{place(region).capitalize()}"
     frequency_of = "accuracy" if lookup.of_claims(reduction) else "observed frequency"
     low, high = sorted((abs(region.low), abs(region.high)))
-    way = "high" if region.gap < 0.0 else "low"
     average = numbers.percent(region.mean_prediction)
     rows = (
         ""
@@ -220,7 +240,7 @@ def region_sentence(region: Region, reduction: str) -> str:
     frequency = numbers.percent(region.observed_frequency)
     return (
         f"{where}{rows}, the mean prediction is {average} and the {frequency_of} is {frequency}: "
-        f"{numbers.points(region.gap)} too {way} (simultaneous interval {numbers.points_between(low, high)})."
+        f"{numbers.points(region.gap)} {risk(region.gap)} (simultaneous interval {numbers.points_between(low, high)})."
     )
 
 

@@ -61,7 +61,8 @@ MEANINGS: Mapping[str, tuple[str, str]] = {
     ),
     "confidence-gap": (
         "Mean confidence minus accuracy",
-        "Above 0, the model is overconfident on average. Errors of opposite sign cancel.",
+        "Of the decision for the likelier class: above 0, it is overconfident on average. Errors of opposite sign "
+        "cancel. Whether the risk of an event is too high or too low is the mean label minus the mean prediction.",
     ),
     "optimal-temperature": (
         "Optimal temperature",

@@ -19,7 +19,9 @@ from calibrant.reports.regions import (
     is_shift,
     place,
     region_sentence,
+    risk,
     shift_of,
+    size,
 )
 
 
@@ -247,8 +249,8 @@ def _rejected(
 ) -> str:
     parts = [_size(side, reduction, test, regions, classes)]
     temperature = _temperature(side)
-    if temperature is not None and not _shifted(regions, reduction):
-        parts.append(f"temperature {numbers.temperature(temperature)}")
+    if temperature is not None and not _shifted(side, regions, reduction):
+        parts.append(f"temperature {numbers.ratio(temperature)}")
     parts.append(f"calibration rejected, {numbers.p_value(test.p_value)}")
     return "; ".join(parts)
 
@@ -265,10 +267,9 @@ def _size(
         names = numbers.listed([name for name, _ in worst])
         verb = "is" if len(worst) == 1 else "are"
         return f"{len(worst)} of {of} classes {verb} miscalibrated: {names}"
-    gap = lookup.measure(side, "confidence-gap")
-    if gap is not None and gap.get("p_value") is not None and gap["p_value"] < ALPHA:
-        sure = "Overconfident" if gap["value"] > 0.0 else "Underconfident"
-        return f"{sure} by {numbers.points(gap['value'])} on average"
+    gap = _mean_gap(side, reduction)
+    if gap is not None:
+        return f"{gap.capitalize()} on average"
     error = lookup.error(side)
     return "Miscalibrated" if not error else f"Off by {numbers.points(error)} on average, in no particular range"
 
@@ -281,9 +282,24 @@ def _largest(regions: Sequence[Region]) -> list[Region]:
     return sorted(kept, key=lambda region: -region.start)
 
 
-def _shifted(regions: Sequence[Region], reduction: str) -> bool:
+def _mean_gap(side: Mapping[str, Any], reduction: str) -> str | None:
+    """Describe a significant difference of means, of confidence and accuracy or of the predictions and the labels."""
+    of_decisions = lookup.of_decisions(reduction)
+    gap = lookup.measure(side, "confidence-gap" if of_decisions else "ks-end")
+    if gap is None or gap.get("p_value") is None or gap["p_value"] >= ALPHA:
+        return None
+    if of_decisions:
+        return f"{'overconfident' if gap['value'] > 0.0 else 'underconfident'} by {numbers.points(gap['value'])}"
+    shown = lookup.diagram(side, "reliability")
+    predicted = 1.0 if shown is None else float(np.asarray(shown["share"]) @ np.asarray(shown["mean_prediction"]))
+    return f"{risk(gap['value'])} by {size(predicted, predicted + gap['value'], reduction)}"
+
+
+def _shifted(side: Mapping[str, Any], regions: Sequence[Region], reduction: str) -> bool:
     """Whether the error is a shift, which a temperature cannot correct."""
-    return bool(regions) and is_shift(_largest(regions), reduction)
+    if regions:
+        return is_shift(_largest(regions), reduction)
+    return not lookup.of_decisions(reduction) and _mean_gap(side, reduction) is not None
 
 
 def _temperature(side: Mapping[str, Any]) -> float | None:
@@ -362,7 +378,7 @@ def _reasons(
         sentences.append(test.sentence)
     sentences += _estimate(side, n, test)
     temperature = _temperature(side)
-    if temperature is not None and test is not None and test.p_value < ALPHA and not _shifted(regions, reduction):
+    if temperature is not None and test is not None and test.p_value < ALPHA and not _shifted(side, regions, reduction):
         way = "too extreme" if temperature > 1.0 else "not extreme enough"
-        sentences.append(f"The optimal temperature is {numbers.temperature(temperature)}: the predictions are {way}.")
+        sentences.append(f"The optimal temperature is {numbers.ratio(temperature)}: the predictions are {way}.")
     return sentences

@@ -2,11 +2,14 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
 
 import calibrant
+from calibrant.cells import Floats, Outcomes
 from calibrant.reports.advice import improved
 from calibrant.reports.verdict import verdict, worst_classes
 from tests.unit.reports.worlds import draw, many_classes, report_of
@@ -47,7 +50,7 @@ def test_over_above_and_under_below_pull_one_way() -> None:
 
 
 def test_what_is_off_only_at_the_top_is_told_there() -> None:
-    found = re.match(r"Overconfident by (\d+\.\d) points above (0\.\d\d);", _headline("top"))
+    found = re.match(r"Too high by (\d+\.\d) points above (0\.\d\d); calibration", _headline("top"))
     assert found
     assert float(found[2]) >= 0.69
 
@@ -88,6 +91,69 @@ def test_the_decision_is_told_in_cases_and_agrees_with_the_region() -> None:
 def test_the_verdict_depends_on_the_numbers_alone(truth: str) -> None:
     report = report_of(*draw(truth, 2_000))
     assert verdict(json.loads(json.dumps(report))) == verdict(report)
+
+
+def _rare(factor: Callable[[Floats], Floats], n: int = 20_000, seed: int = 0) -> tuple[Floats, Outcomes]:
+    """Draw an event of 0.5 % of the rows, and predictions that are its probability times a factor."""
+    random = np.random.default_rng(seed)
+    risk = random.beta(0.5, 100.0, n)
+    return np.minimum(factor(risk) * risk, 1.0), (random.random(n) < risk).astype(np.int8)
+
+
+def _double(risk: Floats) -> Floats:
+    return np.full(len(risk), 2.0)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(
+    ("factor", "way"), [(_double, "Too high"), (lambda risk: np.full(len(risk), 1 / 3), "Too low")]
+)
+def test_the_error_of_a_rare_event_is_that_of_its_risk_and_a_factor(factor: Any, way: str, seed: int) -> None:
+    p, y = _rare(factor, seed=seed)
+    report = report_of(p, y)
+    headline = verdict(report).headline
+    match = re.match(rf"{way} by a factor of (\d(?:\.\d)?) \(\d\.\d points\) above \S+; calibration", headline)
+    assert match
+    assert float(match[1]) == pytest.approx(2.0 if way == "Too high" else 3.0, rel=0.25)
+    words = " ".join([headline, *verdict(report).reasons])
+    assert "onfident" not in words
+    assert "temperature" not in words
+
+
+def test_a_rare_event_may_be_too_high_and_too_low_but_not_over_and_underconfident() -> None:
+    p, y = _rare(lambda risk: np.where(risk < 0.006, 0.1, 3.0), 60_000)
+    found = verdict(report_of(p, y))
+    assert re.match(r"Too high by a factor of \d.* and too low by a factor of \d.*; calibration", found.headline)
+
+
+def test_the_error_of_a_common_event_is_in_points() -> None:
+    p, y = _rare(_double)
+    assert re.match(
+        r"Too low by 0\.\d points below 0\.99\d\d; calibration", verdict(report_of(1.0 - p, 1 - y)).headline
+    )
+
+
+def test_few_rows_without_an_event_have_no_factor() -> None:
+    p, y = _rare(lambda risk: np.full(len(risk), 10.0), 300)
+    assert re.match(r"Too high by \d+\.\d points", verdict(report_of(p, 0 * y)).headline)
+
+
+def test_without_a_range_the_mean_error_of_an_event_is_that_of_its_risk() -> None:
+    p, y = _rare(_double, 8_000, 1)
+    report = report_of(p, y)
+    report["diagrams"]["reliability"]["data"]["low"] = None  # dependent rows
+    assert re.match(r"Too high by a factor of \d(\.\d)? \(\d\.\d points\) on average; cal", verdict(report).headline)
+    del report["diagrams"]["reliability"]
+    assert re.match(r"Too high by \d\.\d points on average; calibration", verdict(report).headline)
+
+
+def test_the_temperature_of_an_event_has_no_verdict_on_confidence() -> None:
+    p, y = _rare(_double)
+    of_event, of_class = (
+        calibrant.evaluate(*rows, reduction=name, measures=["optimal-temperature"]).measures["optimal-temperature"]
+        for rows, name in (((p, y), "binary"), (many_classes(), "confidence"))
+    )
+    assert (of_event.parts["verdict"], of_class.parts["verdict"]) == ("too close to 1/2", "overconfident")
 
 
 def test_of_claims_too_high_is_overconfident_wherever_it_lies() -> None:
@@ -147,10 +213,10 @@ def test_next_to_certainty_ranges_are_told_in_rows_or_as_1() -> None:
     random = np.random.default_rng(0)
     p = np.concatenate([random.uniform(0.6, 0.99, 3_000), np.full(1_000, 1.0 - 1e-9)])
     y = (random.random(4_000) < np.where(p < 0.999, p - 0.1, p)).astype(int)
-    assert verdict(report_of(p, y)).headline.startswith("Overconfident by 10.1 points in the lower 75.0 % of rows;")
+    assert verdict(report_of(p, y)).headline.startswith("Too high by 10.1 points in the lower 75.0 % of rows;")
     p = np.concatenate([random.uniform(0.6, 0.99, 3_000), np.ones(1_000)])
     y = (random.random(4_000) < np.where(p < 0.999, p, 0.9)).astype(int)
-    assert re.match(r"Overconfident by \d+\.\d points at 1; ", verdict(report_of(p, y)).headline)
+    assert re.match(r"Too high by \d+\.\d points at 1; ", verdict(report_of(p, y)).headline)
 
 
 def test_a_class_that_cannot_be_tested_is_left_aside() -> None:
