@@ -22,8 +22,9 @@ classes are made of such curves:
 - `within-ranks` has one curve for each sum of the r largest probabilities.
 
 `keep_order` (default false) reorders the calibrated probabilities of a row so that its classes keep the order that they
-had. The diagnostics have the accuracy on the training rows, before and after. A method *of the vector* maps all classes
-at once, under `canonical`.
+had. `averaged` has this option too: its maps of events keep the order of the rows, unless it is false. The diagnostics
+have the accuracy on the training rows, before and after. A method *of the vector* maps all classes at once, under
+`canonical`.
 
 A fit fails with the problem `one-class` or `missing-class` if outcomes are missing, unless a penalty on all parameters
 gives an optimum (`matrix-odir`, `dirichlet-l2`, `sms`), and with `not-converged` if the optimizer finds none, for

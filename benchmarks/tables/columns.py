@@ -136,12 +136,14 @@ def _fitted(data: Dataset, cells: FoldCells) -> dict[str, Column]:
             columns[f"{label} no rule"] = Column(free, _plain(free, data.p), step, counts[freely])
             columns[f"{label} weighted"] = Column(mixed, _plain(mixed, data.p), SLOW_STEP)
     process = fit_process(cells)
-    averaged, diagnostics = average(cells, fits, process)
-    # As in the library: the map is the identity without a cross-fitted gain, and measures use the average itself.
-    shipped = averaged if diagnostics["held_out_gain"]["log_loss"] > 0.0 else Identity()
     belief = process_belief(process)
-    columns["averaged"] = Column(shipped, _plain(averaged, data.p), SLOW_STEP)
-    columns["averaged debiased"] = Column(shipped, (debiased(belief, 1), debiased(belief, 2)), SLOW_STEP)
+    for in_order, name in ((True, "averaged"), (False, "averaged free")):
+        averaged, diagnostics = average(cells, fits, process, in_order=in_order)
+        # As in the library: the map is the identity without a cross-fitted gain, and measures use the average itself.
+        shipped = averaged if diagnostics["held_out_gain"]["log_loss"] > 0.0 else Identity()
+        columns[name] = Column(shipped, _plain(averaged, data.p), SLOW_STEP)
+    errors = debiased(belief, 1), debiased(belief, 2)
+    columns["averaged debiased"] = Column(columns["averaged"].map, errors, SLOW_STEP)
     columns["process"] = Column(process.mean, _plain(process.mean, data.p), SLOW_STEP)
     return columns
 

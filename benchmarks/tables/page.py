@@ -74,8 +74,9 @@ that need more than 50 ms there (PL3 and averages). Maps are not clipped, as in 
 
 `CE` and `MSE` are the losses of the fits. `no rule` omits the 0.1 % rule, `weighted` averages all numbers of pieces,
 and `debiased` is the debiased calibration error; ES and EW are always debiased. `process` is only the Gaussian process
-in `averaged`. `PL-DE` is the method `pl-de`, and `KCE` the measure `skce` with a Gaussian label kernel. The map
-`averaged` is the identity if its cross-fitted gain is not positive; the measure `ece-averaged` has no such rule.
+in `averaged`; `free` is `averaged` with `keep_order=False`. `PL-DE` is the method `pl-de`, and `KCE` the measure
+`skce` with a Gaussian label kernel. The map `averaged` is the identity if its cross-fitted gain is not positive; the
+measure `ece-averaged` has no such rule.
 
 The 315 datasets of a shape share 15 label draws. The standard error of a mean is computed over the means of these draws
 within each size.

@@ -49,6 +49,21 @@ def test_the_ecmascript_script_applies_every_stored_document(path: Path, tmp_pat
     _applied(COMMANDS["ecmascript"], path, tmp_path)
 
 
+@pytest.mark.parametrize("script", COMMANDS)
+def test_the_scripts_keep_the_order_that_the_average_of_an_event_keeps(script: str, tmp_path: Path) -> None:
+    random = np.random.default_rng(0)
+    c = random.random(1000)
+    p = np.where(c < 0.1, 0.0, np.where(c > 0.9, 1.0, c))  # spikes at 0 and 1
+    fitted = calibrant.fit("averaged", p, (random.random(1000) < 0.1 + 0.8 * p).astype(int))
+    document, rows = tmp_path / "map.json", [0.0, 1e-12, 1e-9, 1e-3, 0.5, 0.999, 1.0 - 1e-9, 1.0]
+    document.write_text(json.dumps(fitted.to_document()), "utf-8")
+    output = subprocess.run(
+        [*COMMANDS[script], str(document)], input=json.dumps(rows), capture_output=True, text=True, check=True
+    ).stdout
+    np.testing.assert_allclose(json.loads(output), fitted.apply(rows), rtol=0, atol=1e-12)
+    assert np.all(np.diff(json.loads(output)) > 0.0)
+
+
 def test_the_guide_runs_and_both_scripts_agree_with_the_library(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -155,3 +155,22 @@ def test_every_fit_to_an_event_is_a_map_or_refused(name: str, batch: tuple[Array
 @settings(max_examples=examples(30))
 def test_every_fit_to_a_vector_is_a_map_or_refused(name: str, batch: tuple[Array, Labels, dict[str, Any]]) -> None:
     _fitted(name, batch)
+
+
+#: Predictions in ascending order, at the edges, next to them and between, and the logits of the inner ones.
+ASCENDING = np.unique([*EDGES, 1e-15, 1e-9, 1e-3, 1 - 1e-3, 1 - 1e-9, 1 - 1e-15, *np.linspace(0.01, 0.99, 99)])
+
+
+@pytest.mark.slow
+@given(events())
+@settings(max_examples=examples(30))
+def test_the_default_map_of_an_event_never_decreases(batch: tuple[Array, Labels, dict[str, Any]]) -> None:
+    predictions, labels, how = batch
+    try:
+        fitted = calibrant.fit("averaged", predictions, labels, **how)
+    except CalibrationError:
+        return
+    calibrated = fitted.apply(np.sort(LOGITS) if "scale" in how else ASCENDING)
+    assert np.all(np.diff(calibrated) >= 0.0)
+    order = np.argsort(predictions, kind="stable")
+    assert np.all(np.diff(fitted.apply(predictions[order])) >= 0.0)

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 import scipy
 from scipy.special import expit
 
-from calibrant.averaging.process import Posterior, fit_process, held_out_map
+from calibrant.averaging.process import Posterior, fit_process, held_out_maps
 from calibrant.cells import Floats, SortedRows
 from calibrant.logistic import fit_logistic
 from calibrant.maps import beta
-from calibrant.maps.averaged import Averaged, tabulate
+from calibrant.maps.averaged import Averaged, increasing, table_knots, tabulated
 from calibrant.maps.curves import Identity, clipped_logit
 from calibrant.maps.piecewise_linear import PL3_CLIP
 from calibrant.piecewise.families import Family
@@ -33,7 +34,7 @@ _FAMILIES: tuple[Family, ...] = ("pl", "pl3")
 
 @dataclass(frozen=True)
 class _Candidate:
-    """One curve of the average: its number of parameters, total held-out log loss, and values."""
+    """A part of the average: its number of parameters, total held-out log loss, and values ``(folds, n)``."""
 
     name: str
     parameters: int
@@ -50,41 +51,63 @@ def fit_averaged(
     unsmoothed) and in ln p and -ln(1 - p) (beta), of isotonic regression, each averaged over its folds, and of
     the identity. Weights are proportional to exp(-L - 0.35 k), with L the total held-out log loss and k the
     number of parameters. The other part is ``process.fit_process``. If both predict equally well they have equal
-    weight; a difference of 4 nats in L changes the odds by a factor of e. The curve is the identity
-    if the mean cross-fitted gain in log loss is not positive. Raises what ``fit_piecewise`` raises.
+    weight; a difference of 4 nats in L changes the odds by a factor of e. The curve is increasing unless
+    ``keep_order`` is False, and the identity if the mean cross-fitted gain in log loss is not positive. Raises what
+    ``fit_piecewise`` raises.
     """
     checked = options.piecewise()
     check_rows(rows.p, rows.y, checked)
     cells = fold_cells(rows, checked.folds, seed)
     counts = checked.piece_counts(rows.count)
-    curve, diagnostics = average_cells(cells, counts, checked, fit_process(cells), device=device)
+    process = fit_process(cells)
+    curve, diagnostics = average_cells(cells, counts, checked, process, in_order=options.rows_in_order, device=device)
     return (curve if diagnostics["held_out_gain"]["log_loss"] > 0.0 else Identity()), diagnostics
 
 
 def average_cells(
-    cells: FoldCells, counts: tuple[int, ...], options: PiecewiseOptions, process: Posterior, *, device: str = "cpu"
+    cells: FoldCells,
+    counts: tuple[int, ...],
+    options: PiecewiseOptions,
+    process: Posterior,
+    *,
+    in_order: bool,
+    device: str = "cpu",
 ) -> tuple[Averaged, dict[str, Any]]:
-    """Fit the model average to cells, given the process fitted to them."""
+    """Fit the model average to cells, given the process fitted to them; ``in_order`` makes it increasing."""
     fits = []
     for part, family in enumerate(_FAMILIES):
         with step(part, len(_FAMILIES)):
             fits.append(cross_fit(family, cells, counts, options, device=device))
-    curve, diagnostics = average(cells, fits, process)
+    curve, diagnostics = average(cells, fits, process, in_order=in_order)
     return curve, {"candidates": list(counts), "folds": cells.n_folds, "cells": len(cells.p)} | diagnostics
 
 
-def average(cells: FoldCells, fits: Sequence[CrossFit], process: Posterior) -> tuple[Averaged, dict[str, Any]]:
+def average(
+    cells: FoldCells, fits: Sequence[CrossFit], process: Posterior, *, in_order: bool
+) -> tuple[Averaged, dict[str, Any]]:
     """Return the average of fits to the same cells: the curve, and the weights of its parts."""
     candidates = [*_logistic(cells), _isotonic(cells)]
     for fit in fits:
         candidates += _piecewise(fit, cells)
     losses = np.array([c.loss for c in candidates])
     given = weights(losses, np.array([c.parameters for c in candidates], np.float64))
-    coarse, c = held_out_map(process, cells)
+    coarse, outside = held_out_maps(process, cells)
+    c = outside(coarse.p)
     by_process = float(-(coarse.wy * np.log(c) + (coarse.w - coarse.wy) * np.log1p(-c)).sum())
     by_curves = float(given @ losses)
     share = float(expit((by_curves - by_process) / TEMPERATURE))
-    curve = tabulate(lambda p: share * process.mean(p) + (1.0 - share) * _weighed(candidates, given, p))
+    p = table_knots()[1]
+    by_fold = _weighed(candidates, given, p)
+    curve = tabulated(share * process.mean(p) + (1.0 - share) * by_fold.mean(axis=0))
+    # By convexity, the loss of an average is at most the average of the losses.
+    gain = float(losses[0]) - share * by_process - (1.0 - share) * by_curves
+    if in_order:
+        free = [tabulated(values) for values in share * outside(p) + (1.0 - share) * by_fold]
+        w = cells.training()[0]
+        gain += _held_out_loss(free, cells) - _held_out_loss(
+            [increasing(own, cells.p, w[fold]) for fold, own in enumerate(free)], cells
+        )
+        curve = increasing(curve, cells.p, w[-1])
     parts = {c.name: round(float(w), 6) for c, w in zip(candidates, given, strict=True) if w > 0.0}
     rows = float(cells.w.sum())
     held_out = {c.name: c.loss / rows for c in candidates} | {"process": by_process / rows}
@@ -93,8 +116,7 @@ def average(cells: FoldCells, fits: Sequence[CrossFit], process: Posterior) -> t
         "held_out_losses": held_out,
         "process_share": share,
         "identity_probability": process.identity,
-        # By convexity, the loss of an average is at most the average of the losses.
-        "held_out_gain": coarse.gain(c, float(losses[0]) - share * by_process - (1.0 - share) * by_curves),
+        "held_out_gain": coarse.gain(c, gain),
     }
 
 
@@ -104,10 +126,16 @@ def _weighed(candidates: list[_Candidate], given: Floats, p: Floats) -> Floats:
     return total
 
 
+def _held_out_loss(curves: Sequence[Averaged], cells: FoldCells) -> float:
+    """Return the total log loss of a curve for each fold on the rows of this fold."""
+    c = np.array([curve(cells.p) for curve in curves])
+    return float(-(cells.wy * np.log(c) + (cells.w - cells.wy) * np.log1p(-c)).sum())
+
+
 def _piecewise(fits: CrossFit, cells: FoldCells) -> list[_Candidate]:
     """Return PL or PL3 for each number of pieces."""
     return [
-        _Candidate(f"{fits.family}:{pieces}", 2 * pieces, float(loss), fits.curve(i))
+        _Candidate(f"{fits.family}:{pieces}", 2 * pieces, float(loss), partial(fits.values, i))
         for i, (pieces, loss) in enumerate(zip(fits.counts, fits.log_losses(cells), strict=True))
     ]
 
@@ -122,12 +150,12 @@ def _logistic(cells: FoldCells) -> list[_Candidate]:
         theta = fit_logistic(basis, np.zeros(len(basis)), w, wy, variance).theta
         f = theta @ basis.T
         loss = float((cells.w * np.logaddexp(0.0, f) - cells.wy * f).sum())
-        return _Candidate(name, basis.shape[1], loss, lambda p: expit(features(p) @ theta.T).mean(axis=1))
+        return _Candidate(name, basis.shape[1], loss, lambda p: expit(features(p) @ theta.T).T)
 
     logits = clipped_logit(cells.p, PL3_CLIP)
     as_is = float((cells.w * np.logaddexp(0.0, logits) - cells.wy * logits).sum())
     return [
-        _Candidate("identity", 0, as_is, lambda p: p),
+        _Candidate("identity", 0, as_is, lambda p: np.tile(p, (cells.n_folds, 1))),
         candidate("platt", lambda p: np.column_stack([clipped_logit(p, PL3_CLIP), np.ones_like(p)])),
         candidate("beta", lambda p: beta.features(p, PL3_CLIP)),
     ]
@@ -147,4 +175,4 @@ def _isotonic(cells: FoldCells) -> _Candidate:
         c = np.interp(cells.p, *curves[-1])
         loss -= float((cells.wy[fold] * np.log(c) + (cells.w[fold] - cells.wy[fold]) * np.log1p(-c)).sum())
     parameters = round(sizes / cells.n_folds)
-    return _Candidate("isotonic", parameters, loss, lambda p: np.mean([np.interp(p, *c) for c in curves], axis=0))
+    return _Candidate("isotonic", parameters, loss, lambda p: np.array([np.interp(p, *c) for c in curves]))

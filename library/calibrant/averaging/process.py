@@ -8,6 +8,7 @@ hypothesis.
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -113,8 +114,8 @@ class Posterior:
 _DRAWS = 100
 
 
-def held_out_map(process: Posterior, cells: FoldCells) -> tuple[FoldCells, Floats]:
-    """Return coarse cells and the mean map at them outside each fold, ``(folds, C)``.
+def held_out_maps(process: Posterior, cells: FoldCells) -> tuple[FoldCells, Callable[[Floats], Floats]]:
+    """Return coarse cells, and the mean maps outside each fold: a function of ``p (n,)`` with values ``(folds, n)``.
 
     The modes of each fold are two Newton steps from those of all rows; the weights of hypotheses are fixed.
     """
@@ -127,9 +128,14 @@ def held_out_map(process: Posterior, cells: FoldCells) -> tuple[FoldCells, Float
     variance = np.tile(hypotheses()[kept], (folds, 1))
     start = np.tile(process.modes.theta[kept], (folds, 1))
     theta = fit_logistic(basis, logits, w, wy, variance, start=start, steps=2).theta
-    away = np.einsum("s,fsc->fc", share, expit(logits + theta @ basis.T).reshape(folds, len(kept), -1))
-    found: Floats = np.clip(process.identity * coarse.p + (1.0 - process.identity) * away, PL3_CLIP, 1.0 - PL3_CLIP)
-    return coarse, found
+
+    def maps(p: Floats) -> Floats:
+        basis, logits = features(p)
+        away = np.einsum("s,fsn->fn", share, expit(logits + product(theta, basis.T)).reshape(folds, len(kept), -1))
+        values: Floats = np.clip(process.identity * p + (1.0 - process.identity) * away, PL3_CLIP, 1.0 - PL3_CLIP)
+        return values
+
+    return coarse, maps
 
 
 def fit_process(cells: FoldCells) -> Posterior:

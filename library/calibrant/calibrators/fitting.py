@@ -110,13 +110,17 @@ class Fitting:
 
     @classmethod
     def read(cls, method: object, options: Mapping[str, Any], reduction: object = None, *, where: str = "") -> Fitting:
-        """Check the names of method and reduction and the options; errors name places below ``where``."""
+        """Check the names of method and reduction and the options; errors name places below ``where``.
+
+        An option of both the reduction and the method, ``keep_order``, is given to both.
+        """
         entry = read_method(method)
         if reduction is not None and not isinstance(reduction, str):
             raise UnknownReduction.at("/reduction", "must be the name of a reduction")
         wrappers = WRAPPERS.get(reduction or "", {})
         wrapping = read_values({k: v for k, v in options.items() if k in wrappers}, wrappers, entry.name, where=where)
-        own = entry.read_options({k: v for k, v in options.items() if k not in wrappers}, where=where)
+        shared = {k: v for k, v in options.items() if k not in wrappers or k in entry.options}
+        own = entry.read_options(shared, where=where)
         return cls(entry, own, reduction, wrapping, where)
 
     def resolve(self, n_classes: int | None) -> str:

@@ -8,6 +8,7 @@ from functools import cache
 from typing import Any, ClassVar, Self
 
 import numpy as np
+import scipy
 from scipy.special import expit, logit
 
 from calibrant.cells import Floats
@@ -17,6 +18,8 @@ from calibrant.maps.piecewise_linear import PL3_CLIP
 #: Knots of the table: even steps of (2/pi) asin sqrt p, and logits beyond them at both ends.
 _STEPS = 1024
 _TAIL = np.arange(15.0, 36.0)
+#: Slope of increasing tables where values are pooled, and the share of all rows that a knot without rows counts as.
+_LEAST_SLOPE, _LEAST_MASS = 1e-6, 1e-12
 
 
 @cache
@@ -32,15 +35,33 @@ def table_knots() -> tuple[Floats, Floats]:
 
 def tabulate(values: Callable[[Floats], Floats]) -> Averaged:
     """Tabulate a function of a probability, so that one look-up replaces several hundred curves."""
-    knots, p = table_knots()
-    return Averaged(knots, clipped_logit(values(p), PL3_CLIP))
+    return tabulated(values(table_knots()[1]))
+
+
+def tabulated(values: Floats) -> Averaged:
+    """Return the table of values at the probabilities of ``table_knots``."""
+    return Averaged(table_knots()[0], clipped_logit(values, PL3_CLIP))
+
+
+def increasing(curve: Averaged, p: Floats, w: Floats) -> Averaged:
+    """Return the increasing table that is closest to a table, for rows ``p (C,)`` of masses ``w (C,)``.
+
+    Pooled values are means over the rows (Barlow et al. 1972: the same values minimise the mean squared distance and
+    the mean relative entropy). The slope of logits is then at least 1e-6, so that distinct predictions stay distinct.
+    """
+    knots, t = curve.knots, len(curve.knots)
+    place = np.interp(clipped_logit(p, PL3_CLIP), knots, np.arange(t))
+    low = np.minimum(place.astype(np.intp), t - 2)
+    mass = np.bincount(low, w * (low + 1 - place), t) + np.bincount(low + 1, w * (place - low), t)
+    ordered = scipy.optimize.isotonic_regression(expit(curve.logits), weights=mass + _LEAST_MASS * w.sum()).x
+    return Averaged(knots, (1.0 - _LEAST_SLOPE) * clipped_logit(ordered, PL3_CLIP) + _LEAST_SLOPE * knots)
 
 
 @dataclass(frozen=True)
 class Averaged(Numbers):
     """Logit c is linear in logit p between ``knots (t,)``, where it is ``logits (t,)``, and constant outside.
 
-    Neither monotone nor differentiable in general.
+    Monotone if ``logits`` are; not differentiable at the knots.
     """
 
     family: ClassVar[str] = "averaged"

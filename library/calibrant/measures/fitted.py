@@ -85,6 +85,7 @@ def fitted_error(
     known = method.known_options()
     chosen = method.read_options({**options, "folds": folds} if "folds" in known else options)
     piecewise = chosen.get("options", PiecewiseOptions(folds=folds))
+    in_order = isinstance(piecewise, AveragedOptions) and piecewise.rows_in_order
     if isinstance(piecewise, AveragedOptions):
         piecewise = piecewise.piecewise()
     rows = event.counted_rows
@@ -97,7 +98,7 @@ def fitted_error(
     if name == "averaged":
         from calibrant.averaging.fitting import average_cells  # imported on first use
 
-        curve, diagnostics = average_cells(cells, counts, piecewise, posterior)
+        curve, diagnostics = average_cells(cells, counts, piecewise, posterior, in_order=in_order)
         belief, diagnostics = process, {"identity_probability": diagnostics["identity_probability"]}
     elif name in ("pl", "pl3"):
         from calibrant.piecewise.fitting import fit_cells

@@ -66,6 +66,11 @@ class CrossFit:
         curves = self.curves(candidate)
         return PiecewiseLinear(curves) if self.family == "pl" else LogitPiecewiseLinear(curves)
 
+    def values(self, candidate: int, p: Floats) -> Floats:
+        """Return the curve of each fold for one number of pieces, at ``p (n,)``: ``(folds, n)``."""
+        x = abscissa(self.family, p)
+        return probability(self.family, np.array([curve(x) for curve in self.curves(candidate)]))
+
     def weighted(self, cells: FoldCells) -> Averaged:
         """Return the mean of the curves for all numbers of pieces, weighted by ``search.weights``."""
         given = weights(self.log_losses(cells), 2.0 * np.array(self.counts))

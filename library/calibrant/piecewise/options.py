@@ -39,7 +39,7 @@ AVERAGED_CHOICES: Mapping[str, Option] = MappingProxyType(
     {
         "candidates": CHOICES["candidates"],
         "folds": Option(None, choices=(None,), low=2, high=MAX_FOLDS, whole=True),
-        "keep_order": OFF,
+        "keep_order": Option(None, choices=(None, False, True)),
     }
 )
 
@@ -81,15 +81,21 @@ class AveragedOptions:
     """Options of the model average.
 
     ``candidates`` as for PL and PL3, for an event alone; ``folds``, by default 10 for an event and 5 for the whole
-    vector; ``keep_order``, for the whole vector alone, preserves the order of the classes of each row.
+    vector. ``keep_order`` preserves the order of the rows of an event, by default, and if true also the order of the
+    classes of each row of the whole vector.
     """
 
     candidates: tuple[int, ...] | None = None
     folds: int | None = None
-    keep_order: bool = False
+    keep_order: bool | None = None
 
     def __post_init__(self) -> None:
         _check(self, AVERAGED_CHOICES)
+
+    @property
+    def rows_in_order(self) -> bool:
+        """Whether the map of an event is increasing."""
+        return self.keep_order is not False
 
     def piecewise(self) -> PiecewiseOptions:
         """Return the options for PL and PL3."""

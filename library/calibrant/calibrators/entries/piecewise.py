@@ -27,10 +27,10 @@ def _averaged(event: Event, context: FitContext, *, options: AveragedOptions) ->
 def _averaged_vector(vector: Vector, context: FitContext, *, options: AveragedOptions) -> FittedTransform:
     if vector.n_classes == 2:
         curve, found = _averaged(next(Classes(vector).events(range(1, 2))), context, options=options)
-        return OneVsRest((mirrored(curve), curve), True, options.keep_order), found
+        return OneVsRest((mirrored(curve), curve), True, bool(options.keep_order)), found
     _check_averaged(vector, options=options)
     folds = 5 if options.folds is None else options.folds
-    return fit_averaged_vector(vector, folds=folds, keep_order=options.keep_order, seed=context.seed)
+    return fit_averaged_vector(vector, folds=folds, keep_order=bool(options.keep_order), seed=context.seed)
 
 
 def _check_averaged(subject: Event | Vector, *, options: AveragedOptions) -> None:
@@ -110,16 +110,17 @@ METHODS = (
         "averaged",
         "Average of many maps, weighted by out-of-fold losses",
         "for an event, the average of PL, PL3, simpler curves and a Gaussian process: logit c(p) is the average at "
-        "1,067 knots, and linear in logit p between them. For the whole vector, a mixture of temperature scaling, svs, "
-        "sms, vector, matrix and multinomial scaling, isotonic regression and the identity, and of their log-linear "
-        "pool. The predictions are left as they are unless the out-of-fold log loss improves",
+        "1,067 knots, increasing unless keep_order is false, and linear in logit p between them. For the whole vector, "
+        "a mixture of temperature scaling, svs, sms, vector, matrix and multinomial scaling, isotonic regression and "
+        "the identity, and of their log-linear pool. The predictions are left as they are unless the out-of-fold log "
+        "loss improves",
         "docs/explanation/averaging.md",
         Traits(
             "the probability of an event, or the whole vector: logits, or logarithms of probabilities",
             "knots and logits, or the members and their weights",
             "knots range over logits within +-36.8, where logits are clipped; all logits of a vector are valid",
-            "no",
-            "for events, and with keep_order",
+            "for events, unless keep_order is false",
+            "for events, and if keep_order is true",
             "except at the knots",
         ),
         event=_averaged,
