@@ -19,7 +19,7 @@ from calibrant.evaluation import Groups
 from calibrant.in_sample import MOST_COUNTED
 from calibrant.inputs import labels_by_name
 from calibrant.io.errors import InvalidField
-from calibrant.io.limits import LIGHT_BYTES
+from calibrant.io.limits import LIGHT_BYTES, NUMBER_BYTES
 from schemas.batches import BatchOptions, BatchRecord, DistributionBatchOptions, DistributionRowsOptions, RowsOptions
 from schemas.distributions import ForecastShape, PredictionKind
 
@@ -29,7 +29,9 @@ if TYPE_CHECKING:
 Array = npt.NDArray[Any]
 Arrays = Mapping[str, Array]
 
-_NUMBER_BYTES = 8
+#: Copies of the rows, as doubles, that the work of a request makes at most, and of reading a stored batch;
+#: tests/integration/test_memory.py compares them with the peak memory of the process.
+WORK_COPIES, _READ_COPIES = 5, 3
 #: Number of names converted to Python strings at once; no other thread runs during a conversion.
 _NAMES_AT_ONCE = 1 << 16
 
@@ -63,6 +65,7 @@ class LabelledRows(NamedTuple):
 def find_rows(requester: Requester, arrays: Arrays, options: RowOptions) -> RequestRows:
     """The arrays of a request, or of the batch that it names; raises ``InvalidField``, ``UnknownBatch``, ``Busy``."""
     if options.batch is None:
+        _reserve(requester, arrays)
         _note(arrays)
         kind: WeightsKind = _stated(options, "weights_kind") or "frequency"
         return with_class_names(
@@ -97,14 +100,23 @@ def with_class_names(rows: RequestRows, names: list[str] | None) -> RequestRows:
 
 
 def take_slot_for(requester: Requester, batch_id: str) -> None:
-    """Take a slot if a stored batch is as large as a heavy body; raises ``UnknownBatch`` and ``Busy``."""
+    """Reserve the memory for a stored batch, and take a slot if it is as large as a heavy body.
+
+    Raises ``UnknownBatch``, ``Busy`` and ``TooLarge``.
+    """
     record = requester.store.batches.record(batch_id)
     if record.prediction_kind == "regression":
         size = record.bytes or 0
     else:
-        size = record.n * ((record.n_classes or 1) + len(record.arrays) - 1) * _NUMBER_BYTES
+        size = record.n * ((record.n_classes or 1) + len(record.arrays) - 1) * NUMBER_BYTES
     if size > LIGHT_BYTES:
         requester.take_slot()
+    requester.reserve((_READ_COPIES + WORK_COPIES) * size)
+
+
+def _reserve(requester: Requester, arrays: Arrays) -> None:
+    """Reserve the memory for the work on the rows of a request; raises ``Busy`` and ``TooLarge``."""
+    requester.reserve(WORK_COPIES * NUMBER_BYTES * sum(array.size for array in arrays.values()))
 
 
 def check_kind(record: BatchRecord, kind: PredictionKind, pointer: str = "/batch") -> None:
@@ -130,6 +142,7 @@ def store_batch(requester: Requester, arrays: Arrays, options: BatchOptions | Di
     ttl, longest = options.ttl, requester.settings.batch_ttl
     if ttl is not None and ttl > longest:
         raise InvalidField.at("/ttl", f"must be at most {longest}")
+    _reserve(requester, arrays)
     if isinstance(options, DistributionBatchOptions):
         forecasts = _checked_forecasts(arrays, None, options.level, options.weights_kind)
         return store_forecasts(requester, forecasts, longest if ttl is None else ttl)
@@ -159,6 +172,7 @@ def append_rows(
     batches, most = requester.store.batches, requester.settings.max_batch_rows
     batch = batches.record(batch_id)
     check_kind(batch, options.prediction_kind, "/prediction_kind")
+    _reserve(requester, arrays)
     for name in ("scale", "weights_kind"):
         if _stated(options, name) not in (None, getattr(batch, name)):
             raise InvalidField.at(f"/{name}", "must equal that of the batch")
@@ -276,6 +290,7 @@ def find_forecasts(requester: Requester, arrays: Arrays, options: ForecastOption
     """Check the forecasts of a request, or of the batch that it names; raises ``InvalidField``, ``UnknownBatch``."""
     stated: WeightsKind | None = _stated(options, "weights_kind")
     if options.batch is None:
+        _reserve(requester, arrays)
         return _checked_forecasts(arrays, None, options.level, stated or "frequency")
     if arrays:
         raise InvalidField.at("/batch", "cannot be combined with arrays; send one of the two")

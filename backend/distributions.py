@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from backend.batches import (
+    WORK_COPIES,
     Arrays,
     check_kind,
     find_forecasts,
@@ -301,6 +302,7 @@ def _evaluate(
         parts = [record.parts for record in records]
         for batch_id in ids:
             take_slot_for(requester, batch_id)
+        requester.reserve(WORK_COPIES * sum(record.bytes or 0 for record in records))  # all at once
         comparison = _Comparison(_others(rows, map(batches.arrays, ids, parts)), options.score, options.lags)
     elif options.score is not None or options.lags:
         raise InvalidField.at("/score" if options.score is not None else "/lags", "needs against")

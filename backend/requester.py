@@ -61,6 +61,9 @@ class Requester(Protocol):
     def take_slot(self, seconds: float = math.inf) -> None:
         """Take one of the slots for heavy work if the estimate is long enough; raises ``Busy``."""
 
+    def reserve(self, size: int) -> None:
+        """Reserve the memory that the work on the request needs at one time; raises ``Busy`` and ``TooLarge``."""
+
     def check_room(self) -> None:
         """Raise ``StoreFull`` if the tenant may not store more."""
 

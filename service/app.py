@@ -57,7 +57,7 @@ def create_app(settings: Settings, *, needs_key: bool = False) -> FastAPI:
         Guard,
         seconds=settings.request_timeout,
         slots=process.slots,
-        bodies=process.bodies,
+        memory=process.memory,
         light=process.light,
         rate=settings.min_upload_rate,
     )

@@ -1,10 +1,11 @@
-"""Limits of a single request: time, memory for its body, slots for heavy work, and turns for other work."""
+"""Limits of a single request: time, memory, slots for heavy work, and turns for other work."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections import deque
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Iterator
 from typing import Final
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -12,9 +13,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from backend.store.errors import problem_of
 from calibrant.io.limits import LIGHT_BYTES
 from service.callers import LOCAL, Caller
-from service.errors import Busy, DeadlineExceeded, RequestError, TooSlow
+from service.errors import Busy, DeadlineExceeded, RequestError, TooLarge, TooSlow
 from service.problems import respond
-from service.settings import Settings
 from service.shares import Exhausted, Shares
 
 #: Seconds after which a client may try again if all slots are in use.
@@ -22,6 +22,8 @@ _RETRY_AFTER = "1"
 #: Bytes of bodies up to ``LIGHT_BYTES`` that a process handles at once. Each may take about a microsecond of a thread,
 #: and a thread of another tenant waits for as many threads as there are.
 MOST_LIGHT_BYTES: Final = 2 * LIGHT_BYTES
+#: Bytes of memory that only a request with a slot may hold: a light body, its arrays and their copies.
+_HEAVY_BYTES: Final = 4 * LIGHT_BYTES
 #: Requests that begin in one pass of the event loop.
 MOST_STARTS: Final = 8
 #: Methods whose requests have no body.
@@ -197,38 +199,71 @@ class LightBodies:
             self._turns.give_back(state["caller"], size)
 
 
-class Bodies:
-    """The memory for request bodies: enough for one body of the largest size per slot.
+class Memory:
+    """The memory for the requests of a process: their bodies, what these unpack to, and the copies for the work on it.
 
-    A request holds the received part of its body until it ends. A tenant may use half of the memory, but at least
-    enough for one body of the largest size.
+    Bytes are reserved before they are allocated, and a request holds them until it ends. A tenant may use half of the
+    memory; without API keys it may use all.
     """
 
-    def __init__(self, settings: Settings) -> None:
-        largest = settings.max_body_bytes
-        self._shares = Shares(settings.max_heavy_requests * largest, least=largest)
+    def __init__(self, total: int) -> None:
+        self._shares = Shares(total)
+
+    @staticmethod
+    def reserve_for(scope: Scope, size: int) -> None:
+        """Reserve ``size`` more bytes for a request, which needs a slot for heavy work if it then holds many.
+
+        Raises ``Busy``, or ``TooLarge`` if the request alone exceeds what its tenant may ever use.
+        """
+        memory: Memory = scope["state"]["memory"]
+        memory.reserve(scope, size)
+        if scope["state"]["holds_bytes"] > _HEAVY_BYTES:
+            Slots.take_for(scope)
+
+    @staticmethod
+    def work_for(scope: Scope, size: int) -> None:
+        """Reserve ``size`` bytes in all for the work of a request, whose parts run one after the other."""
+        state = scope["state"]
+        memory: Memory = state["memory"]
+        memory.reserve(scope, max(0, size - state.get("holds_for_work", 0)))
+        state["holds_for_work"] = max(size, state.get("holds_for_work", 0))
 
     @staticmethod
     def hold_for(scope: Scope, size: int) -> None:
-        """Reserve ``size`` bytes in all for the growing body of a request; raises ``Busy``."""
-        bodies: Bodies = scope["state"]["bodies"]
-        bodies.hold(scope, size)
+        """Reserve ``size`` bytes in all for the growing body of a request; raises as ``reserve_for``."""
+        memory: Memory = scope["state"]["memory"]
+        memory.reserve(scope, max(0, size - scope["state"].get("holds_bytes", 0)))
 
-    def hold(self, scope: Scope, size: int) -> None:
-        """Reserve ``size`` bytes in all for a request; raises ``Busy``."""
-        state = scope["state"]
-        more = size - state.get("holds_bytes", 0)
-        if more <= 0:  # the body was already read
-            return
+    @staticmethod
+    @contextlib.contextmanager
+    def lent_for(scope: Scope, size: int) -> Iterator[None]:
+        """Reserve ``size`` more bytes for a request until the end of the context; raises as ``reserve_for``."""
+        memory: Memory = scope["state"]["memory"]
+        memory.reserve(scope, size)
         try:
-            self._shares.take(state["caller"], more)
+            yield
+        finally:
+            memory.reserve(scope, -size)
+
+    def reserve(self, scope: Scope, size: int) -> None:
+        """Reserve ``size`` more bytes for a request; raises ``Busy`` and ``TooLarge``."""
+        state = scope["state"]
+        held = state.get("holds_bytes", 0)
+        try:
+            self._shares.take(state["caller"], size)
         except Exhausted as full:
-            raise _busy(f"{full.holder} has reached the limit of {full.most} bytes of request bodies") from full
-        state["holds_bytes"] = size
+            if held + size > full.most:
+                raise TooLarge(
+                    f"the request needs more than the limit of {full.most} bytes of memory: send fewer rows, such as "
+                    "by appending them to a batch in several requests"
+                ) from full
+            raise _busy(f"{full.holder} has reached the limit of {full.most} bytes of memory for requests") from full
+        state["holds_bytes"] = held + size
 
     def give_back(self, scope: Scope) -> None:
         """Release the memory of a request."""
         state = scope["state"]
+        state.pop("holds_for_work", None)
         if size := state.pop("holds_bytes", 0):
             self._shares.give_back(state["caller"], size)
 
@@ -248,13 +283,13 @@ class Guard:
     """
 
     def __init__(
-        self, app: ASGIApp, *, seconds: float, slots: Slots, bodies: Bodies, light: LightBodies, rate: int = 0
+        self, app: ASGIApp, *, seconds: float, slots: Slots, memory: Memory, light: LightBodies, rate: int = 0
     ) -> None:
         self._app = app
         self._light = light
         self._seconds = seconds
         self._slots = slots
-        self._bodies = bodies
+        self._memory = memory
         self._rate = rate
 
     @staticmethod
@@ -267,7 +302,7 @@ class Guard:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        scope.setdefault("state", {}).update(slots=self._slots, bodies=self._bodies, light=self._light)
+        scope.setdefault("state", {}).update(slots=self._slots, memory=self._memory, light=self._light)
         watched = _Watched(scope, receive, send, seconds=self._seconds, rate=self._rate)
         watched.look()
         try:
@@ -275,7 +310,7 @@ class Guard:
         finally:
             watched.close()
             self._slots.give_back(scope)
-            self._bodies.give_back(scope)
+            self._memory.give_back(scope)
             self._light.give_back(scope)
 
 

@@ -91,9 +91,17 @@ class Settings:
     max_heavy_requests: int = _setting(
         8,
         "maximum number of concurrent heavy requests. A request is heavy if its body is over 1 MiB unpacked or its "
-        "estimated time is over 0.1 s. The memory for request bodies is this number times max-body-bytes. Requests "
-        "beyond either limit get 503. With API keys, a tenant may use half of each, but at least one request and body",
+        "estimated time is over 0.1 s. Requests beyond the limit get 503. With API keys, a tenant may use half of it, "
+        "but at least one request",
         low=1,
+    )
+    max_request_memory: int = _setting(
+        2304 * MIB,
+        "bytes of memory for the requests of one process: their bodies, what these unpack to, and the copies for the "
+        "work on it, which are reserved before they are allocated. Requests beyond the limit get 503, and 413 if one "
+        "alone needs more. With API keys, a tenant may use half of it. A process needs 700 MiB in addition",
+        low=16 * MIB,
+        limit=True,
     )
     rate_limit: int = _setting(
         0,

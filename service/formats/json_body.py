@@ -15,7 +15,7 @@ import orjson
 
 from calibrant.batch import MAX_OFFENCES
 from calibrant.errors import NotANumber, Offence, WrongShape
-from calibrant.io.strict import REGRESSION, read_names
+from calibrant.io.strict import REGRESSION, Names, read_names
 from service.errors import InvalidField, MalformedJson, TooLarge
 from service.formats.payload import Array, Body, BodyLimits, Payload, fields_of_kind
 
@@ -116,6 +116,7 @@ def _long_numbers(name: str, values: LongArray, limits: BodyLimits) -> Array:
     for piece, plain_numbers in values.numbers():
         limits.check_rows(rows + len(piece), f"/{name}")
         array = _numbers(name, piece, limits, plain=plain_numbers, first=rows)
+        limits.reserve(2 * array.nbytes)  # the pieces, and the array that they become
         if found and array.ndim > found[0].ndim:
             raise NotANumber.at(f"/{name}/{rows}", "must be a number, not an array")
         if found and array.shape[1:] != found[0].shape[1:]:
@@ -127,13 +128,12 @@ def _long_numbers(name: str, values: LongArray, limits: BodyLimits) -> Array:
 
 def _long_names(field: str, values: LongArray, limits: BodyLimits) -> Array:
     """Convert a long array to names."""
-    found: list[Array] = []
-    rows = 0
+    names, rows = Names(limits, field), 0
     for piece in values.pieces():
         limits.check_rows(rows + len(piece), f"/{field}")
-        found.append(read_names(piece, limits, rows, field))
+        names.add(piece)
         rows += len(piece)
-    return np.concatenate(found)
+    return names.array()
 
 
 def _numbers(

@@ -36,7 +36,7 @@ class BodyLimits(Limits):
     max_json_values: int = 16 * 1024 * 1024
 
     @classmethod
-    def of(cls, settings: Settings, heavy: Callable[[], None] | None = None) -> Self:
+    def of(cls, settings: Settings, budget: Callable[[int], None] | None = None) -> Self:
         """Create the limits from the settings."""
         known = (settings.max_unpacked_bytes, settings.max_rows, settings.max_classes, settings.max_json_depth)
-        return cls(*known, settings.max_json_values, heavy=heavy)
+        return cls(*known, settings.max_json_values, budget=budget)

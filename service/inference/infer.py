@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from itertools import chain, islice
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -12,10 +13,12 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
+from backend.batches import WORK_COPIES
 from backend.telemetry.observed import note_rows
 from calibrant.batch import MAX_OFFENCES
 from calibrant.cells import Floats
 from calibrant.errors import EmptyBatch, NotANumber, Offence, WrongShape
+from calibrant.io.limits import NUMBER_BYTES
 from schemas.inference import Datatype, InferenceInput, InferenceRequest
 from service.context import Context
 from service.errors import InvalidField, UnsupportedMediaType
@@ -23,6 +26,7 @@ from service.formats.body import unpack
 from service.formats.json_body import LongArray, check_values, plain, read_document
 from service.formats.options import read_options
 from service.formats.payload import Body, BodyLimits, Payload
+from service.guard import Memory
 from service.inference.models import PREDICTIONS, Model, find_model
 
 # --- The body of an inference request: a JSON object, followed by the bytes of its binary tensors
@@ -108,14 +112,21 @@ DTYPES: Mapping[Datatype, np.dtype[Any]] = MappingProxyType(
 )
 
 
-def read_tensor(given: InferenceInput, raw: memoryview, pointer: str, elements: LongArray | None = None) -> Numbers:
+def read_tensor(
+    given: InferenceInput,
+    raw: memoryview,
+    pointer: str,
+    elements: LongArray | None = None,
+    reserve: Callable[[int], object] = lambda _: None,
+) -> Numbers:
     """The array of an input, (n,) or (n, K).
 
     ``raw`` is everything after the JSON object, which must belong to this input. A tensor of shape [n, 1] becomes (n,),
     because MLServer's codecs send one-dimensional arrays in that shape.
 
     ``pointer`` locates the input, and ``elements`` are its data if they are long. Raises an error that names the first
-    invalid place; memory for a shape is allocated only once its elements are present.
+    invalid place; memory for a shape is allocated only once its elements are present. ``reserve`` is called with a
+    number of bytes before these are allocated.
     """
     if len(given.shape) not in (1, 2):
         raise WrongShape.at(f"{pointer}/shape", "must be [n] or [n, K]")
@@ -128,9 +139,10 @@ def read_tensor(given: InferenceInput, raw: memoryview, pointer: str, elements: 
         where = f"{pointer}/parameters/binary_data_size"
         raise InvalidField.at(where, "must be the number of bytes that follow the JSON object")
     if size is not None:
+        reserve(len(raw))
         found = _from_bytes(raw, given, pointer)
     elif given.data is not None:
-        found = _from_json(given.data if elements is None else elements, given, pointer)
+        found = _from_json(given.data if elements is None else elements, given, pointer, reserve)
     else:
         raise InvalidField.at(f"{pointer}/data", "is missing")
     return found[:, 0] if given.shape[1:] == [1] else found
@@ -150,7 +162,9 @@ def _from_bytes(raw: memoryview, given: InferenceInput, pointer: str) -> Numbers
     return np.require(array, requirements="A")
 
 
-def _from_json(elements: list[Any] | LongArray, given: InferenceInput, pointer: str) -> Numbers:
+def _from_json(
+    elements: list[Any] | LongArray, given: InferenceInput, pointer: str, reserve: Callable[[int], object]
+) -> Numbers:
     where, size = f"{pointer}/data", math.prod(given.shape)
     found: list[Numbers] = []
     read, width = 0, None  # elements so far, and the elements per row if they are nested
@@ -163,6 +177,7 @@ def _from_json(elements: list[Any] | LongArray, given: InferenceInput, pointer: 
             values = list(chain.from_iterable(values))
         if read + len(values) > size:
             break
+        reserve(2 * len(values) * NUMBER_BYTES)  # the pieces, and the array that they become
         found.append(_of_numbers(values, given, read, width, where))
         read += len(values)
     else:
@@ -233,12 +248,13 @@ def infer(
     here: Context, name: str, version: str | None, body: Body, lengths: Sequence[str], encoding: str | None
 ) -> Inferred:
     """Apply the map of a model's name and version; ``lengths`` are the values of the length header."""
-    limits = BodyLimits.of(here.settings)
+    limits = BodyLimits.of(here.settings, partial(Memory.reserve_for, here.scope))
     model = find_model(here, name, version)
     text, raw = split(body if encoding is None else unpack(body, encoding, limits), lengths)
     request, elements = read_request(text, limits)
-    tensor = read_tensor(_only_input(request), raw, "/inputs/0", elements)
+    tensor = read_tensor(_only_input(request), raw, "/inputs/0", elements, limits.reserve)
     limits.check_shape(tensor.shape, "/inputs/0/shape")
+    here.reserve(WORK_COPIES * tensor.size * NUMBER_BYTES)
     note_rows(tensor.shape)
     outputs = _outputs(request, model.outputs)
     found = model.apply(tensor, [output.name for output in outputs])

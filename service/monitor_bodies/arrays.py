@@ -26,6 +26,8 @@ from service.monitor_bodies.documents import FIELDS, NEEDED, Columns, Whys, plur
 #: Allowed types of the array of each field, as numpy kinds.
 _KINDS = {"id": "USiu", "prediction": NUMBERS, "label": NUMBERS, "timestamp": NUMBERS + "M", "group": STRINGS}
 _CHARACTER_BYTES = 4
+#: Bytes of memory for a row in addition to its values, and characters of an integer as text.
+_OF_ROW, _DIGITS = 128, 21
 
 
 def read_npz_rows(body: Body, limits: BodyLimits, what: What, columns: Columns) -> MonitorRows:
@@ -39,6 +41,7 @@ def read_npz_rows(body: Body, limits: BodyLimits, what: What, columns: Columns) 
         if plural(field) not in arrays:
             raise InvalidField.at(f"/{plural(field)}", "is missing")
     n = len(np.atleast_1d(arrays[plural(NEEDED[what][1])]))
+    limits.reserve(_OF_ROW * n + sum(_bytes_of_text(arrays[name]) for name in ("ids", "groups") if name in arrays))
     for name, array in arrays.items():
         check_shape(name, array, n, columns)
     why = np.zeros(n, np.uint8)
@@ -76,6 +79,12 @@ def check_shape(name: str, array: Array, n: int, columns: Columns) -> None:
         raise WrongShape.at(f"/{name}", "must be (n,)" if width is None else f"must be (n, {width}), {what}")
     if len(array) != n:
         raise LengthMismatch.at(f"/{name}", f"has {len(array)} rows, but another array has {n}")
+
+
+def _bytes_of_text(values: Array) -> int:
+    """The most bytes for the ids or groups of rows: copies of their characters, and codes."""
+    width = _DIGITS if values.dtype.kind in "iu" else values.dtype.itemsize
+    return values.size * (_CHARACTER_BYTES + 4) * width
 
 
 def npz_ids(values: Array) -> Ids:
@@ -150,6 +159,7 @@ def read_arrow_rows(body: Body, limits: BodyLimits, what: What, columns: Columns
                 _check_type(schema.types[at], field, n_classes if len(places) == 1 else None)
 
     def read(table: Any) -> MonitorRows:
+        limits.reserve(_OF_ROW * table.num_rows + sum(map(arrow.bytes_to_convert, table.columns)))
         places = find_columns(table.schema.names, what, n_classes)
         found = {field: [table.column(at) for at in own] for field, own in places.items()}
         return _rows(found, n_classes, table.num_rows, limits)

@@ -16,7 +16,7 @@ from service.formats.body import bounded, content_type, read_encoding, unpack
 from service.formats.media import ARROW, EVENT, EVENTS, JSON, JSONL, NDJSON, NPZ
 from service.formats.options import pointer_of, query_fields
 from service.formats.payload import Body, BodyLimits
-from service.guard import Slots
+from service.guard import Memory, Slots
 from service.headers import read_header
 from service.monitor_bodies.arrays import read_arrow_rows, read_npz_rows
 from service.monitor_bodies.documents import Columns, check_text, of_text, read_json_rows, read_lines
@@ -28,6 +28,8 @@ READERS: Mapping[str, Callable[[Body, BodyLimits, What, Columns], MonitorRows]] 
     {JSON: read_json_rows, NDJSON: read_lines, JSONL: read_lines, NPZ: read_npz_rows, ARROW: read_arrow_rows}
 )
 
+#: Copies of text in memory, as which its rows count at most: one without NaN, and the values of the rows.
+_TEXT_COPIES = 3
 #: Formats with arrays instead of objects.
 _OF_ARRAYS = (NPZ, ARROW)
 #: The kind of an event in binary mode, whose attributes are in headers; replaces its content type.
@@ -44,10 +46,11 @@ class Sent:
     limits: BodyLimits
 
     def plain(self) -> Body:
-        """Decompress the body; raises ``MalformedEncoding`` and ``TooLarge``."""
+        """Decompress the body; raises ``MalformedEncoding``, ``Busy`` and ``TooLarge``."""
         body = self.body if self.encoding is None else unpack(self.body, self.encoding, self.limits)
         if self.kind not in _OF_ARRAYS:
             check_text(body, self.limits)
+            self.limits.reserve(_TEXT_COPIES * len(body))
         return body
 
     def events(self, headers: Headers) -> Iterable[Event | None]:
@@ -88,5 +91,5 @@ async def _receive(request: Request, settings: Settings, kind: str, options: tup
     body = await bounded(request, settings.max_body_bytes)
     if encoding is not None:  # its unpacked size can be anything up to the limit
         Slots.take_for(request.scope)
-    limits = BodyLimits.of(settings, partial(Slots.take_for, request.scope))
+    limits = BodyLimits.of(settings, partial(Memory.reserve_for, request.scope))
     return Sent(kind, body, encoding, limits if kind in _OF_ARRAYS else of_text(limits))

@@ -16,6 +16,7 @@ from starlette.datastructures import UploadFile
 from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
+from backend.batches import WORK_COPIES
 from backend.distributions import recalibrate
 from backend.forecasts import fields_of
 from backend.store.errors import StorageError, problem_of
@@ -27,7 +28,7 @@ from calibrant.io.calibrated import calibrated_arrow, calibrated_text, forecast_
 from calibrant.io.csv import CsvTable
 from calibrant.io.errors import EmptyFile, FileTooLarge, InvalidForecasts, NoRoom, TabularError, needed_pyarrow
 from calibrant.io.files import open_table, read_forecast_sheet, read_sheet
-from calibrant.io.limits import LIGHT_BYTES, FileLimits
+from calibrant.io.limits import LIGHT_BYTES, NUMBER_BYTES, FileLimits
 from calibrant.io.source import blocks_of, spooled, write_blocks
 from calibrant.io.table import Floats, ForecastSheet, Table
 from calibrant.io.texts import plain
@@ -35,7 +36,7 @@ from schemas.maps import MapRecord
 from service.context import Context
 from service.errors import SpoolFull, UnsupportedMediaType
 from service.formats.answers import Pieces
-from service.guard import Slots
+from service.guard import Memory
 from service.html import SEALED
 from service.threads import iterate_in_thread, run_in_thread
 from service.web.forms import file_of, multipart
@@ -76,12 +77,12 @@ class CalibratedFile(StreamingResponse):
 
 
 def calibrate_file(
-    here: Context, record: MapRecord | None, file: UploadFile, choices: Choices, *, heavy: Callable[[], None]
+    here: Context, record: MapRecord | None, file: UploadFile, choices: Choices, *, budget: Callable[[int], None]
 ) -> CalibratedFile:
     """Apply a map to the predictions of a file; without one, recalibrate its forecasts in the order of time.
 
-    The scale and the class names are those of the map. ``heavy`` takes the slot that a large file needs. Raises the
-    errors of ``heavy``, ``TabularError``, ``SpoolFull``, and the errors of applying the map.
+    The scale and the class names are those of the map. ``budget`` reserves the memory for the rows, and takes the slot
+    that a large file needs. Raises the errors of ``budget``, ``TabularError``, ``SpoolFull``, and those of the map.
     """
     name, settings = file.filename or "file", here.settings
     calibrated_of: Callable[..., Calibrated]
@@ -93,14 +94,14 @@ def calibrate_file(
         calibrated_of = partial(_calibrated_predictions, here, record, choices)
     try:
         with here.process.spools.spool(here.caller) as unpacked:
-            limits = FileLimits(settings.max_unpacked_bytes, settings.max_rows, heavy=heavy, spool=unpacked.grow)
+            limits = FileLimits(settings.max_unpacked_bytes, settings.max_rows, budget=budget, spool=unpacked.grow)
             calibrated, names = calibrated_of(
                 file.file,
                 name=name,
                 max_rows=limits.max_rows,
                 labelled=record is None,
                 max_bytes=limits.max_unpacked_bytes,
-                heavy=heavy,
+                budget=budget,
                 spool=unpacked.grow,
             )
             here.go_on()
@@ -121,8 +122,7 @@ def _calibrated_predictions(
     options = replace(choices.options(), scale=fitted.scale, class_names=fitted.class_names)
     sheet = read_sheet(file, options=options, **limits)
     note_rows(sheet.predictions.shape)
-    if sheet.predictions.nbytes > LIGHT_BYTES:
-        limits["heavy"]()
+    _take_slot(here, sheet.predictions.size)
     return fitted.apply_checked(read_predictions(sheet.predictions, scale=sheet.scale)), record.class_names
 
 
@@ -130,22 +130,28 @@ def _calibrated_forecasts(
     here: Context, record: MapRecord, choices: Choices, file: BinaryIO, **limits: Any
 ) -> Calibrated:
     fitted = here.find_map(record.id).distribution
-    sheet = _forecasts(choices, file, **limits)
+    sheet = _forecasts(here, choices, file, **limits)
     return forecast_columns(fitted.apply_checked(sheet.forecasts, by=sheet.by))
 
 
-def _forecasts(choices: Choices, file: BinaryIO, **limits: Any) -> ForecastSheet:
+def _forecasts(here: Context, choices: Choices, file: BinaryIO, **limits: Any) -> ForecastSheet:
     sheet = read_forecast_sheet(file, options=choices.forecast_options(), **limits)
-    width = sum(np.size(value) for value in fields_of(sheet.forecasts).values())
-    note_rows((len(sheet), width // max(len(sheet), 1)))
-    if width * np.dtype(np.float64).itemsize > LIGHT_BYTES:
-        limits["heavy"]()
+    size = sum(np.size(value) for value in fields_of(sheet.forecasts).values())
+    note_rows((len(sheet), size // max(len(sheet), 1)))
+    _take_slot(here, size)
     return sheet
+
+
+def _take_slot(here: Context, size: int) -> None:
+    """Take a slot for many numbers, and reserve the memory for the work on them."""
+    if size * NUMBER_BYTES > LIGHT_BYTES:
+        here.take_slot()
+    here.reserve(WORK_COPIES * size * NUMBER_BYTES)
 
 
 def _in_order(here: Context, choices: Choices, file: BinaryIO, **limits: Any) -> Calibrated:
     how = choices.in_order()
-    sheet = _forecasts(choices, file, **limits)
+    sheet = _forecasts(here, choices, file, **limits)
     if sheet.observed is None or sheet.times is None or sheet.known is None:  # excluded by the choices
         raise InvalidForecasts("the columns of outcomes and times are missing", field="times")
     texts = {"times": sheet.times, "known": sheet.known} | ({} if sheet.by is None else {"by": sheet.by})
@@ -299,5 +305,5 @@ async def _calibrated(request: Request, visit: Visit, ref: str | None, choices: 
         choices[:] = [replace(choices[0], prediction_kind=kind)]
         if file is None:
             raise EmptyFile("choose a file first")
-        heavy = partial(Slots.take_for, request.scope)
-        return await run_in_thread(calibrate_file, here, record, file, choices[0], heavy=heavy)
+        budget = partial(Memory.reserve_for, request.scope)
+        return await run_in_thread(calibrate_file, here, record, file, choices[0], budget=budget)

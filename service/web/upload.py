@@ -46,7 +46,7 @@ from service.context import Context
 from service.errors import SpoolFull
 from service.formats.options import read_options
 from service.formats.payload import Payload
-from service.guard import Slots
+from service.guard import Memory
 from service.pages import LINKS
 from service.threads import run_in_thread
 from service.web.forms import file_of, multipart, page_router, text_of
@@ -334,11 +334,11 @@ def message_of_problem(problem: Problem) -> FieldMessage:
 # --- From a file to a stored batch
 
 
-def store_file(here: Context, file: UploadFile, choices: Choices, *, heavy: Callable[[], None]) -> BatchRecord:
+def store_file(here: Context, file: UploadFile, choices: Choices, *, budget: Callable[[int], None]) -> BatchRecord:
     """Read a file and store its rows like ``POST /batches``, with a record of what was inferred.
 
-    ``heavy`` takes the slot that a file needs if its unpacked bytes or its arrays exceed 1 MiB. Raises the errors of
-    ``heavy``, ``TabularError``, ``SpoolFull``, and the errors of ``store_batch``.
+    ``budget`` reserves the memory for the rows, and takes the slot that a large file needs. Raises the errors of
+    ``budget``, ``TabularError``, ``SpoolFull``, and the errors of ``store_batch``.
     """
     name = file.filename or "file"
     read = _reader(choices)
@@ -350,7 +350,7 @@ def store_file(here: Context, file: UploadFile, choices: Choices, *, heavy: Call
                 name=name,
                 max_rows=settings.max_rows,
                 max_bytes=settings.max_unpacked_bytes,
-                heavy=heavy,
+                budget=budget,
                 spool=unpacked.grow,
             )
         except NoRoom as error:
@@ -361,7 +361,7 @@ def store_file(here: Context, file: UploadFile, choices: Choices, *, heavy: Call
         sheet = replace(sheet, groups=periods(sheet.times, f"column {column}"), notes=(*sheet.notes, note))
     arrays = arrays_of(sheet)
     if sum(array.nbytes for array in arrays.values()) > LIGHT_BYTES:
-        heavy()
+        here.take_slot()
     classes = None
     if isinstance(sheet, ForecastSheet):
         level = sheet.forecasts.level if sheet.forecasts.kind == "interval" else None
@@ -442,8 +442,8 @@ async def _stored(request: Request, visit: Visit, choices: list[Choices]) -> Bat
         file = file_of(form, "file")
         if file is None:
             raise EmptyFile("choose a file first")
-        heavy = partial(Slots.take_for, request.scope)
-        return await run_in_thread(store_file, here, file, choices[0], heavy=heavy)
+        budget = partial(Memory.reserve_for, request.scope)
+        return await run_in_thread(store_file, here, file, choices[0], budget=budget)
 
 
 def _again(visit: Visit, choices: Choices, message: FieldMessage, status: int) -> Response:
@@ -470,10 +470,10 @@ async def post_sample(visit: Visiting) -> Response:
     return redirect_to(visit, f"/ui/reports/{batch.id}")
 
 
-def _light() -> None:
-    """Do nothing: the sample is small and needs no slot."""
+def _unlimited(_: int) -> None:
+    """Reserve nothing: the sample is small."""
 
 
 def _stored_sample(here: Context) -> BatchRecord:
     content = files("service.assets").joinpath(SAMPLE).read_bytes()
-    return store_file(here, UploadFile(BytesIO(content), filename=SAMPLE), Choices(), heavy=_light)
+    return store_file(here, UploadFile(BytesIO(content), filename=SAMPLE), Choices(), budget=_unlimited)

@@ -29,7 +29,7 @@ from calibrant.io.errors import (
     WrongShape,
     needed_pyarrow,
 )
-from calibrant.io.limits import FileLimits, Limits
+from calibrant.io.limits import NUMBER_BYTES, FileLimits, Limits
 from calibrant.io.npz import numbers_of, texts_of, values_at
 from calibrant.io.shared import check_decoded, leaf_types, validated, without_views
 from calibrant.io.source import bytes_of
@@ -78,6 +78,7 @@ def check_messages(arrow: Any, buffer: object, n_bytes: int, limits: Limits) -> 
         unpacked += grown + (dictionaries if is_delta else 0)  # pyarrow copies the dictionary that a delta extends
         limits.check_rows(rows)
         limits.check_bytes(unpacked)
+    limits.reserve(unpacked - n_bytes)
 
 
 def _stream_of(arrow: Any, body: memoryview) -> Any:
@@ -321,6 +322,7 @@ def check_file(body: memoryview, limits: Limits) -> None:
             limits.check_bytes(unpacked)
             if pages > most:
                 raise FileTooLarge("the file has too many pages for its size")
+    limits.reserve(unpacked)
 
 
 def _footer(body: memoryview) -> Struct:
@@ -450,6 +452,22 @@ def null_rows(column: Any) -> Ints:
     if not plain.null_count:
         return np.empty(0, np.int64)
     return np.flatnonzero(plain.is_null().to_numpy(zero_copy_only=False))
+
+
+def bytes_to_convert(column: Any, *, is_text: bool = False) -> int:
+    """Return the most bytes that are allocated to convert a column to an array: none for a view of a column of numbers.
+
+    Strings become codes, which are copied if some are null, and references.
+    """
+    if is_text:
+        return 3 * NUMBER_BYTES * len(column)
+    chunks = column.chunks if hasattr(column, "chunks") else [column]
+    is_view = len(chunks) == 1 and not column.null_count and not _types().is_dictionary(column.type)
+    if is_list(column.type):
+        values = sum(len(chunk.values) for chunk in chunks)
+        is_view = is_view and not chunks[0].values.null_count
+        return 2 * NUMBER_BYTES * len(column) + (0 if is_view else 2 * NUMBER_BYTES * values)
+    return 0 if is_view else 2 * NUMBER_BYTES * len(column)
 
 
 def number_array(column: Any) -> Array:
@@ -605,7 +623,10 @@ class _Columns(ABC):
         with damage(self._arrow):
             names = [self.columns[at].name for at in (*places.numbers, *places.texts)]
             table = without_views(validated(self._whole(names), self._limits))
-            self._limits.check_rows(table.num_rows, width=sum(self.columns[at].width for at in places.numbers))
+            width = sum(self.columns[at].width for at in places.numbers)
+            self._limits.check_rows(table.num_rows, width=width)
+            # Columns as doubles, the arrays that they are joined to, and the codes of strings.
+            self._limits.reserve(table.num_rows * (3 * width + 3 * len(places.texts)) * NUMBER_BYTES)
 
             def read(at: int, field: Field) -> Any:
                 name = self.columns[at].name

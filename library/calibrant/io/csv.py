@@ -34,7 +34,7 @@ from calibrant.io.errors import (
     WrongShape,
     pyarrow,
 )
-from calibrant.io.limits import MAX_LINE, FileLimits, Limits
+from calibrant.io.limits import MAX_LINE, NUMBER_BYTES, FileLimits, Limits
 from calibrant.io.npz import values_at
 from calibrant.io.source import Kept
 from calibrant.io.table import Column, Floats, Places, Values, sample_rows
@@ -251,6 +251,8 @@ def read_cells(
     for block in rows.blocks(max(1, _BLOCK_CELLS // width)):
         read += len(block.rows)
         limits.check_rows(read, width=len(numbers))
+        # A growing array is copied to another place.
+        limits.reserve(len(block.rows) * (2 * len(numbers) + len(texts)) * NUMBER_BYTES)
         for at, convert in numbers.items():
             found[at].frombytes(convert([row[at] for row in block.rows], block).tobytes())
         for at, add in texts.items():
@@ -603,31 +605,35 @@ def read_fast(file: BinaryIO, layout: Layout, places: Places, limits: FileLimits
     found = _Found(layout, places)
     try:
         with (
-            _native(arrow, file, layout.data_at) as rows,
+            _native(arrow, file, layout.data_at, limits) as rows,
             arrow.csv.open_csv(rows, **_options(arrow, layout, places)) as batches,
         ):
             for batch in batches:
+                limits.check_rows(found.rows + batch.num_rows, width=len(places.numbers))
+                # The blocks, and the array that they become.
+                limits.reserve(2 * batch.num_rows * (len(places.numbers) + len(places.texts)) * NUMBER_BYTES)
                 if not found.add(batch):
                     return None
-                limits.check_rows(found.rows, width=len(places.numbers))
     except (arrow.ArrowException, OSError, UnicodeDecodeError):
         return None
     return found.values()
 
 
-def _native(arrow: Any, file: BinaryIO, start: int) -> Any:
+def _native(arrow: Any, file: BinaryIO, start: int, limits: Limits) -> Any:
     """Open the file from ``start`` on as a native pyarrow file.
 
     pyarrow reads ahead in its own threads, which may still run after the caller has stopped. On a Python file, they
     would move its position under the next reader, and they could abort the process at exit: a thread that waits for
     the GIL is then killed inside C++ ("terminate called without an active exception").
     """
-    if file.seek(0, io.SEEK_END) - start > _IN_MEMORY:
+    size = file.seek(0, io.SEEK_END) - start
+    if size > _IN_MEMORY:
         with contextlib.suppress(io.UnsupportedOperation):  # raised by a file in memory
             mapped = arrow.memory_map(f"/dev/fd/{file.fileno()}")
             mapped.seek(start)
             return mapped
     file.seek(start)
+    limits.reserve(2 * size)  # a growing buffer is copied
     kept = arrow.BufferOutputStream(arrow.system_memory_pool())
     while block := file.read(_BLOCK):
         kept.write(block)

@@ -100,7 +100,7 @@ def read_sheet(
     max_rows: int | None,
     labelled: bool = True,
     max_bytes: int = FileLimits.max_unpacked_bytes,
-    heavy: Callable[[], None] | None = None,
+    budget: Callable[[int], None] | None = None,
     spool: Callable[[int], None] | None = None,
 ) -> Sheet:
     r"""Read a CSV, JSON, NPZ, NPY, Parquet, Arrow or Excel (xlsx) file.
@@ -122,8 +122,8 @@ def read_sheet(
         If False, labels are read only if the options name their column.
     max_bytes : int
         The most bytes after decompression.
-    heavy : callable, optional
-        Called before more than 1 MiB is decompressed or read. A ``CalibrationError`` that it raises ends the reading.
+    budget : callable, optional
+        Called with a number of bytes before they are allocated. A ``CalibrationError`` that it raises ends the reading.
         With it, Excel workbooks are refused, since a hostile one could fill the memory.
     spool : callable, optional
         Called with the size that a temporary file is about to reach. A ``CalibrationError`` that it raises ends the
@@ -151,7 +151,7 @@ def read_sheet(
     >>> sheet.notes[0]
     "labels: column 'label' (inferred from its name)"
     """
-    limits = FileLimits(max_bytes, max_rows, heavy=heavy, spool=spool)
+    limits = FileLimits(max_bytes, max_rows, budget=budget, spool=spool)
     with opened(source, limits) as file, open_table(file, name, limits, options.decimal, options.encoding) as table:
         try:
             chosen = choose(table.columns, options, partial(_distinct, table), labelled=labelled)
@@ -415,7 +415,7 @@ def read_forecast_sheet(
     max_rows: int | None,
     labelled: bool = True,
     max_bytes: int = FileLimits.max_unpacked_bytes,
-    heavy: Callable[[], None] | None = None,
+    budget: Callable[[int], None] | None = None,
     spool: Callable[[int], None] | None = None,
 ) -> ForecastSheet:
     r"""Read predictive distributions of a number from a file of the formats of ``read_sheet``.
@@ -432,7 +432,7 @@ def read_forecast_sheet(
         The most rows.
     labelled : bool
         If False, outcomes are read only if the options name their column.
-    max_bytes, heavy, spool
+    max_bytes, budget, spool
         As for ``read_sheet``.
 
     Returns
@@ -457,7 +457,7 @@ def read_forecast_sheet(
     >>> sheet.notes[0]
     "observed: column 'y' (inferred from its name)"
     """
-    limits = FileLimits(max_bytes, max_rows, heavy=heavy, spool=spool)
+    limits = FileLimits(max_bytes, max_rows, budget=budget, spool=spool)
     with opened(source, limits) as file, open_table(file, name, limits, options.decimal, options.encoding) as table:
         chosen = choose_forecasts(table.columns, options, labelled=labelled)
         numbers = dict(chosen.places.forecasts)
@@ -674,7 +674,7 @@ def _table(
     if head.startswith(_ZIP):
         if not is_workbook(bytes_of(file)):
             return NpzTable(file, limits)
-        if limits.heavy is not None:
+        if limits.budget is not None:
             raise _wrong(name, "an Excel workbook: save it as CSV")
         note, rows = read_workbook(file, limits)
         write_blocks(rows, lines, limits)

@@ -25,7 +25,7 @@ from calibrant.io.errors import (
     WrongKind,
     WrongShape,
 )
-from calibrant.io.limits import MAX_LINE, FileLimits
+from calibrant.io.limits import MAX_LINE, NUMBER_BYTES, FileLimits
 from calibrant.io.npz import values_at
 from calibrant.io.table import Coded, Column, Floats, Places, Values
 from calibrant.io.texts import Coding, is_number, quoted, refusal, row_of
@@ -64,6 +64,7 @@ class JsonLinesTable:
         n = 0
         for rows in self._blocks():
             self._limits.check_rows(n + len(rows), width=width)
+            self._limits.reserve(2 * len(rows) * (width + len(coding)) * NUMBER_BYTES)
             for at, texts in coding.items():
                 texts.add([_text(cell) for cell in self._cells(rows, at)])
             for at, blocks in columns.items():

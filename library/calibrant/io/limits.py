@@ -8,11 +8,12 @@ from typing import NoReturn
 
 from calibrant.io.errors import FileTooLarge, TooLarge
 
-#: ``heavy`` is called before more bytes than this are decompressed or converted.
+#: Requests that need more bytes than this are heavy.
 LIGHT_BYTES = 1 << 20
 #: Bytes of the longest line of text, and of the beginning of a file that is inspected before reading.
 MAX_LINE = 1 << 20
-_NUMBER_BYTES = 8
+#: Bytes of a number in an array, and of a string in memory besides its characters.
+NUMBER_BYTES, STRING_BYTES = 8, 64
 
 
 @dataclass(frozen=True)
@@ -27,21 +28,25 @@ class Limits:
         Rows; None for no limit.
     max_classes : int
         Columns of predictions.
-    heavy : callable, optional
-        Called at least once before more than ``LIGHT_BYTES`` are decompressed or read. A ``CalibrationError`` that it
-        raises reaches the caller.
+    budget : callable, optional
+        Called with a number of bytes before a reader allocates them. A ``CalibrationError`` that it raises reaches the
+        caller.
     """
 
     max_unpacked_bytes: int
     max_rows: int | None
     max_classes: int
-    heavy: Callable[[], None] | None = field(default=None, kw_only=True)
+    budget: Callable[[int], None] | None = field(default=None, kw_only=True)
 
-    def check_rows(self, rows: int, pointer: str = "", *, width: int = 1) -> None:
+    def reserve(self, size: int) -> None:
+        """Reserve bytes that are about to be allocated, and that live as long as the arrays or the reader."""
+        if size and self.budget is not None:
+            self.budget(size)
+
+    def check_rows(self, rows: int, pointer: str = "", *, width: int = 1) -> None:  # noqa: ARG002
         """Check the number of rows; each has ``width`` numbers."""
         if self.max_rows is not None and rows > self.max_rows:
             self._refuse(self.max_rows, "rows", pointer)
-        self._weigh(rows * width * _NUMBER_BYTES)
 
     def check_classes(self, n_classes: int, pointer: str = "/predictions") -> None:
         """Check the number of columns of predictions."""
@@ -59,11 +64,6 @@ class Limits:
         """Check the number of bytes after decompression."""
         if size > self.max_unpacked_bytes:
             self._refuse(self.max_unpacked_bytes, "bytes after decompression", None)
-        self._weigh(size)
-
-    def _weigh(self, size: int) -> None:
-        if size > LIGHT_BYTES and self.heavy is not None:
-            self.heavy()
 
     def _refuse(self, most: int, what: str, pointer: str | None) -> NoReturn:
         if pointer is None:
@@ -76,7 +76,7 @@ class FileLimits(Limits):
     """The limits of a file; every check raises ``FileTooLarge``.
 
     As ``Limits``, except that ``max_classes`` bounds the number of all columns. ``spool`` is called with the size that
-    a temporary file is about to reach; like ``heavy`` it may raise a ``CalibrationError``.
+    a temporary file is about to reach; like ``budget`` it may raise a ``CalibrationError``.
     """
 
     max_unpacked_bytes: int = 2 << 30

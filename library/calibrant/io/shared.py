@@ -26,8 +26,11 @@ def validated(table: Any, limits: Limits) -> Any:
     table.validate()  # the sizes of buffers, on which the next lines rely
     for at, column in enumerate(table.columns):
         if _types().is_dictionary(column.type) and column.num_chunks > 1:
+            limits.reserve(sum(chunk.indices.nbytes for chunk in column.chunks))
             table = table.set_column(at, table.field(at), _joined(column))
-    limits.check_bytes(sum(_read_again(chunk) for column in table.columns for chunk in column.chunks))
+    again = sum(_read_again(chunk) for column in table.columns for chunk in column.chunks)
+    limits.check_bytes(again)
+    limits.reserve(again)
     table.validate(full=True)  # pyarrow does not check the offsets of a stream
     return table
 
@@ -47,7 +50,9 @@ def without_views(table: Any) -> Any:
 
 def check_decoded(columns: Iterable[Any], limits: Limits) -> None:
     """Check the bytes of columns without dictionaries, in which one long string can stand for many."""
-    limits.check_bytes(sum(_decoded_bytes(chunk) for column in columns for chunk in column.chunks))
+    size = sum(_decoded_bytes(chunk) for column in columns for chunk in column.chunks)
+    limits.check_bytes(size)
+    limits.reserve(size)
 
 
 def _joined(column: Any) -> Any:

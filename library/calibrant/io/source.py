@@ -125,6 +125,8 @@ def write_blocks(blocks: Iterable[bytes], target: BinaryIO, limits: FileLimits) 
     for block in blocks:
         size += len(block)
         limits.check_bytes(size)
+        if size <= _IN_MEMORY:
+            limits.reserve(len(block))
         waiting += block
         if len(waiting) >= _BLOCK:
             _flush(waiting, size, target, limits)

@@ -39,7 +39,7 @@ from calibrant.io.errors import (
     TabularError,
     TooLarge,
 )
-from calibrant.io.limits import MAX_LINE, Limits
+from calibrant.io.limits import MAX_LINE, STRING_BYTES, Limits
 from calibrant.io.npz import BROKEN, MAX_START, Archive, DamagedArray, Header, array_of, header_of
 from calibrant.io.source import View
 from calibrant.io.table import Array, Body, Floats, Ints
@@ -187,12 +187,15 @@ def place_columns(
     return single, members
 
 
-def _read_columns(columns: Mapping[str, Sequence[int]], read: Callable[[int, str], Array]) -> Arrays:
+def _read_columns(columns: Mapping[str, Sequence[int]], read: Callable[[int, str], Array], limits: Limits) -> Arrays:
     """Read the arrays of all fields; ``read(index, field)`` reads one column."""
-    return {
-        field: read(places[0], field) if len(places) == 1 else np.column_stack([read(at, field) for at in places])
-        for field, places in columns.items()
-    }
+    found: Arrays = {}
+    for field, places in columns.items():
+        arrays = [read(at, field) for at in places]
+        if len(arrays) > 1:
+            limits.reserve(sum(array.nbytes for array in arrays))
+        found[field] = arrays[0] if len(arrays) == 1 else np.column_stack(arrays)
+    return found
 
 
 # --- Names of groups: strings of bounded length, in arrays of objects
@@ -204,24 +207,45 @@ def _read_columns(columns: Mapping[str, Sequence[int]], read: Callable[[int, str
 _REFERENCE = 8
 
 
-def read_names(values: Sequence[object], limits: Limits, first: int = 0, field: str = "groups") -> Array:
-    """Convert one name per row to an array of strings, equal ones once; ``first`` is the index of the first row.
+class Names:
+    """Collects the names of rows as an array of strings, equal ones once in memory; ``field`` is that of the rows."""
 
-    Raises ``NotANumber`` for a value that is not a string, ``InvalidOption`` for a name that is too long or has a NUL
-    (numpy drops trailing NULs), and ``TooLarge`` if the array would be too large.
-    """
-    are_text = set(map(type, values)) <= {str}
-    if are_text and max(map(len, values), default=0) <= MAX_NAME and "\0" not in "".join(values):  # type: ignore[arg-type]
-        known: dict[Any, Any] = {}
-        return _strings([known.setdefault(name, name) for name in values], limits)
-    for i, name in enumerate(values, first):
-        if (error := _error_of(name, i, field)) is not None:
-            raise error
-    return _strings(values, limits)  # none, as one of several is wrong
+    def __init__(self, limits: Limits, field: str = "groups") -> None:
+        self._limits, self._field = limits, field
+        self._known: dict[Any, Any] = {}
+        self._rows: list[Any] = []
+
+    def add(self, values: Sequence[object]) -> None:
+        """Add the names of some rows.
+
+        Raises ``NotANumber`` for a value that is not a string, ``InvalidOption`` for a name that is too long or has a
+        NUL (numpy drops trailing NULs), and ``TooLarge`` if the array would be too large.
+        """
+        are_text = set(map(type, values)) <= {str}
+        if not (are_text and max(map(len, values), default=0) <= MAX_NAME and "\0" not in "".join(values)):  # type: ignore[arg-type]
+            for i, name in enumerate(values, len(self._rows)):
+                if (error := _error_of(name, i, self._field)) is not None:
+                    raise error
+        fresh = set(values).difference(self._known)
+        self._limits.check_bytes((len(self._rows) + len(values)) * _REFERENCE)
+        # References in the list and in the array, and the new strings.
+        self._limits.reserve(2 * len(values) * _REFERENCE + sum(STRING_BYTES + len(str(name)) for name in fresh))
+        self._rows.extend([self._known.setdefault(name, name) for name in values])
+
+    def array(self) -> Array:
+        """Return the names of all rows."""
+        return _strings(self._rows)
+
+
+def read_names(values: Sequence[object], limits: Limits, field: str = "groups") -> Array:
+    """Convert one name per row to an array of strings; raises as ``Names.add``."""
+    names = Names(limits, field)
+    names.add(values)
+    return names.array()
 
 
 def _coded_names(values: Sequence[Any], codes: Ints, limits: Limits, field: str) -> Array:
-    """Convert one code per row, an index into ``values``, to an array of strings; raises as ``read_names``."""
+    """Convert one code per row, an index into ``values``, to an array of strings; raises as ``Names.add``."""
     for code, name in enumerate(values):
         if _error_of(name, 0, field) is not None:
             rows = np.flatnonzero(codes == code)
@@ -229,7 +253,8 @@ def _coded_names(values: Sequence[Any], codes: Ints, limits: Limits, field: str)
             if error is not None:
                 raise error
     limits.check_bytes(len(codes) * _REFERENCE)
-    names: Array = _strings(values, limits)[codes]
+    limits.reserve(len(codes) * _REFERENCE)
+    names: Array = _strings(values)[codes]
     return names
 
 
@@ -241,9 +266,8 @@ def _error_of(name: object, row: int, field: str) -> CalibrationError | None:
     return None
 
 
-def _strings(values: Sequence[Any], limits: Limits) -> Array:
-    """Convert names to an array of strings; raises ``TooLarge`` if it would be too large."""
-    limits.check_bytes(len(values) * _REFERENCE)
+def _strings(values: Sequence[Any]) -> Array:
+    """Convert names to an array of strings."""
     found = np.empty(len(values), dtype=np.object_)
     found[:] = values
     return found
@@ -261,6 +285,7 @@ def read_npy(body: Body, limits: Limits) -> Arrays:
     try:
         data = memoryview(body)
         header = _read_header(data, len(data), "predictions", limits, MalformedNpy, NUMBERS)
+        limits.reserve(header.bytes_to_read)
         return {"predictions": _read_array(data, header, "predictions", MalformedNpy)}
     except CalibrationError:
         raise
@@ -289,6 +314,7 @@ def read_npz(body: Body, limits: Limits, kinds: Mapping[str, str] = _KINDS) -> A
                 start = archive.begin(member, MAX_START)
                 header = _read_header(start, member.file_size, name, limits, MalformedNpz, kinds[name])
                 members[name] = member, header
+            limits.reserve(sum(header.bytes_to_read for _, header in members.values()))
             return {
                 name: _read_array(archive.unpack(member), header, name, MalformedNpz)
                 for name, (member, header) in members.items()
@@ -417,13 +443,14 @@ def _arrays(table: Any, limits: Limits, fields: Fields) -> Arrays:
 
     def read(at: int, field: str) -> Array:
         column = table.column(at)
+        limits.reserve(arrow.bytes_to_convert(column, is_text=field in fields.texts))
         _refuse_null(column, lambda row: f"/{field}/{row}")
         if field in fields.texts:
             codes, values = arrow.codes_of(column)
             return _coded_names(["" if value is None else value for value in values], codes, limits, field)
         return _vectors(column, field, limits) if arrow.is_list(column.type) else arrow.number_array(column)
 
-    return _read_columns(columns, read) | levels
+    return _read_columns(columns, read, limits) | levels
 
 
 def _refuse_null(column: Any, pointer: Callable[[int], str]) -> None:
@@ -460,7 +487,7 @@ def read_csv(body: Body, limits: Limits, fields: Fields = CLASSIFICATION) -> Arr
     """
     limits.check_bytes(len(body))
     parse = float if body.isascii() and b"_" not in body else number
-    texts: dict[str, list[str]] = {}
+    names: dict[str, Names] = {}
     with _refusing(MalformedCsv):
         longest = max(MAX_LINE, limits.max_classes * _CELL)
         rows = Rows(cast(BinaryIO, View(memoryview(body))), "utf-8-sig", ",", strict=True, longest=longest)
@@ -474,10 +501,13 @@ def read_csv(body: Body, limits: Limits, fields: Fields = CLASSIFICATION) -> Arr
             for at in places
             if field not in fields.texts
         }
-        adding = {columns[name][0]: texts.setdefault(name, []).extend for name in fields.texts if name in columns}
+        names = {field: Names(limits, field) for field in fields.texts if field in columns}
+        adding = {columns[field][0]: texts.add for field, texts in names.items()}
         found = read_cells(rows, len(header), numbers, adding, limits)
     arrays = _read_columns(
-        columns, lambda at, field: read_names(texts[field], limits, field=field) if field in texts else found[at]
+        columns,
+        lambda at, field: names[field].array() if field in names else found[at],
+        limits,
     )
     return arrays | levels
 

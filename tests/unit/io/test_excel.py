@@ -144,7 +144,7 @@ def test_a_sheet_has_the_limits_of_files(limits: FileLimits, words: str) -> None
 def test_a_workbook_of_the_service_and_one_beyond_the_limit_are_refused() -> None:
     """The service passes ``heavy``; and the bytes of all members count."""
     with pytest.raises(TabularError, match="an Excel workbook: save it as CSV"):
-        read_sheet(workbook(SCORES), name="a.xlsx", max_rows=None, heavy=lambda: None)
+        read_sheet(workbook(SCORES), name="a.xlsx", max_rows=None, budget=lambda _: None)
     with pytest.raises(TabularError, match="bytes after decompression"):
         read_sheet(workbook(SCORES), name="a.xlsx", max_rows=None, max_bytes=len(workbook(SCORES).getvalue()) + 1)
 

@@ -9,10 +9,9 @@ from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from service.callers import LOCAL, Caller
-from service.errors import Busy
+from service.errors import Busy, TooLarge
 from service.formats.body import bounded
-from service.guard import Bodies, Guard, LightBodies, Slots
-from service.settings import Settings
+from service.guard import Guard, LightBodies, Memory, Slots
 
 T = TypeVar("T")
 KIB = 1024
@@ -25,11 +24,7 @@ def _scope(caller: Caller = LOCAL) -> Scope:
 
 
 def _guard(app: ASGIApp, *, seconds: float = 0.01, rate: int = 0) -> Guard:
-    return Guard(app, seconds=seconds, slots=Slots(1), bodies=_bodies(), light=LightBodies(), rate=rate)
-
-
-def _bodies(places: int = 8, largest: int = 1000) -> Bodies:
-    return Bodies(Settings("redis://", max_heavy_requests=places, max_body_bytes=largest))
+    return Guard(app, seconds=seconds, slots=Slots(1), memory=Memory(1 << 30), light=LightBodies(), rate=rate)
 
 
 class _Clock(asyncio.SelectorEventLoop):
@@ -177,30 +172,67 @@ def test_a_tenant_leaves_half_of_the_places_to_others_and_is_told_so() -> None:
         slots.take(_scope(Caller(tenant="third")))
 
 
-def test_a_tenant_holds_at_most_half_of_the_memory_for_bodies() -> None:
-    bodies = _bodies(4, 100)
+def test_a_tenant_holds_at_most_half_of_the_memory() -> None:
+    memory = Memory(400)
     one, second, other = _scope(ONE), _scope(ONE), _scope(OTHER)
-    bodies.hold(one, 60)
-    bodies.hold(one, 100)
-    bodies.hold(second, 100)
-    with pytest.raises(Busy, match="the tenant has reached the limit of 200 bytes"):
-        bodies.hold(_scope(ONE), 1)
-    bodies.hold(other, 100)
-    bodies.give_back(one)
-    bodies.give_back(one)
-    bodies.hold(_scope(ONE), 100)
+    memory.reserve(one, 60)
+    memory.reserve(one, 40)
+    memory.reserve(second, 100)
+    with pytest.raises(Busy) as busy:
+        memory.reserve(_scope(ONE), 1)
+    assert busy.value.headers["Retry-After"]
+    memory.reserve(other, 200)
+    memory.give_back(one)
+    memory.give_back(one)
+    memory.reserve(_scope(ONE), 100)
+
+
+@pytest.mark.parametrize(("caller", "most"), [(LOCAL, 400), (ONE, 200)])
+def test_a_request_that_never_fits_is_too_large_and_one_that_waits_for_others_is_not(caller: Caller, most: int) -> None:
+    memory = Memory(400)
+    one, second = _scope(caller), _scope(caller)
+    memory.reserve(one, most)
+    with pytest.raises(TooLarge):
+        memory.reserve(second, most + 1)
+    with pytest.raises(Busy):
+        memory.reserve(second, most)
+    with pytest.raises(TooLarge):
+        memory.reserve(one, 1)
+    memory.give_back(one)
+    memory.reserve(second, most)
 
 
 def test_a_body_that_is_read_again_is_counted_once() -> None:
-    bodies = _bodies(1, 100)
-    one = _scope(ONE)
-    bodies.hold(one, 100)
-    bodies.hold(one, 50)
-    bodies.hold(one, 100)
+    memory = Memory(100)
+    one = _scope()
+    one["state"]["memory"] = memory
+    for size in (100, 50, 100):
+        Memory.hold_for(one, size)
     with pytest.raises(Busy):
-        bodies.hold(_scope(OTHER), 1)
-    bodies.give_back(one)
-    bodies.hold(_scope(OTHER), 100)
+        memory.reserve(_scope(), 1)
+    memory.give_back(one)
+    memory.reserve(_scope(), 100)
+
+
+def test_memory_for_work_is_that_of_its_largest_part() -> None:
+    memory = Memory(100)
+    one = _scope()
+    one["state"]["memory"] = memory
+    for size in (40, 60, 50):
+        Memory.work_for(one, size)
+    memory.reserve(one, 40)
+    with pytest.raises(TooLarge):
+        Memory.work_for(one, 61)
+
+
+def test_memory_lent_for_a_copy_is_free_afterwards() -> None:
+    memory = Memory(100)
+    one = _scope()
+    one["state"]["memory"] = memory
+    memory.reserve(one, 50)
+    with Memory.lent_for(one, 50), pytest.raises(TooLarge):
+        memory.reserve(one, 1)
+    memory.reserve(one, 50)
 
 
 @pytest.mark.parametrize("size", [100, 600 * KIB])
@@ -295,8 +327,7 @@ def test_light_bodies_are_handled_some_at_a_time_and_others_are_not_held_up(call
             handled.append(scope["state"]["caller"])
             await go_on.wait()
 
-        bodies = _bodies(places=100, largest=1 << 20)
-        guard = Guard(app, seconds=60.0, slots=Slots(1), bodies=bodies, light=LightBodies())
+        guard = Guard(app, seconds=60.0, slots=Slots(1), memory=Memory(1 << 30), light=LightBodies())
 
         def sent(caller: Caller, size: int) -> asyncio.Task[None]:
             async def receive() -> Message:

@@ -45,11 +45,12 @@ def test_the_api_loads_what_few_requests_use_on_first_use_only() -> None:
 
 
 @pytest.mark.parametrize("kind", [ARROW, PARQUET, NPZ])
-def test_heavy_work_is_told_of_before_it_begins_and_may_be_refused(kind: str, limits: BodyLimits) -> None:
-    def refuse() -> None:
-        raise Busy("not now")
+def test_memory_is_reserved_before_it_is_allocated(kind: str, limits: BodyLimits) -> None:
+    def refuse_many(size: int) -> None:
+        if size > 1 << 20:
+            raise Busy("not now")
 
-    wide = BodyLimits(1 << 30, 10**9, limits.max_classes, limits.max_json_depth, heavy=refuse)
+    wide = BodyLimits(1 << 30, 10**9, limits.max_classes, limits.max_json_depth, budget=refuse_many)
     for n, code in ((10, None), (200_000, "busy")):
         rows = {"predictions": np.zeros(n)}
         packed = io.BytesIO()

@@ -11,7 +11,7 @@ from starlette.types import Message
 
 from service.callers import LOCAL
 from service.formats.body import bounded
-from service.guard import Bodies, LightBodies, Slots
+from service.guard import LightBodies, Memory, Slots
 from service.settings import Settings
 
 SETTINGS = Settings("redis://")
@@ -23,7 +23,12 @@ def _body(chunks: Sequence[bytes | bytearray]) -> bytearray:
         "type": "http",
         "method": "POST",
         "headers": [],
-        "state": {"caller": LOCAL, "slots": Slots(1), "bodies": Bodies(SETTINGS), "light": LightBodies()},
+        "state": {
+            "caller": LOCAL,
+            "slots": Slots(1),
+            "memory": Memory(SETTINGS.max_request_memory),
+            "light": LightBodies(),
+        },
     }
 
     async def receive() -> Message:
