@@ -34,7 +34,7 @@ OPEN_PATHS = PERSONAL_PATHS | {"/docs", "/openapi.json", "/problems", "/v2/healt
 OPEN_PREFIXES = ("/health/", "/problems/", "/assets/")
 LOCAL_HOSTS = frozenset({"127.0.0.1", "localhost", "::1"})
 #: Calls with methods other than GET that store nothing permanently.
-_READING_POSTS = ("/calibrate", "/diagrams", "/evaluate", "/v2/", "/ui/compare", "/ui/calibrate/")
+_READING_POSTS = ("/calibrate", "/diagrams", "/evaluate", "/v2/", "/ui/compare", "/ui/calibrate/", "/ui/in-order")
 _READING = ("GET", "HEAD", "OPTIONS")
 #: Suffixes of web page paths that delete something or cancel a job.
 _FREEING = ("/delete", "/cancel")
@@ -60,7 +60,7 @@ def needed_scope(method: str, path: str) -> KeyScope:
     return "write"
 
 
-def _frees_room(method: str, path: str) -> bool:
+def frees_room(method: str, path: str) -> bool:
     """Whether a call deletes something, cancels a job, or signs a user in or out, which the user may need for that."""
     return method == "DELETE" or path in PERSONAL_PATHS or (path.startswith(PAGES) and path.endswith(_FREEING))
 
@@ -132,7 +132,7 @@ class Access:
                 return
             await respond(problem_of(refusal), refusal.headers)(scope, receive, send)
             return
-        if needed_scope(scope["method"], path) == "write" and not _frees_room(scope["method"], path):
+        if needed_scope(scope["method"], path) == "write" and not frees_room(scope["method"], path):
             try:
                 self._budget.check(caller.tenant)
             except StoreFull as full:

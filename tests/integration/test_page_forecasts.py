@@ -14,6 +14,7 @@ import pytest
 from redis import Redis
 
 import calibrant
+from backend.store.api_keys import ApiKeyStore
 from backend.store.store import Store
 from service.settings import Settings
 from tests.integration.conftest import serving
@@ -253,6 +254,14 @@ def test_a_file_is_recalibrated_in_the_order_of_time(visitor: Visitor) -> None:
     np.testing.assert_allclose(found[:, 0], wanted.forecasts.mean, rtol=1e-12)
     np.testing.assert_allclose(found[:, 1] ** 2, wanted.forecasts.variance, rtol=1e-12)
     assert wanted.factors.max() > 1.5
+
+
+def test_a_reader_may_recalibrate_in_the_order_of_time(redis: Redis, redis_url: str) -> None:
+    key = ApiKeyStore(redis).create("r", tenant="one", scope="read").text
+    with serving(Settings(redis_url)) as url, Visitor(url) as visitor:
+        visitor.sign_in(key)
+        assert _in_order(visitor, ORDERED).status_code == 200
+        assert _send(visitor, NORMAL).status_code == 403
 
 
 @pytest.mark.parametrize(
