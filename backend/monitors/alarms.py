@@ -9,7 +9,6 @@ from typing import Literal
 
 from backend.monitors.evidence import CheckedEvidence, next_start
 from backend.monitors.webhooks import event_of
-from backend.monitors.windows import bucket_seconds
 from backend.store.chores import Chore
 from backend.store.clock import at
 from backend.store.errors import NoAlarm, UnknownRule
@@ -67,7 +66,6 @@ def check_evidence(
     rule: EvidenceRule,
     state: RuleState,
     seen: CheckedEvidence,
-    record: MonitorRecord,
     moment: float,
     change: ChangeReading | None = None,
 ) -> RuleState:
@@ -85,7 +83,7 @@ def check_evidence(
             largest=found.log_e,
             bound=bound,
             level=found.level,
-            since=at(seen.first * bucket_seconds(record)),
+            since=at(seen.since),
             shape=shift.shape,
             delta=shift.delta,
             spread=shift.spread,

@@ -51,13 +51,16 @@ def estimate_change(buckets: Buckets, record: MonitorRecord, now: float, after: 
             buckets.tally(a, b - 1) if a >= end else merged(single[n] for n in range(a, b) if n in single)
             for a, b in pairwise(edges)
         ]
-        found = _estimated(record, tallies, _times(record, edges, now))
+        times = _times(record, edges, buckets.began(start), now)
+        found = _estimated(record, tallies, times)
     except CalibrationError:
         return None
-    low, high = (at(moment.timestamp()) for moment in found.interval)
+    # Where the rows of a bucket are in it is not known, so the interval has whole buckets.
+    low = max(moment for moment in times if moment <= found.interval[0])
+    high = min(moment for moment in times if moment >= found.interval[1])
     return ChangeReading(
         time=at(found.time.timestamp()),
-        interval=(low, high),
+        interval=(at(low.timestamp()), at(high.timestamp())),
         predictions=found.predictions,
         gap=found.gap,
         rows=found.rows,
@@ -73,9 +76,9 @@ def _estimated(
     return change_time(found, times, level=level)
 
 
-def _times(record: MonitorRecord, edges: Sequence[int], now: float) -> list[datetime]:
-    """The ends of buckets; the last one may still be open, and then ends now."""
+def _times(record: MonitorRecord, edges: Sequence[int], began: float, now: float) -> list[datetime]:
+    """The ends of buckets, the first of which ``began`` then; the last one may still be open, and then ends now."""
     seconds = bucket_seconds(record)
-    ends = [float(edge * seconds) for edge in edges]
+    ends = [began, *(float(edge * seconds) for edge in edges[1:])]
     ends[-1] = max(min(ends[-1], math.ceil(now)), ends[-2] + 1.0)
     return [datetime.fromtimestamp(moment, UTC) for moment in ends]

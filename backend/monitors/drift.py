@@ -28,11 +28,11 @@ _MOST_BYTES = 16 * 2**20
 
 @dataclass(frozen=True)
 class CheckedDrift:
-    """The drift at a check, of ``rows`` predictions from bucket ``first`` on; ``started_at`` was that of the rule."""
+    """The drift at a check, of ``rows`` predictions ``since`` then; ``started_at`` was that of the rule."""
 
     found: PredictionDrift
     rows: int
-    first: int
+    since: float
     started_at: float
 
 
@@ -86,7 +86,7 @@ def look_at_drift(
     for number, one in counts.items():
         stream[number - first] = one
     found = drift_of_counts(drift_counts(reference), stream, first - start)
-    return CheckedDrift(found, int(stream[:, 1, 0].sum()), start + found.start, state.started_at)
+    return CheckedDrift(found, int(stream[:, 1, 0].sum()), buckets.began(start + found.start), state.started_at)
 
 
 # --- The state of a rule after a check; pure functions
@@ -118,9 +118,7 @@ def begun_drift(rule: DriftRule, before: RuleState | None, record: MonitorRecord
     return RuleState(rule=rule.name, kind="drift", alarms=alarms, started_at=float(start), definition=definition)
 
 
-def check_drift(
-    rule: DriftRule, state: RuleState, seen: CheckedDrift, record: MonitorRecord, moment: float
-) -> RuleState:
+def check_drift(rule: DriftRule, state: RuleState, seen: CheckedDrift, moment: float) -> RuleState:
     """Raise an alarm once the e-value reaches 1 / alpha at any check since the start; it lasts until acknowledged.
 
     The reported drift is that of the check with the largest e-value.
@@ -129,7 +127,7 @@ def check_drift(
         return state.model_copy(update={"looked_at": at(moment), "reason": None})
     bound, found, largest = math.log(1.0 / rule.alpha), seen.found, state.drift
     if largest is None or found.log_e >= largest.largest:
-        since = at(seen.first * bucket_seconds(record))
+        since = at(seen.since)
         largest = DriftEvidence(
             log_e=found.log_e,
             largest=found.log_e,

@@ -24,14 +24,14 @@ _MOST_BYTES = 48 * 2**20
 
 @dataclass(frozen=True)
 class CheckedEvidence:
-    """The evidence at a check, with its number of rows and first bucket; ``started_at`` was that of the monitor.
+    """The evidence at a check, with its number of rows and start; ``started_at`` was that of the monitor.
 
     ``description`` is None for that of the evidence.
     """
 
     evidence: Evidence
     rows: int
-    first: int
+    since: float
     started_at: float
     description: str | None = None
 
@@ -112,13 +112,13 @@ def look_at_evidence(
     rows = sum(one.rows for one in bets.values())
     if record.forecast is None:
         found = evidence(factors, first - start)
-        return CheckedEvidence(found, rows, start + found.start, record.started_at)
+        return CheckedEvidence(found, rows, buckets.began(start + found.start), record.started_at)
     levels = levels_of(record.forecast)
     found = pit_evidence_of(factors, levels, first - start)
     since = [one.counts for number, one in bets.items() if number >= start + found.start and one.counts is not None]
     counts = np.sum([np.zeros(len(levels) + 1, np.int64), *since], axis=0)
     description = describe(found, counts, record.forecast)
-    return CheckedEvidence(found, rows, start + found.start, record.started_at, description)
+    return CheckedEvidence(found, rows, buckets.began(start + found.start), record.started_at, description)
 
 
 def factors_of(tally: Tally, record: MonitorRecord) -> Floats:

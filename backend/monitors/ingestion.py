@@ -66,6 +66,7 @@ Counts = dict[int, Counter[str]]
 def change_of(decided: Decided, ids: Ids | None, read: Entries, now: float) -> Change:
     """The change of rows whose ids had the entries ``read (n,)``; ``ids`` None: no ids are stored."""
     kept, expected, entries = _kept(decided, ids, read)
+    times = decided.predicted.entries["time"][decided.arrives]
     return Change(
         kept,
         expected,
@@ -75,6 +76,7 @@ def change_of(decided: Decided, ids: Ids | None, read: Entries, now: float) -> C
         counts=_counts(decided),
         totals=_totals(decided),
         waiting=decided.predicted.waiting(decided.arrives & ~decided.counts, decided.counts & ~decided.arrives),
+        first=float(times.min()) if len(times) else None,
     )
 
 

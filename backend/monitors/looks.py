@@ -463,7 +463,7 @@ def conclude(record: MonitorRecord, standing: Standing, observed: Observations, 
         if isinstance(rule, EvidenceRule):
             seen = observed.evidence.get(rule.after)
             if seen is not None and seen.started_at == after.started_at:
-                after = check_evidence(rule, after, seen, record, observed.moment, observed.changes.get(rule.name))
+                after = check_evidence(rule, after, seen, observed.moment, observed.changes.get(rule.name))
         elif isinstance(rule, ThresholdRule) and rule.name in observed.measured:
             after = check_threshold(rule, after, observed.measured[rule.name], observed.moment)
         states[rule.name] = after
@@ -507,7 +507,7 @@ def _drifted(
         return paused_drift(after, reason, observed.moment)
     if seen is None or seen.started_at != after.started_at:
         return after
-    return check_drift(rule, after, seen, record, observed.moment)
+    return check_drift(rule, after, seen, observed.moment)
 
 
 def _restarted(record: MonitorRecord, standing: Standing, observed: Observations) -> float | None:

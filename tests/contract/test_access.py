@@ -70,7 +70,7 @@ DEEDS: dict[str, Deed] = {
 def _calls() -> Iterator[tuple[str, str]]:
     for route in every_route(create_app(Settings(redis_url="unix:///nowhere")).routes):
         if isinstance(route, APIRoute):
-            yield from ((method, route.path) for method in route.methods)
+            yield from ((method, route.path) for method in route.methods or ())
 
 
 def test_every_route_that_may_change_something_has_a_deed() -> None:

@@ -27,7 +27,7 @@ from backend.store.monitors.scripts import COVER, DROP
 from backend.store.monitors.vectors import Vectors
 from calibrant.monitoring.reservoir import Reservoir
 from calibrant.monitoring.tally import Tally, merged
-from schemas.monitors import MonitorRecord
+from schemas.monitors import MINUTE, MonitorRecord
 
 #: Number of row buckets per row window, and maximum number of all row buckets.
 _OF_A_WINDOW, _OF_ALL = 16, 4096
@@ -151,6 +151,11 @@ class Buckets:
     def dropped(self) -> int:
         """The number of the bucket before which all were deleted."""
         return int(cast(bytes | None, self._redis.hget(self._keys.state(), "dropped")) or 0)
+
+    def began(self, number: int) -> float:
+        """When a time bucket began, or the first row of the monitor came if that is later; old ones do not have it."""
+        first = float(cast(bytes | None, self._redis.hget(self._keys.state(), "first")) or 0.0)
+        return max(first, float(number * (self._record.bucket or MINUTE)))
 
     def drop_rows(self) -> None:
         """Delete the row buckets outside of all windows."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -230,8 +231,8 @@ class Change:
     were missing. ``entries (n,)`` are the new entries, zeros for none; None deletes all. Both may be records of any
     size, because trailing zeros are not stored. If a change ``forgets`` chunks, those of its ids that keep an entry are
     stored as if they had arrived now. ``tallies`` are added to each time bucket, measured and raw, as are ``waiting``,
-    ``vectors``, ``counts`` and ``totals``. A change with ``once`` is not repeated; with None only retries of this call
-    are recognized.
+    ``vectors``, ``counts`` and ``totals``; ``first`` is the time of the first new prediction. A change with ``once`` is
+    not repeated; with None only retries of this call are recognized.
     """
 
     ids: Ids | None
@@ -245,6 +246,7 @@ class Change:
     once: Once | None = None
     waiting: Waiting = field(default_factory=dict)
     vectors: Reservoirs = field(default_factory=dict)
+    first: float | None = None
 
 
 @dataclass(frozen=True)
@@ -341,6 +343,8 @@ class Ledger:
         added = additions(k, change.tallies, change.waiting, change.vectors, change.counts, close)
         plan = {"once": (once.name, once.seconds), "max_ids": self._record.max_ids, "fresh": fresh, "slot": slot}
         plan |= {"totals": change.totals} | added.plan
+        if change.first is not None:
+            plan["first"] = math.ceil(change.first * 1000.0) / 1000.0
         if forgets is not None:
             plan["forgets"] = (forgets.number, forgets.taken, forgets.slot)
         fixed = [self._names, k.ids(), k.slots(), k.slot(slot), k.slot(slot if forgets is None else forgets.slot)]

@@ -8,7 +8,8 @@ from __future__ import annotations
 #       ends as a MessagePack array or a common width; the ids to store in one chunk; then the tallies.
 # plan: once ({name of the change, seconds for which it is recorded}), max_ids, slot, fresh (new ids),
 #       forgets ({chunks, taken, slot}), lists ({series, number, tally}...), buckets (the time buckets among them),
-#       counts ({field, count}...), totals ({field, count}), rows ({n, close, {series, stem, tally}...}),
+#       counts ({field, count}...), totals ({field, count}), first (time of the first new prediction),
+#       rows ({n, close, {series, stem, tally}...}),
 #       long ({length, step} at which a list is reported).
 # Returns {"done", the long lists, the row bucket that is now open if one was closed},
 # {"conflict", indices, their entries}, {"full"} or {"gone"}.
@@ -121,6 +122,14 @@ for _, counted in ipairs(plan.counts) do
     for field, count in pairs(counted) do redis.call('HINCRBY', KEYS[key], field, count) end
 end
 for _, bucket in ipairs(plan.buckets) do redis.call('ZADD', KEYS[8], bucket, bucket) end
+-- The first row is not known of a monitor whose rows came before its time was stored.
+if plan.first then
+    local first = tonumber(redis.call('HGET', KEYS[6], 'first') or nil)
+    if not first and redis.call('HEXISTS', KEYS[7], 'predictions') == 0 then first = math.huge end
+    if first and plan.first < first then
+        redis.call('HSET', KEYS[6], 'first', string.format('%.3f', plan.first))
+    end
+end
 for field, count in pairs(plan.totals) do redis.call('HINCRBY', KEYS[7], field, count) end
 local closed = 0
 if plan.rows then

@@ -167,7 +167,8 @@ def change_time(buckets: Sequence[EventTally | None], times: Sequence[Any], *, l
     -----
     The estimate assumes that there was one change, as after an alarm, and that predictions were calibrated before it.
     The interval is that of a posterior distribution with a uniform prior on the time, and the estimate is between its
-    median and its mode; within a bucket, rows are assumed to be spread evenly. O(B) with about 1.5 ms per bucket.
+    median and its mode; within a bucket, rows are assumed to be spread evenly. Both are between the start of the first
+    bucket with rows and the end of the last one. O(B) with about 1.5 ms per bucket.
 
     Examples
     --------
@@ -186,12 +187,16 @@ def change_time(buckets: Sequence[EventTally | None], times: Sequence[Any], *, l
     times = [_read_time(time) for time in times] if np.iterable(times) else []
     ends = _read_times(times, len(tallies))
     level = read_fraction(level, "/level")
+    # Before the first row and after the last one, nothing is known.
+    counted = [i for i, tally in enumerate(tallies) if len(tally)]
+    first, last = counted[0], counted[-1]
+    tallies, times, ends = tallies[first : last + 1], times[first : last + 2], ends[first : last + 2]
     place, weight = posterior(*(np.array(sums) for sums in zip(*map(_sums, tallies), strict=True)))
     tails = [(1.0 - level) / 2.0, (1.0 + level) / 2.0]
     low, high = _quantiles(place, weight, tails).clip(0.0, len(tallies))
     sharp = weight**_SHARPER
     middle = _quantiles(place, sharp / sharp.sum(), [0.5]).clip(low, high)[0]
-    after = merged(tallies[min(int(np.ceil(middle)), _last(tallies)) :])
+    after = merged(tallies[min(int(np.ceil(middle)), len(tallies) - 1) :])
     return ChangeTime(_time(middle, times, ends), (_time(low, times, ends), _time(high, times, ends)), *_gap(after))
 
 
@@ -281,11 +286,6 @@ def _sums(tally: Tally) -> tuple[Floats, Floats, Floats]:
     labels = tally.rows * (tally.keys & np.uint32(1))
     n, y, p = (np.bincount(block, of, count).astype(np.float64) for of in (tally.rows, labels, tally.p_sum))
     return n, y, p
-
-
-def _last(tallies: Sequence[Tally]) -> int:
-    """Return the last bucket with rows."""
-    return max(i for i, tally in enumerate(tallies) if len(tally))
 
 
 def _gap(tally: Tally) -> tuple[tuple[float, float], float, int]:

@@ -11,9 +11,11 @@ import pytest
 
 from backend.monitors.alarms import find_alarms
 from backend.monitors.change_times import MOST, estimate_change
+from backend.monitors.ingestion import Account, Ingestion
 from backend.monitors.looks import look_at
+from backend.monitors.rows import MonitorRows
 from backend.store.monitors.definitions import Definitions
-from backend.store.monitors.ledger import Change, Ledger
+from backend.store.monitors.ledger import Change, Groups, Ledger
 from backend.store.monitors.lists import SPAN
 from backend.store.monitors.standings import Standings
 from backend.store.store import Store
@@ -126,3 +128,52 @@ def test_the_open_bucket_ends_now(store: Store) -> None:
     assert found is not None
     assert BEGAN + HOUR - 60.0 <= moment(found.time) <= moment(found.interval[1]) <= now
     assert np.isclose(found.rows, 5000, rtol=0.5)
+
+
+def arrive(store: Store, record: MonitorRecord, times: np.ndarray[Any, np.dtype[np.float64]], now: float) -> None:
+    """Count rows with these times, whose outcomes are much more frequent than predicted."""
+    p = np.random.default_rng(len(times)).uniform(0.1, 0.9, len(times))
+    labels = (np.random.default_rng(0).random(len(times)) < p**0.4).astype(float)
+    rows = MonitorRows(np.zeros(len(p), np.uint8), np.arange(len(p)), predictions=p, labels=labels, times=times)
+    ingestion = Ingestion(Ledger(store.redis, store.keys, record), Groups(store.redis, store.keys, record), record)
+    ingestion.add("rows", rows, now, Account())
+
+
+def test_nothing_is_dated_before_the_first_row(store: Store) -> None:
+    record = watched(store)
+    first, now = BEGAN + 40 * MINUTES + 0.1234, BEGAN + 50 * MINUTES
+    # A later request has the first row, and it is not the first of the request.
+    arrive(store, record, np.linspace(first + 60.0, now, 2000), now)
+    arrive(store, record, np.linspace(first, now, 2001)[::-1], now)
+    look_at(store, record, now)
+    answer = find_alarms(store, "m", JournalQuery())
+    (rule,) = answer.rules
+    assert rule.status == "alarm"
+    assert rule.evidence is not None
+    change = rule.evidence.change
+    assert change is not None
+    low, high = map(moment, change.interval)
+    assert first <= low <= moment(change.time) <= high
+    assert [low, high] == pytest.approx([first, now], abs=0.002)
+    assert rule.evidence.since == change.interval[0]
+    assert answer.items[0].data.model_dump()["change"]["time"] == change.time
+
+
+def test_the_interval_has_whole_buckets(store: Store) -> None:
+    record = watched(store)
+    for hour in range(24):
+        now = pour(store, record, hour, rows(2000, hour, shift=0.0 if hour < 20 else 0.8))
+    found = estimate_change(Ledger(store.redis, store.keys, record).buckets, record, now)
+    assert found is not None
+    ends = [(moment(end) - BEGAN) / HOUR for end in found.interval]
+    assert ends == [round(end) for end in ends]
+    assert ends[0] <= 20 <= ends[1]
+    assert ends[0] <= (moment(found.time) - BEGAN) / HOUR <= ends[1]
+
+
+def test_a_monitor_with_rows_of_an_earlier_version_dates_from_the_start_of_a_bucket(store: Store) -> None:
+    record = watched(store)
+    ledger = Ledger(store.redis, store.keys, record)
+    ledger.commit(Change(None, None, None, BEGAN, {}, {}, {"predictions": 1}))
+    arrive(store, record, np.full(10, BEGAN + 40 * MINUTES), BEGAN + HOUR)
+    assert ledger.buckets.began(int(BEGAN // HOUR)) == BEGAN

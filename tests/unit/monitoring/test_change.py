@@ -82,6 +82,15 @@ def test_buckets_without_rows_do_not_matter() -> None:
     assert found.gap == plain.gap
 
 
+@pytest.mark.parametrize("change", [0, 1])
+def test_a_change_is_between_the_first_and_the_last_bucket_with_rows(change: int) -> None:
+    buckets: list[EventTally | None] = list(counted(3, change, raised))
+    plain = change_time(buckets, range(3, 7))
+    found = change_time([None] * 3 + buckets + [None] * 4, range(11))
+    assert (found.time, found.interval, found.rows) == (plain.time, plain.interval, plain.rows)
+    assert 3.0 <= found.interval[0] <= found.time <= found.interval[1] <= 6.0
+
+
 def test_a_higher_level_gives_a_wider_interval() -> None:
     buckets = counted(40, 30, raised)
     narrow, wide = (change_time(buckets, range(41), level=level).interval for level in (0.5, 0.99))
