@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import hashlib
 import re
+import time
 from collections.abc import Callable, Coroutine, Iterable, Sequence
+from functools import partial
 from operator import itemgetter
 from typing import Any, cast
 
@@ -15,7 +18,7 @@ from starlette.routing import BaseRoute
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from backend.store.errors import StorageError, problem_of
-from backend.store.idempotency import Reservation, pack, unpack
+from backend.store.idempotency import RENEWALS, Reservation, pack, unpack
 from backend.store.server.connection import UNAVAILABLE
 from calibrant.errors import CalibrationError
 from schemas.jobs import StoredAnswer
@@ -35,6 +38,9 @@ from service.threads import run_in_thread
 
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 
+#: Seconds between two attempts to end a reservation while the store is unavailable; and the tasks that do so.
+_AGAIN_SECONDS = 0.2
+_ending: set[asyncio.Task[None]] = set()
 _KEY = re.compile(r"[\x21-\x7e]{1,255}")
 #: Response headers that are stored with the response.
 _KEPT = (
@@ -100,24 +106,57 @@ async def _once(handle: Handler, request: Request, key: str) -> Response:
         return Response(unpack(held), held.status, {**held.headers, "Idempotency-Replayed": "true"})
     request = Request(request.scope, _again(body, request.receive))
     request.state.seed = held.seed
+    renewing = asyncio.create_task(_renew(here, held))
     try:
         response = await handle(request)
     except Exception as error:
-        with contextlib.suppress(*UNAVAILABLE):  # then the lease expires
-            await run_in_thread(_refused, here, held, error)
+        with contextlib.suppress(*UNAVAILABLE):
+            await _end(here, partial(_refused, here, held, error))
         raise
-    await run_in_thread(_answered, here, held, response)
+    finally:
+        renewing.cancel()
+    await _end(here, partial(_answered, here, held, response))
     return response
 
 
 def _reserve(here: Context, key: str, request: Request, body: Body) -> Reservation | StoredAnswer:
     here.check_room()
     settings = here.settings
-    # A request may wait for its job in addition to its own work.
-    lease = settings.idempotency_lease + settings.max_wait
     return here.store.idempotency.reserve(
-        key, _fingerprint(request, body, here.prefer), ttl=settings.idempotency_ttl, lease=lease
+        key,
+        _fingerprint(request, body, here.prefer),
+        ttl=settings.idempotency_ttl,
+        lease=settings.idempotency_lease,
     )
+
+
+async def _renew(here: Context, held: Reservation) -> None:
+    """Renew the lease of a request until cancelled."""
+    lease = here.settings.idempotency_lease
+    while True:
+        await asyncio.sleep(lease / RENEWALS)
+        with contextlib.suppress(*UNAVAILABLE):
+            await run_in_thread(here.store.idempotency.renew, held, lease=lease)
+
+
+async def _end(here: Context, end: Callable[[], None]) -> None:
+    """End a reservation; if the store is unavailable, as soon as it is back, while the lease lasts."""
+    try:
+        await run_in_thread(end)
+    except UNAVAILABLE:
+        task = asyncio.create_task(_end_later(here, end))
+        _ending.add(task)
+        task.add_done_callback(_ending.discard)
+        raise
+
+
+async def _end_later(here: Context, end: Callable[[], None]) -> None:
+    until = time.monotonic() + here.settings.idempotency_lease
+    while time.monotonic() < until:
+        await asyncio.sleep(_AGAIN_SECONDS)
+        with contextlib.suppress(*UNAVAILABLE):
+            await run_in_thread(end)
+            return
 
 
 def _fingerprint(request: Request, body: Body, prefer: Preferences) -> str:

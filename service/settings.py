@@ -68,7 +68,7 @@ class Settings:
     )
     idempotency_ttl: int = _setting(24 * HOUR, "seconds that an idempotency key is kept", low=1, limit=True)
     idempotency_lease: int = _setting(
-        60, "seconds, in addition to max-wait, after which an interrupted request may be repeated with its key", low=1
+        10, "seconds after which a request whose process died may be repeated with its key", low=1
     )
     fit_timeout: int = _setting(HOUR, "maximum seconds of one run of a fit", low=1, limit=True)
     evaluate_timeout: int = _setting(HOUR, "maximum seconds of one run of an evaluation job", low=1, limit=True)

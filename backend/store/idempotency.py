@@ -2,13 +2,15 @@
 
 A key is reserved with a secret seed before its request is processed. The ids of everything that the request creates
 are derived from the seed, so a request that runs again after a crash creates the same objects and no duplicates. A
-lease shows whether the request is being processed; when it expires, the next caller takes over.
+lease shows whether the request is being processed, and is renewed meanwhile; when it expires, the next caller takes
+over.
 """
 
 from __future__ import annotations
 
 import base64
 import hashlib
+import math
 import secrets
 import zlib
 from collections.abc import Callable
@@ -25,6 +27,10 @@ from schemas.jobs import IdempotencyRecord, StoredAnswer
 
 #: Maximum size of a stored response, compressed.
 MOST_BYTES = 1024 * 1024
+#: Number of renewals of a lease in its duration.
+RENEWALS = 5
+
+_RENEW = "return redis.call('GET', KEYS[1]) == ARGV[1] and redis.call('EXPIRE', KEYS[1], ARGV[2]) or 0"
 
 
 class Reservation(NamedTuple):
@@ -47,7 +53,7 @@ class IdempotencyStore:
         """Reserve a key for ``lease`` seconds, or return the stored response of its request.
 
         Raises ``IdempotencyConflict`` if the key belongs to another request, ``IdempotencyInProgress`` if its request
-        is being processed.
+        is being processed. The latter says when the lease expires, if it was not renewed in time.
         """
         digest = hashlib.sha256(key.encode()).hexdigest()
         stored_key, lease_key = self._names(digest)
@@ -55,20 +61,24 @@ class IdempotencyStore:
 
         def write(pipe: Pipeline) -> Reservation | StoredAnswer:
             found = _read(pipe.get(stored_key))
-            held = pipe.exists(lease_key)
+            left = pipe.pttl(lease_key)
             pipe.multi()
             if found is not None and found.fingerprint != fingerprint:
                 raise IdempotencyConflict("this idempotency key was used for another request")
             if found is not None and found.answer is not None:
                 return found.answer
-            if held:
-                raise IdempotencyInProgress("the first request with this idempotency key is still in progress")
+            if 0 < left <= 1000 * lease:  # more is left if the clock of the store was set back
+                raise _in_progress(left / 1000.0, lease)
             record = found or IdempotencyRecord(fingerprint=fingerprint, seed=secrets.token_hex(16))
             pipe.set(stored_key, record.model_dump_json(), ex=ttl)
             pipe.set(lease_key, holder, ex=lease)
             return Reservation(digest, record.seed, holder, again=found is not None)
 
         return transact(self._redis, write, stored_key, lease_key)
+
+    def renew(self, held: Reservation, *, lease: int) -> None:
+        """Reserve a key for ``lease`` seconds from now on, unless another caller has taken over."""
+        self._redis.eval(_RENEW, 1, self._names(held.digest)[1], held.holder, lease)
 
     def settle(self, held: Reservation, answer: StoredAnswer, *, ttl: int) -> None:
         """Store the response of a reserved request; the first stored response is kept."""
@@ -114,6 +124,15 @@ class IdempotencyStore:
 
     def _names(self, digest: str) -> tuple[str, str]:
         return self._keys.idempotency(digest), self._keys.idempotency_lease(digest)
+
+
+def _in_progress(left: float, lease: int) -> IdempotencyInProgress:
+    """The error of a key whose lease expires in ``left`` seconds; if it was not renewed in time, nobody may hold it."""
+    is_renewed = left > lease * (1.0 - 2.0 / RENEWALS)
+    return IdempotencyInProgress(
+        "the first request with this idempotency key is still in progress",
+        retry_after=1 if is_renewed else math.ceil(left),
+    )
 
 
 def pack(status: int, headers: dict[str, str], body: bytes) -> StoredAnswer | None:

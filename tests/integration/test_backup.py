@@ -105,12 +105,15 @@ def _snapshot(redis: Redis) -> dict[str, Any]:
         "string": redis.get,
         "hash": redis.hgetall,
         "set": redis.smembers,
-        "zset": lambda key: redis.zrange(key, 0, -1, withscores=True),
+        # The order of jobs that wait is restored, and not the work that was done before them.
+        "zset": lambda key: redis.zrange(key, 0, -1, withscores=":waiting:" not in key),
         "stream": lambda key: [fields for _, fields in cast(Any, redis.xrange(key))],
         "list": lambda key: redis.lrange(key, 0, -1),
     }
     found = {cast(bytes, key).decode() for key in redis.scan_iter("calibrant:*")}
-    keys = sorted(found - {Shared.job_counts(), Shared.busy_since(), Shared.ends("fits"), Shared.chores_due()})
+    keys = sorted(
+        found - {Shared.work(), Shared.job_counts(), Shared.busy_since(), Shared.ends("fits"), Shared.chores_due()}
+    )
     held = {key: read[cast(bytes, redis.type(key)).decode()](key) for key in keys}
     # Generations as they follow on each other: those of a restored monitor are others.
     for key in [key for key in held if key.endswith(":generations")]:

@@ -1,24 +1,29 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from pathlib import Path
+from typing import Any, cast
 
 import httpx
 import numpy as np
 import pytest
 from redis import Redis
 
+from backend.store.api_keys import ApiKeyStore
 from backend.store.errors import IdempotencyConflict, IdempotencyInProgress
 from backend.store.idempotency import Reservation
 from backend.store.keyspace import Keyspace, Shared
 from backend.store.processes import spawn
 from backend.store.store import Store
 from schemas.jobs import StoredAnswer
-from tests.integration.conftest import claimed
+from service.settings import Settings
+from tests.integration.conftest import claimed, serving
+from tests.integration.redis_server import assert_away, ready, redis_server, until
 
 RANDOM = np.random.default_rng(0)
 P = RANDOM.random(200)
@@ -228,3 +233,91 @@ def test_who_takes_over_from_a_dead_holder_makes_the_same_things(store: Store, r
 
 def test_a_key_of_one_tenant_is_not_anothers(store: Store, redis: Redis) -> None:
     assert _reserve(store).seed != _reserve(Store.of(redis, "other"), fingerprint="g").seed
+
+
+def test_a_lease_that_is_not_renewed_says_when_it_ends(store: Store, redis: Redis) -> None:
+    held = _reserve(store)
+    lease = Keyspace().idempotency_lease(held.digest)
+
+    def retry_after() -> int | None:
+        with pytest.raises(IdempotencyInProgress) as refused:
+            _reserve(store)
+        return refused.value.retry_after
+
+    assert retry_after() == 1
+    redis.pexpire(lease, 29_500)
+    assert 28 <= (retry_after() or 0) <= 30
+    store.idempotency.renew(held, lease=60)
+    assert retry_after() == 1
+
+
+def test_a_lease_outlives_its_time_by_no_clock_that_was_set_back(store: Store, redis: Redis) -> None:
+    held = _reserve(store)
+    redis.expire(Keyspace().idempotency_lease(held.digest), 3600)
+    taken_over = _reserve(store)
+    assert taken_over.seed == held.seed
+    store.idempotency.renew(held, lease=3000)
+    assert redis.ttl(Keyspace().idempotency_lease(held.digest)) <= 60
+
+
+def test_the_same_key_of_two_tenants_is_two_keys(redis: Redis, redis_url: str) -> None:
+    keys = ApiKeyStore(redis)
+    tokens = [keys.create(name, tenant=name, scope="write").text for name in ("a", "b")]
+    with serving(Settings(redis_url)) as url, httpx.Client(base_url=url, timeout=60) as api:
+        headers = [{"Authorization": f"Bearer {token}"} for token in tokens]
+        first = _post(api, "/maps", FIT, "same", **headers[0])
+        second = _post(api, "/maps", FIT | {"method": "identity"}, "same", **headers[1])
+        assert (first.status_code, second.status_code) == (201, 201)
+        assert first.json()["id"] != second.json()["id"]
+        assert _post(api, "/maps", FIT, "same", **headers[0]).json() == first.json()
+        assert _code(_post(api, "/maps", FIT, "same", **headers[1])) == (409, "idempotency-conflict")
+
+
+@pytest.mark.slow
+def test_a_lease_lasts_as_long_as_its_request(redis: Redis, redis_url: str, store: Store) -> None:
+    settings = Settings(redis_url, idempotency_lease=5)
+    headers = {"Prefer": "respond-async, wait=60"}
+    with (
+        serving(settings) as url,
+        httpx.Client(base_url=url, timeout=60) as api,
+        ThreadPoolExecutor(1) as threads,
+    ):
+        first = threads.submit(_post, api, "/evaluate", ROWS, "a", **headers)
+        until(lambda: redis.zcard(Keyspace().jobs()) == 1)
+        began = redis.time()[0]
+        while redis.time()[0] < began + 7:
+            assert _code(_post(api, "/evaluate", ROWS, "a", **headers)) == (409, "idempotency-in-progress")
+        (job_id,) = cast(list[bytes], redis.zrange(Keyspace().jobs(), 0, -1))
+        claimed(store, job_id.decode()).succeed({"report": {"n": 3}})
+        assert first.result().json() == {"n": 3}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("goes", ["killed", "paused"])
+def test_the_lease_of_a_request_ends_when_the_store_is_back_that_failed_it(tmp_path: Path, goes: str) -> None:
+    headers = {"Prefer": "respond-async, wait=60"}
+    with (
+        redis_server(tmp_path) as server,
+        serving(Settings(server.url, idempotency_lease=3600, store_timeout=1)) as url,
+        httpx.Client(base_url=url, timeout=120) as api,
+        ThreadPoolExecutor(1) as threads,
+    ):
+        until(lambda: ready(api))
+        first = threads.submit(_post, api, "/evaluate", ROWS, "a", **headers)
+        with server.admin() as redis:
+            until(lambda: redis.zcard(Keyspace().jobs()) == 1)
+        if goes == "killed":
+            server.kill()
+        else:
+            server.signal(signal.SIGSTOP)
+        assert_away(first.result())
+        if goes == "killed":
+            server.start()
+        else:
+            server.signal(signal.SIGCONT)
+        until(lambda: ready(api))
+        with server.admin() as redis:
+            until(lambda: redis.keys("*idempotency-lease*") == [])
+            again = _post(api, "/evaluate", ROWS, "a", **ASYNC)
+            assert again.status_code == 202
+            assert redis.zcard(Keyspace().jobs()) == 1
