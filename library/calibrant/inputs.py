@@ -539,7 +539,7 @@ def _without_end(names: tuple[str, ...]) -> tuple[str, ...] | None:
 
 def _readings(columns: Sequence[str]) -> list[tuple[str, ...]]:
     """Return the class names that column names may stand for: the names, or what is between their common ends."""
-    shared = columns[0][: _shared_length(columns)]
+    shared = columns[0][: shared_length(columns)]
     cut = shared[: max(shared.rfind(mark) for mark in "_.- :([") + 1]
     ends = [tuple(name[len(begin) :] for name in columns) for begin in (cut, "")]
     ends = [*filter(None, map(_without_end, ends)), *ends]
@@ -554,7 +554,7 @@ def _are_other_integers(names: Sequence[str]) -> bool:
     return whole and set(names) != set(map(str, range(len(names))))
 
 
-def _shared_length(names: Sequence[str]) -> int:
+def shared_length(names: Sequence[str]) -> int:
     """Return the number of characters that all names begin with."""
     first, last = min(names), max(names)
     return next((i for i, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), min(len(first), len(last)))
@@ -563,7 +563,7 @@ def _shared_length(names: Sequence[str]) -> int:
 def _worth_keeping(readings: Sequence[tuple[str, ...]]) -> tuple[str, ...] | None:
     """Return the first names that say more than the numbers of the classes."""
     for names in readings:
-        cut = _shared_length(names)
+        cut = shared_length(names)
         if all(name[cut:] == str(k) for k, name in enumerate(names)):
             return None
         if not any(name.isdecimal() for name in names) and len(set(names)) == len(names):

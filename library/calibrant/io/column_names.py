@@ -3,48 +3,49 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from calibrant.arrays import with_integer
-from calibrant.inputs import is_reversed
+from calibrant.inputs import is_reversed, shared_length
 from calibrant.io.texts import are_digits
 
 # --- Column names
 
 
-def _set_of(text: str) -> frozenset[str]:
+def set_of(text: str) -> frozenset[str]:
+    """Return the words of a text."""
     return frozenset(text.split())
 
 
-LABELS = _set_of(
+LABELS = set_of(
     "y label labels target targets class truth ytrue groundtruth gt actual actuals outcome truelabel truelabels "
     "trueclass classlabel actualclass actuallabel gold goldlabel ytest yval obs observed"
 )
-PREDICTIONS = _set_of(
+PREDICTIONS = set_of(
     "p prob probs proba probas probability probabilities score scores yprob yprobs yproba yscore prediction "
     "predictions pred preds ypred yhat phat predprob predproba predictedprobability softmax calibrated "
     "probabilityclass scoredprobabilities scoredprobabilitiesforclass"
 )
-LOGITS = _set_of("logit logits logodds ylogit ylogits rawformulaval rawformulavalclass")
-WEIGHTS = _set_of("w weight weights sampleweight sampleweights")
+LOGITS = set_of("logit logits logodds ylogit ylogits rawformulaval rawformulavalclass")
+WEIGHTS = set_of("w weight weights sampleweight sampleweights")
 #: The name of weights that may be a feature too, such as the weight of a person; see ``is_measured``.
 WEIGHT = "weight"
 #: Names of columns that may count the rows that are alike.
-COUNTS = _set_of("n count counts freq freqs frequency cases num nobs")
-GROUPS = _set_of("group groups subgroup")
+COUNTS = set_of("n count counts freq freqs frequency cases num nobs")
+GROUPS = set_of("group groups subgroup")
 #: Names of probabilities that count only if no other column has such a name.
-FALLBACKS = _set_of(
+FALLBACKS = set_of(
     "fit fitted response pd confidence conf risk propensity likelihood output outputs pre1 wahrscheinlichkeit"
 )
 #: Names of the confidence in a predicted class, and of whether that class is correct.
-CONFIDENCE, CORRECT = _set_of("confidence conf"), _set_of("correct iscorrect")
-_IDS = _set_of("id ids index idx rowid rowindex rownumber rowname rownames row key uuid guid resample fold")
+CONFIDENCE, CORRECT = set_of("confidence conf"), set_of("correct iscorrect")
+_IDS = set_of("id ids index idx rowid rowindex rownumber rowname rownames row key uuid guid resample fold")
 #: Words before the number of a class, in addition to names of predictions.
 _OF_CLASS = frozenset(("class",))
 #: The last word before the name of a class: ``y_pred_proba`` in ``y_pred_proba_bird``.
-_BEFORE_CLASS = _set_of(
+_BEFORE_CLASS = set_of(
     "p prob probs proba probas probability probabilities score scores pred softmax calibrated confidence logit logits"
 )
 
@@ -58,9 +59,11 @@ _LAST = re.compile(r"(.*[^ _.\-])[ _.\-]+([^ _.\-]+)")
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+|[0-9]+")
 _PROB = re.compile("prob(?!lem|e|at)")
 #: Names of features that look like names of predictions.
-_FEATURES = _set_of("ph pvalue pvalues pval")
+_FEATURES = set_of("ph pvalue pvalues pval")
 #: A number at the end of a name; a minus sign counts if there is nothing before it.
 _DIGITS = re.compile("^-[0-9]+$|[0-9]+$")
+#: How Hugging Face names classes without names.
+_UNNAMED = re.compile("label_([0-9]{1,6})", re.IGNORECASE)
 
 
 def word(name: str) -> str:
@@ -86,30 +89,24 @@ def is_like_prediction(name: str) -> bool:
 
 def is_log_probability(name: str) -> bool:
     """Whether a name is that of the logarithm of a probability, such as ``avg_logprob``."""
-    found = word(name)
-    return "logprob" in found or found.endswith("logp")
+    return "logprob" in word(name) or word(name).endswith("logp")
 
 
 def is_percentage(name: str) -> bool:
     """Whether a name is that of a prediction, or of a percentage."""
-    found = word(name) in PREDICTIONS | FALLBACKS or is_like_prediction(name)
-    return found or not {"percent", "percentage", "pct"}.isdisjoint(words_of(name))
+    is_named = word(name) in PREDICTIONS | FALLBACKS or is_like_prediction(name)
+    return is_named or not {"percent", "percentage", "pct"}.isdisjoint(words_of(name))
 
 
 def is_predicted_class(name: str) -> bool:
     """Whether a name is that of a predicted class, such as ``y_pred`` or ``predicted_label``."""
-    found = word(name)
-    return found.startswith(("pred", "ypred", "yhat", "scoredlabel")) and _PROB.search(found) is None
-
-
-#: How Hugging Face names classes without names.
-_UNNAMED = re.compile("label_([0-9]{1,6})", re.IGNORECASE)
+    return word(name).startswith(("pred", "ypred", "yhat", "scoredlabel")) and _PROB.search(word(name)) is None
 
 
 def number_of(label: str) -> str:
     """Return the number of a class that Hugging Face calls ``LABEL_1``; other labels as they are."""
-    found = _UNNAMED.fullmatch(label)
-    return label if found is None else found[1]
+    unnamed = _UNNAMED.fullmatch(label)
+    return label if unnamed is None else unnamed[1]
 
 
 def is_measured(weights: AbstractSet[float]) -> bool:
@@ -128,6 +125,9 @@ def is_id(name: str) -> bool:
     return word(name) in _IDS or words[-1:] in (["id"], ["uuid"]) or words[:1] == ["unnamed"]
 
 
+# --- Columns that belong together
+
+
 @dataclass(frozen=True)
 class Family:
     """Columns of predictions that belong together: their indices, and the names of their classes."""
@@ -135,9 +135,51 @@ class Family:
     places: tuple[int, ...]
     classes: tuple[str, ...]
 
+    @classmethod
+    def of(cls, pairs: Sequence[tuple[int, str]]) -> Family:
+        """Return the columns of pairs of an index and the name of a class."""
+        return cls(tuple(at for at, _ in pairs), tuple(name for _, name in pairs))
+
+    def taken(self, order: Sequence[int]) -> Family:
+        """Return some of the columns, in this order."""
+        return Family(tuple(self.places[i] for i in order), tuple(self.classes[i] for i in order))
+
+    def reversed(self) -> Family:
+        """Return the columns in the opposite order."""
+        return Family(self.places[::-1], self.classes[::-1])
+
+    def negative_first(self) -> Family:
+        """Return two columns named after a positive class and its negative, such as ``yes`` and ``no``, reversed."""
+        return self.reversed() if is_reversed(self.classes) else self
+
+    def by_number(self) -> Family:
+        """Return columns whose classes differ only in a number at the end, ``class2``, in the order of the numbers."""
+        ends = [_DIGITS.search(name[-_LONGEST:]) for name in self.classes]
+        numbers = [int(end[0]) for end in ends if end is not None]
+        pairs = zip(self.classes, ends, strict=True)
+        stems = {name[: len(name) - len(end[0])] for name, end in pairs if end is not None}
+        if len(set(numbers)) < len(self.classes) or len(stems) > 1:
+            return self
+        return self.taken(sorted(range(len(numbers)), key=numbers.__getitem__))
+
+    def without_common_start(self, texts: AbstractSet[str]) -> Family:
+        """Return columns such as ``P_petcat`` and ``P_petdog`` with classes ``cat`` and ``dog``, if texts name them."""
+        common = shared_length(self.classes)
+        rest = tuple(name[common:] for name in self.classes)
+        return Family(self.places, rest) if among(texts, rest) else self
+
+
+def _stems(names: Sequence[str], split: Callable[[str], tuple[str, str] | None]) -> list[list[tuple[int, str]]]:
+    """Return the indices of the columns with the same stem, with their classes; ``split`` returns stem and class."""
+    stems: dict[str, list[tuple[int, str]]] = {}
+    for at, name in enumerate(names):
+        if (parts := split(name)) is not None:
+            stems.setdefault(parts[0], []).append((at, parts[1]))
+    return [*stems.values()]
+
 
 def _split(name: str, known: frozenset[str]) -> tuple[str, str] | None:
-    """Split a name such as ``prob_cat`` or ``y_pred_proba[cat]`` into its stem and its class, or return None."""
+    """Split a name such as ``prob_cat`` or ``y_pred_proba[cat]`` into the word of its stem and its class, or None."""
     for mark in reversed([*_BETWEEN.finditer(name)][-_CLASS_WORDS:]):
         stem, rest = name[: mark.start()], name[mark.end() :].rstrip("])").strip(" \"'")
         if len(mark[0]) > 1 and mark[0].endswith("-") and are_digits(rest):
@@ -146,16 +188,16 @@ def _split(name: str, known: frozenset[str]) -> tuple[str, str] | None:
             (len(stem) < _LONGEST and word(stem) in known)
             or (known is not LOGITS and (words := words_of(stem[-_LONGEST:])) and words[-1] in _BEFORE_CLASS)
         ):
-            return stem, rest
+            return word(stem), rest
     return None
 
 
 def suffix(name: str, known: frozenset[str] = PREDICTIONS | LOGITS) -> str | None:
     """Return the class at the end of a column name: ``cat`` for ``prob_cat``, ``1`` for ``p1``, or None."""
     name = with_integer(name)
-    found = NUMBERED.fullmatch(name)
-    if found is not None and word(found[1]) in known:
-        return found[2]
+    numbered_ = NUMBERED.fullmatch(name)
+    if numbered_ is not None and word(numbered_[1]) in known:
+        return numbered_[2]
     split = _split(name, known)
     return None if split is None else split[1]
 
@@ -165,17 +207,22 @@ def numbered(names: Sequence[str], known: frozenset[str]) -> list[Family]:
 
     A single column counts if it has a word before its number. Gaps between numbers after a word are not checked.
     """
-    stems: dict[str, dict[int, int]] = {}
-    for at, name in enumerate(names):
-        found = NUMBERED.fullmatch(name)
-        if found is not None and (not found[1] or _is_stem(found[1], known | _OF_CLASS) or _begins_as(found[1], known)):
-            stems.setdefault(found[1].casefold(), {})[int(found[2])] = at
-    return [
-        Family(tuple(at for _, at in sorted(of.items())), tuple(str(k) for k in sorted(of)))
-        for stem, of in stems.items()
-        if (len(of) > 1 or word(stem) in known)
-        and (set(of) == set(range(len(of))) or (stem and _is_stem(stem, known | _OF_CLASS)))
-    ]
+
+    def split(name: str) -> tuple[str, str] | None:
+        parts = NUMBERED.fullmatch(name)
+        begins = parts is not None and len(words := words_of(parts[1])) == 2 and words[0] in _BEFORE_CLASS & known
+        counts = parts is not None and (not parts[1] or begins or _is_stem(parts[1], known | _OF_CLASS))
+        return (parts[1].casefold(), parts[2]) if parts is not None and counts else None
+
+    families = []
+    for of in _stems(names, split):
+        last = {int(number): at for at, number in of}
+        stem = NUMBERED.fullmatch(names[of[0][0]])
+        before = "" if stem is None else stem[1].casefold()
+        whole = set(last) == set(range(len(last))) or (before and _is_stem(before, known | _OF_CLASS))
+        if whole and (len(last) > 1 or word(before) in known):
+            families.append(Family.of([(last[k], str(k)) for k in sorted(last)]))
+    return families
 
 
 def _is_stem(stem: str, known: frozenset[str]) -> bool:
@@ -183,50 +230,18 @@ def _is_stem(stem: str, known: frozenset[str]) -> bool:
     return word(stem) in known or (len(words) > 1 and words[-1] in _BEFORE_CLASS & known)
 
 
-def _begins_as(stem: str, known: frozenset[str]) -> bool:
-    """Whether a stem is a name of predictions and that of a model, such as ``p_forest`` in ``p_forest_0``."""
-    words = words_of(stem)
-    return len(words) == 2 and words[0] in _BEFORE_CLASS & known
-
-
 def named(names: Sequence[str], known: frozenset[str]) -> list[Family]:
-    """Find columns such as ``prob_cat`` and ``prob_dog``, in file order or in that of the numbers at their ends."""
-    stems: dict[str, list[tuple[int, str]]] = {}
-    for at, name in enumerate(names):
-        found = _split(name, known)
-        if found is not None:
-            stems.setdefault(word(found[0]), []).append((at, found[1]))
-    families = [
-        Family(tuple(at for at, _ in of), tuple(name for _, name in of))
-        for of in map(_without_numbers, stems.values())
-        if len(of) > 1
-    ]
-    return [by_number(family) for family in families]
+    """Find columns such as ``prob_cat`` and ``prob_dog``, in file order or in that of the numbers at their ends.
 
-
-def _without_numbers(of: list[tuple[int, str]]) -> list[tuple[int, str]]:
-    """Return the columns whose classes are no numbers, or all of them if these classes are negative numbers."""
-    rest = [(at, name) for at, name in of if not are_digits(name)]
-    return of if rest and all(name[0] == "-" and are_digits(name[1:]) for _, name in rest) else rest
-
-
-def by_number(family: Family) -> Family:
-    """Return columns whose classes differ only in a number at the end, such as ``class2``, in the order of numbers."""
-    ends = [_DIGITS.search(name[-_LONGEST:]) for name in family.classes]
-    numbers = [int(end[0]) for end in ends if end is not None]
-    stems = {name[: len(name) - len(end[0])] for name, end in zip(family.classes, ends, strict=True) if end is not None}
-    if len(set(numbers)) < len(family.classes) or len(stems) > 1:
-        return family
-    order = sorted(range(len(numbers)), key=numbers.__getitem__)
-    return Family(tuple(family.places[i] for i in order), tuple(family.classes[i] for i in order))
-
-
-def without_common_start(family: Family, texts: AbstractSet[str]) -> Family:
-    """Return columns such as ``P_petcat`` and ``P_petdog`` with classes ``cat`` and ``dog``, if texts name them."""
-    first, last = min(family.classes), max(family.classes)
-    common = next((i for i, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), 0)
-    rest = tuple(name[common:] for name in family.classes)
-    return Family(family.places, rest) if among(texts, rest) else family
+    Columns whose classes are numbers are left out, unless the other classes are negative numbers.
+    """
+    families = []
+    for of in _stems(names, lambda name: _split(name, known)):
+        rest = [(at, name) for at, name in of if not are_digits(name)]
+        if rest and all(name[0] == "-" and are_digits(name[1:]) for _, name in rest):
+            rest = of
+        families.append(Family.of(rest).by_number())
+    return [family for family in families if len(family.places) > 1]
 
 
 def before(names: Sequence[str], known: frozenset[str]) -> list[Family]:
@@ -234,33 +249,23 @@ def before(names: Sequence[str], known: frozenset[str]) -> list[Family]:
 
     They are in file order, or in the order of their numbers.
     """
-    stems: dict[str, list[tuple[int, str]]] = {}
-    for at, name in enumerate(names):
-        found = _LAST.fullmatch(name)
-        if found is not None and word(found[2]) in known:
-            stems.setdefault(word(found[2]), []).append((at, found[1]))
+
+    def split(name: str) -> tuple[str, str] | None:
+        parts = _LAST.fullmatch(name)
+        return None if parts is None or word(parts[2]) not in known else (word(parts[2]), parts[1])
+
     families = []
-    for of in stems.values():
-        ends = min(stem for _, stem in of), max(stem for _, stem in of)
-        common = next((i for i, (a, b) in enumerate(zip(*ends, strict=False)) if a != b), len(min(ends, key=len)))
-        rest = [stem[common:] for _, stem in of]
-        if not all(map(are_digits, rest)):  # part of a name is no beginning
-            common = 1 + max((mark.end() - 1 for mark in _BETWEEN.finditer(of[0][1][:common])), default=-1)
-            rest = [stem[common:] for _, stem in of]
-        order = sorted(range(len(of)), key=lambda i: int(rest[i])) if all(map(are_digits, rest)) else range(len(of))
-        if len(of) > 1 and all(rest):
-            families.append(Family(tuple(of[i][0] for i in order), tuple(rest[i] for i in order)))
+    for of in _stems(names, split):
+        stems = [stem for _, stem in of]
+        common = shared_length(stems)
+        if not all(are_digits(stem[common:]) for stem in stems):  # part of a name is no beginning
+            common = 1 + max((mark.end() - 1 for mark in _BETWEEN.finditer(stems[0][:common])), default=-1)
+        rest = [(at, stem[common:]) for at, stem in of]
+        if all(are_digits(name) for _, name in rest):
+            rest.sort(key=lambda pair: int(pair[1]))
+        if len(rest) > 1 and all(name for _, name in rest):
+            families.append(Family.of(rest))
     return families
-
-
-def negative_first(family: Family) -> Family:
-    """Return two columns named after a positive class and its negative, such as ``yes`` and ``no``, reversed."""
-    return reverse(family) if is_reversed(family.classes) else family
-
-
-def reverse(family: Family) -> Family:
-    """Return the columns in the opposite order."""
-    return Family(family.places[::-1], family.classes[::-1])
 
 
 def among(texts: AbstractSet[str], classes: Sequence[str]) -> list[str]:
@@ -268,13 +273,7 @@ def among(texts: AbstractSet[str], classes: Sequence[str]) -> list[str]:
     for fold in (str, str.casefold):
         folded = {fold(text) for text in texts}
         if len(folded) == len(texts) and len({fold(name) for name in classes}) == len(classes):
-            found = [name for name in classes if fold(name) in folded]
-            if len(found) == len(texts):
-                return found
+            named_ = [name for name in classes if fold(name) in folded]
+            if len(named_) == len(texts):
+                return named_
     return []
-
-
-def suffix_number(name: str) -> str:
-    """Return the number at the end of a column name, or 0."""
-    found = NUMBERED.fullmatch(name)
-    return "0" if found is None else found[2]
