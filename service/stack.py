@@ -142,6 +142,7 @@ def stack(
     device: str = "cpu",
     level: str = "info",
     log_format: str = "auto",
+    repair: bool = False,
     inherited: Mapping[str, str] | None = None,
 ) -> Iterator[Stack]:
     """Start everything; at the end of the context stop the API, the worker and the store, in this order.
@@ -155,8 +156,9 @@ def stack(
         if redis_url is None:
             make_data_folder(data)
             store_log = started.enter_context((data / "redis.log").open("ab"))
-            server = started.enter_context(embedded(data, log=store_log))
-            redis_url, store = server.url, Child("the store", server.start, server.process)
+            server = started.enter_context(embedded(data, log=store_log, repair=repair))
+            name = f"the store, whose log is {store_log.name},"
+            redis_url, store = server.url, Child(name, server.start, server.process)
             # Check now; with an external store, which may be unavailable, the API checks once it is reached.
             _refuse_open_bind(host, redis_url)
         environment = dict(os.environ if inherited is None else inherited) | {
@@ -234,7 +236,15 @@ _LOOK_SECONDS = 0.1
 
 
 def serve_all(
-    *, host: str, port: int, data: Path, redis_url: str | None, device: str, level: str, log_format: str
+    *,
+    host: str,
+    port: int,
+    data: Path,
+    redis_url: str | None,
+    device: str,
+    level: str,
+    log_format: str,
+    repair: bool = False,
 ) -> None:
     """Run the service until SIGINT or SIGTERM, and restart processes that end.
 
@@ -253,6 +263,7 @@ def serve_all(
             device=device,
             level=level,
             log_format=log_format,
+            repair=repair,
         ) as running:
             typer.echo(
                 f"Calibrant is running at {running.url} (API reference: {running.url}/docs). Press Ctrl-C to stop."
@@ -262,8 +273,11 @@ def serve_all(
     except SettingsRefused as error:
         _failed(str(error))
         raise typer.Exit(SETTINGS_REFUSED) from error
-    except (EmbeddedStoreFailed, OSError) as error:
-        raise typer.Exit(_failed(str(error))) from error
+    except EmbeddedStoreFailed as error:
+        raise typer.Exit(_failed(error.detail)) from error
+    except OSError as error:
+        detail = str(error) if error.filename is None else f"cannot open {error.filename}: {error.strerror}"
+        raise typer.Exit(_failed(detail)) from error
     typer.echo("Calibrant has stopped.")
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
+import typer
+
 from backend.command_options import (
     Device,
     LogFormat,
@@ -18,6 +20,14 @@ from backend.command_options import (
 from service.commands.api import Host, Port
 
 Data = Annotated[Path, option("--data", "Folder of the embedded store.")]
+RepairStore = Annotated[
+    bool,
+    typer.Option(
+        "--repair-store",
+        help="Before the start, remove the unreadable end of the embedded store's append-only file, as after a power "
+        "failure, and keep it in another file in the folder.",
+    ),
+]
 
 
 def serve(
@@ -29,6 +39,7 @@ def serve(
     device: Device = "cpu",
     log_level: LogLevel = "info",
     log_format: LogFormat = "auto",
+    repair_store: RepairStore = False,
 ) -> None:
     """Run everything: the store, a worker and the API. Press Ctrl-C to stop.
 
@@ -45,6 +56,7 @@ def serve(
         device=device,
         level=log_level,
         log_format=log_format,
+        repair=repair_store,
     )
 
 

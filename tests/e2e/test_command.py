@@ -15,7 +15,9 @@ from typing import IO
 
 import httpx
 import pytest
+from redis import Redis
 
+from backend.store.server.embedded import embedded_server
 from calibrant.client import Calibrant, ProblemResponse
 from tests.integration.redis_server import until
 from tests.store_folder import store_folder
@@ -146,6 +148,26 @@ def test_a_second_serve_on_the_same_folder_or_port_is_refused(folder: Path) -> N
         assert "Traceback" not in no_port.stderr
 
 
+def test_serve_names_the_damaged_file_of_its_store_and_repairs_it_on_request(folder: Path) -> None:
+    data = folder / "data"
+    with (folder / "log").open("wb") as log, embedded_server(data, log=log) as (url, _), Redis.from_url(url) as redis:
+        redis.set("acknowledged", 1)
+    (file,) = data.glob("appendonlydir/*.incr.aof")
+    with file.open("ab") as appended:
+        appended.write(bytes(4096))
+    refused = _run("serve", "--port", "0", "--data", str(data))
+    assert refused.returncode == 1
+    for part in (str(file), "4,096", str(data / "redis.log"), f"serve --data {data} --repair-store"):
+        assert part in refused.stderr
+    with (folder / "log").open("wb") as log, _serving(folder, log, "--repair-store") as (process, url):
+        _until_ready(url)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(timeout=120) == 0
+    (kept,) = data.glob("*.from-byte-*")
+    assert kept.read_bytes() == bytes(4096)
+    assert str(kept) in (folder / "log").read_text()
+
+
 def test_a_worker_that_dies_is_started_again(folder: Path) -> None:
     with (folder / "log").open("wb") as log, _serving(folder, log) as (process, url), Calibrant(url) as client:
         client.ready()
@@ -216,8 +238,6 @@ def test_what_keys_refuses_is_told_in_a_line(folder: Path) -> None:
 
 def test_the_service_answers_503_while_its_store_is_away_and_recovers(folder: Path) -> None:
     """Against a Redis of our own, so that it can be taken away and brought back."""
-    from backend.store.server.embedded import embedded_server
-
     with (folder / "log").open("ab") as log:
         with embedded_server(folder / "store", log=log) as (redis_url, _):
             serving = _serving(folder, log, "--redis-url", redis_url)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import logging
 import os
 import shutil
 import subprocess
@@ -18,7 +19,10 @@ from redis.exceptions import BusyLoadingError
 
 from backend.store.errors import EmbeddedStoreFailed, FolderInUse
 from backend.store.processes import spawn, stop
+from backend.store.server.append_only import check_manifest, cut, find_damage
 from backend.store.server.connection import UNAVAILABLE
+
+_logger = logging.getLogger(__name__)
 
 #: The path of a Unix socket must be shorter than this on every system (sun_path).
 _LONGEST_SOCKET_PATH = 100
@@ -47,6 +51,11 @@ def make_data_folder(folder: Path) -> None:
     except OSError as error:
         reason = "it is a file" if isinstance(error, FileExistsError) else error.strerror
         raise EmbeddedStoreFailed(f"cannot make the data folder {folder}: {reason}") from error
+    if not os.access(folder, os.R_OK | os.W_OK | os.X_OK) or os.geteuid() not in (0, folder.stat().st_uid):
+        raise EmbeddedStoreFailed(
+            f"the data folder {folder} belongs to another user; run the command as its owner, or change the owner of "
+            "the folder and all its files"
+        )
     names = {path.name for path in folder.iterdir()} - {"lost+found"}  # of a new volume
     if names and not names & _OWN:
         raise EmbeddedStoreFailed(
@@ -72,7 +81,7 @@ class EmbeddedServer:
 
     def __init__(self, folder: Path, socket: Path, log: IO[bytes]) -> None:
         self.url = f"unix://{socket}"
-        self._folder = folder
+        self.folder = folder
         self._socket = socket
         self._log = log
         self.process = self.start()
@@ -80,22 +89,58 @@ class EmbeddedServer:
     def start(self) -> subprocess.Popen[bytes]:
         """Start it, or restart it with the same data; does not wait until it is ready."""
         self._socket.unlink(missing_ok=True)
-        self.process = spawn([server_binary(), *_settings(self._folder, self._socket)], log=self._log)
+        self._log_start = os.fstat(self._log.fileno()).st_size
+        self.process = spawn([server_binary(), *_settings(self.folder, self._socket)], log=self._log)
         return self.process
+
+    @property
+    def log_name(self) -> str:
+        """The file of its log."""
+        return str(self._log.name)
+
+    def log_lines(self) -> list[str]:
+        """The lines of the log since the start."""
+        with Path(self.log_name).open("rb") as log:
+            log.seek(self._log_start)
+            return log.read().decode(errors="replace").splitlines()
+
+    def why_it_ended(self) -> EmbeddedStoreFailed:
+        """The error of a server that has ended: what it cannot read or do, its log, and the remedy."""
+        about = f"the embedded store does not start (its log is {self.log_name})"
+        damage = find_damage(self.folder)
+        if damage is not None:
+            return EmbeddedStoreFailed(
+                f"{about}: {damage}. Move the folder away and restore a backup; or let calibrant serve --data "
+                f"{self.folder} --repair-store remove these bytes and keep them in another file"
+            )
+        reasons = [line.partition(" # ")[2].strip() for line in self.log_lines() if " # " in line]
+        reason = next((reason for reason in reversed(reasons) if reason.strip(" *")), "")
+        return EmbeddedStoreFailed(
+            f"{about}: it ended with status {self.process.returncode}"
+            + (f", and its last message is: {reason}" if reason else "")
+            + f". Its files are in {self.folder / 'appendonlydir'}; if they are damaged, move the folder away and "
+            "restore a backup"
+        )
 
 
 @contextlib.contextmanager
-def embedded(folder: Path, *, log: IO[bytes]) -> Iterator[EmbeddedServer]:
-    """Run a server on ``folder``; on exit stop it and wait for its end."""
+def embedded(folder: Path, *, log: IO[bytes], repair: bool = False) -> Iterator[EmbeddedServer]:
+    """Run a server on ``folder``; on exit stop it and wait for its end.
+
+    With ``repair``, the unreadable end of its append-only file is removed and kept in another file.
+    """
     with contextlib.ExitStack() as stack:
         stack.enter_context(locked(folder))
+        check_manifest(folder)
+        if repair:
+            _repair(folder)
         socket = folder.resolve() / "redis.sock"
         if len(str(socket)) > _LONGEST_SOCKET_PATH:
             socket = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="calibrant-"))) / "redis.sock"
         server = EmbeddedServer(folder, socket, log)
         try:
-            _await_ready(socket, server.process)
-            (folder / _URL_FILE).write_text(server.url, encoding="utf-8")
+            _await_ready(socket, server)
+            _write_url(folder / _URL_FILE, server.url)
             yield server
         finally:
             stop(server.process, patience=_STOP_SECONDS)
@@ -149,18 +194,42 @@ def _settings(folder: Path, socket: Path) -> list[str]:
     return [part for name, value in settings.items() for part in (f"--{name}", value)]
 
 
-def _await_ready(socket: Path, process: subprocess.Popen[bytes]) -> None:
+def _repair(folder: Path) -> None:
+    damage = find_damage(folder)
+    if damage is None:
+        _logger.warning("store: the append-only file of %s is complete, so nothing was removed", folder)
+    else:
+        kept = cut(damage)
+        _logger.warning("store: removed what follows byte %d, because %s; it is in %s", damage.start, damage, kept)
+
+
+def _write_url(file: Path, url: str) -> None:
+    try:
+        file.write_text(url, encoding="utf-8")
+    except OSError as error:
+        raise EmbeddedStoreFailed(f"cannot write {file}: {error.strerror}") from error
+
+
+def _await_ready(socket: Path, server: EmbeddedServer) -> None:
     deadline = time.monotonic() + _START_SECONDS
     with contextlib.closing(Redis(unix_socket_path=str(socket))) as redis:
         while time.monotonic() < deadline:
-            if process.poll() is not None:
-                raise EmbeddedStoreFailed(f"the embedded server ended immediately with status {process.returncode}")
+            if server.process.poll() is not None:
+                raise server.why_it_ended()
             try:
                 if redis.ping():
+                    for line in server.log_lines():
+                        if "loaded anyway because aof-load-truncated" in line:
+                            _logger.warning(
+                                "store: the last record of the append-only file was incomplete and was removed; it was "
+                                "not acknowledged"
+                            )
                     return
             except BusyLoadingError:  # it is loading its append-only file, which may take minutes
                 deadline = time.monotonic() + _START_SECONDS
             except UNAVAILABLE:
                 pass
             time.sleep(0.02)
-    raise EmbeddedStoreFailed(f"the embedded server was not ready after {_START_SECONDS:g} s")
+    raise EmbeddedStoreFailed(
+        f"the embedded store was not ready after {_START_SECONDS:g} s; its log is {server.log_name}"
+    )

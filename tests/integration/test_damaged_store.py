@@ -1,0 +1,179 @@
+"""An embedded store whose files a power failure, a disk or a person has damaged."""
+
+from __future__ import annotations
+
+import logging
+import os
+import random
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from redis import Redis
+
+from backend.store.errors import EmbeddedStoreFailed
+from backend.store.server.append_only import Damage, find_damage
+from backend.store.server.embedded import embedded
+from tests.store_folder import store_folder
+
+KEYS = 50
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The data folder of a store with keys in its base file and in the file that is appended to."""
+    with store_folder() as folder:
+        data = folder / "data"
+        with (folder / "log").open("ab") as log, embedded(data, log=log) as server, Redis.from_url(server.url) as redis:
+            _write(redis, "base")
+            redis.bgrewriteaof()
+            while redis.info("persistence")["aof_rewrite_in_progress"] or not _files(data, "base.rdb"):
+                redis.blpop("nothing", timeout=0.05)
+            _write(redis, "appended")
+            with redis.pipeline() as pipe:
+                pipe.set("in", "one").set("transaction", "two").execute()
+        yield data
+
+
+def _write(redis: Redis, prefix: str) -> None:
+    for i in range(KEYS):
+        redis.set(f"{prefix}-{i}", "a value\r\n*1\r\n of two lines")
+
+
+def _files(data: Path, end: str) -> list[Path]:
+    return sorted((data / "appendonlydir").glob(f"*.{end}"))
+
+
+@pytest.fixture
+def data(written: Path) -> Iterator[Path]:
+    with store_folder() as folder:
+        yield Path(shutil.copytree(written, folder / "data"))
+
+
+def _appended(data: Path) -> Path:
+    return _files(data, "incr.aof")[-1]
+
+
+def _keys(data: Path, *, repair: bool = False) -> int:
+    """The number of keys of a store that starts."""
+    with (
+        (data / "redis.log").open("ab") as log,
+        embedded(data, log=log, repair=repair) as server,
+        Redis.from_url(server.url) as redis,
+    ):
+        return int(redis.dbsize())
+
+
+def _refusal(data: Path) -> str:
+    with pytest.raises(EmbeddedStoreFailed) as refused:
+        _keys(data)
+    return refused.value.detail
+
+
+def _garbage(length: int) -> bytes:
+    return random.Random(0).randbytes(length)
+
+
+def _add(content: bytes) -> Callable[[bytes], bytes]:
+    return lambda before: before + content
+
+
+def test_the_files_of_a_store_that_was_stopped_are_complete(data: Path) -> None:
+    assert find_damage(data) is None
+    assert _keys(data) == 2 * KEYS + 2
+
+
+@pytest.mark.parametrize(
+    ("change", "words", "lost"),
+    [
+        (_add(bytes(4096)), "the last 4,096 of the {size:,} bytes of {file} are zeros", 0),
+        (_add(_garbage(300)), "the last 300 of the {size:,} bytes of {file} are no complete record", 0),
+        (lambda before: before[:-10] + bytes(4096), "later records are among them", 2),
+        (
+            lambda before: before[: len(before) // 2] + _garbage(99) + before[len(before) // 2 + 99 :],
+            "later records are among them",
+            None,
+        ),
+        (lambda before: bytes(len(before)), "the last {size:,} of the {size:,} bytes of {file} are zeros", KEYS + 2),
+    ],
+    ids=["zeros", "garbage", "torn-and-zeros", "middle", "only-zeros"],
+)
+def test_an_unreadable_end_is_named_and_removed_only_on_request(
+    data: Path, change: Callable[[bytes], bytes], words: str, lost: int | None
+) -> None:
+    file = _appended(data)
+    damaged = change(file.read_bytes())
+    file.write_bytes(damaged)
+    for _ in range(2):
+        refusal = _refusal(data)
+        for part in (words.format(size=len(damaged), file=file), str(data / "redis.log"), "--repair-store"):
+            assert part in refusal
+        assert file.read_bytes() == damaged
+    keys = _keys(data, repair=True)
+    assert keys == 2 * KEYS + 2 - lost if lost is not None else KEYS < keys < 2 * KEYS + 2
+    (kept,) = data.glob("*.from-byte-*")
+    assert kept.stat().st_mode & 0o777 == 0o600
+    start = int(kept.name.rpartition("-")[2])
+    assert kept.read_bytes() == damaged[start:]
+    assert file.read_bytes()[:start] == damaged[:start]
+    assert _keys(data) == keys
+
+
+def test_a_repair_of_a_complete_file_removes_nothing(data: Path, caplog: pytest.LogCaptureFixture) -> None:
+    before = _appended(data).read_bytes()
+    assert _keys(data, repair=True) == 2 * KEYS + 2
+    assert _appended(data).read_bytes()[: len(before)] == before
+    assert "nothing was removed" in caplog.text
+    assert list(data.glob("*.from-byte-*")) == []
+
+
+def test_a_record_that_was_being_written_is_removed_with_a_warning(
+    data: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = _appended(data)
+    os.truncate(file, file.stat().st_size - 10)
+    damage = find_damage(data)
+    assert isinstance(damage, Damage)
+    assert damage.records == 2  # those of the unfinished transaction
+    with caplog.at_level(logging.WARNING):
+        assert _keys(data) == 2 * KEYS
+    assert "incomplete" in caplog.text
+
+
+@pytest.mark.parametrize("end", ["base.rdb", "incr.aof"])
+def test_a_missing_file_is_named_with_the_log(data: Path, end: str) -> None:
+    (file,) = _files(data, end)
+    file.unlink()
+    refusal = _refusal(data)
+    for part in (file.name, str(data / "redis.log"), str(data / "appendonlydir"), "restore a backup"):
+        assert part in refusal
+
+
+def test_a_damaged_base_file_is_named_with_the_log(data: Path) -> None:
+    (file,) = _files(data, "base.rdb")
+    content = file.read_bytes()
+    file.write_bytes(content[: len(content) // 2] + bytes(len(content) - len(content) // 2))
+    refusal = _refusal(data)
+    for part in (str(data / "redis.log"), str(data / "appendonlydir"), "restore a backup"):
+        assert part in refusal
+
+
+@pytest.mark.parametrize("content", [b"", bytes(100)], ids=["empty", "zeros"])
+def test_a_damaged_manifest_is_told_with_the_log(data: Path, content: bytes) -> None:
+    (manifest,) = _files(data, "manifest")
+    manifest.write_bytes(content)
+    refusal = _refusal(data)
+    for part in ("manifest", str(data / "redis.log"), "restore a backup"):
+        assert part in refusal
+
+
+def test_a_store_without_its_manifest_does_not_start_empty(data: Path) -> None:
+    (manifest,) = _files(data, "manifest")
+    saved = manifest.read_bytes()
+    manifest.unlink()
+    refusal = _refusal(data)
+    assert str(manifest) in refusal
+    assert "restore a backup" in refusal
+    manifest.write_bytes(saved)
+    assert _keys(data) == 2 * KEYS + 2
