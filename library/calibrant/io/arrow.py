@@ -485,6 +485,14 @@ def lists_of(column: Any) -> tuple[Ints, Any]:
     return lengths.to_numpy(zero_copy_only=False), rows.flatten()
 
 
+def unboxed(column: Any) -> Any:
+    """Return the elements of a column whose lists have one each; other columns as they are."""
+    if not is_list(column.type):
+        return column
+    lengths, flat = lists_of(column)
+    return flat if len(lengths) and (lengths == 1).all() else column
+
+
 def codes_of(column: Any) -> tuple[Ints, list[Any]]:
     """Dictionary-encode a column; returns the codes, -1 for null, and the values, None for a null value."""
     coded = whole(column if _types().is_dictionary(column.type) else column.dictionary_encode())
@@ -637,6 +645,7 @@ class _Columns(ABC):
                         "pyspark.ml.functions.vector_to_array",
                         field=field,
                     )
+                column = unboxed(column)
                 return self._texts(column, name, field) if field in TEXTS else self._numbers(column, name, field)
 
             return values_at(places, read)
@@ -647,7 +656,7 @@ class _Columns(ABC):
         with damage(self._arrow):
             table = without_views(validated(self._whole(names), self._limits))
             for at, name in zip(places, names, strict=True):
-                column, _ = spark_vectors(table.column(name))
+                column = unboxed(spark_vectors(table.column(name))[0])
                 width = self.columns[at].width
                 size = sample_rows(width) if width > 1 else max(1, len(column))
                 for start in range(0, len(column), size):
@@ -677,7 +686,7 @@ class _Columns(ABC):
 
     def _column(self, name: str, first: Any) -> Column:
         """Describe a column by its first rows; the width of lists is the length of the first."""
-        first, _ = spark_vectors(first)
+        first = unboxed(spark_vectors(first)[0])
         if is_list(first.type):
             lengths = lists_of(first)[0]
             return Column(name, (), max(1, int(lengths[np.argmax(lengths >= 0)])))

@@ -279,7 +279,8 @@ class Layout:
     notes: tuple[str, ...]
     skipped: int = 0
     decimal: str = "."
-    widths: tuple[int, ...] = ()
+    #: The length of the vectors of each column; None if its cells are no vectors.
+    widths: tuple[int | None, ...] = ()
     commented: bool = False
     unnamed: int = 0
 
@@ -327,7 +328,8 @@ def layout_of(file: BinaryIO, limits: FileLimits, decimal: str = ".", encoding: 
     if encoding == "utf-16":
         notes = ("the text is UTF-16", *notes)
     columns = list(zip(*sample, strict=True))
-    widths = tuple(map(_width, columns)) if any("[" in cell for row in sample for cell in row) else (1,) * len(header)
+    has_vectors = any("[" in cell for row in sample for cell in row)
+    widths = tuple(map(_width, columns)) if has_vectors else (None,) * len(header)
     data_at = _data_at(head, encoding, rows.header_lines, skipped)
     return Layout(
         encoding,
@@ -504,7 +506,7 @@ def _data_at(head: bytes, encoding: str, header_lines: int, skipped: int) -> int
 
 
 #: Numbers in brackets, as pandas, numpy and Spark write vectors: ``[0.25 0.75]``, ``[0.25,0.75]`` or ``array([...])``.
-_VECTOR = re.compile(r"\s*(?:[A-Za-z]+\()?\[([^\[\]]*)\](?:, dtype=[a-z0-9.]+)?\)?\s*")
+_VECTOR = re.compile(r"\s*(?:[A-Za-z]+\()?\[\[?([^\[\]]*)\]?\](?:, dtype=[a-z0-9.]+)?\)?\s*")
 #: A number of a list of numpy's numbers: ``np.float64(0.25)``.
 _SCALAR = re.compile(r"np\.float[0-9]+\(([^()]*)\)")
 
@@ -514,12 +516,17 @@ def _vector(cell: str) -> list[str] | None:
     return None if found is None else found[1].replace(",", " ").split()
 
 
-def _width(cells: Sequence[str]) -> int:
-    """Return the length of the vectors of a column, or 1 if its cells are no vectors; they may be missing."""
+def _width(cells: Sequence[str]) -> int | None:
+    """Return the length of the vectors of a column, or None if its cells are no vectors; they may be missing."""
     vectors = (_vector(cell) for cell in cells if not is_missing(cell))
     lengths = {None if numbers is None else len(numbers) for numbers in vectors}
-    width = next(iter(lengths)) if len(lengths) == 1 else None
-    return width if width is not None and width > 1 else 1
+    return (next(iter(lengths)) or None) if len(lengths) == 1 else None
+
+
+def _unboxed(cells: Sequence[str]) -> list[str]:
+    """Return the numbers of cells such as ``[0.25]``; others as they are."""
+    vectors = ((cell, _vector(cell)) for cell in cells)
+    return [cell if numbers is None or len(numbers) != 1 else numbers[0] for cell, numbers in vectors]
 
 
 # --- Reading with the standard library, which defines what is accepted and the errors
@@ -529,20 +536,30 @@ def read_plain(file: BinaryIO, layout: Layout, places: Places, limits: FileLimit
     """Read some columns; raises the ``TabularError`` of the first bad column in the first bad block."""
     texts = {at: Coding(layout.header[at], places.field_of(at), layout.stated) for at in places.texts}
     rows = layout.rows(file)
-    widths = {at: layout.widths[at] if places.field_of(at) in VECTORS else 1 for at in places.numbers}
+    widths = {
+        at: layout.widths[at] for at in places.numbers if places.field_of(at) in VECTORS or layout.widths[at] == 1
+    }
     numbers: dict[int, Callable[[Sequence[str], Block], Floats]] = {
         at: partial(
-            partial(_numbers, decimal=layout.decimal) if widths[at] == 1 else partial(_vectors, width=widths[at]),
+            partial(_numbers, decimal=layout.decimal)
+            if (width := widths.get(at)) is None
+            else partial(_vectors, width=width),
             name=layout.header[at],
             field=places.field_of(at),
         )
         for at in places.numbers
     }
-    adding = {at: coding.add for at, coding in texts.items()}
+    adding: dict[int, Callable[[Sequence[str]], object]] = {
+        at: partial(_add_unboxed, coding) if layout.widths[at] == 1 else coding.add for at, coding in texts.items()
+    }
     columns = read_cells(rows, len(layout.header), numbers, adding, limits)
-    columns = {at: found if widths[at] == 1 else found.reshape(-1, widths[at]) for at, found in columns.items()}
+    columns = {at: found.reshape(-1, w) if (w := widths.get(at) or 1) > 1 else found for at, found in columns.items()}
     coded = {at: coding.done() for at, coding in texts.items()}
     return values_at(places, lambda at, field: coded[at] if field in TEXTS else columns[at])
+
+
+def _add_unboxed(coding: Coding, cells: Sequence[str]) -> None:
+    coding.add(_unboxed(cells))
 
 
 def _vectors(cells: Sequence[str], block: Block, *, width: int, name: str, field: Field) -> Floats:
@@ -600,7 +617,11 @@ def read_fast(file: BinaryIO, layout: Layout, places: Places, limits: FileLimits
     Raises ``FileTooLarge`` and the errors of string columns.
     """
     arrow = pyarrow("csv")
-    if arrow is None or layout.data_at is None or any(layout.widths[at] > 1 for at in places.numbers):
+    if (
+        arrow is None
+        or layout.data_at is None
+        or any(layout.widths[at] is not None for at in (*places.numbers, *places.texts))
+    ):
         return None
     found = _Found(layout, places)
     try:
@@ -714,7 +735,7 @@ class CsvTable:
             list(map(with_point, cells)) if decimal == "," else cells for cells in zip(*layout.sample, strict=True)
         ]
         self.columns = tuple(
-            Column(name, () if width > 1 else tuple(cells), width)
+            Column(name, () if (width or 1) > 1 else tuple(_unboxed(cells) if width else cells), width or 1)
             for name, cells, width in zip(layout.header, samples, layout.widths, strict=True)
         )
 
@@ -727,7 +748,8 @@ class CsvTable:
         """Pass on the cells of some columns, unchanged, in blocks of rows."""
         for block in self._blocks():
             for at in places:
-                add(at, [row[at] for row in block.rows])
+                cells = [row[at] for row in block.rows]
+                add(at, _unboxed(cells) if self._layout.widths[at] == 1 else cells)
 
     @property
     def separator(self) -> str:

@@ -53,7 +53,9 @@ class JsonLinesTable:
         if len(sample) == 1 and _is_whole(next(self.objects())):
             raise WrongKind(_WHOLE)
         limits.check_classes(len(sample[0]))
-        self.columns = tuple(_column(name, [row.get(name) for row in sample]) for name in sample[0])
+        #: Columns of lists of one element, which is read in place of the list.
+        self._boxed = {name for name in sample[0] if _is_boxed([row.get(name) for row in sample])}
+        self.columns = tuple(_column(name, self._cells(sample, name)) for name in sample[0])
         limits.check_classes(max(column.width for column in self.columns))
 
     def read(self, places: Places) -> Values:
@@ -66,9 +68,9 @@ class JsonLinesTable:
             self._limits.check_rows(n + len(rows), width=width)
             self._limits.reserve(2 * len(rows) * (width + len(coding)) * NUMBER_BYTES)
             for at, texts in coding.items():
-                texts.add([_text(cell) for cell in self._cells(rows, at)])
+                texts.add([_text(cell) for cell in self._cells(rows, self.columns[at].name)])
             for at, blocks in columns.items():
-                blocks.append(self._numbers(self._cells(rows, at), at, places.field_of(at), n))
+                blocks.append(self._numbers(self._cells(rows, self.columns[at].name), at, places.field_of(at), n))
             n += len(rows)
 
         def column(at: int, field: Field) -> Floats | Coded:
@@ -80,7 +82,7 @@ class JsonLinesTable:
         """Pass on the cells of some columns as strings, in blocks of rows; null becomes empty."""
         for rows in self._blocks():
             for at in places:
-                add(at, [_text(cell) for cell in self._cells(rows, at)])
+                add(at, [_text(cell) for cell in self._cells(rows, self.columns[at].name)])
 
     def objects(self) -> Iterator[dict[str, Any]]:
         """Yield the object of every line that is not blank."""
@@ -104,9 +106,11 @@ class JsonLinesTable:
         for row in self._rows():
             yield [_text(row.get(column.name)) for column in self.columns]
 
-    def _cells(self, rows: Sequence[dict[str, Any]], at: int) -> list[Any]:
-        name = self.columns[at].name
-        return [_dense(row.get(name)) for row in rows]
+    def _cells(self, rows: Sequence[dict[str, Any]], name: str) -> list[Any]:
+        cells = [_dense(row.get(name)) for row in rows]
+        if name not in self._boxed:
+            return cells
+        return [cell[0] if isinstance(cell, list) and len(cell) == 1 else cell for cell in cells]
 
     def _blocks(self) -> Iterator[list[dict[str, Any]]]:
         """Yield all rows in blocks of at most ``_BLOCK`` rows and about ``_BLOCK_BYTES``."""
@@ -254,17 +258,32 @@ def each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
+def _is_boxed(cells: list[Any]) -> bool:
+    """Whether cells that are not missing are lists of one element, which is no object."""
+    lists = [cell for cell in map(_dense, cells) if cell is not None]
+    return bool(lists) and all(
+        isinstance(cell, list) and len(cell) == 1 and type(cell[0]) is not dict for cell in lists
+    )
+
+
 def _column(name: str, cells: list[Any]) -> Column:
     first = _dense(next((cell for cell in cells if cell is not None), None))
-    if isinstance(first, list):
+    if isinstance(first, list) and not any(isinstance(element, list | dict) for element in first):
         return Column(name, (), max(1, len(first)))
-    if isinstance(first, dict):
+    if isinstance(first, list | dict):
         return Column(name, ("a value of another kind",))
     return Column(name, tuple(map(_text, cells)))
 
 
 def _dense(cell: Any) -> Any:
-    """Return a dense vector as Spark writes it, ``{"type": 1, "values": [0.25, 0.75]}``, as a list."""
+    """Return a dense vector of Spark, ``{"type": 1, "values": [0.25, 0.75]}``, as a list.
+
+    So are log-likelihoods of lm-evaluation-harness, which are beside whether the answer is that of greedy decoding:
+    ``[["-0.25", "True"], ["-3.5", "False"]]``.
+    """
+    are_pairs = type(cell) is list and bool(cell) and all(type(pair) is list and len(pair) == 2 for pair in cell)
+    if are_pairs and {str(flag) for _, flag in cell} <= {"True", "False"}:
+        return [number for number, _ in cell]
     return cell["values"] if type(cell) is dict and cell.get("type") == 1 and "values" in cell else cell
 
 

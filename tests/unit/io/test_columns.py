@@ -64,7 +64,7 @@ def test_dates_of_parquet_are_told_with_their_zone() -> None:
         (_npz(id=np.zeros((2, 2))), WrongShape, "column 'id' has vectors; one string or number per row is"),
         (_arrow(pyarrow.parquet.write_table, id=["a", None]), MissingValue, "row 2"),
         (
-            _arrow(pyarrow.parquet.write_table, id=[[1.0], [2.0]]),
+            _arrow(pyarrow.parquet.write_table, id=[[1.0], [2.0, 3.0]]),
             NotLabels,
             "has the type list; it must be numbers or strings",
         ),
