@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from backend.store.monitors.ledger import NO_GROUP, OTHER, Groups, Ids
-from calibrant.batch import SUM_ROUNDING, TOLERANCE, Integers, Scale
+from calibrant.batch import SUM_ROUNDING, TOLERANCE, Integers, Scale, without_rounding
 from calibrant.cells import Floats
 from schemas.monitors import MonitorRecord
 
@@ -299,6 +299,10 @@ def check_predictions(values: Floats, scale: Scale) -> tuple[Whys, Floats]:
 
 def _check_sums(values: Floats, why: Whys) -> tuple[Whys, Floats]:
     """Normalize rows whose sum is within the tolerance of 1; refuse the others."""
+    kept = why == 0
+    if (rounded := without_rounding(values[kept]) if kept.any() else None) is not None:
+        values = values.copy()
+        values[kept] = rounded[0]
     sums = values @ np.ones(values.shape[1])
     away = np.abs(sums - 1.0)
     if away.max() <= SUM_ROUNDING:

@@ -2,15 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 
-from calibrant.io import column_names, forecast_columns
+from calibrant.inputs import PAIRS
+from calibrant.io import column_names, columns, forecast_columns
 from calibrant.io.errors import TabularError
+from calibrant.io.rules import GROUP_RULES, WEIGHT_RULES, Rule
 
 _HEAD = """# Columns and errors of files
 
-Generated from the code of the reader (`make reference`); [files](../how-to/files.md) explains how it infers columns.
+Generated from the code of the reader (`make reference`); [files](../how-to/files.md) explains how to prepare a file.
 
+## Rules of inference
+
+Columns that no option names are chosen by these rules. Of the rules of one step, the first one that fits counts; those
+of predictions compete, and several that fit are refused, with a complete command for each. Whatever a rule reads is
+printed. Each rule is needed by a file of `tests/newcomer/files`.
+"""
+
+#: The steps in their order, with their rules.
+STEPS: Mapping[str, list[Rule]] = {
+    "Labels": columns.LABEL_RULES,
+    "Weights": WEIGHT_RULES,
+    "Groups": GROUP_RULES,
+    "Predictions": columns.PREDICTION_RULES,
+    "Labels, after the predictions": columns.LATE_LABEL_RULES,
+    "Order of the classes": columns.ORDER_RULES,
+    "Confidence of a predicted class": columns.CONFIDENCE_RULES,
+    "Outcomes, of regression": forecast_columns.OUTCOME_RULES,
+    "Predictive distributions": forecast_columns.FORECAST_RULES,
+}
+
+_RULES = """
+### {step}
+
+| Rule | Sees | Reads | Prints | File |
+|---|---|---|---|---|"""
+
+_PAIRS = """
+## Pairs of labels
+
+Of these labels, and of a label and its negation (`not fraud`), the positive one is known. Of any other two, none is
+preselected or listed first for a reason.
+
+| Negative | Positive |
+|---|---|"""
+
+_NAMES = """
 ## Names of columns
 
 Only letters and digits count, in lower case: `Y True`, `y_true` and `yTrue` are the name `ytrue`.
@@ -32,7 +70,7 @@ def columns_page() -> str:
         "Probabilities": column_names.PREDICTIONS,
         "Probabilities, if no other column has such a name": column_names.FALLBACKS,
         "Logits, with `--scale logit`": column_names.LOGITS,
-        "Weights": column_names.WEIGHTS,
+        "Weights, which are noted but not used": column_names.WEIGHTS | column_names.COUNTS,
         "Groups": column_names.GROUPS,
         "Outcomes, of regression": forecast_columns.OBSERVED,
         "Means": forecast_columns.MEAN,
@@ -44,8 +82,16 @@ def columns_page() -> str:
         "Level of intervals": forecast_columns.LEVEL,
     }
     names = [f"| {what} | {_listed(found)} |" for what, found in known.items()]
+    rules = [line for step, rows in STEPS.items() for line in (_RULES.format(step=step), *map(_row, rows))]
     errors = [f"| `{error.code}` | {(error.__doc__ or '').split(chr(10))[0]} |" for error in _leaves(TabularError)]
-    return "\n".join([_HEAD, *names, _ERRORS, *errors]) + "\n"
+    pairs = [f"| `{negative}` | `{positive}` |" for negative, positive in PAIRS]
+    return "\n".join([_HEAD.rstrip(), *rules, _PAIRS, *pairs, _NAMES, *names, _ERRORS, *errors]) + "\n"
+
+
+def _row(rule: Rule) -> str:
+    prints = f"`{rule.prints}`" if rule.prints else ""
+    only = " (if no other rule fits)" if rule.fallback else ""
+    return f"| {rule.name}{only} | {rule.sees} | {rule.reads} | {prints} | `{rule.file}` |"
 
 
 def _listed(names: Collection[str]) -> str:

@@ -143,8 +143,8 @@ def grouped(batch: Batch, names: Sequence[str]) -> Batch:
 def read_predictions(predictions: Any, *, scale: Scale = "probability") -> Predictions:
     """Check probabilities or logits.
 
-    Probabilities up to 1e-4 outside [0, 1] are clipped, rows whose sum is within 1e-4 of 1 are divided by it, and both
-    are counted.
+    Probabilities up to 1e-4 outside [0, 1] are clipped, rows whose sum is within 1e-4 of 1, or away from it by the
+    rounding of ``without_rounding``, are divided by it, and both are counted.
     """
     if scale not in _SCALES:
         raise InvalidOption.at("/scale", "must be one of: probability, logit")
@@ -160,23 +160,10 @@ def read_predictions(predictions: Any, *, scale: Scale = "probability") -> Predi
     if scale == "logit":
         return Predictions(values, scale)
     if low < -TOLERANCE or high > 1.0 + TOLERANCE:
-        bad = (values < -TOLERANCE) | (values > 1.0 + TOLERANCE)
-        hint = 'pass logits with scale="logit"'
-        if high <= TOLERANCE:
-            hint = f"pass the exponential of log-probabilities; {hint}"
-        elif low >= 0.0 and 1.5 < high <= 100.0:
-            hint = "divide percentages by 100"
-        if low >= 0.0 and values.ndim == 1 and (values == np.floor(values)).all():
-            hint = "divide percentages by 100, and in place of predicted classes pass those of predict_proba"
-        raise _invalid(
-            OutOfRange,
-            "/predictions",
-            bad,
-            f"must be in [0, 1]; {hint}",
-            f"is outside [0, 1]; {hint}",
-            f"are outside [0, 1]; {hint}",
-        )
-    sums = None if values.ndim == 1 else _checked_sums(values)
+        raise _out_of_range(values, low, high)
+    sums = None if values.ndim == 1 else _sums(values)
+    if sums is not None and np.abs(sums - 1.0).max() > TOLERANCE:
+        return _without_rounding(values, sums)
     clipped = 0
     if low < 0.0 or high > 1.0:
         outside = (values < 0.0) | (values > 1.0)
@@ -187,6 +174,20 @@ def read_predictions(predictions: Any, *, scale: Scale = "probability") -> Predi
         return Predictions(values, scale, clipped)
     values, renormalised = _renormalised(values, sums)
     return Predictions(values, scale, clipped, renormalised)
+
+
+def _out_of_range(values: Floats, low: float, high: float) -> CalibrationError:
+    """Return the error for probabilities outside [0, 1], with what they may be."""
+    bad = (values < -TOLERANCE) | (values > 1.0 + TOLERANCE)
+    hint = 'pass logits with scale="logit"'
+    if high <= TOLERANCE:
+        hint = f"pass the exponential of log-probabilities; {hint}"
+    elif low >= 0.0 and 1.5 < high <= 100.0:
+        hint = "divide percentages by 100"
+    if low >= 0.0 and values.ndim == 1 and (values == np.floor(values)).all():
+        hint = "divide percentages by 100, and in place of predicted classes pass those of predict_proba"
+    texts = (f"must be in [0, 1]; {hint}", f"is outside [0, 1]; {hint}", f"are outside [0, 1]; {hint}")
+    return _invalid(OutOfRange, "/predictions", bad, *texts)
 
 
 def probabilities_of(logits: Floats) -> Floats:
@@ -211,21 +212,49 @@ def softmax_in_place(scores: Floats) -> Floats:
     return scores
 
 
-def _checked_sums(values: Floats) -> Floats:
+def _without_rounding(values: Floats, sums: Floats) -> Predictions:
+    """Return rounded probabilities, divided by their sums; raises ``OutOfRange`` for others."""
+    away, rounded = np.abs(sums - 1.0), without_rounding(values)
+    if rounded is None:
+        texts = ("must sum to 1", "does not sum to 1", "do not sum to 1")
+        raise _invalid(OutOfRange, "/predictions", away > TOLERANCE, *texts, noun="rows ")
+    return Predictions(rounded[0], "probability", renormalised=int(np.count_nonzero(away > SUM_ROUNDING)))
+
+
+#: How far from 1 the sum of a row may be if its softmax was computed in half precision, or in bfloat16.
+_HALF, _BFLOAT = 2e-3, 8e-3
+
+
+def without_rounding(values: Floats) -> tuple[Floats, str] | None:
+    """Divide rows ``(n, K)`` of probabilities by their sum if only rounding explains why it is not 1.
+
+    All numbers have two to six decimals, or are those of half precision or bfloat16. Returns the rows, in double
+    precision, and what the numbers are; None if each row sums to 1 within 1e-4, or for other reasons not to 1.
+    """
     sums = _sums(values)
-    away = np.abs(sums - 1.0)
-    if away.max() > TOLERANCE:
-        rounded = "" if away.max() > 0.005 * values.shape[1] + 1e-9 else ", as if rounded: divide each by its sum"
-        raise _invalid(
-            OutOfRange,
-            "/predictions",
-            away > TOLERANCE,
-            "must sum to 1",
-            f"does not sum to 1{rounded}",
-            f"do not sum to 1{rounded}",
-            noun="rows ",
-        )
-    return sums
+    away = float(np.abs(sums - 1.0).max())
+    if away <= TOLERANCE or values.min() < 0.0:
+        return None
+    double = values.astype(np.float64, copy=False)
+    what = None
+    for decimals in range(2, 7):
+        if np.abs(np.round(double, decimals) - double).max() <= (0.0 if values.dtype == np.float64 else 6e-8):
+            bound = 0.5 * 10.0**-decimals * values.shape[1]
+            what = f"rounded to {decimals} decimals" if away <= bound * (1 + 1e-9) and sums.min() > 0.5 else None
+            break
+    if what is None and away <= _HALF and _are_half(double):
+        what = "of half precision (float16)"
+    if what is None and away <= _BFLOAT and not (double.astype(np.float32).view(np.uint32) & 0xFFFF).any():
+        what = "of half precision (bfloat16)"
+    return None if what is None else (double / sums[:, None], what)
+
+
+def _are_half(values: Floats) -> bool:
+    """Return whether all numbers of [0, 1] are of half precision, also as written with the fewest digits."""
+    halves = np.arange(int(np.float16(1.0).view(np.uint16)) + 1, dtype=np.uint16).view(np.float16)
+    written = np.array([float(str(half)) for half in halves])
+    near = np.abs(values).astype(np.float16)
+    return bool(np.all((near == values) | (written[np.minimum(near.view(np.uint16), len(written) - 1)] == values)))
 
 
 def _sums(values: Floats) -> Floats:

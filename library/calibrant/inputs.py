@@ -90,7 +90,9 @@ class Rows:
 
 def of_other_class(given: Array, scale: str) -> str:
     """Return the message for predictions that are probably those of the other class."""
-    remedy = "swap the two columns" if given.ndim == 2 else "pass -z" if scale == "logit" else "pass 1 - p"
+    remedy = "pass -z" if scale == "logit" else "pass 1 - p"
+    if given.ndim == 2:
+        remedy = "swap the two columns; columns of two models are evaluated one at a time"
     return f"predictions are clearly lower if the label is 1 than if it is 0; if they are those of class 0, {remedy}"
 
 
@@ -229,6 +231,7 @@ def _with_columns(error: OutOfRange, values: Array, columns: Sequence[str] | Non
                 return OutOfRange(f"predictions: {verb} {are}; pass the columns of probabilities alone", error.offences)
     if "not sum to 1" in str(error) and "divide" not in str(error):
         hint = "divide each row by its sum, or evaluate each column if the classes do not exclude each other"
+        hint += ", or belong to several models"
         return OutOfRange(f"{error}; {hint}", error.offences)
     return error
 
@@ -292,7 +295,7 @@ def _named_columns(predictions: Any, known: tuple[str, ...] | None, labels: Any)
         return values[:, 0], None
     names = predictions.columns if is_frame(predictions) else getattr(predictions, "column_names", None)
     named = is_frame(predictions) or isinstance(names, list)  # ``columns`` of a table of Arrow are arrays
-    return _rounded_rows(values, predictions), text_names(names) if named and names is not None else None
+    return values, text_names(names) if named and names is not None else None
 
 
 def _as_rows(predictions: Any, values: Array, labels: Any) -> str:
@@ -332,8 +335,31 @@ def listing(names: Sequence[str]) -> str:
     return shown if len(names) <= _FEW else f"{shown} and {len(names) - _FEW} more"
 
 
-#: Names of the negative and the positive class.
-_PAIRS = frozenset((("neg", "pos"), ("negative", "positive"), ("no", "yes"), ("n", "y"), ("false", "true")))
+#: Words for false and true, of most tools, of R, and of German, French, Spanish and Italian spreadsheets.
+BOOLEANS = (
+    *(("false", "true"), ("f", "t"), ("falsch", "wahr"), ("faux", "vrai")),
+    *(("falso", "verdadero"), ("falso", "vero")),
+)
+#: Names of the negative and the positive class; of no other pair of labels is the positive one known.
+PAIRS = (
+    *(("0", "1"), ("-1", "1"), ("-", "+"), *BOOLEANS, ("no", "yes"), ("n", "y"), ("nein", "ja"), ("n", "j")),
+    *(("nee", "ja"), ("nej", "ja"), ("non", "oui"), ("no", "si"), ("no", "s\xed"), ("no", "s\xec"), ("nao", "sim")),
+    *(("n\xe3o", "sim"), ("neg", "pos"), ("negative", "positive"), ("negativ", "positiv"), ("negativo", "positivo")),
+    *(("n\xe9gatif", "positif"), ("absent", "present"), ("failure", "success")),
+)
+
+
+def known_pair(labels: Sequence[str]) -> tuple[str, str] | None:
+    """Return the negative and the positive one of two labels, such as ``no`` and ``yes``; None if it is not known.
+
+    >>> known_pair(["Ja", "Nein"]), known_pair(["spam", "not spam"]), known_pair(["ham", "spam"])
+    (('Nein', 'Ja'), ('not spam', 'spam'), None)
+    """
+    for first, second in (tuple(labels), tuple(labels[::-1])) if len(labels) == 2 else ():
+        pair = first.casefold(), second.casefold()
+        if pair in PAIRS or pair[0] in {f"{no}{pair[1]}" for no in _NEGATIONS}:
+            return first, second
+    return None
 
 
 #: How the name of a class begins that is the rest of another, and may be class 0 or 1.
@@ -342,34 +368,18 @@ _NEGATIONS = tuple(f"{no}{mark}" for no in ("no", "not", "non") for mark in "_- 
 
 def is_reversed(classes: Sequence[str]) -> bool:
     """Return whether two classes are named after a positive class and its negative, such as ``yes`` and ``no``."""
-    return tuple(name.casefold() for name in reversed(classes)) in _PAIRS
+    return known_pair(classes) == tuple(reversed(classes))
 
 
 def is_negative(name: str) -> bool:
     """Return whether the name of one of two classes says that it is class 0, such as ``no`` or ``class_0``."""
     folded = name.casefold().removeprefix("class").lstrip("_- ")
-    return folded in {"0", *(negative for negative, _ in _PAIRS)}
+    return folded in {"0", "n", *(negative for negative, _ in PAIRS if len(negative) > 1)}
 
 
 def is_negation(name: str) -> bool:
     """Return whether a class is named after another that it excludes, such as ``not_fraud``."""
     return name.casefold().startswith(_NEGATIONS)
-
-
-#: Type of narrow numbers -> how far from 1 the sum of a row may be, if the softmax was computed in that type.
-_NARROW = {"float16": 2e-3, "torch.float16": 2e-3, "bfloat16": 8e-3, "torch.bfloat16": 8e-3}
-
-
-def _rounded_rows(values: Array, given: Any) -> Array:
-    """Divide the rows of probabilities of a narrow type by their sum, which rounding has moved away from 1."""
-    away = _NARROW.get(str(getattr(given, "dtype", values.dtype)))
-    if away is None or values.ndim != 2 or not values.size:
-        return values
-    sums = values.sum(axis=1, dtype=np.float64)
-    if values.min() < 0.0 or not (np.abs(sums - 1.0) <= away).all():
-        return values
-    rounded: Array = values / sums[:, None]
-    return rounded
 
 
 def _listed_names(class_names: Any) -> Any:
@@ -664,7 +674,8 @@ def _of_texts(values: Array, n_classes: int) -> Array:
     texts = {text: text.strip() for text in _texts(values)}
     whole = {text: k for text, short in texts.items() for k in range(n_classes) if short in (str(k), f"{k}.0")}
     if n_classes == 2:
-        whole |= {text: int(short.lower() == "true") for text, short in texts.items() if short.lower() in _BOOLEANS}
+        words = BOOLEANS[0]
+        whole |= {text: words.index(short.lower()) for text, short in texts.items() if short.lower() in words}
     if set(whole) == set(texts):
         return np.array([whole[str(value)] for value in values.tolist()], dtype=np.int64)
     how = (
@@ -673,9 +684,6 @@ def _of_texts(values: Array, n_classes: int) -> Array:
         else ("pass class_names in the order of the columns, such as estimator.classes_")
     )
     raise InvalidLabel.at("/labels", f"are not numbers; {how}")
-
-
-_BOOLEANS = ("true", "false")
 
 
 # --- Class names in other arguments

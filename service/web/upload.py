@@ -19,7 +19,7 @@ from backend.forecasts import fields_of
 from backend.store.errors import StorageError, problem_of
 from calibrant.batch import MAX_CLASS_NAME
 from calibrant.errors import CalibrationError, in_rows
-from calibrant.io.column_names import GROUPS, LABELS, PREDICTIONS, WEIGHTS
+from calibrant.io.column_names import GROUPS, LABELS, PREDICTIONS
 from calibrant.io.errors import (
     BadMapping,
     DecimalComma,
@@ -256,8 +256,8 @@ class Choices:
             raise BadMapping("a class must be a non-negative integer", field="mapping", offer=self._offered())
         return {text: int(number) for text, number in self.mapping}
 
-    def _offered(self) -> dict[str, int]:
-        return {text: i for i, (text, _) in enumerate(self.mapping)}
+    def _offered(self) -> dict[str, int | None]:
+        return {text: None for text, _ in self.mapping}
 
 
 @dataclass(frozen=True)
@@ -285,7 +285,7 @@ class UploadForm:
     @property
     def known_names(self) -> list[tuple[str, list[str]]]:
         """The column names that are recognized."""
-        found = (("Predictions", PREDICTIONS), ("Labels", LABELS), ("Weights", WEIGHTS), ("Groups", GROUPS))
+        found = (("Predictions", PREDICTIONS), ("Labels", LABELS), ("Groups", GROUPS))
         return [(what, sorted(names)) for what, names in found]
 
     def known_of(self, field: FormField) -> tuple[str, ...]:
@@ -304,7 +304,8 @@ class UploadForm:
         offer = None if self.message is None else self.message.offer
         given = dict(self.choices.mapping)
         if isinstance(offer, Mapping):
-            return [(text, given.get(text, str(number))) for text, number in offer.items()]
+            known = {text: "" if number is None else str(number) for text, number in offer.items()}
+            return [(text, given.get(text) or number) for text, number in known.items()]
         return list(self.choices.mapping)
 
 
@@ -362,15 +363,15 @@ def store_file(here: Context, file: UploadFile, choices: Choices, *, budget: Cal
     arrays = arrays_of(sheet)
     if sum(array.nbytes for array in arrays.values()) > LIGHT_BYTES:
         here.take_slot()
-    classes = None
+    classes, reduction = None, None
     if isinstance(sheet, ForecastSheet):
         level = sheet.forecasts.level if sheet.forecasts.kind == "interval" else None
         batch = store_batch(here, arrays, DistributionBatchOptions(prediction_kind="regression", level=level))
     else:
-        classes = None if sheet.classes is None else list(sheet.classes)
+        classes, reduction = None if sheet.classes is None else list(sheet.classes), sheet.reduction
         named = classes is not None and all(0 < len(name) <= MAX_CLASS_NAME for name in classes)
         batch = store_batch(here, arrays, BatchOptions(scale=sheet.scale, class_names=classes if named else None))
-    upload = UploadRecord(file=plain(name), said=list(sheet.notes), classes=classes)
+    upload = UploadRecord(file=plain(name), said=list(sheet.notes), classes=classes, reduction=reduction)
     here.store.uploads.put(batch.id, upload, ttl=settings.batch_ttl)
     return batch
 

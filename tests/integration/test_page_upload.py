@@ -236,6 +236,44 @@ def test_a_mapping_to_one_class_is_told_next_to_it(visitor: Visitor) -> None:
     assert (refused.status_code, "the same class" in refused.text) == (422, True)
 
 
+@pytest.mark.parametrize(
+    ("words", "classes"),
+    [(("nein", "ja"), ["0", "1"]), (("non", "oui"), ["0", "1"]), (("ham", "spam"), ["", ""]), (("1", "2"), ["", ""])],
+)
+def test_the_positive_label_is_filled_in_only_for_a_known_pair(
+    visitor: Visitor, words: tuple[str, str], classes: list[str]
+) -> None:
+    texts = CSV.replace(b",0\n", f",{words[0]}\n".encode()).replace(b",1\n", f",{words[1]}\n".encode())
+    refused = _send(visitor, texts)
+    offered = re.findall(
+        r'name="mapping_text" value="(\w+)">\s*<input [^>]*name="mapping_class" value="(\d*)"', refused.text
+    )
+    assert dict(offered) == dict(zip(words, classes, strict=True))
+    data = {"csrf_token": visitor.token("/"), "mapping_text": [*words], "mapping_class": [of for _, of in offered]}
+    again = visitor.post("/ui/upload", data=data, files={"file": ("a.csv", texts)}, headers={"HX-Request": "true"})
+    assert again.status_code == (204 if "" not in classes else 422)
+
+
+def test_the_confidence_in_a_predicted_class_is_reported_and_fitted_as_confidence(visitor: Visitor) -> None:
+    rows = b"0.4,1\n0.4,1\n0.4,0\n0.4,0\n0.75,0\n" * 20
+    path = _report_of(_send(visitor, b"confidence,correct\n" + rows))
+    report = visitor.get(f"{path}/report.json").json()
+    assert report["reduction"] == "confidence"
+    data = {"csrf_token": visitor.token(path), "method": "platt"}
+    made = visitor.post(f"{path}/fit", data=data, headers={"HX-Request": "true"})
+    ref = (made.headers.get("hx-redirect") or made.headers["location"]).removeprefix("/ui/maps/")
+    assert visitor.get(f"/maps/{ref}").json()["reduction"] == "confidence"
+
+
+def test_weights_are_used_only_if_their_field_names_them(visitor: Visitor) -> None:
+    content = b"p,y,w\n" + b"0.125,0,1\n0.875,1,2\n0.75,0,3\n0.25,1,4\n" * 10
+    path = _report_of(_send(visitor, content))
+    assert visitor.get(path.replace("/ui/reports", "/batches")).json()["arrays"] == ["predictions", "labels"]
+    assert "weights: none; column &#39;w&#39; is not used unless it is named" in visitor.get(path).text
+    path = _report_of(_send(visitor, content, weights="w"))
+    assert "weights" in visitor.get(path.replace("/ui/reports", "/batches")).json()["arrays"]
+
+
 def test_a_decimal_comma_is_read_if_it_is_chosen_and_offered_if_it_is_not(visitor: Visitor) -> None:
     text = CSV.replace(b",", b";").replace(b"0.", b"0,")
     refused = _send(visitor, text, predictions="p")

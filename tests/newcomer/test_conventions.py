@@ -90,12 +90,8 @@ def test_kilograms_are_no_weights_of_rows(typed: Typed, scores: Any) -> None:
     frame = scores.assign(weight=np.linspace(48.5, 110.25, 600), height=180)
     frame.to_csv("patients.csv", index=False)
     assert _ece(typed, "calibrant evaluate patients.csv") == _expected(scores)
-    assert "column 'weight' looks like a measured quantity" in typed("calibrant evaluate patients.csv").stderr
     weighted = float(calibrant.evaluate(frame["p"], frame["y"], weights=frame["weight"])["ece"])
     assert _ece(typed, "calibrant evaluate patients.csv --weight weight") == weighted
-    frame.assign(weight=np.arange(600) % 5 + 1).to_csv("counts.csv", index=False)
-    counted = float(calibrant.evaluate(frame["p"], frame["y"], weights=np.arange(600) % 5 + 1)["ece"])
-    assert _ece(typed, "calibrant evaluate counts.csv") == counted
 
 
 @pytest.mark.parametrize("orient", ["records", "columns", "index", "split", "table"])

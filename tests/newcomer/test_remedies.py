@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,7 @@ import pytest
 
 import calibrant
 from tests.newcomer.conftest import Typed
+from tests.unit.io.test_messages import CASES, Case
 
 _NAMES = ["bird", "cat", "dog"]
 
@@ -173,3 +176,38 @@ def test_a_map_of_more_classes_than_the_file_has_is_refused(typed: Typed, pets: 
         assert (
             "the predictions have 2 classes, but there are 3 class names (of the option or of the map)" in found.stderr
         )
+
+
+def _line(case: Case) -> str:
+    """Return the command that reads the file of a case with its options."""
+    options = case.options
+    flags = [f"--prediction {shlex.quote(name)}" for name in options.predictions or ()]
+    flags += [f"--label {options.labels}"] if options.labels else []
+    flags += [f"--weight {options.weights}"] if options.weights else []
+    flags += [f"--group {name}" for name in options.groups or ()]
+    flags += [f"--map-label {text}={number}" for text, number in (options.mapping or {}).items()]
+    return " ".join(["calibrant evaluate preds.csv --measure brier", *flags])
+
+
+def _remedies(message: str, line: str) -> list[str]:
+    """Return the commands that a message prints, and those with the options that it names."""
+    commands = re.findall(r"^  (calibrant .+)$", message, re.MULTILINE)
+    last = "" if commands else message.strip().splitlines()[-1]
+    added = re.findall(r"(?:\badd |did you mean |\()(--.+?)(?=\?|\)| in the order|$)", last)
+    return [*commands, *(f"{line} {flags}" for text in added for flags in text.split(" or "))]
+
+
+@pytest.mark.slow
+def test_every_remedy_that_a_refused_file_prints_works_when_it_is_typed(typed: Typed) -> None:
+    """Type each command, and each option, that the message about a file prints."""
+    tried = set[str]()
+    for name, case in CASES.items():
+        Path("preds.csv").write_bytes(case.data.encode() if isinstance(case.data, str) else case.data)
+        refused = typed(_line(case))
+        for command in _remedies(refused.stderr, _line(case)):
+            found = typed(command)
+            assert found.exit_code == 0 or "--map-label" in found.stderr, (name, command, found.stderr)
+            for last in _remedies(found.stderr, command) if found.exit_code else ():
+                assert typed(last).exit_code == 0, (name, last)
+            tried.add(name)
+    assert len(tried) > 20

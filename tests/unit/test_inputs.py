@@ -482,9 +482,25 @@ def test_logits_of_one_event_that_are_probabilities_are_warned_of() -> None:
         fitted.apply(p)
 
 
-def test_rounded_rows_and_labels_of_several_columns_have_a_remedy() -> None:
-    with pytest.raises(OutOfRange, match="does not sum to 1, as if rounded: divide each by its sum"):
-        calibrant.evaluate([[0.333, 0.333, 0.333], [0.5, 0.25, 0.25]], [0, 1])
+@pytest.mark.parametrize("digits", [2, 3, 4, 6])
+def test_rounded_rows_are_divided_by_their_sum_in_every_call(digits: int) -> None:
+    random = np.random.default_rng(0)
+    exact = random.dirichlet(np.ones(12), size=200)
+    y = np.array([random.choice(12, p=row) for row in exact])
+    p = exact.round(digits)
+    assert np.abs(p.sum(axis=1) - 1).max() > (1e-4 if digits < 5 else 0)
+    divided = p / p.sum(axis=1, keepdims=True)
+    report = calibrant.evaluate(p, y, measures=["brier"], reduction="canonical")
+    assert report["brier"].value == pytest.approx(
+        calibrant.evaluate(divided, y, measures=["brier"], reduction="canonical")["brier"].value
+    )
+    fitted = calibrant.fit("temperature", p, y)
+    np.testing.assert_allclose(fitted.apply(p), fitted.apply(divided), atol=1e-12)
+    with pytest.raises(OutOfRange, match="divide each row by its sum, or evaluate each column"):
+        calibrant.evaluate(0.9 * p, y)
+
+
+def test_labels_of_several_columns_have_a_remedy() -> None:
     with pytest.raises(InvalidLabel, match="for several labels a row evaluate each column"):
         calibrant.evaluate([[0.5, 0.5], [0.25, 0.75]], [[1, 1], [0, 1]])
     with pytest.raises(InvalidLabel, match="one-hot"):

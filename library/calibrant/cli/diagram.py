@@ -129,6 +129,7 @@ def diagram(
         level,
         levels,
         encoding,
+        reduction=reduction,
     )
     check_alone(regression=regression, columns=columns, others={"--reduction": reduction})
     if time is not None and not regression:

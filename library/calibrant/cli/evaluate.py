@@ -132,6 +132,7 @@ def evaluate(
         level,
         levels,
         encoding,
+        reduction=reduction,
     )
     check_alone(regression=regression, columns=columns, others={"--reduction": reduction})
     grouped_by = "group" if time is None else "period"

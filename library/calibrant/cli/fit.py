@@ -153,6 +153,7 @@ def fit(
         level=level,
         levels=levels,
         encoding=encoding,
+        reduction=reduction,
     )
     check_alone(regression=regression, columns=columns, others={"--reduction": reduction})
     if support is not None and not regression:

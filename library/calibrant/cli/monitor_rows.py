@@ -48,12 +48,15 @@ def send_file(
         if what == "labels":
             ids, labels = _ids_and_labels(source, file, columns, extra)
             return client.send_labels(monitor, ids, labels, timestamps=_times(source, file, columns, extra.times))
-        sheet = read_rows(file, columns, labelled=what == "rows", source=source)
+        sheet = read_rows(file, columns, labelled=what == "rows", unused=("weights",), source=source)
         _note_weights(sheet)
         optional: dict[str, Any] = {"timestamps": _times(source, file, columns, extra.times), "groups": sheet.groups}
         named = None if extra.ids is None else _texts(source, file, columns, extra.ids)
     if what == "predictions":
         return client.send_predictions(monitor, named or [], sheet.predictions, **optional)
+    if sheet.reduction is not None and client.monitor(monitor).monitor.reduction != sheet.reduction:
+        text = "the file has the confidence in a predicted class, which is for a monitor with --reduction confidence"
+        raise Refused(f"{name_of(file)}: {text}; for P(Y=1), give the classes of the labels with --map-label")
     if sheet.labels is None:
         raise Refused(f"{name_of(file)}: no column of labels found; name it with --label")
     return client.send_rows(monitor, sheet.predictions, sheet.labels, ids=named, **optional)
@@ -68,7 +71,7 @@ def send_forecast_file(
         if what == "labels":
             ids, observed = _texts(source, file, columns, extra.ids or ""), _outcomes(source, file, columns)
             return client.send_labels(monitor, ids, observed, timestamps=times)
-        sheet = read_forecast_rows(file, columns, labelled=what == "rows", source=source)
+        sheet = read_forecast_rows(file, columns, labelled=what == "rows", unused=("weights",), source=source)
         _note_weights(sheet)
         named = None if extra.ids is None else _texts(source, file, columns, extra.ids)
     values = _values(sheet, client.monitor(monitor).monitor.forecast, file)
@@ -81,8 +84,8 @@ def send_forecast_file(
 
 
 def _note_weights(sheet: Sheet | ForecastSheet) -> None:
-    """Print that weights, which are inferred from the name of a column, are not sent."""
-    if sheet.weights is not None:
+    """Print that columns that may be weights are not sent."""
+    if any(note.startswith("weights: ") for note in sheet.notes):
         say("weights: not sent, because monitors count each row once")
 
 

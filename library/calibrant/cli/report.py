@@ -153,6 +153,7 @@ def report(
         level,
         levels,
         encoding,
+        reduction=reduction,
     )
     check_alone(regression=regression, columns=columns, others={"--reduction": reduction})
     if not regression and (time is not None or support is not None):

@@ -31,6 +31,7 @@ _FLAGS = {
     "times": "--time",
     "scale": "--scale",
     "mapping": "--map-label",
+    "reduction": "--reduction",
     "observed": "--label",
     **dict.fromkeys(_PARTS, "--prediction"),
     "levels": "--levels",
@@ -100,7 +101,9 @@ Group = Annotated[
         "of several columns.",
     ),
 ]
-Weight = Annotated[str | None, typer.Option("--weight", help="Column of row weights, each at least 0.")]
+Weight = Annotated[
+    str | None, typer.Option("--weight", help="Column of row weights, each at least 0. None is used by its name alone.")
+]
 ScaleName = Annotated[
     str, typer.Option("--scale", help="Scale of the predictions: probability or logit. Never inferred.")
 ]
@@ -155,6 +158,7 @@ class Columns:
     levels: str | None = None
     encoding: str | None = None
     known: str | None = None
+    reduction: str | None = None
 
     def of(self, field: str) -> Sequence[str]:
         """Return the columns given for a field of ``calibrant.io``."""
@@ -241,13 +245,13 @@ def _read(
 
 
 def reduction_of(rows: Sheet, reduction: str | None) -> str | None:
-    """Return ``class:k`` for ``class:NAME``, and ``binary`` for class 1 of one column.
+    """Return ``class:k`` for ``class:NAME``, ``binary`` for class 1 of one column, and that of the file for None.
 
     Raises ``Refused`` for another class of one column.
     """
     from calibrant.inputs import reduction_by_name
 
-    found = reduction_by_name(reduction, rows.classes)
+    found = rows.reduction if reduction is None else reduction_by_name(reduction, rows.classes)
     if rows.predictions.ndim > 1 or found is None or not found.startswith("class:"):
         return found
     if found != "class:1":
@@ -280,6 +284,7 @@ def sheet_options(columns: Columns) -> SheetOptions:
         times=columns.time,
         decimal=_decimal(columns.decimal),
         encoding=read_encoding(columns.encoding),
+        reduction=columns.reduction,
     )
 
 
@@ -329,12 +334,12 @@ def _numbers(given: str | None) -> tuple[float, ...] | None:
 
 def refused(error: TabularError, file: Path, columns: Columns | None = None) -> Refused:
     """Return the error of a command for a file that cannot be read, with the commands that fix it."""
-    from calibrant.io.errors import UnclearColumns
+    from calibrant.io.errors import LabelsNeedMapping, UnclearColumns
 
     line, commands = _line(error, file, columns), _commands(error)
     if commands is None:
         return Refused(line)
-    if isinstance(error, UnclearColumns):
+    if isinstance(error, UnclearColumns | LabelsNeedMapping):
         return Refused(f"{line}:{commands}", USAGE)
     return Refused(f"{line}, or name its encoding:{commands}")
 
@@ -355,7 +360,9 @@ def _line(error: TabularError, file: Path, columns: Columns | None = None) -> st
     if isinstance(error, NoPredictions) and _takes("--regression") and are_of_forecasts(error.columns or ()):
         return f"{message}; for forecasts of a number, add --regression"
     if isinstance(error, NoPredictions) and _has("--scale"):
-        message = message.replace("for logits, set the scale to logit", "for logits, add --scale logit")
+        named = " or ".join(f"--prediction {_shell(name)}" for name in error.logits[:_OFFERED])
+        flags = "--scale logit" if columns is not None and columns.prediction else f"--scale logit {named}".rstrip()
+        message = message.replace("for logits, set the scale to logit", f"for logits, add {flags}")
     if isinstance(error, UnclearColumns) and error.readings:
         return message
     if isinstance(error, InvalidForecasts) and error.field in _EXAMPLES and _takes(f"--{error.field}"):
@@ -363,7 +370,7 @@ def _line(error: TabularError, file: Path, columns: Columns | None = None) -> st
     if not offer or flag is None or flag in message:
         return message
     if not isinstance(offer, tuple):
-        return f"{message}; add {_of_labels(offer)}"
+        return message if _of_two(offer) else f"{message}; add {_of_labels(offer)}"
     requested = () if columns is None else columns.of(error.field)
     if not requested:
         return f"{message}; add {' or '.join(f'{flag} {_shell(text)}' for text in offer[:_OFFERED])}"
@@ -372,16 +379,27 @@ def _line(error: TabularError, file: Path, columns: Columns | None = None) -> st
     return f"{message}; did you mean {' or '.join(f'{flag} {_shell(text)}' for text in near)}?" if near else message
 
 
-def _of_labels(mapping: Mapping[str, int]) -> str:
-    """Return the options that name the classes of these labels: the positive one of two, or all in order."""
-    labels = list(mapping)
-    if not _has("--pos-label"):
-        return " ".join(f"--map-label {_shell(f'{text}={number}')}" for text, number in mapping.items())
-    if len(labels) == 2:
-        return " or ".join(f"--pos-label {_shell(text)}" for text in reversed(labels))
+def _of_labels(mapping: Mapping[str, int | None]) -> str:
+    """Return the options that name the classes of these labels, in the order of the columns."""
+    if not _has("--class-names"):
+        pairs = (f"{text}={k}" for k, text in enumerate(mapping))
+        return f"{' '.join(f'--map-label {_shell(pair)}' for pair in pairs)} in the order of the columns"
     from calibrant.io.texts import join_names
 
-    return f"--class-names {_shell(join_names(labels))} in the order of the columns"
+    return f"--class-names {_shell(join_names(list(mapping)))} in the order of the columns"
+
+
+def _of_two(offer: object) -> tuple[str, tuple[tuple[str, ...], ...]] | None:
+    """Return the option and its values for either class of one or two labels, the known positive one first, or None."""
+    if not isinstance(offer, Mapping) or len(offer) > 2:
+        return None
+    labels = sorted(offer, key=lambda text: -(offer[text] or 0))
+    if len(labels) == 2 and _has("--pos-label"):
+        return "--pos-label", tuple((text,) for text in labels)
+    orders = ((1, 0), (0, 1)) if _has("--map-label") else ()
+    return "--map-label", tuple(
+        tuple(f"{text}={k}" for text, k in zip(labels, order, strict=False)) for order in orders
+    )
 
 
 def _commands(error: TabularError) -> str | None:
@@ -389,11 +407,12 @@ def _commands(error: TabularError) -> str | None:
     from calibrant.io.errors import UnclearColumns
 
     flag, readings = _FLAGS.get(error.field, ""), error.readings if isinstance(error, UnclearColumns) else ()
+    flag, readings = _of_two(error.offer) or (flag, readings)
     if error.encoding is not None and _takes("--encoding"):
         flag, readings = "--encoding", ((error.encoding,),)
-    if not readings:
-        return None
     context = current_context()
+    if not readings or (context is not None and not _has(flag)):
+        return None
     given = "" if context is None else f"{command_line(context, without=flag)} "
     flags = [" ".join(f"{flag} {_shell(name)}" for name in reading) for reading in readings[:_READINGS]]
     rest = len(readings) - len(flags)

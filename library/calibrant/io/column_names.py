@@ -28,19 +28,22 @@ PREDICTIONS = set_of(
     "predictions pred preds ypred yhat phat predprob predproba predictedprobability softmax calibrated "
     "probabilityclass scoredprobabilities scoredprobabilitiesforclass"
 )
-LOGITS = set_of("logit logits logodds ylogit ylogits rawformulaval rawformulavalclass")
+#: Logits, and logarithms of the likelihoods of all classes, whose softmax is theirs.
+LOGITS = set_of(
+    "logit logits logodds ylogit ylogits rawformulaval rawformulavalclass logprob logprobs logproba logprobability "
+    "logp loglikelihood loglikelihoods loglik ll filteredresps"
+)
 WEIGHTS = set_of("w weight weights sampleweight sampleweights")
-#: The name of weights that may be a feature too, such as the weight of a person; see ``is_measured``.
-WEIGHT = "weight"
 #: Names of columns that may count the rows that are alike.
 COUNTS = set_of("n count counts freq freqs frequency cases num nobs")
 GROUPS = set_of("group groups subgroup")
-#: Names of probabilities that count only if no other column has such a name.
-FALLBACKS = set_of(
-    "fit fitted response pd confidence conf risk propensity likelihood output outputs pre1 wahrscheinlichkeit"
-)
 #: Names of the confidence in a predicted class, and of whether that class is correct.
-CONFIDENCE, CORRECT = set_of("confidence conf"), set_of("correct iscorrect")
+CONFIDENCE = set_of("confidence confidences conf maxprob maxproba maxprobability topprob topproba topprobability msp")
+CORRECT = set_of("correct iscorrect")
+#: Names of probabilities that count only if no other column has such a name.
+FALLBACKS = CONFIDENCE | set_of(
+    "fit fitted response pd risk propensity likelihood output outputs pre1 wahrscheinlichkeit"
+)
 _IDS = set_of("id ids index idx rowid rowindex rownumber rowname rownames row key uuid guid resample fold")
 #: Words before the number of a class, in addition to names of predictions.
 _OF_CLASS = frozenset(("class",))
@@ -89,7 +92,9 @@ def is_like_prediction(name: str) -> bool:
 
 def is_log_probability(name: str) -> bool:
     """Whether a name is that of the logarithm of a probability, such as ``avg_logprob``."""
-    return "logprob" in word(name) or word(name).endswith("logp")
+    return (
+        any(text in word(name) for text in ("logprob", "loglik")) or word(name).endswith("logp") or word(name) == "ll"
+    )
 
 
 def is_percentage(name: str) -> bool:
@@ -107,16 +112,6 @@ def number_of(label: str) -> str:
     """Return the number of a class that Hugging Face calls ``LABEL_1``; other labels as they are."""
     unnamed = _UNNAMED.fullmatch(label)
     return label if unnamed is None else unnamed[1]
-
-
-def is_measured(weights: AbstractSet[float]) -> bool:
-    """Whether weights are like a measured quantity, such as kilograms: none below 2, and of one order of magnitude."""
-    return len(weights) > 1 and min(weights) >= 2 and max(weights) < 20 * min(weights)
-
-
-def is_counts(weights: AbstractSet[float]) -> bool:
-    """Whether weights are like numbers of rows: whole numbers from 0, and not all 0 or 1."""
-    return all(weight >= 0 and weight % 1 == 0 for weight in weights) and max(weights, default=0) > 1
 
 
 def is_id(name: str) -> bool:
@@ -184,12 +179,16 @@ def _split(name: str, known: frozenset[str]) -> tuple[str, str] | None:
         stem, rest = name[: mark.start()], name[mark.end() :].rstrip("])").strip(" \"'")
         if len(mark[0]) > 1 and mark[0].endswith("-") and are_digits(rest):
             rest = f"-{rest}"
-        if rest and (
-            (len(stem) < _LONGEST and word(stem) in known)
-            or (known is not LOGITS and (words := words_of(stem[-_LONGEST:])) and words[-1] in _BEFORE_CLASS)
-        ):
+        if rest and ((len(stem) < _LONGEST and word(stem) in known) or _ends_as(stem[-_LONGEST:], known)):
             return word(stem), rest
     return None
+
+
+def _ends_as(stem: str, known: frozenset[str]) -> bool:
+    """Whether the last word of a stem, or the last two, are those before the name of a class."""
+    words = words_of(stem)
+    ends = {words[-1], "".join(words[-2:])} if words else set()
+    return bool(ends & ((known & LOGITS) | (frozenset() if known is LOGITS else _BEFORE_CLASS)))
 
 
 def suffix(name: str, known: frozenset[str] = PREDICTIONS | LOGITS) -> str | None:

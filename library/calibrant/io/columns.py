@@ -10,26 +10,23 @@ import numpy as np
 
 from calibrant.arrays import with_integer
 from calibrant.batch import TOLERANCE
-from calibrant.inputs import is_negative
+from calibrant.inputs import is_negative, known_pair
 from calibrant.io.column_names import (
     CONFIDENCE,
     CORRECT,
-    COUNTS,
     FALLBACKS,
     GROUPS,
     LABELS,
     LOGITS,
     NUMBERED,
     PREDICTIONS,
-    WEIGHT,
     WEIGHTS,
     Family,
     among,
     before,
-    is_counts,
     is_id,
     is_like_prediction,
-    is_measured,
+    is_log_probability,
     is_predicted_class,
     named,
     number_of,
@@ -49,7 +46,7 @@ from calibrant.io.errors import (
 )
 from calibrant.io.labels import one_hot, without_gaps
 from calibrant.io.rules import MAX_OFFERED, Choice, Rule, rule
-from calibrant.io.scale import scale_error
+from calibrant.io.scale import logarithms, scale_error
 from calibrant.io.table import Column, Floats, Ints, Places, SheetOptions
 from calibrant.io.texts import (
     DASHES,
@@ -59,6 +56,7 @@ from calibrant.io.texts import (
     is_number,
     is_numeric,
     listed,
+    may_be_numbers,
     quoted,
     refusal,
     row_of,
@@ -85,6 +83,8 @@ class Chosen:
     class_names: tuple[str, ...] | None = None
     #: The columns in the order of their names, if they were inferred in another order of the file.
     by_name: Family | None = None
+    #: The reduction that the file implies, if it is not the default one.
+    reduction: str | None = None
 
 
 class Cells(Choice):
@@ -103,6 +103,10 @@ class Cells(Choice):
         #: The columns of the options.
         self.stated: Sequence[int] = ()
         self.family = Family((), ())
+        #: The event that has the name of the labels and the number of its class; the reduction that the file implies.
+        self.event: str | None = None
+        self.place = 1
+        self.reduction: str | None = None
         self._equal: Mapping[int, AbstractSet[str]] | None = None
         self._numbers: dict[int | None, set[float]] = {}
 
@@ -269,6 +273,7 @@ PREDICTION_RULES: list[Rule] = []
 _SEVERAL = "predictions: {columns}, one per class in this order (inferred from {their})"
 _VECTORS = "predictions: {name} (inferred from its name)"
 _ONE = "predictions: {columns}, the {what} of {event} (inferred from its name)"
+_EVENT = "the probability of class 1"
 
 
 def _of_classes(cells: Cells, families: Sequence[Family]) -> list[Family]:
@@ -354,7 +359,7 @@ def _singles(cells: Cells, places: Sequence[int]) -> list[Family]:
     return [Family((at,), (cells.free_names[at],)) for at in sorted({*free}) if suffix(cells.free_names[at]) != "0"]
 
 
-@rule(PREDICTION_RULES, "predictions", "scikit_learn.csv", _ONE)
+@rule(PREDICTION_RULES, "predictions", "stata.csv", _ONE)
 def _probability_name(cells: Cells) -> list[Family]:
     """A column with a name of probabilities, or of logits with `--scale logit`: the probability of class 1, or a list
     of a probability per class.
@@ -399,9 +404,11 @@ def choose(columns: Sequence[Column], options: SheetOptions, distinct: Distinct,
     cells.stated = [at for name in options.predictions or () for at in _sorted(cells, name)]
     if labelled and cells.labels is None:
         cells.labels = cells.only("labels", LABEL_RULES)
-    weights = _weights(cells)
     groups = cells.groups(options.groups)
-    cells.family = family = _as_stated(cells) if cells.stated else _inferred(cells)
+    weights = cells.weights(options.weights, noted=labelled)
+    cells.family = _by_options(options, _as_stated(cells) if cells.stated else _inferred(cells))
+    for at in cells.family.places if not cells.stated else ():
+        cells.choose(at, "predictions")
     _check_classes(cells)
     if labelled and cells.labels is None:
         cells.labels = cells.only("labels", LATE_LABEL_RULES)
@@ -411,22 +418,32 @@ def choose(columns: Sequence[Column], options: SheetOptions, distinct: Distinct,
         _check_gap(cells)
     if cells.labels is not None:
         _check_one_hot(cells, cells.labels)
-    is_ordered = _is_ordered(cells)
-    event = None if is_ordered else _event(cells)
-    place = 0 if is_negative(options.pos_label or "") else 1
-    if event is not None and family.classes[place] != event:
-        cells.notes.append(f"classes: {quoted(event)} is class {place}, as the column of labels has its name")
-        cells.family = family = family.reversed()
+    by_name = _in_order(cells)
     _note(cells)
-    predicted = _predicted(cells) if labelled else None
+    family, predicted = cells.family, _predicted(cells) if labelled else None
     return Chosen(
         Places(family.places, cells.labels, weights, groups, predicted),
         tuple(_aliases(cells, at, name) for at, name in zip(family.places, family.classes, strict=True)),
         tuple(cells.notes),
         times,
-        None if event is None else family.classes,
-        None if event is not None or is_ordered else _in_order_of_names(family),
+        None if cells.event is None else family.classes,
+        by_name,
+        cells.reduction,
     )
+
+
+def _in_order(cells: Cells) -> Family | None:
+    """Put the columns in the order of the rules; returns them in that of their names, if the labels can have that."""
+    by_name = None
+    for row in ORDER_RULES:
+        for family in row.find(cells):
+            if row.find is _file_order:
+                by_name = family
+            elif family != cells.family:
+                cells.family = family
+                shown = {"event": quoted(cells.event or ""), "place": str(cells.place)}
+                cells.notes += [row.prints.format(**shown)] if row.prints else []
+    return by_name
 
 
 def _aliases(cells: Cells, at: int, name: str) -> tuple[str, ...]:
@@ -454,11 +471,9 @@ def _inferred(cells: Cells) -> Family:
     if not cells.labelled:  # a map is applied to the predictions of the model
         readings = [of for of in readings if not _is_calibrated(cells, of)] or readings
     if len(readings) > 1:
-        raise cells.unclear([tuple(cells.names[at] for at in of.places) for of in readings], "predictions")
-    family = _ordered(cells, readings[0])
-    for at in family.places:
-        cells.choose(at, "predictions")
-    return family
+        ordered = [_by_options(cells.options, of).negative_first() for of in readings]
+        raise cells.unclear([tuple(cells.names[at] for at in of.places) for of in ordered], "predictions")
+    return readings[0]
 
 
 def _readings(cells: Cells, known: frozenset[str]) -> list[Family]:
@@ -480,56 +495,31 @@ def _is_calibrated(cells: Cells, family: Family) -> bool:
     return all("calibrated" in words_of(cells.names[at]) for at in family.places)
 
 
-def _weights(cells: Cells) -> int | None:
-    """Return the column of weights; one called ``weight`` that looks like a feature only if the options name it."""
-    if cells.options.weights is not None:
-        return cells.find(cells.options.weights, "weights")
-    places = cells.called(WEIGHTS)
-    if not cells.labelled:
-        cells.chosen |= dict.fromkeys(places, "weights")  # which are not used, and are no predictions
-        return None
-    name = cells.names[places[0]] if len(places) == 1 else ""
-    if word(name) == WEIGHT and (numbers := cells.numbers(places[0])) and is_measured(numbers):
-        what = f"column {quoted(name)} looks like a measured quantity"
-        cells.notes.append(f"weights: none; {what}: name it if it has weights of rows")
-        return None
-    if len(places) > 1:
-        raise cells.unclear([(cells.names[at],) for at in places], "weights")
-    for at in places:
-        cells.notes.append(f"weights: column {quoted(name)} (inferred from its name)")
-        return cells.choose(at, "weights")
-    for at in cells.called(COUNTS):
-        if is_counts(cells.numbers(at)):
-            what = f"column {quoted(cells.names[at])} has whole numbers"
-            cells.notes.append(f"weights: none; {what}: name it if each row stands for so many")
-    return None
-
-
 def _as_stated(cells: Cells) -> Family:
+    for at in cells.stated:
+        if not may_be_numbers(cells.columns[at].sample) and not any(map(is_number, cells.texts(at))):
+            raise _of_hard(cells, at)
     names = [cells.names[at] for at in cells.stated]
     ends = [end for name in names if (end := suffix(name)) is not None]
-    family = Family(tuple(cells.stated), tuple(ends if len(set(ends)) == len(names) > 1 else names))
-    is_wildcard = len(cells.options.predictions or ()) < len(names)
-    return _ordered(cells, family) if is_wildcard or cells.options.class_names or cells.options.pos_label else family
+    return Family(tuple(cells.stated), tuple(ends if len(set(ends)) == len(names) > 1 else names))
 
 
-def _ordered(cells: Cells, family: Family) -> Family:
+def _by_options(options: SheetOptions, family: Family) -> Family:
     """Return the columns in the order of the class names or with the positive class last, if they name them."""
-    names, positive = cells.options.class_names, cells.options.pos_label
+    names, positive = options.class_names, (options.pos_label or "").strip()
     if names is not None:
         chosen = [name for text in names for name in among({text}, family.classes)]
         if len(names) != len(family.classes) or sorted(chosen) != sorted(family.classes):
             return family
         return replace(family.taken([family.classes.index(name) for name in chosen]), classes=names)
-    if positive is not None and len(family.classes) == 2 and (end := among({positive.strip()}, family.classes)):
-        return family if family.classes[1] == end[0] else family.reversed()
-    return family.negative_first()
+    is_first = len(family.classes) == 2 and among({positive}, family.classes) == [family.classes[0]]
+    return family.reversed() if is_first else family
 
 
-def _in_order_of_names(family: Family) -> Family | None:
-    """Return several columns in the order of their names; None if they are in it already."""
-    by_name = family.taken(sorted(range(len(family.classes)), key=family.classes.__getitem__)).by_number()
-    return None if by_name == family else by_name
+# --- Rules of the order of the classes, which are used if the options state none
+
+ORDER_RULES: list[Rule] = []
+_FILE_ORDER = "classes: {names} (in the order of the file; name the columns for another order)"
 
 
 def _is_ordered(cells: Cells) -> bool:
@@ -537,15 +527,42 @@ def _is_ordered(cells: Cells) -> bool:
     options = cells.options
     is_named = len(cells.stated) == len(options.predictions or ()) > 0  # without a wildcard
     is_positive = options.pos_label is not None and bool(among({options.pos_label.strip()}, cells.family.classes))
-    return is_named or is_positive or bool(options.mapping or options.class_names)
+    return is_named or is_positive or options.class_names is not None
 
 
-def _event(cells: Cells) -> str | None:
-    """Return the one of two classes that has the name of the column of labels, as in ``churn`` and ``p_churn``."""
-    if cells.labels is None or len(cells.family.classes) != 2:
-        return None
+@rule(ORDER_RULES, "predictions", "positive_first.csv", "")
+def _negative_first(cells: Cells) -> list[Family]:
+    """Two columns named after a positive class and its negative, such as `yes`, `no`: the negative class first."""
+    return [] if _is_ordered(cells) else [cells.family.negative_first()]
+
+
+@rule(
+    ORDER_RULES,
+    "predictions",
+    "event_column.csv",
+    "classes: {event} is class {place}, as the column of labels has its name",
+)
+def _named_as_labels(cells: Cells) -> list[Family]:
+    """Two columns, one of them named like the column of labels, as `churn` and `p_churn`: that class is the event."""
+    if cells.labels is None or len(cells.family.classes) != 2 or _is_ordered(cells) or cells.options.mapping:
+        return []
     events = [name for name in cells.family.classes if word(name) == word(cells.names[cells.labels])]
-    return events[0] if len(events) == 1 else None
+    if len(events) != 1:
+        return []
+    cells.event, cells.place = events[0], 0 if is_negative(cells.options.pos_label or "") else 1
+    return [cells.family if cells.family.classes[cells.place] == cells.event else cells.family.reversed()]
+
+
+@rule(ORDER_RULES, "predictions", "ordinal.csv", _FILE_ORDER)
+def _file_order(cells: Cells) -> list[Family]:
+    """Columns of names beside labels that are numbers: class k is the k-th column, which is refused if the order of the
+    names predicts better.
+    """
+    family = cells.family
+    if cells.event is not None or _is_ordered(cells) or cells.options.mapping:
+        return []
+    by_name = family.taken(sorted(range(len(family.classes)), key=family.classes.__getitem__)).by_number()
+    return [] if by_name == family else [by_name]
 
 
 def _note(cells: Cells) -> None:
@@ -562,50 +579,90 @@ def _note(cells: Cells) -> None:
     cells.notes.append(form.format(columns=span(names), their="their names", name=name, what=what, event=event))
 
 
+# --- Rules of the confidence in a predicted class, which are used if no option says that there is none
+
+CONFIDENCE_RULES: list[Rule] = []
+_AS_CONFIDENCE = "reduction: confidence, as {columns} is the confidence in a predicted class"
+
+
 def _predicted(cells: Cells) -> int | None:
-    """Return the column of predicted classes if the only prediction is the confidence in them."""
-    options, labels, score = cells.options, cells.labels, cells.family.places[0]
-    if labels is None or cells.width > 1:
+    """Return the column of predicted classes if the only prediction is the confidence in them, and note it."""
+    options, score = cells.options, cells.names[cells.family.places[0]]
+    if cells.labels is None or cells.width > 1:
         return None
-    if cells.pipeline is not None and options.pos_label:
+    if cells.pipeline is not None and (options.pos_label or options.reduction not in (None, "confidence")):
         label = quoted(cells.names[cells.pipeline])
-        raise UnclearColumns(
-            f"column {quoted(cells.names[score])} is the confidence in {label}, not P(Y=1); do not name a positive "
-            "label",
-            field="predictions",
-        )
-    if any((options.mapping, options.pos_label, options.class_names)) or word(cells.names[labels]) in CORRECT:
+        text = f"column {quoted(score)} is the confidence in {label}, not P(Y=1); do not name a positive label"
+        raise UnclearColumns(f"{text} or another reduction than confidence", field="predictions")
+    if options.mapping or options.pos_label or options.class_names or options.reduction not in (None, "confidence"):
         return None
+    for row in CONFIDENCE_RULES:
+        for at in row.find(cells):
+            cells.reduction = "confidence"
+            cells.notes = [note.replace(_EVENT, "the confidence in the predicted class") for note in cells.notes]
+            predicted, labels = quoted(cells.names[at]), quoted(cells.names[cells.labels])
+            shown = {"columns": f"column {quoted(score)}", "predicted": predicted, "labels": labels}
+            cells.notes.append(row.prints.format(**shown))
+            return None if at == cells.labels else cells.choose(at, "labels")
+    return None
+
+
+@rule(CONFIDENCE_RULES, "labels", "confidence_correct.csv", _AS_CONFIDENCE)
+def _of_correctness(cells: Cells) -> list[int]:
+    """A label `correct` or `is_correct`, and a `confidence`: the event that the predicted class is right."""
+    labels, score = cells.labels or 0, cells.names[cells.family.places[0]]
+    if word(cells.names[labels]) not in CORRECT:
+        return []
+    is_unclear = word(score) not in CONFIDENCE and cells.is_probability(cells.family.places[0])
+    if is_unclear and cells.options.reduction is None and cells.options.scale == "probability":
+        raise _unclear_reduction(score, f"that {quoted(cells.names[labels])} is 1", "a predicted class")
+    return [labels]
+
+
+@rule(
+    CONFIDENCE_RULES,
+    "labels",
+    "predicted_label_score.csv",
+    f"{_AS_CONFIDENCE}: labels are whether the class in {{predicted}} is that in {{labels}}",
+)
+def _of_predicted_class(cells: Cells) -> list[int]:
+    """A label, a predicted class, and a score of at least 1/K that is called `confidence`, beside strings, of more than
+    two classes, or at least one half where class 0 is predicted: the event that the predicted class is the label.
+    """
+    labels, score = cells.labels or 0, cells.family.places[0]
     texts, name = cells.texts(labels), cells.names[score]
     free = [at for at in range(len(cells.names)) if at not in cells.chosen]
+    numbered_ = {at: {*map(number_of, cells.texts(at))} | cells.texts(at) for at in free}  # 1 of LABEL_1
     places = [
-        at for at in free if at == cells.pipeline or (cells.is_predicted_class(at) and bool(cells.texts(at) & texts))
+        at for at in free if at == cells.pipeline or (cells.is_predicted_class(at) and bool(numbered_[at] & texts))
     ]
-    is_top = (
-        cells.pipeline is not None
-        or word(name) in CONFIDENCE
-        or len(texts) > 2
-        or not all(map(is_number, texts))
-        or (len(places) == 1 and _is_above_half(cells, score, places[0]))
-    )
     is_event = (end := suffix(name)) is not None and end in texts
     low = min(cells.numbers(score), default=0.0)
-    if len(places) != 1 or not is_top or is_event or low < 1 / max(2, len(texts)) - TOLERANCE:
-        return None
-    of_class = "the probability of class 1"
-    cells.notes = [note.replace(of_class, "the confidence in the predicted class") for note in cells.notes]
-    cells.notes.append(
-        f"labels: whether the class in {quoted(cells.names[places[0]])} is that in {quoted(cells.names[labels])}; "
-        f"{quoted(name)} is the confidence in it"
-    )
-    return cells.choose(places[0], "labels")
+    named_ = [at for at in free if cells.is_predicted_class(at) and len(cells.texts(at)) == 2]
+    if not places and not is_event and len(texts) == 2 and named_ and low >= 0.5:
+        raise UnclearColumns(
+            f"column {quoted(name)} can be the probability of class 1, or the confidence in "
+            f"{quoted(cells.names[named_[0]])}, whose classes have other names than those of "
+            f"{quoted(cells.names[labels])}; name the positive label, or write the same names in both",
+            field="predictions",
+        )
+    if len(places) != 1 or is_event or low < 1 / max(2, len(texts)) - TOLERANCE:
+        return []
+    is_top = cells.pipeline is not None or word(name) in CONFIDENCE or cells.options.reduction is not None
+    if not is_top and len(texts) == 2 and all(map(is_number, texts)):
+        pairs = zip(cells.columns[score].sample, cells.columns[places[0]].sample, strict=True)
+        of_0 = [float(text) for text, of_class in pairs if is_number(of_class) and float(of_class) == 0.0]
+        if not of_0 or max(of_0) <= 0.5:
+            return []
+        if len(of_0) < _SOME_ROWS:
+            raise _unclear_reduction(name, "of class 1", quoted(cells.names[places[0]]))
+    return places
 
 
-def _is_above_half(cells: Cells, score: int, predicted: int) -> bool:
-    """Whether rows of the predicted class 0 have scores, and none below one half."""
-    pairs = zip(cells.columns[score].sample, cells.columns[predicted].sample, strict=True)
-    scores = [float(text) for text, of_class in pairs if is_number(of_class) and float(of_class) == 0.0]
-    return len(scores) >= _SOME_ROWS and min(scores) >= 0.5 and max(scores) > 0.5
+def _unclear_reduction(score: str, event: str, predicted: str) -> UnclearColumns:
+    text = f"column {quoted(score)} can be the probability {event}, or the confidence in {predicted}"
+    text += "; name the positive label, or call the column 'confidence', or choose a reduction"
+    return UnclearColumns(text, field="reduction", readings=(("binary",), ("confidence",)))
 
 
 # --- Errors
@@ -616,7 +673,8 @@ def _check_classes(cells: Cells) -> None:
     names, family, end = cells.options.class_names, cells.family, suffix(cells.names[cells.family.places[0]])
     if names is None:
         return
-    shared = [name for name in family.classes if among({name}, names)]
+    are_places = family.classes == tuple(map(str, range(len(family.classes))))
+    shared = [name for name in family.classes if among({name}, names) and not are_places]
     if len(family.places) == 1:
         if len(names) == 2 and end is not None and among({end}, names) == [names[0]]:
             column = quoted(cells.names[family.places[0]])
@@ -684,6 +742,8 @@ def _none_found(cells: Cells) -> TabularError:
     names, free = cells.names, [at for at, name in enumerate(cells.names) if name and cells.is_free(at)]
     if cells.options.scale == "probability" and (logits := _readings(cells, LOGITS)):
         called = [names[at] for at in logits[0].places]
+        if len(called) == 1 and cells.columns[logits[0].places[0]].width == 1 and is_log_probability(called[0]):
+            return logarithms(called[0])
         verb = "seems" if len(called) == 1 else "seem"
         text = f"{span(called)} {verb} to be logits; if so, set the scale to logit"
         return LooksLikeLogits(text, field="scale", offer=("logit",))
@@ -694,14 +754,8 @@ def _none_found(cells: Cells) -> TabularError:
         values = [(row, text) for row, text in enumerate(cells.columns[at].sample) if not is_missing(text)]
         if values and not any(is_number(text) for _, text in values) and all(is_numeric(text) for _, text in values):
             return refusal(values[0][1], names[at], "predictions", values[0][0])
-    classes = [names[at] for at in free if cells.is_class(at)]
-    predicted = [name for name in classes if word(name) in PREDICTIONS or is_predicted_class(name)]
-    if predicted:
-        return NoPredictions(
-            f"column {quoted(predicted[0])} has predicted classes, not probabilities; save the probabilities too, "
-            "such as model.predict_proba(X)[:, 1] in a column 'p'",
-            field="predictions",
-        )
+    if predicted := _hard_predictions(cells, free):
+        return _of_hard(cells, predicted[0])
     for at in free:
         if (error := scale_error(names[at], cells.numbers(at))) is not None:
             return error
@@ -710,12 +764,13 @@ def _none_found(cells: Cells) -> TabularError:
     offer = [at for at in free if word(names[at]) not in apart and not is_id(names[at]) and cells.is_probability(at)]
     whole = Family(tuple(offer), tuple(names[at] for at in offer)).by_number().negative_first()
     if cells.sums_to_one(whole.places):
+        is_known = len(whole.classes) > 2 or known_pair(whole.classes) is not None or are_digits(whole.classes[0][-1:])
         return UnclearColumns(
             f"no column of predictions found, but the rows of {span(whole.classes)} sum to 1; if they are the "
             "predictions, name them",
             field="predictions",
             offer=whole.classes[:MAX_OFFERED],
-            readings=(whole.classes,),
+            readings=(whole.classes,) if is_known else (whole.classes, whole.classes[::-1]),
         )
     if len(names) == 1:
         text = f"the file has only one column, {quoted(names[0])}; are its columns separated by commas?"
@@ -730,8 +785,40 @@ def _none_found(cells: Cells) -> TabularError:
         none = f" (no other column{but} has numbers in [0, 1]{hint})"
         text += f", or choose one of {cells.listed([names[at] for at in offer])}" if offer else none
     offered = tuple(names[at] for at in offer[:MAX_OFFERED])
-    return NoPredictions(
+    error = NoPredictions(
         text, field="predictions", offer=offered, columns=tuple(name for name in names[:MAX_OFFERED] if name)
+    )
+    error.logits = tuple(names[at] for at in real) if not offer and len(names) > 1 else ()
+    return error
+
+
+def _hard_predictions(cells: Cells, free: Sequence[int]) -> list[int]:
+    """Return the columns of predicted classes: numbers, or strings that are labels or have such a name."""
+    labels = {text.casefold() for text in cells.texts(cells.labels)}
+    found = []
+    for at, name in enumerate(cells.names):
+        is_named = bool(name) and at not in cells.chosen and (word(name) in PREDICTIONS or is_predicted_class(name))
+        texts = {text.casefold() for text in cells.texts(at)}
+        are_strings = at not in free and at not in cells.chosen and cells.columns[at].width == 1 and bool(texts)
+        are_labels = len(texts) > 1 and texts <= labels and not all(map(is_number, texts))
+        if (at in free and is_named and cells.is_class(at)) or (are_strings and (is_named or are_labels)):
+            found.append(at)
+    return found
+
+
+def _of_hard(cells: Cells, at: int) -> NoPredictions:
+    """Return the error for a column of predicted classes."""
+    several = len(cells.texts(cells.labels) | cells.texts(at)) > 2
+    save = (
+        "predict_proba(X) in a column per class, such as 'prob_cat'"
+        if several
+        else "predict_proba(X)[:, 1] in a column 'p'"
+    )
+    return NoPredictions(
+        f"column {quoted(cells.names[at])} has predicted classes, not probabilities; save the probabilities too, such "
+        f"as model.{save}",
+        field="predictions",
+        offer=(),
     )
 
 
@@ -751,7 +838,7 @@ def numbered_classes(
     predicted = predictions.argmax(axis=1)
     renumbered = np.array([by_name.places.index(at) for at in places])
     of_file, of_names = (int(np.count_nonzero(k == labels)) for k in (predicted, renumbered[predicted]))
-    if of_file < of_names:
+    if of_file <= of_names:
         raise UnclearOrder(
             f"{span([columns[at].name for at in places])} can be the classes 0 to {len(places) - 1} in the order of "
             "the file or of their names, and fewer rows are predicted correctly in the order of the file; choose one",
@@ -761,7 +848,7 @@ def numbered_classes(
     names = tuple(names[0] for names in chosen.classes)
     shown = ", ".join(f"{k} is {quoted(name)}" for k, name in enumerate(names[:MAX_LISTED]))
     rest = f" and {len(names) - MAX_LISTED} more" if len(names) > MAX_LISTED else ""
-    return names, (f"classes: {shown}{rest} (in the order of the file; name the columns for another order)",)
+    return names, (_FILE_ORDER.format(names=shown + rest),)
 
 
 def check_confidence(places: Places, columns: Sequence[Column], confidence: Floats, n_classes: int) -> None:
@@ -769,8 +856,9 @@ def check_confidence(places: Places, columns: Sequence[Column], confidence: Floa
     if places.predicted is None or confidence.min() >= 1 / max(2, n_classes) - TOLERANCE:
         return
     name, predicted = quoted(columns[places.predictions[0]].name), quoted(columns[places.predicted].name)
+    hint = "; if it is P(Y=1), name the positive label" if n_classes < 3 else ""
     raise UnclearColumns(
         f"column {name} is not the confidence in {predicted}, as {row_of(int(np.argmin(confidence)))} is below "
-        f"1/{max(2, n_classes)}; if it is P(Y=1), name the positive label",
+        f"1/{max(2, n_classes)}{hint}",
         field="predictions",
     )

@@ -22,6 +22,7 @@ Field = Literal[
     "times",
     "scale",
     "mapping",
+    "reduction",
     # Of predictive distributions
     "observed",
     "mean",
@@ -40,8 +41,8 @@ Field = Literal[
 #: Fields with several numbers per row, and fields of strings.
 VECTORS: tuple[Field, ...] = ("predictions", "quantiles", "samples")
 TEXTS: tuple[Field, ...] = ("labels", "groups")
-#: A mapping of labels to classes, or columns or values to choose from.
-Offer = Mapping[str, int] | tuple[str, ...]
+#: The class of each label, None if it is not known; or columns or values to choose from.
+Offer = Mapping[str, int | None] | tuple[str, ...]
 
 
 class TabularError(ValueError):
@@ -203,9 +204,10 @@ class UnclearOrder(UnclearColumns):
 
 
 class NoPredictions(TabularError):
-    """A file in which no column of predictions was found."""
+    """A file in which no column of predictions was found; ``logits`` are columns that can be logits."""
 
     code = "no-predictions"
+    logits: tuple[str, ...] = ()
 
 
 class InvalidForecasts(TabularError):

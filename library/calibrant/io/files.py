@@ -17,6 +17,7 @@ from typing import BinaryIO
 import numpy as np
 
 from calibrant.arrays import NO_GROUP, joined
+from calibrant.batch import TOLERANCE, without_rounding
 from calibrant.distributions.forecasts import FIELDS
 from calibrant.evaluation import MAX_GROUPS
 from calibrant.inputs import are_of_other_class, of_other_class
@@ -45,7 +46,6 @@ from calibrant.io.json_lines import JsonLinesTable
 from calibrant.io.labels import Classes, in_order, read_labels, whether_equal
 from calibrant.io.limits import FileLimits
 from calibrant.io.npz import NpyTable, NpzTable, blocks_of_archive, is_workbook
-from calibrant.io.rounding import without_rounding
 from calibrant.io.scale import check_scale
 from calibrant.io.source import bytes_of, opened, spooled, write_blocks
 from calibrant.io.table import (
@@ -75,6 +75,7 @@ from calibrant.io.texts import (
     quoted,
     refusal,
     row_of,
+    span,
     with_point,
 )
 
@@ -307,7 +308,10 @@ def _sheet(table: Table, chosen: Chosen, options: SheetOptions, values: Values) 
     if values.labels is not None and options.scale == "probability":
         check_confidence(chosen.places, table.columns, values.predictions, len(values.labels.texts))
     is_probability = options.scale == "probability"
-    predictions, rounding = without_rounding(values.predictions) if is_probability else (values.predictions, ())
+    rounded = without_rounding(values.predictions) if is_probability and values.predictions.ndim == 2 else None
+    predictions, what = (values.predictions, "") if rounded is None else rounded
+    _check_models(table, chosen, options, predictions, values.labels)
+    rounding = (f"predictions: {what}; each row is divided by its sum",) if what else ()
     classes = _classes(table, chosen, options, values)
     if options.pos_label is not None and predictions.ndim == 2 and classes is not None:
         predictions = _positive_last(predictions, classes.names, _own_names(table), chosen)
@@ -322,6 +326,28 @@ def _sheet(table: Table, chosen: Chosen, options: SheetOptions, values: Values) 
         _own_names(table) if classes is None else classes.names,
         (*table.notes, *chosen.notes, *(() if classes is None else classes.notes), *scale_notes, *rounding),
         None if chosen.times is None else _times(table, chosen.times),
+        chosen.reduction,
+    )
+
+
+def _check_models(
+    table: Table, chosen: Chosen, options: SheetOptions, predictions: Floats, labels: Coded | None
+) -> None:
+    """Raise ``UnclearColumns`` for columns that the options name and that are not those of two or more classes."""
+    places = chosen.places.predictions
+    if options.scale == "logit" or len(places) < 2 or len(options.predictions or ()) != len(places):
+        return
+    away = np.flatnonzero(np.abs(predictions.sum(axis=1) - 1.0) > TOLERANCE)
+    if not len(away) or (labels is not None and len(labels.texts) > 2):
+        return
+    names = [table.columns[at].name for at in places]
+    raise UnclearColumns(
+        f"{span(names)} are read as the probabilities of {len(names)} classes, of which {len(away):,} of "
+        f"{len(predictions):,} rows do not sum to 1, first {row_of(int(away[0]))}; if each is P(Y=1) of a model, "
+        "evaluate one at a time, or compare the models with calibrant.compare in Python",
+        field="predictions",
+        offer=tuple(names),
+        readings=tuple((name,) for name in names),
     )
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from calibrant.distributions.forecasts import CROSSING, Forecasts, read_forecasts
 from calibrant.errors import CalibrationError
 from calibrant.inputs import shared_length
-from calibrant.io.column_names import LABELS, WEIGHTS, set_of, word
+from calibrant.io.column_names import LABELS, set_of, word
 from calibrant.io.errors import (
     DuplicateColumns,
     Field,
@@ -160,7 +160,7 @@ def _quantile_columns(choice: Choice) -> list[_Reading]:
     return readings
 
 
-@rule(FORECAST_RULES, "predictions", "quantile_lists.jsonl", _PART)
+@rule(FORECAST_RULES, "predictions", "quantile_lists.npz", _PART)
 def _quantile_lists(choice: Choice) -> list[_Reading]:
     """A column of lists with a name of quantiles: quantiles, at the levels of a column `levels` if there is one."""
     levels = choice.called(LEVELS)
@@ -232,9 +232,9 @@ def choose_forecasts(columns: Sequence[Column], options: ForecastOptions, *, lab
     observed = None if options.observed is None else choice.find(options.observed, "observed")
     # Forecasts that are only recalibrated, by a map or in the order of time (``known``), have no use for weights.
     needed = (labelled and options.known is None) or options.weights is not None
-    weights = _weights(choice, options.weights) if needed else None
     groups = choice.groups(options.groups)
     explicit = None if options.forecasts is None else _stated(choice, options.forecasts)
+    weights = choice.weights(options.weights) if needed else None
     if labelled and observed is None:
         observed = choice.only("observed", OUTCOME_RULES)
     reading = _inferred(choice, options, labelled) if explicit is None else explicit
@@ -244,18 +244,6 @@ def choose_forecasts(columns: Sequence[Column], options: ForecastOptions, *, lab
     parts: dict[Field, tuple[int, ...]] = {} if observed is None else {"observed": (observed,)}
     places = Places(weights=weights, groups=groups, forecasts=parts | dict(reading.columns))
     return ChosenForecasts(places, reading.levels, reading.level, tuple(choice.notes), texts)
-
-
-def _weights(choice: Choice, stated: str | None) -> int | None:
-    if stated is not None:
-        return choice.find(stated, "weights")
-    places = choice.called(WEIGHTS)
-    if len(places) > 1:
-        raise choice.unclear([(choice.names[at],) for at in places], "weights")
-    for at in places:
-        choice.notes.append(f"weights: column {quoted(choice.names[at])} (inferred from its name)")
-        return choice.choose(at, "weights")
-    return None
 
 
 def _stated(choice: Choice, parts: Mapping[str, str]) -> _Reading:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from calibrant.inputs import is_negation, is_negative
+from calibrant.inputs import BOOLEANS, is_negation, is_negative, known_pair
 from calibrant.io.column_names import number_of
 from calibrant.io.errors import BadMapping, LabelsNeedMapping, MissingValue, NotLabels, TabularError, UnmappedLabel
 from calibrant.io.table import Coded, Ints
@@ -149,18 +149,11 @@ def _check_missing(coded: Coded, name: str, known: AbstractSet[str], pos_label: 
     return notes
 
 
-#: Words of class 0 and of class 1: of most tools, of R, and of German, French, Spanish and Italian spreadsheets.
-_BOOLEANS = (
-    *(("false", "true"), ("f", "t"), ("falsch", "wahr"), ("faux", "vrai")),
-    *(("falso", "verdadero"), ("falso", "vero")),
-)
-
-
 def _booleans(texts: Sequence[str]) -> list[int] | None:
     """Return the class of each text if they are the two words of a boolean, or one of true and false; else None."""
     lower = [text.casefold() for text in texts]
-    for words in _BOOLEANS:
-        if {*lower} <= {*words} and (len(lower) == 2 or words == _BOOLEANS[0]):
+    for words in BOOLEANS:
+        if {*lower} <= {*words} and (len(lower) == 2 or words == BOOLEANS[0]):
             return [words.index(text) for text in lower]
     return None
 
@@ -178,7 +171,7 @@ def _check_event(coded: Coded, event: str | None, pos_label: str) -> None:
 
 def _of_negative(coded: Coded, lower: Sequence[str], event: str) -> Classes | None:
     """Convert labels 0 and 1 if the column of predictions is named after class 0; None for other names and labels."""
-    for negative, positive in (("0", "1"), *_BOOLEANS):
+    for negative, positive in (("0", "1"), *BOOLEANS):
         if is_negation(event) and {*lower} == {negative, positive}:
             raise LabelsNeedMapping(
                 f"by its name, the column of predictions is that of {quoted(event)}; name the label of this class",
@@ -369,11 +362,11 @@ def _refusal(
     if len(texts) > n_classes:
         what = f"{where} has {len(texts):,} distinct labels, but the predictions have {n_classes} classes"
         return NotLabels(f"{what}; {hint}", field="labels")
-    offer = _offer(texts, numbers, aliases, n_classes)
+    offer = _offer(texts, numbers, n_classes)
     hint = "; or name the columns of predictions after the labels" if len(aliases) > 1 and not numbers else ""
     return LabelsNeedMapping(
         f"the labels are {listed(texts)}; map each of them to a class"
-        + (f", such as {_pairs(offer)}" if offer else "")
+        + (f", such as {_shown(offer)}" if offer and None not in offer.values() else "")
         + hint,
         field="mapping",
         offer=offer,
@@ -385,16 +378,16 @@ def _is_near(numbers: Sequence[str], n_classes: int) -> bool:
     return (n_classes == 2 and len(numbers) <= 2) or all(1 <= int(text) <= n_classes for text in numbers)
 
 
-def _offer(
-    texts: Sequence[str], numbers: Sequence[str], aliases: Sequence[Sequence[str]], n_classes: int
-) -> dict[str, int] | None:
+def _offer(texts: Sequence[str], numbers: Sequence[str], n_classes: int) -> dict[str, int | None] | None:
+    """Return the class of each label, None if it is not known; of two labels, only the positive one of a known pair."""
     if numbers and n_classes > 2:
         return {str(k + 1): k for k in range(n_classes)}
+    if len(texts) == 1 and n_classes == 2:
+        return {texts[0]: None}
     if len(texts) != n_classes:
         return None
-    # The label that a single column of predictions names is class 1.
-    order = sorted(texts, key=lambda text: (len(aliases) == 1 and text in aliases[0], *in_order(text)))
-    return {text: k for k, text in enumerate(order)}
+    pair = known_pair(texts)
+    return dict.fromkeys(texts) if pair is None else {text: k for k, text in enumerate(pair)}
 
 
 def in_order(text: str) -> tuple[int, str]:
@@ -403,6 +396,6 @@ def in_order(text: str) -> tuple[int, str]:
     return (1 << 62, text.casefold()) if whole is None else (whole, "")
 
 
-def _pairs(mapping: Mapping[str, int]) -> str:
+def _shown(mapping: Mapping[str, int | None]) -> str:
     pairs = [f"{quoted(text)} = {k}" for text, k in mapping.items()]
     return ", ".join(pairs[:8]) + (f" and {len(pairs) - 8} more" if len(pairs) > 8 else "")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
 
-from calibrant.io.column_names import GROUPS, word
+from calibrant.io.column_names import COUNTS, GROUPS, WEIGHTS, word
 from calibrant.io.errors import Field, UnclearColumns, UnknownColumn
 from calibrant.io.table import Column
 from calibrant.io.texts import listed, may_be_numbers, quoted
@@ -99,6 +99,16 @@ class Choice:
         """Return the columns that are not chosen yet and have one of these names."""
         return [at for at, name in enumerate(self.names) if at not in self.chosen and word(name) in known]
 
+    def weights(self, stated: str | None, *, noted: bool = True) -> int | None:
+        """Choose the column of weights that the options name; others are noted, and are no labels or predictions."""
+        if stated is not None:
+            return self.find(stated, "weights")
+        for row in WEIGHT_RULES if noted else ():
+            for at in row.find(self):
+                self.note(row, [at])
+        self.chosen |= dict.fromkeys(self.called(WEIGHTS), "weights")
+        return None
+
     def groups(self, stated: Sequence[str] | None) -> tuple[int, ...]:
         """Choose the columns of groups that the options name, or the only one with such a name."""
         if stated:
@@ -136,8 +146,17 @@ class Choice:
         return listed([name for name in names if name])
 
 
-#: The rule of groups.
+#: The rules of weights and of groups.
+WEIGHT_RULES: list[Rule] = []
 GROUP_RULES: list[Rule] = []
+
+
+@rule(
+    WEIGHT_RULES, "weights", "weighted_groups.csv", "weights: none; {columns} is not used unless it is named (--weight)"
+)
+def _weight_name(choice: Choice) -> list[int]:
+    """A column with a name of weights or of counts: no weights."""
+    return choice.called(WEIGHTS | COUNTS)
 
 
 @rule(GROUP_RULES, "groups", "weighted_groups.csv")

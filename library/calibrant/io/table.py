@@ -49,6 +49,9 @@ class SheetOptions:
         Decimal mark of a text file.
     encoding : str, optional
         Encoding of a text file without a byte order mark, such as ``cp1252``; by default UTF-8.
+    reduction : str, optional
+        Reduction that is requested. ``confidence`` says that one column beside a predicted class is the confidence in
+        it, and any other that it is not.
     """
 
     predictions: tuple[str, ...] | None = None
@@ -62,6 +65,7 @@ class SheetOptions:
     times: str | None = None
     decimal: str = "."
     encoding: str | None = None
+    reduction: str | None = None
 
 
 @dataclass(frozen=True)
@@ -87,6 +91,8 @@ class Sheet:
         What was inferred, and unusual properties of the file.
     times : list of str or None
         One time per row, as written in the file.
+    reduction : str or None
+        ``confidence`` if the file has the confidence in a predicted class, and whether it is right, as labels 0 and 1.
     """
 
     predictions: Floats
@@ -97,6 +103,7 @@ class Sheet:
     classes: tuple[str, ...] | None
     notes: tuple[str, ...]
     times: list[str] | None = None
+    reduction: str | None = None
 
     def __len__(self) -> int:
         return len(self.predictions)

@@ -45,7 +45,7 @@ def test_a_report_of_logits_is_made_again_by_its_own_lines(run: Run, npz: Path) 
     assert "decomposition (method: binned)" in terms["Measures"]
     scope: dict[str, Any] = {}
     exec(python, scope)
-    answer = json.loads(run("evaluate", npz, "--scale", "logit", "--measure", "ece", "--json").stdout)
+    answer = json.loads(run("evaluate", npz, "--scale", "logit", "--weight", "w", "--measure", "ece", "--json").stdout)
     assert scope["report"].measures["ece"].value == answer["measures"]["ece"]["value"]
     exec(fitting, scope)
     assert scope["fitted"].method in fitting

@@ -138,7 +138,7 @@ def test_files_of_other_tools_need_no_options(text: str, predictions: list[Any],
             "s,cat,dog,calibrated_cat,calibrated_dog\ncat,0.5,0.5,0.25,0.75\ndog,1,0,0.25,0.75\n",
             (("calibrated_cat", "calibrated_dog"), ("cat", "dog")),
         ),
-        ("y,a,b\n1,0.75,0.25\n0,0.5,0.5\n", (("a", "b"),)),
+        ("y,a,b\n1,0.75,0.25\n0,0.5,0.5\n", (("a", "b"), ("b", "a"))),
         ("y,lr_prob,rf_prob\n1,0.5,0.4\n0,0.2,0.1\n", (("lr_prob",), ("rf_prob",))),
     ],
 )
@@ -237,7 +237,7 @@ def test_a_positive_label_is_one_of_two() -> None:
 def test_decimal_commas_are_read_on_request(separator: str) -> None:
     cells = [["y", "p", "w"], ["1", '"0,75"', '"1,5"'], ["0", '"2,5e-1"', "2"]]
     text = "\n".join(separator.join(row) for row in cells)
-    found = sheet(text, SheetOptions(decimal=","))
+    found = sheet(text, SheetOptions(decimal=",", weights="w"))
     assert found.predictions.tolist() == [0.75, 0.25]
     assert found.weights is not None
     assert found.weights.tolist() == [1.5, 2]
@@ -249,7 +249,7 @@ THOUSANDS = ["1.225;0,5\n1.001;0,25", "877;0,5\n1.225;0,25", "0,5;0,5\n-1.225;0,
 @pytest.mark.parametrize("rows", THOUSANDS)
 def test_points_that_may_separate_thousands_are_refused_if_the_decimal_mark_is_a_comma(rows: str) -> None:
     with pytest.raises(NotANumber, match=r"column 'weight' has separators .*, first in row [12] \(line [23]\), but"):
-        sheet("weight;p;label\n" + rows.replace("\n", ";1\n") + ";0\n", SheetOptions(decimal=","))
+        sheet("weight;p;label\n" + rows.replace("\n", ";1\n") + ";0\n", SheetOptions(decimal=",", weights="weight"))
     text = "observed;mean;std\n" + rows.replace("\n", ";1\n") + ";1\n"
     with pytest.raises(NotANumber, match="column 'observed' has separators of thousands or decimal points, first in"):
         read_forecast_sheet(io.BytesIO(text.encode()), name="a", options=ForecastOptions(decimal=","), max_rows=None)
@@ -270,7 +270,7 @@ def test_rows_that_were_rounded_are_divided_by_their_sum() -> None:
 def test_missing_values_are_counted_in_all_columns() -> None:
     text = "y,p,w\n1,0.5,1\n,NA,1\n0,,1\n,0.5,\n"
     with pytest.raises(MissingValue) as refused:
-        sheet(text)
+        sheet(text, SheetOptions(weights="w"))
     assert refused.value.detail == (
         "values are missing in 2 rows of column 'p', 1 of column 'w', 2 of column 'y', first in row 2; fill them in or "
         "remove the rows"

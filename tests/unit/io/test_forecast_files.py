@@ -90,7 +90,7 @@ INTERVAL = {"lower": [0.0, 1.0, -3.0], "upper": [2.0, 1.0, 4.0]}
 @pytest.mark.parametrize("form", FORMATS)
 def test_every_format_gives_the_same_arrays(form: str) -> None:
     made = FORMATS[form]
-    sheet = read(made(BESIDE | NORMAL))
+    sheet = read(made(BESIDE | NORMAL), ForecastOptions(weights="weight"))
     assert sheet.forecasts.kind == "normal"
     np.testing.assert_array_equal(sheet.forecasts.mean, NORMAL["mean"])
     np.testing.assert_array_equal(sheet.forecasts.variance, [1.0, 4.0, 0.25])

@@ -33,7 +33,7 @@ class Case:
     code: str
     field: Field
     words: str
-    offer: Mapping[str, int] | tuple[str, ...] | None = None
+    offer: Mapping[str, int | None] | tuple[str, ...] | None = None
     options: SheetOptions = PLAIN
 
 
@@ -164,7 +164,11 @@ CASES = {
         "label;p\n1;0,5\n", "decimal-comma", "predictions", "first in row 1 (line 2); write 0.5"
     ),
     "thousands or comma": Case(
-        "label,p,weight\n" + '1,0.5,"1,200"\n', "decimal-comma", "weights", "separators of thousands or decimal commas"
+        "label,p,weight\n" + '1,0.5,"1,200"\n',
+        "decimal-comma",
+        "weights",
+        "separators of thousands or decimal commas",
+        options=SheetOptions(weights="weight"),
     ),
     "quoted comma": Case(HEAD + '1,"0,5"\n', "decimal-comma", "predictions", "column 'p' has decimal commas"),
     # Cells.
@@ -183,7 +187,13 @@ CASES = {
     "NaN": Case(HEAD + TAIL + "\n1,NaN\n", "missing-value", "predictions", "is 'NaN', a missing value"),
     "empty label": Case(HEAD + TAIL + ",0.5\n", "missing-value", "labels", "row 2 of"),
     "label NaN": Case(HEAD + TAIL + "nan,0.5\n", "missing-value", "labels", "'label' is 'nan', a missing value"),
-    "empty weight": Case("label,p,w\n1,0.5,\n", "missing-value", "weights", "of column 'w' is empty"),
+    "empty weight": Case(
+        "label,p,w\n1,0.5,\n",
+        "missing-value",
+        "weights",
+        "of column 'w' is empty",
+        options=SheetOptions(weights="w"),
+    ),
     "infinite": Case(HEAD + TAIL + "1,-inf\n", "not-finite", "predictions", "row 2 (line 3) of column 'p' is infinite"),
     "text": Case(
         HEAD + TAIL + "1,secret\n", "not-a-number", "predictions", "row 2 (line 3) of column 'p' is not a number"
@@ -254,15 +264,21 @@ CASES = {
     ),
     # Labels.
     "words": Case(HEAD + "yes,1\nno,1\n", "labels-need-mapping", "mapping", "such as 'no' = 0, 'yes' = 1", YES),
-    "ham": Case(HEAD + "spam,1\nham,1\n", "labels-need-mapping", "mapping", "'ham', 'spam'", {"ham": 0, "spam": 1}),
+    "ham": Case(
+        HEAD + "spam,1\nham,1\n", "labels-need-mapping", "mapping", "'ham', 'spam'", {"ham": None, "spam": None}
+    ),
     "event of no column": Case("y,prob_0\nspam,1\nham,1\n", "no-predictions", "predictions", "", ()),
     "signs": Case(HEAD + "-1,1\n1,1\n", "labels-need-mapping", "mapping", "'-1' = 0, '1' = 1", {"-1": 0, "1": 1}),
     "from 1": Case("y,p0,p1,p2\n1,1,0,0\n3,0,0,1\n", "labels-need-mapping", "mapping", "", {"1": 0, "2": 1, "3": 2}),
     "one word": Case(
-        HEAD + "yes,1\n", "labels-need-mapping", "mapping", "the labels are 'yes'; map each of them to a class", None
+        HEAD + "yes,1\n",
+        "labels-need-mapping",
+        "mapping",
+        "the labels are 'yes'; map each of them to a class",
+        {"yes": None},
     ),
     "classes": Case(
-        "y,p0,p1\na,1,0\nb,0,1\n", "labels-need-mapping", "mapping", "or name the columns", {"a": 0, "b": 1}
+        "y,p0,p1\na,1,0\nb,0,1\n", "labels-need-mapping", "mapping", "or name the columns", {"a": None, "b": None}
     ),
     "three words": Case(
         HEAD + "a,1\nb,1\nc,1\n", "not-labels", "labels", "has 3 distinct labels, but the predictions have 2 classes"
