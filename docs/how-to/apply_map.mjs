@@ -7,6 +7,14 @@ const sum = (row) => row.reduce((a, b) => a + b, 0);
 const cut = (p, clip = CLIP) => Math.min(Math.max(p, clip), 1 - clip);
 const logit = (p, clip = CLIP) => Math.log(cut(p, clip)) - Math.log1p(-cut(p, clip));
 const logistic = (x) => (x >= 0 ? 1 / (1 + Math.exp(-x)) : Math.exp(x) / (1 + Math.exp(x)));
+// The logit of a prediction: as it was given, or that of the probability.
+const score = (p, z, clip = CLIP) => z ?? logit(p, clip);
+const logLogistic = (x) => Math.min(x, 0) - Math.log1p(Math.exp(-Math.abs(x)));
+const logSum = (z) => {
+  const top = Math.max(...z);
+  return top + Math.log(sum(z.map((x) => Math.exp(x - top))));
+};
+const logOdds = (z) => z.map((x, k) => x - logSum(z.filter((_, j) => j !== k)));
 const softmax = (z) => {
   const top = Math.max(...z), e = z.map((x) => Math.exp(x - top)), total = sum(e);
   return e.map((x) => x / total);
@@ -19,15 +27,36 @@ const below = (x, knots) => { // the number of knots at or below x
   }
   return low;
 };
-const linear = (x, knots, h) => {
+const share = (x, a, b) => (x - a) / (b - a);
+// The share of the way from logit a to logit b, in the probability, which is not rounded to 0 or 1.
+const logitShare = (x, a, b) => {
+  const beside = (1 + Math.exp(-Math.abs(b))) / (1 + Math.exp(-Math.abs(x)));
+  return (Math.exp(Math.min(x, 0) - Math.min(b, 0)) * beside * Math.expm1(a - x)) / Math.expm1(a - b);
+};
+const linear = (x, knots, h, part = share) => {
   const i = below(x, knots) - 1;
   if (i < 0 || i >= knots.length - 1) return i < 0 ? h[0] : h[h.length - 1];
-  return h[i] + ((x - knots[i]) * (h[i + 1] - h[i])) / (knots[i + 1] - knots[i]);
+  return h[i] + part(x, knots[i], knots[i + 1]) * (h[i + 1] - h[i]);
+};
+// A prediction and the numbers to compare it with: logits, if the prediction and the map have them.
+const place = (p, z, d, name) => (z === undefined || !d.at_logits ? [p, d[name]] : [z, d.at_logits]);
+const joined = (p, z, d, name, heights) => {
+  const [x, knots] = place(p, z, d, name);
+  return linear(x, knots, heights, knots === d[name] ? share : logitShare);
 };
 const step = (x, starts, heights) => heights[Math.max(below(x, starts) - 1, 0)];
 const mean = (values) => sum(values) / values.length;
-const vennAbers = (p, d) => {
-  const n = below(p, d.scores), i = n > 0 && d.scores[n - 1] === p ? 2 * n - 1 : 2 * n, a = d.p0[i], b = d.p1[i];
+const scalingBinning = (p, z, d) => {
+  const f = d.slope * score(p, z) + d.intercept;
+  return step(...place(logistic(f), z === undefined ? z : f, d, "starts"), d.heights);
+};
+const beta = (p, z, d) => {
+  const [above, under] = z === undefined ? [Math.log(cut(p)), Math.log1p(-cut(p))] : [logLogistic(z), logLogistic(-z)];
+  return logistic(d.a * above - d.b * under + d.c);
+};
+const vennAbers = (p, z, d) => {
+  const [x, scores] = place(p, z, d, "scores"), n = below(x, scores);
+  const i = n > 0 && scores[n - 1] === x ? 2 * n - 1 : 2 * n, a = d.p0[i], b = d.p1[i];
   return d.merge === "log-loss" ? b / (1 - a + b) : b + (a * a - b * b) / 2;
 };
 const polynomial = (p, { breaks, coefficients }) => {
@@ -35,28 +64,32 @@ const polynomial = (p, { breaks, coefficients }) => {
   return sum(coefficients[j].map((c, power) => c * (p - breaks[j]) ** power));
 };
 
-const CURVES = {
+const CURVES = { // family -> the function of a probability, the logit if it was given, and the parameters
   identity: (p) => p,
-  constant: (p, d) => d.value,
-  platt: (p, d) => logistic(d.slope * logit(p) + d.intercept),
-  "event-temperature": (p, d) => logistic(logit(p) / d.temperature),
-  beta: (p, d) => logistic(d.a * Math.log(cut(p)) - d.b * Math.log1p(-cut(p)) + d.c),
-  isotonic: (p, d) => linear(p, d.thresholds, d.heights),
-  steps: (p, d) => step(p, d.starts, d.heights),
-  roofs: (p, d) => p + step(p, d.starts, d.shifts),
-  "scaling-binning": (p, d) => step(CURVES.platt(p, d), d.starts, d.heights),
-  spline: (p, d) => linear(p, d.scores, d.values),
-  kde: (p, d) => linear(p, d.knots, d.shares),
+  constant: (p, z, d) => d.value,
+  platt: (p, z, d) => logistic(d.slope * score(p, z) + d.intercept),
+  "event-temperature": (p, z, d) => logistic(score(p, z) / d.temperature),
+  beta,
+  isotonic: (p, z, d) => joined(p, z, d, "thresholds", d.heights),
+  steps: (p, z, d) => step(...place(p, z, d, "starts"), d.heights),
+  roofs: (p, z, d) => p + step(...place(p, z, d, "starts"), d.shifts),
+  "scaling-binning": scalingBinning,
+  spline: (p, z, d) => joined(p, z, d, "scores", d.values),
+  kde: (p, z, d) => linear(p, d.knots, d.shares),
   "venn-abers": vennAbers,
-  "piecewise-polynomial": polynomial,
-  sides: (p, d) => (p < 0.5 ? d.below : d.above),
-  pl: (p, d) => mean(d.models.map((m) => linear(p, m.knots, m.heights))),
-  pl3: (p, d) => mean(d.models.map((m) => logistic(linear(logit(p, PL3), m.knots, m.heights)))),
-  averaged: (p, d) => logistic(linear(logit(p, PL3), d.knots, d.logits)),
-  quadratic: (p, d) => logistic(d.intercept + (d.slope + d.square * logit(p)) * logit(p)),
-  smoothed: (p, d) => curve((1 - d.smoothing) * p + 0.5 * d.smoothing, d.curves[0]),
+  "piecewise-polynomial": (p, z, d) => polynomial(p, d),
+  sides: (p, z, d) => (p < 0.5 ? d.below : d.above),
+  pl: (p, z, d) => mean(d.models.map((m) => linear(p, m.knots, m.heights))),
+  pl3: (p, z, d) => mean(d.models.map((m) => logistic(linear(score(p, z, PL3), m.knots, m.heights)))),
+  averaged: (p, z, d) => logistic(linear(score(p, z, PL3), d.knots, d.logits)),
+  quadratic: (p, z, d) => logistic(d.intercept + (d.slope + d.square * score(p, z)) * score(p, z)),
+  smoothed: (p, z, d) => curve((1 - d.smoothing) * p + 0.5 * d.smoothing, d.curves[0]),
 };
-const curve = (p, { family, parameters }) => Math.min(Math.max(CURVES[family](p, parameters), 0), 1);
+// The calibrated probability of p, or of the logit z, if it is given.
+const curve = (p, { family, parameters }, z) => {
+  const q = z === undefined ? p : logistic(z);
+  return Math.min(Math.max(CURVES[family](q, z, parameters), 0), 1);
+};
 
 const normalised = (row) => {
   const total = sum(row);
@@ -70,7 +103,11 @@ const placed = (values, order) => {
   return found;
 };
 const inOrder = (row, like) => placed(descending(row), ranking(like));
-const logarithms = (p) => p.map((x) => Math.log(Math.max(x, CLIP)));
+// Logarithms; a probability of 0 becomes 2^-52, or half of the smallest other one if that is smaller.
+const logarithms = (p) => {
+  const floor = Math.max(Math.min(CLIP, Math.min(...p.filter((x) => x > 0)) / 2), Number.MIN_VALUE);
+  return p.map((x) => Math.log(x > 0 ? x : floor));
+};
 const matrix = (z, d) => softmax(d.weights.map((w, k) => sum(w.map((x, j) => x * z[j])) + d.intercepts[k]));
 const times = (rows, x) => rows.map((row) => sum(row.map((a, j) => a * x[j])));
 const softmaxRegression = (z, d) => {
@@ -93,19 +130,18 @@ const hiddenSoftmax = (z, d) => {
 const ensemble = (z, d) => {
   const p = softmax(z), mixed = z.map(() => 0), pooled = z.map(() => 0);
   d.members.forEach(({ family, parameters }, m) => {
-    const [takesLogits, transform] = TRANSFORMS[family], own = transform(takesLogits ? z : p, parameters);
-    logarithms(own).forEach((x, k) => {
-      mixed[k] += d.mixture[m] * own[k];
-      pooled[k] += d.pool[m] * x;
+    const takesLogits = TRANSFORMS[family][0] === "logits";
+    transformed(takesLogits ? z : p, { family, parameters }, takesLogits).forEach((x, k) => {
+      mixed[k] += d.mixture[m] * x;
+      pooled[k] += d.pool[m] * Math.log(Math.max(x, CLIP));
     });
   });
   const pool = softmax(pooled), found = mixed.map((x, k) => x + d.pool_share * pool[k]);
   return d.keep_order ? inOrder(found, z) : found;
 };
 const smoothedVector = (p, d) => {
-  const q = p.map((x) => (1 - d.smoothing) * x + d.smoothing / p.length), [{ family, parameters }] = d.members;
-  const [takesLogits, transform] = TRANSFORMS[family];
-  return transform(takesLogits ? logarithms(q) : q, parameters);
+  const q = p.map((x) => (1 - d.smoothing) * x + d.smoothing / p.length);
+  return transformed(q, d.members[0], false);
 };
 const ets = (z, d) => {
   const [a, b, c] = d.weights, cooled = softmax(z.map((x) => x / d.temperature)), p = softmax(z);
@@ -125,44 +161,63 @@ const orderPreserving = (z, { knots, rank_slopes: ranked, class_slopes: own }) =
   });
   return softmax(found);
 };
-const oneVsRest = (p, d) => {
-  let found = p.map((x, k) => curve(x, d.curves[k]));
-  if (d.keep_order) found = inOrder(found, p);
+const dirichlet = (row, d, logits) => {
+  const total = logits ? logSum(row) : 0;
+  return matrix(logits ? row.map((x) => x - total) : logarithms(row), d);
+};
+const oneVsRest = (row, d, logits) => {
+  const odds = logits ? logOdds(row) : [];
+  let found = row.map((x, k) => curve(x, d.curves[k], odds[k]));
+  if (d.keep_order) found = inOrder(found, row);
   return d.renormalise ? normalised(found) : found;
 };
-const ranks = (p, d) => {
-  const ranked = descending(p), found = [];
+// The probability of rank r, or of the first r ranks, and its logit, if logits are given.
+const rankedScore = (row, r, within, logits) => {
+  const sorted = descending(row);
+  if (logits && within && r < row.length) return [undefined, logSum(sorted.slice(0, r)) - logSum(sorted.slice(r))];
+  if (logits && !within) return [undefined, descending(logOdds(row))[r - 1]];
+  const p = logits ? softmax(sorted) : sorted;
+  return [within ? cut(sum(p.slice(0, r)), 0) : p[r - 1], undefined];
+};
+const ranks = (row, d, logits) => {
+  const ranked = descending(logits ? softmax(row) : row), found = [];
   let reached = 0;
-  d.curves.forEach((c, r) => {
-    const value = curve(d.within ? cut(sum(ranked.slice(0, r + 1)), 0) : ranked[r], c);
+  d.curves.forEach((c, i) => {
+    const [p, z] = rankedScore(row, i + 1, d.within, logits), value = curve(p, c, z);
     found.push(d.within ? Math.max(value - reached, 0) : value);
     reached = Math.max(reached, value);
   });
   const left = Math.max(1 - sum(found), 0);
   const all = normalised([...found, ...normalised(ranked.slice(found.length)).map((x) => left * x)]);
-  const row = placed(all, ranking(p));
-  return d.keep_order ? inOrder(row, p) : row;
+  const calibrated = placed(all, ranking(row));
+  return d.keep_order ? inOrder(calibrated, row) : calibrated;
 };
 
-const TRANSFORMS = { // family -> [whether it takes logits, the function]
-  temperature: [true, (z, d) => softmax(z.map((x) => x / d.temperature))],
-  vector: [true, (z, d) => softmax(z.map((x, k) => d.weights[k] * x + d.intercepts[k]))],
-  matrix: [true, matrix],
-  dirichlet: [false, (p, d) => matrix(logarithms(p), d)],
-  ets: [true, ets],
-  "iop-diagonal": [true, (z, d) => softmax(z.map((x) => -bent(Math.max(...z) - x, d.knots, d.slopes)))],
-  "iop-oi": [true, orderPreserving],
-  "iop-op": [true, orderPreserving],
-  "accuracy-constant": [false, (p, d) => p.map((_, k) => (
-    k === ranking(p)[0] ? d.accuracy : (1 - d.accuracy) / (p.length - 1)))],
-  "predicted-class": [false, (p, d) => d.frequencies[ranking(p)[0]]],
-  "one-vs-rest": [false, oneVsRest],
-  ranks: [false, ranks],
-  "softmax-regression": [true, softmaxRegression],
-  "hidden-softmax": [true, hiddenSoftmax],
-  ensemble: [true, ensemble],
-  "smoothed-vector": [false, smoothedVector],
-  "vector-identity": [false, (p) => p],
+const TRANSFORMS = { // family -> [what it takes, the function]; with "either" it is told whether it gets logits
+  temperature: ["logits", (z, d) => softmax(z.map((x) => x / d.temperature))],
+  vector: ["logits", (z, d) => softmax(z.map((x, k) => d.weights[k] * x + d.intercepts[k]))],
+  matrix: ["logits", matrix],
+  dirichlet: ["either", dirichlet],
+  ets: ["logits", ets],
+  "iop-diagonal": ["logits", (z, d) => softmax(z.map((x) => -bent(Math.max(...z) - x, d.knots, d.slopes)))],
+  "iop-oi": ["logits", orderPreserving],
+  "iop-op": ["logits", orderPreserving],
+  "accuracy-constant": ["either", (row, d) => row.map((_, k) => (
+    k === ranking(row)[0] ? d.accuracy : (1 - d.accuracy) / (row.length - 1)))],
+  "predicted-class": ["either", (row, d) => d.frequencies[ranking(row)[0]]],
+  "one-vs-rest": ["either", oneVsRest],
+  ranks: ["either", ranks],
+  "softmax-regression": ["logits", softmaxRegression],
+  "hidden-softmax": ["logits", hiddenSoftmax],
+  ensemble: ["logits", ensemble],
+  "smoothed-vector": ["probabilities", smoothedVector],
+  "vector-identity": ["probabilities", (p) => p],
+};
+const transformed = (row, { family, parameters }, logits) => {
+  const [takes, transform] = TRANSFORMS[family];
+  if (takes === "either") return transform(row, parameters, logits);
+  if ((takes === "logits") === logits) return transform(row, parameters);
+  return transform(logits ? softmax(row) : logarithms(row), parameters);
 };
 
 // Predictive distributions of a number.
@@ -327,19 +382,15 @@ export function apply(document, row) {
   if (![TRANSFORMS, CURVES].some((all) => Object.hasOwn(all, document.family))) {
     refuse(`unknown family: ${document.family}`);
   }
-  let logits = document.scale === "logit";
-  if (document.family in TRANSFORMS) {
-    const [takesLogits, transform] = TRANSFORMS[document.family];
-    if (takesLogits !== logits) row = logits ? softmax(row) : logarithms(row);
-    return transform(row, document.parameters);
+  const logits = document.scale === "logit";
+  if (document.family in TRANSFORMS) return transformed(row, document, logits);
+  if (!Array.isArray(row)) return logits ? curve(undefined, document, row) : curve(row, document);
+  const [name, number = 1] = document.reduction.split(":");
+  if (name !== "binary" && name !== "class") {
+    const [p, z] = rankedScore(row, +number, name === "within-top", logits);
+    return curve(p, document, z);
   }
-  if (Array.isArray(row)) {
-    const [name, number = 1] = document.reduction.split(":"), p = logits ? softmax(row) : row, r = descending(p);
-    const tops = { "within-top": (k) => cut(sum(r.slice(0, k)), 0), top: (k) => r[k - 1] };
-    row = name in tops ? tops[name](+number) : name === "confidence" ? r[0] : p[+number];
-    logits = false;
-  }
-  return curve(logits ? logistic(row) : row, document);
+  return logits ? curve(undefined, document, logOdds(row)[+number]) : curve(row[+number], document);
 }
 
 if (globalThis.process?.argv[1]?.endsWith("apply_map.mjs")) { // run as a script, not imported

@@ -27,25 +27,78 @@ def logit(p, clip=CLIP):
     return log(cut(p, clip)) - log1p(-cut(p, clip))
 
 
+def score(p, z, clip=CLIP):
+    """Return the logit of a prediction: as it was given, or that of the probability."""
+    return logit(p, clip) if z is None else z
+
+
+def log_logistic(x):
+    return min(x, 0.0) - log1p(exp(-abs(x)))
+
+
+def log_sum(z):
+    return max(z) + log(sum(exp(x - max(z)) for x in z))
+
+
+def log_odds(z):
+    return [x - log_sum(z[:k] + z[k + 1 :]) for k, x in enumerate(z)]
+
+
+def log_odds_within(z, r):
+    ranked = sorted(z, reverse=True)
+    return log_sum(ranked[:r]) - log_sum(ranked[r:])
+
+
 def softmax(z):
     e = [exp(x - max(z)) for x in z]
     return [x / sum(e) for x in e]
 
 
-def linear(x, knots, heights):
+def share(x, a, b):
+    return (x - a) / (b - a)
+
+
+def logit_share(x, a, b):
+    """Return the share of the way from logit a to logit b, in the probability, which is not rounded to 0 or 1."""
+    beside = exp(min(x, 0.0) - min(b, 0.0)) * (1.0 + exp(-abs(b))) / (1.0 + exp(-abs(x)))
+    return beside * expm1(a - x) / expm1(a - b)
+
+
+def linear(x, knots, heights, part=share):
     i = bisect_right(knots, x) - 1
     if i < 0 or i >= len(knots) - 1:
         return heights[0] if i < 0 else heights[-1]
-    return heights[i] + (x - knots[i]) * (heights[i + 1] - heights[i]) / (knots[i + 1] - knots[i])
+    return heights[i] + part(x, knots[i], knots[i + 1]) * (heights[i + 1] - heights[i])
+
+
+def place(p, z, d, name):
+    """Return a prediction and the numbers to compare it with: logits, if the prediction and the map have them."""
+    return (p, d[name]) if z is None or "at_logits" not in d else (z, d["at_logits"])
+
+
+def joined(p, z, d, name, heights):
+    x, knots = place(p, z, d, name)
+    return linear(x, knots, heights, share if knots is d[name] else logit_share)
 
 
 def step(x, starts, heights):
     return heights[max(bisect_right(starts, x) - 1, 0)]
 
 
-def venn_abers(p, d):
-    i = bisect_left(d["scores"], p)
-    i = 2 * i + (i < len(d["scores"]) and d["scores"][i] == p)
+def scaling_binning(p, z, d):
+    f = d["slope"] * score(p, z) + d["intercept"]
+    return step(*place(logistic(f), None if z is None else f, d, "starts"), d["heights"])
+
+
+def beta(p, z, d):
+    above, below = (log(cut(p)), log1p(-cut(p))) if z is None else (log_logistic(z), log_logistic(-z))
+    return logistic(d["a"] * above - d["b"] * below + d["c"])
+
+
+def venn_abers(p, z, d):
+    x, scores = place(p, z, d, "scores")
+    i = bisect_left(scores, x)
+    i = 2 * i + (i < len(scores) and scores[i] == x)
     a, b = d["p0"][i], d["p1"][i]
     return b / (1.0 - a + b) if d["merge"] == "log-loss" else b + (a * a - b * b) / 2.0
 
@@ -61,31 +114,33 @@ def mean(values):
 
 
 PL3 = 1e-16
-CURVES = {
-    "identity": lambda p, _: p,
-    "constant": lambda _, d: d["value"],
-    "platt": lambda p, d: logistic(d["slope"] * logit(p) + d["intercept"]),
-    "event-temperature": lambda p, d: logistic(logit(p) / d["temperature"]),
-    "beta": lambda p, d: logistic(d["a"] * log(cut(p)) - d["b"] * log1p(-cut(p)) + d["c"]),
-    "isotonic": lambda p, d: linear(p, d["thresholds"], d["heights"]),
-    "steps": lambda p, d: step(p, d["starts"], d["heights"]),
-    "roofs": lambda p, d: p + step(p, d["starts"], d["shifts"]),
-    "scaling-binning": lambda p, d: step(CURVES["platt"](p, d), d["starts"], d["heights"]),
-    "spline": lambda p, d: linear(p, d["scores"], d["values"]),
-    "kde": lambda p, d: linear(p, d["knots"], d["shares"]),
+CURVES = {  # family -> the function of a probability, the logit if it was given, and the parameters
+    "identity": lambda p, _z, _d: p,
+    "constant": lambda _p, _z, d: d["value"],
+    "platt": lambda p, z, d: logistic(d["slope"] * score(p, z) + d["intercept"]),
+    "event-temperature": lambda p, z, d: logistic(score(p, z) / d["temperature"]),
+    "beta": beta,
+    "isotonic": lambda p, z, d: joined(p, z, d, "thresholds", d["heights"]),
+    "steps": lambda p, z, d: step(*place(p, z, d, "starts"), d["heights"]),
+    "roofs": lambda p, z, d: p + step(*place(p, z, d, "starts"), d["shifts"]),
+    "scaling-binning": scaling_binning,
+    "spline": lambda p, z, d: joined(p, z, d, "scores", d["values"]),
+    "kde": lambda p, _, d: linear(p, d["knots"], d["shares"]),
     "venn-abers": venn_abers,
-    "piecewise-polynomial": polynomial,
-    "sides": lambda p, d: d["below"] if p < 0.5 else d["above"],
-    "pl": lambda p, d: mean([linear(p, m["knots"], m["heights"]) for m in d["models"]]),
-    "pl3": lambda p, d: mean([logistic(linear(logit(p, PL3), m["knots"], m["heights"])) for m in d["models"]]),
-    "averaged": lambda p, d: logistic(linear(logit(p, PL3), d["knots"], d["logits"])),
-    "quadratic": lambda p, d: logistic(d["intercept"] + (d["slope"] + d["square"] * logit(p)) * logit(p)),
-    "smoothed": lambda p, d: curve((1.0 - d["smoothing"]) * p + 0.5 * d["smoothing"], d["curves"][0]),
+    "piecewise-polynomial": lambda p, _, d: polynomial(p, d),
+    "sides": lambda p, _, d: d["below"] if p < 0.5 else d["above"],
+    "pl": lambda p, _, d: mean([linear(p, m["knots"], m["heights"]) for m in d["models"]]),
+    "pl3": lambda p, z, d: mean([logistic(linear(score(p, z, PL3), m["knots"], m["heights"])) for m in d["models"]]),
+    "averaged": lambda p, z, d: logistic(linear(score(p, z, PL3), d["knots"], d["logits"])),
+    "quadratic": lambda p, z, d: logistic(d["intercept"] + (d["slope"] + d["square"] * score(p, z)) * score(p, z)),
+    "smoothed": lambda p, _, d: curve((1.0 - d["smoothing"]) * p + 0.5 * d["smoothing"], d["curves"][0]),
 }
 
 
-def curve(p, document):
-    return min(max(CURVES[document["family"]](p, document["parameters"]), 0.0), 1.0)
+def curve(p, document, z=None):
+    """Return the calibrated probability of p, or of the logit z, if it is given."""
+    p = p if z is None else logistic(z)
+    return min(max(CURVES[document["family"]](p, z, document["parameters"]), 0.0), 1.0)
 
 
 def normalised(row):
@@ -100,22 +155,32 @@ def in_order(row, like):
     return [x for _, x in sorted(zip(ranking(like), sorted(row, reverse=True)))]
 
 
-def one_vs_rest(p, d):
-    found = [curve(x, c) for x, c in zip(p, d["curves"])]
-    found = in_order(found, p) if d["keep_order"] else found
+def one_vs_rest(row, d, logits):
+    odds = log_odds(row) if logits else [None] * len(row)
+    found = [curve(p, c, z) for p, c, z in zip(row, d["curves"], odds)]
+    found = in_order(found, row) if d["keep_order"] else found
     return normalised(found) if d["renormalise"] else found
 
 
-def ranks(p, d):
-    ranked, found, reached = sorted(p, reverse=True), [], 0.0
-    for r, c in enumerate(d["curves"]):
-        value = curve(cut(sum(ranked[: r + 1]), 0.0) if d["within"] else ranked[r], c)
+def ranked_score(row, r, within, logits):
+    """Return the probability of rank r, or of the first r ranks, and its logit, if logits are given."""
+    if logits and not (within and r == len(row)):
+        return None, log_odds_within(row, r) if within else sorted(log_odds(row), reverse=True)[r - 1]
+    p = sorted(softmax(row) if logits else row, reverse=True)
+    return (cut(sum(p[:r]), 0.0) if within else p[r - 1]), None
+
+
+def ranks(row, d, logits):
+    ranked, found, reached = sorted(softmax(row) if logits else row, reverse=True), [], 0.0
+    for r, c in enumerate(d["curves"], 1):
+        p, z = ranked_score(row, r, d["within"], logits)
+        value = curve(p, c, z)
         found.append(max(value - reached, 0.0) if d["within"] else value)
         reached = max(reached, value)
     left = max(1.0 - sum(found), 0.0)
-    found = normalised(found + [left * x for x in normalised(ranked[len(found) :] or [1.0])][: len(p) - len(found)])
-    row = [x for _, x in sorted(zip(ranking(p), found))]
-    return in_order(row, p) if d["keep_order"] else row
+    found = normalised(found + [left * x for x in normalised(ranked[len(found) :] or [1.0])][: len(row) - len(found)])
+    placed = [x for _, x in sorted(zip(ranking(row), found))]
+    return in_order(placed, row) if d["keep_order"] else placed
 
 
 def matrix(z, d):
@@ -151,18 +216,17 @@ def times(rows, x):
 def ensemble(z, d):
     p, mixed, pooled = softmax(z), [0.0] * len(z), [0.0] * len(z)
     for member, weight, exponent in zip(d["members"], d["mixture"], d["pool"]):
-        takes_logits, transform = TRANSFORMS[member["family"]]
-        own = transform(z if takes_logits else p, member["parameters"])
+        takes_logits = TRANSFORMS[member["family"]][0] == "logits"
+        own = transformed(z if takes_logits else p, member, takes_logits)
         mixed = [m + weight * x for m, x in zip(mixed, own)]
-        pooled = [m + exponent * x for m, x in zip(pooled, logarithms(own))]
+        pooled = [m + exponent * log(max(x, CLIP)) for m, x in zip(pooled, own)]
     found = [m + d["pool_share"] * x for m, x in zip(mixed, softmax(pooled))]
     return in_order(found, z) if d["keep_order"] else found
 
 
 def smoothed_vector(p, d):
     q = [(1.0 - d["smoothing"]) * x + d["smoothing"] / len(p) for x in p]
-    takes_logits, transform = TRANSFORMS[d["members"][0]["family"]]
-    return transform(logarithms(q) if takes_logits else q, d["members"][0]["parameters"])
+    return transformed(q, d["members"][0], False)
 
 
 def ets(z, d):
@@ -186,34 +250,49 @@ def order_preserving(z, d):
     return softmax(found)
 
 
-def accuracy_constant(p, d):
-    others = (1.0 - d["accuracy"]) / (len(p) - 1)
-    return [d["accuracy"] if k == ranking(p)[0] else others for k in range(len(p))]
+def dirichlet(row, d, logits):
+    return matrix([x - log_sum(row) for x in row] if logits else logarithms(row), d)
+
+
+def accuracy_constant(row, d, _):
+    others = (1.0 - d["accuracy"]) / (len(row) - 1)
+    return [d["accuracy"] if k == ranking(row)[0] else others for k in range(len(row))]
 
 
 def logarithms(p):
-    return [log(max(x, CLIP)) for x in p]
+    """Return logarithms; a probability of 0 becomes 2^-52, or half of the smallest other one if that is smaller."""
+    least = min(x for x in p if x > 0.0)
+    return [log(x if x > 0.0 else max(min(CLIP, least / 2.0), 5e-324)) for x in p]
 
 
-TRANSFORMS = {  # family -> (whether it takes logits, the function)
-    "temperature": (True, lambda z, d: softmax([x / d["temperature"] for x in z])),
-    "vector": (True, lambda z, d: softmax([w * x + b for w, x, b in zip(d["weights"], z, d["intercepts"])])),
-    "matrix": (True, matrix),
-    "dirichlet": (False, lambda p, d: matrix(logarithms(p), d)),
-    "ets": (True, ets),
-    "iop-diagonal": (True, lambda z, d: softmax([-bent(max(z) - x, d["knots"], d["slopes"]) for x in z])),
-    "iop-oi": (True, order_preserving),
-    "iop-op": (True, order_preserving),
-    "accuracy-constant": (False, accuracy_constant),
-    "predicted-class": (False, lambda p, d: d["frequencies"][ranking(p)[0]]),
-    "one-vs-rest": (False, one_vs_rest),
-    "ranks": (False, ranks),
-    "softmax-regression": (True, softmax_regression),
-    "hidden-softmax": (True, hidden_softmax),
-    "ensemble": (True, ensemble),
-    "smoothed-vector": (False, smoothed_vector),
-    "vector-identity": (False, lambda p, _: p),
+TRANSFORMS = {  # family -> (what it takes, the function); with "either" the function is told whether it gets logits
+    "temperature": ("logits", lambda z, d: softmax([x / d["temperature"] for x in z])),
+    "vector": ("logits", lambda z, d: softmax([w * x + b for w, x, b in zip(d["weights"], z, d["intercepts"])])),
+    "matrix": ("logits", matrix),
+    "dirichlet": ("either", dirichlet),
+    "ets": ("logits", ets),
+    "iop-diagonal": ("logits", lambda z, d: softmax([-bent(max(z) - x, d["knots"], d["slopes"]) for x in z])),
+    "iop-oi": ("logits", order_preserving),
+    "iop-op": ("logits", order_preserving),
+    "accuracy-constant": ("either", accuracy_constant),
+    "predicted-class": ("either", lambda row, d, _: d["frequencies"][ranking(row)[0]]),
+    "one-vs-rest": ("either", one_vs_rest),
+    "ranks": ("either", ranks),
+    "softmax-regression": ("logits", softmax_regression),
+    "hidden-softmax": ("logits", hidden_softmax),
+    "ensemble": ("logits", ensemble),
+    "smoothed-vector": ("probabilities", smoothed_vector),
+    "vector-identity": ("probabilities", lambda p, _: p),
 }
+
+
+def transformed(row, document, logits):
+    takes, transform = TRANSFORMS[document["family"]]
+    if takes == "either":
+        return transform(row, document["parameters"], logits)
+    if (takes == "logits") != logits:
+        row = softmax(row) if logits else logarithms(row)
+    return transform(row, document["parameters"])
 
 
 # --- Predictive distributions of a number
@@ -418,18 +497,15 @@ def apply(document, row):
     if family not in TRANSFORMS and family not in CURVES:
         raise ValueError(f"unknown family: {family}")
     if family in TRANSFORMS:
-        takes_logits, transform = TRANSFORMS[family]
-        if takes_logits != logits:
-            row = softmax(row) if logits else logarithms(row)
-        return transform(row, document["parameters"])
-    if isinstance(row, list):
-        name, _, number = document["reduction"].partition(":")
-        row, ranked, logits = softmax(row) if logits else row, None, False
-        ranked = sorted(row, reverse=True)
-        tops = {"within-top": lambda r: cut(sum(ranked[:r]), 0.0), "top": lambda r: ranked[r - 1]}
-        tops |= {"confidence": tops["top"], "class": lambda k: row[k], "binary": lambda k: row[k]}
-        row = tops[name](int(number or 1))
-    return curve(logistic(row) if logits else row, document)
+        return transformed(row, document, logits)
+    if not isinstance(row, list):
+        return curve(None, document, row) if logits else curve(row, document)
+    name, _, number = document["reduction"].partition(":")
+    if name in ("binary", "class"):
+        k = int(number or 1)
+        return curve(None, document, log_odds(row)[k]) if logits else curve(row[k], document)
+    p, z = ranked_score(row, int(number or 1), name == "within-top", logits)
+    return curve(p, document, z)
 
 
 if __name__ == "__main__":

@@ -49,6 +49,8 @@ LEAST_WEIGHT = 1e-12
 _SHORT = 64
 #: Elements of a matrix that are processed at once.
 _BLOCK = 1 << 16
+#: Log-odds beyond the largest double are set to it.
+_LARGEST = float(np.finfo(np.float64).max)
 #: The most invalid places that an error names.
 MAX_OFFENCES = 5
 #: The most characters of the name of a class.
@@ -200,6 +202,67 @@ def probabilities_of(logits: Floats) -> Floats:
     for start in range(0, len(logits), height):
         found[start : start + height] = logits[start : start + height]
         softmax_in_place(found[start : start + height])
+    return found
+
+
+@dataclass(frozen=True)
+class LogOdds:
+    """The logits of one class against all others, from ``logits (n, K)``; other arrays are ``(n,)``.
+
+    ``top`` is the class with the largest logit ``highest``, the first one of ties. Its own log-odds do not follow from
+    probabilities, since the others may all round to 0.
+    """
+
+    logits: Floats
+    highest: Floats
+    top: Integers
+    top_odds: Floats
+    total: Floats
+
+    @classmethod
+    def of(cls, logits: Floats) -> LogOdds:
+        """Return them for logits ``(n, K)``, computed in float64 block by block. O(n K)."""
+        n, K = logits.shape
+        highest, top_odds, total = np.empty((3, n))
+        top = logits.argmax(axis=1)
+        for start in range(0, n, height := max(1, _BLOCK // K)):
+            rows = slice(start, start + height)
+            z = logits[rows].astype(np.float64)
+            own = np.arange(len(z)), top[rows]
+            highest[rows] = z[own]
+            z[own] = -np.inf
+            second = z.max(axis=1)
+            with np.errstate(over="ignore"):  # an overflowing difference correctly gives an exponential of 0
+                others = np.log(np.exp(z - second[:, None]).sum(axis=1))
+                top_odds[rows] = highest[rows] - second - others
+                total[rows] = 1.0 + np.exp(second - highest[rows] + others)
+        return cls(logits, highest, top, np.minimum(top_odds, _LARGEST), total)
+
+    def columns(self, chosen: slice) -> Floats:
+        """Return ln p - ln(1 - p) of consecutive classes, float64 ``(n, k)``. O(n k)."""
+        with np.errstate(over="ignore"):
+            off = self.logits[:, chosen].astype(np.float64) - self.highest[:, None]
+        # The total of the others is at least 1 unless the class is the top one, which is replaced.
+        # Of two classes it is exactly 1, so that their log-odds have opposite signs.
+        others = np.maximum(self.total[:, None] - np.exp(off), 0.5) if self.logits.shape[1] > 2 else np.ones_like(off)
+        odds: Floats = np.maximum(off - np.log(others), -_LARGEST)
+        here = np.flatnonzero((self.top >= chosen.start) & (self.top < chosen.stop))
+        odds[here, self.top[here] - chosen.start] = self.top_odds[here]
+        return odds
+
+
+def log_odds(logits: Floats) -> Floats:
+    """Return ln p - ln(1 - p) for each class of logits ``(n, K)``, without rounding p to 1: float64. O(n K)."""
+    return LogOdds.of(logits).columns(slice(0, logits.shape[1]))
+
+
+def log_odds_within(logits: Floats) -> Floats:
+    """Return the log-odds that one of the first 1, ..., K - 1 classes by logits ``(n, K)`` is correct. O(n K log K)."""
+    ascending = np.sort(logits.astype(np.float64), axis=1)
+    above = np.logaddexp.accumulate(ascending[:, :0:-1], axis=1)
+    below = np.logaddexp.accumulate(ascending[:, :-1], axis=1)[:, ::-1]
+    with np.errstate(over="ignore"):
+        found: Floats = np.clip(above - below, -_LARGEST, _LARGEST)
     return found
 
 

@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from calibrant.cells import Cells, Floats, cells_of
+from calibrant.cells import Cells, Floats, cells_of, take
 from calibrant.errors import TooFewRows
 from calibrant.reductions import Event
 from calibrant.validation import fold_of_rows, simplest
@@ -40,7 +40,7 @@ class Bins:
 
     ``mass`` is the sum of the weights, ``rows`` the effective number of rows (Kish's for
     importance weights), ``mean_p`` the mean prediction, ``mean_y`` the observed frequency. A bin includes
-    its ``start`` unless bins are closed on the right.
+    its ``start`` unless bins are closed on the right. ``start_logit`` is the logit of starts that are given logits.
     """
 
     mass: Floats
@@ -49,23 +49,39 @@ class Bins:
     mean_y: Floats
     start: Floats
     closed: Closed = "left"
+    start_logit: Floats | None = None
 
     def __len__(self) -> int:
         return len(self.mass)
 
     def index(self, p: Floats) -> npt.NDArray[np.int64]:
         """Return the bin of each prediction ``p (n,)``; predictions below the first bin belong to it. O(n log b)."""
-        found = np.searchsorted(self.start, p, side="right" if self.closed == "left" else "left")
-        return np.maximum(found - 1, 0)
+        return self._index(self.start, p)
+
+    def index_of(self, rows: Event | Cells) -> npt.NDArray[np.int64]:
+        """Return the bin of each row or cell, by its logit if the bins start at logits: ``(n,)``. O(n log b)."""
+        if self.start_logit is None or rows.logit is None:
+            return self.index(rows.p)
+        return self._index(self.start_logit, rows.logit)
+
+    def _index(self, starts: Floats, x: Floats) -> npt.NDArray[np.int64]:
+        return np.maximum(np.searchsorted(starts, x, side="right" if self.closed == "left" else "left") - 1, 0)
 
 
 def _bins(
-    mass: Floats, w2: Floats, sum_p: Floats, sum_y: Floats, start: Floats, kind: str, closed: Closed = "left"
+    mass: Floats,
+    w2: Floats,
+    sum_p: Floats,
+    sum_y: Floats,
+    start: Floats,
+    kind: str,
+    closed: Closed = "left",
+    start_logit: Floats | None = None,
 ) -> Bins:
     kept = mass > 0
     mass, w2, sum_p, sum_y = mass[kept], w2[kept], sum_p[kept], sum_y[kept]
     rows = mass if kind == "frequency" else np.maximum(mass * mass / w2, 1.0)
-    return Bins(mass, rows, sum_p / mass, sum_y / mass, start[kept], closed)
+    return Bins(mass, rows, sum_p / mass, sum_y / mass, start[kept], closed, take(start_logit, kept))
 
 
 def equal_width(event: Event, n_bins: int, closed: Closed = "left") -> Bins:
@@ -86,7 +102,7 @@ def equal_width_of_cells(cells: Cells, n_bins: int, closed: Closed = "left") -> 
     at[0] = 0  # closed on the right, the first bin also includes 0
     full = np.flatnonzero(np.diff(at))
     bins = bins_between(cells, np.append(at[full], len(cells)))
-    return replace(bins, start=edges[full], closed=closed)
+    return replace(bins, start=edges[full], closed=closed, start_logit=None)
 
 
 def equal_width_of_rows(event: Event, n_bins: int, closed: Closed = "left") -> Bins:
@@ -182,15 +198,15 @@ def exact(cells: Cells) -> Bins:
 
 def bins_between(cells: Cells, at: npt.NDArray[np.int64]) -> Bins:
     """Return bins of the cells from ``at[i]`` up to ``at[i + 1]``, ``at`` ascending. O(b), with weights O(m)."""
-    starts = cells.p[at[:-1]]
+    starts, logits = cells.p[at[:-1]], take(cells.logit, at[:-1])
     if cells.w is cells.rows:
         both = (cells.cumulative_w, cells.cumulative_wp, cells.cumulative_wy)
         mass, sum_p, sum_y = (np.diff(cumulative[at]) for cumulative in both)
-        return _bins(mass, mass, sum_p, sum_y, starts, cells.kind)
+        return _bins(mass, mass, sum_p, sum_y, starts, cells.kind, start_logit=logits)
     # Differences of cumulative sums would lose small weights.
     parts = (cells.w, cells.w2, cells.w * cells.p, cells.wy)
     mass, w2, sum_p, sum_y = (np.add.reduceat(values, at[:-1]) for values in parts)
-    return _bins(mass, w2, sum_p, np.minimum(sum_y, mass), starts, cells.kind)
+    return _bins(mass, w2, sum_p, np.minimum(sum_y, mass), starts, cells.kind, start_logit=logits)
 
 
 def compressed(cells: Cells) -> Cells:
@@ -240,13 +256,15 @@ def cross_validated_scores(event: Event, binning: Binning, *, folds: int, most: 
         uncalibrated += error / float(w.sum()) / folds
         for count in range(1, most + 1):
             bins = equal_mass(kept, count) if binning == "equal-mass" else equal_width_of_cells(kept, count)
-            start, stop = bins.start, np.append(bins.start[1:], np.inf)
+            at = bins.start if bins.start_logit is None else bins.start_logit
+            x = held.p if bins.start_logit is None else held.key
+            start, stop = at, np.append(at[1:], np.inf)
             if binning == "equal-width":
                 number_of = np.round(start * count)  # starts are the doubles i / b
                 stop = np.where(number_of == count - 1, np.inf, (number_of + 1.0) / count)
             else:
                 start = np.append(-np.inf, start[1:])
-            mass, gap = sums[:, np.searchsorted(held.p, stop)] - sums[:, np.searchsorted(held.p, start)]
+            mass, gap = sums[:, np.searchsorted(x, stop)] - sums[:, np.searchsorted(x, start)]
             roof = bins.mean_y - bins.mean_p
             scores[count - 1] += (error + float(mass @ roof**2 - 2.0 * (gap @ roof))) / float(w.sum()) / folds
     # After cancellation, only rounding errors may remain; they may be negative.

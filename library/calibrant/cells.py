@@ -35,12 +35,19 @@ class SortedRows:
 
     ``p (n,)`` is P(Y = 1) in [0, 1], ``y (n,)`` is 0 or 1, and ``w (n,)`` holds non-negative weights or
     is None if every row counts once. Rows with the same number in ``groups (n,)`` belong to the same fold.
+    ``logit (n,)`` is the logit of p if logits were given: it orders rows whose p rounds to the same number.
     """
 
     p: Floats
     y: Outcomes
     w: Floats | None
     groups: npt.NDArray[np.int64] | None = None
+    logit: Floats | None = None
+
+    @property
+    def key(self) -> Floats:
+        """The prediction on its own scale, by which rows are sorted and tied: the logit, or p."""
+        return self.p if self.logit is None else self.logit
 
     def __len__(self) -> int:
         return len(self.p)
@@ -52,26 +59,32 @@ class SortedRows:
 
     def rows(self, chosen: npt.NDArray[Any]) -> SortedRows:
         """Return the chosen rows."""
-        return SortedRows(self.p[chosen], self.y[chosen], take(self.w, chosen), take(self.groups, chosen))
+        w, groups, logit = take(self.w, chosen), take(self.groups, chosen), take(self.logit, chosen)
+        return SortedRows(self.p[chosen], self.y[chosen], w, groups, logit)
 
 
 def sort_rows(
-    p: Floats, y: Outcomes, w: Floats | None = None, groups: npt.NDArray[np.int64] | None = None
+    p: Floats,
+    y: Outcomes,
+    w: Floats | None = None,
+    groups: npt.NDArray[np.int64] | None = None,
+    logit: Floats | None = None,
 ) -> SortedRows:
     """Sort rows by (prediction, outcome, weight, group). O(n log n).
 
-    Rows without weights and groups are sorted as integer keys, which is faster than an indirect sort. Rows of weight 0
-    are dropped, so that they do not affect cells, borders of bins and folds.
+    Probabilities without weights and groups are sorted as integer keys, which is faster than an indirect sort. Rows of
+    weight 0 are dropped, so that they do not affect cells, borders of bins and folds.
     """
-    if w is None and groups is None:
+    if w is None and groups is None and logit is None:
         keys = row_keys(p, y)
         keys.sort()
         number = np.float64 if keys.itemsize == 8 else np.float32
         return SortedRows((keys >> 1).view(number).astype(np.float64, copy=False), (keys & 1).astype(np.int8), None)
-    order = row_order([], y, p, w, groups)
+    order = row_order([], y, p if logit is None else logit, w, groups)
     if w is not None and not w.all():
         order = order[w[order] > 0.0]
-    return SortedRows(p + 0.0, y, w, groups).rows(order)  # no -0.0, as in the keys
+    # No -0.0, as in the keys.
+    return SortedRows(p + 0.0, y, w, groups, None if logit is None else logit + 0.0).rows(order)
 
 
 def row_keys(p: Floats, y: Outcomes) -> npt.NDArray[np.uint64] | npt.NDArray[np.uint32]:
@@ -115,6 +128,8 @@ class Cells:
     All arrays are ``(m,)``: ``p`` is the prediction, ``rows`` the number of rows, ``w`` and ``w2`` are the
     sums of w and w^2, and ``wy`` and ``w2y`` those of w y and w^2 y. Without weights w = w2 = rows.
 
+    ``logit`` is the logit of ``p`` if logits were given: cells differ in it, while ``p`` may round to the same number.
+
     With ``kind`` ``frequency`` a weight of 2 counts as two rows, and the effective number of rows is the sum
     of w. With ``importance`` only ratios of weights matter, and it is (sum w)^2 / sum w^2 (Kish 1965).
     """
@@ -126,9 +141,15 @@ class Cells:
     wy: Floats
     w2y: Floats
     kind: WeightsKind = "frequency"
+    logit: Floats | None = None
 
     def __len__(self) -> int:
         return len(self.p)
+
+    @property
+    def key(self) -> Floats:
+        """The prediction on its own scale, ascending: the logit, or p."""
+        return self.p if self.logit is None else self.logit
 
     @cached_property
     def cumulative_w(self) -> Floats:
@@ -164,8 +185,8 @@ class Cells:
 
 def cells_of(rows: SortedRows, kind: WeightsKind = "frequency") -> Cells:
     """Merge the ties of sorted rows into cells. O(n)."""
-    p, y, w = rows.p, rows.y, rows.w
-    begins = p[1:] != p[:-1]
+    p, y, w, logit = rows.p, rows.y, rows.w, rows.logit
+    begins = rows.key[1:] != rows.key[:-1]
     tied = not begins.all()
     borders = np.concatenate(([0], np.flatnonzero(begins) + 1, [len(p)])) if tied else np.arange(len(p) + 1)
     starts = borders[:-1]
@@ -174,10 +195,10 @@ def cells_of(rows: SortedRows, kind: WeightsKind = "frequency") -> Cells:
         if tied:
             positives = positives[borders]
             counts, of_each = np.diff(mass), np.diff(positives)  # exact for integers
-            p = p[starts]
+            p, logit = p[starts], take(logit, starts)
         else:
             counts, of_each = np.ones(len(p)), y.astype(np.float64)
-        cells = Cells(p, counts, counts, counts, of_each, of_each, kind)
+        cells = Cells(p, counts, counts, counts, of_each, of_each, kind, logit)
         vars(cells).update(cumulative_w=mass, cumulative_wy=positives)  # keep the cumulative sums
         return cells
     counts = np.diff(borders).astype(np.float64)
@@ -186,7 +207,8 @@ def cells_of(rows: SortedRows, kind: WeightsKind = "frequency") -> Cells:
         return np.add.reduceat(values, starts) if tied else values
 
     wy, w2 = w * y, w * w
-    return Cells(p[starts], counts, merged(w), merged(w2), merged(wy), merged(w2 * y), kind)
+    sums = merged(w), merged(w2), merged(wy), merged(w2 * y)
+    return Cells(p[starts], counts, *sums, kind, take(logit, starts))
 
 
 def _running(counts: npt.NDArray[Any]) -> Floats:

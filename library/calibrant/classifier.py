@@ -45,7 +45,7 @@ with requires("sklearn", "CalibrantClassifier"):
     from sklearn.utils.validation import _check_method_params, _check_sample_weight, check_is_fitted
 
 #: Decision functions with a larger median margin are not logits. They are scaled down to this largest margin, because
-#: logits beyond 36 are clipped.
+#: some methods take probabilities, which round to 1 for logits beyond 37.
 _MEDIAN_MARGIN, _LARGEST_MARGIN = 10.0, 30.0
 #: Distance in logits between a class that the estimator does not know and the least probable class that it knows.
 _UNKNOWN = 37.0

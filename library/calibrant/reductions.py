@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import expit
 
-from calibrant.batch import Batch, Integers, Predictions, probabilities_of
+from calibrant.batch import Batch, Integers, LogOdds, Predictions, log_odds, log_odds_within, probabilities_of
 from calibrant.cells import (
     Cells,
     Floats,
@@ -42,8 +43,8 @@ _FAMILIAR = {
 }
 #: Columns of a matrix that are converted together: as many as fit in a cache line.
 _COLUMNS = 16
-#: Rows that are transposed at once.
-_BLOCK = 256
+#: Rows that are transposed at once, and elements of a matrix that are processed at once.
+_BLOCK, _AREA = 256, 1 << 16
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,8 @@ class Event:
 
     ``w (n,)`` is None if every row counts once. If ``decided``, the event is that a decision is correct, as under
     ``confidence``; otherwise the decision is p >= 1/2. Under ``pooled``, ``per_row`` consecutive events belong to one
-    row of the batch. ``logit (n,)`` is the logit of p if logits were given. Rows are sorted once, on first use.
+    row of the batch. ``logit (n,)`` is the logit of p if logits were given; it keeps their order and size where p
+    rounds to 0 or 1. Rows are sorted once, on first use.
     """
 
     p: Floats
@@ -70,10 +72,21 @@ class Event:
     def __len__(self) -> int:
         return len(self.p)
 
+    @property
+    def key(self) -> Floats:
+        """The prediction on its own scale, by which rows are sorted and tied: the logit, or p."""
+        return self.p if self.logit is None else self.logit
+
+    @property
+    def likely(self) -> npt.NDArray[np.bool_]:
+        """Whether the event is predicted: p >= 1/2."""
+        likely: npt.NDArray[np.bool_] = self.p >= 0.5 if self.logit is None else self.logit >= 0.0
+        return likely
+
     @cached_property
     def sorted_rows(self) -> SortedRows:
-        """The rows in ascending order of (p, y). O(n log n)."""
-        return sort_rows(self.p, self.y, self.w, self.groups)
+        """The rows in ascending order of (prediction, y). O(n log n)."""
+        return sort_rows(self.p, self.y, self.w, self.groups, self.logit)
 
     @cached_property
     def counted_rows(self) -> SortedRows:
@@ -90,10 +103,10 @@ class Event:
 
     def in_order(self) -> Event:
         """Return the event with its rows in canonical order, so that random draws do not depend on the given order."""
-        if self.per_row > 1 or self.logit is not None:
+        if self.per_row > 1:
             return self.rows(self.order())
         rows = self.sorted_rows
-        ordered = replace(self, p=rows.p, y=rows.y, w=rows.w, whole=None, groups=rows.groups)
+        ordered = replace(self, p=rows.p, y=rows.y, w=rows.w, whole=None, groups=rows.groups, logit=rows.logit)
         vars(ordered)["sorted_rows"] = rows  # keep the sorted rows
         return ordered
 
@@ -104,16 +117,27 @@ class Event:
         if self.per_row > 1:
             labels = self.y.reshape(-1, self.per_row).argmax(axis=1)
             return vector_order(self.p.reshape(-1, self.per_row), labels, w, groups)
-        return row_order([] if self.logit is None else [self.logit], self.y, self.p, w, groups)
+        return row_order([], self.y, self.key, w, groups)
 
     def confidence(self) -> Event:
         """Return the event that the decision is correct, with probability max(p, 1 - p) if it is not ``decided``."""
         if self.decided:
             return self
-        likely = self.p >= 0.5
+        likely = self.likely
+        logit = None if self.logit is None else np.abs(self.logit)
         p = np.where(likely, self.p, 1.0 - self.p)
-        logit = None if self.logit is None else np.where(likely, self.logit, -self.logit)
         return replace(self, p=p, y=(likely == self.y).astype(np.int8), decided=True, logit=logit)
+
+    def log_likelihood(self, clip: float) -> Floats:
+        """Return ln P of what happened in each row: exact for logits, otherwise of p clipped to [clip, 1 - clip]."""
+        if self.logit is not None:
+            return -np.logaddexp(0.0, np.where(self.y == 1, -self.logit, self.logit))
+        p = np.clip(self.p, clip, 1.0 - clip)
+        return np.where(self.y == 1, np.log(p), np.log1p(-p))
+
+    def of_probabilities(self) -> Event:
+        """Return the event without its logits, which may be exact where probabilities are rounded."""
+        return replace(self, logit=None)
 
     def rows(self, chosen: npt.NDArray[np.int64]) -> Event:
         """Return the event on these rows, repeated as often as they are listed."""
@@ -158,9 +182,14 @@ class Vector:
 
     @cached_property
     def predicted(self) -> Integers:
-        """The class with the largest probability, the first one of ties: ``(n,)``."""
-        predicted: Integers = self.p.argmax(axis=1)
+        """The class with the largest prediction, the first one of ties: ``(n,)``."""
+        predicted: Integers = (self.p if self.logits is None else self.logits).argmax(axis=1)
         return predicted
+
+    @cached_property
+    def odds(self) -> LogOdds | None:
+        """The log-odds of given logits; None if probabilities were given."""
+        return None if self.logits is None else LogOdds.of(self.logits)
 
     @property
     def counted(self) -> Floats | None:
@@ -172,9 +201,28 @@ class Vector:
 
     def confidence(self) -> Event:
         """Return the event that the predicted class is correct."""
-        p = self.p.max(axis=1).astype(np.float64)
         y = (self.predicted == self.labels).astype(np.int8)
-        return Event(p, y, self.w, self.kind, decided=True, groups=self.groups)
+        logit = None if self.odds is None else self.odds.top_odds
+        p = self.p.max(axis=1).astype(np.float64) if logit is None else expit(logit)
+        return Event(p, y, self.w, self.kind, decided=True, groups=self.groups, logit=logit)
+
+    def log_likelihood(self, clip: float) -> Floats:
+        """Return ln p of the label: exact for logits, otherwise of p clipped to [clip, 1 - clip]. O(n K)."""
+        if self.logits is None:
+            own = self.p[np.arange(len(self)), self.labels].astype(np.float64)
+            return np.log(np.clip(own, clip, 1.0 - clip))
+        found = np.empty(len(self))
+        height = max(1, _AREA // self.n_classes)
+        for start in range(0, len(self), height):
+            rows = slice(start, start + height)
+            z = self.logits[rows].astype(np.float64)
+            off = z - z.max(axis=1, keepdims=True)
+            found[rows] = off[np.arange(len(z)), self.labels[rows]] - np.log(np.exp(off).sum(axis=1))
+        return found
+
+    def of_probabilities(self) -> Vector:
+        """Return the vectors without their logits, which may be exact where probabilities are rounded."""
+        return replace(self, probabilities=self.p, logits=None)
 
     def in_order(self) -> Vector:
         """Return the rows in canonical order: by confidence, label, a projection that breaks ties, and weight."""
@@ -206,9 +254,11 @@ class Classes:
         given = self.vector
         classes = range(given.n_classes) if chosen is None else chosen
         for start in range(classes.start, classes.stop, _COLUMNS):
-            for k, column in enumerate(_transposed(given.p[:, start : min(start + _COLUMNS, classes.stop)]), start):
+            columns = slice(start, min(start + _COLUMNS, classes.stop))
+            logits = None if given.odds is None else given.odds.columns(columns)
+            for k, column in enumerate(_transposed(given.p[:, columns] if logits is None else logits), start):
                 y = (given.labels == k).astype(np.int8)
-                yield Event(column.astype(np.float64), y, given.w, given.kind, groups=given.groups)
+                yield _event(column, y, given, logits=logits is not None)
 
     def in_order(self) -> Classes:
         """Return the rows in the order of ``Vector.in_order``."""
@@ -270,6 +320,9 @@ def event_probability(predictions: Predictions, reduction: str) -> Floats:
     Predictions (n,) are that probability. For (n, K), ``binary`` is column 1, ``class:k`` column k, ``confidence`` the
     largest probability of the row, ``top:r`` the r-th largest, and ``within-top:r`` the sum of the r largest.
     """
+    logit = event_logit(predictions, reduction)
+    if logit is not None:
+        return expit(logit)  # type: ignore[no-any-return]
     values = predictions.values
     if values.ndim == 1:
         return values
@@ -284,6 +337,25 @@ def event_probability(predictions: Predictions, reduction: str) -> Floats:
     return values[:, 1 if reduction == "binary" else _class_of(reduction)].astype(np.float64)
 
 
+def event_logit(predictions: Predictions, reduction: str) -> Floats | None:
+    """Return the logit of ``event_probability`` without rounding it, float64 ``(n,)``; None if probabilities are given.
+
+    The event that one of all K classes is correct has no logit, and is None too.
+    """
+    logits = predictions.logits
+    if logits is None or logits.ndim == 1:
+        return logits
+    K, ranked = logits.shape[1], _RANK.match(reduction)
+    if reduction == "confidence":
+        return LogOdds.of(logits).top_odds
+    if ranked is None:
+        return log_odds(logits)[:, 1 if reduction == "binary" else _class_of(reduction)]
+    rank = int(ranked[2])
+    if not ranked[1]:
+        return np.partition(log_odds(logits), K - rank, axis=1)[:, K - rank]
+    return log_odds_within(logits)[:, rank - 1] if rank < K else None
+
+
 def reduce(batch: Batch, reduction: str) -> Event:
     """Reduce a batch to the event that ``reduction`` names. O(n K).
 
@@ -292,7 +364,7 @@ def reduce(batch: Batch, reduction: str) -> Event:
     the class. Of equal probabilities the first class ranks first.
     """
     predictions, labels = batch.predictions, batch.labels
-    values = predictions.values
+    values = predictions.given
     ranked = _RANK.match(reduction)
     decided = reduction == "confidence" or ranked is not None
     if reduction == "pooled":
@@ -307,28 +379,17 @@ def reduce(batch: Batch, reduction: str) -> Event:
         y = rank < int(ranked[2]) if ranked[1] else rank == int(ranked[2]) - 1
     else:
         y = labels == (1 if reduction == "binary" else _class_of(reduction))
+    logit = event_logit(predictions, reduction)
     return Event(
-        event_probability(predictions, reduction),
+        event_probability(predictions, reduction) if logit is None else expit(logit),
         y.astype(np.int8),
         batch.weights,
         batch.weights_kind,
         decided,
-        logit=_logit(predictions, reduction),
+        logit=logit,
         whole=(lambda: whole_vector(batch)) if reduction == "confidence" and values.ndim == 2 else None,
         groups=batch.groups,
     )
-
-
-def _logit(predictions: Predictions, reduction: str) -> Floats | None:
-    """Return the logit of the event if logits were given, as (n,) or as two columns; otherwise None."""
-    logits = predictions.logits
-    if logits is None or logits.ndim == 1:
-        return logits
-    if logits.shape[1] > 2 or not (reduction == "binary" or _CLASS.match(reduction)):
-        return None
-    k = 1 if reduction == "binary" else _class_of(reduction)
-    difference: Floats = logits[:, k].astype(np.float64) - logits[:, 1 - k]
-    return difference
 
 
 def subject(batch: Batch, reduction: str) -> Subject:
@@ -363,14 +424,22 @@ def _pooled(vector: Vector) -> Event:
     y = np.zeros(vector.p.shape, dtype=np.int8)
     y[np.arange(len(vector)), vector.labels] = 1
     row = np.repeat(np.arange(len(vector)), vector.n_classes)
+    logit = None if vector.logits is None else log_odds(vector.logits).ravel()
     return Event(
-        vector.p.ravel().astype(np.float64),
+        vector.p.ravel().astype(np.float64) if logit is None else expit(logit),
         y.ravel(),
         take(vector.w, row),
         vector.kind,
         per_row=vector.n_classes,
         groups=take(vector.groups, row),
+        logit=logit,
     )
+
+
+def _event(column: Floats, y: Outcomes, of: Vector, *, logits: bool) -> Event:
+    """Return the event of one class from its probabilities, or from its log-odds if ``logits``."""
+    given = column.astype(np.float64)
+    return Event(expit(given) if logits else given, y, of.w, of.kind, groups=of.groups, logit=given if logits else None)
 
 
 def _rank_of_label(values: Floats, labels: Integers) -> Integers:

@@ -36,6 +36,7 @@ class Family(NamedTuple):
 
 _KNOTS_P = ("predicted probabilities between which the map is linear", _P)
 _STARTS = ("lower ends of the bins", _P)
+_AT_LOGITS = {"at_logits": ("their logits, of a map of logits", _Z)}
 _SLOPE, _INTERCEPT = ("factor of the logit", _NONE), ("added to the logit", _Z)
 _TEMPERATURE = ("divisor of the logits; above 1, the predictions were overconfident", _NONE)
 _MODELS = ("piecewise linear functions that are averaged", _NONE)
@@ -61,14 +62,17 @@ FAMILIES: Mapping[str, Family] = {
     ),
     "isotonic": Family(
         "linear between `thresholds`",
-        {"thresholds": _KNOTS_P, "heights": ("calibrated probabilities there", _P)},
+        {"thresholds": _KNOTS_P, "heights": ("calibrated probabilities there", _P), **_AT_LOGITS},
     ),
     "pl": Family("the mean of `models`, each linear between its knots", {"models": _MODELS}),
     "pl3": Family("the mean of logistic(f(logit(p))) over `models` f, linear between their knots", {"models": _MODELS}),
     "steps": Family(
-        "the height of the bin of p", {"starts": _STARTS, "heights": ("calibrated probabilities of the bins", _P)}
+        "the height of the bin of p",
+        {"starts": _STARTS, "heights": ("calibrated probabilities of the bins", _P), **_AT_LOGITS},
     ),
-    "roofs": Family("p plus the shift of its bin", {"starts": _STARTS, "shifts": ("shifts of the bins", _P)}),
+    "roofs": Family(
+        "p plus the shift of its bin", {"starts": _STARTS, "shifts": ("shifts of the bins", _P), **_AT_LOGITS}
+    ),
     "scaling-binning": Family(
         "the height of the bin of q = logistic(`slope` logit(p) + `intercept`)",
         {
@@ -76,11 +80,12 @@ FAMILIES: Mapping[str, Family] = {
             "intercept": _INTERCEPT,
             "starts": ("lower ends of the bins of q", _P),
             "heights": ("calibrated probabilities of the bins", _P),
+            **_AT_LOGITS,
         },
     ),
     "spline": Family(
         "linear between `scores`",
-        {"scores": _KNOTS_P, "values": ("calibrated probabilities there, clipped to [0, 1]", _P)},
+        {"scores": _KNOTS_P, "values": ("calibrated probabilities there, clipped to [0, 1]", _P), **_AT_LOGITS},
     ),
     "kde": Family("linear between `knots`", {"knots": _KNOTS_P, "shares": ("calibrated probabilities there", _P)}),
     "venn-abers": Family(
@@ -90,6 +95,7 @@ FAMILIES: Mapping[str, Family] = {
             "p0": ("calibrated probabilities with p as label 0", _P),
             "p1": ("calibrated probabilities with p as label 1", _P),
             "merge": ("the score whose largest regret is smallest", _NONE),
+            **_AT_LOGITS,
         },
     ),
     "piecewise-polynomial": Family(

@@ -82,6 +82,48 @@ def test_the_guide_runs_and_both_scripts_agree_with_the_library(
         np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
 
 
+#: Method -> reductions of a fit to the logits of four classes; None is the event of one column.
+OF_LOGITS = [
+    *[(method, None) for method in ("temperature", "platt", "beta", "quadratic", "isotonic", "centered-isotonic")],
+    *[(method, None) for method in ("venn-abers", "histogram", "es-sweep", "bbq", "spline", "scaling-binning", "kde")],
+    *[("temperature", name) for name in ("canonical", "confidence", "class:1", "top:2", "within-top:2", "top-label")],
+    *[("isotonic", name) for name in ("classwise", "top-label", "ranks", "within-ranks", "confidence", "class:0")],
+    *[(method, "canonical") for method in ("dirichlet-l2", "ets", "accuracy-constant", "predicted-class")],
+]
+
+
+@pytest.mark.parametrize("script", COMMANDS)
+def test_the_scripts_keep_the_order_and_size_of_logits(script: str, tmp_path: Path) -> None:
+    """Logits of up to +-1,000, whose probabilities round to 0 and 1."""
+    random = np.random.default_rng(0)
+    z = random.standard_normal((200, 4)) * random.choice([1.0, 40.0, 400.0], (200, 1))
+    p = np.exp((z - z.max(axis=1, keepdims=True)) / 80.0)
+    labels = np.array([random.choice(4, p=row / row.sum()) for row in p])
+    rows = random.standard_normal((40, 4)) * random.choice([1.0, 40.0, 400.0], (40, 1))
+    for method, reduction in OF_LOGITS:
+        of_column = reduction is None
+        given, y = (z[:, 0], labels == 0) if of_column else (z, labels)
+        fitted = calibrant.fit(method, given, y.astype(int), scale="logit", reduction=reduction)
+        new = rows[:, 0] if of_column else rows
+        done = _run(script, fitted.to_document(), new.tolist(), tmp_path)
+        assert done.returncode == 0, done.stderr
+        message = f"{method} {reduction}"
+        np.testing.assert_allclose(json.loads(done.stdout), fitted.apply(new), rtol=0, atol=1e-12, err_msg=message)
+
+
+@pytest.mark.parametrize("script", COMMANDS)
+def test_the_scripts_keep_the_ratios_of_small_probabilities(script: str, tmp_path: Path) -> None:
+    rows = [[1.0, 1e-43, 1e-200, 5e-324, 0.0], [0.5, 0.5, 0.0, 0.0, 0.0], [1.0, 0.0, 0.0, 1e-20, 0.0]]
+    for family, parameters in (
+        ("temperature", {"temperature": 50.0}),
+        ("dirichlet", {"weights": (np.eye(5) / 40.0 + 0.001).tolist(), "intercepts": [0.1] * 5}),
+    ):
+        head = {"format": 1, "method": family, "reduction": "canonical", "scale": "probability", "n_classes": 5}
+        document = {**head, "family": family, "parameters": parameters}
+        found = json.loads(_run(script, document, rows, tmp_path).stdout)
+        np.testing.assert_allclose(found, calibrant.load(document).apply(rows), rtol=1e-9, atol=1e-12)
+
+
 def test_the_ecmascript_file_is_a_module_too(tmp_path: Path) -> None:
     stored = json.loads((STORED / "map-v1-platt.json").read_text("utf-8"))
     program = tmp_path / "program.mjs"

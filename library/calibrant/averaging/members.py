@@ -21,7 +21,7 @@ from calibrant.maps.softmax_design import Design
 from calibrant.maps.softmax_map import HiddenSoftmax, SoftmaxRegression, smoothed_logits
 from calibrant.maps.softmax_solver import Penalty, Solution, minimise
 from calibrant.maps.temperature import VectorLogits, optimal_temperature
-from calibrant.maps.transforms import Transform, blocks_of_rows, logits_block
+from calibrant.maps.transforms import Transform, blocks_of_rows, logarithms, logits_block
 from calibrant.progress import check, report
 from calibrant.reductions import Vector
 from calibrant.results import n_rows
@@ -303,7 +303,7 @@ def fit_structured(
         check()
         z = given[rows].astype(number)
         if logits is None:
-            np.log(np.maximum(z, number(PROBABILITY_CLIP), out=z), out=z)
+            logarithms(z)
         x[:, rows] = smoothed_logits(z, form.temperature, form.smoothing, form.prior)[0].T
     design = Design(x, labels, K, diagonal)
     member = Regression("sms", diagonal=diagonal)

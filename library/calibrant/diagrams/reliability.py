@@ -243,7 +243,7 @@ def wilson(share: Floats, rows: Floats, level: float) -> tuple[Floats, Floats]:
 
 def counts(event: Event, bins: Bins) -> Floats:
     """Return the number of rows with weight in each bin. O(m log b)."""
-    return np.bincount(bins.index(event.cells.p), event.cells.rows, len(bins)).astype(np.float64)
+    return np.bincount(bins.index_of(event.cells), event.cells.rows, len(bins)).astype(np.float64)
 
 
 def _cut(

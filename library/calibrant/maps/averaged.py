@@ -12,7 +12,7 @@ import scipy
 from scipy.special import expit, logit
 
 from calibrant.cells import Floats
-from calibrant.maps.curves import Curve, Numbers, clipped_logit, read_array
+from calibrant.maps.curves import Curve, Numbers, clipped_logit, interpolate, read_array
 from calibrant.maps.piecewise_linear import PL3_CLIP
 
 #: Knots of the table: even steps of (2/pi) asin sqrt p, and logits beyond them at both ends.
@@ -70,7 +70,11 @@ class Averaged(Numbers):
 
     def __call__(self, p: Floats) -> Floats:
         """Return the calibrated probability of each ``p (n,)`` in [0, 1]. O(n log t)."""
-        calibrated: Floats = expit(np.interp(clipped_logit(p, PL3_CLIP), self.knots, self.logits))
+        return self.of_logits(clipped_logit(p, PL3_CLIP))
+
+    def of_logits(self, z: Floats) -> Floats:
+        """Return the calibrated probability of each logit ``z (n,)``. O(n log t)."""
+        calibrated: Floats = expit(interpolate(z, self.knots, self.logits))
         return calibrated
 
     @classmethod

@@ -9,7 +9,7 @@ import numpy as np
 
 from calibrant.cells import Cells, Floats
 from calibrant.errors import InvalidDocument, OutOfRange
-from calibrant.maps.curves import Numbers, read_number
+from calibrant.maps.curves import Numbers, OfProbability, read_number
 from calibrant.maps.transforms import Takes, read_matrix
 from calibrant.reductions import Event, Vector
 
@@ -25,7 +25,7 @@ class AccuracyConstant(Numbers):
     """
 
     family: ClassVar[str] = "accuracy-constant"
-    takes: ClassVar[Takes] = "probabilities"
+    takes: ClassVar[Takes] = "either"
     accuracy: float
 
     def __call__(self, rows: Floats) -> Floats:
@@ -34,6 +34,8 @@ class AccuracyConstant(Numbers):
         found[np.arange(len(rows)), rows.argmax(axis=1)] = self.accuracy
         return found
 
+    of_logits = __call__  # only the order matters
+
     @classmethod
     def from_parameters(cls, parameters: dict[str, Any], n_classes: int) -> Self:  # noqa: ARG003 - any number is valid
         """Read and check the parameter of a document."""
@@ -41,7 +43,7 @@ class AccuracyConstant(Numbers):
 
 
 @dataclass(frozen=True)
-class Sides(Numbers):
+class Sides(Numbers, OfProbability):
     """c(p) = ``below`` for p < 1/2, ``above`` for p >= 1/2. Monotone if below <= above, not differentiable."""
 
     family: ClassVar[str] = "sides"
@@ -64,13 +66,15 @@ class PredictedClass(Numbers):
     """Row k of ``frequencies (K, K)`` if class k has the largest probability (the first one of ties)."""
 
     family: ClassVar[str] = "predicted-class"
-    takes: ClassVar[Takes] = "probabilities"
+    takes: ClassVar[Takes] = "either"
     frequencies: Floats
 
     def __call__(self, rows: Floats) -> Floats:
         """Return calibrated probabilities ``(n, K)`` for probabilities ``(n, K)``. O(n K)."""
         found: Floats = self.frequencies[rows.argmax(axis=1)]
         return found
+
+    of_logits = __call__  # only the order matters
 
     @classmethod
     def from_parameters(cls, parameters: dict[str, Any], n_classes: int) -> Self:
@@ -100,7 +104,7 @@ def fit_event_accuracy(event: Event) -> Sides:
     if event.decided:
         accuracy = float(np.average(event.y, weights=event.w))
         return Sides(accuracy, accuracy)
-    accuracy = float(np.average((event.p >= 0.5) == event.y, weights=event.w))
+    accuracy = float(np.average(event.likely == event.y, weights=event.w))
     _check_accuracy(accuracy, 2)
     return Sides(1.0 - accuracy, accuracy)
 

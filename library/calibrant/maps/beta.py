@@ -7,13 +7,22 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
-from scipy.special import expit
+from scipy.special import expit, log_expit
 
 from calibrant.cells import Cells, Floats
 from calibrant.errors import NotConverged
 from calibrant.logistic import fit_logistic
-from calibrant.maps.curves import PROBABILITY_CLIP, Numbers, check_outcomes, fast_logistic, in_blocks, read_number
-from calibrant.maps.many_rows import GRADIENT, ManyRows, logarithms, many_rows, settle
+from calibrant.maps.curves import (
+    PROBABILITY_CLIP,
+    Numbers,
+    Predicted,
+    check_outcomes,
+    check_squares,
+    fast_logistic,
+    in_blocks,
+    read_number,
+)
+from calibrant.maps.many_rows import GRADIENT, ManyRows, logarithms, logarithms_of_logits, many_rows, settle
 from calibrant.reductions import Event
 
 Parameters = Literal["abm", "am", "ab"]
@@ -34,7 +43,7 @@ _SIGNED: dict[Parameters, int] = {"abm": 2, "am": 1, "ab": 2}
 
 @dataclass(frozen=True)
 class Beta(Numbers):
-    """c(p) = logistic(a ln p - b ln(1 - p) + c), a, b >= 0: non-decreasing; p is clipped at 2^-52."""
+    """c(p) = logistic(a ln p - b ln(1 - p) + c), a, b >= 0: non-decreasing; p is clipped at 2^-52, logits are not."""
 
     family: ClassVar[str] = "beta"
     a: float
@@ -44,6 +53,11 @@ class Beta(Numbers):
     def __call__(self, p: Floats) -> Floats:
         """Return the calibrated probability of each ``p (n,)`` in [0, 1]. O(n)."""
         return in_blocks(lambda q: fast_logistic(np.array([self.a, self.b, self.c]) @ logarithms(q)), p)
+
+    def of_logits(self, z: Floats) -> Floats:
+        """Return the calibrated probability of each logit ``z (n,)``. O(n)."""
+        with np.errstate(over="ignore"):
+            return in_blocks(lambda x: fast_logistic(self.a * log_expit(x) - self.b * log_expit(-x) + self.c), z)
 
     @classmethod
     def from_parameters(cls, parameters: dict[str, Any]) -> Self:
@@ -77,7 +91,7 @@ def fit_beta_event(event: Event, parameters: Parameters = "abm") -> tuple[Beta, 
 
 def _fitted(cells: Cells, parameters: Parameters) -> tuple[Beta, float]:
     check_outcomes(cells)
-    basis = features(cells.p)
+    basis = _features_of(cells)
     return _best(lambda columns: _optimum(basis @ columns, cells), cells, parameters)
 
 
@@ -85,6 +99,11 @@ def features(p: Floats, clip: float = PROBABILITY_CLIP) -> Floats:
     """Return ln p, -ln(1 - p) and 1 for each ``p (n,)`` clipped to [clip, 1 - clip]: ``(n, 3)``."""
     p = np.clip(p, clip, 1.0 - clip)
     return np.column_stack([np.log(p), -np.log1p(-p), np.ones_like(p)])
+
+
+def _features_of(of: Predicted) -> Floats:
+    """Return ``features`` of probabilities, or without a clip of given logits."""
+    return features(of.p) if of.logit is None else logarithms_of_logits(check_squares(of.logit)).T
 
 
 #: The optimal coefficients of some columns, and the largest component of the gradient there.
@@ -111,7 +130,7 @@ def _best(fit: Callable[[Floats], _Optimum], cells: Cells, parameters: Parameter
             used = [k for k in used if k >= signed]
             theta, gradient = fit(shape[:, used]) if used else (np.zeros(0), 0.0)
         found.append((shape[:, used] @ theta, gradient))
-    basis = features(cells.p)
+    basis = _features_of(cells)
     losses = [cells.w @ np.logaddexp(0.0, basis @ abc) - cells.wy @ (basis @ abc) for abc, _ in found]
     best, gradient = found[int(np.argmin(losses))]
     return Beta(*best.tolist()), gradient
@@ -147,8 +166,9 @@ def _optimum(basis: Floats, cells: Cells) -> _Optimum:
 
 def _settled(rows: ManyRows, columns: Floats) -> _Optimum:
     """Return the same for many rows."""
-    start, _ = _optimum(features(rows.coarse.p) @ columns, rows.coarse)
-    found = settle(rows, start, lambda p: columns.T @ logarithms(p), precision=1.0 / _VARIANCE)
+    start, _ = _optimum(_features_of(rows.coarse) @ columns, rows.coarse)
+    terms = logarithms if rows.coarse.logit is None else logarithms_of_logits
+    found = settle(rows, start, lambda x: columns.T @ terms(x), precision=1.0 / _VARIANCE)
     if found is None:
         raise NotConverged.at("/labels", "do not allow beta calibration to converge to a gradient of 1e-10")
     return found

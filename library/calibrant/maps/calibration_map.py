@@ -13,6 +13,7 @@ from typing import Any, get_args, overload
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import expit
 
 from calibrant.applied import remember
 from calibrant.arguments import explained
@@ -28,7 +29,7 @@ from calibrant.inputs import (
     warn_of_probabilities,
 )
 from calibrant.maps.baselines import AccuracyConstant, PredictedClass
-from calibrant.maps.curves import Curve
+from calibrant.maps.curves import Curve, calibrated
 from calibrant.maps.ensemble import Ensemble, SmoothedVector, VectorIdentity
 from calibrant.maps.ets import EnsembleTemperature
 from calibrant.maps.families import CURVES
@@ -39,7 +40,7 @@ from calibrant.maps.ranks import OneVsRest, Ranks
 from calibrant.maps.softmax_map import HiddenSoftmax, SoftmaxRegression
 from calibrant.maps.temperature import Temperature
 from calibrant.maps.transforms import Transform, transformed
-from calibrant.reductions import event_probability, resolve_event
+from calibrant.reductions import event_logit, event_probability, resolve_event
 from calibrant.results import ShownMap, Table, map_table, write_text
 
 #: Version of the document format.
@@ -286,7 +287,7 @@ class CalibrationMap(ShownMap):
         if self.of_vector:
             function: Any = self.function
             return transformed(function, predictions)
-        found = self.curve(event_probability(predictions, self.reduction))
+        found = calibrated(self.curve, _event_of(predictions, self.reduction))
         return np.minimum(np.maximum(found, 0.0), 1.0) if clip else found
 
     def bounds(self, predictions: Any) -> tuple[Floats, Floats]:
@@ -353,7 +354,10 @@ class CalibrationMap(ShownMap):
         self.check(predictions)
         if not isinstance(self.function, VennAbers):
             raise InvalidOption.at("/bounds", "need a venn-abers map of one event")
-        return self.function.bounds(event_probability(predictions, self.reduction))
+        event = _event_of(predictions, self.reduction)
+        if event.logit is None:
+            return self.function.bounds(event.p)
+        return self.function.bounds_of_logits(event.logit)
 
     @property
     def curve(self) -> Curve:
@@ -503,6 +507,23 @@ class CalibrationMap(ShownMap):
         """
         text = json.dumps(self.to_document(), indent=1, allow_nan=False) + "\n"
         write_text(path, text)
+
+
+@dataclass(frozen=True)
+class _Event:
+    """The probability of an event, and its logit if logits were given."""
+
+    logit: Floats | None
+    probability: Floats | None
+
+    @property
+    def p(self) -> Floats:
+        return expit(self.logit) if self.probability is None else self.probability
+
+
+def _event_of(predictions: Predictions, reduction: str) -> _Event:
+    logit = event_logit(predictions, reduction)
+    return _Event(logit, event_probability(predictions, reduction) if logit is None else None)
 
 
 def check_map(map: object) -> None:

@@ -7,13 +7,15 @@ from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Literal, Protocol, Self, overload
 
 import numpy as np
-from scipy.special import logit
+from scipy.special import expit, log_expit, logit
 
 from calibrant.cells import Cells, Floats
-from calibrant.errors import InvalidDocument, OneClass
+from calibrant.errors import InvalidDocument, OneClass, OutOfRange
 
 #: Probabilities are clipped here for logits and the log loss, unless stated otherwise.
 PROBABILITY_CLIP = 2.0**-52
+#: Logits beyond this are not squared.
+_WIDEST = 1e70
 #: Probabilities that are processed at once, so that they fit in the processor cache.
 _BLOCK = 1 << 14
 #: From this many points on, interpolation uses a look-up on an even grid with this many intervals.
@@ -29,6 +31,10 @@ class Curve(Protocol):
         """Return the calibrated probability of each ``p (n,)`` in [0, 1]."""
         ...
 
+    def of_logits(self, z: Floats) -> Floats:
+        """Return the calibrated probability of each logit ``z (n,)``, which is not rounded to a probability."""
+        ...
+
     def parameters(self) -> dict[str, Any]:
         """Return the parameters as plain JSON."""
         ...
@@ -39,6 +45,49 @@ class Curve(Protocol):
         ...
 
 
+class OfProbability:
+    """A curve that takes logits as probabilities."""
+
+    def __call__(self, p: Floats) -> Floats:
+        """Return the calibrated probability of each ``p (n,)`` in [0, 1]."""
+        raise NotImplementedError
+
+    def of_logits(self, z: Floats) -> Floats:
+        """Return the calibrated probability of each logit ``z (n,)``, through its probability."""
+        return self(expit(z))
+
+
+class Predicted(Protocol):
+    """Predictions ``p (n,)`` with their logits, if logits were given: an event, sorted rows or cells."""
+
+    @property
+    def p(self) -> Floats:
+        """Probabilities."""
+        ...
+
+    @property
+    def logit(self) -> Floats | None:
+        """The given logits, or None."""
+        ...
+
+
+def calibrated(curve: Curve, of: Predicted) -> Floats:
+    """Return the calibrated probability of each prediction on its own scale: ``(n,)``."""
+    return curve(of.p) if of.logit is None else curve.of_logits(of.logit)
+
+
+def logit_of(of: Predicted, clip: float = PROBABILITY_CLIP) -> Floats:
+    """Return the given logits, or those of probabilities clipped to [clip, 1 - clip]: ``(n,)``."""
+    return clipped_logit(of.p, clip) if of.logit is None else of.logit
+
+
+def check_squares(z: Floats) -> Floats:
+    """Return logits ``z (n,)``; raise ``OutOfRange`` if their fourth powers overflow."""
+    if np.abs(z).max() > _WIDEST:
+        raise OutOfRange("logits are too far apart to be squared")
+    return z
+
+
 @dataclass(frozen=True)
 class Numbers:
     """A fitted function whose parameters are its fields, numbers and arrays."""
@@ -46,7 +95,8 @@ class Numbers:
     def parameters(self) -> dict[str, Any]:
         """Return the parameters as plain JSON."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
-        return {name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in values.items()}
+        plain = {name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in values.items()}
+        return {name: value for name, value in plain.items() if value is not None}
 
 
 def clipped_logit(p: Floats, clip: float = PROBABILITY_CLIP) -> Floats:
@@ -93,7 +143,7 @@ def check_outcomes(cells: Cells) -> float:
 
 
 #: The largest finite number; integers of JSON can be larger.
-_LARGEST = float(np.finfo(np.float64).max)
+LARGEST = float(np.finfo(np.float64).max)
 
 
 def read_number(
@@ -104,7 +154,7 @@ def read_number(
     if (
         isinstance(value, bool)
         or not isinstance(value, int | float)
-        or not -_LARGEST <= value <= _LARGEST
+        or not -LARGEST <= value <= LARGEST
         or not low <= value <= high
     ):
         ends = "" if np.isinf(low) and np.isinf(high) else f" in [{low:g}, {high:g}]"
@@ -146,7 +196,7 @@ def read_array(
         raise InvalidDocument.at(pointer, "must be a non-empty array")
     if not numeric:
         return values
-    lowest, highest = max(low, -_LARGEST), min(high, _LARGEST)
+    lowest, highest = max(low, -LARGEST), min(high, LARGEST)
     for i, value in enumerate(values):
         if isinstance(value, bool) or not isinstance(value, int | float) or not lowest <= value <= highest:
             raise InvalidDocument.at(f"{pointer}/{i}", f"must be a finite number in [{low:g}, {high:g}]")
@@ -158,13 +208,44 @@ def read_array(
     return numbers
 
 
+def read_places(parameters: Mapping[str, Any], field: str) -> tuple[Floats, Floats | None]:
+    """Read ascending probabilities, and if the document has them, their logits ``at_logits``, which are all different.
+
+    Probabilities without logits must be all different themselves.
+    """
+    if "at_logits" not in parameters:
+        return read_array(parameters, field, numeric=True, low=0.0, high=1.0, increasing=True), None
+    logits = read_array(parameters, "at_logits", numeric=True, increasing=True)
+    places = read_array(parameters, field, numeric=True, low=0.0, high=1.0, length=len(logits))
+    if np.any(np.diff(places) < 0.0):
+        raise InvalidDocument.at(f"/parameters/{field}", "must not decrease")
+    return places, logits
+
+
+def mean_logit(z: Floats, w: Floats, starts: Any) -> Floats:
+    """Return the logits of the weighted mean probabilities of groups of ascending logits ``z (n,)``, which they bound.
+
+    Groups start at ``starts (g,)``. The mean is taken of logarithms of probabilities, which do not round to 0 or 1.
+    """
+    weight = np.log(w)
+    above, below = (np.logaddexp.reduceat(weight + log_expit(x), starts) for x in (z, -z))
+    with np.errstate(over="ignore"):
+        found: Floats = np.clip(above - below, z[starts], z[np.append(starts[1:], len(z)) - 1])
+    return found
+
+
 def interpolate(x: Floats, knots: Floats, heights: Floats) -> Floats:
     """Interpolate like ``np.interp``, for many points by a look-up on an even grid instead of a search.
 
-    Linear between strictly increasing ``knots (t,)``, and constant outside; ``x (n,)`` is finite, in any order.
+    Linear between strictly increasing ``knots (t,)``, and constant outside; ``x (n,)`` is finite, in any order. Results
+    are between the heights of both neighbours, also if the slope between them overflows.
     O(n + t) if few knots share an interval of the grid, otherwise O(n log t).
     """
     t = len(knots)
+    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+        slope = np.append(np.diff(heights) / np.diff(knots), 0.0)
+    if not np.isfinite(slope).all():
+        return _by_shares(x, knots, heights, lambda p, a, b: (p - a) / (b - a))
     if len(x) < _MANY or t < 2 or t > _GRID // 4:
         return np.interp(x, knots, heights)
     low, high = float(knots[0]), float(knots[-1])
@@ -176,8 +257,6 @@ def interpolate(x: Floats, knots: Floats, heights: Floats) -> Floats:
     # The segment that contains a grid interval; intervals with a knot inside need a search.
     segment = np.cumsum(inside) - 1
     segment[inside > 0] = -1
-    with np.errstate(over="ignore"):  # for close knots, whose interval is searched
-        slope = np.append(np.diff(heights) / np.diff(knots), 0.0)
     found = np.empty(len(x))
     for start in range(0, len(x), _BLOCK):
         part = np.minimum(np.maximum(x[start : start + _BLOCK], low), high)
@@ -189,8 +268,37 @@ def interpolate(x: Floats, knots: Floats, heights: Floats) -> Floats:
     return found
 
 
+def interpolate_logits(z: Floats, knots: Floats, heights: Floats) -> Floats:
+    """Interpolate linearly in the probability, with probabilities and knots given as logits. O(n log t).
+
+    Between logits a and b, z is at (p(z) - p(a)) / (p(b) - p(a)), which is computed from differences of logits:
+    p(u) - p(v) = sinh((u - v) / 2) / (2 cosh(u / 2) cosh(v / 2)), so that no probability is rounded to 0 or 1.
+    """
+
+    def share(x: Floats, a: Floats, b: Floats) -> Floats:
+        with np.errstate(over="ignore"):
+            beside = np.exp(np.minimum(x, 0.0) - np.minimum(b, 0.0))
+            part = np.expm1(np.minimum(a - x, 0.0)) / np.expm1(a - b)
+            found: Floats = part * beside * (1.0 + np.exp(-np.abs(b))) / (1.0 + np.exp(-np.abs(x)))
+        return found
+
+    return in_blocks(lambda x: _by_shares(x, knots, heights, share), z)
+
+
+def _by_shares(x: Floats, knots: Floats, heights: Floats, share: Callable[[Floats, Floats, Floats], Floats]) -> Floats:
+    """Interpolate by the share of the way from the knot below each ``x (n,)`` to the one above."""
+    right = np.clip(np.searchsorted(knots, x, side="right"), 1, max(len(knots) - 1, 1))
+    left = right - 1
+    right = np.minimum(right, len(knots) - 1)
+    with np.errstate(all="ignore"):  # of points outside, a single knot, or infinite heights
+        part = np.clip(share(x, knots[left], knots[right]), 0.0, 1.0)
+        between = heights[left] + part * (heights[right] - heights[left])
+    found: Floats = np.where(x >= knots[right], heights[right], np.where(x <= knots[left], heights[left], between))
+    return found
+
+
 @dataclass(frozen=True)
-class Identity(Numbers):
+class Identity(Numbers, OfProbability):
     """c(p) = p. Monotone, differentiable, no parameters."""
 
     family: ClassVar[str] = "identity"
@@ -206,7 +314,7 @@ class Identity(Numbers):
 
 
 @dataclass(frozen=True)
-class Constant(Numbers):
+class Constant(Numbers, OfProbability):
     """c(p) = ``value``, in [0, 1]. Monotone, differentiable."""
 
     family: ClassVar[str] = "constant"

@@ -142,7 +142,7 @@ class Ensemble:
         p = softmax_in_place(z.copy())
         for m in self._alone:
             member = self.members[m]
-            found[m] = member(p if member.takes == "probabilities" else z)
+            found[m] = member(z if member.takes == "logits" else p)
         return found
 
     @cached_property

@@ -12,7 +12,7 @@ from calibrant.errors import InvalidDocument
 from calibrant.maps.averaged import Averaged
 from calibrant.maps.baselines import Sides
 from calibrant.maps.beta import Beta
-from calibrant.maps.curves import Constant, Curve, Identity, read_array, read_number
+from calibrant.maps.curves import Constant, Curve, Identity, OfProbability, read_array, read_number
 from calibrant.maps.isotonic import Isotonic, VennAbers
 from calibrant.maps.kde import Kde
 from calibrant.maps.piecewise_linear import LogitPiecewiseLinear, PiecewiseLinear
@@ -25,7 +25,7 @@ from calibrant.maps.temperature import EventTemperature
 
 
 @dataclass(frozen=True)
-class Smoothed:
+class Smoothed(OfProbability):
     """c((1 - smoothing) p + smoothing / 2) with the ``curve`` c, for predictions of exactly 0 or 1."""
 
     family: ClassVar[str] = "smoothed"

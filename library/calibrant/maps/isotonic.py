@@ -7,10 +7,19 @@ from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import scipy
+from scipy.special import expit
 
-from calibrant.cells import Cells, Floats
+from calibrant.cells import Cells, Floats, take
 from calibrant.errors import InvalidDocument
-from calibrant.maps.curves import Numbers, check_outcomes, interpolate, read_array
+from calibrant.maps.curves import (
+    Numbers,
+    check_outcomes,
+    interpolate,
+    interpolate_logits,
+    mean_logit,
+    read_array,
+    read_places,
+)
 from calibrant.progress import report, step
 
 # --- Isotonic regression
@@ -20,26 +29,32 @@ from calibrant.progress import report, step
 class Isotonic(Numbers):
     """Linear interpolation between the ends of the fitted blocks, constant outside them.
 
-    ``thresholds (t,)`` are ascending in [0, 1], ``heights (t,)`` non-decreasing in [0, 1].
-    Interpolation between blocks is the convention of scikit-learn.
+    ``thresholds (t,)`` are ascending in [0, 1], ``heights (t,)`` non-decreasing in [0, 1]. ``at_logits (t,)`` are the
+    logits of the thresholds, if the map was fitted to logits. Interpolation between blocks, in the probability, is the
+    convention of scikit-learn.
     """
 
     family: ClassVar[str] = "isotonic"
     thresholds: Floats
     heights: Floats
+    at_logits: Floats | None = None
 
     def __call__(self, p: Floats) -> Floats:
         """Return the calibrated probability of each ``p (n,)`` in [0, 1]. O(n log t)."""
         return interpolate(p, self.thresholds, self.heights)
 
+    def of_logits(self, z: Floats) -> Floats:
+        """Return the calibrated probability of each logit ``z (n,)``. O(n log t)."""
+        return self(expit(z)) if self.at_logits is None else interpolate_logits(z, self.at_logits, self.heights)
+
     @classmethod
     def from_parameters(cls, parameters: dict[str, Any]) -> Self:
         """Read and check the parameters of a document."""
-        thresholds = read_array(parameters, "thresholds", numeric=True, low=0.0, high=1.0, increasing=True)
+        thresholds, at_logits = read_places(parameters, "thresholds")
         heights = read_array(parameters, "heights", numeric=True, low=0.0, high=1.0, length=len(thresholds))
         if np.any(np.diff(heights) < 0):
             raise InvalidDocument.at("/parameters/heights", "must not decrease")
-        return cls(thresholds, heights)
+        return cls(thresholds, heights, at_logits)
 
 
 def fit_isotonic(cells: Cells) -> Isotonic:
@@ -53,7 +68,7 @@ def fit_isotonic(cells: Cells) -> Isotonic:
     heights = np.clip(fitted.x, 0.0, 1.0)
     differs = heights[1:] != heights[:-1]
     kept = np.concatenate(([True], differs)) | np.concatenate((differs, [True]))
-    return Isotonic(cells.p[kept], heights[kept])
+    return Isotonic(cells.p[kept], heights[kept], take(cells.logit, kept))
 
 
 def fit_centred_isotonic(cells: Cells) -> Isotonic:
@@ -65,10 +80,11 @@ def fit_centred_isotonic(cells: Cells) -> Isotonic:
     check_outcomes(cells)
     ends = scipy.optimize.isotonic_regression(cells.wy / cells.w, weights=cells.w).blocks[:-1]
     mass = np.add.reduceat(cells.w, ends)
-    centres = np.add.reduceat(cells.w * cells.p, ends) / mass
+    centres = np.maximum.accumulate(np.clip(np.add.reduceat(cells.w * cells.p, ends) / mass, 0.0, 1.0))
+    at_logits = None if cells.logit is None else mean_logit(cells.logit, cells.w, ends)
     heights = np.maximum.accumulate(np.clip(np.add.reduceat(cells.wy, ends) / mass, 0.0, 1.0))
-    kept = np.append(True, np.diff(np.maximum.accumulate(centres)) > 0.0)
-    return Isotonic(np.clip(centres[kept], 0.0, 1.0), heights[kept])
+    kept = np.append(True, np.diff(centres if at_logits is None else at_logits) > 0.0)
+    return Isotonic(centres[kept], heights[kept], take(at_logits, kept))
 
 
 # --- Inductive Venn-Abers predictors: isotonic regressions with the score itself added under label 0 and under 1
@@ -83,9 +99,10 @@ _BETWEEN = (1 << 16) - 1
 class VennAbers(Numbers):
     """Step functions p0 and p1 of the score, and the probability merged from them (Vovk, Petej & Fedorova 2015).
 
-    ``scores (t,)`` are ascending in [0, 1]. ``p0`` and ``p1 (2 t + 1,)`` are the values below the first score, at it,
-    between it and the next, and so on to above the last. The merged probability is p1 / (1 - p0 + p1) for ``log-loss``,
-    and p1 + p0^2 / 2 - p1^2 / 2 for ``brier``; it is non-decreasing. Valid on rows held out from the classifier.
+    ``scores (t,)`` are ascending in [0, 1], and ``at_logits (t,)`` their logits, if the map was fitted to logits.
+    ``p0`` and ``p1 (2 t + 1,)`` are the values below the first score, at it, between it and the next, and so on to
+    above the last. The merged probability is p1 / (1 - p0 + p1) for ``log-loss``, and p1 + p0^2 / 2 - p1^2 / 2 for
+    ``brier``; it is non-decreasing. Valid on rows held out from the classifier.
     """
 
     family: ClassVar[str] = "venn-abers"
@@ -93,27 +110,39 @@ class VennAbers(Numbers):
     p0: Floats
     p1: Floats
     merge: Merge = "log-loss"
+    at_logits: Floats | None = None
 
     def __call__(self, p: Floats) -> Floats:
         """Return the merged probability of each ``p (n,)`` in [0, 1]. O(n log t)."""
-        p0, p1 = self.p0, self.p1
-        merged = p1 / (1.0 - p0 + p1) if self.merge == "log-loss" else p1 + (p0 * p0 - p1 * p1) / 2
-        found: Floats = merged[self._steps(p)]
-        return found
+        return self._merged(_step_of(self.scores, p))
+
+    def of_logits(self, z: Floats) -> Floats:
+        """Return the merged probability of each logit ``z (n,)``. O(n log t)."""
+        return self._merged(self._steps(z))
 
     def bounds(self, p: Floats) -> tuple[Floats, Floats]:
         """Return p0 <= p1 for each ``p (n,)`` in [0, 1]: ``(n,)`` each. O(n log t)."""
-        steps = self._steps(p)
+        steps = _step_of(self.scores, p)
         return self.p0[steps], self.p1[steps]
 
-    def _steps(self, p: Floats) -> Any:
-        below = np.searchsorted(self.scores, p)
-        return 2 * below + (self.scores.take(below, mode="clip") == p)
+    def bounds_of_logits(self, z: Floats) -> tuple[Floats, Floats]:
+        """Return p0 <= p1 for each logit ``z (n,)``: ``(n,)`` each. O(n log t)."""
+        steps = self._steps(z)
+        return self.p0[steps], self.p1[steps]
+
+    def _merged(self, steps: Any) -> Floats:
+        p0, p1 = self.p0, self.p1
+        merged = p1 / (1.0 - p0 + p1) if self.merge == "log-loss" else p1 + (p0 * p0 - p1 * p1) / 2
+        found: Floats = merged[steps]
+        return found
+
+    def _steps(self, z: Floats) -> Any:
+        return _step_of(self.scores, expit(z)) if self.at_logits is None else _step_of(self.at_logits, z)
 
     @classmethod
     def from_parameters(cls, parameters: dict[str, Any]) -> Self:
         """Read and check the parameters of a document."""
-        scores = read_array(parameters, "scores", numeric=True, low=0.0, high=1.0, increasing=True)
+        scores, at_logits = read_places(parameters, "scores")
         pair = []
         for name in ("p0", "p1"):
             steps = read_array(parameters, name, numeric=True, low=0.0, high=1.0, length=2 * len(scores) + 1)
@@ -127,7 +156,13 @@ class VennAbers(Numbers):
         merge: Any = parameters.get("merge")
         if merge not in _MERGES:
             raise InvalidDocument.at("/parameters/merge", f"must be one of: {', '.join(_MERGES)}")
-        return cls(scores, pair[0], pair[1], merge)
+        return cls(scores, pair[0], pair[1], merge, at_logits)
+
+
+def _step_of(scores: Floats, x: Floats) -> Any:
+    """Return the step of each ``x (n,)``: even between two scores, odd at a score."""
+    below = np.searchsorted(scores, x)
+    return 2 * below + (scores.take(below, mode="clip") == x)
 
 
 def fit_venn_abers(cells: Cells, *, merge: Merge = "log-loss") -> VennAbers:
@@ -153,7 +188,7 @@ def fit_venn_abers(cells: Cells, *, merge: Merge = "log-loss") -> VennAbers:
     kept = ~(same[0::2] & same[1::2])
     kept[0] |= not kept.any()
     steps = np.append(0, np.flatnonzero(np.repeat(kept, 2)) + 1)
-    return VennAbers(cells.p[kept], p0[steps], p1[steps], merge)
+    return VennAbers(cells.p[kept], p0[steps], p1[steps], merge, take(cells.logit, kept))
 
 
 def _following(w: list[float], s: list[float]) -> list[int]:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from calibrant.cells import Cells, Floats
 from calibrant.density import densities_of_cells
-from calibrant.maps.curves import Numbers, check_outcomes, read_array
+from calibrant.maps.curves import Numbers, OfProbability, check_outcomes, interpolate, read_array
 
 #: Tolerance of the lines between the kept points; rounding adds less than 1e-8.
 _NEAR = 9.9e-7
@@ -19,7 +19,7 @@ _KNOT_DECIMALS, _SHARE_DECIMALS = 13, 9
 
 
 @dataclass(frozen=True)
-class Kde(Numbers):
+class Kde(Numbers, OfProbability):
     """Linear interpolation between ``shares (t,)`` in [0, 1] at ``knots (t,)`` ascending in [0, 1]; constant outside.
 
     Neither monotone nor, at the knots, differentiable.
@@ -31,7 +31,7 @@ class Kde(Numbers):
 
     def __call__(self, p: Floats) -> Floats:
         """Return the calibrated probability of each ``p (n,)`` in [0, 1]. O(n log t)."""
-        return np.interp(p, self.knots, self.shares)
+        return interpolate(p, self.knots, self.shares)
 
     @classmethod
     def from_parameters(cls, parameters: dict[str, Any]) -> Self:

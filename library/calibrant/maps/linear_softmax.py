@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from scipy.special import log_softmax
 
 from calibrant.batch import softmax_in_place
 from calibrant.cells import Floats, take
@@ -88,14 +89,18 @@ class MatrixScaling(Numbers):
 
 @dataclass(frozen=True)
 class Dirichlet(MatrixScaling):
-    """softmax(W ln p + b), p clipped at 2^-52, the posterior if the vectors of each class have Dirichlet densities."""
+    """softmax(W ln p + b), the posterior if the vectors of each class have Dirichlet densities."""
 
     family: ClassVar[str] = "dirichlet"
-    takes: ClassVar[Takes] = "probabilities"
+    takes: ClassVar[Takes] = "either"
 
     def __call__(self, rows: Floats) -> Floats:
         """Return calibrated probabilities ``(n, K)`` for probabilities ``(n, K)``. O(n K^2)."""
         return _linear(rows, self.weights, self.intercepts, probabilities=True)
+
+    def of_logits(self, rows: Floats) -> Floats:
+        """Return calibrated probabilities ``(n, K)`` for logits ``(n, K)``. O(n K^2)."""
+        return _linear(log_softmax(rows.astype(np.float64), axis=1), self.weights, self.intercepts, probabilities=False)
 
 
 @dataclass(frozen=True)
@@ -160,8 +165,10 @@ def fit_regularised(
     Raises ``NotConverged``, ``OnePrediction`` under ODIR, ``TooFewRows``, and ``Outdone`` if the held-out loss is not
     below the ``bound``.
     """
-    given = vector.logits if vector.logits is not None and not probabilities else vector.p
-    logarithms = probabilities or vector.logits is None
+    logarithms = vector.logits is None
+    given = vector.p if vector.logits is None else vector.logits
+    if probabilities and not logarithms:
+        given = log_softmax(given.astype(np.float64), axis=1)
     if len(vector) < folds:
         raise TooFewRows.at("/predictions", f"have {n_rows(len(vector))}, but {folds} folds need at least {folds}")
     order = vector.order()

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import log_expit
 
 from calibrant.cells import Cells, Floats, Outcomes
 from calibrant.maps.curves import PROBABILITY_CLIP, fast_logistic, fast_logit
@@ -28,22 +29,31 @@ GRADIENT = 1e-10
 
 @dataclass(frozen=True)
 class ManyRows:
-    """Unweighted rows in any order, and their cells of width 1/256 in the logit, at the midpoints."""
+    """Unweighted rows in any order, and their cells of width 1/256 in the logit, at the midpoints.
 
-    p: Floats
+    ``x (n,)`` are probabilities, or given logits, which the coarse cells then have too.
+    """
+
+    x: Floats
     y: Outcomes
     coarse: Cells
 
 
 def many_rows(event: Event) -> ManyRows | None:
-    """Return the rows of an event with at least 65,536 unweighted rows and enough distinct predictions. O(n)."""
+    """Return the rows of an event with at least 65,536 unweighted rows and enough distinct predictions. O(n).
+
+    None if logits exceed those of clipped probabilities.
+    """
     if len(event) < MANY or event.w is not None:
+        return None
+    if event.logit is not None and np.abs(event.logit).max() >= _FURTHEST:
         return None
     places = 2 * _FURTHEST * _PER_LOGIT
     counts = np.zeros(2 * places, dtype=np.int64)
     for start in range(0, len(event), MANY):
         here = slice(start, start + MANY)
-        place = ((fast_logit(event.p[here]) + _FURTHEST) * _PER_LOGIT).astype(np.intp)
+        z = fast_logit(event.p[here]) if event.logit is None else event.logit[here]
+        place = ((z + _FURTHEST) * _PER_LOGIT).astype(np.intp)
         place += place
         place += event.y[here]
         counts += np.bincount(place, minlength=2 * places)
@@ -51,9 +61,10 @@ def many_rows(event: Event) -> ManyRows | None:
     used = np.flatnonzero(negatives + positives)
     if len(used) < _FEWEST:
         return None
-    p = fast_logistic((used + 0.5) / _PER_LOGIT - _FURTHEST)
+    middle = (used + 0.5) / _PER_LOGIT - _FURTHEST
     w, wy = (negatives + positives)[used].astype(np.float64), positives[used].astype(np.float64)
-    return ManyRows(event.p, event.y, Cells(p, w, w, w, wy, wy))
+    logit = None if event.logit is None else middle
+    return ManyRows(event.key, event.y, Cells(fast_logistic(middle), w, w, w, wy, wy, logit=logit))
 
 
 def settle(
@@ -68,12 +79,12 @@ def settle(
 
     The gradient is its largest component. Newton's method starts from the ``theta`` of the coarse cells and uses their
     curvature, until the gradient of all rows is at most 1e-10; returns None if that takes more than 12 passes.
-    ``features`` maps ``(n,)`` probabilities to ``(D, n)``, each below 2^6; ``targets`` replace the labels 0 and 1;
+    ``features`` maps predictions ``(n,)`` to ``(D, n)``, each below 2^6; ``targets`` replace the labels 0 and 1;
     ``precision`` theta^2 / 2 is added to the sum of the losses. Terms are summed as integer multiples of 2^-34, so that
     the result does not depend on the order of the rows. O(D n) per pass.
     """
-    coarse, n = rows.coarse, len(rows.p)
-    basis = features(coarse.p)
+    coarse, n = rows.coarse, len(rows.x)
+    basis = features(coarse.key)
     size = np.sqrt(basis**2 @ coarse.w / n)
     for _ in range(_MAX_PASSES):
         gradient = (_slopes(rows, theta, features, targets) + precision * theta) / n
@@ -98,9 +109,9 @@ def _slopes(
     """Return the sums over the rows of (c - target) times each feature: ``(D,)``."""
     low, high = targets
     totals = [0] * len(theta)
-    for start in range(0, len(rows.p), _BLOCK):
+    for start in range(0, len(rows.x), _BLOCK):
         here = slice(start, start + _BLOCK)
-        basis = features(rows.p[here])
+        basis = features(rows.x[here])
         residual = fast_logistic(theta @ basis)
         residual -= low + (high - low) * rows.y[here]
         residual *= _UNITS
@@ -118,3 +129,13 @@ def logarithms(p: Floats) -> Floats:
     """Return ln p, -ln(1 - p) and 1 for each ``p (n,)`` clipped at 2^-52, accurate to 1e-16: ``(3, n)``."""
     p = np.clip(p, PROBABILITY_CLIP, 1.0 - PROBABILITY_CLIP)
     return np.stack([np.log(p), -np.log(1.0 - p), np.ones_like(p)])
+
+
+def logit_itself_and_one(z: Floats) -> Floats:
+    """Return ``logit_and_one`` of logits ``z (n,)``: ``(2, n)``."""
+    return np.stack([z, np.ones_like(z)])
+
+
+def logarithms_of_logits(z: Floats) -> Floats:
+    """Return ``logarithms`` of logits ``z (n,)``, without a clip: ``(3, n)``."""
+    return np.stack([log_expit(z), -log_expit(-z), np.ones_like(z)])

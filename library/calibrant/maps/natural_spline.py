@@ -12,7 +12,7 @@ from calibrant.cells import Floats, SortedRows
 from calibrant.errors import TooFewRows
 from calibrant.logistic import fit_logistic, gradient_of
 from calibrant.maps.averaged import Averaged, tabulate
-from calibrant.maps.curves import clipped_logit
+from calibrant.maps.curves import clipped_logit, logit_of
 from calibrant.progress import report
 from calibrant.results import n_rows
 from calibrant.validation import fold_of_rows
@@ -93,7 +93,7 @@ def fit_mli_spline(
     n = len(rows.p)
     if n < folds:
         raise TooFewRows.at("/predictions", f"have {n_rows(n)}, but {folds} folds need at least {folds}")
-    z = np.clip(clipped_logit(rows.p), -_REACH, _REACH)
+    z = np.clip(logit_of(rows), -_REACH, _REACH)
     w = np.ones(n) if rows.w is None else rows.w
     total = float(w.sum())
     knots = np.unique(np.quantile(z, np.linspace(0.0, 1.0, _KNOTS), method="inverted_cdf", weights=w))

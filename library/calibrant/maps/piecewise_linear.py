@@ -13,7 +13,7 @@ import numpy as np
 from scipy.special import expit
 
 from calibrant.cells import Floats
-from calibrant.maps.curves import clipped_logit, read_array
+from calibrant.maps.curves import OfProbability, clipped_logit, interpolate, read_array
 
 #: Probabilities are clipped to [PL3_CLIP, 1 - PL3_CLIP] for their logits.
 PL3_CLIP = 1e-16
@@ -28,7 +28,7 @@ class Polyline:
 
     def __call__(self, x: Floats) -> Floats:
         """Interpolate linearly between the knots, constant outside them. O(n log b)."""
-        return np.interp(x, self.knots, self.heights)
+        return interpolate(x, self.knots, self.heights)
 
 
 def _documents(polylines: tuple[Polyline, ...]) -> dict[str, Any]:
@@ -47,7 +47,7 @@ def _polylines(parameters: dict[str, Any], low: float, high: float) -> tuple[Pol
 
 
 @dataclass(frozen=True)
-class PiecewiseLinear:
+class PiecewiseLinear(OfProbability):
     """PL: the mean of curves that are piecewise linear in the probability (section 4.1, eq. of C_PL).
 
     Knots range from 0 to 1; heights are probabilities. The mean of such curves is evaluated as a single
@@ -61,7 +61,7 @@ class PiecewiseLinear:
         """Return the calibrated probability of each ``p (n,)`` in [0, 1]. O(n log(models x b))."""
         knots = np.unique(np.concatenate([m.knots for m in self.models]))
         heights = np.mean([m(knots) for m in self.models], axis=0)
-        return np.interp(p, knots, heights)
+        return interpolate(p, knots, heights)
 
     def parameters(self) -> dict[str, Any]:
         """Return the parameters as plain JSON."""
@@ -85,7 +85,10 @@ class LogitPiecewiseLinear:
 
     def __call__(self, p: Floats) -> Floats:
         """Return the calibrated probability of each ``p (n,)`` in [0, 1]. O(models x n log b)."""
-        z = clipped_logit(p, PL3_CLIP)
+        return self.of_logits(clipped_logit(p, PL3_CLIP))
+
+    def of_logits(self, z: Floats) -> Floats:
+        """Return the calibrated probability of each logit ``z (n,)``. O(models x n log b)."""
         total = np.zeros_like(z)
         for model in self.models:
             total += expit(model(z))

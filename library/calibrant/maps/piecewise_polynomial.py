@@ -10,7 +10,7 @@ import numpy as np
 from calibrant.cells import Cells, Floats, SortedRows, WeightsKind, cells_of
 from calibrant.errors import InvalidDocument, OnePrediction, TooFewRows
 from calibrant.maps.break_search import Subsets, find_breaks
-from calibrant.maps.curves import Numbers, check_outcomes, read_array
+from calibrant.maps.curves import Numbers, OfProbability, check_outcomes, read_array
 from calibrant.progress import report
 from calibrant.validation import check_fold_count, fold_of_rows, simplest
 
@@ -20,7 +20,7 @@ MOST_SEGMENTS = {1: 7, 2: 5}
 
 
 @dataclass(frozen=True)
-class PiecewisePolynomial(Numbers):
+class PiecewisePolynomial(Numbers, OfProbability):
     """sum_k coefficients[j, k] (p - breaks[j])^k on segment j, from break j to j + 1; the outer segments are extended.
 
     ``breaks (s + 1,)`` ascend; ``coefficients`` have shape (s, degree + 1). Values may be outside [0, 1]. Continuous;

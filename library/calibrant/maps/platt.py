@@ -13,13 +13,14 @@ from calibrant.errors import NotConverged
 from calibrant.maps.curves import (
     Numbers,
     check_outcomes,
-    clipped_logit,
+    check_squares,
     fast_logistic,
     fast_logit,
     in_blocks,
+    logit_of,
     read_number,
 )
-from calibrant.maps.many_rows import logit_and_one, many_rows, settle
+from calibrant.maps.many_rows import logit_and_one, logit_itself_and_one, many_rows, settle
 from calibrant.reductions import Event
 
 _MAX_STEPS = 100
@@ -31,7 +32,10 @@ _ROUNDING = 1e-14
 
 @dataclass(frozen=True)
 class Platt(Numbers):
-    """c(p) = logistic(slope logit(p) + intercept). Monotone for slope > 0, differentiable; p is clipped at 2^-52."""
+    """c(p) = logistic(slope logit(p) + intercept). Monotone for slope > 0, differentiable.
+
+    Probabilities are clipped at 2^-52, logits are not.
+    """
 
     family: ClassVar[str] = "platt"
     slope: float
@@ -39,13 +43,22 @@ class Platt(Numbers):
 
     def __call__(self, p: Floats) -> Floats:
         """Return the calibrated probability of each ``p (n,)`` in [0, 1]. O(n)."""
-        return in_blocks(self._block, p)
+        return in_blocks(lambda q: self._logistic(fast_logit(q)), p)
 
-    def _block(self, p: Floats) -> Floats:
-        f = fast_logit(p)
-        f *= self.slope
-        f += self.intercept
+    def of_logits(self, z: Floats) -> Floats:
+        """Return the calibrated probability of each logit ``z (n,)``. O(n)."""
+        return in_blocks(self._logistic, z)
+
+    def _logistic(self, z: Floats) -> Floats:
+        f = self.line(z)
         return fast_logistic(f, out=f)
+
+    def line(self, z: Floats) -> Floats:
+        """Return slope z + intercept, the calibrated logits."""
+        with np.errstate(over="ignore"):
+            f: Floats = z * self.slope
+        f += self.intercept
+        return f
 
     @classmethod
     def from_parameters(cls, parameters: dict[str, Any]) -> Self:
@@ -67,7 +80,8 @@ def fit_platt_event(event: Event, *, target_smoothing: bool = True) -> tuple[Pla
             return _fitted(event.cells, target_smoothing=target_smoothing)
         positives = float(coarse.wy.sum())
         targets = _targets(positives, coarse.mass - positives) if target_smoothing else (0.0, 1.0)
-        settled = settle(rows, np.array([start.slope, start.intercept]), logit_and_one, targets=targets)
+        terms = logit_and_one if coarse.logit is None else logit_itself_and_one
+        settled = settle(rows, np.array([start.slope, start.intercept]), terms, targets=targets)
         if settled is not None:
             return Platt(*settled[0].tolist()), settled[1]
     return _fitted(event.cells, target_smoothing=target_smoothing)
@@ -96,7 +110,7 @@ def _fitted(cells: Cells, *, target_smoothing: bool) -> tuple[Platt, float]:
         counted = cells.mass / float(cells.w2.sum()) if cells.kind == "importance" else 1.0
         low, high = _targets(positives * counted, negatives * counted)
         target = cells.wy * high + (cells.w - cells.wy) * low
-    logits = clipped_logit(cells.p)
+    logits = check_squares(logit_of(cells))
     # Centring and scaling makes the Hessian well conditioned, also for constant predictions.
     centre = float(cells.w @ logits) / cells.mass
     spread = float(np.sqrt(cells.w @ (logits - centre) ** 2 / cells.mass))

@@ -12,10 +12,11 @@ from calibrant.logistic import fit_logistic, gradient_of
 from calibrant.maps.curves import (
     Numbers,
     check_outcomes,
-    clipped_logit,
+    check_squares,
     fast_logistic,
     fast_logit,
     in_blocks,
+    logit_of,
     read_number,
 )
 from calibrant.maps.platt import Platt
@@ -23,7 +24,10 @@ from calibrant.maps.platt import Platt
 
 @dataclass(frozen=True)
 class Quadratic(Numbers):
-    """c(p) = logistic(intercept + slope z + square z^2), z = logit(p), p clipped at 2^-52. Differentiable."""
+    """c(p) = logistic(intercept + slope z + square z^2), z = logit(p). Differentiable.
+
+    Probabilities are clipped at 2^-52, logits are not.
+    """
 
     family: ClassVar[str] = "quadratic"
     intercept: float
@@ -32,13 +36,17 @@ class Quadratic(Numbers):
 
     def __call__(self, p: Floats) -> Floats:
         """Return the calibrated probability of each ``p (n,)`` in [0, 1]. O(n)."""
-        return in_blocks(self._block, p)
+        return in_blocks(lambda q: self._logistic(fast_logit(q)), p)
 
-    def _block(self, p: Floats) -> Floats:
-        z = fast_logit(p)
-        f = self.square * z
-        f += self.slope
-        f *= z
+    def of_logits(self, z: Floats) -> Floats:
+        """Return the calibrated probability of each logit ``z (n,)``. O(n)."""
+        return in_blocks(self._logistic, z)
+
+    def _logistic(self, z: Floats) -> Floats:
+        with np.errstate(over="ignore"):
+            f = self.square * z
+            f += self.slope
+            f *= z
         f += self.intercept
         return fast_logistic(f, out=f)
 
@@ -57,7 +65,7 @@ def fit_quadratic(cells: Cells, *, squared: bool, strength: float) -> tuple[Quad
     """
     check_outcomes(cells)
     counted = cells.mass / float(cells.w2.sum()) if cells.kind == "importance" else 1.0
-    z = clipped_logit(cells.p)
+    z = check_squares(logit_of(cells))
     features = np.column_stack([np.ones_like(z), z, z * z][: 3 if squared else 2])
     variance = np.full((1, features.shape[1]), 0.5 / strength)
     w, wy = cells.w * counted, cells.wy * counted

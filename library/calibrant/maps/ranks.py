@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from calibrant.batch import Integers, log_odds, log_odds_within, probabilities_of
 from calibrant.cells import Floats
 from calibrant.maps.curves import Curve
 from calibrant.maps.families import curves_document, read_curves
@@ -26,7 +27,7 @@ class Ranks:
     """
 
     family: ClassVar[str] = "ranks"
-    takes: ClassVar[Takes] = "probabilities"
+    takes: ClassVar[Takes] = "either"
     curves: tuple[Curve, ...]
     within: bool = False
     keep_order: bool = False
@@ -37,16 +38,29 @@ class Ranks:
         order = np.argsort(-p, axis=1, kind="stable")
         ranked = np.take_along_axis(p, order, axis=1)
         q = ranked[:, :ranks].cumsum(axis=1).clip(0.0, 1.0) if self.within else ranked[:, :ranks]
-        found = np.column_stack([np.clip(c(own), 0.0, 1.0) for c, own in zip(self.curves, q.T, strict=True)])
+        return self._placed([c(own) for c, own in zip(self.curves, q.T, strict=True)], p, order, p)
+
+    def of_logits(self, rows: Floats) -> Floats:
+        """Return calibrated probabilities ``(n, K)`` for logits ``(n, K)``. O(n K log K) and R curves."""
+        order = np.argsort(-rows, axis=1, kind="stable")
+        odds = log_odds_within(rows) if self.within else np.take_along_axis(log_odds(rows), order, axis=1)
+        values = [c.of_logits(own) for c, own in zip(self.curves, odds.T, strict=False)]
+        values += [c(np.ones(len(rows))) for c in self.curves[odds.shape[1] :]]  # all classes have probability 1
+        return self._placed(values, probabilities_of(rows), order, rows)
+
+    def _placed(self, values: list[Floats], p: Floats, order: Integers, rows: Floats) -> Floats:
+        """Return the rows from the values of the curves; classes of ``p (n, K)`` and ``rows`` are ranked by order."""
+        ranked = np.take_along_axis(p, order, axis=1)
+        found = np.clip(np.column_stack(values), 0.0, 1.0)
         if self.within:
             found = np.diff(np.maximum.accumulate(found, axis=1), axis=1, prepend=0.0)
-        behind = ranked[:, ranks:]
+        behind = ranked[:, len(values) :]
         if behind.shape[1]:
             left = np.maximum(1.0 - found.sum(axis=1, keepdims=True), 0.0)
             found = np.hstack([found, left * normalised(behind)])
         calibrated = np.empty_like(p)
         np.put_along_axis(calibrated, order, normalised(found), axis=1)
-        return in_order_of(calibrated, p) if self.keep_order else calibrated
+        return in_order_of(calibrated, rows) if self.keep_order else calibrated
 
     def parameters(self) -> dict[str, Any]:
         """Return the parameters of the curves by rank as plain JSON."""
@@ -71,17 +85,22 @@ class OneVsRest:
     """
 
     family: ClassVar[str] = "one-vs-rest"
-    takes: ClassVar[Takes] = "probabilities"
+    takes: ClassVar[Takes] = "either"
     curves: tuple[Curve, ...]
     renormalise: bool = True
     keep_order: bool = False
 
     def __call__(self, rows: Floats) -> Floats:
         """Return calibrated probabilities ``(n, K)`` for probabilities ``(n, K)``. O(n K) times a curve's cost."""
-        found = np.empty(rows.shape)
-        for k, curve in enumerate(self.curves):
-            found[:, k] = curve(rows[:, k].astype(np.float64))
-        np.minimum(np.maximum(found, 0.0, out=found), 1.0, out=found)
+        return self._together([curve(rows[:, k].astype(np.float64)) for k, curve in enumerate(self.curves)], rows)
+
+    def of_logits(self, rows: Floats) -> Floats:
+        """Return calibrated probabilities ``(n, K)`` for logits ``(n, K)``. O(n K) times a curve's cost."""
+        odds = log_odds(rows)
+        return self._together([curve.of_logits(odds[:, k]) for k, curve in enumerate(self.curves)], rows)
+
+    def _together(self, values: list[Floats], rows: Floats) -> Floats:
+        found = np.clip(np.column_stack(values), 0.0, 1.0)
         if self.keep_order:
             found = in_order_of(found, rows)
         return normalised(found) if self.renormalise else found

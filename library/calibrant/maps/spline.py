@@ -6,11 +6,21 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
+from scipy.special import expit
 
-from calibrant.cells import Cells, Floats, SortedRows, WeightsKind, cells_of
+from calibrant.cells import Cells, Floats, SortedRows, WeightsKind, cells_of, take
 from calibrant.errors import InvalidOption, TooFewRows
 from calibrant.maps.cumulative_spline import Boundary, Of, Path, accuracies, fit_cumulative, path_of
-from calibrant.maps.curves import PROBABILITY_CLIP, Numbers, check_outcomes, interpolate, read_array
+from calibrant.maps.curves import (
+    PROBABILITY_CLIP,
+    Numbers,
+    calibrated,
+    check_outcomes,
+    interpolate,
+    interpolate_logits,
+    read_array,
+    read_places,
+)
 from calibrant.progress import report
 from calibrant.validation import check_fold_count, fold_of_rows, simplest
 
@@ -26,22 +36,28 @@ CANDIDATES = tuple(range(3, 15))
 class Spline(Numbers):
     """Linear interpolation of ``values (t,)`` at ``scores (t,)``, ascending in [0, 1], and constant outside.
 
-    Values may be outside [0, 1]. Neither monotone nor differentiable in general.
+    ``at_logits (t,)`` are the logits of the scores, if the map was fitted to logits. Values may be outside [0, 1].
+    Neither monotone nor differentiable in general.
     """
 
     family: ClassVar[str] = "spline"
     scores: Floats
     values: Floats
+    at_logits: Floats | None = None
 
     def __call__(self, p: Floats) -> Floats:
         """Return the calibrated probability of each ``p (n,)`` in [0, 1]. O(n log t)."""
         return interpolate(p, self.scores, self.values)
 
+    def of_logits(self, z: Floats) -> Floats:
+        """Return the calibrated probability of each logit ``z (n,)``. O(n log t)."""
+        return self(expit(z)) if self.at_logits is None else interpolate_logits(z, self.at_logits, self.values)
+
     @classmethod
     def from_parameters(cls, parameters: dict[str, Any]) -> Self:
         """Read and check the parameters of a document."""
-        scores = read_array(parameters, "scores", numeric=True, low=0.0, high=1.0, increasing=True)
-        return cls(scores, read_array(parameters, "values", numeric=True, length=len(scores)))
+        scores, at_logits = read_places(parameters, "scores")
+        return cls(scores, read_array(parameters, "values", numeric=True, length=len(scores)), at_logits)
 
 
 def fit_spline(
@@ -70,14 +86,13 @@ def fit_spline(
     path = path_of(cells, of)
     spline = fit_cumulative(path, knots, boundary, constrained=constrained)
     values = _values(path, spline, constrained)
-    scores, kept = cells.p, values
-    error = 0.0
+    curve, error = Spline(cells.p, values, cells.logit), 0.0
     if len(cells) > MOST_SCORES:
         at = _even(cells)
-        scores, kept = cells.p[at], values[at]
-        error = float(np.abs(np.interp(cells.p, scores, kept) - values).max())
+        curve = Spline(cells.p[at], values[at], take(cells.logit, at))
+        error = float(np.abs(calibrated(curve, cells) - values).max())
     diagnostics = {"knots": knots, "knot_values": spline.values.tolist(), "thinning_error": error}
-    return Spline(scores, kept), diagnostics
+    return curve, diagnostics
 
 
 def choose_knots(
@@ -116,7 +131,8 @@ def choose_knots(
             except TooFewRows:
                 losses[i] = np.inf
                 continue
-            losses[i] += _loss(np.interp(held.p, cells.p, _values(path, spline, constrained)), held, select)
+            curve = Spline(cells.p, _values(path, spline, constrained), cells.logit)
+            losses[i] += _loss(calibrated(curve, held), held, select)
     if not np.isfinite(losses).any():
         raise TooFewRows.at("/predictions", f"has too few rows to fit a spline to {folds - 1} of {folds} folds")
     losses /= n if rows.w is None else rows.w.sum()

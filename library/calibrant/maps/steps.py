@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import gammaln
+from scipy.special import expit, gammaln
 
 from calibrant.binning import (
     Binning,
@@ -18,9 +18,9 @@ from calibrant.binning import (
     equal_width_of_cells,
     sweep_count,
 )
-from calibrant.cells import Cells, Floats
+from calibrant.cells import Cells, Floats, take
 from calibrant.errors import InvalidDocument
-from calibrant.maps.curves import Numbers, check_outcomes, read_array, read_number
+from calibrant.maps.curves import LARGEST, Numbers, check_outcomes, mean_logit, read_array, read_number, read_places
 from calibrant.maps.platt import Platt, fit_platt
 from calibrant.reductions import Event
 from calibrant.validation import TOLERANCE, simplest
@@ -38,57 +38,76 @@ def bin_of(starts: Floats, p: Floats) -> npt.NDArray[np.int64]:
     return np.maximum(np.searchsorted(starts, p, side="right") - 1, 0)
 
 
+def _bin_of_logits(starts: Floats, at_logits: Floats | None, z: Floats) -> npt.NDArray[np.int64]:
+    """Return the bin of each logit ``z (n,)`` by the logits of the starts, or without these by its probability."""
+    return bin_of(starts, expit(z)) if at_logits is None else bin_of(at_logits, z)
+
+
 @dataclass(frozen=True)
 class Steps(Numbers):
     """c(p) = heights[k] for starts[k] <= p < starts[k + 1], the last bin up to 1. Neither monotone nor differentiable.
 
-    ``starts (b,)`` ascend in [0, 1] from 0; ``heights (b,)`` in [0, 1].
+    ``starts (b,)`` ascend in [0, 1] from 0; ``heights (b,)`` in [0, 1]. ``at_logits (b,)`` are the logits of starts
+    that depend on given logits.
     """
 
     family: ClassVar[str] = "steps"
     starts: Floats
     heights: Floats
+    at_logits: Floats | None = None
 
     def __call__(self, p: Floats) -> Floats:
         """Return the calibrated probability of each ``p (n,)`` in [0, 1]. O(n log b)."""
         return self.heights[bin_of(self.starts, p)]
 
+    def of_logits(self, z: Floats) -> Floats:
+        """Return the calibrated probability of each logit ``z (n,)``. O(n log b)."""
+        return self.heights[_bin_of_logits(self.starts, self.at_logits, z)]
+
     @classmethod
     def from_parameters(cls, parameters: dict[str, Any]) -> Self:
         """Read and check the parameters of a document."""
-        starts = read_starts(parameters)
-        return cls(starts, read_array(parameters, "heights", numeric=True, low=0.0, high=1.0, length=len(starts)))
+        starts, at_logits = read_starts(parameters)
+        heights = read_array(parameters, "heights", numeric=True, low=0.0, high=1.0, length=len(starts))
+        return cls(starts, heights, at_logits)
 
 
 @dataclass(frozen=True)
 class Roofs(Numbers):
     """c(p) = p + shifts[k] for starts[k] <= p < starts[k + 1], the last bin up to 1; values may be outside [0, 1].
 
-    ``starts (b,)`` ascend in [0, 1] from 0; ``shifts (b,)`` in [-1, 1]. Monotone only within bins.
+    ``starts (b,)`` and ``at_logits (b,)`` are as for steps; ``shifts (b,)`` in [-1, 1]. Monotone only within bins.
     """
 
     family: ClassVar[str] = "roofs"
     starts: Floats
     shifts: Floats
+    at_logits: Floats | None = None
 
     def __call__(self, p: Floats) -> Floats:
         """Return each ``p (n,)`` in [0, 1] plus the shift of its bin, not clipped. O(n log b)."""
         moved: Floats = p + self.shifts[bin_of(self.starts, p)]
         return moved
 
+    def of_logits(self, z: Floats) -> Floats:
+        """Return the probability of each logit ``z (n,)`` plus the shift of its bin, not clipped. O(n log b)."""
+        moved: Floats = expit(z) + self.shifts[_bin_of_logits(self.starts, self.at_logits, z)]
+        return moved
+
     @classmethod
     def from_parameters(cls, parameters: dict[str, Any]) -> Self:
         """Read and check the parameters of a document."""
-        starts = read_starts(parameters)
-        return cls(starts, read_array(parameters, "shifts", numeric=True, low=-1.0, high=1.0, length=len(starts)))
+        starts, at_logits = read_starts(parameters)
+        shifts = read_array(parameters, "shifts", numeric=True, low=-1.0, high=1.0, length=len(starts))
+        return cls(starts, shifts, at_logits)
 
 
-def read_starts(parameters: dict[str, Any]) -> Floats:
-    """Read the starts of bins: strictly increasing in [0, 1], the first at 0."""
-    starts = read_array(parameters, "starts", numeric=True, low=0.0, high=1.0, increasing=True)
+def read_starts(parameters: dict[str, Any]) -> tuple[Floats, Floats | None]:
+    """Read the ascending starts of bins in [0, 1], the first at 0, and their logits, if the document has them."""
+    starts, at_logits = read_places(parameters, "starts")
     if starts[0] != 0.0:
         raise InvalidDocument.at("/parameters/starts/0", "must be 0")
-    return starts
+    return starts, at_logits
 
 
 def midway(p: Floats) -> Floats:
@@ -100,15 +119,27 @@ def midway(p: Floats) -> Floats:
     return np.append(0.0, np.where(middle > p[:-1], middle, p[1:]))
 
 
-def steps(starts: Floats, heights: Floats) -> Steps:
+def _midway_logits(z: Floats) -> Floats:
+    """Return the logits of ``midway`` for the ascending logits ``z (m,)`` of predictions, the first below all. O(m)."""
+    pairs = np.repeat(z, 2)[1:-1]
+    middle = mean_logit(pairs, np.ones(len(pairs)), np.arange(0, len(pairs), 2)) if len(pairs) else pairs
+    return np.append(-LARGEST, np.where(middle > z[:-1], middle, z[1:]))
+
+
+def _ends(cells: Cells) -> tuple[Floats, Floats | None]:
+    """Return ``midway`` for cells, and its logits, if the cells have logits."""
+    return midway(cells.p), None if cells.logit is None else _midway_logits(cells.logit)
+
+
+def steps(starts: Floats, heights: Floats, at_logits: Floats | None = None) -> Steps:
     """Return the step function with neighbouring bins of equal height merged. O(b)."""
     kept = np.append(True, heights[1:] != heights[:-1])
-    return Steps(starts[kept], heights[kept])
+    return Steps(starts[kept], heights[kept], take(at_logits, kept))
 
 
-def _roofs(starts: Floats, shifts: Floats) -> Roofs:
+def _roofs(starts: Floats, shifts: Floats, at_logits: Floats | None = None) -> Roofs:
     kept = np.append(True, shifts[1:] != shifts[:-1])
-    return Roofs(starts[kept], shifts[kept])
+    return Roofs(starts[kept], shifts[kept], take(at_logits, kept))
 
 
 def fit_histogram(cells: Cells, binning: Binning, n_bins: int, slope: Slope) -> Steps | Roofs:
@@ -156,7 +187,10 @@ def fit_cross_validated(
 
 def _of_equal_mass(bins: Bins, slope: Slope) -> Steps | Roofs:
     starts = np.append(0.0, bins.start[1:])
-    return steps(starts, bins.mean_y) if slope == "flat" else _roofs(starts, bins.mean_y - bins.mean_p)
+    at_logits = None if bins.start_logit is None else np.append(-LARGEST, bins.start_logit[1:])
+    if slope == "flat":
+        return steps(starts, bins.mean_y, at_logits)
+    return _roofs(starts, bins.mean_y - bins.mean_p, at_logits)
 
 
 def _of_equal_width(bins: Bins, n_bins: int, slope: Slope) -> Steps | Roofs:
@@ -196,25 +230,28 @@ def fit_bbq(cells: Cells) -> tuple[Steps, dict[str, int]]:
     check_outcomes(cells)
     scale = 1.0 if cells.kind == "frequency" else cells.mass / float(cells.w2.sum())
     positives, negatives = scale * cells.cumulative_wy, scale * np.append(0.0, np.cumsum(cells.w - cells.wy))
-    half_way = np.append(midway(cells.p), 1.0)
-    binnings: dict[bytes, tuple[Floats, Floats, float]] = {}
+    starts, at_logits = _ends(cells)
+    half_way = np.append(starts, 1.0)
+    binnings: dict[bytes, tuple[npt.NDArray[np.int64], Floats, float]] = {}
     for count in _counts(scale * cells.mass):
         at = np.unique(equal_mass_borders(cells, np.array(count), np.arange(count + 1)))
         if (key := at.tobytes()) not in binnings:
-            edges = half_way[at]
-            binnings[key] = (edges[:-1], *_posterior(edges, np.diff(positives[at]), np.diff(negatives[at])))
+            binnings[key] = (at[:-1], *_posterior(half_way[at], np.diff(positives[at]), np.diff(negatives[at])))
     evidence = np.array([found[2] for found in binnings.values()])
     weights = np.exp(evidence - evidence.max())
     weights /= weights.sum()
     order = np.argsort(-weights, kind="stable")
     kept = order[: int(np.searchsorted(np.cumsum(weights[order]), 1.0 - _NEGLIGIBLE)) + 1]
     models = list(binnings.values())
-    starts = np.unique(np.concatenate([models[i][0] for i in kept]))
-    heights = np.zeros(len(starts))
+    first = np.unique(np.concatenate([models[i][0] for i in kept]))
+    heights = np.zeros(len(first))
     for i in kept:
-        heights += weights[i] * models[i][1][bin_of(models[i][0], starts)]
+        heights += weights[i] * models[i][1][np.searchsorted(models[i][0], first, side="right") - 1]
     heights = np.clip(heights / weights[kept].sum(), 0.0, 1.0)
-    return steps(starts, heights), {"models": len(kept), "bins": len(models[order[0]][0])}
+    return steps(starts[first], heights, take(at_logits, first)), {
+        "models": len(kept),
+        "bins": len(models[order[0]][0]),
+    }
 
 
 def _counts(n: float) -> range:
@@ -242,7 +279,8 @@ class ScalingBinning(Numbers):
     """c(p) = heights[k] for starts[k] <= q < starts[k + 1], q = logistic(slope logit(p) + intercept).
 
     Probabilities are clipped at 2^-52; the last bin extends to 1. ``starts (b,)`` ascend in [0, 1] from 0, and
-    ``heights (b,)`` ascend in [0, 1], so that the map is monotone for slope > 0.
+    ``heights (b,)`` ascend in [0, 1], so that the map is monotone for slope > 0. ``at_logits (b,)`` are the logits of
+    the starts, if logits were given, which are not clipped.
     """
 
     family: ClassVar[str] = "scaling-binning"
@@ -250,18 +288,24 @@ class ScalingBinning(Numbers):
     intercept: float
     starts: Floats
     heights: Floats
+    at_logits: Floats | None = None
 
     def __call__(self, p: Floats) -> Floats:
         """Return the calibrated probability of each ``p (n,)`` in [0, 1]. O(n log b)."""
         return self.heights[bin_of(self.starts, Platt(self.slope, self.intercept)(p))]
 
+    def of_logits(self, z: Floats) -> Floats:
+        """Return the calibrated probability of each logit ``z (n,)``. O(n log b)."""
+        q = Platt(self.slope, self.intercept).line(z)
+        return self.heights[_bin_of_logits(self.starts, self.at_logits, q)]
+
     @classmethod
     def from_parameters(cls, parameters: dict[str, Any]) -> Self:
         """Read and check the parameters of a document."""
         slope, intercept = read_number(parameters, "slope"), read_number(parameters, "intercept")
-        starts = read_starts(parameters)
+        starts, at_logits = read_starts(parameters)
         heights = read_array(parameters, "heights", numeric=True, low=0.0, high=1.0, length=len(starts))
-        return cls(slope, intercept, starts, heights)
+        return cls(slope, intercept, starts, heights, at_logits)
 
 
 def fit_scaling_binning(cells: Cells, *, n_bins: int, target_smoothing: bool = True) -> ScalingBinning:
@@ -274,17 +318,21 @@ def fit_scaling_binning(cells: Cells, *, n_bins: int, target_smoothing: bool = T
     platt = fit_platt(cells, target_smoothing=target_smoothing)
     outputs = _outputs(cells, platt)
     bins = equal_mass(outputs, n_bins)
-    at = np.searchsorted(outputs.p, bins.start)
-    return ScalingBinning(platt.slope, platt.intercept, midway(outputs.p)[at], np.clip(bins.mean_p, 0.0, 1.0))
+    at = np.searchsorted(outputs.key, bins.start if bins.start_logit is None else bins.start_logit)
+    starts, at_logits = _ends(outputs)
+    heights = np.clip(bins.mean_p, 0.0, 1.0)
+    return ScalingBinning(platt.slope, platt.intercept, starts[at], heights, take(at_logits, at))
 
 
 def _outputs(cells: Cells, platt: Platt) -> Cells:
     """Return the cells of the outputs of the curve, in ascending order and without ties."""
     order = slice(None, None, -1 if platt.slope < 0.0 else 1)
-    q = platt(cells.p[order])
+    logit = None if cells.logit is None else platt.line(cells.logit[order])
+    q = platt(cells.p[order]) if logit is None else expit(logit)
     # The curve is monotone up to rounding.
     np.maximum.accumulate(q, out=q)
-    starts = np.flatnonzero(np.append(True, q[1:] > q[:-1]))
+    key = q if logit is None else logit
+    starts = np.flatnonzero(np.append(True, key[1:] > key[:-1]))
 
     def merged(values: Floats) -> Floats:
         sums: Floats = np.add.reduceat(values[order], starts)
@@ -294,4 +342,4 @@ def _outputs(cells: Cells, platt: Platt) -> Cells:
     unweighted = cells.w is cells.rows
     w = rows if unweighted else merged(cells.w)
     w2 = w if unweighted else merged(cells.w2)
-    return Cells(q[starts], rows, w, w2, merged(cells.wy), merged(cells.w2y), cells.kind)
+    return Cells(q[starts], rows, w, w2, merged(cells.wy), merged(cells.w2y), cells.kind, take(logit, starts))

@@ -18,13 +18,13 @@ from calibrant.errors import CalibrationError, NotConverged, OnePrediction, OutO
 from calibrant.maps.curves import (
     PROBABILITY_CLIP,
     Numbers,
-    clipped_logit,
     fast_logistic,
     fast_logit,
     in_blocks,
+    logit_of,
     read_number,
 )
-from calibrant.maps.transforms import Takes, blocks_of_rows
+from calibrant.maps.transforms import Takes, blocks_of_rows, logarithms
 from calibrant.progress import check
 from calibrant.reductions import Event, Vector
 
@@ -51,6 +51,8 @@ _FLAT = 1e-13
 _FACTOR = 16.0
 #: The most steps from a start close to the optimum.
 _FEW_STEPS = 20
+#: The smallest positive double.
+_SMALLEST = float(np.finfo(np.float64).smallest_subnormal)
 #: Passes use float32 while Newton's step is above this fraction of the inverse temperature.
 _SINGLE = 1e-5
 
@@ -102,8 +104,8 @@ class EventLogits:
 class VectorLogits:
     """Logits of whole vectors, float64 or float32 ``(n, K)``, with labels ``(n,)``.
 
-    ``given`` holds the logits, or probabilities whose logarithms, clipped at 2^-52, are the logits. They are converted
-    to float64 in blocks of rows.
+    ``given`` holds the logits, or probabilities whose ``logarithms`` are the logits. They are converted to float64 in
+    blocks of rows.
     """
 
     given: Floats
@@ -123,7 +125,9 @@ class VectorLogits:
     def reach(self) -> float:
         """Upper bound of the range of the logits of a row. O(n K)."""
         if self.probabilities:
-            return -float(np.log(PROBABILITY_CLIP))
+            positive = self.given > 0.0
+            least = float(np.minimum.reduce(self.given, axis=None, where=positive, initial=2.0 * PROBABILITY_CLIP))
+            return -float(np.log(max(least / 2.0, _SMALLEST)))
         return float(self.given.max()) - float(self.given.min())
 
     def blocks(self, *, single: bool = False, shifted: bool = True) -> Iterator[tuple[slice, Floats]]:
@@ -148,7 +152,7 @@ class VectorLogits:
             # Sums over few classes are faster across adjacent rows, and over many classes along each row.
             z = self.given[rows].T.astype(number, order="C" if self.width < _MANY else "F")
             if self.probabilities:
-                np.log(np.maximum(z, number.type(PROBABILITY_CLIP), out=z), out=z)
+                logarithms(z, axis=0)
             yield rows, np.subtract(z, z.max(axis=0), out=z) if shifted else z
 
     def lead(self) -> Floats:
@@ -210,20 +214,21 @@ class OptimalTemperature:
 
 
 def logits_of(subject: Event | Vector) -> Logits:
-    """Return the given logits, or those of probabilities clipped at 2^-52 (and 1 - 2^-52 for an event). O(n K)."""
+    """Return the given logits, or those of probabilities. O(n K).
+
+    Probabilities of an event are clipped to [2^-52, 1 - 2^-52], those of vectors if they are 0.
+    """
     counted = slice(None) if subject.w is None else subject.w > 0.0
     if isinstance(subject, Vector):
         if subject.logits is not None:
             return VectorLogits(subject.logits, subject.labels)
         clipped = 0
-        if subject.p.min() < PROBABILITY_CLIP:
-            clipped = int(np.count_nonzero(subject.p.min(axis=1)[counted] < PROBABILITY_CLIP))
+        if subject.p.min() <= 0.0:
+            clipped = int(np.count_nonzero(subject.p.min(axis=1)[counted] <= 0.0))
         return VectorLogits(subject.p, subject.labels, True, clipped)
-    if subject.logit is not None:
-        return EventLogits(subject.logit, subject.y)
     p = subject.p[counted]
-    outside = (p < PROBABILITY_CLIP) | (p > 1.0 - PROBABILITY_CLIP)
-    return EventLogits(clipped_logit(subject.p), subject.y, int(np.count_nonzero(outside)))
+    outside = (p < PROBABILITY_CLIP) | (p > 1.0 - PROBABILITY_CLIP) if subject.logit is None else np.False_
+    return EventLogits(logit_of(subject), subject.y, int(np.count_nonzero(outside)))
 
 
 def optimal_temperature(logits: Logits, w: Floats | None = None) -> OptimalTemperature:
@@ -361,7 +366,7 @@ _LOW, _HIGH = 1e-300, 1e300
 
 @dataclass(frozen=True)
 class EventTemperature(Numbers):
-    """c(p) = logistic(logit(p) / temperature), p clipped at 2^-52. Increasing, differentiable."""
+    """c(p) = logistic(logit(p) / temperature), p clipped at 2^-52, logits not clipped. Increasing, differentiable."""
 
     family: ClassVar[str] = "event-temperature"
     temperature: float
@@ -369,6 +374,11 @@ class EventTemperature(Numbers):
     def __call__(self, p: Floats) -> Floats:
         """Return the calibrated probability of each ``p (n,)`` in [0, 1]. O(n)."""
         return in_blocks(lambda q: fast_logistic(fast_logit(q) / self.temperature), p)
+
+    def of_logits(self, z: Floats) -> Floats:
+        """Return the calibrated probability of each logit ``z (n,)``. O(n)."""
+        with np.errstate(over="ignore"):
+            return in_blocks(lambda x: fast_logistic(x / self.temperature), z)
 
     @classmethod
     def from_parameters(cls, parameters: dict[str, Any]) -> Self:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal, Protocol, Self
+from typing import Any, ClassVar, Literal, Protocol, Self, cast
 
 import numpy as np
 
@@ -13,9 +13,9 @@ from calibrant.maps.curves import PROBABILITY_CLIP, read_array
 from calibrant.progress import check
 from calibrant.reductions import Vector
 
-#: Input of a transform: given logits or logarithms of probabilities clipped at 2^-52; or given probabilities or the
-#: softmax of logits.
-Takes = Literal["logits", "probabilities"]
+#: Input of a transform: given logits or logarithms of probabilities; given probabilities or the softmax of logits; or
+#: either as given, with a method ``of_logits``.
+Takes = Literal["logits", "probabilities", "either"]
 
 #: Elements of a matrix that are processed at once.
 _BLOCK = 1 << 18
@@ -45,14 +45,15 @@ class Transform(Protocol):
 
 def transformed(transform: Transform, of: Predictions | Vector) -> Floats:
     """Return calibrated probabilities ``(n, K)``, converting predictions to the input of the transform in blocks."""
-    given = of.logits if transform.takes == "logits" else None
+    given = None if transform.takes == "probabilities" else of.logits
     made = transform.takes == "logits" and given is None
+    function: Any = transform if given is None or transform.takes == "logits" else cast(Any, transform).of_logits
     if given is None:
         given = of.values if isinstance(of, Predictions) else of.p
     found = np.empty(given.shape)
     for part in blocks_of_rows(given, 1 if made else _BLOCKS):
         check()
-        found[part] = transform(logits_block(given[part], True) if made else given[part])
+        found[part] = function(logits_block(given[part], True) if made else given[part])
     return found
 
 
@@ -63,11 +64,23 @@ def blocks_of_rows(rows: Floats, times: int = 1) -> list[slice]:
 
 
 def logits_block(rows: Floats, probabilities: bool) -> Floats:
-    """Return a copy of logits ``(h, K)``, or logarithms of probabilities clipped at 2^-52, in float64."""
+    """Return a copy of logits ``(h, K)``, or ``logarithms`` of probabilities, in float64."""
     block: Floats = rows.astype(np.float64)
-    if probabilities:
-        np.log(np.maximum(block, PROBABILITY_CLIP, out=block), out=block)
-    return block
+    return logarithms(block) if probabilities else block
+
+
+def logarithms(p: Floats, axis: int = 1) -> Floats:
+    """Overwrite probabilities with their logarithms, and return them; classes are along ``axis``.
+
+    A probability of 0 becomes 2^-52, or half of the smallest probability of its row if that is smaller, so that the
+    order of the classes and the ratios of small probabilities are kept.
+    """
+    if p.min() <= 0.0:
+        least = np.where(p > 0.0, p, np.inf).min(axis=axis, keepdims=True)
+        number = np.finfo(p.dtype)
+        floor = np.maximum(np.minimum(least / 2.0, PROBABILITY_CLIP), number.smallest_subnormal).astype(p.dtype)
+        np.maximum(p, floor, out=p)
+    return np.log(p, out=p)
 
 
 def check_classes(vector: Vector) -> None:

@@ -88,7 +88,7 @@ def chance_error(event: Event, bins: Bins) -> tuple[float, float]:
     the bin (eq. 24); it counts the noise of the observed gaps as error and is larger. O(n).
     """
     share = bins.mass / bins.mass.sum()
-    place = bins.index(event.p)
+    place = bins.index_of(event)
     w = np.ones(len(event)) if event.w is None else event.w
     chance = np.bincount(place, w * event.p * (1.0 - event.p), len(bins)) / bins.mass
     spread = np.bincount(place, w * (event.p - bins.mean_p[place]) ** 2, len(bins)) / bins.mass
@@ -104,7 +104,7 @@ def squared_bias(event: Event, bins: Bins) -> float:
     V(p - y) = a (1 - a) (1 - 2 d) + V(p), with a the observed frequency of the bin and d the mean prediction of its
     positives minus that of its negatives. The lemma has (1 - d) by mistake; its derivation has (1 - 2 d). O(n).
     """
-    place = bins.index(event.p)
+    place = bins.index_of(event)
     w = np.ones(len(event)) if event.w is None else event.w
     off = event.p - event.y - (bins.mean_p - bins.mean_y)[place]
     variance = np.bincount(place, w * off**2, len(bins)) / bins.mass
@@ -123,7 +123,7 @@ def binned_distance(event: Event, bins: Bins, order: float, *, root: bool) -> Di
 
     @cache
     def place() -> Integers:
-        return bins.index(event.p)
+        return bins.index_of(event)
 
     @cache
     def variances() -> tuple[Floats, Floats]:

@@ -94,7 +94,7 @@ def _event_sizes(event: Event, kind: Kind, draws: int, random: np.random.Generat
     if event.kind == "frequency" or rows.w is None:
         path = np.cumsum((observed_frequencies(cells, cells.p, draws, random) - cells.p) * cells.w, axis=1)
     else:
-        ends = np.append(np.flatnonzero(np.diff(rows.p)), len(rows) - 1)
+        ends = np.append(np.flatnonzero(rows.key[1:] != rows.key[:-1]), len(rows) - 1)
         path = np.cumsum(((random.random((draws, len(rows))) < rows.p) - rows.p) * rows.w, axis=1)[:, ends]
     return size_of(path.max(axis=1), path.min(axis=1), path[:, -1], kind) / cells.mass
 

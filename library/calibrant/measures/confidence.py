@@ -49,7 +49,7 @@ def overconfidence_spread(event: Event) -> float:
     if event.per_row == 1:
         variance = square @ (event.p * (1.0 - event.p))
     else:
-        signed = np.where(event.p >= 0.5, event.p, -event.p).reshape(-1, event.per_row).sum(axis=1)
+        signed = np.where(event.likely, event.p, -event.p).reshape(-1, event.per_row).sum(axis=1)
         variance = square[:: event.per_row] @ np.maximum(1.0 - signed**2, 0.0)
     return float(np.sqrt(variance)) / float(w.sum())
 
@@ -79,7 +79,7 @@ def auroc_influence(event: Event) -> Floats:
     below = ((cells.cumulative_w - cells.cumulative_wy)[:-1] + (cells.w - cells.wy) / 2.0) / negatives
     above = (cells.cumulative_wy[-1] - cells.cumulative_wy[:-1] - cells.wy / 2.0) / positives
     # A row of weight 0 has no cell; its influence is not used.
-    cell = np.minimum(np.searchsorted(cells.p, event.p), len(cells) - 1)
+    cell = np.minimum(np.searchsorted(cells.key, event.key), len(cells) - 1)
     area, mass = auroc(cells), cells.mass
     found: Floats = np.where(
         event.y == 1, (below[cell] - area) * (mass / positives), (above[cell] - area) * (mass / negatives)
@@ -299,7 +299,9 @@ def _entry(name: str, title: str, definition: str, source: str, **rest: Any) -> 
 
 _MINDERER = "Minderer et al. (2021)"
 _DECISION = "For an event that is not a decision, the decision is p >= 1/2"
-_LOGITS = "z are the given logits, or those of probabilities clipped at 2^-52"
+_LOGITS = (
+    "z are the given logits, or those of probabilities, clipped at 2^-52 for an event and if they are 0 for the vector"
+)
 
 MEASURES = (
     _entry(

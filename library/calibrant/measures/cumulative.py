@@ -197,10 +197,10 @@ def cumulative_distance(event: Event, kind: Kind) -> Distance:
     ends = np.unique(np.searchsorted(cells.cumulative_w, cells.mass * np.arange(1, _BLOCKS + 1) / _BLOCKS))
     ends = np.unique(np.append(np.clip(ends, 1, len(cells)), len(cells)))
     path = (cells.cumulative_wy - cells.cumulative_wp) / cells.mass
-    last = cells.p[ends - 1]
+    last = cells.key[ends - 1]
 
     def noise(group: Integers, groups: int) -> Floats:
-        place = np.searchsorted(last, event.p, side="left")
+        place = np.searchsorted(last, event.key, side="left")
         off = (event.y - event.p) * row_scale(event.w, event.kind)
         sums = np.bincount(group * len(ends) + place, off, groups * len(ends)).reshape(groups, len(ends))
         cumulated: Floats = np.cumsum(sums, axis=1) / cells.mass

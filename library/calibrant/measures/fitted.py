@@ -12,7 +12,7 @@ import numpy as np
 from calibrant.averaging.process import Posterior, fit_process
 from calibrant.calibrators import METHODS, FitContext, Method
 from calibrant.cells import Cells, Floats
-from calibrant.maps.curves import Curve, clipped_logit
+from calibrant.maps.curves import Curve, Predicted, calibrated, clipped_logit
 from calibrant.maps.order_preserving import OrderInvariant, OrderPreserving, stretched
 from calibrant.maps.piecewise_linear import PL3_CLIP, LogitPiecewiseLinear, Polyline
 from calibrant.measures.intervals import Resampling
@@ -131,7 +131,8 @@ def _single(method: Method, event: Event, options: Mapping[str, Any]) -> tuple[C
     if method.event is not None:
         return method.curve(event, FitContext(), options)
     both = np.column_stack([1.0 - event.p, event.p])
-    vector = Vector(both, event.y.astype(np.int64), event.w, event.kind, groups=event.groups)
+    logits = None if event.logit is None else np.column_stack([np.zeros(len(event)), event.logit])
+    vector = Vector(both, event.y.astype(np.int64), event.w, event.kind, logits, event.groups)
     transform, diagnostics = method.transform(vector, FitContext(), options)
     if not isinstance(transform, OrderInvariant | OrderPreserving):
         raise TypeError(f"{method.name} is not defined for an event")
@@ -148,16 +149,16 @@ def _single(method: Method, event: Event, options: Mapping[str, Any]) -> tuple[C
 
 def plugged_error(cells: Cells, curve: Curve, norm: float) -> float:
     """Return the mean |c(p) - p|^norm of a curve over cells."""
-    return float(cells.w @ np.abs(curve(cells.p) - cells.p) ** norm / cells.mass)
+    return float(cells.w @ np.abs(calibrated(curve, cells) - cells.p) ** norm / cells.mass)
 
 
-def off_the_ends(curve: Curve, cells: Cells, p: Floats) -> Floats:
-    """Return the curve at ``p (n,)`` with values of exactly 0 or 1 moved inside; ``cells`` are those of the fit.
+def off_the_ends(curve: Curve, cells: Cells, of: Predicted) -> Floats:
+    """Return calibrated predictions ``(n,)``, with values of exactly 0 or 1 moved inside; ``cells`` are of the fit.
 
     The outer blocks of an isotonic map are often exactly 0 or 1, for which a single contrary row has an infinite log
     loss. Fitted cells of mass m with k positives and such a value get (k + 1/2) / (m + 1).
     """
-    c, fitted = np.clip(curve(p), 0.0, 1.0), np.clip(curve(cells.p), 0.0, 1.0)
+    c, fitted = (np.clip(calibrated(curve, rows), 0.0, 1.0) for rows in (of, cells))
     for end in (0.0, 1.0):
         here = fitted == end
         c[c == end] = (cells.wy[here].sum() + 0.5) / (cells.w[here].sum() + 1.0)
@@ -166,7 +167,7 @@ def off_the_ends(curve: Curve, cells: Cells, p: Floats) -> Floats:
 
 def fitted_log_loss(cells: Cells, curve: Curve) -> float:
     """Return the mean log loss of the map on the rows of the fit, in nats, with ``off_the_ends``."""
-    c = off_the_ends(curve, cells, cells.p)
+    c = off_the_ends(curve, cells, cells)
     return float(-(cells.wy @ np.log(c) + (cells.w - cells.wy) @ np.log1p(-c)) / cells.mass)
 
 

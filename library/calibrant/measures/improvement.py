@@ -6,10 +6,12 @@ from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 
 from calibrant.calibrators import METHODS, fit_curve
-from calibrant.cells import Floats
+from calibrant.cells import Floats, take
 from calibrant.errors import TooFewRows
+from calibrant.maps.curves import calibrated
 from calibrant.measures.fitted import off_the_ends
 from calibrant.measures.intervals import Resampling, influence_interval
 from calibrant.measures.measure import MeasureResult
@@ -28,7 +30,8 @@ def improvement(before: Event | Vector, after: Event | Vector, score: ImprovedSc
     equals the change of the calibration error of the score if ``after`` is the result of an injective map and the rows
     are held out (Gruber & Buettner 2022, proposition 4.5). O(n).
     """
-    gained = row_scores(before, score) - row_scores(after, score)
+    # Calibrated predictions are probabilities, which the log loss clips: those before are clipped in the same way.
+    gained = row_scores(before.of_probabilities(), score) - row_scores(after, score)
     return mean_over_rows(gained, before.w), centred(gained, before.w)
 
 
@@ -63,6 +66,7 @@ def _improved(
 
 def parts_of(before: Event | Vector, after: Event | Vector, score: ImprovedScore) -> dict[str, Any]:
     """Return the mean scores before and after, and for the log loss the numbers of clipped rows."""
+    before = before.of_probabilities()
     parts: dict[str, Any] = {
         "before": mean_over_rows(row_scores(before, score), before.w),
         "after": mean_over_rows(row_scores(after, score), after.w),
@@ -80,14 +84,19 @@ def out_of_fold(event: Event, method: Recalibration, score: ImprovedScore, *, fo
     fewer rows than folds, and what the fit raises. O(folds n log n).
     """
     fold = folds_of(event, folds, seed)
-    calibrated, fitter = event.p.copy(), METHODS[method]
+    p, fitter = event.p.copy(), METHODS[method]
     for number in range(folds):
-        rest = (fold >= 0) & (fold != number)
-        train = replace(
-            event, p=event.p[rest], y=event.y[rest], w=None if event.w is None else event.w[rest], logit=None
-        )
+        train, own = _part(event, (fold >= 0) & (fold != number)), fold == number
         curve, _ = fit_curve(fitter, train)
-        own = fold == number
-        q = event.p[own]
-        calibrated[own] = off_the_ends(curve, train.cells, q) if score == "log-loss" else np.clip(curve(q), 0.0, 1.0)
-    return replace(event, p=calibrated, logit=None)
+        held_out = _part(event, own)
+        if score == "log-loss":
+            p[own] = off_the_ends(curve, train.cells, held_out)
+        else:
+            p[own] = np.clip(calibrated(curve, held_out), 0.0, 1.0)
+    return replace(event, p=p, logit=None)
+
+
+def _part(event: Event, chosen: npt.NDArray[np.bool_]) -> Event:
+    """Return some events of an event that may have several per row."""
+    w, logit = take(event.w, chosen), take(event.logit, chosen)
+    return replace(event, p=event.p[chosen], y=event.y[chosen], w=w, logit=logit)

@@ -14,7 +14,7 @@ from typing import Any, Literal
 import numpy as np
 from scipy.special import gammaincc, gammaln, ndtr
 
-from calibrant.binning import bins_between, equal_mass_borders
+from calibrant.binning import Bins, bins_between, equal_mass_borders
 from calibrant.cells import Cells, Floats
 from calibrant.errors import InvalidOption, TooFewRows
 from calibrant.measures.hypothesis_tests import squares_tail
@@ -186,7 +186,7 @@ class _Compressed:
     residual: Floats
     gram: Floats
     chance: Floats
-    start: Floats
+    bins: Bins
 
 
 def _compressed(cells: Cells, kernel: Kernel, bandwidth: float) -> _Compressed:
@@ -197,7 +197,7 @@ def _compressed(cells: Cells, kernel: Kernel, bandwidth: float) -> _Compressed:
     w2 = cells.w if cells.kind == "frequency" else cells.w2
     gram = kernel_of_squares((bins.mean_p[:, None] - bins.mean_p) ** 2, kernel, bandwidth)
     residual = bins.mass * (bins.mean_y - bins.mean_p)
-    return _Compressed(residual, gram, np.add.reduceat(w2 * cells.p * (1.0 - cells.p), at[:-1]), bins.start)
+    return _Compressed(residual, gram, np.add.reduceat(w2 * cells.p * (1.0 - cells.p), at[:-1]), bins)
 
 
 def event_p_value(cells: Cells, kernel: Kernel, bandwidth: float) -> float:
@@ -227,8 +227,8 @@ def kernel_distance(event: Event, kernel: Kernel, bandwidth: float, factor: floa
     factors = vectors[:, kept] * np.sqrt(values[kept] * factor)
 
     def noise(group: Integers, groups: int) -> Floats:
-        place = np.maximum(np.searchsorted(compressed.start, event.p, side="right") - 1, 0)
-        n_cells, off = len(compressed.start), (event.y - event.p) * row_scale(event.w, event.kind)
+        place = compressed.bins.index_of(event)
+        n_cells, off = len(compressed.bins), (event.y - event.p) * row_scale(event.w, event.kind)
         sums = np.bincount(group * n_cells + place, off, groups * n_cells).reshape(groups, n_cells)
         projected: Floats = sums @ factors / cells.mass
         return projected

@@ -204,7 +204,8 @@ MEASURES = (
         "log-loss",
         "Log loss",
         _FAMILY,
-        "Mean of -log p_y in nats, with p_y clipped to [2^-52, 1 - 2^-52]. Part clipped: the number of clipped rows",
+        "Mean of -log p_y in nats, with p_y clipped to [2^-52, 1 - 2^-52], or of logits exactly. Part clipped: the "
+        "number of clipped rows",
         "Good (1952)",
         0.0,
         None,

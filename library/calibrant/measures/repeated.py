@@ -75,27 +75,29 @@ class _Ordered:
     """Rows of an event in the order of their predictions."""
 
     def __init__(self, event: Event) -> None:
-        order = np.lexsort((event.y, event.p))
+        order = np.lexsort((event.y, event.key))
         self.rank = np.empty(len(order), dtype=np.int32)
         self.rank[order] = np.arange(len(order), dtype=np.int32)
         self.p, self.y = event.p[order].astype(np.float64), event.y[order].astype(np.int64)
+        self.key = self.p if event.logit is None else event.logit[order]
 
     def resamples(self, rows: Integers) -> _Resamples:
         chosen = np.sort(self.rank[rows], axis=1)
-        return _Resamples(self.p.take(chosen), self.y.take(chosen))
+        p = self.p.take(chosen)
+        return _Resamples(p, self.y.take(chosen), p if self.key is self.p else self.key.take(chosen))
 
 
 class _Resamples:
     """Sorted resamples ``(resamples, m)`` of an event."""
 
-    def __init__(self, p: Floats, y: Integers) -> None:
-        self.p, self.y = p, y
+    def __init__(self, p: Floats, y: Integers, key: Floats) -> None:
+        self.p, self.y, self.key = p, y, key
 
     @cached_property
     def ends(self) -> npt.NDArray[np.bool_]:
         """Whether each position ``(resamples, m + 1)`` is between distinct predictions."""
         ends = np.ones((len(self.p), self.p.shape[1] + 1), dtype=np.bool_)
-        np.not_equal(self.p[:, 1:], self.p[:, :-1], out=ends[:, 1:-1])
+        np.not_equal(self.key[:, 1:], self.key[:, :-1], out=ends[:, 1:-1])
         return ends
 
     @cached_property
@@ -148,6 +150,7 @@ class _EqualMass:
 
     def __init__(self, of: _Resamples) -> None:
         p, y, ends = of.p, of.y, of.ends
+        self.key = of.key
         self.p, self.y, self.sum_p, self.sum_y = p, y, _running(p), _running(y)
         self.distinct = ends.sum(axis=1) - 1
         # Resamples without ties need no search for the nearest border.
@@ -189,7 +192,8 @@ class _EqualMass:
             n_bins += 1
             active = active[~falls & (self.distinct[active] >= n_bins)]
         for i in active.tolist():
-            counts[i] = sweep_count(cells_of(SortedRows(self.p[i], self.y[i].astype(np.int8), None)))
+            rows = SortedRows(self.p[i], self.y[i].astype(np.int8), None, logit=self.key[i])
+            counts[i] = sweep_count(cells_of(rows))
         return counts
 
 

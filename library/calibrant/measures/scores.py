@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 import scipy
-from scipy.special import entr, rel_entr, xlog1py, xlogy
+from scipy.special import entr, log_expit, rel_entr, xlog1py, xlogy
 
 from calibrant.binning import Bins, equal_mass, equal_width_of_cells
 from calibrant.cells import Cells, Floats
@@ -30,7 +30,8 @@ def row_scores(subject: Event | Vector, score: ScoreName) -> Floats:
     """Return the score of each row ``(n,)``; smaller is better. O(n K), a block of rows at a time.
 
     ``brier``: for an event (p - y)^2, in [0, 1]; for the vector sum_k (p_k - [k = y])^2, in [0, 2], which for K = 2 is
-    twice the former (Brier 1950). ``log-loss``: -log p_y in nats, with p_y clipped to [2^-52, 1 - 2^-52].
+    twice the former (Brier 1950). ``log-loss``: -log p_y in nats, with p_y clipped to [2^-52, 1 - 2^-52], or of logits
+    exactly.
     ``spherical``: -p_y / |p|_2, in [-1, 0], for an event with the vector (1 - p, p) (Gneiting & Raftery 2007,
     section 3).
     """
@@ -39,19 +40,16 @@ def row_scores(subject: Event | Vector, score: ScoreName) -> Floats:
             off: Floats = (subject.p - subject.y) ** 2
             return off
         if score == "log-loss":
-            p = np.clip(subject.p, PROBABILITY_CLIP, 1.0 - PROBABILITY_CLIP)
-            losses: Floats = -np.where(subject.y == 1, np.log(p), np.log1p(-p))
-            return losses
+            return -subject.log_likelihood(PROBABILITY_CLIP)
         own = np.where(subject.y == 1, subject.p, 1.0 - subject.p)
         spherical: Floats = -own / np.hypot(subject.p, 1.0 - subject.p)
         return spherical
+    if score == "log-loss":
+        return -subject.log_likelihood(PROBABILITY_CLIP)
     return _by_block(subject, lambda P, labels: _scores_of(P, P[np.arange(len(P)), labels], score))
 
 
 def _scores_of(P: Floats, own: Floats, score: ScoreName) -> Floats:
-    if score == "log-loss":
-        found: Floats = -np.log(np.clip(own, PROBABILITY_CLIP, 1.0 - PROBABILITY_CLIP))
-        return found
     squares = np.einsum("nk,nk->n", P, P)
     if score == "spherical":
         spherical: Floats = -own / np.sqrt(squares)
@@ -61,7 +59,9 @@ def _scores_of(P: Floats, own: Floats, score: ScoreName) -> Floats:
 
 
 def clipped_rows(subject: Event | Vector) -> int:
-    """Return the number of rows with weight whose label probability the log loss clips. O(n)."""
+    """Return the number of rows with weight whose label probability the log loss clips, none of logits. O(n)."""
+    if (subject.logit if isinstance(subject, Event) else subject.logits) is not None:
+        return 0
     n = np.arange(len(subject))
     own = subject.p if isinstance(subject, Event) else subject.p[n, subject.labels].astype(np.float64)
     clipped = (own < PROBABILITY_CLIP) | (own > 1.0 - PROBABILITY_CLIP)
@@ -222,7 +222,7 @@ def binned_decomposition(cells: Cells, score: DecomposedScore, binning: BinsOf, 
     if score == "log-loss":
         found = divergence(cells_of_bins(bins))
         return Decomposition(given, found, discrimination, uncertainty, given - found + discrimination - uncertainty)
-    place = bins.index(cells.p)
+    place = bins.index_of(cells)
     off = cells.p - bins.mean_p[place]
     variance = float(cells.w @ off**2) / cells.mass
     covariance = 2.0 * float(off @ (cells.wy - cells.w * bins.mean_y[place])) / cells.mass
@@ -251,18 +251,24 @@ def cells_of_bins(bins: Bins) -> Cells:
 
 
 def divergence(cells: Cells) -> float:
-    """Return the mean KL(ybar | p) of cells with observed frequencies ybar, in nats; predictions are clipped. O(m)."""
-    q = np.clip(cells.p, PROBABILITY_CLIP, 1.0 - PROBABILITY_CLIP)
+    """Return the mean KL(ybar | p) of cells with frequencies ybar, in nats; p is clipped unless logits are given."""
     share = np.clip(cells.wy / cells.w, 0.0, 1.0)
-    off = rel_entr(share, q) + rel_entr(1.0 - share, 1.0 - q)
+    if cells.logit is not None:
+        expected = share * log_expit(cells.logit) + (1.0 - share) * log_expit(-cells.logit)
+        off = -entr(share) - entr(1.0 - share) - expected
+    else:
+        q = np.clip(cells.p, PROBABILITY_CLIP, 1.0 - PROBABILITY_CLIP)
+        off = rel_entr(share, q) + rel_entr(1.0 - share, 1.0 - q)
     return float(cells.w @ np.maximum(off, 0.0)) / cells.mass
 
 
 def _score(cells: Cells, score: DecomposedScore) -> float:
-    """Return the mean score of the predictions, which the log loss clips at 2^-52."""
+    """Return the mean score of the predictions; the log loss clips probabilities at 2^-52."""
     p, negatives = cells.p, cells.w - cells.wy
     if score == "brier":
         return float(cells.wy @ (1.0 - p) ** 2 + negatives @ p**2) / cells.mass
+    if cells.logit is not None:
+        return -float(cells.wy @ log_expit(cells.logit) + negatives @ log_expit(-cells.logit)) / cells.mass
     p = np.clip(p, PROBABILITY_CLIP, 1.0 - PROBABILITY_CLIP)
     return -float(np.sum(xlogy(cells.wy, p) + xlog1py(negatives, -p))) / cells.mass
 

@@ -172,7 +172,7 @@ def selective_influence(claim: Event, abstention: float, cost_ratio: float) -> F
     wrong_share = float(mass - cells.cumulative_wy[-1]) / mass
     removed = float(rejected_wrong(cells, np.array([abstention]))[0]) - threshold_error * abstention
     # A row of weight 0 has no cell; its influence is not used.
-    rejected = share_rejected[np.minimum(np.searchsorted(cells.p, claim.p), len(cells) - 1)]
+    rejected = share_rejected[np.minimum(np.searchsorted(cells.key, claim.key), len(cells) - 1)]
     wrong = 1.0 - claim.y
     found: Floats = cost_ratio * (wrong - wrong_share - (wrong - threshold_error) * rejected + removed)
     return found

@@ -18,6 +18,7 @@ from calibrant.diagrams.diagram import DiagramRequest, diagrams_of
 from calibrant.errors import InvalidOption, ScaleMismatch, WrongShape
 from calibrant.evaluation import GroupReport, Report
 from calibrant.maps.calibration_map import CalibrationMap, check_map
+from calibrant.maps.curves import calibrated
 from calibrant.measures.catalogue import read_requests
 from calibrant.measures.gaps import Gap, between_intervals, gap_of
 from calibrant.measures.improvement import improvements
@@ -236,4 +237,4 @@ def _check_map(map: CalibrationMap, tally: EventTally) -> None:
 
 
 def _after(event: Event, map: CalibrationMap) -> Event:
-    return replace(event, p=np.clip(map.curve(event.p), 0.0, 1.0))
+    return replace(event, p=np.clip(calibrated(map.curve, event), 0.0, 1.0))

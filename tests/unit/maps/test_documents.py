@@ -145,3 +145,53 @@ def test_maps_are_equal_if_they_apply_the_same_function(method: str) -> None:
     assert one != replace(one, class_names=("no", "yes"))
     assert one != calibrant.load(DOCUMENTS["platt" if method != "platt" else "beta"])
     assert one != method
+
+
+# --- Maps of logits
+
+
+def _of_logits(method: str) -> dict[str, Any]:
+    random = np.random.default_rng(1)
+    z = random.choice([-90.0, -50.0, -1.0, 2.0, 50.0, 90.0], 200) + random.random(200)
+    options: dict[str, Any] = {"slope": "flat"} if method == "histogram" else {}
+    labels = (random.random(200) < 1.0 / (1.0 + np.exp(-z / 50.0))).astype(int)
+    return calibrant.fit(method, z, labels, scale="logit", **options).to_document()
+
+
+#: Method -> the probabilities to which the logits belong.
+PLACES = {"isotonic": "thresholds", "venn-abers": "scores", "spline": "scores", "histogram": "starts"}
+
+
+@pytest.mark.parametrize(("method", "places"), PLACES.items())
+def test_a_document_of_logits_without_their_places_is_applied_to_probabilities(method: str, places: str) -> None:
+    """Documents of earlier versions have no ``at_logits``."""
+    document = _of_logits(method)
+    assert len(document["parameters"]["at_logits"]) == len(document["parameters"][places])
+    del document["parameters"]["at_logits"]
+    at = np.array(document["parameters"][places])
+    kept = np.append(True, np.diff(at) > 0.0)
+    for name in ("heights", "values"):
+        if name in document["parameters"]:
+            document["parameters"][name] = np.array(document["parameters"][name])[kept].tolist()
+    if method == "venn-abers":
+        steps = np.append(0, np.flatnonzero(np.repeat(kept, 2)) + 1)
+        for name in ("p0", "p1"):
+            document["parameters"][name] = np.array(document["parameters"][name])[steps].tolist()
+    document["parameters"][places] = at[kept].tolist()
+    fitted = calibrant.load(document)
+    z = np.array([-3.0, -0.7, 0.2, 1.5, 50.0])
+    probabilities = calibrant.load({**document, "scale": "probability"})
+    np.testing.assert_allclose(fitted.apply(z), probabilities.apply(1.0 / (1.0 + np.exp(-z))), rtol=1e-12)
+
+
+@pytest.mark.parametrize(("method", "places"), PLACES.items())
+def test_damaged_logits_of_places_are_refused(method: str, places: str) -> None:
+    document = _of_logits(method)
+    logits = document["parameters"]["at_logits"]
+    for damage in ([], logits[::-1], logits[1:], [*logits[:-1], None], [logits[0], *logits[:-1]]):
+        with pytest.raises(InvalidDocument):
+            calibrant.load({**document, "parameters": {**document["parameters"], "at_logits": damage}})
+    falling = [0.0, *[1.0 - i / 1000.0 for i in range(1, len(logits))]]
+    with pytest.raises(InvalidDocument) as caught:
+        calibrant.load({**document, "parameters": {**document["parameters"], places: falling}})
+    assert caught.value.offences[0].pointer == f"/parameters/{places}"

@@ -12,7 +12,7 @@ from calibrant.options import ON, Option
 from calibrant.reductions import Event
 from calibrant.validation import TOLERANCE
 
-_EVENT = "the probability of an event; logits are converted to probabilities"
+_EVENT = "the probability of an event, or its logit"
 _BINS = "starts of the bins, and their heights; with unit slope their shifts"
 _OUTSIDE = "the first bin extends to 0, the last to 1"
 _ROOFS = "; with unit slope p + observed frequency - mean prediction of the bin, clipped to [0, 1] by apply"

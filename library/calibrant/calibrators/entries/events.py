@@ -16,9 +16,9 @@ from calibrant.options import ON, Option
 from calibrant.progress import report
 from calibrant.reductions import Event, Vector
 
-_EVENT = "the probability of an event; logits are converted to probabilities"
+_EVENT = "the probability of an event, or its logit"
 _BERTA = "Berta, Holzmueller, Jordan & Bach (2025), arXiv 2511.03685"
-_CLIPPED = "probabilities are clipped at 2^-52"
+_CLIPPED = "probabilities are clipped at 2^-52, logits are not"
 
 
 def _identity(event: Event, context: FitContext) -> FittedCurve:
@@ -90,7 +90,7 @@ METHODS = (
         "predictions are overconfident",
         "Guo et al. (2017), section 4.2",
         Traits(
-            "the whole vector: logits, or logarithms of probabilities clipped at 2^-52; for an event its logit",
+            "the whole vector: logits, or logarithms of probabilities; for an event its logit",
             "temperature",
             "all logits are valid",
             "yes",

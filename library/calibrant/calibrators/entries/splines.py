@@ -17,7 +17,7 @@ from calibrant.options import OFF, Option
 from calibrant.reductions import Event
 from calibrant.validation import TOLERANCE
 
-_EVENT = "the probability of an event; logits are converted to probabilities"
+_EVENT = "the probability of an event, or its logit"
 #: The simplest candidate within this fraction of the smallest held-out loss is chosen; with 0 the best.
 _TOLERANCE = Option(TOLERANCE, low=0.0, high=1.0, real=True)
 

@@ -29,12 +29,12 @@ from calibrant.options import Option
 from calibrant.progress import report
 from calibrant.reductions import Event, Vector
 
-_LOGITS = "the whole vector: logits, or logarithms of probabilities clipped at 2^-52"
-_LOGARITHMS = "the whole vector: logarithms of probabilities clipped at 2^-52; logits are converted to probabilities"
+_LOGITS = "the whole vector: logits, or logarithms of probabilities"
+_LOGARITHMS = "the whole vector: logarithms of probabilities, or of the softmax of logits"
 _VECTOR = "the whole vector: probabilities; logits are converted to probabilities"
 _EVENT = "the probability of an event"
 _UNBOUNDED = "all logits are valid"
-_CLIPPED = "probabilities are clipped at 2^-52"
+_CLIPPED = "probabilities of 0 are clipped at 2^-52"
 _GUO = "Guo et al. (2017), section 4.2"
 _BERTA = "Berta, Holzmueller, Jordan & Bach (2025), arXiv 2511.03685"
 _KULL = "Kull, Perello-Nieto, Kangsepp et al. (2019), section 4"
