@@ -32,9 +32,10 @@ example on separable data.
 """
 
 _SMOOTHED = (
-    "If a prediction is below 2^-52 (or above 1 - 2^-52, for an event), {methods} and {last} first replace each p by "
-    "(1 - a) p + a / K, with K = 2 for an event. The amount a ({amounts}) is the one with the smallest log loss on "
-    "held-out rows of {folds} folds; it is `smoothing` in the diagnostics."
+    "If the probability of a class is 0, and none is between 0 and 2^-52, or that of an event is below 2^-52 or above "
+    "1 - 2^-52, {methods} and {last} first replace each p by (1 - a) p + a / K, with K = 2 for an event. The amount a "
+    "({amounts}) is the one with the smallest log loss on held-out rows of {folds} folds; it is `smoothing` in the "
+    "diagnostics."
 )
 
 

@@ -31,15 +31,19 @@ FittedTransform = tuple[Transform, dict[str, Any]]
 
 
 def is_extreme(subject: Event | Vector) -> bool:
-    """Return whether some given probability with weight is 0, or for an event 1, up to 2^-52. Never for logits."""
+    """Return whether some given probability with weight is 0, or up to 2^-52 that of an event 0 or 1.
+
+    Never for logits, nor for vectors with positive probabilities below 2^-52: these are of a softmax, whose zeros
+    underflow, and smoothing would make them equal.
+    """
     if isinstance(subject, Vector):
-        if subject.logits is not None:
+        if subject.logits is not None or subject.p.min() > 0.0:
             return False
-        least = subject.p.min(axis=1)
-    else:
-        if subject.logit is not None:
-            return False
-        least = np.minimum(subject.p, 1.0 - subject.p)
+        p = subject.p if subject.w is None else subject.p[subject.w > 0.0]
+        return not p.all() and not ((p > 0.0) & (p < PROBABILITY_CLIP)).any()
+    if subject.logit is not None:
+        return False
+    least = np.minimum(subject.p, 1.0 - subject.p)
     return bool((least if subject.w is None else least[subject.w > 0.0]).min(initial=1.0) < PROBABILITY_CLIP)
 
 
