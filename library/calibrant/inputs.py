@@ -618,7 +618,7 @@ def _of_positive(
     if values.dtype.kind == "f":
         refuse_missing(np.isnan(values), "labels")
     distinct = _distinct(values)
-    if pos_label not in distinct:
+    if pos_label not in distinct and not (len(distinct) == 1 and _are_two_labels(next(iter(distinct)), pos_label)):
         kinds = " and ".join(sorted({type(value).__name__ for value in distinct}))
         text = f"is of type {type(pos_label).__name__}, and the labels are of type {kinds}"
         raise InvalidOption.at("/pos_label", "is not among the labels" if type(pos_label).__name__ in kinds else text)
@@ -632,9 +632,16 @@ def _of_positive(
     return found, None if names in (("0", "1"), ("False", "True")) else names
 
 
+def _are_two_labels(only: Any, pos_label: Any) -> bool:
+    """Return whether rows with one label may lack the positive one: both are numbers, or different texts."""
+    if type(only) is not type(pos_label):
+        return all(type(label) in (int, float) for label in (only, pos_label))
+    return not isinstance(only, str) or only.strip().casefold() != pos_label.strip().casefold()
+
+
 def _is_first(pos_label: Any, labels: Any, columns: Sequence[str] | None) -> bool:
     """Return whether the positive class is the first of two columns: by their names, or else as its label is sorted."""
-    distinct = _distinct(_decoded(_flat(array_of(labels, "labels"))))
+    distinct = _distinct(_decoded(_flat(array_of(labels, "labels")))) | {pos_label}
     texts = {str(label): bool(label == pos_label) for label in distinct}
     for names in _readings(columns) if columns is not None and len(columns) == 2 else []:
         for k, name in enumerate(names):

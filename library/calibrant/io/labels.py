@@ -85,7 +85,8 @@ def read_labels(
     event = aliases[0][-1] if len(aliases) == 1 < len(aliases[0]) else None  # that of p_yes
     if pos_label is not None:
         _check_event(coded, event, pos_label.strip())
-        return replace(_of_positive(coded, name, pos_label, n_classes), notes=notes)
+        found = _of_positive(coded, name, pos_label, n_classes)
+        return replace(found, notes=(*notes, *found.notes))
     if class_names is not None:
         return _of_names(coded, name, class_names, n_classes)
     whole = [integer(text) for text in coded.texts]
@@ -197,7 +198,8 @@ def _of_positive(coded: Coded, name: str, pos_label: str, n_classes: int) -> Cla
         positive_text = by_lower.get(positive_text.casefold(), positive_text)
     is_positive = [text == positive_text or (whole is not None and integer(text) == whole) for text in coded.texts]
     others = [text for text, positive in zip(coded.texts, is_positive, strict=True) if not positive]
-    if len(others) > 1 or not any(is_positive):
+    may_be_absent = len(others) == 1 and _are_two_labels(others[0], positive_text)
+    if len(others) > 1 or not (any(is_positive) or may_be_absent):
         what = "has more than two" if any(is_positive) else "does not have it"
         raise UnmappedLabel(
             f"the positive label must be one of two labels, but column {quoted(name)} {what}; "
@@ -206,7 +208,14 @@ def _of_positive(coded: Coded, name: str, pos_label: str, n_classes: int) -> Cla
         )
     names = (others[0] if others else f"not {positive_text}", positive_text)
     plain = names in (("0", "1"), ("False", "True"), ("0.0", "1.0"))
-    return Classes(_classes([int(positive) for positive in is_positive], coded), None if plain else names)
+    notes = () if any(is_positive) else (f"labels: all are {quoted(others[0])}, none is {quoted(positive_text)}",)
+    return Classes(_classes([int(positive) for positive in is_positive], coded), None if plain else names, notes)
+
+
+def _are_two_labels(only: str, positive: str) -> bool:
+    """Return whether rows with one label may lack the positive one: both are numbers, or different texts."""
+    alike = (integer(only) is None) == (integer(positive) is None)
+    return alike and only.casefold() != positive.casefold()
 
 
 def _of_names(coded: Coded, name: str, class_names: Sequence[str], n_classes: int) -> Classes:
