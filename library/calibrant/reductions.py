@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -25,7 +26,7 @@ from calibrant.cells import (
     take,
     vector_order,
 )
-from calibrant.errors import UnknownReduction, one_of, plain_name
+from calibrant.errors import OneClass, UnknownReduction, one_of, plain_name
 
 _CLASS = re.compile(r"class:(0|[1-9][0-9]{0,8})\Z")
 _RANK = re.compile(r"(within-)?top:([1-9][0-9]{0,8})\Z")
@@ -68,6 +69,8 @@ class Event:
     whole: Callable[[], Vector] | None = field(default=None, compare=False, repr=False)
     #: Numbers of groups ``(n,)``; rows of the same group belong to the same fold.
     groups: Integers | None = None
+    #: Of (n, K), returns the batch and the name of the reduction, which the error for a single outcome needs.
+    origin: Callable[[], tuple[Batch, str]] | None = field(default=None, compare=False, repr=False)
 
     def __len__(self) -> int:
         return len(self.p)
@@ -146,7 +149,10 @@ class Event:
         w, logit, groups = take(self.w, chosen), take(self.logit, chosen), take(self.groups, chosen)
         vectors = self.whole
         whole = None if vectors is None else lambda: vectors().rows(chosen)
-        return replace(self, p=self.p[chosen], y=self.y[chosen], w=w, logit=logit, whole=whole, groups=groups)
+        reduced = self.origin
+        origin = None if reduced is None else lambda: (reduced()[0].rows(chosen), reduced()[1])
+        parts = {"p": self.p[chosen], "y": self.y[chosen], "w": w, "logit": logit, "groups": groups}
+        return replace(self, **parts, whole=whole, origin=origin)
 
 
 @dataclass(frozen=True)
@@ -389,7 +395,47 @@ def reduce(batch: Batch, reduction: str) -> Event:
         logit=logit,
         whole=(lambda: whole_vector(batch)) if reduction == "confidence" and values.ndim == 2 else None,
         groups=batch.groups,
+        origin=None if values.ndim == 1 else lambda: (batch, reduction),
     )
+
+
+@contextmanager
+def naming_reductions(subject: Subject, *, classwise: bool = True) -> Iterator[None]:
+    """Raise ``OneClass`` for an event of (n, K) with the reductions under which its rows have both outcomes.
+
+    ``classwise`` is one of them if the caller supports it.
+    """
+    try:
+        yield
+    except OneClass:
+        if not isinstance(subject, Event) or subject.origin is None:
+            raise
+        raise OneClass.at("/labels", _one_outcome(*subject.origin(), classwise=classwise)) from None
+
+
+#: The most classes in a message.
+_LISTED = 3
+
+
+def _one_outcome(batch: Batch, reduction: str, *, classwise: bool) -> str:
+    """Return that a reduction gives one outcome, and which reductions give both."""
+    chosen = slice(None) if batch.weights is None else batch.weights > 0.0
+    labels, K = batch.labels[chosen], whole_vector(batch).n_classes
+    counts = np.bincount(labels, minlength=K)
+    both = np.flatnonzero((counts > 0) & (counts < len(labels)))
+    ranked = _RANK.match(reduction)
+    event = f"class {1 if reduction == 'binary' else reduction.removeprefix('class:')}"
+    if reduction == "confidence":
+        event = "the predicted class"
+    elif ranked:
+        event = f"among the first {ranked[2]} classes" if ranked[1] else f"the class at rank {ranked[2]}"
+    every = "every" if reduce(batch, reduction).y[chosen].any() else "no"
+    text = f"have one outcome under {reduction}: in {every} row the label is {event}"
+    fitting = ["binary"] if K == 2 and len(both) else []
+    fitting += ["classwise"] if classwise and len(both) == K else []
+    fitting += [f"class:{k}" for k in both.tolist()[:_LISTED]]
+    more = " and so on" if len(both) > _LISTED else ""
+    return f"{text}; use reduction {' or '.join(fitting)}{more}" if fitting else f"{text}, and all labels are equal"
 
 
 def subject(batch: Batch, reduction: str) -> Subject:

@@ -36,7 +36,7 @@ from calibrant.maps.families import curves_document, read_curves
 from calibrant.maps.transforms import Transform, blocks_of_rows, check_classes, transformed
 from calibrant.options import OFF, ON, Catalogue, Option, known_name, read_seed, read_values
 from calibrant.progress import Progress, report, reporting, step
-from calibrant.reductions import Vector, reduce, resolve_event, whole_vector
+from calibrant.reductions import Vector, naming_reductions, reduce, resolve_event, whole_vector
 from calibrant.validation import GAIN_FOLDS, folds_of, mean_gain
 
 #: Names that other libraries use -> names here.
@@ -152,7 +152,8 @@ class Fitting:
         subject = whole_vector(batch) if name == "canonical" else reduce(batch, name)
         try:
             if self.method.check is not None:
-                self.method.check(subject, **self.options)
+                with naming_reductions(subject):
+                    self.method.check(subject, **self.options)
         except InvalidOption as error:
             raise error.under(self.where) from None
 
@@ -188,7 +189,9 @@ class Fitting:
                     found |= _accuracies(vector, transform)
                 report(1, 1, "done")
             return self._made(transform, found, batch)
-        return self._made(*self.method.curve(reduce(batch, name), context, self.options), batch)
+        event = reduce(batch, name)
+        with naming_reductions(event):
+            return self._made(*self.method.curve(event, context, self.options), batch)
 
     def parts(self, batch: Batch, *, most: int = MOST_PARTS, least: float = LEAST_SECONDS) -> int:
         """Return the number of parts of the fit: at most ``most``, of at least about ``least`` estimated seconds each.

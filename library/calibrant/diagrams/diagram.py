@@ -14,7 +14,7 @@ from calibrant.measures.intervals import PLAIN, Resampling
 from calibrant.measures.measure import Extent
 from calibrant.options import Described, Option
 from calibrant.progress import step
-from calibrant.reductions import Event, Subject
+from calibrant.reductions import Event, Subject, naming_reductions
 
 Runs = Literal["inline", "job"]
 #: Seconds per row of a diagram that sorts and sums.
@@ -95,7 +95,8 @@ class DiagramRequest:
             problem = f"no diagram: it is defined for one event, under {events}"
             return {"data": None, "definition": definition, "problem": problem}
         try:
-            picture = self.diagram.draw(subject, resampling, **self.options)
+            with naming_reductions(subject, classwise=False):
+                picture = self.diagram.draw(subject, resampling, **self.options)
         except MissingExtra:
             raise
         except CalibrationError as error:

@@ -28,7 +28,7 @@ from calibrant.maps.platt import Platt, fit_platt
 from calibrant.measures.binned import expected_calibration_error
 from calibrant.measures.fitted import fitted_error
 from calibrant.measures.intervals import Resampling
-from calibrant.reductions import Event
+from calibrant.reductions import Event, naming_reductions
 
 BinningName = Literal["equal-mass", "equal-width", "adaptive"]
 Count = Literal["fixed", "sweep", "cross-validated"]
@@ -279,11 +279,12 @@ def _histogram(event: Event, n_bars: int) -> Histogram:
 
 def _fitted(event: Event, method: str, folds: int, options: Mapping[str, Any]) -> tuple[Curve | None, str | None]:
     try:
-        if method != "platt":
-            return fitted_error(event, method, norm=1, folds=folds, level=None, options=options).curve, None
-        # Platt's smoothed targets use the number of rows; effective rows do not depend on the scale of the weights.
-        cells = event.cells if event.kind == "frequency" else cells_of(event.counted_rows)
-        return fit_platt(cells, **options), None
+        with naming_reductions(event, classwise=False):
+            if method != "platt":
+                return fitted_error(event, method, norm=1, folds=folds, level=None, options=options).curve, None
+            # Platt's smoothed targets use the number of rows; effective rows do not depend on the scale of the weights.
+            cells = event.cells if event.kind == "frequency" else cells_of(event.counted_rows)
+            return fit_platt(cells, **options), None
     except MissingExtra:
         raise
     except CalibrationError as error:

@@ -27,7 +27,7 @@ from calibrant.measures.intervals import (
 )
 from calibrant.options import Described, Option
 from calibrant.progress import check, muted, step
-from calibrant.reductions import MANY, Classes, Event, Subject, Vector
+from calibrant.reductions import MANY, Classes, Event, Subject, Vector, naming_reductions
 from calibrant.results import Measured, Suggesting
 
 
@@ -257,7 +257,8 @@ class MeasureRequest:
                 other = f"an event: use reduction {reductions}"
             return MeasureResult(None, problem=f"no value: the measure is defined for {other}")
         try:
-            found: MeasureResult = compute(subject, resampling, **self.options)
+            with naming_reductions(subject):
+                found: MeasureResult = compute(subject, resampling, **self.options)
         except MissingExtra:
             raise
         except CalibrationError as error:
