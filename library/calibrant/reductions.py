@@ -151,8 +151,8 @@ class Event:
         whole = None if vectors is None else lambda: vectors().rows(chosen)
         reduced = self.origin
         origin = None if reduced is None else lambda: (reduced()[0].rows(chosen), reduced()[1])
-        parts = {"p": self.p[chosen], "y": self.y[chosen], "w": w, "logit": logit, "groups": groups}
-        return replace(self, **parts, whole=whole, origin=origin)
+        event = replace(self, p=self.p[chosen], y=self.y[chosen], w=w, logit=logit, groups=groups)
+        return replace(event, whole=whole, origin=origin)
 
 
 @dataclass(frozen=True)

@@ -85,8 +85,8 @@ def read_labels(
     event = aliases[0][-1] if len(aliases) == 1 < len(aliases[0]) else None  # that of p_yes
     if pos_label is not None:
         _check_event(coded, event, pos_label.strip())
-        found = _of_positive(coded, name, pos_label, n_classes)
-        return replace(found, notes=(*notes, *found.notes))
+        read = _of_positive(coded, name, pos_label, n_classes)
+        return replace(read, notes=(*notes, *read.notes))
     if class_names is not None:
         return _of_names(coded, name, class_names, n_classes)
     whole = [integer(text) for text in coded.texts]
