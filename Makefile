@@ -186,6 +186,9 @@ integrations: $(INTEGRATIONS)/installed ## run the MLflow and Evidently pages an
 coverage: $(STAMP) ## simulate the coverage of intervals; writes docs/benchmarks/interval-coverage.md
 	$(BIN)/python -m benchmarks.coverage
 
+weights: $(STAMP) ## simulate tests and intervals under importance weights; writes docs/benchmarks/weights.md
+	$(BIN)/python -m benchmarks.weights
+
 calibration-test: $(STAMP) ## simulate size and power of the smooth test; writes docs/benchmarks/calibration-test.md
 	$(BIN)/python -m benchmarks.calibration_test
 

@@ -9,10 +9,21 @@ import numpy as np
 import numpy.typing as npt
 
 from backend.requester import Requester
+from backend.store.batches import stored_kind
 from backend.store.clock import stamp
 from backend.store.errors import BatchFull
 from backend.telemetry.observed import note_rows
-from calibrant.batch import Batch, Predictions, Scale, check_weights, read_batch, read_labels, read_predictions
+from calibrant.batch import (
+    Batch,
+    Fractional,
+    Predictions,
+    Scale,
+    check_weights,
+    counted_kind,
+    read_batch,
+    read_labels,
+    read_predictions,
+)
 from calibrant.cells import WeightsKind
 from calibrant.errors import EmptyBatch, InvalidLabel, LengthMismatch, PredictionKindMismatch, WrongShape
 from calibrant.evaluation import Groups
@@ -50,7 +61,7 @@ class RequestRows(NamedTuple):
 
     arrays: Arrays
     scale: Scale
-    weights_kind: WeightsKind
+    weights_kind: WeightsKind | Fractional
     class_names: tuple[str, ...] | None = None
 
 
@@ -67,7 +78,7 @@ def find_rows(requester: Requester, arrays: Arrays, options: RowOptions) -> Requ
     if options.batch is None:
         _reserve(requester, arrays)
         _note(arrays)
-        kind: WeightsKind = _stated(options, "weights_kind") or "frequency"
+        kind: WeightsKind = _stated(options, "weights_kind") or "importance"
         return with_class_names(
             RequestRows(arrays, options.scale or "probability", kind), _stated(options, "class_names")
         )
@@ -80,7 +91,7 @@ def find_rows(requester: Requester, arrays: Arrays, options: RowOptions) -> Requ
         if _stated(options, name) not in (None, getattr(record, name)):
             raise InvalidField.at(f"/{name}", "must equal that of the batch")
     _note(stored)
-    rows = RequestRows(stored, record.scale or "probability", record.weights_kind)
+    rows = RequestRows(stored, record.scale or "probability", stored_kind(record, stored))
     return with_class_names(rows, _stated(options, "class_names") or record.class_names)
 
 
@@ -291,7 +302,7 @@ def find_forecasts(requester: Requester, arrays: Arrays, options: ForecastOption
     stated: WeightsKind | None = _stated(options, "weights_kind")
     if options.batch is None:
         _reserve(requester, arrays)
-        return _checked_forecasts(arrays, None, options.level, stated or "frequency")
+        return _checked_forecasts(arrays, None, options.level, stated or "importance")
     if arrays:
         raise InvalidField.at("/batch", "cannot be combined with arrays; send one of the two")
     take_slot_for(requester, options.batch)
@@ -306,11 +317,11 @@ def find_forecasts(requester: Requester, arrays: Arrays, options: ForecastOption
 
 def stored_forecasts(record: BatchRecord, arrays: Arrays) -> ForecastRows:
     """Check the forecasts of a stored batch."""
-    return _checked_forecasts(arrays, record.forecasts, None, record.weights_kind)
+    return _checked_forecasts(arrays, record.forecasts, None, stored_kind(record, arrays))
 
 
 def _checked_forecasts(
-    arrays: Arrays, shape: ForecastShape | None, level: float | None, weights_kind: WeightsKind
+    arrays: Arrays, shape: ForecastShape | None, level: float | None, weights_kind: WeightsKind | Fractional
 ) -> ForecastRows:
     from backend.forecasts import check_forecasts
 
@@ -330,7 +341,7 @@ def _forecasts_record(batch_id: str, rows: ForecastRows) -> BatchRecord:
         n=len(rows),
         n_classes=None,
         scale=None,
-        weights_kind=rows.weights_kind,
+        weights_kind=counted_kind(rows.weights_kind),
         arrays=list(rows.kept()),
         clipped=0,
         renormalised=0,

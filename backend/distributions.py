@@ -27,6 +27,7 @@ from backend.store.jobs.runs import Run
 from backend.store.server.connection import patiently
 from backend.store.store import Store, distribution_record
 from backend.telemetry.observed import span, traced
+from calibrant.batch import counted_kind
 from calibrant.cells import Floats, WeightsKind
 from calibrant.comparison.forecasts import compare_read
 from calibrant.diagrams.forecasts import (
@@ -312,7 +313,9 @@ def _evaluate(
     made = 0 if applied is None else check_size(applied, len(rows), requester.settings.max_unpacked_bytes)
     seconds = evaluation.seconds(rows) + made * _BYTE_SECONDS
     if runs_inline(requester, seconds):
-        return WholeForecastReport(evaluation.run(rows), rows.forecasts.kind, list(rows.kept()), rows.weights_kind)
+        return WholeForecastReport(
+            evaluation.run(rows), rows.forecasts.kind, list(rows.kept()), counted_kind(rows.weights_kind)
+        )
     with place_for_job(requester) as job_id:
         spec = EvaluateDistributionSpec(
             batch=options.batch or store_forecasts(requester, rows).id,

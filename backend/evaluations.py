@@ -18,7 +18,7 @@ from backend.store.jobs.runs import Run
 from backend.store.server.connection import patiently
 from backend.store.store import Store
 from backend.telemetry.observed import span, traced
-from calibrant.batch import Batch, Scale
+from calibrant.batch import Batch, Scale, counted_kind
 from calibrant.calibrators import Fitting
 from calibrant.cells import WeightsKind
 from calibrant.costs import Costs, SharedRows
@@ -276,7 +276,7 @@ def report_or_queue(requester: Requester, arrays: Arrays, options: EvaluateOptio
     if not all(each.inline for each in tasks) or not runs_inline(requester, seconds):
         return _queue(requester, spec, rows, seconds)
     report = whole_report(spec, batch, groups, find_map)
-    weights_kind = source.weights_kind if "weights" in source.arrays else None
+    weights_kind = counted_kind(source.weights_kind) if "weights" in source.arrays else None
     return WholeReport(report, spec, source.scale, weights_kind, source.class_names)
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from backend.telemetry.observed import note_rows
-from calibrant.batch import check_weights
+from calibrant.batch import Fractional, check_weights
 from calibrant.cells import Floats, WeightsKind
 from calibrant.distributions.forecasts import FIELDS, Forecasts, read_forecasts, read_observed
 from calibrant.distributions.maps import trial
@@ -69,7 +69,7 @@ class ForecastRows:
 
 
 def check_forecasts(
-    arrays: Arrays, shape: ForecastShape | None, level: float | None, kind: WeightsKind
+    arrays: Arrays, shape: ForecastShape | None, level: float | None, kind: WeightsKind | Fractional
 ) -> ForecastRows:
     """Check the arrays of a request, or those of a stored batch with its ``shape``; outcomes are optional.
 
@@ -103,7 +103,7 @@ def check_forecasts(
         {name: np.asarray(value, np.float64) for name, value in given.items() if name not in _SHARED},
         read_observed(arrays["observed"], forecasts) if "observed" in arrays else None,
         check_weights(arrays["weights"], n, kind) if "weights" in arrays else None,
-        kind,
+        cast("WeightsKind", kind),  # the library reads fractional weights too, but does not offer them
         names,
     )
 

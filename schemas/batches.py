@@ -13,7 +13,16 @@ from schemas.pages import PageQuery
 # --- Batches
 
 Scale = Literal["probability", "logit"]
-WeightsKind = Literal["frequency", "importance"]
+WeightsKind = Literal["importance", "frequency"]
+#: What the two kinds mean.
+WEIGHTS_KIND = (
+    "`importance`: only ratios matter, as of inverse sampling probabilities; `frequency`: whole numbers, how often "
+    "each row occurred"
+)
+#: The kind of the weights of a request, or of the batch that it names.
+RequestWeightsKind = Annotated[
+    WeightsKind | None, Field(description=f"default: that of the batch, otherwise importance; {WEIGHTS_KIND}")
+]
 Predictions = list[float] | list[list[float]]
 
 
@@ -74,7 +83,7 @@ class BatchOptions(Document):
 
     prediction_kind: Literal["classification"] = "classification"
     scale: Scale = "probability"
-    weights_kind: WeightsKind = "frequency"
+    weights_kind: WeightsKind = Field("importance", description=WEIGHTS_KIND)
     class_names: ClassNames | None = None
     ttl: int | None = Field(None, ge=1, description="lifetime in seconds; default and maximum: the setting batch_ttl")
 
@@ -88,7 +97,7 @@ class DistributionBatchOptions(Document):
 
     prediction_kind: Literal["regression"]
     level: Level | None = Field(None, description="of intervals")
-    weights_kind: WeightsKind = "frequency"
+    weights_kind: WeightsKind = Field("importance", description=WEIGHTS_KIND)
     ttl: int | None = Field(None, ge=1, description="lifetime in seconds; default and maximum: the setting batch_ttl")
 
 

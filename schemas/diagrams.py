@@ -7,7 +7,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from schemas.base import Document, Reference, Seed
-from schemas.batches import Arrays, ClassNames, Scale, WeightsKind
+from schemas.batches import Arrays, ClassNames, RequestWeightsKind, Scale
 from schemas.distributions import DistributionArrays, Level
 from schemas.evaluate import DiagramAnswer, EvaluateOptions, Pictured
 
@@ -49,7 +49,7 @@ class DiagramOptions(PictureQuery):
         None, min_length=2, max_length=12, description="ids of stored batches, instead of the arrays: one panel each"
     )
     scale: Scale | None = Field(None, description="default: that of the batch, otherwise probability")
-    weights_kind: WeightsKind | None = None
+    weights_kind: RequestWeightsKind = None
     class_names: ClassNames | None = None
     reduction: str | None = Field(None, examples=["confidence"])
     classes: list[int] | None = Field(None, description="for (n, K): the classes to restrict predictions to")
@@ -76,7 +76,7 @@ class DistributionDiagramOptions(PictureQuery):
     )
     batch: str | None = Field(None, description="id of a stored batch, instead of the arrays")
     level: Level | None = Field(None, description="of intervals")
-    weights_kind: WeightsKind | None = None
+    weights_kind: RequestWeightsKind = None
     map: Reference | None = Field(None, description="draw the diagram before and after this map, overlaid")
     seed: Seed = 0
 

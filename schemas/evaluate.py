@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from schemas.base import Document, Reference, Seed
-from schemas.batches import Arrays, ClassNames, Scale, WeightsKind
+from schemas.batches import Arrays, ClassNames, RequestWeightsKind, Scale, WeightsKind
 from schemas.distributions import DistributionArrays, ForecastKind, Level
 
 # --- Pictures that need more than one event: measures by sample size, and decision costs of two models
@@ -79,7 +79,7 @@ class EvaluateOptions(Document):
         description="ids of stored batches, instead of the arrays: one report each, and the power law for five or more",
     )
     scale: Scale | None = Field(None, description="default: that of the batch, otherwise probability")
-    weights_kind: WeightsKind | None = None
+    weights_kind: RequestWeightsKind = None
     class_names: ClassNames | None = None
     measures: list[str | dict[str, Any]] | None = Field(
         None, examples=[["ece", {"name": "ece", "norm": 2, "as": "l2"}]]
@@ -259,6 +259,7 @@ class ReportAnswer(Document):
     left_out: int = Field(0, description="rows of classes that were not selected")
     clipped: int
     renormalised: int
+    weights_kind: WeightsKind | None = Field(None, description="null without weights")
     measures: Measures
     map: str | None = None
     after: After | None = None
@@ -324,7 +325,7 @@ class EvaluateDistributionOptions(Document):
     prediction_kind: Literal["regression"]
     batch: str | None = Field(None, description="id of a stored batch, instead of the arrays")
     level: Level | None = Field(None, description="of intervals")
-    weights_kind: WeightsKind | None = None
+    weights_kind: RequestWeightsKind = None
     measures: list[str | dict[str, Any]] | None = Field(
         None,
         examples=[["crps", {"name": "coverage", "level": 0.5, "as": "half"}]],
@@ -410,6 +411,7 @@ class DistributionReportAnswer(Document):
     n: int
     kind: ForecastKind = Field(description="what the forecasts are given as")
     n_repaired: int = Field(description="rows whose quantiles crossed by at most 1e-6 relative, and were repaired")
+    weights_kind: WeightsKind | None = Field(None, description="null without weights")
     measures: Measures
     groups: dict[str, DistributionGroupAnswer] | None = None
     map: str | None = None

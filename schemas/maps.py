@@ -8,7 +8,7 @@ from pydantic import AliasChoices, Field
 
 from calibrant.maps.calibration_map import VECTORS
 from schemas.base import Document, Name, Reference, Seed
-from schemas.batches import Arrays, ClassNames, Predictions, Scale, WeightsKind
+from schemas.batches import Arrays, ClassNames, Predictions, RequestWeightsKind, Scale
 from schemas.distributions import (
     DistributionArrays,
     ForecastFields,
@@ -38,7 +38,7 @@ class FitOptions(Document):
     options: dict[str, Any] = Field({}, description="options of the method", examples=[{"folds": 10}])
     batch: str | None = Field(None, description="id of a stored batch, instead of the arrays")
     scale: Scale | None = Field(None, description="default: that of the batch, otherwise probability")
-    weights_kind: WeightsKind | None = None
+    weights_kind: RequestWeightsKind = None
     class_names: ClassNames | None = None
     reduction: str | None = None
     seed: Seed = 0
@@ -67,7 +67,7 @@ class FitDistributionOptions(Document):
     options: dict[str, Any] = Field({}, description="options of the method", examples=[{"shape": "pl"}])
     batch: str | None = Field(None, description="id of a stored batch, instead of the arrays")
     level: Level | None = Field(None, description="of intervals")
-    weights_kind: WeightsKind | None = None
+    weights_kind: RequestWeightsKind = None
     scale: OutcomeScale = Field(
         "identity", description="scale on which forecasts are shifted, widened and interpolated; log1p is ln(1 + x)"
     )

@@ -211,9 +211,9 @@ def _batch(tally: Tally, record: MonitorRecord) -> Batch:
     """The rows of a tally as a batch on the monitor's scale; each cell has its count as frequency weight."""
     event = tally.event()
     if record.scale == "probability":
-        return read_batch(event.p, event.y, event.w)
+        return read_batch(event.p, event.y, event.w, kind=event.kind)
     p = np.clip(event.p, _TINY, 1.0 - _TINY)
-    return read_batch(np.log(p) - np.log1p(-p), event.y, event.w, scale="logit")
+    return read_batch(np.log(p) - np.log1p(-p), event.y, event.w, scale="logit", kind=event.kind)
 
 
 def _fitted(batch: Batch, record: MonitorRecord) -> CalibrationMap:

@@ -20,7 +20,8 @@ from backend.store.keyspace import Keyspace, Shared, new_id
 from backend.store.pages import Page, PageRequest, read_page
 from backend.store.server.connection import StoreUnavailable, transact
 from backend.telemetry.observed import note_rows
-from calibrant.batch import Batch, read_batch
+from calibrant.batch import Batch, Fractional, read_batch
+from calibrant.cells import WeightsKind
 from calibrant.errors import PredictionKindMismatch
 from schemas.batches import BatchRecord, UploadRecord
 
@@ -394,6 +395,14 @@ class NoLabels(StorageError):
     code = "no-labels"
 
 
+def stored_kind(record: BatchRecord, arrays: Mapping[str, Any]) -> WeightsKind | Fractional:
+    """Return the kind of stored weights; earlier versions stored frequencies that are not whole numbers."""
+    w = arrays.get("weights")
+    if record.weights_kind == "importance" or w is None or bool((w == np.floor(w)).all()):
+        return record.weights_kind
+    return "fractional"
+
+
 def read_stored_batch(
     batches: BatchStore, batch_id: str, parts: int | None = None, *, where: str = "/batch"
 ) -> tuple[Batch, list[str] | None]:
@@ -412,6 +421,6 @@ def read_stored_batch(
         arrays["labels"],
         arrays.get("weights"),
         scale=record.scale or "probability",
-        kind=record.weights_kind,
+        kind=stored_kind(record, arrays),
     )
     return batch, arrays["groups"].tolist() if "groups" in arrays else None

@@ -34,6 +34,8 @@ from calibrant.errors import (
 from calibrant.results import n_rows
 
 Scale = Literal["probability", "logit"]
+#: Frequency weights that earlier versions stored, which need not be whole numbers.
+Fractional = Literal["fractional"]
 _SCALES = get_args(Scale)
 Integers = npt.NDArray[np.int64]
 
@@ -41,8 +43,8 @@ Integers = npt.NDArray[np.int64]
 TOLERANCE = 1e-4
 #: Row sums this close to 1 differ by rounding and are not normalised (float64, float32).
 SUM_ROUNDING, SINGLE_SUM_ROUNDING = 1e-9, 1e-6
-#: Smallest and largest sum of frequency weights.
-LEAST_ROWS, MOST_ROWS = 1e-6, 2.0**53
+#: Largest sum of frequency weights.
+MOST_ROWS = 2.0**53
 #: Weights below this fraction of the largest are set to 0.
 LEAST_WEIGHT = 1e-12
 #: Below this number of classes, row sums are computed as a matrix product.
@@ -105,11 +107,17 @@ class Batch:
     predictions: Predictions
     labels: Integers
     weights: Floats | None
-    weights_kind: WeightsKind = "frequency"
+    weights_kind: WeightsKind = "importance"
     groups: Integers | None = None
 
     def __len__(self) -> int:
         return len(self.labels)
+
+    @cached_property
+    def counts_as(self) -> WeightsKind:
+        """The kind of the weights; equal importance weights, besides weights of 0, are frequency weights of 1."""
+        w = self.weights
+        return "frequency" if w is None or bool(((w == 0.0) | (w == 1.0)).all()) else self.weights_kind
 
     def rows(self, chosen: npt.NDArray[Any]) -> Batch:
         """Return the batch of the chosen rows: a boolean mask of shape (n,), or row numbers."""
@@ -118,21 +126,20 @@ class Batch:
 
 
 def read_batch(
-    predictions: Any, labels: Any, weights: Any = None, *, scale: Scale = "probability", kind: WeightsKind = "frequency"
+    predictions: Any,
+    labels: Any,
+    weights: Any = None,
+    *,
+    scale: Scale = "probability",
+    kind: WeightsKind | Fractional = "importance",
 ) -> Batch:
-    """Check a whole batch; raise a ``CalibrationError`` for the first invalid argument. O(n K).
-
-    Equal importance weights, besides weights of 0, become frequency weights of 1.
-    """
-    if kind not in get_args(WeightsKind):
-        raise InvalidOption.at("/weights_kind", "must be one of: frequency, importance")
+    """Check a whole batch; raise a ``CalibrationError`` for the first invalid argument. O(n K)."""
     read = read_predictions(predictions, scale=scale)
     n_classes = 2 if read.n_classes is None else read.n_classes
     checked = read_labels(labels, len(read), n_classes)
+    check_kind(kind)
     w = None if weights is None else read_weights(weights, len(read), kind)
-    if kind == "importance" and w is not None and bool(((w == 0.0) | (w == 1.0)).all()):
-        kind = "frequency"
-    return Batch(read, checked, w, kind)
+    return Batch(read, checked, w, counted_kind(kind))
 
 
 def grouped(batch: Batch, names: Sequence[str]) -> Batch:
@@ -434,7 +441,18 @@ def read_labels(labels: Any, n: int, n_classes: int) -> Integers:
     return raw.astype(np.int64, copy=False)
 
 
-def read_weights(weights: Any, n: int, kind: WeightsKind = "frequency") -> Floats:
+def counted_kind(kind: WeightsKind | Fractional) -> WeightsKind:
+    """Return the kind as which weights count: fractional ones are frequencies."""
+    return "frequency" if kind == "fractional" else kind
+
+
+def check_kind(kind: object) -> None:
+    """Raise ``InvalidOption`` unless this is a kind of weights."""
+    if kind not in (*get_args(WeightsKind), *get_args(Fractional)):
+        raise InvalidOption.at("/weights_kind", "must be one of: importance, frequency")
+
+
+def read_weights(weights: Any, n: int, kind: WeightsKind | Fractional) -> Floats:
     """Check ``n`` finite non-negative weights that are not all 0.
 
     Importance weights are divided by the largest, so that sums of squares do not overflow; only their ratios matter.
@@ -446,8 +464,9 @@ def read_weights(weights: Any, n: int, kind: WeightsKind = "frequency") -> Float
     return values / largest if kind == "importance" else values
 
 
-def check_weights(weights: Any, n: int, kind: WeightsKind = "frequency") -> Floats:
+def check_weights(weights: Any, n: int, kind: WeightsKind | Fractional) -> Floats:
     """Check weights as ``read_weights`` does without changing them, for a part of a batch."""
+    check_kind(kind)
     if np.asarray(weights).dtype.kind == "b":
         raise NotANumber.at("/weights", "must be numbers, not booleans; convert them to 0 and 1, or leave out the rows")
     values = read_numbers(weights, "/weights")
@@ -458,12 +477,21 @@ def check_weights(weights: Any, n: int, kind: WeightsKind = "frequency") -> Floa
         raise _invalid(InvalidWeight, "/weights", values < 0.0, "must be at least 0", "is below 0", "are below 0")
     if not values.any():
         raise InvalidWeight.at("/weights", "must not all be 0")
-    if kind == "frequency":
+    if kind != "importance":
+        if kind == "frequency" and (values != np.floor(values)).any():
+            only = "; weights_kind frequency counts equal rows, others are importance"
+            raise _invalid(
+                InvalidWeight,
+                "/weights",
+                values != np.floor(values),
+                "must be a whole number",
+                f"is not a whole number{only}",
+                f"are not whole numbers{only}",
+            )
         with np.errstate(over="ignore"):
             total = float(values.sum())
-        if not LEAST_ROWS <= total <= MOST_ROWS:
-            within = f"from {LEAST_ROWS:g} to {MOST_ROWS:g}"
-            raise InvalidWeight.at("/weights", f"must have a sum {within}, unless weights_kind is importance")
+        if total > MOST_ROWS:
+            raise InvalidWeight.at("/weights", f"must have a sum of at most {MOST_ROWS:g}, or weights_kind importance")
     return values
 
 

@@ -357,7 +357,7 @@ def measure_by_size(
     repetitions: Repetitions | None = None,
     weights: Any = None,
     sample_weight: Any = None,
-    weights_kind: WeightsKind = "frequency",
+    weights_kind: WeightsKind = "importance",
     scale: Scale = "probability",
     seed: int = 0,
 ) -> MeasuresBySize:

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 Floats = npt.NDArray[np.float64]
 Outcomes = npt.NDArray[np.int8]
-WeightsKind = Literal["frequency", "importance"]
+WeightsKind = Literal["importance", "frequency"]
 
 
 _Values = TypeVar("_Values", bound=npt.NDArray[Any])
@@ -23,6 +23,12 @@ _Values = TypeVar("_Values", bound=npt.NDArray[Any])
 def take(values: _Values | None, chosen: Any) -> _Values | None:
     """Return the chosen rows, or None if there are no values."""
     return None if values is None else values[chosen]
+
+
+def effective(w: Floats) -> Floats:
+    """Return weights ``(n,)``, not all 0, scaled to their effective number of rows, (sum w)^2 / sum w^2 (Kish 1965)."""
+    scaled: Floats = w * (w.sum() / (w @ w))
+    return scaled
 
 
 #: Doubles represent all integers below this.

@@ -238,7 +238,7 @@ class CalibrantClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  
         y : array_like, shape (n,) or (n, L)
             Class labels: numbers or strings; or 0 and 1 for each of L labels (multi-label targets).
         sample_weight : array_like, shape (n,), optional
-            Frequency weights for the map, and for the estimator if it accepts them.
+            Importance weights for the map, and weights for the estimator if it accepts them.
         **fit_params : object
             Parameters of the estimator's ``fit`` and, if metadata routing is enabled, of the splitter's ``split``.
             Parameters with n rows are split with the rows.

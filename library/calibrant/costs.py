@@ -39,7 +39,7 @@ def cost_plane(
     pos_label: Any = None,
     weights: Any = None,
     sample_weight: Any = None,
-    weights_kind: WeightsKind = "frequency",
+    weights_kind: WeightsKind = "importance",
     scale: Scale = "probability",
 ) -> CostPlane:
     """Compare the costs of two models that may abstain from their least confident decisions.
@@ -171,7 +171,7 @@ class Costs:
 
     def event(self, batch: Batch) -> Event:
         """Return the event of the decisions of a model, which is all that is kept of its batch."""
-        return replace(reduce(batch, self.check(batch)), whole=None)
+        return replace(reduce(batch, self.check(batch)), whole=None, origin=None)
 
     def run(self, first: Event, second: Event) -> CostPlane:
         """Compare the events of two models on the same rows."""

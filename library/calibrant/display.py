@@ -111,7 +111,7 @@ class CalibrationDisplay(Suggesting):
         class_names : sequence, optional
             Labels of the classes in the order of the columns.
         sample_weight : array_like, shape (n,), optional
-            Weights.
+            Importance weights.
         name : str, optional
             Title.
         ax : Axes, optional
@@ -193,7 +193,7 @@ class CalibrationDisplay(Suggesting):
         pos_label : str, int or bool, optional
             Label of the positive class; by default the second of ``estimator.classes_``.
         sample_weight : array_like, shape (n,), optional
-            Weights.
+            Importance weights.
         name : str, optional
             Title; by default the class of the estimator.
         ax : Axes, optional

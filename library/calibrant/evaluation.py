@@ -104,6 +104,8 @@ class Report(WithRows, Shown, ByMeasure[MeasureResult]):
         Names of the classes, if they are known.
     reduction_name : str or None
         ``reduction`` as it is shown: ``class:bird`` for ``class:0`` if the classes have names.
+    weights_kind : str or None
+        ``importance`` or ``frequency``; None without weights.
     source : Source or None
         Options and rows of the evaluation, from which ``plot`` computes diagrams; not part of documents and pickles.
 
@@ -142,6 +144,7 @@ class Report(WithRows, Shown, ByMeasure[MeasureResult]):
     warning: str | None = None
     class_names: tuple[str, ...] | None = None
     reduction_name: str | None = field(default=None, compare=False)
+    weights_kind: WeightsKind | None = None
     source: Source | None = field(default=None, compare=False)
 
     _what = "measure in this report"
@@ -265,6 +268,7 @@ class Report(WithRows, Shown, ByMeasure[MeasureResult]):
             notes.append(_IN_SAMPLE)
         notes += [f"{what}: {', '.join(gains)}"] if gains else []
         notes += [f"fit of the map: {self.warning}"] if self.warning else []
+        notes += [f"weights: {self.weights_kind}"] if self.weights_kind else []
         notes += self._event_note()
         return _measures_table(title, self.measures, self.after, notes)
 
@@ -480,6 +484,7 @@ class Evaluation:
             batch.predictions.renormalised,
             measures,
             left_out=given - len(batch),
+            weights_kind=None if batch.weights is None else batch.weights_kind,
             diagrams=diagrams,
         )
         applied: Subject | None = None
@@ -657,7 +662,7 @@ def evaluate(
     pos_label: Any = None,
     weights: Any = None,
     sample_weight: Any = None,
-    weights_kind: WeightsKind = "frequency",
+    weights_kind: WeightsKind = "importance",
     groups: Any = None,
     map: CalibrationMap | None = None,
     interval: float | None = None,
@@ -689,8 +694,8 @@ def evaluate(
         Label of class 1, for two classes. Unnamed columns ``(n, 2)`` are in the order of the sorted labels in any case.
     weights, sample_weight : array_like, shape (n,), optional
         Non-negative weights, not all 0. ``sample_weight`` is an alias of ``weights``.
-    weights_kind : {"frequency", "importance"}, default "frequency"
-        A frequency weight of 2 counts as two rows; of importance weights only the ratios matter.
+    weights_kind : {"importance", "frequency"}, default "importance"
+        Only the ratios of importance weights matter; frequency weights are whole numbers of equal rows.
     groups : array_like, shape (n,), or frame, optional
         Group of each row, or a column per grouping. The report has the measures of each group and their largest gap.
     map : CalibrationMap, optional
@@ -721,6 +726,10 @@ def evaluate(
 
     Notes
     -----
+    Importance weights give ratio (Hajek) estimates, sums of weighted rows over the sum of the weights. Intervals and
+    p-values take the weights as given and the rows as independent: their variances are sandwich estimates, sums of
+    squared weighted deviations, and the effective number of rows is (sum w)^2 / sum w^2.
+
     The cost is the sum over the measures; ``calibrant.MEASURES[name].cost`` has that of each.
 
     Examples

@@ -172,7 +172,7 @@ def read_rows(
     *,
     weights: Any = None,
     sample_weight: Any = None,
-    weights_kind: WeightsKind = "frequency",
+    weights_kind: WeightsKind = "importance",
     groups: Any = None,
     class_names: Any = None,
     pos_label: Any = None,

@@ -21,6 +21,7 @@ from calibrant.cells import (
     SortedRows,
     WeightsKind,
     cells_of,
+    effective,
     row_order,
     sort_rows,
     take,
@@ -97,7 +98,7 @@ class Event:
         rows = self.sorted_rows
         if rows.w is None or self.kind == "frequency":
             return rows
-        return replace(rows, w=rows.w * (rows.w.sum() / (rows.w @ rows.w)))
+        return replace(rows, w=effective(rows.w))
 
     @cached_property
     def cells(self) -> Cells:
@@ -200,10 +201,7 @@ class Vector:
     @property
     def counted(self) -> Floats | None:
         """The weights as numbers of rows: importance weights sum to (sum w)^2 / sum w^2 (Kish 1965)."""
-        if self.w is None or self.kind == "frequency":
-            return self.w
-        found: Floats = self.w * (self.w.sum() / (self.w @ self.w))
-        return found
+        return self.w if self.w is None or self.kind == "frequency" else effective(self.w)
 
     def confidence(self) -> Event:
         """Return the event that the predicted class is correct."""
@@ -390,7 +388,7 @@ def reduce(batch: Batch, reduction: str) -> Event:
         event_probability(predictions, reduction) if logit is None else expit(logit),
         y.astype(np.int8),
         batch.weights,
-        batch.weights_kind,
+        batch.counts_as,
         decided,
         logit=logit,
         whole=(lambda: whole_vector(batch)) if reduction == "confidence" and values.ndim == 2 else None,
@@ -455,7 +453,7 @@ def whole_vector(batch: Batch) -> Vector:
         logits = None if logits is None else np.stack([np.zeros_like(logits), logits], axis=1)
     else:
         values = given.values if logits is None or "values" in vars(given) else None
-    return Vector(values, batch.labels, batch.weights, batch.weights_kind, logits, batch.groups)
+    return Vector(values, batch.labels, batch.weights, batch.counts_as, logits, batch.groups)
 
 
 def _transposed(columns: Floats) -> Floats:

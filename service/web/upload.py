@@ -18,6 +18,7 @@ from backend.batches import Arrays, store_batch
 from backend.forecasts import fields_of
 from backend.store.errors import StorageError, problem_of
 from calibrant.batch import MAX_CLASS_NAME
+from calibrant.cells import WeightsKind
 from calibrant.errors import CalibrationError, in_rows
 from calibrant.io.column_names import GROUPS, LABELS, PREDICTIONS
 from calibrant.io.errors import (
@@ -58,7 +59,7 @@ from service.web.visitor import check_origin
 #: The fields of the form: those of the file reader, and two of them apart.
 FormField = (
     Field
-    | Literal["prediction_kind", "decimal", "class_names", "pos_label"]
+    | Literal["prediction_kind", "decimal", "class_names", "pos_label", "weights_kind"]
     | Literal["half_life", "outcome_scale", "support", "shift", "widen", "narrow"]
 )
 
@@ -69,6 +70,7 @@ _FIELDS: Mapping[str, FormField] = {
     "/predictions": "predictions",
     "/labels": "labels",
     "/weights": "weights",
+    "/weights_kind": "weights_kind",
     "/groups": "groups",
     "/scale": "scale",
     "/class_names": "class_names",
@@ -85,7 +87,7 @@ _FIELDS: Mapping[str, FormField] = {
 #: Fields of the upload form, of the form of recalibration in the order of time, and of those that apply a map.
 UPLOAD_FIELDS: tuple[FormField, ...] = (
     *("file", "mapping", "labels", "predictions", "scale", "decimal", "class_names", "pos_label"),
-    *("level", "times", "clusters", "by", "groups", "weights"),
+    *("level", "times", "clusters", "by", "groups", "weights", "weights_kind"),
 )
 IN_ORDER_FIELDS: tuple[FormField, ...] = (
     *("file", "times", "known", "half_life", "labels", "predictions", "by", "outcome_scale"),
@@ -133,6 +135,7 @@ class Choices:
     columns: tuple[str, ...] = ()
     labels: str = ""
     weights: str = ""
+    weights_kind: WeightsKind = "importance"
     groups: str = ""
     scale: Scale = "probability"
     decimal: str = "."
@@ -163,6 +166,7 @@ class Choices:
             **texts,
             columns=tuple(name for name in form.getlist("prediction_columns") if isinstance(name, str)),
             scale="logit" if text_of(form, "scale") == "logit" else "probability",
+            weights_kind="frequency" if text_of(form, "weights_kind") == "frequency" else "importance",
             decimal="," if text_of(form, "decimal") == "," else ".",
             mapping=tuple((str(text), str(number).strip()) for text, number in given),
         )
@@ -186,6 +190,7 @@ class Choices:
             pos_label=self.pos_label or None,
             decimal=self.decimal,
             times=self.times or None,
+            weights_kind=self.weights_kind,
         )
 
     def forecast_options(self) -> ForecastOptions:
@@ -201,6 +206,7 @@ class Choices:
             known=self.known or None,
             level=self._level(),
             decimal=self.decimal,
+            weights_kind=self.weights_kind,
         )
 
     def in_order(self) -> InOrder:
@@ -366,11 +372,16 @@ def store_file(here: Context, file: UploadFile, choices: Choices, *, budget: Cal
     classes, reduction = None, None
     if isinstance(sheet, ForecastSheet):
         level = sheet.forecasts.level if sheet.forecasts.kind == "interval" else None
-        batch = store_batch(here, arrays, DistributionBatchOptions(prediction_kind="regression", level=level))
+        of_numbers = DistributionBatchOptions(
+            prediction_kind="regression", level=level, weights_kind=sheet.weights_kind
+        )
+        batch = store_batch(here, arrays, of_numbers)
     else:
         classes, reduction = None if sheet.classes is None else list(sheet.classes), sheet.reduction
         named = classes is not None and all(0 < len(name) <= MAX_CLASS_NAME for name in classes)
-        batch = store_batch(here, arrays, BatchOptions(scale=sheet.scale, class_names=classes if named else None))
+        kept = classes if named else None
+        options = BatchOptions(scale=sheet.scale, weights_kind=sheet.weights_kind, class_names=kept)
+        batch = store_batch(here, arrays, options)
     upload = UploadRecord(file=plain(name), said=list(sheet.notes), classes=classes, reduction=reduction)
     here.store.uploads.put(batch.id, upload, ttl=settings.batch_ttl)
     return batch

@@ -85,11 +85,11 @@ def test_an_unknown_scale_is_refused() -> None:
 
 def test_restricted_logits_go_through_the_softmax_of_the_classes_chosen() -> None:
     logits = np.array([[0.0, 800.0, 1.0, 2.0], [3.0, 0.0, 0.0, 0.0], [0.0, 0.0, 5.0, 1.0]])
-    batch, kept = restrict(read_batch(logits, [2, 1, 0], [1.0, 2.0, 3.0], scale="logit"), [2, 0])
+    batch, kept = restrict(read_batch(logits, [2, 1, 0], [1.0, 2.0, 4.0], scale="logit"), [2, 0])
     assert kept.tolist() == [0, 2]
     assert batch.labels.tolist() == [0, 1]
     assert batch.weights is not None
-    assert batch.weights.tolist() == [1.0, 3.0]
+    assert batch.weights.tolist() == [0.25, 1.0]
     # The first row's probabilities of these classes underflow: only its logits still know them.
     np.testing.assert_allclose(batch.predictions.values, softmax(logits[[0, 2]][:, [2, 0]], axis=1))
 
@@ -137,8 +137,8 @@ def test_importance_weights_of_any_scale_are_the_same_batch(power: int) -> None:
 
 
 def test_frequency_weights_whose_sum_overflows_count_too_many_rows() -> None:
-    with pytest.raises(errors.InvalidWeight, match="weights_kind is importance"):
-        read_batch([0.1, 0.9], [0, 1], [1e308, 1e308])
+    with pytest.raises(errors.InvalidWeight, match="weights_kind importance"):
+        read_batch([0.1, 0.9], [0, 1], [1e308, 1e308], kind="frequency")
 
 
 @pytest.mark.parametrize("method", ["histogram", "es-sweep", "es-cv", "bbq", "scaling-binning", "isotonic"])

@@ -45,7 +45,7 @@ def test_two_batches_one_after_the_other_make_the_plane_of_both() -> None:
         (lambda: read_batch(P, 1 - Y), InvalidLabel),
         (lambda: read_batch(P, Y), InvalidWeight),
         (lambda: read_batch(P, Y, np.arange(60.0)), InvalidWeight),
-        (lambda: read_batch(P, Y, W, kind="importance"), InvalidWeight),
+        (lambda: read_batch(P, Y, np.round(W), kind="frequency"), InvalidWeight),
     ],
 )
 def test_models_that_predict_other_rows_are_told_what_differs(

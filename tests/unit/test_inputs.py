@@ -40,7 +40,7 @@ NAMES = ("bird", "cat", "dog")
     ],
 )
 def test_rows_of_every_type_give_the_same_batch(convert: Any) -> None:
-    rows = read_rows(convert(P), convert(Y), weights=convert([1.0, 2.0, 1.0, 1.0]))
+    rows = read_rows(convert(P), convert(Y), weights=convert([1.0, 2.0, 1.0, 1.0]), weights_kind="frequency")
     np.testing.assert_allclose(rows.batch.predictions.given, P, atol=1e-7)
     assert rows.batch.labels.tolist() == Y
     assert rows.batch.weights is not None

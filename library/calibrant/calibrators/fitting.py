@@ -340,7 +340,8 @@ def with_training(
     """Return the map with its cross-fitted gain, the digest of its rows, its options and seed, and names of classes."""
     plain = {name: list(value) if isinstance(value, tuple) else value for name, value in options.items()}
     sample = sample_of(batch)
-    kept = {} if sample is None else {"sample": sample}
+    kept: dict[str, Any] = {} if sample is None else {"sample": sample}
+    kept |= {} if batch.weights is None else {"weights_kind": batch.weights_kind}
     diagnostics = {**fitted.diagnostics, "fit": {"options": plain, "seed": seed, **kept}}
     gain = diagnostics.get("held_out_gain")
     if gain is None:
@@ -361,7 +362,7 @@ def fit(
     pos_label: Any = None,
     weights: Any = None,
     sample_weight: Any = None,
-    weights_kind: WeightsKind = "frequency",
+    weights_kind: WeightsKind = "importance",
     groups: Any = None,
     scale: Scale = "probability",
     seed: int = 0,
@@ -392,8 +393,8 @@ def fit(
         Label of class 1, for two classes. Unnamed columns ``(n, 2)`` are in the order of the sorted labels in any case.
     weights, sample_weight : array_like, shape (n,), optional
         Non-negative weights, not all 0. ``sample_weight`` is an alias of ``weights``.
-    weights_kind : {"frequency", "importance"}, default "frequency"
-        A frequency weight of 2 counts as two rows; of importance weights only the ratios matter.
+    weights_kind : {"importance", "frequency"}, default "importance"
+        Only the ratios of importance weights matter; frequency weights are whole numbers of equal rows.
     groups : array_like, shape (n,), optional
         Rows of the same group, such as those of one patient, are in the same fold of every cross-validation.
     scale : {"probability", "logit"}, default "probability"
@@ -425,6 +426,11 @@ def fit(
     load : Reads a map from its document.
     compare : Compares fitted maps on held-out rows.
     CalibrantClassifier : Fits a map to the predictions of a scikit-learn classifier.
+
+    Notes
+    -----
+    Weights multiply the loss of each row. Importance weights are scaled so that their sum is the effective number of
+    rows, (sum w)^2 / sum w^2, wherever a fit counts rows: numbers of bins, priors, penalties and information criteria.
 
     Examples
     --------

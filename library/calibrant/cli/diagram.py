@@ -29,6 +29,7 @@ from calibrant.cli.rows import (
     Regression,
     ScaleName,
     Weight,
+    WeightsKindName,
     columns_for,
     name_of,
     read_forecast_rows,
@@ -86,6 +87,7 @@ def diagram(
     label: Label = None,
     prediction: Prediction = None,
     weight: Weight = None,
+    weights_kind: WeightsKindName = "importance",
     scale: ScaleName = "probability",
     map_label: MapLabel = None,
     class_names: ClassNames = None,
@@ -130,6 +132,7 @@ def diagram(
         levels,
         encoding,
         reduction=reduction,
+        weights_kind=weights_kind,
     )
     check_alone(regression=regression, columns=columns, others={"--reduction": reduction})
     if time is not None and not regression:

@@ -55,6 +55,7 @@ from calibrant.cli.rows import (
     Regression,
     ScaleName,
     Weight,
+    WeightsKindName,
     columns_for,
     name_of,
     note_reduction,
@@ -84,6 +85,7 @@ def evaluate(
     prediction: Prediction = None,
     group: Group = None,
     weight: Weight = None,
+    weights_kind: WeightsKindName = "importance",
     scale: ScaleName = "probability",
     map_label: MapLabel = None,
     class_names: ClassNames = None,
@@ -133,6 +135,7 @@ def evaluate(
         levels,
         encoding,
         reduction=reduction,
+        weights_kind=weights_kind,
     )
     check_alone(regression=regression, columns=columns, others={"--reduction": reduction})
     grouped_by = "group" if time is None else "period"

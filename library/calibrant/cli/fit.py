@@ -44,6 +44,7 @@ from calibrant.cli.rows import (
     Prediction,
     Regression,
     Weight,
+    WeightsKindName,
     read_forecast_rows,
     read_rows,
     reduction_of,
@@ -107,6 +108,7 @@ def fit(
     label: Label = None,
     prediction: Prediction = None,
     weight: Weight = None,
+    weights_kind: WeightsKindName = "importance",
     group: FoldGroup = None,
     scale: FitScale = "probability",
     map_label: MapLabel = None,
@@ -154,6 +156,7 @@ def fit(
         levels=levels,
         encoding=encoding,
         reduction=reduction,
+        weights_kind=weights_kind,
     )
     check_alone(regression=regression, columns=columns, others={"--reduction": reduction})
     if support is not None and not regression:

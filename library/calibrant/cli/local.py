@@ -11,6 +11,7 @@ from calibrant.cli.output import bar
 from calibrant.cli.remote import as_sent
 
 if TYPE_CHECKING:
+    from calibrant.batch import Batch
     from calibrant.cells import Floats
     from calibrant.io.table import Sheet
     from calibrant.plots.canvas import Format
@@ -24,7 +25,6 @@ class Local:
 
     def evaluate(self, rows: Sheet, request: Evaluate) -> dict[str, Any]:
         """Evaluate the rows."""
-        from calibrant.batch import read_batch
         from calibrant.diagrams.catalogue import read_diagrams
         from calibrant.evaluation import Evaluation
         from calibrant.maps.calibration_map import check_class_names, load
@@ -43,14 +43,14 @@ class Local:
             training=UNKNOWN if fitted is None else training_of(fitted),
         )
         check_class_names(fitted, rows.classes)
-        batch = read_batch(rows.predictions, rows.labels, rows.weights, scale=rows.scale)
+        batch = batch_of(rows)
         with bar() as shown:
             report = report_document(evaluation.run(batch, rows.groups, progress=shown), None)
         return as_answered(report)
 
     def fit(self, rows: Sheet, request: Fit) -> Fitted:
         """Fit a map to the rows, without storing it."""
-        from calibrant.batch import grouped, read_batch
+        from calibrant.batch import grouped
         from calibrant.calibrators import FitContext, Fitting
         from calibrant.calibrators.fitting import with_training
         from calibrant.in_sample import in_sample
@@ -58,7 +58,7 @@ class Local:
 
         fitting = Fitting.read(request.method, request.options, request.reduction, where="/options")
         read_seed(request.seed)
-        batch = read_batch(rows.predictions, rows.labels, rows.weights, scale=rows.scale)
+        batch = batch_of(rows)
         if request.group_folds and rows.groups is not None:
             batch = grouped(batch, rows.groups)
         fitting.check(batch)
@@ -109,13 +109,12 @@ class Local:
 
 
 def _by_size(rows: Sheet, request: Picture) -> dict[str, Any]:
-    from calibrant.batch import read_batch
     from calibrant.errors import CalibrationError
     from calibrant.maps.calibration_map import check_class_names, load
     from calibrant.measures.cross_fitting import UNKNOWN, training_of
     from calibrant.reports.pictures import below_diagram, by_size_report, read_by_size
 
-    batch = read_batch(rows.predictions, rows.labels, rows.weights, scale=rows.scale)
+    batch = batch_of(rows)
     fitted = None if request.map is None else load(_document(request.map))
     check_class_names(fitted, rows.classes)
     training = UNKNOWN if fitted is None else training_of(fitted)
@@ -125,6 +124,13 @@ def _by_size(rows: Sheet, request: Picture) -> dict[str, Any]:
             return by_size_report(task, batch, shown)
     except CalibrationError as error:
         raise below_diagram(error) from None
+
+
+def batch_of(rows: Sheet) -> Batch:
+    """Return the checked rows of a file; raises a ``CalibrationError``."""
+    from calibrant.batch import read_batch
+
+    return read_batch(rows.predictions, rows.labels, rows.weights, scale=rows.scale, kind=rows.weights_kind)
 
 
 def as_answered(report: dict[str, Any]) -> dict[str, Any]:

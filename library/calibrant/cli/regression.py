@@ -139,7 +139,7 @@ class RemoteForecasts:
 
     def _stored(self, sheet: ForecastSheet) -> str:
         """Store other forecasts for a comparison; returns the id of their batch."""
-        given = _sent(sheet, "weights", "groups", "clusters", "by", "times")
+        given = _sent(sheet, "weights", "weights_kind", "groups", "clusters", "by", "times")
         return self._client.upload_distribution(sheet.observed, ttl=_STORED_SECONDS, **given).id
 
     def fit(self, rows: ForecastSheet, request: FitForecasts, name: str | None, *, allow_shape_change: bool) -> Fitted:
@@ -161,7 +161,7 @@ class RemoteForecasts:
 
     def calibrate(self, rows: ForecastSheet, map_of: str) -> Forecasts:
         """Apply a stored map to the forecasts."""
-        given = cast("ForecastArguments", _sent(rows, "weights", "groups", "clusters", "times"))
+        given = cast("ForecastArguments", _sent(rows, "weights", "weights_kind", "groups", "clusters", "times"))
         return self._client.calibrate_distribution(map_of, **given)
 
     def draw(
@@ -203,7 +203,8 @@ def _sent(rows: ForecastSheet, *without: str) -> DistributionRows:
     from calibrant.distributions.forecasts import FIELDS
 
     given: dict[str, Any] = {name: getattr(rows.forecasts, name) for name in FIELDS[rows.forecasts.kind]}
-    given |= {name: getattr(rows, name) for name in ("weights", "groups", "clusters", "by", "times")}
+    columns = ("weights", "groups", "clusters", "by", "times", *(() if rows.weights is None else ("weights_kind",)))
+    given |= {name: getattr(rows, name) for name in columns}
     return cast("DistributionRows", {name: value for name, value in given.items() if name not in without})
 
 
@@ -265,6 +266,7 @@ def _compared(
         lags=others.lags,
         interval=interval or 0.95,
         weights=rows.weights,
+        weights_kind=rows.weights_kind,
         clusters=rows.clusters,
     ).to_dict()
 
@@ -320,6 +322,7 @@ def _evaluated(forecasts: Forecasts, rows: ForecastSheet, request: EvaluateForec
             rows.observed,
             measures=request.measures,
             weights=rows.weights,
+            weights_kind=rows.weights_kind,
             groups=rows.groups,
             clusters=rows.clusters,
             by=rows.by,
@@ -336,9 +339,8 @@ def rows_of(sheet: ForecastSheet, seed: int) -> tuple[ForecastSheet, Rows]:
 
     if sheet.weights is not None and not sheet.weights.all() and sheet.weights.any():
         sheet = _rows(sheet, sheet.weights != 0.0)
-    return sheet, read_rows(sheet.forecasts, sheet.observed, weights=sheet.weights, clusters=sheet.clusters, seed=seed)[
-        0
-    ]
+    given: dict[str, Any] = {"weights": sheet.weights, "weights_kind": sheet.weights_kind, "clusters": sheet.clusters}
+    return sheet, read_rows(sheet.forecasts, sheet.observed, seed=seed, **given)[0]
 
 
 # --- In the order of time
@@ -414,6 +416,7 @@ def fit_forecasts(rows: ForecastSheet, request: FitForecasts) -> DistributionMap
             by=rows.by,
             groups=rows.groups,
             weights=rows.weights,
+            weights_kind=rows.weights_kind,
             scale=request.scale,  # type: ignore[arg-type]
             support=request.support,
             seed=request.seed,

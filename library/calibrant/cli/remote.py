@@ -96,5 +96,6 @@ def _rows(rows: Sheet) -> Rows:
         "weights": rows.weights,
         "groups": rows.groups,
         "scale": rows.scale,
+        "weights_kind": None if rows.weights is None else rows.weights_kind,
         "class_names": rows.classes if rows.labels is not None else None,
     }

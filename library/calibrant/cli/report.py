@@ -10,6 +10,7 @@ import typer
 
 from calibrant.cli.engine import engine_of, read_map
 from calibrant.cli.exits import errors_in_a_line
+from calibrant.cli.local import batch_of
 from calibrant.cli.options import SEED, Evaluate, Reduction, Seed
 from calibrant.cli.output import STANDARD, in_a_folder, opened, say, working
 from calibrant.cli.regression import (
@@ -38,6 +39,7 @@ from calibrant.cli.rows import (
     Prediction,
     Regression,
     Weight,
+    WeightsKindName,
     columns_for,
     command_line,
     forecast_options,
@@ -117,6 +119,7 @@ def report(
     prediction: Prediction = None,
     group: Group = None,
     weight: Weight = None,
+    weights_kind: WeightsKindName = "importance",
     scale: FitScale = "probability",
     map_label: MapLabel = None,
     class_names: ClassNames = None,
@@ -154,6 +157,7 @@ def report(
         levels,
         encoding,
         reduction=reduction,
+        weights_kind=weights_kind,
     )
     check_alone(regression=regression, columns=columns, others={"--reduction": reduction})
     if not regression and (time is not None or support is not None):
@@ -221,6 +225,7 @@ def _forecast_page(
             rows.forecasts,
             rows.observed,
             weights=rows.weights,
+            weights_kind=rows.weights_kind,
             groups=rows.groups,
             clusters=rows.clusters,
             by=rows.by,
@@ -237,7 +242,7 @@ def _forecast_page(
         when=datetime.now(UTC),
         inferred=rows.notes,
         options=report_options(rows.forecasts.kind, used, seed),
-        weights=None if rows.weights is None else "frequency",
+        weights=None if rows.weights is None else rows.weights_kind,
         map=map_of,
         command=command_line(context),
         loading=loading(file, forecast_options(columns)),
@@ -265,11 +270,10 @@ def _measured(
 
 def _beside(rows: Sheet, reduction: str | None, seed: int, *, recommended: bool) -> dict[str, Any]:
     """Return the diagrams of the groups and the recommended map; computed locally even if a server evaluates."""
-    from calibrant.batch import read_batch
     from calibrant.reports.advice import recommend
     from calibrant.reports.panel import group_diagrams
 
-    batch = read_batch(rows.predictions, rows.labels, rows.weights, scale=rows.scale)
+    batch = batch_of(rows)
     drawn = None if rows.groups is None else group_diagrams(batch, rows.groups, reduction)
     found = {} if drawn is None else {"group_diagrams": drawn}
     return found | ({"recommendation": recommend(batch, reduction, seed=seed).to_document()} if recommended else {})
@@ -294,7 +298,7 @@ def _about(rows: Sheet, file: Path, options: dict[str, Any], map_of: str | None)
         inferred=rows.notes,
         options=options,
         classes=rows.classes,
-        weights=None if rows.weights is None else "frequency",
+        weights=None if rows.weights is None else rows.weights_kind,
         map=map_of,
         scale=rows.scale,
     )

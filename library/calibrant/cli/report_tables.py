@@ -42,6 +42,8 @@ def _rows(report: Json, classes: Sequence[str] | None) -> str:
     named = reduction_with_name(report["reduction"], classes) if report.get("reduction") else report["kind"]
     facts = [f"{counted(report['n'])}, {named}"]
     facts += [f"{report[name]:,} {name}" for name in ("clipped", "renormalised") if report.get(name)]
+    if report.get("weights_kind"):
+        facts.append(f"{report['weights_kind']} weights")
     if report.get("n_repaired"):
         facts.append(f"{counted(report['n_repaired'])} with quantiles that crossed by rounding")
     return "; ".join(facts)

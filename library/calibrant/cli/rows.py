@@ -17,6 +17,7 @@ from calibrant.cli.exits import USAGE, Refused, current_context, has_option
 from calibrant.cli.output import STANDARD, say
 
 if TYPE_CHECKING:
+    from calibrant.cells import WeightsKind
     from calibrant.io.errors import TabularError
     from calibrant.io.table import ForecastOptions, ForecastSheet, Scale, Sheet, SheetOptions
 
@@ -27,6 +28,7 @@ _FLAGS = {
     "predictions": "--prediction",
     "labels": "--label",
     "weights": "--weight",
+    "weights_kind": "--weights-kind",
     "groups": "--group",
     "times": "--time",
     "scale": "--scale",
@@ -104,6 +106,14 @@ Group = Annotated[
 Weight = Annotated[
     str | None, typer.Option("--weight", help="Column of row weights, each at least 0. None is used by its name alone.")
 ]
+WeightsKindName = Annotated[
+    str,
+    typer.Option(
+        "--weights-kind",
+        help="Meaning of the weights: importance (only ratios matter) or frequency (whole numbers, how often each row "
+        "occurred). Never inferred.",
+    ),
+]
 ScaleName = Annotated[
     str, typer.Option("--scale", help="Scale of the predictions: probability or logit. Never inferred.")
 ]
@@ -159,6 +169,7 @@ class Columns:
     encoding: str | None = None
     known: str | None = None
     reduction: str | None = None
+    weights_kind: str = "importance"
 
     def of(self, field: str) -> Sequence[str]:
         """Return the columns given for a field of ``calibrant.io``."""
@@ -285,6 +296,7 @@ def sheet_options(columns: Columns) -> SheetOptions:
         decimal=_decimal(columns.decimal),
         encoding=read_encoding(columns.encoding),
         reduction=columns.reduction,
+        weights_kind=_weights_kind(columns.weights_kind),
     )
 
 
@@ -305,6 +317,7 @@ def forecast_options(columns: Columns) -> ForecastOptions:
         level=columns.level,
         decimal=_decimal(columns.decimal),
         encoding=read_encoding(columns.encoding),
+        weights_kind=_weights_kind(columns.weights_kind),
     )
 
 
@@ -477,6 +490,12 @@ def _scale(name: str) -> Scale:
     if name not in ("probability", "logit"):
         raise typer.BadParameter("must be probability or logit", param_hint="--scale")
     return cast("Scale", name)
+
+
+def _weights_kind(name: str) -> WeightsKind:
+    if name not in ("importance", "frequency"):
+        raise typer.BadParameter("must be importance or frequency", param_hint="--weights-kind")
+    return cast("WeightsKind", name)
 
 
 def _mapping(pairs: Sequence[str] | None) -> dict[str, int] | None:

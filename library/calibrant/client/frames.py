@@ -164,7 +164,7 @@ class Rows(TypedDict, total=False):
         Group of each row, or several columns.
     scale : {"probability", "logit"}
         Scale of the predictions.
-    weights_kind : {"frequency", "importance"}
+    weights_kind : {"importance", "frequency"}
         Kind of weights.
     """
 
@@ -217,7 +217,7 @@ class DistributionRows(ForecastArguments, total=False):
     ----------
     weights : array_like
         (n,), at least 0.
-    weights_kind : {"frequency", "importance"}
+    weights_kind : {"importance", "frequency"}
         Kind of weights.
     groups : array_like, or frame
         Group of each row, or several columns.

@@ -67,7 +67,7 @@ def compare(
     pos_label: Any = None,
     weights: Any = None,
     sample_weight: Any = None,
-    weights_kind: WeightsKind = "frequency",
+    weights_kind: WeightsKind = "importance",
     scale: Scale = "probability",
     correction: Correction = "max-t",
     of: RankedValues = "debiased",

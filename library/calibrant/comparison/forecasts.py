@@ -170,7 +170,7 @@ def compare_distributions(
     score: ScoreName | None = None,
     lags: int = 0,
     weights: Any = None,
-    weights_kind: WeightsKind = "frequency",
+    weights_kind: WeightsKind = "importance",
     clusters: Any = None,
     interval: float = 0.95,
 ) -> ForecastComparison:
@@ -190,7 +190,7 @@ def compare_distributions(
         For forecasts h steps ahead of a time series, at least h - 1; see ``diebold_mariano``.
     weights : array_like, shape (n,), optional
         Weights of the rows.
-    weights_kind : {"frequency", "importance"}
+    weights_kind : {"importance", "frequency"}
         As for ``evaluate_distribution``.
     clusters : array_like, shape (n,), optional
         Cluster of each row. Rows in the same cluster may depend on each other.

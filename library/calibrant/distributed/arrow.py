@@ -216,9 +216,8 @@ def _count(batch: pa.RecordBatch, columns: Columns, keys: Mapping[str, str | Non
     weights = None if columns.weight is None else _numbers(batch.column(columns.weight), "/weights")
     if weights is not None and weights.dtype.kind in "iuf" and not weights.any():
         return None  # all weights are 0
-    checked = read_batch(
-        _predictions(batch, columns), _numbers(batch.column(columns.label), "/labels"), weights, scale=columns.scale
-    )
+    labels = _numbers(batch.column(columns.label), "/labels")
+    checked = read_batch(_predictions(batch, columns), labels, weights, scale=columns.scale, kind="frequency")
     names: list[str] = []
     members: Integers | None = None
     if columns.group is not None:

@@ -13,8 +13,8 @@ from scipy.special import ndtri
 
 from calibrant.arguments import explained, refuse_misspelt
 from calibrant.arrays import check_aligned, group_names, numbered_names
-from calibrant.batch import Integers, check_weights
-from calibrant.cells import Floats, WeightsKind
+from calibrant.batch import Integers, check_weights, counted_kind
+from calibrant.cells import Floats, WeightsKind, effective
 from calibrant.distributions.cross_fitting import (
     FOLDS,
     Loss,
@@ -319,7 +319,7 @@ def fit_distribution(
     by: Any = None,
     groups: Any = None,
     weights: Any = None,
-    weights_kind: WeightsKind = "frequency",
+    weights_kind: WeightsKind = "importance",
     scale: ForecastScale = "identity",
     support: Support = (None, None),
     output_levels: Any = None,
@@ -351,8 +351,8 @@ def fit_distribution(
         variation between groups.
     weights : array_like, shape (n,), optional
         Non-negative weights, not all 0.
-    weights_kind : {"frequency", "importance"}, default "frequency"
-        A frequency weight of 2 counts as two rows; of importance weights only the ratios matter.
+    weights_kind : {"importance", "frequency"}, default "importance"
+        Only the ratios of importance weights matter; frequency weights are whole numbers of equal rows.
     scale : {"identity", "log1p"}, default "identity"
         Scale on which quantiles, samples and intervals are shifted, widened and interpolated; log1p is ln(1 + x).
     support : tuple of (float or None, float or None), default (None, None)
@@ -427,13 +427,16 @@ def fit_distribution(
             found["held_out_gain"] = held_out_gain(rows, fit, entry.loss, seed)
     if forecasts.n_repaired:
         found["n_repaired"] = forecasts.n_repaired
+    diagnostics = _diagnostics(found, function, {**values, "scale": scale}, seed)
+    if weights is not None:
+        diagnostics["fit"]["weights_kind"] = counted_kind(weights_kind)
     return DistributionMap(
         entry.name,
         function,
         forecasts.kind,
         levels_of(forecasts),
         ends,
-        _diagnostics(found, function, {**values, "scale": scale}, seed),
+        diagnostics,
         digest_of(forecasts, y),
     )
 
@@ -513,14 +516,12 @@ def _names(values: Any, field: str, n: int) -> tuple[str, ...] | None:
 
 def _read_weights(weights: Any, n: int, kind: WeightsKind, entry: DistributionMethod) -> Floats:
     """Check weights; those of importance get the sum of their effective number of rows."""
-    if kind == "frequency":
-        return check_weights(weights, n, kind)
-    if entry.name == "conformal":
-        raise InvalidOption.at("/weights_kind", "must be frequency for method conformal")
     w = check_weights(weights, n, kind)
-    w = w / w.max()
-    found: Floats = w * (w.sum() / (w @ w))
-    return found
+    if counted_kind(kind) == "frequency":
+        return w
+    if entry.name == "conformal" and len(np.unique(w[w > 0.0])) > 1:
+        raise InvalidOption.at("/weights_kind", "must be frequency, and weights whole numbers, for method conformal")
+    return effective(w / w.max())
 
 
 def _read_support(support: Any, y: Floats, forecasts: Forecasts, entry: DistributionMethod) -> Support:

@@ -155,6 +155,7 @@ def coverage_in_bins(
     *,
     level: float,
     w: Floats | None = None,
+    squares: Floats | None = None,
     clusters: npt.NDArray[np.int64] | None = None,
     seed: int = 0,
 ) -> MeasureResult:
@@ -165,6 +166,7 @@ def coverage_in_bins(
     """
     scores.central(forecasts, level)  # refuses a level that quantiles do not have
     weights = np.ones(len(y)) if w is None else w
+    squares = weights if squares is None else squares
     # Half up to rounding: a quantile level such as 0.05 is not (1 - 0.9) / 2 exactly.
     inside = np.abs(randomised_pit(forecasts, y, seed=seed) - 0.5) <= 0.5 * level + 1e-12
     B = len(names)
@@ -173,14 +175,14 @@ def coverage_in_bins(
     if independent < 20:
         raise TooFewRows.at("/observed", "has fewer than 20 rows or clusters, which the test needs")
     share = np.bincount(member, weights * inside, B) / rows
-    effective = rows
+    effective = rows * (rows / np.bincount(member, squares, B))
     if clusters is not None:
         sums = np.zeros((int(clusters.max()) + 1, B))
         np.add.at(sums, (clusters, member), weights * (inside - share[member]))
-        plain = np.bincount(member, weights * share[member] * (1.0 - share[member]), B).sum()
+        plain = float(squares @ (share * (1.0 - share))[member])
         # The design effect: how much larger the variance is than that of independent rows, in all bins together.
         effect = float((sums * sums).sum()) / plain if plain > 0.0 else 1.0
-        effective = rows / max(effect, 1.0 / float(rows.max()))
+        effective = effective / max(effect, 1.0 / float(effective.max()))
     counts = np.maximum(np.rint(effective), 1.0).astype(np.int64)
     drawn = np.random.default_rng(seed).binomial(counts, level, (_DRAWS, B)) / counts - level
     error = np.sqrt(level * (1.0 - level) / counts)

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from calibrant.arguments import explained
 from calibrant.arrays import GroupNames, array_of, check_aligned, distinct_names, group_names, numbered_names
-from calibrant.batch import read_weights
+from calibrant.batch import check_kind, counted_kind, read_weights
 from calibrant.cells import WeightsKind
 from calibrant.distributions.conditional import read_covariate
 from calibrant.distributions.forecasts import Forecasts, read_forecasts, read_observed
@@ -48,6 +48,8 @@ class DistributionReport(WithRows, Shown, ByMeasure[MeasureResult]):
         Results by key.
     groups : mapping of str to DistributionReport or None
         Results by group name; None without groups.
+    weights_kind : str or None
+        ``importance`` or ``frequency``; None without weights.
     source : Rows or None
         The checked rows, from which ``plot`` computes diagrams; not part of documents and pickles.
 
@@ -68,6 +70,7 @@ class DistributionReport(WithRows, Shown, ByMeasure[MeasureResult]):
     n_repaired: int
     measures: Mapping[str, MeasureResult]
     groups: Mapping[str, DistributionReport] | None = None
+    weights_kind: WeightsKind | None = None
     source: Rows | None = field(default=None, compare=False)
 
     _what = "measure in this report"
@@ -160,7 +163,7 @@ class DistributionReport(WithRows, Shown, ByMeasure[MeasureResult]):
             "n_repaired": self.n_repaired,
             "measures": measures,
             "groups": groups,
-        }
+        } | ({} if self.weights_kind is None else {"weights_kind": self.weights_kind})
 
     def _table(self) -> Table:
         columns = ("measure", "value", "debiased", "interval", "p-value")
@@ -168,6 +171,8 @@ class DistributionReport(WithRows, Shown, ByMeasure[MeasureResult]):
         notes = [f"{key}: {found.problem}" for key, found in self.measures.items() if found.problem]
         if self.n_repaired:
             notes.append(f"{n_rows(self.n_repaired)} had quantiles that crossed up to rounding, and were sorted")
+        if self.weights_kind is not None:
+            notes.append(f"weights: {self.weights_kind}")
         if self.groups is not None:
             notes.append(f"{counted(len(self.groups), 'group')}: to_frame() has their results")
         return Table(f"Report: {n_rows(self.n)}, {self.kind}", columns, rows, notes)
@@ -200,7 +205,7 @@ def evaluate_distribution(
     level: float | None = None,
     measures: str | Sequence[str | Mapping[str, Any]] | None = None,
     weights: Any = None,
-    weights_kind: WeightsKind = "frequency",
+    weights_kind: WeightsKind = "importance",
     groups: Any = None,
     clusters: Any = None,
     by: Any = None,
@@ -229,8 +234,8 @@ def evaluate_distribution(
         kind of forecast.
     weights : array_like, shape (n,), optional
         Non-negative weights, not all 0.
-    weights_kind : {"frequency", "importance"}, default "frequency"
-        A frequency weight of 2 counts as two rows; of importance weights only the ratios matter.
+    weights_kind : {"importance", "frequency"}, default "importance"
+        Only the ratios of importance weights matter; frequency weights are whole numbers of equal rows.
     groups : array_like, shape (n,), optional
         Group of each row; every group is also evaluated separately.
     clusters : array_like, shape (n,), optional
@@ -258,6 +263,8 @@ def evaluate_distribution(
 
     Notes
     -----
+    Importance weights are used as in ``evaluate``.
+
     O(n) per measure of normal distributions, O(n Q) of quantiles, O(n S log S) of samples; ``skce`` is O(n^2).
 
     Examples
@@ -293,7 +300,7 @@ def read_rows(
     observed: Any,
     *,
     weights: Any = None,
-    weights_kind: WeightsKind = "frequency",
+    weights_kind: WeightsKind = "importance",
     groups: Any = None,
     clusters: Any = None,
     by: Any = None,
@@ -302,6 +309,7 @@ def read_rows(
 ) -> tuple[Rows, GroupNames | None]:
     """Check outcomes and the options of an evaluation; returns the rows with weight, and the group of each."""
     read_seed(seed)
+    check_kind(weights_kind)
     interval = plain(interval)
     if interval is not None and not (isinstance(interval, float) and 0.0 < interval < 1.0):
         raise InvalidOption.at("/interval", "must be a number above 0 and below 1")
@@ -310,12 +318,11 @@ def read_rows(
         rows = replace(rows, by=read_covariate(by, len(rows)))
     if weights is not None:
         w = read_weights(array_of(weights, "weights"), len(rows), weights_kind)
-        rows = replace(rows, w=w if weights_kind == "frequency" else w * (w.sum() / (w @ w)))
         kept = np.flatnonzero(w)
         if len(kept) < len(w):
             groups = None if groups is None else _chosen(_names(groups, len(w), "groups"), kept)
             clusters = None if clusters is None else _chosen(_names(clusters, len(w), "clusters"), kept)
-            rows = rows.rows(kept)
+        rows = replace(rows, w=w, weights_kind=counted_kind(weights_kind)).rows(kept)
     if clusters is not None:
         rows = replace(rows, clusters=numbered_names(_names(clusters, len(rows), "clusters"))[1])
     return rows, None if groups is None else _names(groups, len(rows), "groups")
@@ -333,7 +340,8 @@ def _report(rows: Rows, requests: Requests, names: GroupNames | None) -> Distrib
             raise InvalidOption.at("/groups", f"must name at most {_MOST_GROUPS} groups")
         groups = {name: _report(rows.rows(np.flatnonzero(of_rows == name)), requests, None) for name in distinct}
     forecasts = rows.forecasts
-    return DistributionReport(len(rows), forecasts.kind, forecasts.n_repaired, found, groups, rows)
+    kind = None if rows.w is None else rows.weights_kind
+    return DistributionReport(len(rows), forecasts.kind, forecasts.n_repaired, found, groups, kind, rows)
 
 
 def _chosen(names: GroupNames, rows: npt.NDArray[np.int64]) -> GroupNames:

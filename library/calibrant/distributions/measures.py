@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtri, stdtrit
 
-from calibrant.cells import Floats, take
+from calibrant.cells import Floats, WeightsKind, effective, take
 from calibrant.distributions import conditional, decompositions, pit, scores, spread, streams
 from calibrant.distributions.calibrators import cross_fitted_rows
 from calibrant.distributions.forecasts import Forecasts
@@ -35,7 +35,9 @@ _LEVEL = Option(None, choices=(None,), low=1e-6, high=1.0 - 1e-6, real=True)
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Checked rows: forecasts, outcomes ``y (n,)``, weights ``w (n,)`` that count rows, and clusters ``(n,)``.
+    """Checked rows: forecasts, outcomes ``y (n,)``, weights ``w (n,)`` and clusters ``(n,)``.
+
+    The sum of the weights is the number of rows: importance weights are scaled to their effective number of rows.
 
     ``by (n,)`` has values of a covariate, as ``read_covariate`` returns them.
     """
@@ -47,6 +49,7 @@ class Rows:
     seed: int = 0
     level: float | None = None
     by: npt.NDArray[Any] | None = None
+    weights_kind: WeightsKind = "importance"
 
     def __len__(self) -> int:
         return len(self.y)
@@ -58,26 +61,37 @@ class Rows:
             clusters = np.unique(clusters, return_inverse=True)[1].astype(np.int64)
         forecasts, y = self.forecasts.take(chosen), self.y[chosen]
         w, by = take(self.w, chosen), take(self.by, chosen)
+        if w is not None and self.weights_kind == "importance":
+            w = effective(w)
         return replace(self, forecasts=forecasts, y=y, w=w, clusters=clusters, by=by)
+
+    @property
+    def squares(self) -> Floats | None:
+        """The squared weights, which give variances; a frequency weight of w counts w independent rows and gives w."""
+        return self.w if self.w is None or self.weights_kind == "frequency" else self.w**2
 
     def coverage(self, *, fine: bool = False) -> pit.Coverage:
         """Count outcomes at most the quantile of each level."""
-        return pit.coverage(self.forecasts, self.y, self.w, self.clusters, seed=self.seed, fine=fine)
+        return pit.coverage(
+            self.forecasts, self.y, self.w, self.clusters, squares=self.squares, seed=self.seed, fine=fine
+        )
 
     def mean_with_error(self, values: Floats) -> tuple[float, float, float]:
         """Return the weighted mean of a value per row, its standard error, and the degrees of freedom of the error.
 
-        The error is from the variance between rows, or between clusters. O(n).
+        The error is from the variance between rows, or between clusters; with importance weights it is a sandwich.
+        O(n).
         """
         w = np.ones(len(values)) if self.w is None else self.w
         total = float(w.sum())
         mean = float(w @ values) / total
         with np.errstate(invalid="ignore", over="ignore"):
-            off = w * (values - mean)
+            off = values - mean
             if self.clusters is None:
+                off = off if self.squares is None else self.squares * off
                 degrees, variance = total - 1.0, float(off @ (values - mean)) / max(total - 1.0, 1.0) / total
             else:
-                sums = np.bincount(self.clusters, off)
+                sums = np.bincount(self.clusters, w * off)
                 degrees = len(sums) - 1.0
                 variance = float(sums @ sums) / total**2 * len(sums) / max(degrees, 1.0)
         return mean, float(np.sqrt(variance)), degrees
@@ -227,10 +241,14 @@ def _sharpness(rows: Rows, level: float) -> MeasureResult:
 
 def _coverage(rows: Rows, level: float) -> MeasureResult:
     low, high = scores.central(rows.forecasts, level)
-    found = rows.mean(((rows.y >= low) & (rows.y <= high)).astype(float))
+    inside = ((rows.y >= low) & (rows.y <= high)).astype(float)
+    found = rows.mean(inside)
     if found.interval is None or rows.clusters is not None or found.value is None:
         return found
     n = float(len(rows) if rows.w is None else rows.w.sum())
+    error = rows.mean_with_error(inside)[1]
+    if rows.w is not None and rows.weights_kind == "importance" and error > 0.0:
+        n = 1.0 + found.value * (1.0 - found.value) / error**2  # equal weights give their number
     z = float(ndtri(0.5 + 0.5 * (rows.level or 0.0)))
     centre, share = (found.value + z * z / (2.0 * n)) / (1.0 + z * z / n), z * z / n
     half = z / (1.0 + share) * float(np.sqrt(found.value * (1.0 - found.value) / n + z * z / (4.0 * n * n)))
@@ -358,7 +376,15 @@ def _conditional(rows: Rows, level: float, *, by: str, n_bins: int) -> MeasureRe
         covariate = high - low if by == "width" else 0.5 * (low + high)
         member, names = conditional.equal_bins(covariate, rows.w, n_bins)
     return conditional.coverage_in_bins(
-        rows.forecasts, rows.y, member, names, level=level, w=rows.w, clusters=rows.clusters, seed=rows.seed
+        rows.forecasts,
+        rows.y,
+        member,
+        names,
+        level=level,
+        w=rows.w,
+        squares=rows.squares,
+        clusters=rows.clusters,
+        seed=rows.seed,
     )
 
 

@@ -102,6 +102,7 @@ def coverage(
     w: Floats | None = None,
     clusters: npt.NDArray[np.int64] | None = None,
     *,
+    squares: Floats | None = None,
     seed: int = 0,
     fine: bool = False,
 ) -> Coverage:
@@ -112,24 +113,33 @@ def coverage(
     levels, ``some_levels`` are counted. With ``clusters (n,)``, rows of a cluster may depend on each other.
     """
     levels = some_levels(levels_of(forecasts, fine=fine))
-    return coverage_at(randomised_pit(forecasts, y, seed=seed), levels, w, clusters)
+    return coverage_at(randomised_pit(forecasts, y, seed=seed), levels, w, clusters, squares=squares)
 
 
 def coverage_at(
-    u: Floats, levels: Floats, w: Floats | None = None, clusters: npt.NDArray[np.int64] | None = None
+    u: Floats,
+    levels: Floats,
+    w: Floats | None = None,
+    clusters: npt.NDArray[np.int64] | None = None,
+    *,
+    squares: Floats | None = None,
 ) -> Coverage:
-    """Count transforms ``u (n,)`` at most each of increasing ``levels (L,)``, as ``coverage`` does."""
+    """Count transforms ``u (n,)`` at most each of increasing ``levels (L,)``, as ``coverage`` does.
+
+    ``squares (n,)`` give the variances, and sum to the number of rows; without them weights are frequencies.
+    """
     weights = np.ones(len(u)) if w is None else w
+    squares = weights if squares is None else squares
     n = float(weights.sum())
     L = len(levels)
-    total, gram = np.zeros(L), np.zeros((L, L))
+    total, total2, gram = np.zeros(L), np.zeros(L), np.zeros((L, L))
     if clusters is None:
         for start in range(0, len(u), _BLOCK):
             rows = slice(start, start + _BLOCK)
             off = (u[rows, None] <= levels) - levels
             total += weights[rows] @ off
-            # A frequency weight counts rows, which are independent copies.
-            gram += (off * weights[rows, None]).T @ off
+            total2 += squares[rows] @ off
+            gram += (off * squares[rows, None]).T @ off
         null = (np.minimum(levels[:, None], levels) - np.outer(levels, levels)) / n
     else:
         sums = np.zeros((int(clusters.max()) + 1, L))
@@ -139,7 +149,11 @@ def coverage_at(
         total, gram = sums.sum(axis=0), sums.T @ sums
         null = gram / n**2
     mean = total / n
-    covariance = (gram / n - np.outer(mean, mean)) / max(n - 1.0, 1.0) if clusters is None else gram / n**2
+    if clusters is None:
+        mixed = np.outer(mean, total2 / n)
+        covariance = (gram / n - mixed - mixed.T + np.outer(mean, mean)) / max(n - 1.0, 1.0)
+    else:
+        covariance = gram / n**2
     return Coverage(levels, levels + mean, covariance, null, n, clusters is not None)
 
 

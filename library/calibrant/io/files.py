@@ -327,6 +327,7 @@ def _sheet(table: Table, chosen: Chosen, options: SheetOptions, values: Values) 
         (*table.notes, *chosen.notes, *(() if classes is None else classes.notes), *scale_notes, *rounding),
         None if chosen.times is None else _times(table, chosen.times),
         chosen.reduction,
+        options.weights_kind,
     )
 
 
@@ -509,6 +510,7 @@ def read_forecast_sheet(
             values.weights,
             _groups(values.groups, table, chosen.places),
             (*table.notes, *chosen.notes, *notes),
+            weights_kind=options.weights_kind,
             **texts,
         )
 

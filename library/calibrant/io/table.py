@@ -10,6 +10,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from calibrant.cells import WeightsKind
 from calibrant.distributions.forecasts import Forecasts
 from calibrant.io.errors import Field, WrongShape
 
@@ -52,6 +53,8 @@ class SheetOptions:
     reduction : str, optional
         Reduction that is requested. ``confidence`` says that one column beside a predicted class is the confidence in
         it, and any other that it is not.
+    weights_kind : {"importance", "frequency"}
+        Meaning of the weights; never inferred.
     """
 
     predictions: tuple[str, ...] | None = None
@@ -66,6 +69,7 @@ class SheetOptions:
     decimal: str = "."
     encoding: str | None = None
     reduction: str | None = None
+    weights_kind: WeightsKind = "importance"
 
 
 @dataclass(frozen=True)
@@ -93,6 +97,8 @@ class Sheet:
         One time per row, as written in the file.
     reduction : str or None
         ``confidence`` if the file has the confidence in a predicted class, and whether it is right, as labels 0 and 1.
+    weights_kind : {"importance", "frequency"}
+        Meaning of the weights.
     """
 
     predictions: Floats
@@ -104,6 +110,7 @@ class Sheet:
     notes: tuple[str, ...]
     times: list[str] | None = None
     reduction: str | None = None
+    weights_kind: WeightsKind = "importance"
 
     def __len__(self) -> int:
         return len(self.predictions)
@@ -132,7 +139,7 @@ class ForecastOptions:
         Level of the intervals.
     decimal : {".", ","}
         Decimal mark of a text file.
-    encoding : str, optional
+    encoding, weights_kind : str, optional
         As for ``SheetOptions``.
     """
 
@@ -148,6 +155,7 @@ class ForecastOptions:
     level: float | None = None
     decimal: str = "."
     encoding: str | None = None
+    weights_kind: WeightsKind = "importance"
 
 
 @dataclass(frozen=True)
@@ -166,6 +174,8 @@ class ForecastSheet:
         One string per row; in ``known``, "" if missing.
     notes : tuple of str
         What was inferred, and unusual properties of the file.
+    weights_kind : {"importance", "frequency"}
+        Meaning of the weights.
     """
 
     forecasts: Forecasts
@@ -177,6 +187,7 @@ class ForecastSheet:
     by: list[str] | None = None
     times: list[str] | None = None
     known: list[str] | None = None
+    weights_kind: WeightsKind = "importance"
 
     def __len__(self) -> int:
         return len(self.forecasts)

@@ -621,7 +621,7 @@ def _read(
         read = predictions_for(predictions, scale, known)
         w = np.ones(len(read))
         return _Window(_reduced(read, reduction), w, w)
-    rows = read_rows(predictions, labels, scale=scale, weights_kind="importance", known=known, **options)
+    rows = read_rows(predictions, labels, scale=scale, known=known, **options)
     batch, reduction = rows.batch, reduction_by_name(reduction, rows.class_names)
     w = np.ones(len(batch)) if batch.weights is None else batch.weights / batch.weights.mean()
     if _of_vectors(reduction, batch.predictions):

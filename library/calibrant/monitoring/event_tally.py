@@ -21,7 +21,6 @@ from calibrant.errors import (
     EmptyBatch,
     InvalidDocument,
     InvalidOption,
-    InvalidWeight,
     LengthMismatch,
     NotANumber,
     TooFewRows,
@@ -428,6 +427,7 @@ def tally(
         labels,
         weights=weights,
         sample_weight=sample_weight,
+        weights_kind="frequency",
         class_names=class_names,
         pos_label=pos_label,
         scale=scale,
@@ -450,7 +450,7 @@ def count(
     """Count a checked batch; ``members (n,)`` are 0, or 1 plus the position of the group in ``names``."""
     given = batch.predictions
     name = resolve_event(reduction, given.n_classes)
-    counts = None if batch.weights is None else _whole(batch.weights)
+    counts = None if batch.weights is None else batch.weights.astype(np.int64)
     event = reduce(batch, name)
     if counts is not None and not counts.all():  # rows of weight 0 are not counted
         kept = np.flatnonzero(counts)
@@ -473,14 +473,6 @@ def read_folds(folds: Any, n: int) -> Integers | None:
     if len(odd):
         raise InvalidOption.at(f"/folds/{odd[0]}", f"must be an integer from 0 to {FOLDS - 1}")
     return raw.astype(np.int64)
-
-
-def _whole(weights: npt.NDArray[np.float64]) -> Integers:
-    counts = weights.astype(np.int64)
-    broken = np.flatnonzero(counts != weights)
-    if len(broken):
-        raise InvalidWeight.at(f"/weights/{broken[0]}", "must be an integer, since a tally counts rows")
-    return counts
 
 
 def numbered(groups: Sequence[str | None] | None, n: int) -> tuple[list[str], Integers | None]:

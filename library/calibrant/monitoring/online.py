@@ -324,7 +324,7 @@ class OnlineMap:
         >>> online.predict([0.2]).round(1).tolist()
         [0.4]
         """
-        event = _event(predictions, labels, class_names=class_names, weights=weights)
+        event = _event(predictions, labels, class_names=class_names, weights=weights, weights_kind="frequency")
         count = np.ones(len(event.p)) if event.w is None else event.w
         made = self if predicted_by is None else _same_stream(self, predicted_by)
         y = event.y.astype(np.float64)

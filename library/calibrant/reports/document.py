@@ -26,6 +26,8 @@ def report_document(report: Report, map_id: str | None) -> dict[str, Any]:
         "renormalised": report.renormalised,
         "measures": _measures(report.measures),
     }
+    if report.weights_kind is not None:
+        body["weights_kind"] = report.weights_kind
     if report.after is not None:
         body |= {"map": map_id, "in_sample": report.in_sample, "after": {"measures": _measures(report.after)}}
     if report.warning is not None:

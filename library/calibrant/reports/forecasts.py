@@ -93,7 +93,7 @@ def forecast_document(
     observed: Any,
     *,
     weights: Any = None,
-    weights_kind: WeightsKind = "frequency",
+    weights_kind: WeightsKind = "importance",
     groups: Any = None,
     clusters: Any = None,
     by: Sequence[str] | None = None,
@@ -187,7 +187,7 @@ def recommendation(
     observed: Any,
     *,
     weights: Any = None,
-    weights_kind: WeightsKind = "frequency",
+    weights_kind: WeightsKind = "importance",
     clusters: Any = None,
     by: Sequence[str] | None = None,
     scale: ForecastScale = "identity",
@@ -436,7 +436,8 @@ def _arguments(about: ReportSubject) -> list[str]:
     fields = FIELDS[about.options["kind"]]
     own = [f"{name}=rows.forecasts.{name}" if about.loading else f"{name}={name}" for name in fields]
     used = [name for name in _FILE if name in about.options["columns"]]
-    return [*own, *(f"{name}={_FILE[name] if about.loading else name}" for name in used)]
+    kind = [] if about.weights is None else [f"weights_kind={about.weights!r}"]
+    return [*own, *(f"{name}={_FILE[name] if about.loading else name}" for name in used), *kind]
 
 
 def _python(about: ReportSubject) -> list[str]:

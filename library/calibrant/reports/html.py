@@ -66,9 +66,9 @@ def fitting(line: str, about: ReportSubject) -> list[str]:
 
 
 def _reading(about: ReportSubject) -> dict[str, Any]:
-    """Return the scale and the kind of weights if they are not the default."""
+    """Return the scale if it is not the default, and the kind of weights."""
     scale = {} if about.scale == "probability" else {"scale": about.scale}
-    return scale | ({"weights_kind": "importance"} if about.weights == "importance" else {})
+    return scale | ({} if about.weights is None else {"weights_kind": about.weights})
 
 
 def folded(options: Mapping[str, Any]) -> list[str]:

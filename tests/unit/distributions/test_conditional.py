@@ -82,7 +82,8 @@ def test_the_measure_has_bins_of_a_column(values: Any) -> None:
     assert sum(report.groups["a"]["conditional-coverage"].parts["rows"]) == 30
     weights = np.repeat([0.0, 1.0, 2.0], 20)
     repeated = np.repeat(np.arange(60), weights.astype(int))
-    weighted = calibrant.evaluate_distribution(y, **given, by=values, weights=weights, measures=[request])
+    counts: dict[str, Any] = {"weights": weights, "weights_kind": "frequency"}
+    weighted = calibrant.evaluate_distribution(y, **given, by=values, **counts, measures=[request])
     copies = {name: array[repeated] for name, array in given.items()}
     by = np.array(values)[repeated]
     assert (

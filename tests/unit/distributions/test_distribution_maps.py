@@ -229,7 +229,7 @@ NORMAL: dict[str, Any] = {"mean": [0.0, 1.0, 2.0], "variance": [1.0, 2.0, 1.0]}
         ("conformal", {"support": (2.0, 1.0)}, "support must be two numbers in order"),
         ("conformal", {"output_levels": [0.05, 0.9]}, "must be symmetric about 1/2"),
         ("conformal", {"output_levels": [0.0, 1.0]}, "above 0 and below 1"),
-        ("conformal", {"weights": [1, 1, 1], "weights_kind": "importance"}, "must be frequency"),
+        ("conformal", {"weights": [1, 2, 1]}, "must be frequency"),
         ("location-scale", {"scale": "log1p"}, "scale must be identity"),
         ("location-scale", {"scale": "sqrt"}, "must be one of: identity, log1p"),
         ("location-scale", {"by": ["a"]}, "by must have 3 rows"),

@@ -65,7 +65,8 @@ def test_weights_are_repetitions() -> None:
     w = np.random.default_rng(1).integers(0, 4, N)
     row = np.repeat(np.arange(N), w)
     names = ["crps", "rmse", "log-score", "coverage", "variance-calibration-error", "bias", "sharpness"]
-    one = calibrant.evaluate_distribution(Y, mean=MEAN, std=STD, weights=w, measures=names, interval=0.9)
+    given: dict[str, Any] = {"mean": MEAN, "std": STD, "measures": names, "interval": 0.9}
+    one = calibrant.evaluate_distribution(Y, weights=w, weights_kind="frequency", **given)
     other = calibrant.evaluate_distribution(Y[row], mean=MEAN[row], std=STD[row], measures=names, interval=0.9)
     for name in names:
         assert one[name].value == pytest.approx(other[name].value, rel=1e-9), name

@@ -162,7 +162,7 @@ def test_a_weight_of_two_is_the_row_twice_and_importance_knows_only_ratios(name:
     w: Any = np.random.default_rng(5).integers(0, 3, 200)
     for reduction in ("confidence", "canonical", "class:1", "pooled"):
         twice = _ask(np.repeat(P, w, axis=0), np.repeat(y, w), name, reduction=reduction)
-        weighted = _ask(P, y, name, reduction=reduction, weights=w)
+        weighted = _ask(P, y, name, reduction=reduction, weights=w, weights_kind="frequency")
         assert weighted.value == pytest.approx(twice.value, rel=1e-9)
         _check_p_values(weighted, twice)
         for key, part in twice.parts.items():

@@ -124,7 +124,7 @@ def test_a_frequency_weight_counts_its_pairs_with_itself() -> None:
     w = np.random.default_rng(7).integers(0, 4, 60)
     for reduction in ("canonical", "confidence", "class:0"):
         for estimator in ("unbiased", "biased"):
-            one = _ask(P, y, reduction=reduction, weights=w.tolist(), estimator=estimator)
+            one = _ask(P, y, reduction=reduction, weights=w.tolist(), weights_kind="frequency", estimator=estimator)
             other = _ask(np.repeat(P, w, axis=0), np.repeat(y, w), reduction=reduction, estimator=estimator)
             assert one.value == pytest.approx(other.value, rel=1e-9, abs=1e-14)
             assert one.p_value == pytest.approx(other.p_value, rel=1e-6)

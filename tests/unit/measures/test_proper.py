@@ -148,7 +148,7 @@ MEASURES: list[dict[str, Any]] = [
 def test_weight_two_is_the_row_twice(measure: dict[str, Any], reduction: str) -> None:
     vector = drawn_vector(120)
     w = np.random.default_rng(4).integers(0, 4, 120)
-    one = answer_of(measure, vector.p, vector.labels, weights=w, reduction=reduction)
+    one = answer_of(measure, vector.p, vector.labels, weights=w, weights_kind="frequency", reduction=reduction)
     twice = answer_of(measure, np.repeat(vector.p, w, axis=0), np.repeat(vector.labels, w), reduction=reduction)
     assert one.value == pytest.approx(twice.value, rel=1e-9, abs=1e-12)
     assert (one.debiased is None) == (twice.debiased is None)

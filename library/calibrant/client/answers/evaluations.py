@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from calibrant.client.answers.document import Document
-from calibrant.client.answers.maps import ForecastKind
+from calibrant.client.answers.maps import ForecastKind, WeightsKind
 from calibrant.results import ByMeasure, Measured
 
 if TYPE_CHECKING:
@@ -155,6 +155,7 @@ class ReportAnswer(ByMeasure[MeasureAnswer], Document):
     left_out: int = 0  # rows of classes that were not selected
     clipped: int
     renormalised: int
+    weights_kind: WeightsKind | None = None  # None without weights
     measures: Measures
     map: str | None = None
     after: After | None = None
@@ -187,6 +188,7 @@ class ReportAnswer(ByMeasure[MeasureAnswer], Document):
             improvement=None if self.improvement is None else _results(self.improvement),
             in_sample=self.in_sample,
             warning=self.warning,
+            weights_kind=self.weights_kind,
         )
         return report if self.comparison is None else _comparison(report, self.comparison)
 
@@ -336,6 +338,7 @@ class DistributionReportAnswer(ByMeasure[MeasureAnswer], Document):
     n: int
     kind: ForecastKind  # what the forecasts are given as
     n_repaired: int  # rows whose quantiles crossed by rounding, and were repaired
+    weights_kind: WeightsKind | None = None  # None without weights
     measures: Measures
     groups: dict[str, DistributionGroupAnswer] | None = None
     map: str | None = None
@@ -346,7 +349,8 @@ class DistributionReportAnswer(ByMeasure[MeasureAnswer], Document):
 
     def to_report(self) -> DistributionReport:
         """Return the report before the map as a result of the library, without the rows."""
-        return _distribution_report(self.n, self.kind, self.n_repaired, self.measures, self.groups)
+        report = _distribution_report(self.n, self.kind, self.n_repaired, self.measures, self.groups)
+        return replace(report, weights_kind=self.weights_kind)
 
     def to_frame(self) -> Any:
         """Return the results before the map as a frame, one row for each measure, and for each group."""

@@ -9,7 +9,7 @@ from calibrant.client.answers.document import Document
 from calibrant.results import n_rows
 
 Scale = Literal["probability", "logit"]
-WeightsKind = Literal["frequency", "importance"]
+WeightsKind = Literal["importance", "frequency"]
 
 
 PredictionKind = Literal["classification", "regression"]

@@ -23,7 +23,7 @@ def upload(
     weights: ArrayLike | None = None,
     groups: Any = None,
     scale: str = "probability",
-    weights_kind: str = "frequency",
+    weights_kind: str = "importance",
     ttl: int | None = None,
 ) -> Steps[BatchRecord]:
     """Store a batch of predictions.
@@ -45,7 +45,7 @@ def upload(
         Group of each row, or several columns.
     scale : {"probability", "logit"}
         Scale of the predictions.
-    weights_kind : {"frequency", "importance"}
+    weights_kind : {"importance", "frequency"}
         Kind of weights.
     ttl : int, optional
         Seconds until the batch expires; by default chosen by the server.
