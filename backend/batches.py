@@ -41,7 +41,7 @@ Array = npt.NDArray[Any]
 Arrays = Mapping[str, Array]
 
 #: Copies of the rows, as doubles, that the work of a request makes at most, and of reading a stored batch;
-#: tests/integration/test_memory.py compares them with the peak memory of the process.
+#: tests/unit/test_work_copies.py measures them.
 WORK_COPIES, _READ_COPIES = 5, 3
 #: Number of names converted to Python strings at once; no other thread runs during a conversion.
 _NAMES_AT_ONCE = 1 << 16

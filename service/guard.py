@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import ctypes
 from collections import deque
 from collections.abc import Awaitable, Iterator
 from typing import Final
@@ -24,6 +25,9 @@ _RETRY_AFTER = "1"
 MOST_LIGHT_BYTES: Final = 2 * LIGHT_BYTES
 #: Bytes of memory that only a request with a slot may hold: a light body, its arrays and their copies.
 _HEAVY_BYTES: Final = 4 * LIGHT_BYTES
+#: After requests that held more bytes than this, the C library returns the memory that it has free; it would keep it.
+_TRIMMED_BYTES: Final = 32 * LIGHT_BYTES
+_trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
 #: Requests that begin in one pass of the event loop.
 MOST_STARTS: Final = 8
 #: Methods whose requests have no body.
@@ -246,8 +250,10 @@ class Memory:
             memory.reserve(scope, -size)
 
     def reserve(self, scope: Scope, size: int) -> None:
-        """Reserve ``size`` more bytes for a request; raises ``Busy`` and ``TooLarge``."""
+        """Reserve ``size`` more bytes for a request; raises also ``DeadlineExceeded``."""
         state = scope["state"]
+        if size > 0 and Guard.is_over(scope):
+            raise DeadlineExceeded("the response was not ready in time")
         held = state.get("holds_bytes", 0)
         try:
             self._shares.take(state["caller"], size)
@@ -266,6 +272,8 @@ class Memory:
         state.pop("holds_for_work", None)
         if size := state.pop("holds_bytes", 0):
             self._shares.give_back(state["caller"], size)
+        if size > _TRIMMED_BYTES and _trim is not None:
+            asyncio.get_running_loop().run_in_executor(None, _trim, 0)
 
 
 def _busy(detail: str) -> Busy:

@@ -34,6 +34,7 @@ import zstandard
 from backend.store.api_keys import ApiKeyStore
 from backend.store.server.connection import connect
 from backend.store.server.embedded import embedded_server
+from benchmarks.chaos.bombs import bombs
 from benchmarks.chaos.page import write_page
 from benchmarks.chaos.results import circumstances, write
 from benchmarks.http.load import peak_bytes, reset_peak
@@ -73,9 +74,11 @@ class Target:
             return answer.split(b" ", 2)[1].decode() if answer else "cut"
         return "cut"
 
-    def post(self, path: str, body: bytes, *, encoding: str = "", kind: str = _JSON) -> str:
+    def post(
+        self, path: str, body: bytes, *, encoding: str = "", kind: str = _JSON, headers: dict[str, str] | None = None
+    ) -> str:
         """The status of the answer to a body."""
-        headers = {"Authorization": f"Bearer {self.key}", "Content-Type": kind}
+        headers = {"Authorization": f"Bearer {self.key}", "Content-Type": kind, **(headers or {})}
         if encoding:
             headers["Content-Encoding"] = encoding
         try:
@@ -269,6 +272,15 @@ def _long_names(to: Target) -> Iterator[Callable[[], str]]:
     yield from [lambda: to.post("/evaluate", cells, kind="text/csv", encoding="gzip")] * 8
 
 
+def _bombs(to: Target) -> Iterator[Callable[[], str]]:
+    for bomb in bombs(32_000_000, 16_000_000):
+        yield from [
+            lambda bomb=bomb: to.post(  # type: ignore[misc]
+                bomb.path, bomb.body, encoding=bomb.encoding, kind=bomb.kind, headers=dict(bomb.headers)
+            )
+        ] * 4
+
+
 def _hoarding(to: Target) -> Iterator[Callable[[], str]]:
     p = np.random.default_rng(2).random(1_500_000)
     out = io.BytesIO()
@@ -292,6 +304,7 @@ ATTACKS: dict[str, tuple[int, Callable[[Target], Iterator[Callable[[], str]]]]] 
     "heads that two programs may read differently": (4, _ambiguous_heads),
     "arrays with forged shapes": (4, _forged_arrays),
     "kB of Arrow and gzip with strings and cells of gigabytes": (4, _long_names),
+    "kB in every format that unpack to gigabytes": (4, _bombs),
     "batches until the tenant's share of the store is full": (2, _hoarding),
 }
 

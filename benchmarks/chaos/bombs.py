@@ -28,7 +28,7 @@ class Bomb(NamedTuple):
 
 
 def bombs(rows: int, values: int) -> Iterator[Bomb]:
-    """Bodies of about ``rows`` rows in binary formats and in CSV, and of ``values`` values in JSON.
+    """Bodies of about ``rows`` rows in binary formats, and of ``values`` values or rows in JSON and CSV.
 
     They refer to a map ``m`` and a monitor ``m`` of probabilities.
     """
@@ -64,8 +64,8 @@ def bombs(rows: int, values: int) -> Iterator[Bomb]:
     yield Bomb("NPY, /batches", "/batches", NPY, _packed(flat.getvalue()), "zstd")
     yield Bomb("NPY, /calibrate", "/calibrate?map=m", NPY, _packed(flat.getvalue()), "zstd")
     for name, text in (
-        ("numbers", b"predictions,labels\n" + b".5,1\n" * rows),
-        ("names", b"predictions,labels,groups\n" + b".5,1,ab\n" * rows),
+        ("numbers", b"predictions,labels\n" + b".5,1\n" * values),
+        ("names", b"predictions,labels,groups\n" + b".5,1,ab\n" * values),
     ):
         yield Bomb(f"CSV, {name}", "/evaluate", CSV, _packed(text), "zstd")
     n = values // 2

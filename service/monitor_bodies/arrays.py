@@ -27,7 +27,7 @@ from service.monitor_bodies.documents import FIELDS, NEEDED, Columns, Whys, plur
 _KINDS = {"id": "USiu", "prediction": NUMBERS, "label": NUMBERS, "timestamp": NUMBERS + "M", "group": STRINGS}
 _CHARACTER_BYTES = 4
 #: Bytes of memory for a row in addition to its values, and characters of an integer as text.
-_OF_ROW, _DIGITS = 128, 21
+_OF_ROW, _DIGITS = 64, 21
 
 
 def read_npz_rows(body: Body, limits: BodyLimits, what: What, columns: Columns) -> MonitorRows:

@@ -50,6 +50,7 @@ OF_DEFINITIONS = (
 )
 #: Problems of a batch of weighted rows.
 OF_WEIGHTED = (
+    "too-large",
     "unknown-batch",
     "no-labels",
     "prediction-kind-mismatch",

@@ -322,7 +322,7 @@ def check_file(body: memoryview, limits: Limits) -> None:
             limits.check_bytes(unpacked)
             if pages > most:
                 raise FileTooLarge("the file has too many pages for its size")
-    limits.reserve(unpacked)
+    limits.reserve(2 * unpacked)  # pyarrow reads into buffers that double
 
 
 def _footer(body: memoryview) -> Struct:

@@ -1,0 +1,78 @@
+"""What a reader allocates is reserved before; docs/reference/memory.md is the table of the bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import pytest
+
+from benchmarks.chaos.bombs import Bomb, bombs
+from service.errors import TooLarge
+from service.formats.body import content_type, read_body, unpack
+from service.formats.payload import BodyLimits
+from service.inference.infer import read_request, read_tensor, split
+from service.monitor_bodies.body import Sent
+from tests.unit.io.memory import peak_of
+
+ROWS, VALUES = 2_000_000, 400_000
+#: Bytes that a reader may allocate besides: pieces of text and of compressed data.
+PIECES = 8 << 20
+BOMBS = {bomb.name: bomb for bomb in bombs(ROWS, VALUES)}
+
+
+class Budget:
+    """Counts what is reserved; refuses more than ``most``."""
+
+    def __init__(self, most: int = 1 << 40) -> None:
+        self.most, self.reserved = most, 0
+
+    def __call__(self, size: int) -> None:
+        if self.reserved + size > self.most:
+            raise TooLarge("too much memory")
+        self.reserved += size
+
+
+def _reading(bomb: Bomb, budget: Budget) -> Callable[[], Any]:
+    limits = BodyLimits(1 << 30, 50_000_000, 10_000, 32, budget=budget)
+    encoding = bomb.encoding or None
+    if bomb.path.startswith("/monitors"):
+        return lambda: Sent(bomb.kind, bomb.body, encoding, limits).rows("rows", None)
+    if bomb.path.startswith("/v2"):
+
+        def infer() -> Any:
+            plain = unpack(bomb.body, bomb.encoding, limits)
+            text, raw = split(plain, [value for _, value in bomb.headers])
+            request, elements = read_request(text, limits)
+            return read_tensor(request.inputs[0], raw, "/inputs/0", elements, limits.reserve)
+
+        return infer
+    return partial(read_body, bomb.body, content_type(bomb.kind), encoding, {}, limits)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", BOMBS)
+def test_a_reader_reserves_what_it_allocates(name: str) -> None:
+    budget = Budget()
+    read = _reading(BOMBS[name], budget)
+    if "nulls" in name:
+        with pytest.raises(Exception, match="null"):
+            read()
+        return
+    read()  # imports what is needed
+    budget.reserved = 0
+    assert peak_of(read) <= budget.reserved + PIECES
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", BOMBS)
+def test_a_reader_without_memory_stops_before_it_allocates(name: str) -> None:
+    read = _reading(BOMBS[name], Budget(1 << 20))
+
+    def refused() -> None:
+        with pytest.raises(TooLarge):
+            read()
+
+    refused()
+    assert peak_of(refused) <= (1 << 20) + PIECES
