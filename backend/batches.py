@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from backend.memory import stored_bytes, work_bytes
 from backend.requester import Requester
 from backend.store.batches import stored_kind
 from backend.store.clock import stamp
@@ -40,9 +41,6 @@ if TYPE_CHECKING:
 Array = npt.NDArray[Any]
 Arrays = Mapping[str, Array]
 
-#: Copies of the rows, as doubles, that the work of a request makes at most, and of reading a stored batch;
-#: tests/unit/test_work_copies.py measures them.
-WORK_COPIES, _READ_COPIES = 5, 3
 #: Number of names converted to Python strings at once; no other thread runs during a conversion.
 _NAMES_AT_ONCE = 1 << 16
 
@@ -122,12 +120,12 @@ def take_slot_for(requester: Requester, batch_id: str) -> None:
         size = record.n * ((record.n_classes or 1) + len(record.arrays) - 1) * NUMBER_BYTES
     if size > LIGHT_BYTES:
         requester.take_slot()
-    requester.reserve((_READ_COPIES + WORK_COPIES) * size)
+    requester.reserve(stored_bytes(size // NUMBER_BYTES))
 
 
 def _reserve(requester: Requester, arrays: Arrays) -> None:
     """Reserve the memory for the work on the rows of a request; raises ``Busy`` and ``TooLarge``."""
-    requester.reserve(WORK_COPIES * NUMBER_BYTES * sum(array.size for array in arrays.values()))
+    requester.reserve(work_bytes(sum(array.size for array in arrays.values())))
 
 
 def check_kind(record: BatchRecord, kind: PredictionKind, pointer: str = "/batch") -> None:

@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from backend.batches import (
-    WORK_COPIES,
     Arrays,
     check_kind,
     find_forecasts,
@@ -22,6 +21,7 @@ from backend.batches import (
 from backend.forecasts import ForecastRows, check_forecasts, check_size, fields_of, shapes_of
 from backend.held_maps import distribution_of
 from backend.jobs import place_for_job, queue, runs_inline
+from backend.memory import stored_bytes, work_bytes
 from backend.requester import Requester
 from backend.store.jobs.runs import Run
 from backend.store.server.connection import patiently
@@ -48,6 +48,7 @@ from calibrant.distributions.rows import digest_of
 from calibrant.distributions.spread import KERNEL_ROWS
 from calibrant.errors import CalibrationError, InvalidOption, Offence, UnknownMeasure, UnknownMethod, one_of
 from calibrant.io.errors import InvalidField, TooLarge
+from calibrant.io.limits import NUMBER_BYTES
 from calibrant.options import read_entries, read_values
 from calibrant.progress import Progress, reporting
 from calibrant.reports.forecasts import COMPARED, MEASURES, MOST_ROWS, forecast_document
@@ -303,7 +304,7 @@ def _evaluate(
         parts = [record.parts for record in records]
         for batch_id in ids:
             take_slot_for(requester, batch_id)
-        requester.reserve(WORK_COPIES * sum(record.bytes or 0 for record in records))  # all at once
+        requester.reserve(stored_bytes(sum(record.bytes or 0 for record in records) // NUMBER_BYTES))  # all at once
         comparison = _Comparison(_others(rows, map(batches.arrays, ids, parts)), options.score, options.lags)
     elif options.score is not None or options.lags:
         raise InvalidField.at("/score" if options.score is not None else "/lags", "needs against")
@@ -312,7 +313,7 @@ def _evaluate(
     )
     made = 0 if applied is None else check_size(applied, len(rows), requester.settings.max_unpacked_bytes)
     seconds = evaluation.seconds(rows) + made * _BYTE_SECONDS
-    if runs_inline(requester, seconds):
+    if runs_inline(requester, seconds, len(rows), len(rows) * (rows.width + 2) + made // NUMBER_BYTES):
         return WholeForecastReport(
             evaluation.run(rows), rows.forecasts.kind, list(rows.kept()), counted_kind(rows.weights_kind)
         )
@@ -402,7 +403,7 @@ def fit_or_queue(requester: Requester, arrays: Arrays, options: FitDistributionO
     requester.store.charges.check_maps()
     levels = len(options.output_levels or ())
     seconds = _fit_seconds(entry.name, rows) + _FIT_LEVEL * levels * len(rows)
-    if runs_inline(requester, seconds):
+    if runs_inline(requester, seconds, len(rows), len(rows) * (rows.width + 2 + levels)):
         spec = _spec(options, batch_id="", who=requester.who)
         draft = _fitted(requester.new_id("map"), spec, rows, values)
         return requester.store.maps.put(draft, allow_shape_change=options.allow_shape_change)
@@ -471,6 +472,7 @@ def calibrate(requester: Requester, arrays: Arrays, options: CalibrateDistributi
     _refuse_fields(arrays, "observed", "weights", "groups", "clusters", "times", "known")
     rows = find_forecasts(requester, arrays, options)
     size = check_size(held.distribution, len(rows.forecasts), requester.settings.max_unpacked_bytes)
+    requester.reserve(work_bytes(len(rows) * rows.width) + 2 * size)
     requester.take_slot(size * _BYTE_SECONDS)
     return CalibratedForecasts(held.id, _apply(held.distribution, rows, options.seed), rows.forecasts.n_repaired)
 
@@ -482,6 +484,7 @@ def calibrate_in_order(requester: Requester, arrays: Arrays, options: InOrderOpt
     for name in ("observed", "times", "known"):
         if name not in arrays:
             raise InvalidField.at(f"/{name}", "is missing")
+    requester.reserve(work_bytes(sum(array.size for array in arrays.values())))
     given = {name: array for name, array in arrays.items() if name != "known"}
     rows = check_forecasts(given, None, options.level, "frequency")
     names = {**rows.names, "known": arrays["known"]}

@@ -252,7 +252,7 @@ def evaluate_or_queue(
         return _evaluate_several(requester, arrays, options, spec, task)
     rows = _rows(requester, arrays, options, task)
     seconds = task.seconds(rows.batch, rows.groups)
-    if task.inline and runs_inline(requester, seconds):
+    if task.inline and runs_inline(requester, seconds, len(rows.batch), _numbers(rows)):
         return task.one(rows.batch, rows.groups, "cpu")
     return _queue(requester, spec, rows, seconds)
 
@@ -273,7 +273,7 @@ def report_or_queue(requester: Requester, arrays: Arrays, options: EvaluateOptio
     by_group = None if groups is None else apart(spec, len(batch), n_classes, reduction, weighted=weighted)
     tasks = [read_task(each, find_map) for each in (spec, by_group) if each is not None]
     seconds = sum(each.seconds(batch, groups) for each in tasks) + seconds_to_recommend(batch)
-    if not all(each.inline for each in tasks) or not runs_inline(requester, seconds):
+    if not all(each.inline for each in tasks) or not runs_inline(requester, seconds, len(batch), _numbers(rows)):
         return _queue(requester, spec, rows, seconds)
     report = whole_report(spec, batch, groups, find_map)
     weights_kind = counted_kind(source.weights_kind) if "weights" in source.arrays else None
@@ -288,6 +288,10 @@ def _rows(requester: Requester, arrays: Arrays, options: EvaluateOptions, task: 
     if options.batch is None and options.scale is None and task.scale is not None:
         rows = rows._replace(scale=task.scale)
     return check_labelled(rows)
+
+
+def _numbers(rows: LabelledRows) -> int:
+    return sum(array.size for array in rows.source.arrays.values())
 
 
 def _queue(requester: Requester, spec: EvaluateSpec, rows: LabelledRows, seconds: float) -> JobRecord:
@@ -306,20 +310,21 @@ def _evaluate_several(
         raise InvalidField.at("/batches", "cannot be combined with arrays or batch; send one of the three")
     if len(set(ids)) < len(ids):
         raise InvalidField.at("/batches", "must be distinct")
-    seconds = 0.0
+    seconds, most_rows, most_numbers = 0.0, 0, 0  # one batch is evaluated after the other
     first: SharedRows | None = None
     parts = [store.batches.record(batch_id).parts for batch_id in ids]
     for i, batch_id in enumerate(ids):
         found = find_rows(requester, {}, options.model_copy(update={"batch": batch_id}))
         task.check_class_names(found.class_names)
         rows = check_labelled(found)
+        most_rows, most_numbers = max(most_rows, len(rows.batch)), max(most_numbers, _numbers(rows))
         seconds += 2.0 * task.seconds(rows.batch, rows.groups)  # once for the report, once for the law
         if task.same_rows:
             own = SharedRows.of(rows.batch)
             if first is not None:
                 own.match(first, f"/batches/{i}")
             first = first or own
-    if task.inline and runs_inline(requester, seconds):
+    if task.inline and runs_inline(requester, seconds, most_rows, most_numbers):
         return task.several(((i, *read_stored_batch(store.batches, i)) for i in ids), len(ids), "cpu")
     with place_for_job(requester) as job_id:
         spec = spec.model_copy(update={"parts_of": parts})

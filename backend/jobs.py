@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any
 
+from backend.memory import inline_bytes
 from backend.requester import Requester
 from backend.store.clock import stamp
 from backend.store.jobs.events import batches_of
@@ -15,6 +16,7 @@ from backend.store.pages import Page, PageRequest
 from backend.store.server.connection import UNAVAILABLE
 from backend.store.store import Store
 from backend.telemetry.observed import carried
+from calibrant.io.errors import TooLarge
 from schemas.jobs import FINAL, JobRecord, JobsQuery, Kind
 
 #: Work with a longer estimate runs as a job.
@@ -23,9 +25,16 @@ INLINE_SECONDS = 2.0
 _QUEUEING_SECONDS = 10
 
 
-def runs_inline(requester: Requester, seconds: float) -> bool:
-    """Whether work with this estimate runs in the request, which then holds a slot; raises ``Busy``."""
+def runs_inline(requester: Requester, seconds: float, n: int, size: int) -> bool:
+    """Whether work with this estimate runs in the request, which then holds a slot and memory; raises ``Busy``.
+
+    The work is on ``n`` rows of ``size`` numbers in all.
+    """
     if seconds > INLINE_SECONDS or requester.prefers_job:
+        return False
+    try:
+        requester.reserve(inline_bytes(n, size))
+    except TooLarge:  # for a worker it is not
         return False
     requester.take_slot(seconds)
     return True

@@ -275,7 +275,7 @@ def _long_names(to: Target) -> Iterator[Callable[[], str]]:
 def _bombs(to: Target) -> Iterator[Callable[[], str]]:
     for bomb in bombs(32_000_000, 16_000_000):
         yield from [
-            lambda bomb=bomb: to.post(  # type: ignore[misc]
+            lambda bomb=bomb: to.post(
                 bomb.path, bomb.body, encoding=bomb.encoding, kind=bomb.kind, headers=dict(bomb.headers)
             )
         ] * 4

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
-from backend.batches import WORK_COPIES
+from backend.memory import work_bytes
 from backend.telemetry.observed import note_rows
 from calibrant.batch import MAX_OFFENCES
 from calibrant.cells import Floats
@@ -254,7 +254,7 @@ def infer(
     request, elements = read_request(text, limits)
     tensor = read_tensor(_only_input(request), raw, "/inputs/0", elements, limits.reserve)
     limits.check_shape(tensor.shape, "/inputs/0/shape")
-    here.reserve(WORK_COPIES * tensor.size * NUMBER_BYTES)
+    here.reserve(work_bytes(tensor.size))
     note_rows(tensor.shape)
     outputs = _outputs(request, model.outputs)
     found = model.apply(tensor, [output.name for output in outputs])

@@ -16,9 +16,9 @@ from starlette.datastructures import UploadFile
 from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from backend.batches import WORK_COPIES
 from backend.distributions import recalibrate
 from backend.forecasts import fields_of
+from backend.memory import work_bytes
 from backend.store.errors import StorageError, problem_of
 from backend.telemetry.observed import note_rows
 from calibrant.batch import read_predictions
@@ -146,7 +146,7 @@ def _take_slot(here: Context, size: int) -> None:
     """Take a slot for many numbers, and reserve the memory for the work on them."""
     if size * NUMBER_BYTES > LIGHT_BYTES:
         here.take_slot()
-    here.reserve(WORK_COPIES * size * NUMBER_BYTES)
+    here.reserve(work_bytes(size))
 
 
 def _in_order(here: Context, choices: Choices, file: BinaryIO, **limits: Any) -> Calibrated:
