@@ -37,7 +37,8 @@ PAGES = {
     "docs/how-to/monitor-recalibration.md": (2, 0),
     "docs/how-to/monitor-rows.md": (5, 0),
 }
-_BLOCK = re.compile(r"^( *)```(sh|python)\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
+#: A block, and what the page says that it prints: lines in which "..." stands for any text.
+_BLOCK = re.compile(r"^( *)```(sh|python)\n(.*?)^\1```$(?:\n\n\1```text\n(.*?)^\1```$)?", re.MULTILINE | re.DOTALL)
 #: Of these blocks the tests are what they make: the environment, and the running of everything.
 _MAKES = re.compile(r"^(make|git clone) ", re.MULTILINE)
 
@@ -71,18 +72,25 @@ def rows() -> dict[str, Any]:
 
 @pytest.mark.parametrize("page", PAGES)
 def test_every_example_of_a_page_runs(
-    page: str, service: Stack, rows: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    page: str,
+    service: Stack,
+    rows: dict[str, Any],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(tmp_path)  # some examples write files
-    blocks = [(kind, dedent(text)) for _, kind, text in _BLOCK.findall((ROOT / page).read_text("utf-8"))]
-    assert tuple(sum(kind == of for kind, _ in blocks) for of in ("sh", "python")) == PAGES[page]
+    found = _BLOCK.findall((ROOT / page).read_text("utf-8"))
+    blocks = [(kind, dedent(text), dedent(printed)) for _, kind, text, printed in found]
+    assert tuple(sum(kind == of for kind, *_ in blocks) for of in ("sh", "python")) == PAGES[page]
     there = dict(rows)
     environment = {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}", "COLUMNS": "200"}
-    for kind, text in blocks:
+    for kind, text, printed in blocks:
         here = text.replace("http://localhost:8000", service.url)
         here = here.replace("localhost:8000", service.url.removeprefix("http://"))
         if kind == "python":
             exec(compile(here, page, "exec"), there)
+            _check_printed(capsys.readouterr().out, printed)
         elif not _MAKES.search(here):
             run = ["bash", "-euo", "pipefail", "-c", here]
             done = subprocess.run(
@@ -96,6 +104,14 @@ def test_every_example_of_a_page_runs(
             )
             assert done.returncode == 0, f"{here}\n{done.stderr}"
             _check_problem(done.stdout)
+            _check_printed(done.stdout, printed)
+
+
+def _check_printed(output: str, printed: str) -> None:
+    """What the page says that a block prints is printed."""
+    for line in printed.splitlines():
+        pattern = ".*".join(map(re.escape, line.rstrip().split("...")))
+        assert re.search(f"^{pattern}$", output, re.MULTILINE), f"{line}\n{output}"
 
 
 def _check_problem(told: str) -> None:
