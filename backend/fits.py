@@ -41,8 +41,6 @@ def fit_or_queue(
     seconds = fitting.seconds(batch) + seconds_of_summary(len(batch), batch.predictions.n_classes)
     size = sum(array.size for array in rows.source.arrays.values())
     if fitting.method.runs == "inline" and runs_inline(requester, seconds, len(batch), size):
-        requester, seconds, len(batch), sum(array.size for array in rows.source.arrays.values())
-    ):
         fitted = fitting.run(batch, FitContext(options.seed, "cpu", None))
         spec = _spec(options, rows.source.class_names, batch_id="", who=requester.who)
         draft = map_record(requester.new_id("map"), spec, fitted, batch)
