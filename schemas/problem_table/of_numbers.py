@@ -87,9 +87,9 @@ OF_NUMBERS = {
     "invalid-weight": Row(
         422,
         "A weight is invalid",
-        "A weight is negative, all weights are 0, or the sum of frequency weights is out of range.",
-        "Send weights of at least 0, at least one of them positive. If only their ratios matter, set "
-        "`weights_kind` to `importance`.",
+        "A weight is negative, all weights are 0, or frequency weights are not whole numbers or have too large a sum.",
+        "Send weights of at least 0, at least one of them positive. Frequency weights are whole numbers; for others, "
+        "omit `weights_kind`, which is `importance` by default.",
     ),
     "nothing-to-draw": Row(
         422,

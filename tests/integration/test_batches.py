@@ -145,7 +145,7 @@ MATRIX = {"predictions": [[0.2, 0.3, 0.5]], "labels": [2]}
         (MATRIX, ROWS, (422, "wrong-shape", "/predictions")),
         (MATRIX, {"predictions": [[0.5, 0.5]], "labels": [1]}, (422, "wrong-shape", "/predictions")),
         (ROWS, ROWS | {"scale": "logit"}, (422, "invalid-field", "/scale")),
-        (ROWS, ROWS | {"weights_kind": "importance"}, (422, "invalid-field", "/weights_kind")),
+        (ROWS, ROWS | {"weights_kind": "frequency"}, (422, "invalid-field", "/weights_kind")),
         (ROWS, ROWS | {"labels": [0, 1, 2, 0]}, (422, "invalid-label", "/labels/2")),
         (ROWS, ROWS | {"labels": [0]}, (422, "length-mismatch", "/labels")),
         (ROWS, ROWS | {"predictions": [0.1, 0.4, 0.6, 1.9]}, (422, "out-of-range", "/predictions/3")),

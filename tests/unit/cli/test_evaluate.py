@@ -106,6 +106,26 @@ def test_weights_of_two_are_rows_twice(run: Run, csv: Path, csv_text: str, tmp_p
     assert by_weight == pytest.approx(by_row, abs=1e-12)
 
 
+def test_the_kind_of_weights_is_an_option(run: Run, csv: Path, csv_text: str, tmp_path: Path) -> None:
+    header, *rows = csv_text.splitlines()
+    weighted, halves = tmp_path / "weighted.csv", tmp_path / "halves.csv"
+    weighted.write_text("\n".join([f"{header},w", *(f"{row},{1 + i % 3}" for i, row in enumerate(rows))]), "utf-8")
+    halves.write_text("\n".join([f"{header},w", *(f"{row},{0.5 + i % 3}" for i, row in enumerate(rows))]), "utf-8")
+    asked = ("--weight", "w", "--measure", "ks")
+    reports = [
+        json.loads(run("evaluate", weighted, *asked, "--json", *kind).stdout)
+        for kind in ((), ("--weights-kind", "importance"), ("--weights-kind", "frequency"))
+    ]
+    assert [report["weights_kind"] for report in reports] == ["importance", "importance", "frequency"]
+    p_values = [report["measures"]["ks"]["p_value"] for report in reports]
+    assert p_values[0] == p_values[1] > p_values[2]
+    assert "importance weights" in run("evaluate", weighted, *asked).stdout
+    refused = run("evaluate", halves, *asked, "--weights-kind", "frequency")
+    assert refused.exit_code != 0
+    assert "--weight" in refused.stderr
+    assert run("evaluate", halves, *asked, "--weights-kind", "counts").exit_code == 2
+
+
 def test_several_columns_are_classes_in_the_order_given(run: Run, tmp_path: Path) -> None:
     path = tmp_path / "classes.csv"
     path.write_text("truth,b,a\n0,0.7,0.3\n1,0.2,0.8\n0,0.6,0.4\n1,0.1,0.9\n", encoding="utf-8")
