@@ -229,8 +229,8 @@ def attempt(store: Store, uid: str, delivery_id: str, means: Means) -> float | N
     try:
         monitor = Definitions(store.redis, store.keys).by_uid(uid)
         known = deliveries.get(delivery_id)
-        if known.status == "pending" and (wait := deliveries.away(known.hook)):
-            return wait
+        if known.status == "pending" and 0.0 < (wait := deliveries.away(known.hook)) <= AWAY_SECONDS:
+            return wait  # a longer time means that a clock was set back
         begun = deliveries.begin(delivery_id, means.plan.attempts)
         if begun is None:
             return None

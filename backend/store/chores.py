@@ -87,7 +87,7 @@ class ChoreJob(Job):
 
 
 _COMMON = """
-local due, held, owners, tries, counts, placed, lines = unpack(KEYS)
+local due, held, owners, tries, counts, placed, lines, clock = unpack(KEYS)
 local time = redis.call('TIME')
 local now = time[1] + time[2] / 1e6
 local function group(field)
@@ -120,11 +120,20 @@ redis.call('HDEL', tries, ARGV[1])
 )
 #: A lease without an owner belongs to a message; if the message is no longer in its queue, it is lost. A group of tasks
 #: is a kind and a tenant, or a target of a tenant; it ``waits`` if a message of it is in the queue, or if its tasks, or
-#: its tenant's, that run or are in the queue reach their bound. The line that has waited longest is first.
+#: its tenant's, that run or are in the queue reach their bound. The line that has waited longest is first. If the clock
+#: of the store was set back since the last time, all times are moved with it.
 _QUEUE = (
     _COMMON
     + """
 local lease, most, most_lost, first, longest, jitter = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
+local ahead = tonumber(redis.call('GET', clock) or '0') - now
+redis.call('SET', clock, string.format('%.6f', now))
+if ahead > 1 then
+  for _, key in ipairs({due, held}) do
+    local members = redis.call('ZRANGE', key, 0, -1)
+    for _, member in ipairs(members) do redis.call('ZINCRBY', key, -ahead, member) end
+  end
+end
 local function message(field)
   return (string.gsub(field, '.', function(c) return string.format('%02x', string.byte(c)) end))
 end
@@ -323,7 +332,8 @@ def read_chore_counts(fields: Mapping[bytes, bytes]) -> dict[tuple[str, str], in
 
 def _call(client: Redis | Pipeline, script: str, *given: str | bytes | float) -> object:
     of_one = (Shared.chores_held(), Shared.chore_owners(), Shared.chore_tries())
-    keys = (Shared.chores_due(), *of_one, Shared.chore_counts(), Shared.chores_placed(), Shared.chore_lines())
+    shared = (Shared.chore_counts(), Shared.chores_placed(), Shared.chore_lines(), Shared.queued_at())
+    keys = (Shared.chores_due(), *of_one, *shared)
     return client.eval(script, len(keys), *keys, *given)
 
 

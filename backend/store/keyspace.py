@@ -225,6 +225,11 @@ class Shared:
         return "calibrant::chore-lines"
 
     @staticmethod
+    def queued_at() -> str:
+        """String: when due tasks were last queued (seconds since 1970)."""
+        return "calibrant::queued-at"
+
+    @staticmethod
     def supervisors() -> str:
         """Set: ids of supervisors; those without a record are removed when found."""
         return "calibrant::supervisors"

@@ -24,7 +24,7 @@ _CALIBRANT = (sys.executable, "-P", "-m", "calibrant")
 _LASTING = re.compile(
     r"calibrant:[^:]+:(batch:\*|batches|batch-bytes|map:\*|maps|summaries|aliases:.+|index:.+|newest-versions"
     r"|versions:.+|job:\*|jobs|job-events:\*|idempotency:\*)"
-    r"|calibrant::(tenants|job-counts|api-keys|requests:.+|supervisors|supervisor:.+|ends:.+|busy-since|leader|work|workers|wake:.+)"
+    r"|calibrant::(tenants|job-counts|api-keys|requests:.+|supervisors|supervisor:.+|ends:.+|busy-since|leader|queued-at|work|workers|wake:.+)"
     r"|rq:(queues|workers|workers:.+|worker:.+|clean_registries:.+)"
 )
 _PART = re.compile(r"-p\d+$")

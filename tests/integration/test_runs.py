@@ -440,3 +440,17 @@ def test_a_message_that_is_missing_in_its_queue_is_queued_again(store: Store, re
     clock = Clock()
     _looks(Recovery(redis, clock), clock, 2 * MISSING_SECONDS)
     assert [_taken(redis, "w0") for _ in jobs] == jobs
+
+
+def test_a_clock_that_was_set_back_keeps_no_dead_supervisor_and_no_dead_leader(store: Store, redis: Redis) -> None:
+    record = WorkersRecord(id="a", host="h", pid=1, device="cpu", queues=[FITS], processes=1)
+    announce(redis, record)
+    redis.expire(Shared.supervisor("a"), 3600)
+    assert read_supervisors(redis) == []
+    announce(redis, record)
+    assert read_supervisors(redis) == [record]
+    redis.set(Shared.leader(), "dead", ex=3600)
+    job = store.jobs.submit(_job())
+    redis.delete(queue_key(FITS), Keyspace().line(FITS))
+    Recovery(redis, Clock()).look()
+    assert _queued(redis) == [f"{job.id}-1"]

@@ -113,7 +113,14 @@ def read_supervisors(redis: Redis) -> list[WorkersRecord]:
     ids = sorted(cast(set[bytes], redis.smembers(Shared.supervisors())))
     if not ids:
         return []
-    records = cast(list[bytes | None], redis.mget([Shared.supervisor(each.decode()) for each in ids]))
+    keys = [Shared.supervisor(each.decode()) for each in ids]
+    with redis.pipeline() as pipe:
+        pipe.mget(keys)
+        for key in keys:
+            pipe.ttl(key)
+        stored, *lives = pipe.execute()
+    # A record has a longer life only if the clock of the store was set back; a running supervisor renews it at once.
+    records = [record if life <= ALIVE_SECONDS else None for record, life in zip(stored, lives, strict=True)]
     gone = [each for each, record in zip(ids, records, strict=True) if record is None]
     if gone:
         redis.srem(Shared.supervisors(), *cast(list[str], gone))

@@ -35,7 +35,9 @@ AUDIT_SECONDS = 30.0
 #: Seconds that a leader remains one after its last renewal.
 _LEADER_SECONDS = 2
 
+#: A leader has more time left than it may have if the clock of the store was set back.
 _LEAD = """
+if redis.call('TTL', KEYS[1]) > tonumber(ARGV[2]) then redis.call('DEL', KEYS[1]) end
 if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('EXPIRE', KEYS[1], ARGV[2]) end
 return redis.call('SET', KEYS[1], ARGV[1], 'NX', 'EX', ARGV[2]) and 1 or 0
 """

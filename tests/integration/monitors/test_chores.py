@@ -13,6 +13,7 @@ from redis import Redis
 from backend.store.census import take_census
 from backend.store.chores import (
     KINDS,
+    LEASE_SECONDS,
     MOST_OF_TENANT,
     MOST_TO_TARGET,
     Chore,
@@ -283,6 +284,24 @@ def test_a_line_goes_on_after_a_message_that_another_release_took(redis: Redis) 
     redis.hset(Shared.chore_owners(), first.field, "w")  # it knows no lines
     assert queue_due(redis) == ["look"]
     assert taken_next(redis, "look") == second
+
+
+def test_a_clock_that_was_set_back_postpones_nothing(redis: Redis) -> None:
+    queue_due(redis)
+    later_one = Chore("look", "default", "b")
+    schedule(redis, later_one, 60)
+    schedule(redis, LOOK)
+    assert queue_due(redis) == ["look"]
+    assert taken(redis, LOOK)
+    # As if all this had happened when the clock was an hour ahead.
+    for key, chore in ((Shared.chores_due(), later_one), (Shared.chores_held(), LOOK)):
+        redis.zincrby(key, 3600, chore.field)
+    redis.incrbyfloat(Shared.queued_at(), 3600)
+    assert queue_due(redis) == []
+    assert 50 < due_in(redis, later_one) <= 61
+    held = redis.zscore(Shared.chores_held(), LOOK.field)
+    assert held is not None
+    assert 0 < float(held) - redis.time()[0] <= LEASE_SECONDS + 1
 
 
 @dataclass

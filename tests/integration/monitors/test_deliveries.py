@@ -264,6 +264,15 @@ def test_a_receiver_that_does_not_answer_holds_back_what_else_goes_to_it_alone(
         receiver.over.set()
 
 
+def test_a_clock_that_was_set_back_holds_no_delivery_back(
+    store: Store, watched: MonitorRecord, receiver: Receiver
+) -> None:
+    (record,) = asked(store, watched)
+    of(store, watched).keep_away(record.hook, 3600.0)  # as if the clock had been an hour ahead
+    assert attempt(store, watched.uid, record.id, means()) is None
+    assert receiver.next()
+
+
 @pytest.mark.parametrize("found", [["127.0.0.1"], ["::ffff:127.0.0.1"], ["64:ff9b::7f00:1"], ["::1", "0.0.0.0"]])
 def test_a_name_of_a_private_address_gets_nothing(
     store: Store, watched: MonitorRecord, receiver: Receiver, found: list[str]
