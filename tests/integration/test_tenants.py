@@ -191,8 +191,12 @@ def test_anothers_thing_costs_the_store_what_an_unknown_one_costs(two: Two) -> N
         assert two.neighbour.get(path).status_code == 404
         return {name: calls - before.get(name, 0) for name, calls in counted().items() if calls != before.get(name, 0)}
 
+    def least(path: str) -> dict[str, int]:
+        """Without those that the worker sends meanwhile."""
+        return min((commands(path) for _ in range(10)), key=lambda counts: sum(counts.values()))
+
     for path in ("/batches/{batch_id}", "/maps/{ref}", "/maps/{name}", "/jobs/{job_id}"):
-        assert commands(path.format(**two.own)) == commands(path.format(**two.unknown)), path
+        assert least(path.format(**two.own)) == least(path.format(**two.unknown)), path
 
 
 def test_an_idempotency_key_is_its_tenants_own(two: Two) -> None:
