@@ -157,10 +157,11 @@ OF_REQUESTS = {
     "too-large": Row(
         413,
         "The body is too large",
-        "The body, its unpacked size or its number of JSON values exceeds a limit of the service.",
+        "The body, its unpacked size, its number of JSON values or the memory that it needs exceeds a limit of the "
+        "service.",
         "Send fewer rows per request, or smaller numbers such as float32. The limit on JSON values does not apply to "
-        "NPZ, Arrow and Parquet. The operator can raise `--max-body-bytes`, `--max-unpacked-bytes` and "
-        "`--max-json-values`.",
+        "NPZ, Arrow and Parquet. The operator can raise `--max-body-bytes`, `--max-unpacked-bytes`, "
+        "`--max-request-memory` and `--max-json-values`.",
     ),
     "unsupported-media-type": Row(
         415,

@@ -252,7 +252,7 @@ OF_THE_SERVICE = {
         503,
         "The service is busy",
         "The service has reached one of its limits: concurrent heavy requests (a large body or a long computation), "
-        "memory for request bodies, or pictures waiting to be drawn. One tenant may use half of each limit. The "
+        "memory for requests, or pictures waiting to be drawn. One tenant may use half of each limit. The "
         "detail names the limit that was reached.",
         "Try again after the number of seconds in `Retry-After`.",
     ),
