@@ -18,7 +18,7 @@ from tests.unit.io.memory import peak_of
 
 ROWS, VALUES = 2_000_000, 400_000
 #: Bytes that a reader may allocate besides: pieces of text and of compressed data.
-PIECES = 8 << 20
+PIECES = 14 << 20
 BOMBS = {bomb.name: bomb for bomb in bombs(ROWS, VALUES)}
 
 
