@@ -20,7 +20,7 @@ from backend.batches import (
 )
 from backend.forecasts import ForecastRows, check_forecasts, check_size, fields_of, shapes_of
 from backend.held_maps import distribution_of
-from backend.jobs import place_for_job, queue, runs_inline
+from backend.jobs import place_for_job, queue, run_inline
 from backend.memory import stored_bytes, work_bytes
 from backend.requester import Requester
 from backend.store.jobs.runs import Run
@@ -313,10 +313,10 @@ def _evaluate(
     )
     made = 0 if applied is None else check_size(applied, len(rows), requester.settings.max_unpacked_bytes)
     seconds = evaluation.seconds(rows) + made * _BYTE_SECONDS
-    if runs_inline(requester, seconds, len(rows), len(rows) * (rows.width + 2) + made // NUMBER_BYTES):
-        return WholeForecastReport(
-            evaluation.run(rows), rows.forecasts.kind, list(rows.kept()), counted_kind(rows.weights_kind)
-        )
+    size = len(rows) * (rows.width + 2) + made // NUMBER_BYTES
+    done = run_inline(requester, seconds, len(rows), size, partial(evaluation.run, rows))
+    if done is not None:
+        return WholeForecastReport(done, rows.forecasts.kind, list(rows.kept()), counted_kind(rows.weights_kind))
     with place_for_job(requester) as job_id:
         spec = EvaluateDistributionSpec(
             batch=options.batch or store_forecasts(requester, rows).id,
@@ -402,10 +402,12 @@ def fit_or_queue(requester: Requester, arrays: Arrays, options: FitDistributionO
     rows.required()
     requester.store.charges.check_maps()
     levels = len(options.output_levels or ())
+    spec = _spec(options, batch_id="", who=requester.who)
     seconds = _fit_seconds(entry.name, rows) + _FIT_LEVEL * levels * len(rows)
-    if runs_inline(requester, seconds, len(rows), len(rows) * (rows.width + 2 + levels)):
-        spec = _spec(options, batch_id="", who=requester.who)
-        draft = _fitted(requester.new_id("map"), spec, rows, values)
+    size = len(rows) * (rows.width + 2 + levels)
+    work = partial(_fitted, requester.new_id("map"), spec, rows, values)
+    draft = run_inline(requester, seconds, len(rows), size, work)
+    if draft is not None:
         return requester.store.maps.put(draft, allow_shape_change=options.allow_shape_change)
     with place_for_job(requester) as job_id:
         spec = _spec(options, batch_id=options.batch or store_forecasts(requester, rows).id, who=requester.who)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from backend.batches import Arrays, LabelledRows, check_labelled, find_rows, store_labelled
 from backend.held_maps import classifier_of
-from backend.jobs import place_for_job, queue, runs_inline
+from backend.jobs import place_for_job, queue, run_inline
 from backend.reports import apart, make, seconds_to_recommend, whole
 from backend.requester import Requester
 from backend.store.batches import read_stored_batch
@@ -252,8 +252,11 @@ def evaluate_or_queue(
         return _evaluate_several(requester, arrays, options, spec, task)
     rows = _rows(requester, arrays, options, task)
     seconds = task.seconds(rows.batch, rows.groups)
-    if task.inline and runs_inline(requester, seconds, len(rows.batch), _numbers(rows)):
-        return task.one(rows.batch, rows.groups, "cpu")
+    if task.inline:
+        work = partial(task.one, rows.batch, rows.groups, "cpu")
+        report = run_inline(requester, seconds, len(rows.batch), _numbers(rows), work)
+        if report is not None:
+            return report
     return _queue(requester, spec, rows, seconds)
 
 
@@ -273,9 +276,12 @@ def report_or_queue(requester: Requester, arrays: Arrays, options: EvaluateOptio
     by_group = None if groups is None else apart(spec, len(batch), n_classes, reduction, weighted=weighted)
     tasks = [read_task(each, find_map) for each in (spec, by_group) if each is not None]
     seconds = sum(each.seconds(batch, groups) for each in tasks) + seconds_to_recommend(batch)
-    if not all(each.inline for each in tasks) or not runs_inline(requester, seconds, len(batch), _numbers(rows)):
+    report = None
+    if all(each.inline for each in tasks):
+        work = partial(whole_report, spec, batch, groups, find_map)
+        report = run_inline(requester, seconds, len(batch), _numbers(rows), work)
+    if report is None:
         return _queue(requester, spec, rows, seconds)
-    report = whole_report(spec, batch, groups, find_map)
     weights_kind = counted_kind(source.weights_kind) if "weights" in source.arrays else None
     return WholeReport(report, spec, source.scale, weights_kind, source.class_names)
 
@@ -324,8 +330,12 @@ def _evaluate_several(
             if first is not None:
                 own.match(first, f"/batches/{i}")
             first = first or own
-    if task.inline and runs_inline(requester, seconds, most_rows, most_numbers):
-        return task.several(((i, *read_stored_batch(store.batches, i)) for i in ids), len(ids), "cpu")
+    if task.inline:
+        stored = ((i, *read_stored_batch(store.batches, i)) for i in ids)
+        work = partial(task.several, stored, len(ids), "cpu")
+        report = run_inline(requester, seconds, most_rows, most_numbers, work)
+        if report is not None:
+            return report
     with place_for_job(requester) as job_id:
         spec = spec.model_copy(update={"parts_of": parts})
         return queue(requester, "evaluate", job_id, spec.model_dump(), seconds=seconds)

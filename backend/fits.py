@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from backend.batches import Arrays, check_labelled, find_rows, store_labelled
-from backend.jobs import place_for_job, queue, runs_inline
+from backend.jobs import place_for_job, queue, run_inline
 from backend.requester import Requester
 from backend.store.batches import read_stored_batch
 from backend.store.jobs.runs import Run, is_join
@@ -39,9 +40,12 @@ def fit_or_queue(
         requester.store.maps.check_shape(options.name, output_shape(fitting.resolve(n_classes), n_classes))
     requester.store.charges.check_maps()
     seconds = fitting.seconds(batch) + seconds_of_summary(len(batch), batch.predictions.n_classes)
-    size = sum(array.size for array in rows.source.arrays.values())
-    if fitting.method.runs == "inline" and runs_inline(requester, seconds, len(batch), size):
-        fitted = fitting.run(batch, FitContext(options.seed, "cpu", None))
+    fitted = None
+    if fitting.method.runs == "inline":
+        size = sum(array.size for array in rows.source.arrays.values())
+        work = partial(fitting.run, batch, FitContext(options.seed, "cpu", None))
+        fitted = run_inline(requester, seconds, len(batch), size, work)
+    if fitted is not None:
         spec = _spec(options, rows.source.class_names, batch_id="", who=requester.who)
         draft = map_record(requester.new_id("map"), spec, fitted, batch)
         return requester.store.maps.put(draft, allow_shape_change=options.allow_shape_change)

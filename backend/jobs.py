@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
-from typing import Any
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
 
 from backend.memory import inline_bytes
 from backend.requester import Requester
@@ -17,27 +18,48 @@ from backend.store.server.connection import UNAVAILABLE
 from backend.store.store import Store
 from backend.telemetry.observed import carried
 from calibrant.io.errors import TooLarge
+from calibrant.progress import reporting
 from schemas.jobs import FINAL, JobRecord, JobsQuery, Kind
+
+Result = TypeVar("Result")
 
 #: Work with a longer estimate runs as a job.
 INLINE_SECONDS = 2.0
+#: Work in a request that takes more processor time, because its estimate was wrong, is abandoned and runs as a job.
+OVERDUE_SECONDS = 10.0
 #: Minimum seconds that a batch is kept when a job is requested for it; afterwards the job keeps it.
 _QUEUEING_SECONDS = 10
 
 
-def runs_inline(requester: Requester, seconds: float, n: int, size: int) -> bool:
-    """Whether work with this estimate runs in the request, which then holds a slot and memory; raises ``Busy``.
+class _Overdue(Exception):
+    """Work has taken much longer than its estimate."""
 
-    The work is on ``n`` rows of ``size`` numbers in all.
+
+def run_inline(requester: Requester, seconds: float, n: int, size: int, work: Callable[[], Result]) -> Result | None:
+    """Run work with this estimate in the request, which then holds a slot and memory; raises ``Busy``.
+
+    The work is on ``n`` rows of ``size`` numbers in all. It must store nothing, and report its progress. Returns None
+    if it is to run as a job: the estimate is too long, the caller prefers a job, the request would need more memory
+    than it may use, or the work has taken ``OVERDUE_SECONDS``.
     """
     if seconds > INLINE_SECONDS or requester.prefers_job:
-        return False
+        return None
     try:
         requester.reserve(inline_bytes(n, size))
     except TooLarge:  # for a worker it is not
-        return False
+        return None
     requester.take_slot(seconds)
-    return True
+    end = time.thread_time() + OVERDUE_SECONDS
+
+    def go_on(_done: int, _total: int, _stage: str) -> None:
+        if time.thread_time() > end:
+            raise _Overdue
+
+    try:
+        with reporting(go_on):
+            return work()
+    except _Overdue:
+        return None
 
 
 @contextlib.contextmanager

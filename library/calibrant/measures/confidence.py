@@ -290,7 +290,7 @@ def _scaled_seconds(n: int, K: int, options: Mapping[str, Any]) -> float:
     matrix = _PASS * n * (K if K > 1 else 0)
     if options["temperature"] is not None:
         return 3e-7 * n + 2 * matrix
-    return 1e-6 * n + 15 * matrix + float(options["folds"]) * 3 * (_ROW_PASS * n + matrix)
+    return 1e-3 + 1e-6 * n + 15 * matrix + float(options["folds"]) * 3 * (_ROW_PASS * n + matrix)
 
 
 def _entry(name: str, title: str, definition: str, source: str, **rest: Any) -> Measure:

@@ -247,7 +247,7 @@ def _seconds(method: Method) -> Callable[[int, int, Mapping[str, Any]], float]:
 
     def seconds(n: int, _classes: int, options: Mapping[str, Any]) -> float:
         chosen = method.read_options({name: value for name, value in options.items() if name in known})
-        return 0.15 + method.seconds(n, 1 if method.event is not None else 2, chosen)
+        return 0.03 + method.seconds(n, 1 if method.event is not None else 2, chosen)
 
     return seconds
 

@@ -392,11 +392,11 @@ def _skce_seconds(n: int, K: int, options: Mapping[str, Any]) -> float:
         return n * float(options["block_size"]) * (5e-8 + 1e-8 * K)
     if K > 1:
         return n * n * (7e-9 + 2e-10 * K)
-    return 0.05 + n * (3.6e-7 + 2e-9 / float(options["bandwidth"]) ** 2)
+    return 3e-6 * min(n, 1000) + n * (3.6e-7 + 2e-9 / float(options["bandwidth"]) ** 2)
 
 
 def _distance_seconds(n: int, _classes: int, _options: Mapping[str, Any]) -> float:
-    return 0.05 + 3e-7 * n
+    return 6e-6 * min(n, 1000) + 3e-7 * n
 
 
 _H = Option(1.0, low=0.05, high=100.0, real=True)

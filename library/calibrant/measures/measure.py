@@ -55,12 +55,10 @@ def extent_of(batch: Batch, reduction: str) -> Extent:
     return Extent(n * K) if reduction == "pooled" else Extent(n, K if reduction == "confidence" else 1)
 
 
-#: Estimated seconds per row of a measure that sorts; long requests go to a worker.
-_ROW = 2e-7
+#: Estimated seconds of any measure of an event, however few rows it has; and per row of one that sorts.
+_ONCE, _ROW = 2e-4, 2e-7
 #: Estimated seconds of an interval, and of it per row, per resample, and per resample and group of rows.
 _INTERVAL, _DEALT_ROW, _RESAMPLE, _MULTIPLIER = 1.5e-3, 2e-7, 3e-6, 2e-8
-#: Estimated seconds of a measure of resampled rows, even of few.
-_RESAMPLED = 3e-4
 
 
 @dataclass(frozen=True, repr=False)
@@ -234,7 +232,7 @@ class MeasureRequest:
     def seconds(self, extent: Extent, resampling: Resampling) -> float:
         """Estimate the seconds of ``compute``."""
         entry = self.measure
-        value = entry.seconds(extent.rows, extent.n_classes, self.options) * extent.events
+        value = (_ONCE + entry.seconds(extent.rows, extent.n_classes, self.options)) * extent.events
         once = value + entry.chance_seconds(extent.rows * extent.events, self.options, resampling)
         if resampling.level is None or entry.own_interval:
             return once
@@ -245,7 +243,7 @@ class MeasureRequest:
             each = _RESAMPLE + _MULTIPLIER * min(extent.rows, GROUPS)
             each += entry.resample_seconds(extent.rows, self.options)
             return once + value + extent.events * (_INTERVAL + _DEALT_ROW * extent.rows + resampling.resamples * each)
-        return once + (once + _RESAMPLED * extent.events) * resampling.resamples * entry.resampled
+        return once + (once + _ONCE * extent.events) * resampling.resamples * entry.resampled
 
     def of_one(self, subject: Event | Vector, resampling: Resampling) -> MeasureResult:
         """Measure a single event or the whole vector, without an interval unless the measure computes its own."""

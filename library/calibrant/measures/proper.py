@@ -300,6 +300,6 @@ MEASURES = (
             "method": Option("platt", choices=("platt", "beta", "isotonic")),
             "folds": Option(10, low=2, high=MAX_FOLDS),
         },
-        seconds=lambda n, _classes, options: options["folds"] * (1e-2 + 5e-7 * n),
+        seconds=lambda n, _classes, options: options["folds"] * (1.5e-3 + 1.5e-7 * n),
     ),
 )

@@ -253,7 +253,7 @@ MEASURES = (
         needs="positives with different predictions",
         event=_kde,
         options={"form": Option("integral", choices=("integral", "pointwise")), "norm": Option(1, choices=(1, 2))},
-        seconds=lambda n, _classes, _options: 2e-7 * n + 1e-2,
+        seconds=lambda n, _classes, _options: 2e-7 * n + 3e-3,
         distance=lambda event, _, **options: kde_distance(event, **options),
         resample_seconds=lambda _n, _options: 2.5e-4,
     ),

@@ -133,7 +133,7 @@ def test_ten_groups_of_three_hundred_rows_are_estimated_below_the_limit_of_a_req
 
 
 def test_without_an_interval_groups_cost_about_as_much_as_the_whole() -> None:
-    p, y, groups = _draw(10_000, 2)
+    p, y, groups = _draw(100_000, 2)
     asked = Evaluation(read_requests(["ece", "ks-end"]))
     assert asked.seconds(read_batch(p, y), groups) == pytest.approx(2.0 * asked.seconds(read_batch(p, y)), rel=0.01)
 

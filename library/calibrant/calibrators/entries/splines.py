@@ -126,7 +126,7 @@ METHODS = (
         Traits(_EVENT, "knots and logits", "linear in the logit", "no", "for events only", "yes"),
         event=_mli_spline,
         options={"folds": Option(5, low=2, high=100)},
-        seconds=lambda n, K, _: (0.2 + 4e-6 * n) * K,
+        seconds=lambda n, K, _: (0.08 + 1e-6 * n) * K,
     ),
     Method(
         "spline",
