@@ -95,7 +95,7 @@ def _weights(draw: st.DrawFn, n: int) -> dict[str, Any]:
     if kind == "none":
         return {}
     if kind == "whole":
-        return {"weights": np.arange(n) % 3}
+        return {"weights": np.arange(n) % 3, "weights_kind": "frequency"}
     return {"weights": np.logspace(-3.0, 3.0, n), "weights_kind": "importance"}
 
 

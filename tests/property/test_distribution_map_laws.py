@@ -104,7 +104,7 @@ def test_frequency_weights_are_repetitions_of_rows(kind: str, name: str, seed: i
     random = np.random.default_rng(seed)
     rows, y, w = forecasts(kind, 60, random), outcomes(60, random), random.integers(0, 4, 60)
     repeated = np.repeat(np.arange(60), w)
-    weighted = fitted_to(kind, name, y, rows, weights=w)
+    weighted = fitted_to(kind, name, y, rows, weights=w, weights_kind="frequency")
     other = fitted_to(kind, name, y[repeated], rows_of(rows, repeated))
     np.testing.assert_allclose(numbers(weighted.apply(**rows)), numbers(other.apply(**rows)), rtol=1e-3, atol=1e-3)
 

@@ -53,7 +53,7 @@ def _close(a: Any, b: Any, what: str, tolerance: float = 1e-7) -> None:
 @settings(max_examples=examples(25))
 def test_a_frequency_weight_is_the_row_repeated_for_every_measure(batch: Rows) -> None:
     p, y, w = _columns(batch)
-    one = calibrant.evaluate(p, y, weights=w, measures=PLAIN).measures
+    one = calibrant.evaluate(p, y, weights=w, weights_kind="frequency", measures=PLAIN).measures
     other = calibrant.evaluate(np.repeat(p, w), np.repeat(y, w), measures=PLAIN).measures
     for name in PLAIN:
         for part in ("value", "debiased", "p_value"):

@@ -167,19 +167,18 @@ def test_folds_may_overlap_and_need_not_cover_all_rows() -> None:
     assert fitted.score(X, y) > 0.6
 
 
-def test_weights_are_frequencies() -> None:
+@pytest.mark.parametrize("method", ["platt", "isotonic", "beta"])
+def test_only_ratios_of_sample_weights_matter_to_the_map(method: str) -> None:
     X, y = make_classification(400, random_state=0)
-    weights = np.random.default_rng(0).integers(0, 4, len(y))
-    half = np.arange(len(y)) % 2
-    repeated = np.repeat(np.arange(len(y)), weights)
-
-    def splits(rows: Any) -> Any:
-        return [(np.flatnonzero(half[rows] == side), np.flatnonzero(half[rows] != side)) for side in (0, 1)]
-
-    weighted = calibrant.CalibrantClassifier(LogisticRegression(), cv=splits(np.arange(len(y))))
-    weighted.fit(X, y, sample_weight=weights)
-    expanded = calibrant.CalibrantClassifier(LogisticRegression(), cv=splits(repeated)).fit(X[repeated], y[repeated])
-    np.testing.assert_allclose(weighted.predict_proba(X), expanded.predict_proba(X), atol=1e-4)
+    weights = np.random.default_rng(0).lognormal(size=len(y))
+    frozen = FrozenEstimator(LogisticRegression().fit(X, y))
+    one, three = (
+        calibrant.CalibrantClassifier(frozen, method=method).fit(X, y, sample_weight=scale * weights)
+        for scale in (1.0, 3.0)
+    )
+    np.testing.assert_allclose(three.predict_proba(X), one.predict_proba(X), rtol=1e-9)
+    plain = calibrant.CalibrantClassifier(frozen, method=method).fit(X, y)
+    assert np.abs(plain.predict_proba(X) - one.predict_proba(X)).max() > 1e-3
 
 
 def _multi_label() -> tuple[Any, Any]:

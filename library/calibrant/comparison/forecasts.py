@@ -54,6 +54,8 @@ class ForecastComparison(Shown):
         Names, best first.
     pairs : tuple of Pair
         The difference for each pair, first minus second, with an interval and a p-value.
+    weights_kind : str or None
+        ``importance`` or ``frequency``; None without weights.
 
     See Also
     --------
@@ -75,6 +77,7 @@ class ForecastComparison(Shown):
     means: Mapping[str, float]
     ranking: tuple[str, ...]
     pairs: tuple[Pair, ...]
+    weights_kind: WeightsKind | None = None
 
     def to_frame(self) -> Any:
         """Return the pairs as a frame of pandas or polars.
@@ -155,6 +158,7 @@ class ForecastComparison(Shown):
         rows = [(*pair.between, pair.difference, interval_of(pair.interval), pair.p_value) for pair in self.pairs]
         notes = [f"{name}: {self.score} {self.means[name]:.4g}" for name in self.ranking]
         notes += [f"{' and '.join(pair.between)}: {pair.problem}" for pair in self.pairs if pair.problem]
+        notes += [f"weights: {self.weights_kind}"] if self.weights_kind else []
         return Table(f"Comparison by {self.score}: {n_rows(self.n)}", columns, rows, notes)
 
 
@@ -279,7 +283,8 @@ def compare_read(
     means = {who: float(weight @ values / weight.sum()) for who, values in found.items()}
     pairs = _pairs(found, rows, lags, interval)
     ranking = tuple(sorted(means, key=lambda who: (np.isnan(means[who]), means[who])))
-    return ForecastComparison(len(rows), name, interval, lags, means, ranking, pairs)
+    kind = None if rows.w is None else rows.weights_kind
+    return ForecastComparison(len(rows), name, interval, lags, means, ranking, pairs, kind)
 
 
 def _read(name: str, arguments: Mapping[str, Any] | Forecasts) -> Forecasts:

@@ -73,7 +73,7 @@ def test_weights_are_repetitions_and_clusters_widen_the_interval() -> None:
     w = np.arange(N) % 3
     rows = np.repeat(np.arange(N), w)
     repeated = {n: {k: np.asarray(v)[rows] for k, v in own.items()} for n, own in two.items()}
-    weighted = calibrant.compare_distributions(y, two, weights=w)
+    weighted = calibrant.compare_distributions(y, two, weights=w, weights_kind="frequency")
     expected = calibrant.compare_distributions(y[rows], repeated)
     assert weighted.n < expected.n
     assert weighted.pairs[0].interval == pytest.approx(expected.pairs[0].interval)

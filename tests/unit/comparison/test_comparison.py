@@ -51,7 +51,7 @@ def test_the_order_of_the_rows_does_not_matter() -> None:
 def test_a_weight_of_two_is_the_row_twice_in_what_is_ranked() -> None:
     weights = np.where(np.arange(2000) % 3 == 0, 2.0, 1.0)
     twice = np.repeat(np.arange(2000), weights.astype(int))
-    weighed = _compare(weights=weights)
+    weighed = _compare(weights=weights, weights_kind="frequency")
     doubled = _compare(twice)
     for key, compared in weighed.measures.items():
         differences = [pair.difference for pair in compared.pairs]

@@ -72,7 +72,7 @@ def test_points_are_counts() -> None:
 def test_weights_count_rows() -> None:
     forecasts, y = _forecasts(200, "quantiles")
     weights = np.arange(200) % 3
-    weighted, _ = read_rows(forecasts, y, weights=weights)
+    weighted, _ = read_rows(forecasts, y, weights=weights, weights_kind="frequency")
     repeated = np.repeat(np.arange(200), weights)
     rows = Rows(forecasts.take(repeated), y[repeated])
     for name in ("pit", "coverage", "quantile-reliability"):

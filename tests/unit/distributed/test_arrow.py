@@ -98,7 +98,7 @@ def test_groups_are_texts_however_they_are_written(groups: pa.Array) -> None:
         (OutOfRange, "row 131072: predictions must be in", {"p": (131_072, 1.5)}),
         (InvalidLabel, "row 299999: labels must be 0 or 1", {"y": (299_999, 2)}),
         (NotFinite, "row 7: labels must be a finite number", {"y": (7, None)}),
-        (InvalidWeight, "row 150000: weights must be an integer", {"w": (150_000, 0.5)}),
+        (InvalidWeight, "row 150000: weights must be a whole number", {"w": (150_000, 0.5)}),
         (InvalidOption, "row 140000: folds must be an integer from 0 to 4", {"fold": (140_000, 5)}),
         (InvalidOption, "row 140000: folds must be an integer from 0 to 4", {"fold": (140_000, None)}),
     ],

@@ -124,7 +124,7 @@ def test_the_constrained_spline_is_the_optimum_of_its_program() -> None:
 def test_weight_two_is_the_row_twice_and_importance_weights_have_no_scale(decimals: int) -> None:
     p, y = _drawn(400)
     p, w = np.round(p, decimals), np.random.default_rng(1).integers(1, 4, 400)
-    weighted = calibrant.fit("spline", p, y, weights=w).apply(GRID)
+    weighted = calibrant.fit("spline", p, y, weights=w, weights_kind="frequency").apply(GRID)
     repeated = calibrant.fit("spline", np.repeat(p, w), np.repeat(y, w)).apply(GRID)
     np.testing.assert_allclose(weighted, repeated, atol=1e-12)
     plain = calibrant.fit("spline", p, y).apply(GRID)
@@ -194,7 +194,7 @@ def test_the_two_splines_differ_little_and_keep_to_their_bounds() -> None:
     kept = calibrant.fit("spline", p, y, of="label", constrained=True).apply(p, clip=False)
     assert 0 <= kept.min() < kept.max() <= 1
     w = np.random.default_rng(1).integers(1, 4, 5000)
-    weighted = calibrant.fit("spline", p, y, weights=w, of="label").apply(GRID)
+    weighted = calibrant.fit("spline", p, y, weights=w, weights_kind="frequency", of="label").apply(GRID)
     repeated = calibrant.fit("spline", np.repeat(p, w), np.repeat(y, w), of="label").apply(GRID)
     np.testing.assert_allclose(weighted, repeated, atol=1e-9)
     assert calibrant.fit("spline", p, y, of="label", knots=None).diagnostics["knots"] in range(3, 15)

@@ -82,11 +82,11 @@ def test_weights_and_order() -> None:
     random = np.random.default_rng(1)
     p, w = np.round(random.random(300), 2), random.integers(1, 4, 300)
     y = (random.random(300) < p).astype(int)
-    weighted = calibrant.fit("venn-abers", p, y, weights=w)
+    weighted = calibrant.fit("venn-abers", p, y, weights=w, weights_kind="frequency")
     repeated = calibrant.fit("venn-abers", np.repeat(p, w), np.repeat(y, w))
     np.testing.assert_array_equal(weighted.apply(GRID), repeated.apply(GRID))
     order = random.permutation(300)
-    shuffled = calibrant.fit("venn-abers", p[order], y[order], weights=w[order])
+    shuffled = calibrant.fit("venn-abers", p[order], y[order], weights=w[order], weights_kind="frequency")
     assert shuffled.to_document() == weighted.to_document()
     with pytest.raises(OneClass):
         calibrant.fit("venn-abers", p, np.ones(300, int))

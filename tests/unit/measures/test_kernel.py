@@ -25,10 +25,8 @@ def _of_squares(square: Array, kernel: Kernel, h: float) -> Array:
 
 def _ask(p: Any, y: Any, *, reduction: str | None = None, interval: float | None = None, **options: Any) -> Any:
     asked = {"name": options.pop("name", "skce"), **options, "as": "it"}
-    weights = asked.pop("weights", None)
-    report = calibrant.evaluate(
-        p, y, measures=[asked], reduction=reduction, interval=interval, weights=weights, resamples=200
-    )
+    given = {name: asked.pop(name) for name in ("weights", "weights_kind") if name in asked}
+    report = calibrant.evaluate(p, y, measures=[asked], reduction=reduction, interval=interval, resamples=200, **given)
     return report.measures["it"]
 
 
