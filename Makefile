@@ -216,8 +216,8 @@ tables: $(STAMP) ## reproduce the paper's Tables F20 to F23, resuming a previous
 early-stopping: $(STAMP) ## PL with squared loss, trained as in the paper and as in the library, resuming a previous run; writes docs/benchmarks/early-stopping.md
 	$(BIN)/python -m benchmarks.tables.network
 
-by-size: $(STAMP) ## measures by test set size with the paper's repetitions, resuming a previous run: make by-size DATA=folder; writes docs/benchmarks/by-size.md
-	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.by_size $(DATA)
+by-size: $(STAMP) ## measures by test set size with the paper's repetitions, resuming a previous run: make by-size DATA=folder [REPETITIONS=2000]; writes docs/benchmarks/by-size.md
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.by_size $(DATA) $(if $(REPETITIONS),--repetitions $(REPETITIONS))
 
 real: $(STAMP) ## held-out log loss on real predictions: make real DATA=folder; writes docs/benchmarks/real-data.md
 	$(BIN)/python -m benchmarks.real $(DATA)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import multiprocessing
 import os
 from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -13,6 +12,7 @@ from typing import Any
 from benchmarks.compare.data import classifiers, write_shipped
 from benchmarks.compare.page import event_section, page, with_section
 from benchmarks.compare.run import Task, run, tasks, tasks_of_one_event
+from benchmarks.records import append, current, read
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "benchmarks" / "calibrators.md"
@@ -36,37 +36,30 @@ def main() -> None:
             write_shipped(folder)
     files = classifiers(folder)
     source = "given" if asked.folder else "shipped"
-    of_event = _measured(KEPT / f"event-{source}.jsonl", tasks_of_one_event(files), asked)
+    of_event = _measured(f"event-{source}", tasks_of_one_event(files), asked)
     if asked.one_event:
         PAGE.write_text(with_section(PAGE.read_text("utf-8"), event_section(of_event)), "utf-8")
         return
-    records = _measured(KEPT / f"records-{source}.jsonl", tasks(files), asked)
+    records = _measured(f"records-{source}", tasks(files), asked)
     PAGE.write_text(with_section(page(records, shipped=asked.folder is None), event_section(of_event)), "utf-8")
 
 
-def _measured(kept: Path, wanted: list[Task], asked: argparse.Namespace) -> dict[str, dict[str, Any]]:
+def _measured(name: str, wanted: list[Task], asked: argparse.Namespace) -> dict[str, dict[str, Any]]:
     """Return the records of all tasks that have one, after running those without one."""
-    records = _read(kept)
+    kept = current(f"compare/{name}", __file__)
+    records: dict[str, dict[str, Any]] = dict(read(kept))
     left = [task for task in wanted if task.key not in records]
     left = [task for task in left if asked.halves is None or task.seed < asked.halves]
     os.environ |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     context = multiprocessing.get_context("spawn")
-    with kept.open("a", encoding="utf-8") as out, ProcessPoolExecutor(asked.processes, mp_context=context) as pool:
+    with ProcessPoolExecutor(asked.processes, mp_context=context) as pool:
         running = {pool.submit(run, task): task for task in left}
         for done in as_completed(running):
             key = running[done].key
             records[key] = done.result()
-            out.write(json.dumps({"key": key, **records[key]}) + "\n")
-            out.flush()
+            append(kept, [key, records[key]])
     shown = {task.key for task in wanted}
     return {key: record for key, record in records.items() if key in shown}
-
-
-def _read(path: Path) -> dict[str, dict[str, Any]]:
-    if not path.exists():
-        return {}
-    lines = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
-    return {line.pop("key"): line for line in lines}
 
 
 if __name__ == "__main__":

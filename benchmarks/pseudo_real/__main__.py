@@ -1,44 +1,32 @@
 """``python -m benchmarks.pseudo_real``: resumes a previous run; writes docs/benchmarks/pseudo-real.md.
 
-The records are in .calibrant/pseudo-real; delete them after a change of the fits. With ``--repetitions 1`` every part
-runs once instead of five times.
+The records of each version of the code are in a file of their own in .calibrant/pseudo-real. With ``--repetitions 1``
+every part runs once instead of five times.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import multiprocessing
 import os
-from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 
 from benchmarks.pseudo_real import experiment, model
 from benchmarks.pseudo_real.experiment import FOLDER, SEEDS, Job, Record, jobs
 from benchmarks.pseudo_real.page import page
+from benchmarks.records import append, current, read
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "benchmarks" / "pseudo-real.md"
-RESULTS = FOLDER / "records.jsonl"
+RECORDS = "pseudo-real/records"
 #: Each process holds a model's logits: about 1 GB.
 PROCESSES = min(os.cpu_count() or 1, 4)
 
 
-def read() -> Iterator[tuple[Job, list[Record]]]:
-    """The stored records, without an incomplete last line."""
-    for line in RESULTS.read_text("utf-8").splitlines() if RESULTS.exists() else []:
-        try:
-            job, records = json.loads(line)
-        except ValueError:
-            continue
-        yield Job(*job), records
-
-
-def store(job: Job, records: list[Record]) -> None:
-    # The line break comes first, so that an incomplete line before does not spoil this one.
-    with RESULTS.open("a", encoding="utf-8") as file:
-        file.write("\n" + json.dumps([job, records]))
+def stored() -> dict[Job, list[Record]]:
+    """The records of an earlier run of the same code."""
+    return {Job(*job): records for job, records in read(current(RECORDS, __file__))}
 
 
 def main() -> None:
@@ -54,13 +42,13 @@ def main() -> None:
     with ProcessPoolExecutor(asked.processes, multiprocessing.get_context("spawn")) as pool:
         for name, _ in zip(model.MODELS, pool.map(experiment.predict, model.MODELS), strict=True):
             print(f"model ready: {name}", flush=True)
-        results = dict(read())
+        kept, results = current(RECORDS, __file__), stored()
         left = [job for job in jobs(asked.repetitions) if job not in results]
         running = {pool.submit(experiment.run, job): job for job in left}
         for count, finished in enumerate(as_completed(running), 1):
             job = running[finished]
             results[job] = finished.result()
-            store(job, results[job])
+            append(kept, [job, results[job]])
             print(f"{count} of {len(left)}: {', '.join(map(str, job))}", flush=True)
         facts = dict(zip(model.MODELS, pool.map(experiment.describe, model.MODELS), strict=True))
     PAGE.write_text(page(results, facts), "utf-8")

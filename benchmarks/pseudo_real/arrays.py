@@ -12,6 +12,7 @@ from benchmarks.pseudo_real.calibrators import CALIBRATORS
 from benchmarks.pseudo_real.experiment import EVENTS, SEEDS, SIZES, Job, Record, jobs
 from benchmarks.pseudo_real.model import MODELS
 from benchmarks.pseudo_real.truth import TRUTHS
+from benchmarks.records import possible
 from calibrant.cells import Floats
 
 _MODELS = tuple(MODELS)
@@ -41,15 +42,15 @@ class Results:
 
     def distances(self, names: Sequence[str], norm: int = 1, truth: str = TRUTHS[0]) -> Floats:
         """|c_hat - c*|^norm, in thousandths."""
-        return 1e3 * self.of(self.distance[truth, norm], names)
+        return 1e3 * possible(self.of(self.distance[truth, norm], names), "distance of maps", low=0.0)
 
     def errors(self, names: Sequence[str], norm: int = 1, truth: str = TRUTHS[0]) -> Floats:
         """|ECE - CE| of this norm, in thousandths."""
-        return 1e3 * np.abs(self.of(self.ece[norm] - self.ce[truth, norm], names))
+        return 1e3 * np.abs(possible(self.of(self.ece[norm] - self.ce[truth, norm], names), "error of ECE"))
 
     def biases(self, names: Sequence[str]) -> Floats:
         """ECE - CE, in thousandths."""
-        return 1e3 * self.of(self.ece[1] - self.ce[TRUTHS[0], 1], names)
+        return 1e3 * possible(self.of(self.ece[1] - self.ce[TRUTHS[0], 1], names), "bias of ECE")
 
     def rank_correlations(self, names: Sequence[str], truth: str = TRUTHS[0]) -> Floats:
         """Spearman's correlation of ECE and CE over the calibrators, which are no axis of the result.
@@ -105,7 +106,9 @@ def calibrator_distances(results: Mapping[Job, Sequence[Record]], calibrators: S
         if job.kind == "calibrators" and job.calibrator in calibrators and job.seed < seeds:
             place = calibrators.index(job.calibrator), _MODELS.index(job.model)
             for record in records:
-                found[*place, EVENTS.index(record["event"])] += 1e3 * record["distance"] / seeds
+                found[*place, EVENTS.index(record["event"])] += (
+                    1e3 * possible(record["distance"], "distance of maps", low=0.0) / seeds
+                )
     return found
 
 

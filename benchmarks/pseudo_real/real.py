@@ -7,7 +7,6 @@ Table F24 and Figure F8 of Kangsepp, Valk & Kull (2022) on real predictions: ``.
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
@@ -17,11 +16,12 @@ import numpy as np
 from scipy.stats import kendalltau, rankdata
 
 from benchmarks.compare.data import classifiers, read_file
-from benchmarks.pseudo_real.__main__ import ROOT, read
+from benchmarks.pseudo_real.__main__ import ROOT, stored
 from benchmarks.pseudo_real.arrays import agreement, arrays
 from benchmarks.pseudo_real.calibrators import FIVE, VECTOR, event_of
 from benchmarks.pseudo_real.evaluators import estimates
-from benchmarks.pseudo_real.experiment import EVENTS, FOLDER, NINE, SIZES
+from benchmarks.pseudo_real.experiment import EVENTS, NINE, SIZES
+from benchmarks.records import append, current, possible, read
 from calibrant.batch import read_batch
 from calibrant.calibrators.fitting import Fitting
 from calibrant.calibrators.method import FitContext
@@ -30,7 +30,6 @@ from calibrant.errors import CalibrationError
 from calibrant.reductions import Event
 
 PAGE = ROOT / "docs" / "benchmarks" / "real-evaluators.md"
-RESULTS = FOLDER / "real.jsonl"
 #: Sizes of the subsets of a held-out half, and how many are drawn; 0 is the whole half.
 SUBSETS = ((1_000, 10), (3_000, 3), (0, 1))
 #: Table F24, by row and ``NINE``: pseudo-real, then real.
@@ -138,12 +137,11 @@ def _seeds(seeds: int) -> str:
 
 def _means(answers: Mapping[Task, Answer], files: Sequence[str]) -> Floats:
     """The mean calibration error ``(size, evaluator)`` over files, calibrators and subsets, in thousandths."""
-    return np.array(
-        [
-            [1e3 * np.mean([answers[Task(file, c)][str(size)][name] for file in files for c in FIVE]) for name in NINE]
-            for size, _ in SUBSETS
-        ]
-    )
+    means = [
+        [np.mean([answers[Task(file, c)][str(size)][name] for file in files for c in FIVE]) for name in NINE]
+        for size, _ in SUBSETS
+    ]
+    return 1e3 * possible(np.array(means), "mean calibration error")
 
 
 def shifted(real: Floats, pseudo: Floats) -> Floats:
@@ -213,22 +211,20 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--most-classes", type=int, help="run no files with more classes, whose fits take minutes")
     asked = parser.parse_args()
-    FOLDER.mkdir(parents=True, exist_ok=True)
     # Before the long part, so that it fails at once without the records of the pseudo-real experiment.
-    found = arrays(dict(read()), "biases", NINE, FIVE)
+    found = arrays(stored(), "biases", NINE, FIVE)
     pseudo = found.biases(NINE)[:, :, EVENTS.index("confidence")].mean(axis=(1, 2, 4)).T
-    answers = _read()
+    kept = current("pseudo-real/real", __file__)
+    answers: dict[Task, Answer] = {Task(*task): answer for task, answer in read(kept)}
     every = classifiers(asked.folder)
     paths = [path for path in every if asked.most_classes is None or _classes(path) <= asked.most_classes]
-    with RESULTS.open("a", encoding="utf-8") as out:
-        for path in paths:
-            for calibrator in FIVE:
-                task = Task(path.stem, calibrator)
-                if task not in answers:
-                    answers[task] = run(path, calibrator)
-                    out.write(json.dumps([task, answers[task]]) + "\n")
-                    out.flush()
-                    print(*task, flush=True)
+    for path in paths:
+        for calibrator in FIVE:
+            task = Task(path.stem, calibrator)
+            if task not in answers:
+                answers[task] = run(path, calibrator)
+                append(kept, [task, answers[task]])
+                print(*task, flush=True)
     wanted = [path.stem for path in every]
     known = {task: answer for task, answer in answers.items() if task.file in wanted}
     PAGE.write_text(page(known, pseudo, found.seeds, wanted), "utf-8")
@@ -237,17 +233,6 @@ def main() -> None:
 
 def _classes(path: Path) -> int:
     return int(read_file(path).values.shape[1])
-
-
-def _read() -> dict[Task, Answer]:
-    answers = {}
-    for line in RESULTS.read_text("utf-8").splitlines() if RESULTS.exists() else []:
-        try:
-            task, answer = json.loads(line)
-        except ValueError:  # the incomplete last line of a killed run
-            continue
-        answers[Task(*task)] = answer
-    return answers
 
 
 if __name__ == "__main__":

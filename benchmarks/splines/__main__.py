@@ -7,15 +7,14 @@ logits ``.p`` of github.com/markus93/NN_calibration.
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
 
+from benchmarks.records import append, current, read
 from benchmarks.splines.experiment import HALVES, Record, networks, run
 from benchmarks.splines.page import page
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "benchmarks" / "splines.md"
-KEPT = ROOT / ".calibrant" / "splines" / "records.jsonl"
 
 
 def main() -> None:
@@ -24,8 +23,8 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--halves", type=int, default=HALVES, help="halves of each file")
     given = parser.parse_args()
-    KEPT.parent.mkdir(parents=True, exist_ok=True)
-    records = _read(KEPT)
+    kept = current("splines/records", __file__)
+    records: dict[tuple[str, int], Record] = {(name, seed): record for name, seed, record in read(kept)}
     # Pickled logits have a test set of their own. All files have a half before one has two.
     wanted = [
         (path, seed)
@@ -33,21 +32,11 @@ def main() -> None:
         for path in networks(given.folder)
         if seed == 0 or path.suffix != ".p"
     ]
-    with KEPT.open("a", encoding="utf-8") as out:
-        for path, seed in wanted:
-            if (path.stem, seed) not in records:
-                records[path.stem, seed] = run(path, seed)
-                line = {"network": path.stem, "seed": seed, "record": records[path.stem, seed]}
-                out.write(json.dumps(line) + "\n")
-                out.flush()
+    for path, seed in wanted:
+        if (path.stem, seed) not in records:
+            records[path.stem, seed] = run(path, seed)
+            append(kept, [path.stem, seed, records[path.stem, seed]])
     PAGE.write_text(page({(path.stem, seed): records[path.stem, seed] for path, seed in wanted}), "utf-8")
-
-
-def _read(path: Path) -> dict[tuple[str, int], Record]:
-    if not path.exists():
-        return {}
-    lines = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
-    return {(line["network"], line["seed"]): line["record"] for line in lines}
 
 
 if __name__ == "__main__":

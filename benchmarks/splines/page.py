@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from benchmarks.records import possible
 from benchmarks.splines.experiment import ACCURACIES, SPLINES, VECTORS, Floats, Record
 from benchmarks.timing import machine
 
@@ -136,4 +137,5 @@ def _mean(records: Records, network: str, calibrator: str, event: str, measure: 
         for (name, _), record in records.items()
         if name == network
     ]
-    return float(np.mean(values))
+    mean = float(np.mean(values))
+    return mean if np.isnan(mean) else possible(mean, f"{measure} of {calibrator}")

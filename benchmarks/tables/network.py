@@ -18,6 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from benchmarks.records import possible
 from benchmarks.tables.datasets import DERIVATES, SEEDS, SIZES, Floats, dataset
 from benchmarks.tables.run import Key, Records, collect
 from calibrant.piecewise.options import Loss
@@ -175,7 +176,7 @@ def page(records: Records) -> str:
     for n in sizes:
         part = [record for key, record in records.items() if key[2] == n]
         for name in FITS:
-            off = np.array([record[name]["error"] - record["truth"] for record in part])
+            off = possible(np.array([record[name]["error"] - record["truth"] for record in part]), f"error of {name}")
             pieces, loss, distance = (
                 np.mean([record[name][value] for record in part]) for value in ("pieces", "loss", "distance")
             )
@@ -232,7 +233,7 @@ def main() -> None:
     asked = parser.parse_args()
     derivates = PART if asked.small else DERIVATES
     keys = [(SHAPE, *rest) for rest in product(derivates, SIZES, SEEDS)]
-    PAGE.write_text(page(collect("early-stopping.jsonl", keys, compared)), "utf-8")
+    PAGE.write_text(page(collect("early-stopping", keys, compared)), "utf-8")
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import spearmanr
 
+from benchmarks.records import possible
 from benchmarks.tables.datasets import SHAPES, SIZES, Floats
 
 Key = tuple[str, str, int, int]
@@ -24,15 +25,17 @@ FORMULAS = {"ES_15": 0.01, "ES_sweep": 0.01, "ES_CV": 0.01, "isotonic": 0.01, "P
 
 
 def _distance(record: dict[str, Any], method: str) -> float:
-    return 1e3 * float(record[method]["distance"])
+    return 1e3 * possible(float(record[method]["distance"]), f"distance of {method}", low=0.0)
 
 
 def _error(record: dict[str, Any], method: str) -> float:
-    return 1e3 * abs(float(record[method]["error"]) - float(record["truth"]["error"]))
+    return abs(_bias(record, method))
 
 
 def _squared(record: dict[str, Any], method: str) -> float:
-    return 1e3 * abs(float(record[method]["squared"]) - float(record["truth"]["squared"]))
+    return 1e3 * abs(
+        possible(float(record[method]["squared"] - record["truth"]["squared"]), f"squared error of {method}")
+    )
 
 
 def page(records: Records, fresh: Records, fresh_maps: Records) -> str:
@@ -206,7 +209,7 @@ def _by_size(records: Records, maps: Sequence[str], methods: Sequence[str]) -> s
 
 
 def _bias(record: dict[str, Any], method: str) -> float:
-    return 1e3 * (float(record[method]["error"]) - float(record["truth"]["error"]))
+    return 1e3 * possible(float(record[method]["error"] - record["truth"]["error"]), f"error of {method}")
 
 
 def _with_deviation(values: Floats, method: str, maps: Sequence[str], cell: Cell) -> str:

@@ -7,20 +7,19 @@ debiased error of the average, ES_15 and the oracle on as many new label draws.
 from __future__ import annotations
 
 import argparse
-import json
 import multiprocessing
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from itertools import product
 from pathlib import Path
 from typing import Any
 
+from benchmarks.records import append, current, read
 from benchmarks.tables.datasets import DERIVATES, SEEDS, SHAPES, SIZES
 
 ROOT = Path(__file__).parents[2]
-KEPT = ROOT / ".calibrant"
 PAGE = ROOT / "docs" / "benchmarks" / "tables.md"
 _FRESH_FROM = 1_000
 
@@ -68,33 +67,22 @@ def errors_alone(key: Key) -> dict[str, Any]:
 
 
 def collect(name: str, keys: Sequence[Key], task: Callable[[Key], dict[str, Any]]) -> Records:
-    """Records of all keys, reusing those of an earlier run."""
-    path = KEPT / name
-    KEPT.mkdir(mode=0o700, exist_ok=True)
-    done = dict(_read(path)) if path.exists() else {}
+    """Records of all keys, reusing those of an earlier run of the same code."""
+    path = current(name, __file__)
+    done: Records = {tuple(key): record for key, record in read(path)}
     left = [key for key in keys if key not in done]
     if left:
         os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = "1"
         context = multiprocessing.get_context("spawn")
         began = time.monotonic()
-        with path.open("a", encoding="utf-8") as file, ProcessPoolExecutor(os.cpu_count(), context) as pool:
+        with ProcessPoolExecutor(os.cpu_count(), context) as pool:
             running = {pool.submit(task, key): key for key in left}
             for count, future in enumerate(as_completed(running), 1):
                 done[running[future]] = future.result()
-                file.write(json.dumps([running[future], future.result()]) + "\n")
-                file.flush()
+                append(path, [running[future], future.result()])
                 if count % 100 == 0 or count == len(left):
                     print(f"{name}: {count} of {len(left)} in {time.monotonic() - began:.0f} s", flush=True)
     return {key: done[key] for key in keys}
-
-
-def _read(path: Path) -> Iterator[tuple[Key, dict[str, Any]]]:
-    for line in path.read_text("utf-8").splitlines():
-        try:
-            (shape, derivate, n, seed), record = json.loads(line)
-        except ValueError:  # the incomplete last line of a killed run
-            continue
-        yield (shape, derivate, n, seed), record
 
 
 def main() -> None:
@@ -104,11 +92,11 @@ def main() -> None:
     asked = parser.parse_args()
     from benchmarks.tables.page import page
 
-    records = collect("tables.jsonl", published_keys(), whole)
-    added = collect("tables-pl-de.jsonl", published_keys(), later)
+    records = collect("tables", published_keys(), whole)
+    added = collect("tables-pl-de", published_keys(), later)
     records = {key: record | added[key] for key, record in records.items()}
-    fresh = collect("tables-fresh.jsonl", fresh_keys(asked.fresh), errors_alone)
-    text = page(records, fresh, collect("tables-fresh-maps.jsonl", fresh_map_keys(), whole))
+    fresh = collect("tables-fresh", fresh_keys(asked.fresh), errors_alone)
+    text = page(records, fresh, collect("tables-fresh-maps", fresh_map_keys(), whole))
     PAGE.write_text(text, "utf-8")
     print(text)
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 from itertools import product
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+import calibrant
 from benchmarks import by_size
 from benchmarks.by_size import DRAWN, Curves, Figure, bound, departures, draw, page, run
+from benchmarks.records import ImpossibleFigure
 
 pytestmark = pytest.mark.slow
 
@@ -23,7 +26,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[Figure, Curves]:
     path = tmp_path_factory.mktemp("data") / "cifar.npz"
     np.savez(path, logits=logits, labels=labels)
     figures = [Figure("cifar", *kind) for kind in product(DRAWN, (False, True))]
-    found = {f: run(path, f, repetitions=400, kernel_repetitions=16 if f.squared else None) for f in figures}
+    found = {f: run(path, f, repetitions=1_600, kernel_repetitions=16 if f.squared else None) for f in figures}
     return {figure: json.loads(json.dumps(curves)) for figure, curves in found.items()}
 
 
@@ -35,6 +38,26 @@ def test_only_the_brier_score_improves_by_the_same_at_every_size(results: dict[F
 
 def test_the_bound_is_that_of_nine_sizes(results: dict[Figure, Curves]) -> None:
     assert bound(results[Figure("cifar", "", False)]) == pytest.approx(2.77, abs=0.01)
+
+
+def test_the_bins_of_ece_are_those_that_the_page_names(
+    results: dict[Figure, Curves], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    path = next(tmp_path_factory.getbasetemp().glob("data*/cifar.npz"))
+    with np.load(path) as arrays:
+        held_out = np.array_split(np.random.default_rng(0).permutation(len(arrays["labels"])), 2)[1]
+        logits, labels = arrays["logits"][held_out], arrays["labels"][held_out]
+    equal_width = {"name": "ece", "binning": "equal-width", "n_bins": 15, "closed": "right"}
+    report = calibrant.evaluate(logits, labels, scale="logit", reduction="confidence", measures=[equal_width])
+    curves = results[Figure("cifar", "", False)]
+    assert curves["curves"]["ECE"]["full"]["value"] == pytest.approx(report["ece"].value, abs=1e-12)
+    assert "ECE has 15 equal-width bins, closed on the right" in page(results, {})
+
+
+def test_an_impossible_error_is_no_record() -> None:
+    curve = SimpleNamespace(mean=(0.1, 1.2), standard_deviation=(0.0, 0.0), lost=(0, 0), full=None)
+    with pytest.raises(ImpossibleFigure):
+        by_size._stored(curve)
 
 
 def test_departures_are_in_standard_errors() -> None:
