@@ -87,7 +87,7 @@ METHODS = (
         "temperature",
         "Temperature scaling",
         "softmax(z / T), or logistic(z / T) for an event, with the T > 0 that minimises the log loss; above 1 the "
-        "predictions are overconfident",
+        "predictions are too extreme",
         "Guo et al. (2017), section 4.2",
         Traits(
             "the whole vector: logits, or logarithms of probabilities; for an event its logit",
