@@ -16,7 +16,7 @@ from calibrant.cells import Floats, SortedRows
 from calibrant.logistic import fit_logistic
 from calibrant.maps import beta
 from calibrant.maps.averaged import Averaged, increasing, table_knots, tabulated
-from calibrant.maps.curves import Identity, clipped_logit
+from calibrant.maps.curves import Identity, clipped_logit, interpolate
 from calibrant.maps.piecewise_linear import PL3_CLIP
 from calibrant.piecewise.families import Family
 from calibrant.piecewise.fitting import CrossFit, cross_fit
@@ -172,7 +172,7 @@ def _isotonic(cells: FoldCells) -> _Candidate:
         share = (np.add.reduceat(positives, ends[:-1]) + 0.5) / (np.add.reduceat(mass, ends[:-1]) + 1.0)
         curves.append((cells.p[kept], np.repeat(share, np.diff(ends))))
         sizes += len(share)
-        c = np.interp(cells.p, *curves[-1])
+        c = interpolate(cells.p, *curves[-1])
         loss -= float((cells.wy[fold] * np.log(c) + (cells.w[fold] - cells.wy[fold]) * np.log1p(-c)).sum())
     parameters = round(sizes / cells.n_folds)
-    return _Candidate("isotonic", parameters, loss, lambda p: np.array([np.interp(p, *c) for c in curves]))
+    return _Candidate("isotonic", parameters, loss, lambda p: np.array([interpolate(p, *c) for c in curves]))

@@ -11,7 +11,7 @@ import numpy as np
 from calibrant.averaging.process import fit_process
 from calibrant.cells import Floats
 from calibrant.diagrams.diagram import DEPENDENT, Picture
-from calibrant.maps.curves import Curve
+from calibrant.maps.curves import Curve, interpolate
 from calibrant.measures.fitted import Belief, fitted_error, plugged_error, process_belief
 from calibrant.measures.intervals import Resampling
 from calibrant.piecewise.folds import fold_cells
@@ -74,7 +74,7 @@ def fitted_curve(
     even = np.linspace(cells.p[0], cells.p[-1], _EVEN)
     places = np.union1d(cells.p[np.minimum(by_mass, len(cells) - 1)], even)
     calibrated = np.clip(curve(places), 0.0, 1.0)
-    low, high = (calibrated + np.interp(places, belief.p, off) for off in _deviations(belief, level))
+    low, high = (calibrated + interpolate(places, belief.p, off) for off in _deviations(belief, level))
     dependent = event.per_row > 1
     return FittedCurve(
         places,

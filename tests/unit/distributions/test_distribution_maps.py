@@ -13,6 +13,8 @@ import calibrant
 from benchmarks.pages.distribution_methods import FAMILIES as DESCRIBED
 from calibrant.distributions.maps.combined import FAMILIES
 from calibrant.distributions.maps.scales import quantiles_at, scores_of
+from calibrant.distributions.maps.tables import normal_of
+from calibrant.distributions.maps.variance import VarianceCurve
 from calibrant.errors import CalibrationError, InvalidDocument, InvalidOption
 
 RANDOM = np.random.default_rng(7)
@@ -358,3 +360,10 @@ def test_output_levels_are_refused_if_the_map_would_not_return_them(method: str,
         given = {"mean": np.zeros(60), "variance": np.ones(60)}
     with pytest.raises(InvalidOption, match=f"maps of {method} return"):
         calibrant.fit_distribution(method, y, output_levels=[0.1, 0.9], **given)
+
+
+def test_variances_stay_between_thresholds_that_are_very_close() -> None:
+    variance: Any = 1e-300 * (1.0 + np.arange(5) * 2.0**-50)
+    curve = VarianceCurve("variance", variance[[0, 4]], np.array([1.0, 2.0]))
+    found: Any = curve(normal_of(np.zeros(5), variance)).variance
+    np.testing.assert_allclose(found, np.linspace(1.0, 2.0, 5), atol=0.05)

@@ -112,3 +112,19 @@ def test_an_mli_spline_needs_both_outcomes() -> None:
         calibrant.fit("mli-spline", [0.2, 0.5] * 10, [1] * 20)
     with pytest.raises(OneClass):
         calibrant.fit("mli-spline", [0.2, 0.5] * 10, [1] * 19 + [0], weights=[1.0] * 19 + [0.0])
+
+
+def test_maps_stay_between_thresholds_that_are_subnormally_close() -> None:
+    p = np.array([0.0, 0.0, 2e-309, 2e-309, 2e-309, 2e-309, 2e-309, 2e-309, 2e-309, 0.4, 0.6])
+    y = np.array([0, 0, 1, 1, 1, 1, 1, 1, 0, 1, 1])
+    between = np.linspace(0.0, 2e-309, 9)
+    for method in ("isotonic", "centered-isotonic", "spline", "kde", "histogram"):
+        fitted = calibrant.fit(method, p, y)
+        q = fitted.apply(between)
+        low, high = np.sort(fitted.apply(between[[0, -1]]))
+        assert low - 1e-12 <= q.min() <= q.max() <= high + 1e-12, method
+    q = calibrant.fit("isotonic", p, y).apply(between)
+    np.testing.assert_allclose(q, np.linspace(0.0, 6.0 / 7.0, 9), rtol=1e-12)
+    knots = np.array([0.0, 2e-309, 1.0])
+    curve = PiecewiseLinear((Polyline(knots, np.array([0.1, 0.9, 0.95])),))
+    np.testing.assert_allclose(curve(between), np.linspace(0.1, 0.9, 9), rtol=1e-12)

@@ -22,7 +22,7 @@ from calibrant.distributions.maps.scales import (
 )
 from calibrant.distributions.maps.tables import quantiles_of, table_of
 from calibrant.errors import InvalidDocument
-from calibrant.maps.curves import Numbers, read_array
+from calibrant.maps.curves import Numbers, interpolate, read_array
 
 Shape = Literal["isotonic", "pl"]
 #: Normal scores of the knots below 1/2; those above mirror them. A score below the first knot is that of the first.
@@ -54,7 +54,7 @@ class LevelMap(Numbers):
 
     def __call__(self, forecasts: Forecasts) -> Forecasts:
         """Return quantiles at the levels of the map. O(n Q)."""
-        z = np.interp(self.levels, self.heights, self.knots)
+        z = interpolate(self.levels, self.heights, self.knots)
         if forecasts.kind == "normal":
             return quantiles_of(forecasts.mean[:, None] + np.sqrt(forecasts.variance)[:, None] * z, self.levels)
         table = table_of(forecasts)
@@ -64,7 +64,7 @@ class LevelMap(Numbers):
     def heights_at(self, levels: Floats) -> Floats:
         """Return R at the normal scores of ``levels (m,)``, in proportion to the level beyond the outermost knots."""
         ends = ndtr(self.knots[[0, -1]])
-        between = np.interp(ndtri(levels), self.knots, self.heights)
+        between = interpolate(ndtri(levels), self.knots, self.heights)
         below = self.heights[0] * np.minimum(levels / ends[0], 1.0)
         above = (1.0 - self.heights[-1]) * np.minimum((1.0 - levels) / (1.0 - ends[1]), 1.0)
         found: Floats = np.where(levels < ends[0], below, np.where(levels > ends[1], 1.0 - above, between))
@@ -129,7 +129,7 @@ def fit_counts(
     knots = _knots(shape, normal)
     mean, spread = _likely_normal(counts, edges)
     sums = np.concatenate([[0.0], np.cumsum(counts)])
-    heights = np.interp(ndtr((knots - mean) / spread), ndtr((edges - mean) / spread), sums)
+    heights = interpolate(ndtr((knots - mean) / spread), ndtr((edges - mean) / spread), sums)
     return _level_map(knots, heights, float(counts.sum()), levels, scale, tails)
 
 

@@ -12,7 +12,7 @@ from calibrant.cells import Floats
 from calibrant.distributions.forecasts import Forecasts
 from calibrant.distributions.maps.tables import normal_of
 from calibrant.errors import InvalidDocument, OnePrediction
-from calibrant.maps.curves import Numbers, read_array, read_number
+from calibrant.maps.curves import Numbers, interpolate, read_array, read_number
 
 #: Rows that an isotonic map pools at least: a block of a few small errors would predict a variance near 0.
 LEAST_ROWS = 20.0
@@ -54,8 +54,8 @@ class VarianceCurve(Numbers):
         """Return normal forecasts with the new variances. O(n log t)."""
         given = forecasts.variance
         if self.of == "variance":
-            return with_variance(forecasts, np.interp(given, self.thresholds, self.heights))
-        return with_variance(forecasts, np.interp(np.sqrt(given), self.thresholds, self.heights) ** 2)
+            return with_variance(forecasts, interpolate(given, self.thresholds, self.heights))
+        return with_variance(forecasts, interpolate(np.sqrt(given), self.thresholds, self.heights) ** 2)
 
     @classmethod
     def from_parameters(cls, parameters: dict[str, Any]) -> Self:
