@@ -164,7 +164,7 @@ def store_batch(requester: Requester, arrays: Arrays, options: BatchOptions | Di
 def store_labelled(requester: Requester, rows: LabelledRows) -> BatchRecord:
     """Store validated rows as a batch for a job; raises ``BatchFull`` and ``QuotaExceeded``."""
     batch, arrays = rows.batch, rows.source.arrays
-    kept = {"predictions": np.asarray(arrays["predictions"]), "labels": batch.labels}
+    kept = {"predictions": _unrounded(batch.predictions, arrays["predictions"]), "labels": batch.labels}
     if batch.weights is not None:  # not normalized, because rows may be appended
         kept["weights"] = np.asarray(arrays["weights"], dtype=np.float64)
     if rows.groups is not None:
@@ -227,7 +227,7 @@ def _check(rows: RequestRows) -> tuple[Predictions, dict[str, Array]]:
         raise InvalidField.at("/predictions", "is missing")
     _note(arrays)
     read = read_predictions(arrays["predictions"], scale=rows.scale)
-    kept = {"predictions": np.asarray(arrays["predictions"])}
+    kept = {"predictions": _unrounded(read, arrays["predictions"])}
     if "labels" in arrays:
         kept["labels"] = read_labels(arrays["labels"], len(read), read.n_classes or 2)
     if "weights" in arrays:
@@ -236,6 +236,11 @@ def _check(rows: RequestRows) -> tuple[Predictions, dict[str, Array]]:
         _check_groups(arrays["groups"], len(read))
         kept["groups"] = arrays["groups"]
     return read, kept
+
+
+def _unrounded(read: Predictions, given: Array) -> Array:
+    """Return the predictions to store: as given, or divided by their sums if they were rounded, for rows to append."""
+    return read.given if read.rounded else np.asarray(given)
 
 
 def _record(

@@ -299,11 +299,12 @@ def check_predictions(values: Floats, scale: Scale) -> tuple[Whys, Floats]:
 
 def _check_sums(values: Floats, why: Whys) -> tuple[Whys, Floats]:
     """Normalize rows whose sum is within the tolerance of 1; refuse the others."""
-    kept = why == 0
-    if (rounded := without_rounding(values[kept]) if kept.any() else None) is not None:
-        values = values.copy()
-        values[kept] = rounded[0]
     sums = values @ np.ones(values.shape[1])
+    near = (why == 0) & (np.abs(sums - 1.0) <= 0.005 * values.shape[1])  # as far as rounding to two decimals can be
+    if (rounded := without_rounding(values[near]) if near.any() else None) is not None:
+        values = values.copy()
+        values[near] = rounded[0]
+        sums = values @ np.ones(values.shape[1])
     away = np.abs(sums - 1.0)
     if away.max() <= SUM_ROUNDING:
         return why, values

@@ -70,6 +70,8 @@ class Predictions:
     scale: Scale
     clipped: int = 0
     renormalised: int = 0
+    #: Whether rounding explained why rows did not sum to 1; other rows beside them could say otherwise.
+    rounded: bool = False
 
     @cached_property
     def values(self) -> Floats:
@@ -288,7 +290,8 @@ def _without_rounding(values: Floats, sums: Floats) -> Predictions:
     if rounded is None:
         texts = ("must sum to 1", "does not sum to 1", "do not sum to 1")
         raise _invalid(OutOfRange, "/predictions", away > TOLERANCE, *texts, noun="rows ")
-    return Predictions(rounded[0], "probability", renormalised=int(np.count_nonzero(away > SUM_ROUNDING)))
+    off = int(np.count_nonzero(away > SUM_ROUNDING))
+    return Predictions(rounded[0], "probability", renormalised=off, rounded=True)
 
 
 #: How far from 1 the sum of a row may be if its softmax was computed in half precision, or in bfloat16.

@@ -87,6 +87,20 @@ def _fields(store: Store, batch_id: str) -> dict[bytes, bytes]:
     return fields
 
 
+def test_rounded_rows_are_appended_to_exact_ones_and_evaluated_with_them(api: httpx.Client) -> None:
+    random_ = np.random.default_rng(0)
+    p = random_.dirichlet(np.ones(20), size=60)
+    y = [int(random_.choice(20, p=row)) for row in p]
+    rounded = p[30:].round(4)
+    assert np.abs(rounded.sum(axis=1) - 1).max() > 1e-4
+    batch = _batch(api, {"predictions": p[:30].tolist(), "labels": y[:30]})
+    assert _append(api, batch["id"], {"predictions": rounded.tolist(), "labels": y[30:]}).json()["n"] == 60
+    found = api.post("/evaluate", json={"batch": batch["id"], "measures": ["brier"]}).json()
+    whole = np.concatenate([p[:30], rounded / rounded.sum(axis=1, keepdims=True)])
+    expected = api.post("/evaluate", json={"predictions": whole.tolist(), "labels": y, "measures": ["brier"]}).json()
+    assert found["measures"]["brier"]["value"] == pytest.approx(expected["measures"]["brier"]["value"], abs=1e-12)
+
+
 def test_without_a_key_each_append_counts(api: httpx.Client) -> None:
     batch = _batch(api)
     assert [_append(api, batch["id"], ROWS).json()["n"] for _ in range(3)] == [8, 12, 16]

@@ -243,7 +243,7 @@ def test_a_mapping_to_one_class_is_told_next_to_it(visitor: Visitor) -> None:
 def test_the_positive_label_is_filled_in_only_for_a_known_pair(
     visitor: Visitor, words: tuple[str, str], classes: list[str]
 ) -> None:
-    texts = CSV.replace(b",0\n", f",{words[0]}\n".encode()).replace(b",1\n", f",{words[1]}\n".encode())
+    texts = re.sub(rb",([01])\n", lambda row: f",{words[int(row[1])]}\n".encode(), CSV)
     refused = _send(visitor, texts)
     offered = re.findall(
         r'name="mapping_text" value="(\w+)">\s*<input [^>]*name="mapping_class" value="(\d*)"', refused.text

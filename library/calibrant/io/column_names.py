@@ -39,7 +39,7 @@ COUNTS = set_of("n count counts freq freqs frequency cases num nobs")
 GROUPS = set_of("group groups subgroup")
 #: Names of the confidence in a predicted class, and of whether that class is correct.
 CONFIDENCE = set_of("confidence confidences conf maxprob maxproba maxprobability topprob topproba topprobability msp")
-CORRECT = set_of("correct iscorrect")
+CORRECT = set_of("correct iscorrect correctness acc exactmatch")
 #: Names of probabilities that count only if no other column has such a name.
 FALLBACKS = CONFIDENCE | set_of(
     "fit fitted response pd risk propensity likelihood output outputs pre1 wahrscheinlichkeit"
@@ -175,20 +175,20 @@ def _stems(names: Sequence[str], split: Callable[[str], tuple[str, str] | None])
 
 def _split(name: str, known: frozenset[str]) -> tuple[str, str] | None:
     """Split a name such as ``prob_cat`` or ``y_pred_proba[cat]`` into the word of its stem and its class, or None."""
+    ends = (known & LOGITS) | (frozenset() if known is LOGITS else _BEFORE_CLASS)
     for mark in reversed([*_BETWEEN.finditer(name)][-_CLASS_WORDS:]):
         stem, rest = name[: mark.start()], name[mark.end() :].rstrip("])").strip(" \"'")
         if len(mark[0]) > 1 and mark[0].endswith("-") and are_digits(rest):
             rest = f"-{rest}"
-        if rest and ((len(stem) < _LONGEST and word(stem) in known) or _ends_as(stem[-_LONGEST:], known)):
+        if rest and ((len(stem) < _LONGEST and word(stem) in known) or _ends_as(stem[-_LONGEST:], ends)):
             return word(stem), rest
     return None
 
 
-def _ends_as(stem: str, known: frozenset[str]) -> bool:
-    """Whether the last word of a stem, or the last two, are those before the name of a class."""
+def _ends_as(stem: str, ends: frozenset[str]) -> bool:
+    """Whether the last word of a stem, or the last two, are among these."""
     words = words_of(stem)
-    ends = {words[-1], "".join(words[-2:])} if words else set()
-    return bool(ends & ((known & LOGITS) | (frozenset() if known is LOGITS else _BEFORE_CLASS)))
+    return bool(words) and not ends.isdisjoint((words[-1], "".join(words[-2:])))
 
 
 def suffix(name: str, known: frozenset[str] = PREDICTIONS | LOGITS) -> str | None:
@@ -225,8 +225,7 @@ def numbered(names: Sequence[str], known: frozenset[str]) -> list[Family]:
 
 
 def _is_stem(stem: str, known: frozenset[str]) -> bool:
-    words = words_of(stem)
-    return word(stem) in known or (len(words) > 1 and words[-1] in _BEFORE_CLASS & known)
+    return word(stem) in known or (len(words_of(stem)) > 1 and _ends_as(stem, (_BEFORE_CLASS | LOGITS) & known))
 
 
 def named(names: Sequence[str], known: frozenset[str]) -> list[Family]:

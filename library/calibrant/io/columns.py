@@ -365,6 +365,9 @@ def _probability_name(cells: Cells) -> list[Family]:
     of a probability per class.
     """
     places = [at for at, name in enumerate(cells.free_names) if word(name) in cells.known]
+    if cells.known is LOGITS:
+        lists = [at for at, column in enumerate(cells.columns) if column.width > 1 and cells.free_names[at]]
+        places += [at for at in lists if is_log_probability(cells.free_names[at])]
     return _singles(cells, [*places, *(of.places[0] for of in _single_number(cells) if len(of.places) == 1)])
 
 
@@ -569,6 +572,8 @@ def _note(cells: Cells) -> None:
     """Note how the predictions were read, and that a single column without labels is named after class 0."""
     names, end = [cells.names[at] for at in cells.family.places], suffix(cells.names[cells.family.places[0]]) or ""
     if cells.stated:
+        if len(names) == 2:
+            cells.notes.append(f"predictions: {span(names)}, of class 0 and of class 1")
         if not cells.labelled and len(names) == 1 and cells.options.class_names is None and is_negative(end):
             cells.notes.append(f"predictions: column {quoted(names[0])} is named after class 0, not class 1")
         return
@@ -800,6 +805,7 @@ def _hard_predictions(cells: Cells, free: Sequence[int]) -> list[int]:
         is_named = bool(name) and at not in cells.chosen and (word(name) in PREDICTIONS or is_predicted_class(name))
         texts = {text.casefold() for text in cells.texts(at)}
         are_strings = at not in free and at not in cells.chosen and cells.columns[at].width == 1 and bool(texts)
+        are_strings = are_strings and not any("(" in text or "[" in text for text in texts)  # of other notations
         are_labels = len(texts) > 1 and texts <= labels and not all(map(is_number, texts))
         if (at in free and is_named and cells.is_class(at)) or (are_strings and (is_named or are_labels)):
             found.append(at)

@@ -336,7 +336,7 @@ def _check_models(
 ) -> None:
     """Raise ``UnclearColumns`` for columns that the options name and that are not those of two or more classes."""
     places = chosen.places.predictions
-    if options.scale == "logit" or len(places) < 2 or len(options.predictions or ()) != len(places):
+    if options.scale == "logit" or len(places) < 2 or not options.predictions:
         return
     away = np.flatnonzero(np.abs(predictions.sum(axis=1) - 1.0) > TOLERANCE)
     if not len(away) or (labels is not None and len(labels.texts) > 2):

@@ -230,7 +230,7 @@ def test_a_submission_without_labels_names_the_column_of_its_predictions(run: Ru
 def test_raw_scores_are_read_with_the_options_that_errors_offer(run: Run, tmp_path: Path) -> None:
     path = tmp_path / "raw.csv"
     path.write_text("label,raw_score\n1,2.5\n0,-1.5\n", encoding="utf-8")
-    assert "for logits, add --scale logit)" in run("evaluate", path).stderr
+    assert "for logits, add --scale logit --prediction raw_score)" in run("evaluate", path).stderr
     assert run("evaluate", path, "--scale", "logit").stderr.endswith("; add --prediction raw_score\n")
     assert run("evaluate", path, "--scale", "logit", "--prediction", "raw_score").exit_code == 0
 

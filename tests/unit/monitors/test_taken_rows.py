@@ -26,6 +26,16 @@ def test_vectors_are_checked_by_row_as_a_whole_batch_is() -> None:
     assert np.array_equal(values[fine], read_predictions(given[fine]).values)
 
 
+def test_rounded_vectors_are_taken_as_a_whole_batch_takes_them() -> None:
+    given = np.array([[0.3333, 0.3333, 0.1667, 0.1669], [0.5, 0.25, 0.125, 0.125], [0.9, 0.9, 0.9, 0.9]])
+    why, values = check_predictions(given, "probability")
+    assert why.tolist() == [0, 0, Why.WRONG_SUM]
+    assert np.array_equal(values[:2], read_predictions(given[:2]).values)
+    assert read_predictions(given[:2]).rounded
+    why, _ = check_predictions(given + np.array([0.0003, 0.0, 0.0, 0.0]), "probability")
+    assert why.tolist() == [Why.WRONG_SUM] * 3
+
+
 def test_logits_are_of_any_size_but_finite() -> None:
     why, _ = check_predictions(np.array([-40.0, 3.0, np.inf]), "logit")
     assert why.tolist() == [0, 0, Why.NOT_FINITE]
