@@ -36,6 +36,15 @@ def guesses(pets: Any) -> Any:
     return frame.assign(correct=frame["label"] == frame["predicted_label"])
 
 
+def test_the_output_of_a_pipeline_beside_its_correctness_is_a_confidence(typed: Typed, guesses: Any) -> None:
+    """Evaluate the label and the score of a pipeline beside whether the label is right."""
+    frame = guesses[["predicted_label", "score", "correct"]].set_axis(["label", "score", "correct"], axis=1)
+    frame.to_csv("pipeline.csv", index=False)
+    found = _values(typed, f"calibrant evaluate pipeline.csv {_MEASURES}")
+    assert found["accuracy"] == pytest.approx(guesses["correct"].mean())
+    assert "do not name a positive label" in typed("calibrant evaluate pipeline.csv --pos-label cat").stderr
+
+
 @pytest.mark.parametrize(
     "names", ["confidence,correct", "conf,is_correct", "max_prob,correct", "Confidence,Is Correct"]
 )

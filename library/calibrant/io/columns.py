@@ -197,8 +197,15 @@ LATE_LABEL_RULES: list[Rule] = []
 
 @rule(LABEL_RULES, "labels", "confidence_correct.csv")
 def _correct(cells: Cells) -> list[int]:
-    """A column `correct` or `is_correct`, and one `confidence` or `conf`: whether the predicted class is right."""
-    return cells.called(CORRECT) if cells.called(CONFIDENCE) else []
+    """A column `correct` or `is_correct`, and one `confidence`, or the `label` and `score` of a pipeline: whether the
+    predicted class is right.
+    """
+    places, words = cells.called(CORRECT), [word(name) for name in cells.names]
+    if places and not cells.called(CONFIDENCE) and {"label", "score"} <= {*words}:
+        label = words.index("label")
+        if not all(map(is_number, cells.texts(label))) and not any(map(cells.is_predicted_class, range(len(words)))):
+            cells.pipeline = label
+    return places if cells.called(CONFIDENCE) or cells.pipeline is not None else []
 
 
 @rule(LABEL_RULES, "labels", "pipeline.csv", "labels: {columns} (the only column with values of 'label')")
@@ -618,7 +625,9 @@ def _of_correctness(cells: Cells) -> list[int]:
     labels, score = cells.labels or 0, cells.names[cells.family.places[0]]
     if word(cells.names[labels]) not in CORRECT:
         return []
-    is_unclear = word(score) not in CONFIDENCE and cells.is_probability(cells.family.places[0])
+    is_unclear = (
+        word(score) not in CONFIDENCE and cells.pipeline is None and cells.is_probability(cells.family.places[0])
+    )
     if is_unclear and cells.options.reduction is None and cells.options.scale == "probability":
         raise _unclear_reduction(score, f"that {quoted(cells.names[labels])} is 1", "a predicted class")
     return [labels]
