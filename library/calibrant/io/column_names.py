@@ -194,9 +194,9 @@ def _ends_as(stem: str, ends: frozenset[str]) -> bool:
 def suffix(name: str, known: frozenset[str] = PREDICTIONS | LOGITS) -> str | None:
     """Return the class at the end of a column name: ``cat`` for ``prob_cat``, ``1`` for ``p1``, or None."""
     name = with_integer(name)
-    numbered_ = NUMBERED.fullmatch(name)
-    if numbered_ is not None and word(numbered_[1]) in known:
-        return numbered_[2]
+    parts = NUMBERED.fullmatch(name)
+    if parts is not None and word(parts[1]) in known:
+        return parts[2]
     split = _split(name, known)
     return None if split is None else split[1]
 
@@ -271,7 +271,7 @@ def among(texts: AbstractSet[str], classes: Sequence[str]) -> list[str]:
     for fold in (str, str.casefold):
         folded = {fold(text) for text in texts}
         if len(folded) == len(texts) and len({fold(name) for name in classes}) == len(classes):
-            named_ = [name for name in classes if fold(name) in folded]
-            if len(named_) == len(texts):
-                return named_
+            chosen = [name for name in classes if fold(name) in folded]
+            if len(chosen) == len(texts):
+                return chosen
     return []

@@ -646,17 +646,17 @@ def _of_predicted_class(cells: Cells) -> list[int]:
     labels, score = cells.labels or 0, cells.family.places[0]
     texts, name = cells.texts(labels), cells.names[score]
     free = [at for at in range(len(cells.names)) if at not in cells.chosen]
-    numbered_ = {at: {*map(number_of, cells.texts(at))} | cells.texts(at) for at in free}  # 1 of LABEL_1
+    texts_of = {at: {*map(number_of, cells.texts(at))} | cells.texts(at) for at in free}  # 1 of LABEL_1
     places = [
-        at for at in free if at == cells.pipeline or (cells.is_predicted_class(at) and bool(numbered_[at] & texts))
+        at for at in free if at == cells.pipeline or (cells.is_predicted_class(at) and bool(texts_of[at] & texts))
     ]
     is_event = (end := suffix(name)) is not None and end in texts
     low = min(cells.numbers(score), default=0.0)
-    named_ = [at for at in free if cells.is_predicted_class(at) and len(cells.texts(at)) == 2]
-    if not places and not is_event and len(texts) == 2 and named_ and low >= 0.5:
+    predicted = [at for at in free if cells.is_predicted_class(at) and len(cells.texts(at)) == 2]
+    if not places and not is_event and len(texts) == 2 and predicted and low >= 0.5:
         raise UnclearColumns(
             f"column {quoted(name)} can be the probability of class 1, or the confidence in "
-            f"{quoted(cells.names[named_[0]])}, whose classes have other names than those of "
+            f"{quoted(cells.names[predicted[0]])}, whose classes have other names than those of "
             f"{quoted(cells.names[labels])}; name the positive label, or write the same names in both",
             field="predictions",
         )
@@ -809,7 +809,7 @@ def _none_found(cells: Cells) -> TabularError:
 def _hard_predictions(cells: Cells, free: Sequence[int]) -> list[int]:
     """Return the columns of predicted classes: numbers, or strings that are labels or have such a name."""
     labels = {text.casefold() for text in cells.texts(cells.labels)}
-    found = []
+    hard = []
     for at, name in enumerate(cells.names):
         is_named = bool(name) and at not in cells.chosen and (word(name) in PREDICTIONS or is_predicted_class(name))
         texts = {text.casefold() for text in cells.texts(at)}
@@ -817,8 +817,8 @@ def _hard_predictions(cells: Cells, free: Sequence[int]) -> list[int]:
         are_strings = are_strings and not any("(" in text or "[" in text for text in texts)  # of other notations
         are_labels = len(texts) > 1 and texts <= labels and not all(map(is_number, texts))
         if (at in free and is_named and cells.is_class(at)) or (are_strings and (is_named or are_labels)):
-            found.append(at)
-    return found
+            hard.append(at)
+    return hard
 
 
 def _of_hard(cells: Cells, at: int) -> NoPredictions:
