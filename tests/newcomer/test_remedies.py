@@ -211,3 +211,28 @@ def test_every_remedy_that_a_refused_file_prints_works_when_it_is_typed(typed: T
                 assert typed(last).exit_code == 0, (name, last)
             tried.add(name)
     assert len(tried) > 20
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        ("y,lower,upper\n1,0,2\n0,-1,1\n", 1),
+        ("y,lo-90,hi-90,lo-50,hi-50\n1,0,3,1,2\n0,-1,2,0,1\n", 2),
+        ("y,mean,std,q0.05,q0.95\n1,0,2,0,2\n0,-1,1,-1,3\n", 2),
+        ("y,mean,mu,std\n1,0,2,1\n0,-1,1,1\n", 2),
+        ("y,target,mean,std\n1,1,0,2\n0,1,-1,1\n", 2),
+        ("y,x_0,x_1,x_2,x_3,x_4\n1,0,1,2,3,4\n0,0,1,2,3,4\n", 1),
+        ("a,mean,std\n1,0,2\n0,-1,1\n", 1),
+        ("y;mean;std\n1,5;0,5;2,5\n0,5;1,5;1,5\n", 1),
+    ],
+)
+def test_every_remedy_that_a_file_of_forecasts_prints_works_when_it_is_typed(
+    typed: Typed, text: str, count: int
+) -> None:
+    """Type each command, and each option, that the message about forecasts prints."""
+    Path("forecasts.csv").write_text(text, "utf-8")
+    line = f"calibrant evaluate forecasts.csv --regression --measure {'interval-score' if 'lo' in text else 'crps'}"
+    commands = _remedies(typed(line).stderr, line)
+    assert len(commands) == count
+    for command in commands:
+        assert typed(command).exit_code == 0, command

@@ -240,6 +240,8 @@ def choose_forecasts(columns: Sequence[Column], options: ForecastOptions, *, lab
     reading = _inferred(choice, options, labelled) if explicit is None else explicit
     if labelled and observed is None:
         raise _no_outcomes(choice, reading)
+    if reading.level is not None and options.level is None:
+        choice.notes.append(f"level: {reading.level:g} (inferred from the names of the bounds)")
     reading = _with_levels(reading, options)
     parts: dict[Field, tuple[int, ...]] = {} if observed is None else {"observed": (observed,)}
     places = Places(weights=weights, groups=groups, forecasts=parts | dict(reading.columns))
@@ -273,6 +275,11 @@ def _stated(choice: Choice, parts: Mapping[str, str]) -> _Reading:
             "samples, or lower and upper",
             field="predictions",
         )
+    if "lower" in columns:  # the level in the names of both bounds
+        ends = [_END.fullmatch(choice.names[columns[field][0]]) for field in ("lower", "upper")]
+        shared = {end["number"] for end in ends if end is not None}
+        level = _fraction(shared.pop()) if None not in ends and len(shared) == 1 else None
+        return _Reading(columns, level=level)
     if "quantiles" not in columns or levels:
         return _Reading(columns, tuple(sorted(levels)) or None)
     # Levels in the names of the columns, if all have one.
@@ -311,8 +318,6 @@ def _inferred(choice: Choice, options: ForecastOptions, labelled: bool) -> _Read
         their = "its name" if len(names) == 1 else "their names"
         shown = _PART.format(field=field, columns=span(names), levels=what, their=their)
         choice.notes += [shown] if field != "levels" else []
-    if reading.level is not None and options.level is None:
-        choice.notes.append(f"level: {reading.level:g} (inferred from the names of the bounds)")
     return reading
 
 
