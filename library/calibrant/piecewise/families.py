@@ -21,8 +21,10 @@ Family = Literal["pl", "pl3"]
 
 #: Probabilities in a log loss are clipped here, as in the published code.
 LOSS_CLIP = 1e-16
-#: Largest absolute logit of heights of PL.
-HEIGHT_BOUND = 36.0
+#: Smallest height of PL, and smallest distance from 1: a logit of -36 and of 36. Heights of PL3 are logits, bounded
+#: by the documents.
+LEAST_HEIGHT = 2.3195228302435696e-16
+MOST_LOGIT = 800.0
 
 
 @dataclass(frozen=True)
@@ -63,6 +65,20 @@ def terms(family: Family, loss: Loss, f: Floats, w: Floats, wy: Floats) -> Terms
     return Terms(inner.loss, inner.slope * steep, inner.curvature * steep * steep)
 
 
+def cell_losses(family: Family, loss: Loss, f: Floats, w: Floats, wy: Floats) -> Floats:
+    """Return the loss of curves ``f (M, C)`` at each cell, ``(M, C)``."""
+    xp = namespace(f)
+    if family == "pl3" and loss == "log-loss":
+        softplus: Floats = xp.log1p(xp.exp(-abs(f))) + f.clip(min=0.0)
+        return w * softplus - wy * f
+    c = probability(family, f)
+    if loss == "brier":
+        return (w - wy) * c * c + wy * (1.0 - c) * (1.0 - c)
+    c = c.clip(LOSS_CLIP, 1.0 - LOSS_CLIP)
+    gained: Floats = wy * xp.log(c) + (w - wy) * xp.log1p(-c)
+    return -gained
+
+
 def probability(family: Family, f: Floats) -> Floats:
     """Return the probability for the value of a curve."""
     return f if family == "pl" else _logistic(f)[2]
@@ -86,40 +102,25 @@ def _log_loss_of_probabilities(c: Floats, w: Floats, wy: Floats) -> Terms:
     xp = namespace(c)
     c = c.clip(LOSS_CLIP, 1.0 - LOSS_CLIP)
     negative = 1.0 - c
-    inverse = 1.0 / (c * negative)
-    # log(1 - c) + (log c - log(1 - c)) y
-    logs = xp.log(negative)
-    loss = -xp.linalg.vecdot(w - wy, logs) - xp.linalg.vecdot(wy, xp.log(c))
-    slope = w * c
-    slope -= wy
-    slope *= inverse
-    inverse *= w
-    return Terms(loss, slope, inverse)
+    others = w - wy
+    loss = -xp.linalg.vecdot(others, xp.log(negative)) - xp.linalg.vecdot(wy, xp.log(c))
+    downwards, upwards = others / negative, wy / c
+    slope = downwards - upwards
+    downwards /= negative
+    upwards /= c
+    downwards += upwards
+    return Terms(loss, slope, downwards)
 
 
-def heights_of(family: Family, raw: Floats, *, monotone: bool) -> tuple[Floats, Floats]:
-    """Return the heights ``(M, B+1)`` for raw parameters, and their derivatives in their logits, ``(M, B+1)``.
-
-    Raw heights are those of PL3, and the logits of those of PL. For monotone curves they are the first one
-    and the increments, which the solver keeps non-negative.
-    """
-    values = raw.cumsum(1) if monotone else raw
-    if family == "pl3":
-        return values, namespace(raw).ones_like(values)
-    _, steep, heights = _logistic(values.clip(-HEIGHT_BOUND, HEIGHT_BOUND))
-    return heights, steep
+def bounds(family: Family) -> tuple[float, float]:
+    """Return the bounds of heights: probabilities of PL, logits of PL3."""
+    return (LEAST_HEIGHT, 1.0 - LEAST_HEIGHT) if family == "pl" else (-MOST_LOGIT, MOST_LOGIT)
 
 
-def raw_heights(values: Floats, *, monotone: bool) -> Floats:
-    """Return the raw parameters for heights on the logit scale, ``(M, B+1)``; the inverse of ``heights_of``.
-
-    For monotone curves, heights are replaced by their cumulative maximum.
-    """
-    if not monotone:
-        return values
-    rising = highest_so_far(values)
-    rising[:, 1:] -= namespace(values).asarray(rising[:, :-1], copy=True)
-    return rising
+def valid_heights(family: Family, heights: Floats, *, monotone: bool) -> Floats:
+    """Return heights ``(M, B+1)`` clipped to their bounds; for monotone curves, their cumulative maxima."""
+    inside = heights.clip(*bounds(family))
+    return highest_so_far(inside) if monotone else inside
 
 
 def knots_of(widths: Floats, low: float, high: float, valid: Bools) -> tuple[Floats, Floats]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,10 +12,11 @@ from scipy.special import expit
 from calibrant.cells import Floats, SortedRows
 from calibrant.maps.averaged import Averaged, tabulate
 from calibrant.maps.piecewise_linear import LogitPiecewiseLinear, PiecewiseLinear, Polyline
-from calibrant.piecewise.arrays import on_host, placed
-from calibrant.piecewise.families import LOSS_CLIP, Family, abscissa, ends, heights_of, knots_of, probability
+from calibrant.piecewise.arrays import Bools, on_host, placed
+from calibrant.piecewise.families import LOSS_CLIP, Family, abscissa, bounds, ends, knots_of, probability
 from calibrant.piecewise.folds import FoldCells, fold_cells
 from calibrant.piecewise.options import Loss, PiecewiseOptions, check_rows
+from calibrant.piecewise.refinement import refine
 from calibrant.piecewise.search import SMALL, Search, weights
 from calibrant.piecewise.solver import Data, curve_values
 from calibrant.piecewise.starts import starting_models
@@ -25,8 +27,8 @@ from calibrant.validation import simplest
 COARSE_CELLS = 192
 #: Convergence: the gain of a step in the total loss of all rows.
 TOLERANCE = 1e-2
-#: Largest absolute height of PL3 in a document.
-MAX_LOGIT = 800.0
+#: Gain in the mean loss that the refined fits leave to a change of one height or knot.
+TOLERANCE_PER_ROW = 1e-8
 
 
 @dataclass(frozen=True)
@@ -34,7 +36,8 @@ class CrossFit:
     """Curves for each number of pieces outside each fold, with ``knots`` and ``heights (lines, B+1)``.
 
     ``converged`` is the number of converged fits for each number of pieces. ``support`` holds the abscissas of the
-    first and last cell; outside them the curves are not determined by rows.
+    first and last cell; outside them the curves are not determined by rows. ``data`` is what was fitted, and
+    ``others`` are fits from other starts.
     """
 
     family: Family
@@ -43,6 +46,29 @@ class CrossFit:
     knots: tuple[Floats, ...]
     heights: tuple[Floats, ...]
     converged: tuple[int, ...]
+    data: Data
+    others: CrossFit | None
+
+    def refined(self, candidates: Iterable[int]) -> CrossFit:
+        """Return the fits with those of these candidates refined: no change of one height or knot lowers their loss.
+
+        Fits from other starts are refined too, and each curve is the better one.
+        """
+        knots, heights, converged = list(self.knots), list(self.heights), list(self.converged)
+        for i in candidates:
+            k, h, loss, done = self._refined(i)
+            if self.others is not None:
+                k_other, h_other, loss_other, done_other = self.others._refined(i)
+                better = loss_other < loss
+                k[better], h[better], done[better] = k_other[better], h_other[better], done_other[better]
+            knots[i], heights[i], converged[i] = k, h, int(done.sum())
+        return replace(self, knots=tuple(knots), heights=tuple(heights), converged=tuple(converged), others=None)
+
+    def _refined(self, candidate: int) -> tuple[Floats, Floats, Floats, Bools]:
+        pieces = self.counts[candidate]
+        knots, heights = self.knots[candidate][:, : pieces + 1].copy(), self.heights[candidate][:, : pieces + 1]
+        knots[:, -1] = ends(self.family)[1]
+        return refine(self.data, np.arange(len(knots)), knots, heights, TOLERANCE_PER_ROW)
 
     def held_out(self, cells: FoldCells, loss: Loss) -> Floats:
         """Return the mean loss of each curve on the rows of its held-out fold: ``(counts, folds)``."""
@@ -118,13 +144,14 @@ def fit_cells(
         fits = cross_fit(family, cells, counts, options, device=device)
     scores = fits.held_out(cells, options.select).mean(axis=1)
     chosen = simplest(counts, scores, options.tolerance)
+    fits = fits.refined(range(len(counts)) if options.final == "weighted" else [chosen])
     curve: PiecewiseLinear | LogitPiecewiseLinear | Averaged = fits.curve(chosen)
     if options.final == "weighted":
         curve = fits.weighted(cells)
     if refits:
         with step(1, 2):
             one = counts[chosen : chosen + 1]
-            curve = cross_fit(family, cells, one, options, device=device, all_rows=True).curve(0)
+            curve = cross_fit(family, cells, one, options, device=device, all_rows=True).refined([0]).curve(0)
     diagnostics = {
         "candidates": list(counts),
         "scores": scores.tolist(),
@@ -172,20 +199,26 @@ def cross_fit(
     found = dict(zip(counts, search.fit(starts, groups, wide=wide), strict=True))
     fits = [found[count] for count in wanted]
     low, high = ends(family)
+    knots = [on_host(knots_of(fit.models.widths, low, high, fit.models.valid)[0]) for fit in fits]
+    heights = [on_host(fit.models.heights) for fit in fits]
     return CrossFit(
         family,
         wanted,
         (float(search.fine.x[0]), float(search.fine.x[-1])),
-        tuple(on_host(knots_of(fit.models.widths, low, high, fit.models.valid)[0]) for fit in fits),
-        tuple(on_host(heights_of(family, fit.models.heights, monotone=options.monotone)[0]) for fit in fits),
+        tuple(knots),
+        tuple(heights),
         tuple(int(fit.converged.sum()) for fit in fits),
+        _data(family, options, cells, lines, "cpu"),
+        cross_fit(family, cells, wanted, replace(options, starts="quantiles"), device=device, all_rows=all_rows)
+        if wide
+        else None,
     )
 
 
 def fit_to_all(family: Family, cells: FoldCells, pieces: int) -> Polyline:
     """Fit one curve with this number of pieces to all rows."""
     fits = cross_fit(family, cells, (pieces,), PiecewiseOptions(), device="cpu", all_rows=True)
-    return fits.curves(0)[0]
+    return fits.refined([0]).curves(0)[0]
 
 
 def guarded(curve: Polyline, first: float, last: float) -> Polyline:
@@ -198,11 +231,12 @@ def guarded(curve: Polyline, first: float, last: float) -> Polyline:
     at_first, at_last = curve(np.array([first, last]))
     steepest = max(1.0, (at_last - at_first) / (last - first)) if last > first else 1.0
     knots, heights = curve.knots, curve.heights
-    inner = (knots > first) & (knots < last)
+    inner = (knots >= first) & (knots <= last)
     slopes = np.diff(heights) / np.diff(knots)
     sides = []
-    for at, value, end in ((first, at_first, knots[0]), (last, at_last, knots[-1])):
-        piece = min(max(int(np.searchsorted(knots, at)) - 1, 0), len(slopes) - 1)
+    pieces = np.searchsorted(knots, first, side="left"), np.searchsorted(knots, last, side="right")
+    for at, value, end, number in zip((first, last), (at_first, at_last), (knots[0], knots[-1]), pieces, strict=True):
+        piece = min(max(int(number) - 1, 0), len(slopes) - 1)
         slope = float(np.clip(slopes[piece], 0.0, steepest))
         untouched = slope == slopes[piece] and piece == (0 if end == knots[0] else len(slopes) - 1)
         outside = [(end, value + slope * (end - at))] if at != end else []
@@ -211,7 +245,7 @@ def guarded(curve: Polyline, first: float, last: float) -> Polyline:
     x = np.concatenate([[k for k, _ in left], knots[inner], [k for k, _ in right]])
     h = np.concatenate([[v for _, v in left], heights[inner], [v for _, v in right]])
     kept = np.append(True, np.diff(x) > 0)
-    return Polyline(x[kept], np.clip(h[kept], -MAX_LOGIT, MAX_LOGIT))
+    return Polyline(x[kept], h[kept].clip(*bounds("pl3")))
 
 
 def _data(family: Family, options: PiecewiseOptions, cells: FoldCells, lines: slice, device: str) -> Data:

@@ -11,7 +11,7 @@ import numpy as np
 from calibrant.cells import Floats
 from calibrant.errors import NotConverged
 from calibrant.piecewise.arrays import Bools, Ints, beside, empty, namespace, ranks, take
-from calibrant.piecewise.families import Terms, ends, heights_of, knots_of, raw_heights, terms
+from calibrant.piecewise.families import Terms, ends, knots_of, terms, valid_heights
 from calibrant.piecewise.solver import Data, Models, Solved, curve_values, solve
 from calibrant.progress import report, step
 
@@ -21,7 +21,6 @@ from calibrant.progress import report, step
 _POSITIONS = 32
 #: Smallest distance of a new knot from the ends of its piece, as a fraction of the piece.
 _LEAST_SHARE = 1e-3
-_HEIGHT_CLIP = 1e-9
 
 
 def with_one_more(data: Data, models: Models) -> Models:
@@ -78,7 +77,7 @@ def with_one_fewer(data: Data, models: Models) -> Models:
 def _curve(data: Data, models: Models) -> tuple[Floats, Floats]:
     low, high = ends(data.family)
     knots, _ = knots_of(models.widths, low, high, models.valid)
-    return knots, heights_of(data.family, models.heights, monotone=data.monotone)[0]
+    return knots, models.heights
 
 
 def _terms(data: Data, models: Models, knots: Floats, heights: Floats) -> Terms:
@@ -129,15 +128,14 @@ def _models(data: Data, models: Models, knots: Floats, heights: Floats) -> Model
     xp = namespace(knots)
     low, high = ends(data.family)
     share = ((knots[:, 1:] - knots[:, :-1]) / (high - low)).clip(min=sys.float_info.min)
-    inside = heights.clip(_HEIGHT_CLIP, 1.0 - _HEIGHT_CLIP)
-    raw = xp.log(inside / (1.0 - inside)) if data.family == "pl" else heights
-    return replace(models, heights=raw_heights(raw, monotone=data.monotone), widths=xp.log(share).clip(min=-16.0))
+    inside = valid_heights(data.family, heights, monotone=data.monotone)
+    return replace(models, heights=inside, widths=xp.log(share).clip(min=-16.0))
 
 
 # --- The search: starts on coarse cells, the best on all cells, then warm starts from neighbouring numbers of pieces
 
 #: Steps of the starts on coarse cells, of the best of them on all cells, and of a warm start from a neighbour.
-COARSE_STEPS, FINE_STEPS, WARM_STEPS = 12, 20, 10
+COARSE_STEPS, FINE_STEPS, WARM_STEPS = 12, 14, 10
 #: Models with up to this many pieces are one batch, and larger ones another.
 SMALL = 8
 
@@ -198,11 +196,12 @@ class Search:
 
     def _batch(self, models: Models, per_model: int, counts: int, batch: int, batches: int) -> list[Fits]:
         total = len(models) // per_model
-        with step(2 * batch, 2 * batches, "coarse fits"):
-            tried = solve(self.coarse, models, steps=COARSE_STEPS, tolerance=10.0 * self.tolerance)
-        names = _numbers(total, tried.loss)
-        best = tried.loss.reshape(-1, per_model).argmin(1)
-        winners = replace(tried.models[names * per_model + best], name=names)
+        names = _numbers(total, self.fine.x)
+        if per_model > 1 or len(self.coarse.x) < len(self.fine.x) / 2:
+            with step(2 * batch, 2 * batches, "coarse fits"):
+                tried = solve(self.coarse, models, steps=COARSE_STEPS, tolerance=10.0 * self.tolerance)
+            models = tried.models[names * per_model + tried.loss.reshape(-1, per_model).argmin(1)]
+        winners = replace(models, name=names)
         with step(2 * batch + 1, 2 * batches, "fine fits"):
             solved = solve(self.fine, winners, steps=FINE_STEPS, tolerance=self.tolerance)
         if not bool(namespace(solved.loss).isfinite(solved.loss).all()):

@@ -15,16 +15,18 @@ import numpy as np
 
 from calibrant.cells import Floats
 from calibrant.piecewise.arrays import Bools, Ints, empty, namespace, range_sums, ranks, repeat, solve_positive
-from calibrant.piecewise.families import Family, ends, heights_of, knots_of, terms
+from calibrant.piecewise.families import Family, bounds, ends, knots_of, terms, valid_heights
 from calibrant.piecewise.options import Loss
 from calibrant.progress import report
 
-#: Largest change in one step of a height on the logit scale, and of the logarithm of a width.
+#: Largest change of a height in one step, and of the logarithm of a width.
 _LONGEST_HEIGHT_STEP = 6.0
 _LONGEST_WIDTH_STEP = 2.0
 _FIRST_DAMPING, _LEAST_DAMPING, _MOST_DAMPING = 1e-2, 1e-9, 1e7
 #: Minimal curvature, which fixes parameters that the data do not determine.
 _FLOOR = 1e-10
+#: Rises of monotone curves up to this one are those of rounded equal heights.
+_LEVEL = 1e-13
 #: Values of curves that are computed at once on the processor, so that they stay in its cache.
 _BLOCK = 1 << 14
 
@@ -45,8 +47,8 @@ class Data:
 class Models:
     """A batch of M models with at most B pieces.
 
-    ``heights (M, B+1)`` and ``widths (M, B)`` are raw parameters, ``line (M,)`` is the line of the data,
-    ``valid (M, B)`` marks the pieces of a model, and ``name (M,)`` identifies models for the caller.
+    ``heights (M, B+1)`` at the knots and softmax ``widths (M, B)`` are the parameters, ``line (M,)`` is the line of the
+    data, ``valid (M, B)`` marks the pieces of a model, and ``name (M,)`` identifies models for the caller.
     """
 
     heights: Floats
@@ -81,7 +83,7 @@ class Models:
 
 @dataclass(frozen=True)
 class Expansion:
-    """Loss ``(M,)`` at some parameters, its gradient ``(M, P)`` and Gauss-Newton matrix ``(M, P, P)``."""
+    """Loss ``(M,)`` at some heights and widths, its gradient ``(M, P)`` and Gauss-Newton matrix ``(M, P, P)``."""
 
     loss: Floats
     gradient: Floats
@@ -90,11 +92,9 @@ class Expansion:
     def __getitem__(self, chosen: Bools) -> Expansion:
         return Expansion(self.loss[chosen], self.gradient[chosen], self.matrix[chosen])
 
-    def replace(self, chosen: Bools, other: Expansion) -> None:
-        """Take the chosen models from another batch."""
-        self.loss[chosen] = other.loss[chosen]
-        self.gradient[chosen] = other.gradient[chosen]
-        self.matrix[chosen] = other.matrix[chosen]
+    def replace(self, chosen: Ints | Bools, other: Expansion) -> None:
+        """Replace the chosen models by those of another batch."""
+        self.loss[chosen], self.gradient[chosen], self.matrix[chosen] = other.loss, other.gradient, other.matrix
 
 
 @dataclass(frozen=True)
@@ -128,13 +128,13 @@ class State:
         grows.
         """
         xp = namespace(self.damping)
-        trial, failed = _step(self.models, self.here, self.damping, monotone=data.monotone)
+        trial, failed = _step(data, self.models, self.here, self.damping)
         there = local(data, trial)
         gain = xp.where(failed, -xp.inf, self.here.loss - there.loss)
         better = gain > 0.0
         worse = ~better
         stuck = self.damping >= _MOST_DAMPING
-        there.replace(worse, self.here)
+        there.replace(worse, self.here[worse])
         trial.heights[worse], trial.widths[worse] = self.models.heights[worse], self.models.widths[worse]
         self.models, self.here = trial, there
         self.damping = (self.damping * xp.where(better, 0.2, 6.0)).clip(_LEAST_DAMPING, _MOST_DAMPING)
@@ -172,50 +172,80 @@ def solve(data: Data, models: Models, *, steps: int, tolerance: float) -> Solved
     return Solved(joined[order], loss, xp.concatenate([done for _, _, done in finished])[order], taken)
 
 
-def _step(models: Models, here: Expansion, damping: Floats, *, monotone: bool) -> tuple[Models, Bools]:
-    """Take the damped Gauss-Newton step of every model, with Marquardt's scaling; also return which ones failed.
-
-    Increments of monotone curves are non-negative: those at 0 that would decrease are fixed, and the others
-    are clipped at 0 (projected Newton steps, Bertsekas 1982).
-    """
+def _step(data: Data, models: Models, here: Expansion, damping: Floats) -> tuple[Models, Bools]:
+    """Take the damped Gauss-Newton step of every model; also return which ones failed."""
     xp = namespace(damping)
-    size = models.heights.shape[1]
-    damped, gradient = xp.asarray(here.matrix, copy=True), here.gradient
-    diagonal = _diagonal(damped)
-    diagonal *= 1.0 + damping[:, None]
-    diagonal += _FLOOR
-    if monotone:
-        free = xp.ones_like(gradient, dtype=bool)
-        free[:, 1:size] = (models.heights[:, 1:] > 0.0) | (gradient[:, 1:size] < 0.0)
-        gradient = gradient * free
-        damped *= free[:, :, None] & free[:, None, :]
-        diagonal += ~free
-    step, failed = solve_positive(damped, gradient)
-    failed |= ~xp.isfinite(step).all(1)
-    step[failed] = 0.0
-    heights = models.heights - step[:, :size].clip(-_LONGEST_HEIGHT_STEP, _LONGEST_HEIGHT_STEP)
-    if monotone:
-        heights[:, 1:] = heights[:, 1:].clip(min=0.0)
-    widths = models.widths - step[:, size:].clip(-_LONGEST_WIDTH_STEP, _LONGEST_WIDTH_STEP)
+    heights, step, failed = projected_step(data, models.heights, here, damping)
+    widths = models.widths - step.clip(-_LONGEST_WIDTH_STEP, _LONGEST_WIDTH_STEP)
     widths -= xp.amax(xp.where(models.valid, widths, -xp.inf), 1)[:, None]
     return Models(heights, widths.clip(min=-16.0), models.line, models.valid, models.name), failed
 
 
+def projected_step(data: Data, heights: Floats, here: Expansion, damping: Floats) -> tuple[Floats, Floats, Bools]:
+    """Return heights ``(M, B+1)`` after a damped step, the step of the other parameters, and which models failed.
+
+    The damping has Marquardt's scaling. Heights at a bound that the gradient would move beyond it are fixed, and the
+    others are clipped (projected Newton steps, Bertsekas 1982). Of monotone curves this holds for the increments, which
+    are at least 0.
+    """
+    xp = namespace(damping)
+    size = heights.shape[1]
+    damped, gradient = xp.asarray(here.matrix, copy=True), here.gradient
+    fixed = _fixed(data, heights, gradient[:, :size])
+    free = xp.ones_like(gradient, dtype=bool)
+    free[:, :size] = ~fixed
+    gradient = gradient * free
+    if data.monotone:
+        damped *= free[:, :, None] & free[:, None, :]
+        gradient[:, :size] = _summed(gradient[:, :size], 1)
+        damped[:, :size] = _summed(damped[:, :size], 1)
+        damped[:, :, :size] = _summed(damped[:, :, :size], 2)
+        level = heights[:, 1:] - heights[:, :-1] <= _LEVEL
+        free[:, 1:size] &= ~level | (gradient[:, 1:size] < 0.0)
+        gradient *= free
+    damped *= free[:, :, None] & free[:, None, :]
+    diagonal = _diagonal(damped)
+    diagonal *= 1.0 + damping[:, None]
+    diagonal += _FLOOR
+    diagonal += ~free
+    step, failed = solve_positive(damped, gradient)
+    failed |= ~xp.isfinite(step).all(1)
+    step[failed] = 0.0
+    moved = -step[:, :size]
+    if data.monotone:
+        moved[:, 1:] = xp.maximum(moved[:, 1:], heights[:, :-1] - heights[:, 1:])
+        moved = moved.cumsum(1)
+    valid = valid_heights(data.family, heights + moved, monotone=data.monotone)
+    return xp.where(fixed, heights, valid), step[:, size:], failed
+
+
+def _fixed(data: Data, heights: Floats, gradient: Floats) -> Bools:
+    """Return the heights ``(M, B+1)`` at a bound that the gradient holds there.
+
+    The heights of a monotone curve at one bound are together there, and leave it together.
+    """
+    low, high = bounds(data.family)
+    bottom, top = heights <= low, heights >= high
+    downwards, upwards = gradient * bottom, gradient * top
+    if data.monotone:
+        downwards, upwards = downwards.sum(axis=1)[:, None], upwards.sum(axis=1)[:, None]
+    fixed: Bools = (bottom & (downwards > 0.0)) | (top & (upwards < 0.0))
+    return fixed
+
+
 def local(data: Data, models: Models) -> Expansion:
-    """Return loss, gradient and Gauss-Newton matrix in the raw parameters."""
+    """Return loss, gradient and Gauss-Newton matrix in heights and widths."""
     low, high = ends(data.family)
-    heights, scale = heights_of(data.family, models.heights, monotone=data.monotone)
     knots, by_width = knots_of(models.widths, low, high, models.valid)
-    loss, sums, slope = _piece_sums(data, models.line, knots, heights)
-    return _assemble(loss, sums, slope, scale, by_width, monotone=data.monotone)
+    return _assemble(*piece_sums(data, models.line, knots, models.heights), by_width)
 
 
 def curve_values(x: Floats, knots: Floats, heights: Floats) -> Floats:
     """Return curves ``(M, B+1)`` at ascending ``x (C,)``: ``(M, C)``."""
-    return _curve(x, _pieces(x, knots), *_lines(knots, heights))[0]
+    return _curve(x, pieces_of(x, knots), *_lines(knots, heights))[0]
 
 
-def _pieces(x: Floats, knots: Floats) -> Ints:
+def pieces_of(x: Floats, knots: Floats) -> Ints:
     """Return the first cell of each piece and the number of cells, ``(M, B+1)``.
 
     Cells are sorted, so a piece is a range of cells, found by bisection. A cell on a knot belongs to the
@@ -250,12 +280,12 @@ def _curve(
     return values, t
 
 
-def _piece_sums(data: Data, line: Ints, knots: Floats, heights: Floats) -> tuple[Floats, Floats, Floats]:
+def piece_sums(data: Data, line: Ints, knots: Floats, heights: Floats) -> tuple[Floats, Floats, Floats]:
     """Return the mean loss ``(M,)``, the sums of r, r t, k, k t, k t^2 by piece ``(5, M, B)``, and slopes ``(M, B)``.
 
     r is the derivative and k the curvature of the loss at a cell, and t = (x - X_left) / width.
     """
-    begin = _pieces(data.x, knots)
+    begin = pieces_of(data.x, knots)
     lines = _lines(knots, heights)
     _, inverse, _, rise = lines
     loss, sums = empty((len(rise),), rise), empty((5, *rise.shape), rise)
@@ -270,42 +300,33 @@ def _piece_sums(data: Data, line: Ints, knots: Floats, heights: Floats) -> tuple
     return loss, sums, rise * inverse
 
 
-def _assemble(
-    loss: Floats, sums: Floats, slope: Floats, scale: Floats, by_width: Floats, *, monotone: bool
-) -> Expansion:
-    """Assemble gradient and matrix of the nodes from the sums of pieces, and transform them to the parameters.
+def _assemble(loss: Floats, sums: Floats, slope: Floats, by_width: Floats) -> Expansion:
+    """Assemble gradient and matrix of the nodes from the sums of pieces, and transform them to the widths.
 
-    At a node, df/dH = phi and df/dX = -(slope of the piece) phi on both sides. ``scale`` is the derivative of
-    heights in their logits; the parameters of monotone curves are increments of logits.
+    At a node, df/dH = phi and df/dX = -(slope of the piece) phi on both sides.
     """
     r, rt, k, kt, ktt = sums
     g0, g1 = r - rt, rt
     m00, m01, m11 = k - 2.0 * kt + ktt, kt - ktt, ktt
     n00, n01, n11 = slope * m00, slope * m01, slope * m11
-    count, size = scale.shape
-    gradient, matrix = empty((count, 2 * size - 1), scale), empty((count, 2 * size - 1, 2 * size - 1), scale)
-    gradient[:, :size] = _at_nodes(g0, g1) * scale
-    gradient[:, size:] = -(_at_nodes(slope * g0, slope * g1)[:, None, :] @ by_width)[:, 0]
+    count, size, _ = by_width.shape
+    gradient, matrix = empty((count, 2 * size - 1), slope), empty((count, 2 * size - 1, 2 * size - 1), slope)
+    gradient[:, :size] = at_nodes(g0, g1)
+    gradient[:, size:] = -(at_nodes(slope * g0, slope * g1)[:, None, :] @ by_width)[:, 0]
     matrix[:, :size, :size] = 0.0
     step = 2 * size
     flat = matrix.reshape(count, -1)
-    _diagonal(matrix)[:, :size] = _at_nodes(m00, m11) * scale * scale
-    above = m01 * scale[:, 1:] * scale[:, :-1]
-    flat[:, 1 : (size - 1) * step : step], flat[:, step - 1 : size * step - 1 : step] = above, above
-    cross = _tridiagonal_times(_at_nodes(n00, n11), n01, by_width)
-    cross *= -scale[:, :, None]
+    _diagonal(matrix)[:, :size] = at_nodes(m00, m11)
+    flat[:, 1 : (size - 1) * step : step], flat[:, step - 1 : size * step - 1 : step] = m01, m01
+    cross = -_tridiagonal_times(at_nodes(n00, n11), n01, by_width)
     matrix[:, :size, size:] = cross
     matrix[:, size:, :size] = cross.swapaxes(1, 2)
-    curved = _tridiagonal_times(_at_nodes(slope * n00, slope * n11), slope * n01, by_width)
+    curved = _tridiagonal_times(at_nodes(slope * n00, slope * n11), slope * n01, by_width)
     matrix[:, size:, size:] = by_width.swapaxes(1, 2) @ curved
-    if monotone:
-        gradient[:, :size] = _summed(gradient[:, :size], 1)
-        matrix[:, :size] = _summed(matrix[:, :size], 1)
-        matrix[:, :, :size] = _summed(matrix[:, :, :size], 2)
     return Expansion(loss, gradient, matrix)
 
 
-def _at_nodes(first: Floats, second: Floats) -> Floats:
+def at_nodes(first: Floats, second: Floats) -> Floats:
     """Sum the contributions of pieces ``(M, B)`` to their first and second nodes: ``(M, B+1)``."""
     whole = empty((len(first), first.shape[1] + 1), first)
     whole[:, :-1] = first

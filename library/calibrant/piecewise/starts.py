@@ -10,9 +10,8 @@ import numpy.typing as npt
 from scipy.special import expit
 
 from calibrant.cells import Floats
-from calibrant.maps.curves import clipped_logit
 from calibrant.piecewise.arrays import placed
-from calibrant.piecewise.families import Family, abscissa, ends, raw_heights
+from calibrant.piecewise.families import Family, abscissa, ends, valid_heights
 from calibrant.piecewise.options import PiecewiseOptions
 from calibrant.piecewise.solver import Models
 
@@ -49,7 +48,7 @@ def starting_models(
     widths = np.log(np.maximum(np.diff(knots) / np.ptp(ends(family)), _LEAST_SHARE))
     line = np.broadcast_to(np.arange(lines)[None, :, None], batch[:-1]).reshape(-1)
     valid = np.arange(size)[None, :] < np.array(counts)[:, None]
-    raw = raw_heights(heights.reshape(-1, size + 1), monotone=options.monotone)
+    raw = valid_heights(family, heights.reshape(-1, size + 1), monotone=options.monotone)
     everywhere = np.repeat(valid, lines * starts, axis=0)
     parts: tuple[Any, ...] = (raw, widths.reshape(-1, size), line, everywhere, np.arange(len(line)))
     models = Models(*(placed(part, device) for part in parts))
@@ -64,7 +63,7 @@ def _at_quantiles(family: Family, p: Floats, w: Floats, count: int) -> tuple[Flo
     places = np.stack([np.interp(inner * total, at, p) for at, total in zip(reached, w.sum(axis=1), strict=True)])
     bounds = np.ones((len(w), 1))
     knots = np.hstack([bounds * low, abscissa(family, places.ravel()).reshape(places.shape), bounds * high])
-    return knots, knots if family == "pl3" else clipped_logit(knots, _HEIGHT_CLIP)
+    return knots, knots if family == "pl3" else knots.clip(_HEIGHT_CLIP, 1.0 - _HEIGHT_CLIP)
 
 
 def _eliminate(
@@ -88,7 +87,7 @@ def _eliminate(
         if remaining:
             state.remove_cheapest()
     if family == "pl":
-        found = {count: (x, clipped_logit(h, _HEIGHT_CLIP)) for count, (x, h) in found.items()}
+        found = {count: (x, h.clip(_HEIGHT_CLIP, 1.0 - _HEIGHT_CLIP)) for count, (x, h) in found.items()}
     return found
 
 
