@@ -128,7 +128,9 @@ def _piecewise(name: str, event: Event, seed: int) -> dict[str, Estimate]:
     cells = fold_cells(event.sorted_rows, _FOLDS, seed)
     fits = cross_fit(family, cells, counts, options, device="cpu")
     scores = fits.held_out(cells, options.select).mean(axis=1)
-    chosen, freely = fits.curve(simplest(counts, scores)), fits.curve(int(scores.argmin()))
+    best, smallest = int(scores.argmin()), simplest(counts, scores)
+    refined = fits.refined({best, smallest})
+    chosen, freely = refined.curve(smallest), refined.curve(best)
     return {name: _plain(chosen, event), f"{name} no rule": _plain(freely, event)}
 
 

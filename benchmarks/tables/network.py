@@ -135,7 +135,7 @@ def compared(key: Key) -> dict[str, Any]:
         np.mean([np.mean((c(p[fold == k]) - y[fold == k]) ** 2) for k, c in enumerate(_maps(*n))]) for n in networks
     ]
     picked, best = simplest(counts, np.array(scores)), int(np.argmin(scores))
-    lines = fits.curves(chosen)
+    lines = fits.refined([chosen]).curves(chosen)
     maps = {
         "least squares": _maps([line.knots for line in lines], [line.heights for line in lines]),
         "Adam, same pieces": _maps(*networks[chosen]),
