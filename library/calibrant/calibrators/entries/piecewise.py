@@ -59,8 +59,8 @@ def _seconds(n: int, K: int, options: Mapping[str, Any]) -> float:
     own: AveragedOptions | PiecewiseOptions = options["options"]
     if isinstance(own, AveragedOptions) and K > 2:
         return 0.1 + 2e-5 * min(n * K, 1 << 20) + 4e-6 * n * K
-    once = 0.04 + 1e-3 * math.sqrt(min(n, 50_000)) + 1e-7 * n
-    return K * once * (2 if isinstance(own, AveragedOptions) else 4 if own.starts == "several" else 1)
+    once = 0.015 + 7e-4 * math.sqrt(min(n, 50_000)) + 8e-8 * n
+    return K * once * (2 if isinstance(own, AveragedOptions) else 5 if own.starts == "several" else 1)
 
 
 METHODS = (
