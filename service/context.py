@@ -73,6 +73,7 @@ class Context:
         """Give back what a request holds for its work, because it only waits from now on."""
         self.process.slots.give_back(self.scope)
         self.process.light.give_back(self.scope)
+        self.process.memory.end_work(self.scope)
 
     async def draw(self, work: Callable[[], T]) -> T:
         """Run drawing work when it is this tenant's turn; raises ``Busy``, or ``DeadlineExceeded`` if it is late."""

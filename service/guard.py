@@ -232,6 +232,10 @@ class Memory:
         memory.reserve(scope, max(0, size - state.get("holds_for_work", 0)))
         state["holds_for_work"] = max(size, state.get("holds_for_work", 0))
 
+    def end_work(self, scope: Scope) -> None:
+        """Release the memory for the work of a request, which holds its body and rows for longer."""
+        self.reserve(scope, -scope["state"].pop("holds_for_work", 0))
+
     @staticmethod
     def hold_for(scope: Scope, size: int) -> None:
         """Reserve ``size`` bytes in all for the growing body of a request; raises as ``reserve_for``."""

@@ -123,12 +123,12 @@ def test_a_body_that_stalls_gets_408_and_its_connection_is_closed(redis_url: str
 
 def test_a_tenant_fills_at_most_half_of_the_memory_for_bodies(redis_url: str, keys: Keys) -> None:
     json = {"Content-Type": "application/json"}
-    limits: dict[str, Any] = {"max_heavy_requests": 2, "max_body_bytes": 4 * MIB}  # memory for two bodies
+    limits: dict[str, Any] = {"max_request_memory": 256 * MIB}  # a tenant's half has room for one body
     with _api(redis_url, **limits) as api, contextlib.ExitStack() as open_ones:
         stalled = [
             open_ones.enter_context(
                 contextlib.closing(
-                    _begun(api, "/evaluate", keys["greedy"] | json, stated=4 * MIB, sent=b" " * (3 * MIB))
+                    _begun(api, "/evaluate", keys["greedy"] | json, stated=80 * MIB, sent=b" " * (70 * MIB))
                 )
             )
             for _ in range(2)
@@ -142,7 +142,7 @@ def test_a_tenant_fills_at_most_half_of_the_memory_for_bodies(redis_url: str, ke
         refusal = HTTPResponse(answered.fileobj)
         refusal.begin()
         assert refusal.status == 503
-        assert b"the tenant has reached the limit of 4194304 bytes of request bodies" in refusal.read()
+        assert b"the tenant has reached the limit of 134217728 bytes of memory for requests" in refusal.read()
         assert api.post("/evaluate", json=_large(), headers=keys["other"]).status_code == 200
     # What has gone holds nothing.
     with _api(redis_url, **limits) as api:

@@ -223,6 +223,11 @@ def test_memory_for_work_is_that_of_its_largest_part() -> None:
     memory.reserve(one, 40)
     with pytest.raises(TooLarge):
         Memory.work_for(one, 61)
+    memory.end_work(one)
+    memory.end_work(one)
+    memory.reserve(one, 60)
+    with pytest.raises(TooLarge):
+        Memory.work_for(one, 1)
 
 
 def test_memory_lent_for_a_copy_is_free_afterwards() -> None:
