@@ -64,7 +64,7 @@ def test_a_frequency_weight_is_the_row_repeated(batch: Rows) -> None:
     p, y, w = _columns(batch)
     for measures in (None, UNBOUNDED):
         one, other = (
-            _values(p, y, weights=w, measures=measures),
+            _values(p, y, weights=w, weights_kind="frequency", measures=measures),
             _values(np.repeat(p, w), np.repeat(y, w), measures=measures),
         )
         _close(one, other)

@@ -32,7 +32,7 @@ def test_a_weight_is_as_many_copies_in_one_fold(method: str, n_classes: int) -> 
     p, y = drawn(150, n_classes)
     w = np.random.default_rng(4).integers(1, 4, len(y))
     row = np.repeat(np.arange(len(y)), w)
-    weighted = calibrant.fit(method, p, y, weights=w)
+    weighted = calibrant.fit(method, p, y, weights=w, weights_kind="frequency")
     copied = calibrant.fit(method, p[row], y[row], groups=row)
     np.testing.assert_allclose(copied.apply(p), weighted.apply(p), atol=1e-9)
     gains = [fitted.diagnostics["held_out_gain"] for fitted in (copied, weighted)]

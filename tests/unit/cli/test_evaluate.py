@@ -122,7 +122,7 @@ def test_the_kind_of_weights_is_an_option(run: Run, csv: Path, csv_text: str, tm
     assert "importance weights" in run("evaluate", weighted, *asked).stdout
     refused = run("evaluate", halves, *asked, "--weights-kind", "frequency")
     assert refused.exit_code != 0
-    assert "--weight" in refused.stderr
+    assert "300 are not whole numbers" in " ".join(refused.stderr.split())
     assert run("evaluate", halves, *asked, "--weights-kind", "counts").exit_code == 2
 
 

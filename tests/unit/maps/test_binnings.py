@@ -11,7 +11,9 @@ import numpy.typing as npt
 import pytest
 
 import calibrant
+from calibrant.batch import read_batch
 from calibrant.binning import Binning
+from calibrant.calibrators import FitContext, Fitting
 from calibrant.density import densities_of_cells, nearest
 from calibrant.errors import InvalidDocument, NotConverged, OneClass, OnePrediction, TooFewRows
 from calibrant.maps.kde import fit_kde
@@ -340,7 +342,7 @@ def test_a_frequency_of_two_is_the_row_twice_and_importance_counts_by_its_ratios
     if method not in ("es-cv", "ew-cv"):  # rows that are one row fall into one fold
         counts = random.integers(1, 4, 300)
         twice = calibrant.fit(method, np.repeat(p, counts), np.repeat(y, counts), **options)
-        weighted = calibrant.fit(method, p, y, weights=counts, **options)
+        weighted = calibrant.fit(method, p, y, weights=counts, weights_kind="frequency", **options)
         np.testing.assert_allclose(weighted.apply(GRID), twice.apply(GRID), atol=2e-6 if method == "kde" else 1e-9)
     v = random.random(300) + 0.2
     near = 1e-6 if method == "kde" else 1e-9
@@ -350,7 +352,8 @@ def test_a_frequency_of_two_is_the_row_twice_and_importance_counts_by_its_ratios
     np.testing.assert_allclose(one, other, atol=near)
     if (method, options) == ("scaling-binning", {}):
         return  # Platt's targets count the weights as they are
-    counted = calibrant.fit(method, p, y, weights=v * v.sum() / (v @ v), **options).apply(GRID)
+    effective = read_batch(p, y, v * v.sum() / (v @ v), kind="fractional")
+    counted = Fitting.read(method, options).run(effective, FitContext()).apply(GRID)
     np.testing.assert_allclose(one, counted, atol=near)
 
 
