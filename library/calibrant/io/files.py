@@ -343,7 +343,7 @@ def _check_models(
         return
     names = [table.columns[at].name for at in places]
     raise UnclearColumns(
-        f"{span(names)} are read as the probabilities of {len(names)} classes, of which {len(away):,} of "
+        f"{span(names)} are read as the probabilities of {len(names)} classes, but {len(away):,} of "
         f"{len(predictions):,} rows do not sum to 1, first {row_of(int(away[0]))}; if each is P(Y=1) of a model, "
         "evaluate one at a time, or compare the models with calibrant.compare in Python",
         field="predictions",
