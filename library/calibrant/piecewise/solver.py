@@ -19,8 +19,7 @@ from calibrant.piecewise.families import Family, bounds, ends, knots_of, terms, 
 from calibrant.piecewise.options import Loss
 from calibrant.progress import report
 
-#: Largest change of a height in one step, and of the logarithm of a width.
-_LONGEST_HEIGHT_STEP = 6.0
+#: Largest change of the logarithm of a width in one step.
 _LONGEST_WIDTH_STEP = 2.0
 _FIRST_DAMPING, _LEAST_DAMPING, _MOST_DAMPING = 1e-2, 1e-9, 1e7
 #: Minimal curvature, which fixes parameters that the data do not determine.
