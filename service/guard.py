@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ctypes
+import gc
 from collections import deque
 from collections.abc import Awaitable, Iterator
 from typing import Final
@@ -25,8 +26,8 @@ _RETRY_AFTER = "1"
 MOST_LIGHT_BYTES: Final = 2 * LIGHT_BYTES
 #: Bytes of memory that only a request with a slot may hold: a light body, its arrays and their copies.
 _HEAVY_BYTES: Final = 4 * LIGHT_BYTES
-#: After requests that held more bytes than this, the C library returns the memory that it has free; it would keep it.
-_TRIMMED_BYTES: Final = 32 * LIGHT_BYTES
+#: After requests that held more bytes than this, free memory is returned to the system.
+_RETURNED_BYTES: Final = 32 * LIGHT_BYTES
 _trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
 #: Requests that begin in one pass of the event loop.
 MOST_STARTS: Final = 8
@@ -276,8 +277,15 @@ class Memory:
         state.pop("holds_for_work", None)
         if size := state.pop("holds_bytes", 0):
             self._shares.give_back(state["caller"], size)
-        if size > _TRIMMED_BYTES and _trim is not None:
-            asyncio.get_running_loop().run_in_executor(None, _trim, 0)
+        if size > _RETURNED_BYTES:
+            asyncio.get_running_loop().run_in_executor(None, _return_memory)
+
+
+def _return_memory() -> None:
+    """Return free memory to the system: of rows in cycles, such as those of an error, and what the C library keeps."""
+    gc.collect()
+    if _trim is not None:
+        _trim(0)
 
 
 def _busy(detail: str) -> Busy:
