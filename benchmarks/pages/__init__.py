@@ -13,6 +13,7 @@ from benchmarks.pages.distribution_measures import distribution_measures_page
 from benchmarks.pages.distribution_methods import distribution_methods_page
 from benchmarks.pages.fields import fields_page
 from benchmarks.pages.measures import catalogue_page
+from benchmarks.pages.memory import memory_page
 from benchmarks.pages.methods import methods_page
 from benchmarks.pages.metrics import metrics_page
 from benchmarks.pages.problems import problems_page
@@ -26,6 +27,7 @@ PAGES = {
     "methods": methods_page,
     "distribution-methods": distribution_methods_page,
     "settings": settings_page,
+    "memory": memory_page,
     "commands": commands_page,
     "columns": columns_page,
     "problems": problems_page,

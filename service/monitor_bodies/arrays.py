@@ -13,7 +13,7 @@ from calibrant.batch import Integers
 from calibrant.cells import Floats
 from calibrant.errors import LengthMismatch, WrongShape
 from calibrant.io import arrow
-from calibrant.io.shared import check_decoded
+from calibrant.io.shared import bytes_to_convert, check_decoded
 from calibrant.io.strict import NUMBERS, STRINGS, place_columns, read_npz, read_stream
 from schemas.monitors import MonitorForecast
 from service.errors import InvalidField
@@ -159,7 +159,7 @@ def read_arrow_rows(body: Body, limits: BodyLimits, what: What, columns: Columns
                 _check_type(schema.types[at], field, n_classes if len(places) == 1 else None)
 
     def read(table: Any) -> MonitorRows:
-        limits.reserve(_OF_ROW * table.num_rows + sum(map(arrow.bytes_to_convert, table.columns)))
+        limits.reserve(_OF_ROW * table.num_rows + sum(map(bytes_to_convert, table.columns)))
         places = find_columns(table.schema.names, what, n_classes)
         found = {field: [table.column(at) for at in own] for field, own in places.items()}
         return _rows(found, n_classes, table.num_rows, limits)

@@ -6,7 +6,7 @@ import struct
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from itertools import cycle
 from typing import Any, BinaryIO, TypeVar
@@ -108,12 +108,10 @@ def _stream_of(arrow: Any, body: memoryview) -> Any:
 
 def _messages(arrow: Any, buffer: object) -> Iterator[tuple[memoryview, memoryview]]:
     reader = arrow.ipc.MessageReader.open_stream(buffer)
-    while True:
-        try:
+    with suppress(StopIteration):
+        while True:
             message = reader.read_next_message()
-        except StopIteration:
-            return
-        yield memoryview(message.metadata), memoryview(message.body or b"")
+            yield memoryview(message.metadata), memoryview(message.body or b"")
 
 
 class _Table:
@@ -180,8 +178,7 @@ def _natural(number: int) -> int:
 
 
 def _read(form: str, data: memoryview, at: int) -> int:
-    value: int = struct.unpack_from(form, data, at)[0]
-    return value
+    return int(struct.unpack_from(form, data, at)[0])
 
 
 # --- Thrift structs in the compact protocol, the format of the footer and page headers of Parquet
@@ -454,22 +451,6 @@ def null_rows(column: Any) -> Ints:
     return np.flatnonzero(plain.is_null().to_numpy(zero_copy_only=False))
 
 
-def bytes_to_convert(column: Any, *, is_text: bool = False) -> int:
-    """Return the most bytes that are allocated to convert a column to an array: none for a view of a column of numbers.
-
-    Strings become codes, which are copied if some are null, and references.
-    """
-    if is_text:
-        return 3 * NUMBER_BYTES * len(column)
-    chunks = column.chunks if hasattr(column, "chunks") else [column]
-    is_view = len(chunks) == 1 and not column.null_count and not _types().is_dictionary(column.type)
-    if is_list(column.type):
-        values = sum(len(chunk.values) for chunk in chunks)
-        is_view = is_view and not chunks[0].values.null_count
-        return 2 * NUMBER_BYTES * len(column) + (0 if is_view else 2 * NUMBER_BYTES * values)
-    return 0 if is_view else 2 * NUMBER_BYTES * len(column)
-
-
 def number_array(column: Any) -> Array:
     """Convert a numeric column to an array; null becomes NaN."""
     found: Array = decoded(column).to_numpy(zero_copy_only=False)
@@ -633,8 +614,7 @@ class _Columns(ABC):
             table = without_views(validated(self._whole(names), self._limits))
             width = sum(self.columns[at].width for at in places.numbers)
             self._limits.check_rows(table.num_rows, width=width)
-            # Columns as doubles, the arrays that they are joined to, and the codes of strings.
-            self._limits.reserve(table.num_rows * (3 * width + 3 * len(places.texts)) * NUMBER_BYTES)
+            self._limits.reserve(3 * table.num_rows * (width + len(places.texts)) * NUMBER_BYTES)  # with copies
 
             def read(at: int, field: Field) -> Any:
                 name = self.columns[at].name

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from calibrant.io.errors import needed_pyarrow
-from calibrant.io.limits import Limits
+from calibrant.io.limits import NUMBER_BYTES, Limits
 
 #: A view of a string has 16 bytes, of which the first four are the length.
 _VIEW_WORDS = 4
@@ -53,6 +53,23 @@ def check_decoded(columns: Iterable[Any], limits: Limits) -> None:
     size = sum(_decoded_bytes(chunk) for column in columns for chunk in column.chunks)
     limits.check_bytes(size)
     limits.reserve(size)
+
+
+def bytes_to_convert(column: Any, *, is_text: bool = False) -> int:
+    """Return the most bytes that are allocated to convert a column to an array: none for a view of a column of numbers.
+
+    Strings become codes, which are copied if some are null, and references.
+    """
+    if is_text:
+        return 3 * NUMBER_BYTES * len(column)
+    kind = column.type
+    chunks = column.chunks if hasattr(column, "chunks") else [column]
+    is_view = len(chunks) == 1 and not column.null_count and not _types().is_dictionary(kind)
+    if _types().is_fixed_size_list(kind) or _types().is_list(kind) or _types().is_large_list(kind):
+        values = sum(len(chunk.values) for chunk in chunks)
+        is_view = is_view and not chunks[0].values.null_count
+        return 2 * NUMBER_BYTES * len(column) + (0 if is_view else 2 * NUMBER_BYTES * values)
+    return 0 if is_view else 2 * NUMBER_BYTES * len(column)
 
 
 def _joined(column: Any) -> Any:

@@ -41,6 +41,7 @@ from calibrant.io.errors import (
 )
 from calibrant.io.limits import MAX_LINE, STRING_BYTES, Limits
 from calibrant.io.npz import BROKEN, MAX_START, Archive, DamagedArray, Header, array_of, header_of
+from calibrant.io.shared import bytes_to_convert
 from calibrant.io.source import View
 from calibrant.io.table import Array, Body, Floats, Ints
 from calibrant.io.texts import is_number, number
@@ -443,7 +444,7 @@ def _arrays(table: Any, limits: Limits, fields: Fields) -> Arrays:
 
     def read(at: int, field: str) -> Array:
         column = table.column(at)
-        limits.reserve(arrow.bytes_to_convert(column, is_text=field in fields.texts))
+        limits.reserve(bytes_to_convert(column, is_text=field in fields.texts))
         _refuse_null(column, lambda row: f"/{field}/{row}")
         if field in fields.texts:
             codes, values = arrow.codes_of(column)
