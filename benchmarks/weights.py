@@ -49,7 +49,6 @@ SETTINGS = (
     Setting("event", 0.0, depends=False),
     Setting("event", 0.0, depends=True),
     Setting("event", 0.03, depends=True),
-    Setting("classwise", 0.0, depends=True),
     Setting("canonical", 0.0, depends=True),
 )
 

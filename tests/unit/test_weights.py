@@ -154,7 +154,7 @@ LEAST, MOST = int(binom.ppf(1e-3, RUNS, 0.91)), int(binom.ppf(1.0 - 1e-3, RUNS, 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("setting", [SETTINGS[1], SETTINGS[4]], ids=str)
+@pytest.mark.parametrize("setting", [SETTINGS[1], SETTINGS[3]], ids=str)
 def test_log_normal_weights_keep_size_and_coverage(setting: Any) -> None:
     names = {
         "ks",
