@@ -193,7 +193,7 @@ const ranks = (row, d, logits) => {
   return d.keep_order ? inOrder(calibrated, row) : calibrated;
 };
 
-const TRANSFORMS = { // family -> [what it takes, the function]; with "either" it is told whether it gets logits
+const TRANSFORMS = { // family -> [what it takes, the function]; with "either" an argument says whether it gets logits
   temperature: ["logits", (z, d) => softmax(z.map((x) => x / d.temperature))],
   vector: ["logits", (z, d) => softmax(z.map((x, k) => d.weights[k] * x + d.intercepts[k]))],
   matrix: ["logits", matrix],

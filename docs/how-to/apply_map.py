@@ -265,7 +265,7 @@ def logarithms(p):
     return [log(x if x > 0.0 else max(min(CLIP, least / 2.0), 5e-324)) for x in p]
 
 
-TRANSFORMS = {  # family -> (what it takes, the function); with "either" the function is told whether it gets logits
+TRANSFORMS = {  # family -> (what it takes, the function); with "either" an argument says whether it gets logits
     "temperature": ("logits", lambda z, d: softmax([x / d["temperature"] for x in z])),
     "vector": ("logits", lambda z, d: softmax([w * x + b for w, x, b in zip(d["weights"], z, d["intercepts"])])),
     "matrix": ("logits", matrix),
