@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 
 from calibrant.inputs import PAIRS
-from calibrant.io import column_names, columns, forecast_columns
+from calibrant.io import column_names, column_rules, columns, forecast_columns
 from calibrant.io.errors import TabularError
 from calibrant.io.rules import GROUP_RULES, WEIGHT_RULES, Rule
 
@@ -22,11 +22,11 @@ printed. Each rule is needed by a file of `tests/newcomer/files`.
 
 #: The steps in their order, with their rules.
 STEPS: Mapping[str, list[Rule]] = {
-    "Labels": columns.LABEL_RULES,
+    "Labels": column_rules.LABEL_RULES,
     "Weights": WEIGHT_RULES,
     "Groups": GROUP_RULES,
-    "Predictions": columns.PREDICTION_RULES,
-    "Labels, after the predictions": columns.LATE_LABEL_RULES,
+    "Predictions": column_rules.PREDICTION_RULES,
+    "Labels, after the predictions": column_rules.LATE_LABEL_RULES,
     "Order of the classes": columns.ORDER_RULES,
     "Confidence of a predicted class": columns.CONFIDENCE_RULES,
     "Outcomes, of regression": forecast_columns.OUTCOME_RULES,
