@@ -726,10 +726,7 @@ def evaluate(
 
     Notes
     -----
-    Importance weights give ratio (Hajek) estimates, sums of weighted rows over the sum of the weights. Intervals and
-    p-values take the weights as given and the rows as independent: their variances are sandwich estimates, sums of
-    squared weighted deviations, and the effective number of rows is (sum w)^2 / sum w^2.
-
+    Importance weights give ratio (Hajek) estimates, sandwich variances and (sum w)^2 / sum w^2 effective rows.
     The cost is the sum over the measures; ``calibrant.MEASURES[name].cost`` has that of each.
 
     Examples

@@ -392,9 +392,10 @@ def fit(
     pos_label : str, int or bool, optional
         Label of class 1, for two classes. Unnamed columns ``(n, 2)`` are in the order of the sorted labels in any case.
     weights, sample_weight : array_like, shape (n,), optional
-        Non-negative weights, not all 0. ``sample_weight`` is an alias of ``weights``.
+        Non-negative weights of the losses of the rows, not all 0. ``sample_weight`` is an alias of ``weights``.
     weights_kind : {"importance", "frequency"}, default "importance"
-        Only the ratios of importance weights matter; frequency weights are whole numbers of equal rows.
+        Only the ratios of importance weights matter; they count as (sum w)^2 / sum w^2 rows where a fit counts rows.
+        Frequency weights are whole numbers of equal rows.
     groups : array_like, shape (n,), optional
         Rows of the same group, such as those of one patient, are in the same fold of every cross-validation.
     scale : {"probability", "logit"}, default "probability"
@@ -426,11 +427,6 @@ def fit(
     load : Reads a map from its document.
     compare : Compares fitted maps on held-out rows.
     CalibrantClassifier : Fits a map to the predictions of a scikit-learn classifier.
-
-    Notes
-    -----
-    Weights multiply the loss of each row. Importance weights are scaled so that their sum is the effective number of
-    rows, (sum w)^2 / sum w^2, wherever a fit counts rows: numbers of bins, priors, penalties and information criteria.
 
     Examples
     --------

@@ -41,7 +41,9 @@ def in_process(redis_url: str, work: Callable[[Context], None]) -> None:
     async def run() -> None:
         process = Process(Settings(redis_url, webhook_hosts=HOST))
         async with process.running():
-            await asyncio.to_thread(work, Context(process, LOCAL, {}))
+            await asyncio.to_thread(
+                work, Context(process, LOCAL, {"state": {"memory": process.memory, "caller": LOCAL}})
+            )
 
     asyncio.run(run())
 

@@ -57,13 +57,7 @@ def test_possible_figures_are_unchanged() -> None:
         possible(-0.1, "ECE", low=0.0)
 
 
-#: Pages that were written from records of older code; ``make NAME`` computes them again.
-_OUTDATED = {"pseudo-real": pytest.mark.xfail(strict=True, reason="needs an hour on two cores: make pseudo-real")}
-
-
-@pytest.mark.parametrize(
-    "page", [pytest.param(page, marks=_OUTDATED.get(page.stem, ()), id=page.stem) for page in THOUSANDTHS]
-)
+@pytest.mark.parametrize("page", THOUSANDTHS, ids=lambda page: page.stem)
 def test_no_table_of_thousandths_has_a_larger_error_than_1(page: Path) -> None:
     rows = [line for line in page.read_text("utf-8").splitlines() if line.startswith("|")]
     numbers = [float(text) for line in rows for text in re.findall(r"(?<![\d.,])\d+\.\d\d(?!\d)", line)]

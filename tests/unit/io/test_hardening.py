@@ -16,12 +16,12 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from calibrant.io.arrow import _Reader
 from calibrant.io.csv import layout_of
 from calibrant.io.errors import DamagedFile, FileTooLarge, NotLabels, TabularError, WrongShape
 from calibrant.io.files import ForecastOptions, Sheet, read_forecast_sheet, read_sheet
 from calibrant.io.limits import FileLimits, Limits
 from calibrant.io.strict import read_arrow, read_csv, read_npz
+from calibrant.io.thrift import ThriftReader
 from tests.unit.io.memory import peak_of
 from tests.unit.io.refused import refused
 
@@ -148,7 +148,7 @@ def _page_of_many_values(depth: int) -> bytes:
 def test_the_header_of_a_page_has_few_values() -> None:
     body = memoryview(_page_of_many_values(1 << 16))[4:]
     with pytest.raises(FileTooLarge, match="too many values"):
-        _Reader(body, 64).struct(0)
+        ThriftReader(body, 64).struct(0)
 
 
 def test_decimals_of_variable_length_are_refused_with_their_column() -> None:
