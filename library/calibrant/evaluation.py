@@ -726,8 +726,7 @@ def evaluate(
 
     Notes
     -----
-    Importance weights give ratio (Hajek) estimates, sandwich variances and (sum w)^2 / sum w^2 effective rows.
-    The cost is the sum over the measures; ``calibrant.MEASURES[name].cost`` has that of each.
+    Importance weights give Hajek estimates with sandwich variances. The cost is the sum of ``MEASURES[name].cost``.
 
     Examples
     --------
