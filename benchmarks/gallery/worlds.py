@@ -52,7 +52,7 @@ def example() -> Dataset:
 
 def bent() -> Dataset:
     """Another draw of the rows of ``example``, of which PL3 makes two pieces, as in the paper's Figure 2c."""
-    return dataset("beta2", "0.050", 3_000, 1)
+    return dataset("beta2", "0.050", 3_000, 16)
 
 
 def strong(shape: str) -> Dataset:

@@ -14,7 +14,7 @@ from calibrant.arguments import explained, meant_by
 from calibrant.batch import Batch, Integers, Scale
 from calibrant.calibrators import FitContext, Fitting, read_method
 from calibrant.calibrators.fitting import with_training
-from calibrant.cells import Floats
+from calibrant.cells import Floats, WeightsKind
 from calibrant.errors import (
     CalibrationError,
     InvalidOption,
@@ -68,12 +68,14 @@ class ScoreCalibrator(BaseEstimator):  # type: ignore[misc]
         *,
         options: Mapping[str, Any] | None = None,
         scale: Scale = "probability",
+        weights_kind: WeightsKind = "importance",
         seed: int = 0,
     ) -> None:
         self.method = method
         self.reduction = reduction
         self.options = options
         self.scale = scale
+        self.weights_kind = weights_kind
         self.seed = seed
 
     def fit(self, scores: Floats, labels: Integers, sample_weight: Floats | None = None) -> Self:
@@ -88,7 +90,8 @@ class ScoreCalibrator(BaseEstimator):  # type: ignore[misc]
             if np.median(margin) > _MEDIAN_MARGIN:
                 self.factor_ = _LARGEST_MARGIN / float(margin.max())
         predictions = self.transform(scores)
-        batch = read_rows(predictions, labels, weights=sample_weight, scale=self.scale_).batch
+        kind = self.weights_kind
+        batch = read_rows(predictions, labels, weights=sample_weight, weights_kind=kind, scale=self.scale_).batch
         try:
             self.map_ = self._fitted(batch, self.method, self.reduction, dict(self.options or {}))
         except (NotConverged, OnePrediction, TooFewRows) as error:
@@ -168,6 +171,8 @@ class CalibrantClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  
         vectors and ``classwise`` if not.
     options : mapping, optional
         Options of the method and of the reduction.
+    weights_kind : {"importance", "frequency"}, default "importance"
+        What ``sample_weight`` means for the map. A frequency of 2 is the row twice, as in scikit-learn's own checks.
     seed : int, default 0
         Seed of the map.
 
@@ -217,6 +222,7 @@ class CalibrantClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  
         ensemble: bool | Literal["auto"] = "auto",
         reduction: str | None = None,
         options: Mapping[str, Any] | None = None,
+        weights_kind: WeightsKind = "importance",
         seed: int = 0,
     ) -> None:
         self.estimator = estimator
@@ -226,6 +232,7 @@ class CalibrantClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  
         self.ensemble = ensemble
         self.reduction = reduction
         self.options = options
+        self.weights_kind = weights_kind
         self.seed = seed
 
     def fit(self, X: Any, y: Any, sample_weight: npt.ArrayLike | None = None, **fit_params: Any) -> Self:
@@ -238,7 +245,7 @@ class CalibrantClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  
         y : array_like, shape (n,) or (n, L)
             Class labels: numbers or strings; or 0 and 1 for each of L labels (multi-label targets).
         sample_weight : array_like, shape (n,), optional
-            Importance weights for the map, and weights for the estimator if it accepts them.
+            Weights for the map, and for the estimator if it accepts them.
         **fit_params : object
             Parameters of the estimator's ``fit`` and, if metadata routing is enabled, of the splitter's ``split``.
             Parameters with n rows are split with the rows.
@@ -470,7 +477,14 @@ class CalibrantClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  
         Fitting.read(method, dict(self.options or {}), reduction).resolve(
             len(self.classes_) if several else None if reduction == "binary" else 2
         )
-        return ScoreCalibrator(method, reduction, options=self.options, scale=scale, seed=read_seed(self.seed))
+        return ScoreCalibrator(
+            method,
+            reduction,
+            options=self.options,
+            scale=scale,
+            weights_kind=self.weights_kind,
+            seed=read_seed(self.seed),
+        )
 
 
 def _classes(estimator: Any, y: Labels) -> Labels:

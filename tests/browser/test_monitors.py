@@ -115,6 +115,8 @@ def test_a_button_keeps_the_focus_through_an_update(page: Page, name: str, send:
 def test_the_pages_of_monitors_shut_nobody_out(visits: Visits, name: str, send: Send, width: int) -> None:
     send(300, 0.0)
     page = visits.open(viewport={"width": width, "height": 844}, color_scheme="light")
+    page.goto(f"/ui/monitors/{name}")
+    expect(page.locator(".counts")).to_contain_text("300")  # an update of the page would move it
     for path in ("/ui/monitors", f"/ui/monitors/{name}"):
         page.goto(path)
         page.evaluate(DECODED)

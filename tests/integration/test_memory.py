@@ -24,7 +24,7 @@ pytestmark = pytest.mark.slow
 
 BUDGET = 128 * MIB
 #: What a process keeps besides the budget: pieces that readers work on, and fragments of freed memory.
-BESIDES = 128 * MIB
+BESIDES = 320 * MIB
 BOMBS = {bomb.name: bomb for bomb in bombs(6_000_000, 1_000_000)}
 SMALL = {bomb.name: bomb for bomb in bombs(1000, 1000)}
 
@@ -75,7 +75,7 @@ def test_files_of_forms_stay_within_the_budget(bounded: Stack, name: str) -> Non
 
     def send(_: int) -> httpx.Response:
         with Visitor(bounded.url) as visitor:
-            return visitor.post("/ui/upload", files={"file": (name, content)})
+            return visitor.post("/ui/upload", data={"csrf_token": visitor.token()}, files={"file": (name, content)})
 
     with ThreadPoolExecutor(4) as threads:
         answers = list(threads.map(send, range(4)))

@@ -181,7 +181,7 @@ def test_a_fit_of_every_class_by_many_workers_is_the_fit_of_one_process(
     api: httpx.Client, store: Store, redis: Redis, redis_url: str, tmp_path: Path
 ) -> None:
     random = np.random.default_rng(0)
-    p = random.dirichlet(np.ones(K), 3000)
+    p = random.dirichlet(np.ones(K), 20_000)
     y = np.array([random.choice(K, p=row) for row in p])
     body = {"predictions": p.tolist(), "labels": y.tolist(), "method": "pl", "reduction": "classwise", "seed": 3}
     job = api.post("/maps", json=body).json()

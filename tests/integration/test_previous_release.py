@@ -23,10 +23,11 @@ def test_jobs_and_chores_that_the_previous_release_queued_are_done(folder: Path)
         with stack(host="127.0.0.1", port=0, data=data, log=log) as running, Calibrant(running.url) as client:
             jobs = {kind: client.wait(job, timeout=60) for kind, job in stored["jobs"].items()}
             assert {job.status for job in jobs.values()} == {"succeeded"}
-            calibrated = stored["calibrated"]
-            assert client.calibrate("late", calibrated["predictions"]) == pytest.approx(calibrated["result"], abs=1e-9)
+            calibrated = stored["calibrated"]  # by a fit that ended a little above the optimum
+            assert client.calibrate("late", calibrated["predictions"]) == pytest.approx(calibrated["result"], abs=1e-4)
             result = jobs["evaluate"].result
             assert result is not None
             for name, measure in stored["report"]["report"]["measures"].items():
                 now = result["report"]["measures"][name]["value"]
-                assert now == pytest.approx(measure["value"], abs=1e-9)
+                # Measures by fits follow those, which end closer to their optimum than in that release.
+                assert now == pytest.approx(measure["value"], abs=0.005 if name.startswith("ece-p") else 1e-9)

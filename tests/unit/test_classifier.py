@@ -41,8 +41,8 @@ GUIDE = Path(__file__).parents[2] / "docs" / "how-to" / "scikit-learn.md"
 def _estimators() -> list[Any]:
     return [
         calibrant.CalibrantClassifier(),
-        calibrant.CalibrantClassifier(LogisticRegression(), method="platt", cv=3),
-        calibrant.CalibrantClassifier(RidgeClassifier(), cv=3, ensemble=False),
+        calibrant.CalibrantClassifier(LogisticRegression(), method="platt", cv=3, weights_kind="frequency"),
+        calibrant.CalibrantClassifier(RidgeClassifier(), cv=3, ensemble=False, weights_kind="frequency"),
     ]
 
 

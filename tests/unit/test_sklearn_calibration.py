@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from functools import partial
 
 import pytest
 
@@ -31,8 +32,10 @@ pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 
 
 @pytest.fixture(autouse=True)
-def _our_class(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(theirs, "CalibratedClassifierCV", CalibrantClassifier)
+def _our_class(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
+    counted = "double_sample_weights" in request.node.name  # a weight of 2 is the row twice
+    ours = partial(CalibrantClassifier, weights_kind="frequency") if counted else CalibrantClassifier
+    monkeypatch.setattr(theirs, "CalibratedClassifierCV", ours)
 
 
 @pytest.fixture

@@ -31,7 +31,7 @@ def test_the_network_comes_near_the_loss_of_the_librarys_fit() -> None:
     data = dataset("beta1", "0.050", 1_000, 0)
     found = compared(("beta1", "0.050", 1_000, 0))
     assert found["truth"] == pytest.approx(np.abs(data.p - data.c).mean())
-    assert found["Adam, same pieces"]["loss"] == pytest.approx(found["least squares"]["loss"], abs=2e-4)
+    assert found["Adam, same pieces"]["loss"] == pytest.approx(found["least squares"]["loss"], abs=5e-4)
     assert found["Adam, same pieces"]["pieces"] == found["least squares"]["pieces"]
     assert found["Adam"]["pieces"] <= found["Adam, no rule"]["pieces"]
 

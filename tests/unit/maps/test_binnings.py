@@ -319,7 +319,7 @@ def test_the_order_of_rows_does_not_matter(method: str, options: dict[str, Any])
     random = np.random.default_rng(5)
     p, y = _drawn(300, 5)
     p, w, order = np.round(p, 2), random.random(300) + 0.1, random.permutation(300)
-    for weights, kind in ((None, "frequency"), (w, "frequency"), (w, "importance")):
+    for weights, kind in ((None, "frequency"), (np.ceil(3.0 * w), "frequency"), (w, "importance")):
         one = calibrant.fit(method, p, y, weights=weights, weights_kind=kind, **options)  # type: ignore[arg-type]
         other = calibrant.fit(
             method,
