@@ -22,7 +22,7 @@ from service.descriptions import described_later
 from service.errors import DeadlineExceeded
 from service.formats.body import BINARY
 from service.formats.media import JSON
-from service.guard import Guard, Memory
+from service.guard import Guard, RequestMemory
 from service.headers import NO_PREFERENCES, Preferences, read_headers, read_prefer
 from service.process import Process
 from service.settings import Settings
@@ -67,7 +67,7 @@ class Context:
 
     def reserve(self, size: int) -> None:
         """Reserve the memory that the work on the request needs at one time; raises ``Busy`` and ``TooLarge``."""
-        Memory.work_for(self.scope, size)
+        RequestMemory.work_for(self.scope, size)
 
     def pause(self) -> None:
         """Give back what a request holds for its work, because it only waits from now on."""

@@ -204,7 +204,7 @@ class LightBodies:
             self._turns.give_back(state["caller"], size)
 
 
-class Memory:
+class RequestMemory:
     """The memory for the requests of a process: their bodies, what these unpack to, and the copies for the work on it.
 
     Bytes are reserved before they are allocated, and a request holds them until it ends. A tenant may use half of the
@@ -220,7 +220,7 @@ class Memory:
 
         Raises ``Busy``, or ``TooLarge`` if the request alone exceeds what its tenant may ever use.
         """
-        memory: Memory = scope["state"]["memory"]
+        memory: RequestMemory = scope["state"]["memory"]
         memory.reserve(scope, size)
         if scope["state"]["holds_bytes"] > _HEAVY_BYTES:
             Slots.take_for(scope)
@@ -229,7 +229,7 @@ class Memory:
     def work_for(scope: Scope, size: int) -> None:
         """Reserve ``size`` bytes in all for the work of a request, whose parts run one after the other."""
         state = scope["state"]
-        memory: Memory = state["memory"]
+        memory: RequestMemory = state["memory"]
         memory.reserve(scope, max(0, size - state.get("holds_for_work", 0)))
         state["holds_for_work"] = max(size, state.get("holds_for_work", 0))
 
@@ -240,14 +240,14 @@ class Memory:
     @staticmethod
     def hold_for(scope: Scope, size: int) -> None:
         """Reserve ``size`` bytes in all for the growing body of a request; raises as ``reserve_for``."""
-        memory: Memory = scope["state"]["memory"]
+        memory: RequestMemory = scope["state"]["memory"]
         memory.reserve(scope, max(0, size - scope["state"].get("holds_bytes", 0)))
 
     @staticmethod
     @contextlib.contextmanager
     def lent_for(scope: Scope, size: int) -> Iterator[None]:
         """Reserve ``size`` more bytes for a request until the end of the context; raises as ``reserve_for``."""
-        memory: Memory = scope["state"]["memory"]
+        memory: RequestMemory = scope["state"]["memory"]
         memory.reserve(scope, size)
         try:
             yield
@@ -303,7 +303,7 @@ class Guard:
     """
 
     def __init__(
-        self, app: ASGIApp, *, seconds: float, slots: Slots, memory: Memory, light: LightBodies, rate: int = 0
+        self, app: ASGIApp, *, seconds: float, slots: Slots, memory: RequestMemory, light: LightBodies, rate: int = 0
     ) -> None:
         self._app = app
         self._light = light

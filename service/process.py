@@ -25,7 +25,7 @@ from backend.telemetry.tracing import open_tracer
 from service.access import PATIENCE
 from service.callers import Keyring
 from service.drawing import DrawingQueue
-from service.guard import LightBodies, Memory, Slots
+from service.guard import LightBodies, RequestMemory, Slots
 from service.metrics import Metrics
 from service.rates import Rates
 from service.sessions import Sessions
@@ -76,7 +76,7 @@ class Process:
         self.metrics = Metrics(lambda: take_census(self._counting), settings.max_queued_jobs, self.budget)
         self.maps = HeldMaps(settings.held_maps)
         self.slots = Slots(settings.max_heavy_requests)
-        self.memory = Memory(settings.max_request_memory)
+        self.memory = RequestMemory(settings.max_request_memory)
         self.light = LightBodies()
         self.spools = Spools(settings.max_spool_bytes)
         self.streams = Streams(settings.max_event_streams)

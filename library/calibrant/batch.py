@@ -139,7 +139,7 @@ def read_batch(
     read = read_predictions(predictions, scale=scale)
     n_classes = 2 if read.n_classes is None else read.n_classes
     checked = read_labels(labels, len(read), n_classes)
-    check_kind(kind)
+    check_kind(counted_kind(kind))
     w = None if weights is None else read_weights(weights, len(read), kind)
     return Batch(read, checked, w, counted_kind(kind))
 
@@ -451,7 +451,7 @@ def counted_kind(kind: WeightsKind | Fractional) -> WeightsKind:
 
 def check_kind(kind: object) -> None:
     """Raise ``InvalidOption`` unless this is a kind of weights."""
-    if kind not in (*get_args(WeightsKind), *get_args(Fractional)):
+    if kind not in get_args(WeightsKind):
         raise InvalidOption.at("/weights_kind", "must be one of: importance, frequency")
 
 
@@ -469,7 +469,7 @@ def read_weights(weights: Any, n: int, kind: WeightsKind | Fractional) -> Floats
 
 def check_weights(weights: Any, n: int, kind: WeightsKind | Fractional) -> Floats:
     """Check weights as ``read_weights`` does without changing them, for a part of a batch."""
-    check_kind(kind)
+    check_kind(counted_kind(kind))
     if np.asarray(weights).dtype.kind == "b":
         raise NotANumber.at("/weights", "must be numbers, not booleans; convert them to 0 and 1, or leave out the rows")
     values = read_numbers(weights, "/weights")

@@ -22,7 +22,7 @@ from calibrant.arrays import (
     refuse_missing,
     text_names,
 )
-from calibrant.batch import TOLERANCE, Batch, Scale, read_batch, read_class_names, read_predictions
+from calibrant.batch import TOLERANCE, Batch, Scale, check_kind, read_batch, read_class_names, read_predictions
 from calibrant.cells import WeightsKind
 from calibrant.errors import (
     EmptyBatch,
@@ -188,6 +188,7 @@ def read_rows(
         if weights is not None:
             raise InvalidOption.at("/sample_weight", "is another name of weights; pass one of the two")
         weights = sample_weight
+    check_kind(weights_kind)
     check_aligned({"predictions": predictions, "labels": labels, "weights": weights, "groups": groups})
     class_names = _listed_names(class_names)
     values, columns = prediction_array(predictions, _texts_of(class_names) or known, labels)

@@ -26,7 +26,7 @@ from service.formats.json_body import read_json
 from service.formats.media import ARROW, CSV, JSON, NPY, NPZ, PARQUET
 from service.formats.options import Options, pointer_of, query_fields, read_options
 from service.formats.payload import Body, BodyLimits, Payload, fields_of_kind
-from service.guard import LightBodies, Memory, Slots
+from service.guard import LightBodies, RequestMemory, Slots
 from service.headers import read_header
 from service.settings import Settings
 from service.threads import run_in_thread
@@ -87,7 +87,7 @@ async def read_payload(request: Request, settings: Settings) -> Payload:
         Slots.take_for(request.scope)
     if kind == JSON and encoding is None and len(body) <= INLINE_BYTES:
         return read_json(body, BodyLimits.of(settings))
-    limits = BodyLimits.of(settings, partial(Memory.reserve_for, request.scope))
+    limits = BodyLimits.of(settings, partial(RequestMemory.reserve_for, request.scope))
     payload = await run_in_thread(read_body, body, kind, encoding, query, limits)
     if sum(array.nbytes for array in payload.arrays.values()) > LIGHT_BYTES:
         Slots.take_for(request.scope)
@@ -224,7 +224,7 @@ async def bounded(request: Request, limit: int) -> bytearray:
         if size > limit:
             raise TooLarge(f"the body may have at most {limit} bytes")
         if size > _UNCOUNTED_BYTES:
-            Memory.hold_for(request.scope, size)
+            RequestMemory.hold_for(request.scope, size)
         # Growing many large bodies would copy them repeatedly, and small chunks occupy more memory than their bytes.
         if parts and len(parts[-1]) < _PART_BYTES:
             parts[-1] += chunk
@@ -236,5 +236,5 @@ async def bounded(request: Request, limit: int) -> bytearray:
         await LightBodies.take_for(request.scope, size)
     if len(parts) == 1:
         return parts[0]
-    with Memory.lent_for(request.scope, size):
+    with RequestMemory.lent_for(request.scope, size):
         return bytearray().join(parts)

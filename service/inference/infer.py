@@ -26,7 +26,7 @@ from service.formats.body import unpack
 from service.formats.json_body import LongArray, check_values, plain, read_document
 from service.formats.options import read_options
 from service.formats.payload import Body, BodyLimits, Payload
-from service.guard import Memory
+from service.guard import RequestMemory
 from service.inference.models import PREDICTIONS, Model, find_model
 
 # --- The body of an inference request: a JSON object, followed by the bytes of its binary tensors
@@ -248,7 +248,7 @@ def infer(
     here: Context, name: str, version: str | None, body: Body, lengths: Sequence[str], encoding: str | None
 ) -> Inferred:
     """Apply the map of a model's name and version; ``lengths`` are the values of the length header."""
-    limits = BodyLimits.of(here.settings, partial(Memory.reserve_for, here.scope))
+    limits = BodyLimits.of(here.settings, partial(RequestMemory.reserve_for, here.scope))
     model = find_model(here, name, version)
     text, raw = split(body if encoding is None else unpack(body, encoding, limits), lengths)
     request, elements = read_request(text, limits)

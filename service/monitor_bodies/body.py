@@ -16,7 +16,7 @@ from service.formats.body import bounded, content_type, read_encoding, unpack
 from service.formats.media import ARROW, EVENT, EVENTS, JSON, JSONL, NDJSON, NPZ
 from service.formats.options import pointer_of, query_fields
 from service.formats.payload import Body, BodyLimits
-from service.guard import Memory, Slots
+from service.guard import RequestMemory, Slots
 from service.headers import read_header
 from service.monitor_bodies.arrays import read_arrow_rows, read_npz_rows
 from service.monitor_bodies.documents import Columns, check_text, of_text, read_json_rows, read_lines
@@ -91,5 +91,5 @@ async def _receive(request: Request, settings: Settings, kind: str, options: tup
     body = await bounded(request, settings.max_body_bytes)
     if encoding is not None:  # its unpacked size can be anything up to the limit
         Slots.take_for(request.scope)
-    limits = BodyLimits.of(settings, partial(Memory.reserve_for, request.scope))
+    limits = BodyLimits.of(settings, partial(RequestMemory.reserve_for, request.scope))
     return Sent(kind, body, encoding, limits if kind in _OF_ARRAYS else of_text(limits))

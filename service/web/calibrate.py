@@ -36,7 +36,7 @@ from schemas.maps import MapRecord
 from service.context import Context
 from service.errors import SpoolFull, UnsupportedMediaType
 from service.formats.answers import Pieces
-from service.guard import Memory
+from service.guard import RequestMemory
 from service.html import SEALED
 from service.threads import iterate_in_thread, run_in_thread
 from service.web.forms import file_of, multipart
@@ -305,5 +305,5 @@ async def _calibrated(request: Request, visit: Visit, ref: str | None, choices: 
         choices[:] = [replace(choices[0], prediction_kind=kind)]
         if file is None:
             raise EmptyFile("choose a file first")
-        budget = partial(Memory.reserve_for, request.scope)
+        budget = partial(RequestMemory.reserve_for, request.scope)
         return await run_in_thread(calibrate_file, here, record, file, choices[0], budget=budget)

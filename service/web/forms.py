@@ -14,7 +14,7 @@ from calibrant.io.limits import LIGHT_BYTES
 from calibrant.io.source import is_full
 from service.errors import RequestError, SpoolFull, TooLarge, UnsupportedMediaType
 from service.formats.body import INLINE_BYTES, bounded
-from service.guard import LightBodies, Memory, Slots
+from service.guard import LightBodies, RequestMemory, Slots
 from service.shares import Spool, Spools
 from service.web.visit import Visiting
 from service.web.visitor import HEADER, check_origin, check_token
@@ -186,7 +186,7 @@ async def _bounded(request: Request, limit: int, spool: Spool) -> AsyncGenerator
         read += len(chunk)
         if read > limit:
             raise TooLarge(f"the file may have at most {limit:,} bytes, the limit of this service")
-        Memory.hold_for(request.scope, min(read, _IN_MEMORY))
+        RequestMemory.hold_for(request.scope, min(read, _IN_MEMORY))
         if read > _IN_MEMORY:
             spool.grow(read)
         yield chunk

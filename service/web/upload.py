@@ -47,7 +47,7 @@ from service.context import Context
 from service.errors import SpoolFull
 from service.formats.options import read_options
 from service.formats.payload import Payload
-from service.guard import Memory
+from service.guard import RequestMemory
 from service.pages import LINKS
 from service.threads import run_in_thread
 from service.web.forms import file_of, multipart, page_router, text_of
@@ -454,7 +454,7 @@ async def _stored(request: Request, visit: Visit, choices: list[Choices]) -> Bat
         file = file_of(form, "file")
         if file is None:
             raise EmptyFile("choose a file first")
-        budget = partial(Memory.reserve_for, request.scope)
+        budget = partial(RequestMemory.reserve_for, request.scope)
         return await run_in_thread(store_file, here, file, choices[0], budget=budget)
 
 

@@ -178,3 +178,12 @@ def test_log_normal_weights_of_forecasts_keep_size_and_coverage() -> None:
     for key, counts in counted_forecasts(range(RUNS), depends=True).items():
         assert counts.covered >= LEAST or not counts.intervals, key
         assert counts.rejected <= MOST, key
+
+
+def test_the_kind_of_stored_fractional_frequencies_is_refused_from_callers() -> None:
+    p, y, w = [0.2, 0.7], [0, 1], [0.5, 1.0]
+    for kind in ("fractional", "frequencies"):
+        with pytest.raises(InvalidOption, match="weights_kind must be one of: importance, frequency"):
+            calibrant.evaluate(p, y, weights=w, weights_kind=kind)  # type: ignore[arg-type]
+        with pytest.raises(InvalidOption, match="weights_kind must be one of: importance, frequency"):
+            calibrant.fit("platt", p, y, weights=w, weights_kind=kind)  # type: ignore[arg-type]

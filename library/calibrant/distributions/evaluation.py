@@ -309,7 +309,7 @@ def read_rows(
 ) -> tuple[Rows, GroupNames | None]:
     """Check outcomes and the options of an evaluation; returns the rows with weight, and the group of each."""
     read_seed(seed)
-    check_kind(weights_kind)
+    check_kind(counted_kind(weights_kind))
     interval = plain(interval)
     if interval is not None and not (isinstance(interval, float) and 0.0 < interval < 1.0):
         raise InvalidOption.at("/interval", "must be a number above 0 and below 1")

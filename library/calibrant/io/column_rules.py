@@ -64,7 +64,7 @@ class Chosen:
     reduction: str | None = None
 
 
-class Cells(Choice):
+class ColumnChoice(Choice):
     """What the rules see of a table: the names of its columns and their first values."""
 
     def __init__(self, columns: Sequence[Column], options: SheetOptions, distinct: Distinct, labelled: bool) -> None:
@@ -174,7 +174,7 @@ LATE_LABEL_RULES: list[Rule] = []
 
 
 @rule(LABEL_RULES, "labels", "confidence_correct.csv")
-def _correct(cells: Cells) -> list[int]:
+def _correct(cells: ColumnChoice) -> list[int]:
     """A column `correct` or `is_correct`, and one `confidence`, or the `label` and `score` of a pipeline: whether the
     predicted class is right.
     """
@@ -187,7 +187,7 @@ def _correct(cells: Cells) -> list[int]:
 
 
 @rule(LABEL_RULES, "labels", "pipeline.csv", "labels: {columns} (the only column with values of 'label')")
-def _beside_pipeline(cells: Cells) -> list[int]:
+def _beside_pipeline(cells: ColumnChoice) -> list[int]:
     """A `label` of strings, a `score` of at least 1/K, and one other column with values of `label`: the other column,
     as `label` is the predicted class.
     """
@@ -212,13 +212,13 @@ def _beside_pipeline(cells: Cells) -> list[int]:
 
 
 @rule(LABEL_RULES, "labels", "scikit_learn.csv")
-def _label_name(cells: Cells) -> list[int]:
+def _label_name(cells: ColumnChoice) -> list[int]:
     """A column with a name of labels: the label of each row."""
     return cells.called(LABELS)
 
 
 @rule(LABEL_RULES, "labels", "class_columns.csv", "labels: {columns} (its values are names of columns)")
-def _names_of_columns(cells: Cells) -> list[int]:
+def _names_of_columns(cells: ColumnChoice) -> list[int]:
     """A column of strings that are all names of columns of numbers, or ends of such names: the label of each row."""
     free = [at for at, name in enumerate(cells.names) if name and cells.is_free(at)]
     names = [cells.names[at] for at in (*free, *cells.stated)]
@@ -242,7 +242,7 @@ def _names_of_columns(cells: Cells) -> list[int]:
 
 
 @rule(LATE_LABEL_RULES, "labels", "r_glm.csv", "labels: {columns} (the only column that can be labels)")
-def _only_labels(cells: Cells) -> list[int]:
+def _only_labels(cells: ColumnChoice) -> list[int]:
     """A single column with at most K values, none of them fractions: the label of each row."""
     places = [at for at in range(len(cells.names)) if cells.could_be_labels(at, max(2, cells.width))]
     likely = [at for at in places if word(cells.names[at]) in CORRECT] or places
@@ -261,7 +261,7 @@ ONE = "predictions: {columns}, the {what} of {event} (inferred from its name)"
 EVENT = "the probability of class 1"
 
 
-def _of_classes(cells: Cells, families: Sequence[Family]) -> list[Family]:
+def _of_classes(cells: ColumnChoice, families: Sequence[Family]) -> list[Family]:
     """Return the columns of each family that the labels name, or whose rows sum to 1."""
     free = [family for family in families if not cells.used & set(family.places)]
     fitting = [(family, chosen) for family in free if (chosen := _fitting(cells, family)) is not None]
@@ -270,7 +270,7 @@ def _of_classes(cells: Cells, families: Sequence[Family]) -> list[Family]:
     return [chosen for _, chosen in fitting]
 
 
-def _fitting(cells: Cells, family: Family, *, own: bool = False) -> Family | None:
+def _fitting(cells: ColumnChoice, family: Family, *, own: bool = False) -> Family | None:
     """Return the columns whose names are the labels or whose rows sum to 1; ``own`` requires the labels."""
     texts = cells.label_texts()
     if texts and not own and not among(texts, family.classes):
@@ -286,26 +286,26 @@ def _fitting(cells: Cells, family: Family, *, own: bool = False) -> Family | Non
     return family if chosen and not own else None
 
 
-def _single_number(cells: Cells) -> list[Family]:
+def _single_number(cells: ColumnChoice) -> list[Family]:
     """Return single columns with a number; prob_0 is not P(Y=1)."""
     return [family for family in numbered(cells.free_names, cells.known) if family.classes not in (("0",),)]
 
 
 @rule(PREDICTION_RULES, "predictions", "tidymodels.csv", SEVERAL)
-def _word_and_class(cells: Cells) -> list[Family]:
+def _word_and_class(cells: ColumnChoice) -> list[Family]:
     """Columns such as `prob_cat`, `prob_dog` that the labels name, or whose rows sum to 1: a column per class."""
     return _of_classes(cells, named(cells.free_names, cells.known))
 
 
 @rule(PREDICTION_RULES, "predictions", "numbered_columns.csv", SEVERAL)
-def _word_and_number(cells: Cells) -> list[Family]:
+def _word_and_number(cells: ColumnChoice) -> list[Family]:
     """Columns such as `prob_0` to `prob_9`, or `0` to `9`: a column per class, in the order of the numbers."""
     families = [family for family in _single_number(cells) if len(family.places) > 1]
     return [family for family in families if not cells.used & set(family.places)]
 
 
 @rule(PREDICTION_RULES, "predictions", "hugging_face_columns.csv", SEVERAL)
-def _unnamed_classes(cells: Cells) -> list[Family]:
+def _unnamed_classes(cells: ColumnChoice) -> list[Family]:
     """Columns `LABEL_0`, `LABEL_1` and so on whose rows sum to 1: a column per class, in the order of the numbers."""
     families = []
     for family in numbered(cells.free_names, frozenset(("label",))):
@@ -318,12 +318,12 @@ def _unnamed_classes(cells: Cells) -> list[Family]:
 
 
 @rule(PREDICTION_RULES, "predictions", "class_and_word.csv", SEVERAL)
-def _class_and_word(cells: Cells) -> list[Family]:
+def _class_and_word(cells: ColumnChoice) -> list[Family]:
     """Columns such as `cat_prob`, `dog_prob` that the labels name, or whose rows sum to 1: a column per class."""
     return _of_classes(cells, before(cells.free_names, cells.known))
 
 
-def _free(cells: Cells) -> list[int]:
+def _free(cells: ColumnChoice) -> list[int]:
     """Return the columns that are in no reading so far, and are no predicted classes beside columns of classes."""
     free = [at for at, name in enumerate(cells.free_names) if name and at not in cells.used]
     of_classes = among(cells.label_texts(), cells.free_names)
@@ -331,21 +331,21 @@ def _free(cells: Cells) -> list[int]:
 
 
 @rule(PREDICTION_RULES, "predictions", "class_columns.csv", SEVERAL)
-def _labels_as_columns(cells: Cells) -> list[Family]:
+def _labels_as_columns(cells: ColumnChoice) -> list[Family]:
     """Columns with the names of the labels whose rows sum to 1: a column per class."""
     free = _free(cells)
     own = _fitting(cells, Family(tuple(free), tuple(cells.free_names[at] for at in free)), own=True)
     return [] if own is None else [own.by_number()]
 
 
-def _singles(cells: Cells, places: Sequence[int]) -> list[Family]:
+def _singles(cells: ColumnChoice, places: Sequence[int]) -> list[Family]:
     """Return single columns that are no predicted classes and not named after class 0."""
     free = [at for at in places if at in _free(cells) and not cells.is_class(at)]
     return [Family((at,), (cells.free_names[at],)) for at in sorted({*free}) if suffix(cells.free_names[at]) != "0"]
 
 
 @rule(PREDICTION_RULES, "predictions", "stata.csv", ONE)
-def _probability_name(cells: Cells) -> list[Family]:
+def _probability_name(cells: ColumnChoice) -> list[Family]:
     """A column with a name of probabilities, or of logits with `--scale logit`: the probability of class 1, or a list
     of a probability per class.
     """
@@ -357,7 +357,7 @@ def _probability_name(cells: Cells) -> list[Family]:
 
 
 @rule(PREDICTION_RULES, "predictions", "stacked_models.csv", ONE)
-def _like_a_probability(cells: Cells) -> list[Family]:
+def _like_a_probability(cells: ColumnChoice) -> list[Family]:
     """A column of numbers in [0, 1] whose name contains `prob` or `calibrated`, begins with `score_`, `p_` or `pred_`,
     or ends with `_score` or `_pred`: the probability of class 1.
     """
@@ -368,7 +368,7 @@ def _like_a_probability(cells: Cells) -> list[Family]:
 
 
 @rule(PREDICTION_RULES, "predictions", "r_glm.csv", ONE, fallback=True)
-def _other_name(cells: Cells) -> list[Family]:
+def _other_name(cells: ColumnChoice) -> list[Family]:
     """A column of numbers in [0, 1] with a name that few tools use, or, without labels, the name of a target as in
     files for Kaggle: the probability of class 1.
     """
@@ -377,7 +377,7 @@ def _other_name(cells: Cells) -> list[Family]:
     return [Family((at,), (cells.free_names[at],)) for at in free]
 
 
-def check_one_hot(cells: Cells, labels: int) -> None:
+def check_one_hot(cells: ColumnChoice, labels: int) -> None:
     """Raise an error if the column of labels and its neighbours, one for each class, have a single 1 per row."""
     family = cells.family
     samples = [() if at in family.places else column.sample for at, column in enumerate(cells.columns)]

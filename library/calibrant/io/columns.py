@@ -38,8 +38,8 @@ from calibrant.io.column_rules import (
     SEVERAL,
     SOME_ROWS,
     VECTORS,
-    Cells,
     Chosen,
+    ColumnChoice,
     Distinct,
     are_integers,
     check_one_hot,
@@ -77,7 +77,7 @@ def choose(columns: Sequence[Column], options: SheetOptions, distinct: Distinct,
 
     Columns are inferred from their names and contents by the tables of rules. The scale logit is never inferred.
     """
-    cells = Cells(columns, options, distinct, labelled)
+    cells = ColumnChoice(columns, options, distinct, labelled)
     times = None if options.times is None else cells.find(options.times, "times")
     # A column of labels that the wildcard of the predictions matches is none of them.
     cells.labels = None if options.labels is None else cells.find(options.labels, "labels")
@@ -112,7 +112,7 @@ def choose(columns: Sequence[Column], options: SheetOptions, distinct: Distinct,
     )
 
 
-def _in_order(cells: Cells) -> Family | None:
+def _in_order(cells: ColumnChoice) -> Family | None:
     """Put the columns in the order of the rules; returns them in that of their names, if the labels can have that."""
     by_name = None
     for row in ORDER_RULES:
@@ -126,12 +126,12 @@ def _in_order(cells: Cells) -> Family | None:
     return by_name
 
 
-def _aliases(cells: Cells, at: int, name: str) -> tuple[str, ...]:
+def _aliases(cells: ColumnChoice, at: int, name: str) -> tuple[str, ...]:
     """Return the names of a class from its column: the name of the class, of the column, and its suffix."""
     return tuple(dict.fromkeys(filter(None, (name, cells.names[at], suffix(cells.names[at])))))
 
 
-def _sorted(cells: Cells, stated: str) -> list[int]:
+def _sorted(cells: ColumnChoice, stated: str) -> list[int]:
     """Choose the columns that the options name; those that differ in a number are in the order of the numbers."""
     places = cells.matching(stated, "predictions")
     ends = [NUMBERED.fullmatch(with_integer(cells.names[at])) for at in places]
@@ -140,7 +140,7 @@ def _sorted(cells: Cells, stated: str) -> list[int]:
     return sorted(places, key=numbers.__getitem__) if are_alike else places
 
 
-def _inferred(cells: Cells) -> Family:
+def _inferred(cells: ColumnChoice) -> Family:
     """Choose the columns of predictions by the rules; raises an error if there are none or several readings."""
     for known in (LOGITS, PREDICTIONS) if cells.options.scale == "logit" else (PREDICTIONS,):
         readings = _readings(cells, known)
@@ -156,7 +156,7 @@ def _inferred(cells: Cells) -> Family:
     return readings[0]
 
 
-def _readings(cells: Cells, known: frozenset[str]) -> list[Family]:
+def _readings(cells: ColumnChoice, known: frozenset[str]) -> list[Family]:
     """Return the readings of all rules of predictions, single columns first."""
     cells.known, cells.used = known, set()
     cells.free_names = [with_integer(name) if cells.is_free(at) else "" for at, name in enumerate(cells.names)]
@@ -171,11 +171,11 @@ def _readings(cells: Cells, known: frozenset[str]) -> list[Family]:
     return [*(singles[at] for at in sorted(singles)), *several]
 
 
-def _is_calibrated(cells: Cells, family: Family) -> bool:
+def _is_calibrated(cells: ColumnChoice, family: Family) -> bool:
     return all("calibrated" in words_of(cells.names[at]) for at in family.places)
 
 
-def _as_stated(cells: Cells) -> Family:
+def _as_stated(cells: ColumnChoice) -> Family:
     for at in cells.stated:
         if not may_be_numbers(cells.columns[at].sample) and not any(map(is_number, cells.texts(at))):
             raise _of_hard(cells, at)
@@ -202,7 +202,7 @@ ORDER_RULES: list[Rule] = []
 _FILE_ORDER = "classes: {names} (in the order of the file; name the columns for another order)"
 
 
-def _is_ordered(cells: Cells) -> bool:
+def _is_ordered(cells: ColumnChoice) -> bool:
     """Whether the options state the order of the classes."""
     options = cells.options
     is_named = len(cells.stated) == len(options.predictions or ()) > 0  # without a wildcard
@@ -211,7 +211,7 @@ def _is_ordered(cells: Cells) -> bool:
 
 
 @rule(ORDER_RULES, "predictions", "positive_first.csv", "")
-def _negative_first(cells: Cells) -> list[Family]:
+def _negative_first(cells: ColumnChoice) -> list[Family]:
     """Two columns named after a positive class and its negative, such as `yes`, `no`: the negative class first."""
     return [] if _is_ordered(cells) else [cells.family.negative_first()]
 
@@ -222,7 +222,7 @@ def _negative_first(cells: Cells) -> list[Family]:
     "event_column.csv",
     "classes: {event} is class {place}, as the column of labels has its name",
 )
-def _named_as_labels(cells: Cells) -> list[Family]:
+def _named_as_labels(cells: ColumnChoice) -> list[Family]:
     """Two columns, one of them named like the column of labels, as `churn` and `p_churn`: that class is the event."""
     if cells.labels is None or len(cells.family.classes) != 2 or _is_ordered(cells) or cells.options.mapping:
         return []
@@ -234,7 +234,7 @@ def _named_as_labels(cells: Cells) -> list[Family]:
 
 
 @rule(ORDER_RULES, "predictions", "ordinal.csv", _FILE_ORDER)
-def _file_order(cells: Cells) -> list[Family]:
+def _file_order(cells: ColumnChoice) -> list[Family]:
     """Columns of names beside labels that are numbers: class k is the k-th column, which is refused if the order of the
     names predicts better.
     """
@@ -245,7 +245,7 @@ def _file_order(cells: Cells) -> list[Family]:
     return [] if by_name == family else [by_name]
 
 
-def _note(cells: Cells) -> None:
+def _note(cells: ColumnChoice) -> None:
     """Note how the predictions were read, and that a single column without labels is named after class 0."""
     names, end = [cells.names[at] for at in cells.family.places], suffix(cells.names[cells.family.places[0]]) or ""
     if cells.stated:
@@ -267,7 +267,7 @@ CONFIDENCE_RULES: list[Rule] = []
 _AS_CONFIDENCE = "reduction: confidence, as {columns} is the confidence in a predicted class"
 
 
-def _predicted(cells: Cells) -> int | None:
+def _predicted(cells: ColumnChoice) -> int | None:
     """Return the column of predicted classes if the only prediction is the confidence in them, and note it."""
     options, score = cells.options, cells.names[cells.family.places[0]]
     if cells.labels is None or cells.width > 1:
@@ -290,7 +290,7 @@ def _predicted(cells: Cells) -> int | None:
 
 
 @rule(CONFIDENCE_RULES, "labels", "confidence_correct.csv", _AS_CONFIDENCE)
-def _of_correctness(cells: Cells) -> list[int]:
+def _of_correctness(cells: ColumnChoice) -> list[int]:
     """A label `correct` or `is_correct`, and a `confidence`: the event that the predicted class is right."""
     labels, score = cells.labels or 0, cells.names[cells.family.places[0]]
     if word(cells.names[labels]) not in CORRECT:
@@ -309,7 +309,7 @@ def _of_correctness(cells: Cells) -> list[int]:
     "predicted_label_score.csv",
     f"{_AS_CONFIDENCE}: labels are whether the class in {{predicted}} is that in {{labels}}",
 )
-def _of_predicted_class(cells: Cells) -> list[int]:
+def _of_predicted_class(cells: ColumnChoice) -> list[int]:
     """A label, a predicted class, and a score of at least 1/K that is called `confidence`, beside strings, of more than
     two classes, or at least one half where class 0 is predicted: the event that the predicted class is the label.
     """
@@ -352,7 +352,7 @@ def _unclear_reduction(score: str, event: str, predicted: str) -> UnclearColumns
 # --- Errors
 
 
-def _check_classes(cells: Cells) -> None:
+def _check_classes(cells: ColumnChoice) -> None:
     """Raise an error if the columns are named after other classes than those of the options."""
     names, family, end = cells.options.class_names, cells.family, suffix(cells.names[cells.family.places[0]])
     if names is None:
@@ -372,7 +372,7 @@ def _check_classes(cells: Cells) -> None:
         )
 
 
-def _check_gap(cells: Cells) -> None:
+def _check_gap(cells: ColumnChoice) -> None:
     """Raise an error if the number of a class is missing, unless the classes have the names of the labels."""
     family = cells.family
     if len(family.places) == 1 or not all(are_digits(name.removeprefix("-")) for name in family.classes):
@@ -391,7 +391,7 @@ def _check_gap(cells: Cells) -> None:
         )
 
 
-def _no_labels(cells: Cells) -> NoLabels:
+def _no_labels(cells: ColumnChoice) -> NoLabels:
     others = [cells.names[at] for at in range(len(cells.names)) if cells.could_be_labels(at, MAX_OFFERED)]
     if len(cells.names) == 1 and cells.columns[0].name == "predictions" and not cells.columns[0].sample:
         hint = "; an NPY file has only predictions: save both with np.savez('preds.npz', p=p, label=y)"
@@ -403,7 +403,7 @@ def _no_labels(cells: Cells) -> NoLabels:
     return NoLabels(detail, field="labels", offer=tuple(others[:MAX_OFFERED]))
 
 
-def _none_found(cells: Cells) -> TabularError:
+def _none_found(cells: ColumnChoice) -> TabularError:
     names, free = cells.names, [at for at, name in enumerate(cells.names) if name and cells.is_free(at)]
     if cells.options.scale == "probability" and (logits := _readings(cells, LOGITS)):
         called = [names[at] for at in logits[0].places]
@@ -457,7 +457,7 @@ def _none_found(cells: Cells) -> TabularError:
     return error
 
 
-def _hard_predictions(cells: Cells, free: Sequence[int]) -> list[int]:
+def _hard_predictions(cells: ColumnChoice, free: Sequence[int]) -> list[int]:
     """Return the columns of predicted classes: numbers, or strings that are labels or have such a name."""
     labels = {text.casefold() for text in cells.texts(cells.labels)}
     hard = []
@@ -472,7 +472,7 @@ def _hard_predictions(cells: Cells, free: Sequence[int]) -> list[int]:
     return hard
 
 
-def _of_hard(cells: Cells, at: int) -> NoPredictions:
+def _of_hard(cells: ColumnChoice, at: int) -> NoPredictions:
     """Return the error for a column of predicted classes."""
     several = len(cells.texts(cells.labels) | cells.texts(at)) > 2
     save = (

@@ -11,7 +11,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from service.callers import LOCAL, Caller
 from service.errors import Busy, TooLarge
 from service.formats.body import bounded
-from service.guard import Guard, LightBodies, Memory, Slots
+from service.guard import Guard, LightBodies, RequestMemory, Slots
 
 T = TypeVar("T")
 KIB = 1024
@@ -24,7 +24,7 @@ def _scope(caller: Caller = LOCAL) -> Scope:
 
 
 def _guard(app: ASGIApp, *, seconds: float = 0.01, rate: int = 0) -> Guard:
-    return Guard(app, seconds=seconds, slots=Slots(1), memory=Memory(1 << 30), light=LightBodies(), rate=rate)
+    return Guard(app, seconds=seconds, slots=Slots(1), memory=RequestMemory(1 << 30), light=LightBodies(), rate=rate)
 
 
 class _Clock(asyncio.SelectorEventLoop):
@@ -173,7 +173,7 @@ def test_a_tenant_leaves_half_of_the_places_to_others_and_is_told_so() -> None:
 
 
 def test_a_tenant_holds_at_most_half_of_the_memory() -> None:
-    memory = Memory(400)
+    memory = RequestMemory(400)
     one, second, other = _scope(ONE), _scope(ONE), _scope(OTHER)
     memory.reserve(one, 60)
     memory.reserve(one, 40)
@@ -189,7 +189,7 @@ def test_a_tenant_holds_at_most_half_of_the_memory() -> None:
 
 @pytest.mark.parametrize(("caller", "most"), [(LOCAL, 400), (ONE, 200)])
 def test_a_request_that_never_fits_is_too_large_and_one_that_waits_for_others_is_not(caller: Caller, most: int) -> None:
-    memory = Memory(400)
+    memory = RequestMemory(400)
     one, second = _scope(caller), _scope(caller)
     memory.reserve(one, most)
     with pytest.raises(TooLarge):
@@ -203,11 +203,11 @@ def test_a_request_that_never_fits_is_too_large_and_one_that_waits_for_others_is
 
 
 def test_a_body_that_is_read_again_is_counted_once() -> None:
-    memory = Memory(100)
+    memory = RequestMemory(100)
     one = _scope()
     one["state"]["memory"] = memory
     for size in (100, 50, 100):
-        Memory.hold_for(one, size)
+        RequestMemory.hold_for(one, size)
     with pytest.raises(Busy):
         memory.reserve(_scope(), 1)
     memory.give_back(one)
@@ -215,27 +215,27 @@ def test_a_body_that_is_read_again_is_counted_once() -> None:
 
 
 def test_memory_for_work_is_that_of_its_largest_part() -> None:
-    memory = Memory(100)
+    memory = RequestMemory(100)
     one = _scope()
     one["state"]["memory"] = memory
     for size in (40, 60, 50):
-        Memory.work_for(one, size)
+        RequestMemory.work_for(one, size)
     memory.reserve(one, 40)
     with pytest.raises(TooLarge):
-        Memory.work_for(one, 61)
+        RequestMemory.work_for(one, 61)
     memory.end_work(one)
     memory.end_work(one)
     memory.reserve(one, 60)
     with pytest.raises(TooLarge):
-        Memory.work_for(one, 1)
+        RequestMemory.work_for(one, 1)
 
 
 def test_memory_lent_for_a_copy_is_free_afterwards() -> None:
-    memory = Memory(100)
+    memory = RequestMemory(100)
     one = _scope()
     one["state"]["memory"] = memory
     memory.reserve(one, 50)
-    with Memory.lent_for(one, 50), pytest.raises(TooLarge):
+    with RequestMemory.lent_for(one, 50), pytest.raises(TooLarge):
         memory.reserve(one, 1)
     memory.reserve(one, 50)
 
@@ -332,7 +332,7 @@ def test_light_bodies_are_handled_some_at_a_time_and_others_are_not_held_up(call
             handled.append(scope["state"]["caller"])
             await go_on.wait()
 
-        guard = Guard(app, seconds=60.0, slots=Slots(1), memory=Memory(1 << 30), light=LightBodies())
+        guard = Guard(app, seconds=60.0, slots=Slots(1), memory=RequestMemory(1 << 30), light=LightBodies())
 
         def sent(caller: Caller, size: int) -> asyncio.Task[None]:
             async def receive() -> Message:

@@ -11,7 +11,7 @@ from starlette.types import Message
 
 from service.callers import LOCAL
 from service.formats.body import bounded
-from service.guard import LightBodies, Memory, Slots
+from service.guard import LightBodies, RequestMemory, Slots
 from service.settings import Settings
 
 SETTINGS = Settings("redis://")
@@ -26,7 +26,7 @@ def _body(chunks: Sequence[bytes | bytearray]) -> bytearray:
         "state": {
             "caller": LOCAL,
             "slots": Slots(1),
-            "memory": Memory(SETTINGS.max_request_memory),
+            "memory": RequestMemory(SETTINGS.max_request_memory),
             "light": LightBodies(),
         },
     }
