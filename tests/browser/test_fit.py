@@ -32,18 +32,28 @@ _NOTING = """() => {
 
 @pytest.fixture(scope="module")
 def batch(service: Stack) -> str:
-    """A stored batch whose fit takes a while."""
+    """A stored batch of two classes."""
     with Calibrant(service.url) as client:
         return client.upload(*rows(3000)).id
+
+
+def _ten_classes(service: Stack, n: int) -> str:
+    """A stored batch of ``n`` rows and ten classes."""
+    random = np.random.default_rng(0)
+    with Calibrant(service.url) as client:
+        return client.upload(random.dirichlet(np.ones(10), n), random.integers(0, 10, n)).id
+
+
+@pytest.fixture(scope="module")
+def slow_batch(service: Stack) -> str:
+    """A stored batch on which an ``iop-op`` fit takes seconds, so that its progress is reported several times."""
+    return _ten_classes(service, 4000)
 
 
 @pytest.fixture(scope="module")
 def large_batch(service: Stack) -> str:
     """A stored batch on which an ``iop-op`` fit takes a minute, so that it can be cancelled on a busy machine."""
-    random = np.random.default_rng(0)
-    predictions = random.dirichlet(np.ones(10), 20_000)
-    with Calibrant(service.url) as client:
-        return client.upload(predictions, random.integers(0, 10, 20_000)).id
+    return _ten_classes(service, 20_000)
 
 
 def _fit(page: Page, batch: str, method: str, name: str = "") -> None:
@@ -53,8 +63,8 @@ def _fit(page: Page, batch: str, method: str, name: str = "") -> None:
     page.get_by_role("button", name="Fit this map").click()
 
 
-def test_the_bar_of_a_fit_reaches_its_end_and_leads_to_the_map(page: Page, batch: str) -> None:
-    _fit(page, batch, "averaged", "watched")
+def test_the_bar_of_a_fit_reaches_its_end_and_leads_to_the_map(page: Page, slow_batch: str) -> None:
+    _fit(page, slow_batch, "iop-op", "watched")
     page.wait_for_url(JOB)
     page.evaluate(_NOTING)
     expect(page.get_by_role("heading", name="watched")).to_be_visible(timeout=120_000)
