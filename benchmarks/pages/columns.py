@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 
 from calibrant.inputs import PAIRS
-from calibrant.io import column_names, column_rules, columns, forecast_columns
+from calibrant.io import column_names, files  # noqa: F401 - files adds all rules
 from calibrant.io.errors import TabularError
-from calibrant.io.rules import GROUP_RULES, WEIGHT_RULES, Rule
+from calibrant.io.rules import STEPS, Rule, rules_of
 
 _HEAD = """# Columns and errors of files
 
@@ -19,19 +19,6 @@ Columns that no option names are chosen by these rules. Of the rules of one step
 of predictions compete, and several that fit are refused, with a complete command for each. Whatever a rule reads is
 printed. Each rule is needed by a file of `tests/newcomer/files`.
 """
-
-#: The steps in their order, with their rules.
-STEPS: Mapping[str, list[Rule]] = {
-    "Labels": column_rules.LABEL_RULES,
-    "Weights": WEIGHT_RULES,
-    "Groups": GROUP_RULES,
-    "Predictions": column_rules.PREDICTION_RULES,
-    "Labels, after the predictions": column_rules.LATE_LABEL_RULES,
-    "Order of the classes": columns.ORDER_RULES,
-    "Confidence of a predicted class": columns.CONFIDENCE_RULES,
-    "Outcomes, of regression": forecast_columns.OUTCOME_RULES,
-    "Predictive distributions": forecast_columns.FORECAST_RULES,
-}
 
 _RULES = """
 ### {step}
@@ -72,17 +59,17 @@ def columns_page() -> str:
         "Logits, with `--scale logit`": column_names.LOGITS,
         "Weights, which are noted but not used": column_names.WEIGHTS | column_names.COUNTS,
         "Groups": column_names.GROUPS,
-        "Outcomes, of regression": forecast_columns.OBSERVED,
-        "Means": forecast_columns.MEAN,
-        "Means, if no other column has such a name": forecast_columns.POINTS,
-        "Standard deviations": forecast_columns.STD,
-        "Variances": forecast_columns.VARIANCE,
-        "Samples, with a number or as lists": forecast_columns.SAMPLES,
-        "Quantiles as lists, and their levels": forecast_columns.QUANTILES | forecast_columns.LEVELS,
-        "Level of intervals": forecast_columns.LEVEL,
+        "Outcomes, of regression": column_names.OBSERVED,
+        "Means": column_names.MEAN,
+        "Means, if no other column has such a name": column_names.POINTS,
+        "Standard deviations": column_names.STD,
+        "Variances": column_names.VARIANCE,
+        "Samples, with a number or as lists": column_names.SAMPLES,
+        "Quantiles as lists, and their levels": column_names.QUANTILES | column_names.LEVELS,
+        "Level of intervals": column_names.LEVEL,
     }
     names = [f"| {what} | {_listed(found)} |" for what, found in known.items()]
-    rules = [line for step, rows in STEPS.items() for line in (_RULES.format(step=step), *map(_row, rows))]
+    rules = [line for step in STEPS for line in (_RULES.format(step=step), *map(_row, rules_of(step)))]
     errors = [f"| `{error.code}` | {(error.__doc__ or '').split(chr(10))[0]} |" for error in _leaves(TabularError)]
     pairs = [f"| `{negative}` | `{positive}` |" for negative, positive in PAIRS]
     return "\n".join([_HEAD.rstrip(), *rules, _PAIRS, *pairs, _NAMES, *names, _ERRORS, *errors]) + "\n"

@@ -61,6 +61,8 @@ class CalibrationError(ValueError):
         The message.
     offences : tuple of Offence
         The first invalid places, at most five.
+    n_invalid : int
+        The number of invalid places, if they were counted; otherwise 0.
 
     See Also
     --------
@@ -82,6 +84,7 @@ class CalibrationError(ValueError):
     """
 
     code: ClassVar[str] = "calibration-error"
+    n_invalid: int = 0
 
     def __init__(self, detail: str, offences: Sequence[Offence] = ()) -> None:
         super().__init__(detail)

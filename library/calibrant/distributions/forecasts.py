@@ -209,7 +209,8 @@ def _squared(std: Any) -> Floats:
     refuse(~(values > 0.0), "/std", "must be above 0", InvalidVariance)
     with np.errstate(over="ignore", under="ignore"):
         squares = np.asarray(values * values)
-    refuse(~((squares > 0.0) & np.isfinite(squares)), "/std", "must have a finite square above 0", InvalidVariance)
+    wanted = "must have a finite square above 0, as those from 1e-150 to 1e150"
+    refuse(~((squares > 0.0) & np.isfinite(squares)), "/std", wanted, InvalidVariance)
     return squares
 
 
@@ -247,7 +248,9 @@ def refuse(bad: npt.NDArray[np.bool_], pointer: str, wanted: str, error: type[Ca
     if len(places):
         offences = [Offence("/".join([pointer, *map(str, place)]), wanted) for place in places[:_MOST].tolist()]
         counted = f"{len(places)} of {bad.size} {'is' if len(places) == 1 else 'are'} invalid, which {wanted}"
-        raise error(f"{pointer[1:]}: {counted}; the first at {offences[0].pointer}", offences)
+        refused = error(f"{pointer[1:]}: {counted}; the first at {offences[0].pointer}", offences)
+        refused.n_invalid = len(places)
+        raise refused
 
 
 def _numbers(values: Any, field: str, ndim: int) -> Floats:

@@ -11,7 +11,7 @@ from calibrant.arrays import with_integer
 from calibrant.inputs import is_reversed, shared_length
 from calibrant.io.texts import are_digits
 
-# --- Column names
+# --- Names of columns
 
 
 def set_of(text: str) -> frozenset[str]:
@@ -118,6 +118,37 @@ def is_id(name: str) -> bool:
     """Whether a name is that of an identifier or of the number of a row."""
     words = words_of(name)
     return word(name) in _IDS or words[-1:] in (["id"], ["uuid"]) or words[:1] == ["unnamed"]
+
+
+# --- Names of columns of forecasts, whose parts may have a word before them, as in ``pred_mean``
+
+
+#: Words before the name of a part; longer ones first.
+_BEFORE = ("predictive", "calibrated", "predicted", "posterior", "forecast", "ypred", "pred", "y", "")
+
+
+def _prefixed(text: str) -> frozenset[str]:
+    """Return the words alone and after a word of ``_BEFORE``."""
+    return frozenset(first + name for first in _BEFORE for name in text.split())
+
+
+def prefix(name: str) -> str:
+    """Return the word of ``_BEFORE`` with which a name begins."""
+    return next(first for first in _BEFORE if word(name).startswith(first))
+
+
+OBSERVED = LABELS | set_of("observation observations realized realised")
+MEAN = _prefixed("mean mu loc")
+#: Names of the mean that count if no column has one of ``MEAN``.
+POINTS = set_of("yhat ypred pred prediction predictions predicted forecast forecasts fit fitted")
+STD = _prefixed("std sd sigma stddev stdev scale standarddeviation")
+VARIANCE = _prefixed("variance var sigma2")
+QUANTILES = _prefixed("quantile quantiles q")
+LEVELS = set_of("levels quantilelevels taus probs")
+SAMPLES = _prefixed("s sample samples draw draws member members ensemble ens sim sims")
+LEVEL = set_of("level coverage confidence")
+#: Names of the column of levels or members of a file with a row for each.
+LONG = set_of("quantile quantilelevel tau outputtypeid sample member draw realization")
 
 
 # --- Columns that belong together

@@ -22,8 +22,7 @@ from calibrant.distributions.forecasts import FIELDS
 from calibrant.evaluation import MAX_GROUPS
 from calibrant.inputs import are_of_other_class, of_other_class
 from calibrant.io.arrow import ArrowTable, ParquetTable
-from calibrant.io.column_rules import Chosen
-from calibrant.io.columns import check_confidence, choose, numbered_classes
+from calibrant.io.columns import Chosen, check_confidence, choose, numbered_classes
 from calibrant.io.compression import FILE, unpacked
 from calibrant.io.csv import CsvTable
 from calibrant.io.errors import (

@@ -11,49 +11,35 @@ from typing import Any, cast, get_args
 
 import numpy as np
 
-from calibrant.distributions.forecasts import CROSSING, Forecasts, read_forecasts
-from calibrant.errors import CalibrationError
+from calibrant.distributions.forecasts import Forecasts, read_forecasts
+from calibrant.errors import CalibrationError, CrossingQuantiles
 from calibrant.inputs import shared_length
-from calibrant.io.column_names import LABELS, set_of, word
+from calibrant.io.column_names import (
+    LEVEL,
+    LEVELS,
+    LONG,
+    MEAN,
+    OBSERVED,
+    POINTS,
+    QUANTILES,
+    SAMPLES,
+    STD,
+    VARIANCE,
+    prefix,
+    word,
+)
 from calibrant.io.errors import (
     DuplicateColumns,
     Field,
     InvalidForecasts,
     NoLabels,
     NoPredictions,
+    TabularError,
     UnclearColumns,
 )
-from calibrant.io.rules import MAX_OFFERED, Choice, Rule, rule
+from calibrant.io.rules import MAX_OFFERED, Choice, rule, rules_of
 from calibrant.io.table import Column, Floats, ForecastOptions, Places
 from calibrant.io.texts import is_number, listed, plain, quoted, span
-
-# --- Column names
-
-
-#: Words before the name of a part, as in ``pred_mean``; longer ones first.
-_BEFORE = ("predictive", "calibrated", "predicted", "posterior", "forecast", "ypred", "pred", "y", "")
-
-
-def _prefixed(text: str) -> frozenset[str]:
-    """Return the words alone and after a word of ``_BEFORE``."""
-    return frozenset(first + name for first in _BEFORE for name in text.split())
-
-
-def _prefix(name: str) -> str:
-    """Return the word of ``_BEFORE`` with which a name begins."""
-    return next(first for first in _BEFORE if word(name).startswith(first))
-
-
-OBSERVED = LABELS | set_of("observation observations realized realised")
-MEAN = _prefixed("mean mu loc")
-#: Names of the mean that count if no column has one of ``MEAN``.
-POINTS = set_of("yhat ypred pred prediction predictions predicted forecast forecasts fit fitted")
-STD = _prefixed("std sd sigma stddev stdev scale standarddeviation")
-VARIANCE = _prefixed("variance var sigma2")
-QUANTILES = _prefixed("quantile quantiles q")
-LEVELS = set_of("levels quantilelevels taus probs")
-SAMPLES = _prefixed("s sample samples draw draws member members ensemble ens sim sims")
-LEVEL = set_of("level coverage confidence")
 
 # Stems do not end with a separator and numbers are bounded, so that the time is linear in the length of a name.
 _LEVEL = re.compile(
@@ -70,8 +56,6 @@ _SAMPLE = re.compile(r"(?P<stem>|.*?[^ _.\-\[(])[ _.\-\[(]*(?P<number>\d{1,6})[\
 
 #: From this many columns on, numbered ones are perhaps an ensemble.
 _FEW_MEMBERS = 5
-#: Names of the column of levels or members of a file with a row for each.
-_LONG = set_of("quantile quantilelevel tau outputtypeid sample member draw realization")
 #: A percentage of levels, such as q5 and q95, has a number of at least this; q1, q2 and q3 are rather quartiles.
 _PERCENT = 50.0
 
@@ -102,45 +86,35 @@ def are_of_forecasts(names: Sequence[str]) -> bool:
     >>> are_of_forecasts(["y", "mean", "std"]), are_of_forecasts(["y", "age", "income"])
     (True, False)
     """
-    words = {word(name) for name in names}
-    quantiles = [name for name in names if (found := _LEVEL.fullmatch(name)) and found.start("number") > 0]
-    ends = [found for name in names if (found := _END.fullmatch(name))]
-    samples = [name for name in names if (found := _SAMPLE.fullmatch(name)) and word(found["stem"]) in SAMPLES]
-    return (
-        (bool(words & MEAN) and bool(words & (STD | VARIANCE)))
-        or len(quantiles) > 1
-        or (any(found["low"] for found in ends) and any(found["high"] for found in ends))
-        or len(samples) > 1
-    )
+    choice = Choice([Column(name, ("0",)) for name in names])
+    readings = [reading for row in rules_of("Predictive distributions") for reading in row.find(choice)]
+    return any(sum(map(len, reading.columns.values())) > 1 for reading in readings)
 
 
 # --- Rules of distributions: each returns the readings of a table
 
-#: The rule of outcomes, and the rules of distributions.
-OUTCOME_RULES: list[Rule] = []
-FORECAST_RULES: list[Rule] = []
 #: What is printed of each part of a distribution.
 _PART = "{field}: {columns}{levels} (inferred from {their})"
 
 
-@rule(OUTCOME_RULES, "observed", "mean_and_spread.csv")
+@rule("Outcomes, of regression", "mean_and_spread.csv")
 def _outcome_name(choice: Choice) -> list[int]:
     """A column with a name of labels or of outcomes: the outcome of each row."""
     return choice.called(OBSERVED)
 
 
-@rule(FORECAST_RULES, "predictions", "mean_and_spread.csv", _PART)
+@rule("Predictive distributions", "mean_and_spread.csv", _PART)
 def _mean_and_spread(choice: Choice) -> list[_Reading]:
     """A column with a name of means, and one with a name of standard deviations or variances: the moments."""
     means = _free(choice, MEAN) or _free(choice, POINTS)
     spreads: list[tuple[Field, int]] = [("std", at) for at in _free(choice, STD)]
     spreads += [("variance", at) for at in _free(choice, VARIANCE)]
     pairs = [(mean, field, at) for mean in means for field, at in spreads]
-    alike = [pair for pair in pairs if _prefix(choice.names[pair[0]]) == _prefix(choice.names[pair[2]])]
+    alike = [pair for pair in pairs if prefix(choice.names[pair[0]]) == prefix(choice.names[pair[2]])]
     return [_Reading({"mean": (mean,), field: (at,)}) for mean, field, at in alike or pairs]
 
 
-@rule(FORECAST_RULES, "predictions", "quantiles.csv", _PART)
+@rule("Predictive distributions", "quantiles.csv", _PART)
 def _quantile_columns(choice: Choice) -> list[_Reading]:
     """Columns such as `q0.05` and `q0.95`, or `median` beside them: quantiles at these levels."""
     readings = []
@@ -160,7 +134,7 @@ def _quantile_columns(choice: Choice) -> list[_Reading]:
     return readings
 
 
-@rule(FORECAST_RULES, "predictions", "quantile_lists.npz", _PART)
+@rule("Predictive distributions", "quantile_lists.npz", _PART)
 def _quantile_lists(choice: Choice) -> list[_Reading]:
     """A column of lists with a name of quantiles: quantiles, at the levels of a column `levels` if there is one."""
     levels = choice.called(LEVELS)
@@ -168,20 +142,20 @@ def _quantile_lists(choice: Choice) -> list[_Reading]:
     return [_Reading({"quantiles": (at,), **more}) for at in _lists(choice, QUANTILES)]
 
 
-@rule(FORECAST_RULES, "predictions", "samples.csv", _PART)
+@rule("Predictive distributions", "samples.csv", _PART)
 def _sample_columns(choice: Choice) -> list[_Reading]:
     """Columns such as `sample_0` and `sample_1`: samples, in the order of the numbers."""
     families = [of for stem, of in _stems(choice, _SAMPLE).items() if word(stem) in SAMPLES and len(of) > 1]
     return [_Reading({"samples": tuple(sorted(of, key=lambda at: int(of[at])))}) for of in families]
 
 
-@rule(FORECAST_RULES, "predictions", "sample_lists.jsonl", _PART)
+@rule("Predictive distributions", "sample_lists.jsonl", _PART)
 def _sample_lists(choice: Choice) -> list[_Reading]:
     """A column of lists with a name of samples: samples."""
     return [_Reading({"samples": (at,)}) for at in _lists(choice, SAMPLES)]
 
 
-@rule(FORECAST_RULES, "predictions", "interval.csv", _PART)
+@rule("Predictive distributions", "interval.csv", _PART)
 def _interval(choice: Choice) -> list[_Reading]:
     """Columns such as `lower` and `upper`, or `lo-90` and `hi-90`: the ends of intervals."""
     ends: dict[tuple[str, str], dict[str, int]] = {}
@@ -236,7 +210,7 @@ def choose_forecasts(columns: Sequence[Column], options: ForecastOptions, *, lab
     explicit = None if options.forecasts is None else _stated(choice, options.forecasts)
     weights = choice.weights(options.weights) if needed else None
     if labelled and observed is None:
-        observed = choice.only("observed", OUTCOME_RULES)
+        observed = choice.only("Outcomes, of regression")
     reading = _inferred(choice, options, labelled) if explicit is None else explicit
     if labelled and observed is None:
         raise _no_outcomes(choice, reading)
@@ -296,11 +270,11 @@ def _in_order(field: Field, places: Sequence[int], levels: Sequence[float]) -> _
 
 
 def _inferred(choice: Choice, options: ForecastOptions, labelled: bool) -> _Reading:
-    readings = [reading for row in FORECAST_RULES for reading in row.find(choice)]
+    readings = [reading for row in rules_of("Predictive distributions") for reading in row.find(choice)]
     if not readings:
         raise _none_found(choice)
     if not labelled:  # a map is applied to the distributions of the model
-        readings = [reading for reading in readings if not _is_calibrated(choice, reading)] or readings
+        readings = choice.of_model(readings, _places)
     if len(readings) > 1:
         flags = tuple(tuple(_flags(choice, reading)) for reading in readings)
         kinds = listed([flag for of in flags for flag in of[:2]])
@@ -321,9 +295,8 @@ def _inferred(choice: Choice, options: ForecastOptions, labelled: bool) -> _Read
     return reading
 
 
-def _is_calibrated(choice: Choice, reading: _Reading) -> bool:
-    names = [choice.names[at] for places in reading.columns.values() for at in places]
-    return all(word(name).startswith("calibrated") for name in names)
+def _places(reading: _Reading) -> list[int]:
+    return [at for places in reading.columns.values() for at in places]
 
 
 def _flags(choice: Choice, reading: _Reading) -> list[str]:
@@ -388,7 +361,7 @@ def _none_found(choice: Choice) -> NoPredictions | UnclearColumns:
                     readings=((f"samples={pattern}",),),
                 )
     has = f"; the file has {listed(names)}"
-    if long := [name for name in names if word(name) in _LONG]:
+    if long := [name for name in names if word(name) in LONG]:
         has += f"; if it has a row for each {quoted(long[0])}, pivot it to a column for each, as pandas does with "
         has += f"frame.pivot(index=..., columns={plain(long[0])!r}, values=...).reset_index()"
     free = [name for at, name in enumerate(names) if name and choice.is_free(at) and choice.columns[at].width == 1]
@@ -401,7 +374,7 @@ def _none_found(choice: Choice) -> NoPredictions | UnclearColumns:
 
 
 def _no_outcomes(choice: Choice, reading: _Reading) -> NoLabels:
-    used = {at for places in reading.columns.values() for at in places}
+    used = _places(reading)
     free = [at for at, name in enumerate(choice.names) if name not in ("", "id") and at not in used]
     offer = tuple(choice.names[at] for at in free if choice.is_free(at))
     hint = f", or choose one of {listed(offer)}" if offer else " (no other column has numbers)"
@@ -438,73 +411,46 @@ def read_distributions(
 
     Raises ``InvalidForecasts`` with the column and the first bad rows.
     """
-    given: dict[str, Any] = {
-        field: found for field, found in vectors.items() if field in ("mean", "variance", "samples", "lower", "upper")
-    }
+    values: dict[str, Any] = {field: array for field, array in vectors.items() if field != "observed"}
     names = {field: [columns[at].name for at in places] for field, places in chosen.places.forecasts.items()}
-    spreads: tuple[Field, ...] = ("variance", "std")
-    for field in spreads:
-        if field in vectors:
-            name, found = quoted(names[field][0]), vectors[field]
-            _refuse(~(found > 0.0), f"column {name} must be above 0", field)
-            if field == "std":
-                with np.errstate(over="ignore", under="ignore"):
-                    found = found * found
-                _refuse(~(np.isfinite(found) & (found > 0.0)), f"column {name} must be from 1e-150 to 1e150", field)
-            given["variance"] = found
-    if "quantiles" in vectors:
-        table = vectors["quantiles"]
-        given["quantiles"] = table.reshape(len(table), -1)
-        given["levels"] = vectors.get("levels") if chosen.levels is None else np.array(chosen.levels)
-        _refuse_crossing(given["quantiles"], names["quantiles"], "quantiles")
-    if "samples" in given:
-        given["samples"] = given["samples"].reshape(len(given["samples"]), -1)
-    if "lower" in given:
-        given["level"] = _level_of(vectors, names) if chosen.level is None else chosen.level
-        if len(given["lower"]) == len(given["upper"]):
-            ends = np.column_stack([given["lower"], given["upper"]])
-            _refuse_crossing(ends, [*names["lower"], *names["upper"]], "upper")
+    tables = {field: values[field] for field in ("quantiles", "samples") if field in values}
+    values |= {field: table.reshape(len(table), -1) for field, table in tables.items()}
+    if chosen.levels is not None:
+        values["levels"] = np.array(chosen.levels)
+    if "lower" in values:
+        of_rows = np.unique(values["level"] if chosen.level is None else chosen.level)
+        if len(of_rows) > 1:
+            column = quoted(names["level"][0])
+            raise InvalidForecasts(f"column {column} must have one level for all rows", field="level")
+        values["level"] = float(of_rows[0])
     try:
-        forecasts = read_forecasts(**given)
+        forecasts = read_forecasts(**values)
     except CalibrationError as error:
-        offence = error.offences[0] if error.offences else None
-        name = "predictions" if offence is None else offence.pointer.split("/")[1]
-        detail = error.detail if offence is None else f"{name} {offence.detail}"
-        raise InvalidForecasts(
-            detail, field=cast("Field", name) if name in get_args(Field) else "predictions"
-        ) from error
+        raise _with_column(error, values, names) from error
     n = forecasts.n_repaired
     note = f"quantiles: {n:,} {'row crosses by rounding and is' if n == 1 else 'rows cross by rounding and are'} sorted"
     return forecasts, (note,) if n else ()
 
 
-def _level_of(vectors: Mapping[Field, Floats], names: Mapping[Field, list[str]]) -> float:
-    """Return the level in a column, which must be the same in every row."""
-    found = np.unique(vectors["level"])
-    if len(found) > 1:
-        raise InvalidForecasts(f"column {quoted(names['level'][0])} must have one level for all rows", field="level")
-    return float(found[0])
-
-
-def _refuse(bad: Any, wanted: str, field: Field) -> None:
-    """Raise an error that counts the bad rows and names the first, if there are any."""
-    rows = np.flatnonzero(bad)
-    if len(rows):
-        first = ", ".join(str(row + 1) for row in rows[:5].tolist())
-        rest = f" (and {len(rows) - 5:,} more)" if len(rows) > 5 else ""
-        raise InvalidForecasts(f"{wanted}; see {'row' if len(rows) == 1 else 'rows'} {first}{rest}", field=field)
-
-
-def _refuse_crossing(table: Floats, names: list[str], field: Field) -> None:
-    """Raise the error of quantiles that cross by more than rounding; names the first pair of columns that do."""
-    with np.errstate(over="ignore"):
-        bad = table[:, :-1] - table[:, 1:] > CROSSING * np.maximum(np.abs(table[:, :-1]), np.abs(table[:, 1:]))
-    if not bad.any():
-        return
-    row = int(np.argmax(bad.any(axis=1)))
-    at = int(np.argmax(bad[row]))
-    if len(names) == table.shape[1]:
-        what = f"column {quoted(names[at + 1])} must not be below column {quoted(names[at])}"
-    else:
-        what = f"in {quoted(names[0])}, quantile {at + 2} must not be below quantile {at + 1}"
-    _refuse(bad.any(axis=1), what, field)
+def _with_column(error: CalibrationError, values: Mapping[str, Any], names: Mapping[Field, list[str]]) -> TabularError:
+    """Return the error of invalid distributions with the names of columns, and with rows that are counted from 1."""
+    if not error.offences:
+        return InvalidForecasts(error.detail, field="predictions")
+    _, name, *place = error.offences[0].pointer.split("/")
+    field, detail = cast("Field", name if name in get_args(Field) else "predictions"), error.offences[0].detail
+    if not place:
+        return InvalidForecasts(f"{name} {detail}", field=field)
+    what = f"column {quoted(names[field][0])}"
+    if isinstance(error, CrossingQuantiles):
+        table = values.get("quantiles")
+        table = np.column_stack([values["lower"], values["upper"]]) if table is None else table
+        at = int(np.argmin(np.diff(table[int(place[0])])))  # the columns of the largest decrease
+        of = [*names["lower"], *names["upper"]] if "lower" in names else names["quantiles"]
+        if len(of) == table.shape[1]:
+            what, detail = f"column {quoted(of[at + 1])}", f"must not be below column {quoted(of[at])}"
+        else:
+            what, detail = f"in column {quoted(of[0])}, quantile {at + 2}", f"must not be below quantile {at + 1}"
+    rows = [int(offence.pointer.split("/")[2]) + 1 for offence in error.offences]
+    rest = f" (and {error.n_invalid - len(rows):,} more)" if error.n_invalid > len(rows) else ""
+    see = f"see {'row' if len(rows) == 1 else 'rows'} {', '.join(map(str, rows))}{rest}"
+    return InvalidForecasts(f"{what} {detail}; {see}", field=field)

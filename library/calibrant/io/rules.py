@@ -1,21 +1,33 @@
-"""Rules of inference: each is a row of a table with what it sees, reads and prints, and a file that needs it."""
+"""The ordered table of the rules of inference: what each sees, reads and prints, and a file that needs it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import Any
+from typing import Any, TypeVar
 
-from calibrant.io.column_names import COUNTS, GROUPS, WEIGHTS, word
+from calibrant.io.column_names import COUNTS, GROUPS, WEIGHTS, word, words_of
 from calibrant.io.errors import Field, UnclearColumns, UnknownColumn
 from calibrant.io.table import Column
-from calibrant.io.texts import listed, may_be_numbers, quoted
+from calibrant.io.texts import listed, may_be_numbers, quoted, span
 
 #: The most names in the offer of an error.
 MAX_OFFERED = 100
 #: What most rules print.
 BY_NAME = "{field}: {columns} (inferred from {their})"
+#: The steps of reading a file in their order, with the field of their rules.
+STEPS: Mapping[str, Field] = {
+    "Labels": "labels",
+    "Weights": "weights",
+    "Groups": "groups",
+    "Predictions": "predictions",
+    "Labels, after the predictions": "labels",
+    "Order of the classes": "predictions",
+    "Confidence of a predicted class": "labels",
+    "Outcomes, of regression": "observed",
+    "Predictive distributions": "predictions",
+}
 
 
 @dataclass(frozen=True)
@@ -23,11 +35,11 @@ class Rule:
     """A row of the table; ``find`` returns the readings of a table.
 
     Rules of predictions compete: several readings are refused. Those that are ``fallback`` count only if there is no
-    other reading. Of the rules of other fields, the first one that has a reading counts.
+    other reading. Of the rules of other steps, the first one that has a reading counts.
     """
 
     name: str
-    field: Field
+    step: str
     sees: str
     reads: str
     #: What it prints.
@@ -38,18 +50,31 @@ class Rule:
     fallback: bool = False
 
 
-def rule(
-    table: list[Rule], field: Field, file: str, prints: str = BY_NAME, *, fallback: bool = False
-) -> Callable[[Callable[[Any], Sequence[Any]]], Callable[[Any], Sequence[Any]]]:
-    """Add a function to a table of rules; its docstring is what the rule sees, a colon, and what it reads."""
+#: All rules; those of a step in their order.
+RULES: list[Rule] = []
 
-    def added(find: Callable[[Any], Sequence[Any]]) -> Callable[[Any], Sequence[Any]]:
+
+def rules_of(step: str) -> list[Rule]:
+    """Return the rules of a step."""
+    return [rule for rule in RULES if rule.step == step]
+
+
+Find = TypeVar("Find", bound=Callable[[Any], Sequence[Any]])
+
+
+def rule(step: str, file: str, prints: str = BY_NAME, *, fallback: bool = False) -> Callable[[Find], Find]:
+    """Add a function to the table; its docstring is what the rule sees, a colon, and what it reads."""
+
+    def added(find: Find) -> Find:
         sees, _, reads = " ".join((find.__doc__ or "").split()).removesuffix(".").partition(": ")
         name = find.__name__.strip("_").replace("_", "-")
-        table.append(Rule(name, field, sees, reads, prints, file, find, fallback))
+        RULES.append(Rule(name, step, sees, reads, prints, file, find, fallback))
         return find
 
     return added
+
+
+Reading = TypeVar("Reading")
 
 
 class Choice:
@@ -75,9 +100,8 @@ class Choice:
         name = stated.strip()
         if name in self.names or not any(mark in name for mark in "*?["):
             return [self.find(stated, field)]
-        places = [
-            at for at, column in enumerate(self.names) if column and fnmatchcase(column, name) and self.is_free(at)
-        ]
+        free = filter(self.is_free, range(len(self.names)))
+        places = [at for at in free if self.names[at] and fnmatchcase(self.names[at], name)]
         if not places:
             has = f"no column of numbers matches {quoted(name)}; the file has {self.listed(self.names)}"
             raise UnknownColumn(has, field=field)
@@ -86,7 +110,7 @@ class Choice:
     def choose(self, at: int, field: Field) -> int:
         """Choose a column; raises ``UnclearColumns`` if it is chosen for another field."""
         if at in self.chosen:
-            both = f"column {quoted(self.names[at])} cannot be used for both {self.chosen[at]} and {field}"
+            both = f"column {self.quoted(at)} cannot be used for both {self.chosen[at]} and {field}"
             raise UnclearColumns(both, field=field)
         self.chosen[at] = field
         return at
@@ -103,7 +127,7 @@ class Choice:
         """Choose the column of weights that the options name; others are noted, and are no labels or predictions."""
         if stated is not None:
             return self.find(stated, "weights")
-        for row in WEIGHT_RULES if noted else ():
+        for row in rules_of("Weights") if noted else ():
             for at in row.find(self):
                 self.note(row, [at])
         self.chosen |= dict.fromkeys(self.called(WEIGHTS), "weights")
@@ -113,23 +137,22 @@ class Choice:
         """Choose the columns of groups that the options name, or the only one with such a name."""
         if stated:
             return tuple(self.find(name, "groups") for name in stated)
-        return () if (at := self.only("groups", GROUP_RULES)) is None else (at,)
+        return () if (at := self.only("Groups")) is None else (at,)
 
-    def only(self, field: Field, rules: Sequence[Rule]) -> int | None:
-        """Choose the column of the first rule of a field that has a reading; raises ``UnclearColumns`` for several."""
-        for rule in rules:
+    def only(self, step: str) -> int | None:
+        """Choose the column of the first rule of a step that has a reading; raises ``UnclearColumns`` for several."""
+        for rule in rules_of(step):
             places = rule.find(self)
             if len(places) > 1:
-                raise self.unclear([(self.names[at],) for at in places], field)
+                raise self.unclear([(self.names[at],) for at in places], STEPS[step])
             if places:
                 self.note(rule, places)
-                return self.choose(places[0], field)
+                return self.choose(places[0], STEPS[step])
         return None
 
-    def note(self, rule: Rule, places: Sequence[int], **more: str) -> None:
-        """Keep what a rule prints of its columns."""
-        columns = f"column {quoted(self.names[places[0]])}" if len(places) == 1 else ""
-        self.notes.append(rule.prints.format(field=rule.field, columns=columns, their="its name", **more))
+    def note(self, rule: Rule, places: Sequence[int]) -> None:
+        """Keep what a rule prints of its column."""
+        self.notes.append(rule.prints.format(field=STEPS[rule.step], columns=self.span(places), their="its name"))
 
     def unclear(self, readings: Sequence[tuple[str, ...]], field: Field) -> UnclearColumns:
         """Return the error for several readings of a field."""
@@ -141,25 +164,34 @@ class Choice:
             readings=tuple(readings[:MAX_OFFERED]),
         )
 
+    def of_model(self, readings: list[Reading], places: Callable[[Reading], Sequence[int]]) -> list[Reading]:
+        """Return the readings of a model's own columns, to which a map is applied, unless all are calibrated."""
+        own = [of for of in readings if not all("calibrated" in words_of(self.names[at]) for at in places(of))]
+        return own or readings
+
+    def quoted(self, at: int) -> str:
+        """Return the name of a column for a message."""
+        return quoted(self.names[at])
+
+    def span(self, places: Sequence[int]) -> str:
+        """Name columns for a message."""
+        return span([self.names[at] for at in places])
+
     def listed(self, names: Sequence[str]) -> str:
         """List the names that are not empty."""
         return listed([name for name in names if name])
 
 
-#: The rules of weights and of groups.
-WEIGHT_RULES: list[Rule] = []
-GROUP_RULES: list[Rule] = []
+_UNUSED = "weights: none; {columns} is not used unless it is named (--weight)"
 
 
-@rule(
-    WEIGHT_RULES, "weights", "weighted_groups.csv", "weights: none; {columns} is not used unless it is named (--weight)"
-)
+@rule("Weights", "weighted_groups.csv", _UNUSED)
 def _weight_name(choice: Choice) -> list[int]:
     """A column with a name of weights or of counts: no weights."""
     return choice.called(WEIGHTS | COUNTS)
 
 
-@rule(GROUP_RULES, "groups", "weighted_groups.csv")
+@rule("Groups", "weighted_groups.csv")
 def _group_name(choice: Choice) -> list[int]:
     """A column called `group`, `groups` or `subgroup`: the group of each row."""
     return choice.called(GROUPS)

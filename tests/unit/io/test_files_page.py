@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from calibrant.io import column_names, errors, forecast_columns
+from calibrant.io import column_names, errors
 from tests.unit.io import test_forecast_files
 from tests.unit.io.test_messages import CASES
 
@@ -42,4 +42,4 @@ def test_every_name_that_is_inferred_is_on_the_page(field: str) -> None:
 )
 def test_every_name_of_a_distribution_is_on_the_page(field: str) -> None:
     listed = {column_names.word(name) for name in re.findall(r"`([^`\n]+)`", PAGE)}
-    assert getattr(forecast_columns, field) <= listed
+    assert getattr(column_names, field) <= listed
