@@ -400,7 +400,7 @@ def stored_kind(record: BatchRecord, arrays: Mapping[str, Any]) -> WeightsKind |
     w = arrays.get("weights")
     if record.weights_kind == "importance" or w is None or bool((w == np.floor(w)).all()):
         return record.weights_kind
-    return "fractional"
+    return Fractional.STORED
 
 
 def read_stored_batch(

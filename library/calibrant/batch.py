@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from enum import Enum
 from functools import cached_property
 from numbers import Number
 from typing import Any, Literal, get_args
@@ -34,8 +35,6 @@ from calibrant.errors import (
 from calibrant.results import n_rows
 
 Scale = Literal["probability", "logit"]
-#: Frequency weights that earlier versions stored, which need not be whole numbers.
-Fractional = Literal["fractional"]
 _SCALES = get_args(Scale)
 Integers = npt.NDArray[np.int64]
 
@@ -57,6 +56,15 @@ _LARGEST = float(np.finfo(np.float64).max)
 MAX_OFFENCES = 5
 #: The most characters of the name of a class.
 MAX_CLASS_NAME = 256
+
+
+class Fractional(Enum):
+    """The kind of frequency weights that earlier versions stored, which need not be whole numbers.
+
+    It is no text, so that callers cannot name it.
+    """
+
+    STORED = "fractional"
 
 
 @dataclass(frozen=True)
@@ -446,7 +454,7 @@ def read_labels(labels: Any, n: int, n_classes: int) -> Integers:
 
 def counted_kind(kind: WeightsKind | Fractional) -> WeightsKind:
     """Return the kind as which weights count: fractional ones are frequencies."""
-    return "frequency" if kind == "fractional" else kind
+    return "frequency" if isinstance(kind, Fractional) else kind
 
 
 def check_kind(kind: object) -> None:

@@ -11,6 +11,9 @@ from scipy.stats import binom
 
 import calibrant
 from benchmarks.weights import SETTINGS, counted, counted_forecasts, true_values
+from calibrant.batch import Fractional, read_batch
+from calibrant.distributions.evaluation import read_rows
+from calibrant.distributions.forecasts import read_forecasts
 from calibrant.errors import InvalidOption, InvalidWeight
 
 RANDOM = np.random.default_rng(0)
@@ -180,10 +183,33 @@ def test_log_normal_weights_of_forecasts_keep_size_and_coverage() -> None:
         assert counts.rejected <= MOST, key
 
 
-def test_the_kind_of_stored_fractional_frequencies_is_refused_from_callers() -> None:
-    p, y, w = [0.2, 0.7], [0, 1], [0.5, 1.0]
-    for kind in ("fractional", "frequencies"):
-        with pytest.raises(InvalidOption, match="weights_kind must be one of: importance, frequency"):
-            calibrant.evaluate(p, y, weights=w, weights_kind=kind)  # type: ignore[arg-type]
-        with pytest.raises(InvalidOption, match="weights_kind must be one of: importance, frequency"):
-            calibrant.fit("platt", p, y, weights=w, weights_kind=kind)  # type: ignore[arg-type]
+_FORECASTS: dict[str, Any] = {"mean": [0.2, 0.7], "std": [1.0, 1.0]}
+
+
+@pytest.mark.parametrize("weights", [[0.5, 1.0], None])
+@pytest.mark.parametrize("kind", ["fractional", "frequencies"])
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda **options: calibrant.evaluate([0.2, 0.7], [0, 1], **options),
+        lambda **options: calibrant.fit("platt", [0.2, 0.7], [0, 1], **options),
+        lambda **options: calibrant.compare([0.2, 0.7], [0, 1], {"half": calibrant.fit("isotonic", P, Y)}, **options),
+        lambda **options: calibrant.report([0.2, 0.7], [0, 1], **options),
+        lambda **options: calibrant.measure_by_size([0.2, 0.7], [0, 1], **options),
+        lambda **options: calibrant.cost_plane([0.2, 0.7], [0.3, 0.6], [0, 1], **options),
+        lambda **options: calibrant.evaluate_distribution([0, 1], **_FORECASTS, **options),
+        lambda **options: calibrant.fit_distribution("variance-scaling", [0, 1], **_FORECASTS, **options),
+        lambda **options: calibrant.report_distribution([0, 1], **_FORECASTS, **options),
+        lambda **options: calibrant.compare_distributions([0, 1], {"a": _FORECASTS, "b": _FORECASTS}, **options),
+    ],
+)
+def test_the_kind_of_stored_fractional_frequencies_is_refused_from_callers(call: Any, kind: str, weights: Any) -> None:
+    with pytest.raises(InvalidOption, match="weights_kind must be one of: importance, frequency"):
+        call(weights=weights, weights_kind=kind)
+
+
+def test_stored_fractional_frequencies_count_as_frequencies() -> None:
+    w = [0.5, 1.5]
+    assert read_batch([0.2, 0.7], [0, 1], w, kind=Fractional.STORED).weights_kind == "frequency"
+    rows, _ = read_rows(read_forecasts(**_FORECASTS), [0.0, 1.0], weights=w, weights_kind=Fractional.STORED)
+    assert (rows.weights_kind, None if rows.w is None else rows.w.tolist()) == ("frequency", w)

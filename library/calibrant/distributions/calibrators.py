@@ -13,7 +13,7 @@ from scipy.special import ndtri
 
 from calibrant.arguments import explained, refuse_misspelt
 from calibrant.arrays import check_aligned, group_names, numbered_names
-from calibrant.batch import Integers, check_weights, counted_kind
+from calibrant.batch import Integers, check_kind, check_weights, counted_kind
 from calibrant.cells import Floats, WeightsKind, effective
 from calibrant.distributions.cross_fitting import (
     FOLDS,
@@ -400,6 +400,7 @@ def fit_distribution(
     known = list(signature(fit_distribution).parameters)[:-1]
     refuse_misspelt("fit_distribution", [name for name in options if name not in entry.options], known)
     read_seed(seed)
+    check_kind(counted_kind(weights_kind))
     given = {"mean": mean, "variance": variance, "std": std, "quantiles": quantiles, "levels": levels}
     given |= {"samples": samples, "lower": lower, "upper": upper, "level": level}
     aligned = {name: value for name, value in given.items() if name != "levels"}

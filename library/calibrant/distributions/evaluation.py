@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from calibrant.arguments import explained
 from calibrant.arrays import GroupNames, array_of, check_aligned, distinct_names, group_names, numbered_names
-from calibrant.batch import check_kind, counted_kind, read_weights
+from calibrant.batch import Fractional, check_kind, counted_kind, read_weights
 from calibrant.cells import WeightsKind
 from calibrant.distributions.conditional import read_covariate
 from calibrant.distributions.forecasts import Forecasts, read_forecasts, read_observed
@@ -300,7 +300,7 @@ def read_rows(
     observed: Any,
     *,
     weights: Any = None,
-    weights_kind: WeightsKind = "importance",
+    weights_kind: WeightsKind | Fractional = "importance",
     groups: Any = None,
     clusters: Any = None,
     by: Any = None,

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pytest
 
 import calibrant
-from calibrant.batch import read_batch
+from calibrant.batch import Fractional, read_batch
 from calibrant.binning import Binning
 from calibrant.calibrators import FitContext, Fitting
 from calibrant.density import densities_of_cells, nearest
@@ -352,7 +352,7 @@ def test_a_frequency_of_two_is_the_row_twice_and_importance_counts_by_its_ratios
     np.testing.assert_allclose(one, other, atol=near)
     if (method, options) == ("scaling-binning", {}):
         return  # Platt's targets count the weights as they are
-    effective = read_batch(p, y, v * v.sum() / (v @ v), kind="fractional")
+    effective = read_batch(p, y, v * v.sum() / (v @ v), kind=Fractional.STORED)
     counted = Fitting.read(method, options).run(effective, FitContext()).apply(GRID)
     np.testing.assert_allclose(one, counted, atol=near)
 
