@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
@@ -26,7 +26,14 @@ from calibrant.batch import (
     read_predictions,
 )
 from calibrant.cells import WeightsKind
-from calibrant.errors import EmptyBatch, InvalidLabel, LengthMismatch, PredictionKindMismatch, WrongShape
+from calibrant.errors import (
+    EmptyBatch,
+    InvalidLabel,
+    InvalidOption,
+    LengthMismatch,
+    PredictionKindMismatch,
+    WrongShape,
+)
 from calibrant.evaluation import Groups
 from calibrant.in_sample import MOST_COUNTED
 from calibrant.inputs import labels_by_name
@@ -91,6 +98,20 @@ def find_rows(requester: Requester, arrays: Arrays, options: RowOptions) -> Requ
     _note(stored)
     rows = RequestRows(stored, record.scale or "probability", stored_kind(record, stored))
     return with_class_names(rows, _stated(options, "class_names") or record.class_names)
+
+
+def implied_reduction(requester: Requester, reduction: str | None, batch_ids: Sequence[str]) -> str | None:
+    """Return the requested reduction, or else the one that the uploaded files of stored batches imply.
+
+    Raises ``InvalidOption`` if the files imply different ones.
+    """
+    if reduction is not None or not batch_ids:
+        return reduction
+    implied = {requester.store.uploads.get(batch_id).reduction for batch_id in batch_ids}
+    if len(implied) > 1:
+        names = " and ".join(sorted(name or "none" for name in implied))
+        raise InvalidOption.at("/reduction", f"must be sent, as the files of the batches imply {names}")
+    return implied.pop()
 
 
 def with_class_names(rows: RequestRows, names: list[str] | None) -> RequestRows:

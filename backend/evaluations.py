@@ -7,7 +7,14 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from backend.batches import Arrays, LabelledRows, check_labelled, find_rows, store_labelled
+from backend.batches import (
+    Arrays,
+    LabelledRows,
+    check_labelled,
+    find_rows,
+    implied_reduction,
+    store_labelled,
+)
 from backend.held_maps import classifier_of
 from backend.jobs import place_for_job, queue, run_inline
 from backend.reports import apart, make, seconds_to_recommend, whole
@@ -345,6 +352,8 @@ def _read_spec(requester: Requester, options: EvaluateOptions) -> tuple[Evaluate
     """The spec of an evaluation with map ids, and a lookup of the maps that were read for it."""
     if options.map is not None and options.maps is not None:
         raise InvalidField.at("/maps", "cannot be combined with map; send one of the two")
+    stored = options.batches or ([] if options.batch is None else [options.batch])
+    options = options.model_copy(update={"reduction": implied_reduction(requester, options.reduction, stored)})
     read: dict[str, MapRecord] = {}
 
     def find(ref: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from backend.batches import Arrays, check_labelled, find_rows, store_labelled
+from backend.batches import Arrays, check_labelled, find_rows, implied_reduction, store_labelled
 from backend.jobs import place_for_job, queue, run_inline
 from backend.requester import Requester
 from backend.store.batches import read_stored_batch
@@ -31,6 +31,8 @@ def fit_or_queue(
         from backend import distributions
 
         return distributions.fit_or_queue(requester, arrays, options)
+    reduction = implied_reduction(requester, options.reduction, [] if options.batch is None else [options.batch])
+    options = options.model_copy(update={"reduction": reduction})
     fitting = Fitting.read(options.method, options.options, options.reduction, where="/options")
     rows = check_labelled(find_rows(requester, arrays, options))
     batch = _in_groups(rows.batch, rows.groups, options)

@@ -154,4 +154,6 @@ class UploadRecord(Document):
     file: str | None = Field(None, description="null if the rows were not uploaded as a file")
     said: list[str] = Field([], description="everything that was inferred or converted")
     classes: list[str] | None = Field(None, description="names of the classes in order, if the file contains them")
-    reduction: str | None = Field(None, description="that of reports and maps, if the file implies one: confidence")
+    reduction: str | None = Field(
+        None, description="that of reports and maps, if the form has one, or if the file implies one: confidence"
+    )

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from fastapi import Request, Response
 
-from backend.batches import check_labelled, find_rows
+from backend.batches import check_labelled, find_rows, implied_reduction
 from backend.evaluations import evaluate_or_queue, read_task
 from backend.jobs import INLINE_SECONDS
 from backend.store.errors import StorageError, problem_of
@@ -199,7 +199,7 @@ def before_and_after(here: Context, batch_id: str, ref: str) -> dict[str, Any]:
         batch=batch_id,
         measures=[error],
         diagrams=[DIAGRAM],
-        reduction=None,
+        reduction=implied_reduction(here, None, [batch_id]),
         map=here.store.maps.get(ref).id,
         interval=None,
         resamples=1000,

@@ -86,7 +86,6 @@ def report_or_job(here: Context, batch_id: str, map_ref: str | None, job_id: str
     made = _made_already(here, batch_id, here.store.uploads.report_job(batch_id, map_id), job_id)
     if made is None:
         fields = {"prediction_kind": batch.prediction_kind, "batch": batch_id, "map": map_ref}
-        fields |= {} if upload.reduction is None else {"reduction": upload.reduction}
         payload = Payload({}, fields, from_query=False)
         options = read_options_of_kind(payload, EvaluateOptions, EvaluateDistributionOptions)
         made = report_at_once(here, {}, options)
@@ -190,9 +189,8 @@ async def post_fit(batch_id: str, visit: Visiting, form: Form) -> Response:
 def _fit(here: Context, batch_id: str, fields: dict[str, str | bool | None]) -> MapRecord | JobRecord:
     batch = here.store.batches.record(batch_id)
     method = METHODS.get(str(fields["method"]))
-    if "reduction" not in fields and (reduction := here.store.uploads.get(batch_id).reduction):
-        fields = {**fields, "reduction": reduction}
-    if "reduction" not in fields and batch.n_classes is not None and method is not None and method.vector is None:
+    is_of_vectors = batch.n_classes is not None and here.store.uploads.get(batch_id).reduction is None
+    if "reduction" not in fields and is_of_vectors and method is not None and method.vector is None:
         fields = {**fields, "reduction": "classwise"}  # as compared in the report
     payload = Payload({}, {**fields, "prediction_kind": batch.prediction_kind}, from_query=False)
     options = read_options_of_kind(payload, FitOptions, FitDistributionOptions)

@@ -39,6 +39,7 @@ from calibrant.io.limits import LIGHT_BYTES
 from calibrant.io.periods import periods
 from calibrant.io.table import ForecastOptions, ForecastSheet, Sheet, SheetOptions
 from calibrant.io.texts import join_names, plain, quoted, split_names
+from calibrant.reductions import resolve
 from schemas.batches import BatchOptions, BatchRecord, DistributionBatchOptions, Scale, UploadRecord
 from schemas.distributions import PredictionKind
 from schemas.maps import InOrder
@@ -73,6 +74,7 @@ _FIELDS: Mapping[str, FormField] = {
     "/weights_kind": "weights_kind",
     "/groups": "groups",
     "/scale": "scale",
+    "/reduction": "reduction",
     "/class_names": "class_names",
     "/observed": "labels",
     "/level": "level",
@@ -86,7 +88,7 @@ _FIELDS: Mapping[str, FormField] = {
 }
 #: Fields of the upload form, of the form of recalibration in the order of time, and of those that apply a map.
 UPLOAD_FIELDS: tuple[FormField, ...] = (
-    *("file", "mapping", "labels", "predictions", "scale", "decimal", "class_names", "pos_label"),
+    *("file", "mapping", "labels", "predictions", "scale", "reduction", "decimal", "class_names", "pos_label"),
     *("level", "times", "clusters", "by", "groups", "weights", "weights_kind"),
 )
 IN_ORDER_FIELDS: tuple[FormField, ...] = (
@@ -99,6 +101,8 @@ CALIBRATE_FIELDS: Mapping[PredictionKind, tuple[FormField, ...]] = {
 }
 #: Numbers of a recalibration in the order of time.
 _OF_ORDER = ("half_life", "support", "shift", "widen", "narrow")
+#: The reductions that say what one column of predictions is; the reduction is inferred without one.
+REDUCTIONS = ("binary", "confidence")
 #: A level as entered.
 _LEVEL = re.compile(r"0?\.[0-9]{1,12}")
 
@@ -138,6 +142,7 @@ class Choices:
     weights_kind: WeightsKind = "importance"
     groups: str = ""
     scale: Scale = "probability"
+    reduction: str = ""
     decimal: str = "."
     class_names: str = ""
     pos_label: str = ""
@@ -167,6 +172,7 @@ class Choices:
             columns=tuple(name for name in form.getlist("prediction_columns") if isinstance(name, str)),
             scale="logit" if text_of(form, "scale") == "logit" else "probability",
             weights_kind="frequency" if text_of(form, "weights_kind") == "frequency" else "importance",
+            reduction=reduction if (reduction := text_of(form, "reduction")) in REDUCTIONS else "",
             decimal="," if text_of(form, "decimal") == "," else ".",
             mapping=tuple((str(text), str(number).strip()) for text, number in given),
         )
@@ -191,6 +197,7 @@ class Choices:
             decimal=self.decimal,
             times=self.times or None,
             weights_kind=self.weights_kind,
+            reduction=self.reduction or None,
         )
 
     def forecast_options(self) -> ForecastOptions:
@@ -377,7 +384,12 @@ def store_file(here: Context, file: UploadFile, choices: Choices, *, budget: Cal
         )
         batch = store_batch(here, arrays, of_numbers)
     else:
-        classes, reduction = None if sheet.classes is None else list(sheet.classes), sheet.reduction
+        classes, reduction = (
+            None if sheet.classes is None else list(sheet.classes),
+            choices.reduction or sheet.reduction,
+        )
+        if reduction is not None:
+            resolve(reduction, None if sheet.predictions.ndim == 1 else sheet.predictions.shape[1])
         named = classes is not None and all(0 < len(name) <= MAX_CLASS_NAME for name in classes)
         kept = classes if named else None
         options = BatchOptions(scale=sheet.scale, weights_kind=sheet.weights_kind, class_names=kept)

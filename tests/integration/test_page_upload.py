@@ -265,6 +265,55 @@ def test_the_confidence_in_a_predicted_class_is_reported_and_fitted_as_confidenc
     assert visitor.get(f"/maps/{ref}").json()["reduction"] == "confidence"
 
 
+def test_every_call_of_a_stored_batch_has_the_reduction_that_its_file_implies(visitor: Visitor) -> None:
+    rows = b"0.4,1\n0.4,1\n0.4,1\n0.4,0\n0.75,0\n" * 20
+    ids = [
+        _report_of(_send(visitor, header + rows)).removeprefix("/ui/reports/")
+        for header in (b"confidence,correct\n", b"p,y\n")
+    ]
+    found = {}
+    for batch in ids:
+        report = visitor.post("/evaluate", json={"batch": batch, "measures": ["accuracy"]}).json()
+        found[report["reduction"]] = round(report["measures"]["accuracy"]["value"], 6)
+    assert found == {"confidence": 0.6, "binary": 0.2}
+    (confidence, binary) = ids
+    stated = visitor.post("/evaluate", json={"batch": confidence, "measures": ["accuracy"], "reduction": "binary"})
+    assert stated.json()["reduction"] == "binary"
+    fitted = visitor.post("/maps", json={"batch": confidence, "method": "platt"}).json()
+    assert fitted["reduction"] == "confidence"
+    both = {"batches": [confidence, binary], "measures": ["accuracy"]}
+    refused = visitor.post("/evaluate", json=both)
+    assert refused.status_code == 422
+    assert refused.json()["errors"][0]["pointer"] == "/reduction"
+    assert visitor.post("/evaluate", json={**both, "reduction": "binary"}).status_code == 200
+    drawn = visitor.post("/diagrams", json={"batch": confidence, "diagram": "reliability"})
+    assert drawn.status_code == 200
+    compared = visitor.post("/evaluate", json={"batch": confidence, "maps": [fitted["id"]], "measures": ["brier"]})
+    assert compared.json()["reduction"] == "confidence"
+
+
+def test_a_score_that_can_be_of_class_1_or_of_the_predicted_class_is_read_as_the_form_says(visitor: Visitor) -> None:
+    content = b"y_true,y_pred,score\n1,1,0.9\n0,0,0.8\n0,0,0.7\n1,0,0.6\n"
+    refused = _send(visitor, content)
+    assert refused.status_code == 422
+    assert (
+        '<select id="reduction" name="reduction" aria-describedby="reduction-hint" aria-invalid="true"' in refused.text
+    )
+    for reduction, accuracy in (("binary", 0.5), ("confidence", 0.75)):
+        batch = _report_of(_send(visitor, content, reduction=reduction)).removeprefix("/ui/reports/")
+        report = visitor.post("/evaluate", json={"batch": batch, "measures": ["accuracy"]}).json()
+        assert (report["reduction"], report["measures"]["accuracy"]["value"]) == (reduction, accuracy)
+
+
+def test_the_confidence_of_several_columns_is_that_of_the_form(visitor: Visitor) -> None:
+    content = b"y,p0,p1,p2\n" + b"0,0.5,0.25,0.25\n1,0.25,0.5,0.25\n2,0.5,0.25,0.25\n" * 5
+    path = _report_of(_send(visitor, content, reduction="confidence"))
+    assert visitor.get(f"{path}/report.json").json()["reduction"] == "confidence"
+    refused = _send(visitor, content, reduction="binary")
+    assert refused.status_code == 422
+    assert '<p id="reduction-hint" class="error"' in refused.text
+
+
 def test_weights_are_used_only_if_their_field_names_them(visitor: Visitor) -> None:
     content = b"p,y,w\n" + b"0.125,0,1\n0.875,1,2\n0.75,0,3\n0.25,1,4\n" * 10
     path = _report_of(_send(visitor, content))
