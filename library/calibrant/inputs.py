@@ -307,12 +307,7 @@ def _as_rows(predictions: Any, values: Array, labels: Any) -> str:
     found = np.empty((0,)) if labels is None else array_of(labels, "labels")
     if found.ndim > 1 and found.squeeze().shape == values.squeeze().shape:
         for axis in (-1, 1):
-            if (
-                shape[axis] > 1
-                and found.shape == shape
-                and np.isin(found, (0, 1)).all()
-                and (found.sum(axis) == 1).all()
-            ):
+            if shape[axis] > 1 and found.shape == shape and _is_one_hot(found, axis):
                 return f"for one-hot labels pass {y}.argmax({axis})"
         return f"pass {p}.reshape(-1) and {y}.reshape(-1)"
     # The class axis is the last, the second as in torch, or the first axis counts the outputs of scikit-learn.
@@ -336,6 +331,10 @@ def listing(names: Sequence[str]) -> str:
     return shown if len(names) <= _FEW else f"{shown} and {len(names) - _FEW} more"
 
 
+#: Larger numbers are not exact in a double.
+_EXACT = 2.0**53
+_INTEGER = re.compile(r"([+-]?\d{1,18})(\.0*)?", re.ASCII)
+_EXPONENT = re.compile(r"[+-]?(\d{1,18}\.?\d{0,18}|\.\d{1,18})[eE][+-]?\d{1,3}", re.ASCII)
 #: Words for false and true, of most tools, of R, and of German, French, Spanish and Italian spreadsheets.
 BOOLEANS = (
     *(("false", "true"), ("f", "t"), ("falsch", "wahr"), ("faux", "vrai")),
@@ -348,6 +347,24 @@ PAIRS = (
     *(("n\xe3o", "sim"), ("neg", "pos"), ("negative", "positive"), ("negativ", "positiv"), ("negativo", "positivo")),
     *(("n\xe9gatif", "positif"), ("absent", "present"), ("failure", "success")),
 )
+
+
+def integer(text: str) -> int | None:
+    """Parse an integer written as ``1``, ``1.0`` or ``1.0e+00``; returns None for any other text."""
+    found = _INTEGER.fullmatch(text)
+    if found is not None:
+        return int(found[1])
+    value = float(text) if _EXPONENT.fullmatch(text) else math.inf
+    return int(value) if value.is_integer() and abs(value) < _EXACT else None
+
+
+def booleans(texts: Sequence[str]) -> list[int] | None:
+    """Return the class of each text if they are the two words of a boolean, or one of true and false; else None."""
+    lower = [text.casefold() for text in texts]
+    for words in BOOLEANS:
+        if {*lower} <= {*words} and (len(lower) == 2 or words == BOOLEANS[0]):
+            return [words.index(text) for text in lower]
+    return None
 
 
 def known_pair(labels: Sequence[str]) -> tuple[str, str] | None:
@@ -421,21 +438,16 @@ def _flat(values: Array) -> Array:
     return values[:, 0] if values.ndim == 2 and values.shape[1] == 1 else values
 
 
+def _is_one_hot(values: Array, axis: int = 1) -> bool:
+    return bool(np.isin(values, (0, 1)).all() and (values.sum(axis=axis) == 1).all())
+
+
 def _check_order(predictions: Array, labels: Array) -> None:
     """Raise ``InvalidLabel`` if labels and predictions are apparently in each other's place."""
-    if labels.ndim == 2 and labels.shape[1] > 1 and predictions.ndim == 1 and len(labels) == len(predictions):
-        one_hot = np.isin(labels, (0, 1)).all() and (labels.sum(axis=1) == 1).all()
-        hint = "for one-hot rows pass labels.argmax(axis=1)" if one_hot else "predictions are the first argument"
-        raise InvalidLabel.at("/labels", f"have several columns and predictions one; {hint}")
-    if (
-        predictions.ndim != 1
-        or labels.dtype.kind != "f"
-        or labels.ndim not in (1, 2)
-        or predictions.dtype.kind not in "biuf"
-    ):
+    if predictions.ndim != 1 or predictions.dtype.kind not in "biuf" or labels.dtype.kind != "f":
         return
-    swapped = np.isin(predictions, (0, 1)).all() and ((labels >= 0.0) & (labels <= 1.0)).all()
-    if swapped and (labels != np.floor(labels)).any():
+    inside = ((labels >= 0.0) & (labels <= 1.0)).all()
+    if inside and np.isin(predictions, (0, 1)).all() and (labels != np.floor(labels)).any():
         raise InvalidLabel.at(
             "/labels", "hold fractions and predictions only 0 and 1; predictions are the first argument"
         )
@@ -486,13 +498,9 @@ def _read_labels(
 ) -> tuple[Array, tuple[str, ...] | None]:
     """Return labels as numbers, and the names of the classes if they are known."""
     values = _flat(array_of(labels, "labels"))
-    if values.ndim == 2 and values.shape == predictions.shape:
-        one_hot = np.isin(values, (0, 1)).all() and (values.sum(axis=1) == 1).all()
-        hint = (
-            "for one-hot rows pass labels.argmax(axis=1)"
-            if one_hot
-            else "for several labels a row evaluate each column"
-        )
+    if values.ndim == 2 and values.shape in (predictions.shape, (len(predictions), values.shape[1])):
+        several = "for several labels a row evaluate each column; predictions are the first argument"
+        hint = "for one-hot rows pass labels.argmax(axis=1)" if _is_one_hot(values) else several
         raise InvalidLabel.at("/labels", f"must have shape (n,); {hint}")
     values = _decoded(values)
     n_classes = predictions.shape[1] if predictions.ndim == 2 else 2
@@ -619,7 +627,7 @@ def _of_positive(
     if values.dtype.kind == "f":
         refuse_missing(np.isnan(values), "labels")
     distinct = _distinct(values)
-    if pos_label not in distinct and not (len(distinct) == 1 and _are_two_labels(next(iter(distinct)), pos_label)):
+    if pos_label not in distinct and not (len(distinct) == 1 and are_two_labels(next(iter(distinct)), pos_label)):
         kinds = " and ".join(sorted({type(value).__name__ for value in distinct}))
         text = f"is of type {type(pos_label).__name__}, and the labels are of type {kinds}"
         raise InvalidOption.at("/pos_label", "is not among the labels" if type(pos_label).__name__ in kinds else text)
@@ -633,7 +641,7 @@ def _of_positive(
     return found, None if names in (("0", "1"), ("False", "True")) else names
 
 
-def _are_two_labels(only: Any, pos_label: Any) -> bool:
+def are_two_labels(only: Any, pos_label: Any) -> bool:
     """Return whether rows with one label may lack the positive one: both are numbers, or different texts."""
     if type(only) is not type(pos_label):
         return all(type(label) in (int, float) for label in (only, pos_label))
@@ -678,20 +686,18 @@ def labels_by_name(values: Array, n_classes: int, class_names: Any) -> tuple[Arr
 
 
 def _of_texts(values: Array, n_classes: int) -> Array:
-    """Read strings that are numbers, or True and False; raises ``InvalidLabel`` for others."""
+    """Read strings that are numbers, or the words of a boolean; raises ``InvalidLabel`` for others."""
     texts = {text: text.strip() for text in _texts(values)}
-    whole = {text: k for text, short in texts.items() for k in range(n_classes) if short in (str(k), f"{k}.0")}
-    if n_classes == 2:
-        words = BOOLEANS[0]
-        whole |= {text: words.index(short.lower()) for text, short in texts.items() if short.lower() in words}
-    if set(whole) == set(texts):
-        return np.array([whole[str(value)] for value in values.tolist()], dtype=np.int64)
-    how = (
-        "pass pos_label, or class_names=[negative, positive]"
-        if n_classes == 2
-        else ("pass class_names in the order of the columns, such as estimator.classes_")
-    )
-    raise InvalidLabel.at("/labels", f"are not numbers; {how}")
+    numbers = [integer(text) for text in texts.values()]
+    classes = [k for k in numbers if k is not None and 0 <= k < n_classes]
+    if len(classes) < len(numbers):
+        classes = (booleans([*texts.values()]) if n_classes == 2 else None) or []
+    if not classes:
+        of_two = "pass pos_label, or class_names=[negative, positive]"
+        how = of_two if n_classes == 2 else "pass class_names in the order of the columns, such as estimator.classes_"
+        raise InvalidLabel.at("/labels", f"are not numbers; {how}")
+    index = dict(zip(texts, classes, strict=True))
+    return np.array([index[str(value)] for value in values.tolist()], dtype=np.int64)
 
 
 # --- Class names in other arguments

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from io import BytesIO
 from typing import Any, cast
 
 import numpy as np
@@ -14,6 +15,7 @@ import calibrant
 from calibrant.arrays import GroupNames, distinct_names, group_names
 from calibrant.errors import CalibrationError, InvalidLabel, InvalidOption, OutOfRange, UnusableRows, WrongShape
 from calibrant.inputs import read_rows
+from calibrant.io.files import read_sheet
 from calibrant.reports.panel import group_diagrams
 
 P, Y = [0.1, 0.4, 0.6, 0.9], [0, 1, 0, 1]
@@ -500,10 +502,23 @@ def test_rounded_rows_are_divided_by_their_sum_in_every_call(digits: int) -> Non
         calibrant.evaluate(0.9 * p, y)
 
 
+@pytest.mark.parametrize("words", ["F,T", "falsch,WAHR", "faux,vrai", "falso,verdadero", "False,TRUE"])
+def test_words_of_booleans_are_labels_as_in_files(words: str) -> None:
+    labels = [words.split(",")[k] for k in Y]
+    assert read_rows(P, labels).batch.labels.tolist() == Y
+    content = "p,y\n" + "".join(f"{p},{label}\n" for p, label in zip(P, labels, strict=True))
+    sheet = read_sheet(BytesIO(content.encode()), name="a.csv", max_rows=None)
+    assert sheet.labels is not None
+    assert sheet.labels.tolist() == Y
+
+
 def test_labels_of_several_columns_have_a_remedy() -> None:
     with pytest.raises(InvalidLabel, match="for several labels a row evaluate each column"):
         calibrant.evaluate([[0.5, 0.5], [0.25, 0.75]], [[1, 1], [0, 1]])
     with pytest.raises(InvalidLabel, match="one-hot"):
         calibrant.evaluate([0.5, 0.25], [[1, 0], [0, 1]])
+    for pos_label in (1, True, 0):
+        with pytest.raises(InvalidLabel, match="one-hot"):
+            calibrant.evaluate([0.5, 0.25], [[1, 0], [0, 1]], pos_label=pos_label)
     with pytest.raises(InvalidOption, match="is of type str, and the labels are of type int"):
         calibrant.evaluate([0.5, 0.25], [1, 0], pos_label="1")

@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-import math
-import re
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from calibrant.inputs import BOOLEANS, is_negation, is_negative, known_pair
+from calibrant.inputs import BOOLEANS, are_two_labels, booleans, integer, is_negation, is_negative, known_pair
 from calibrant.io.column_names import number_of
 from calibrant.io.errors import BadMapping, LabelsNeedMapping, MissingValue, NotLabels, TabularError, UnmappedLabel
 from calibrant.io.table import Coded, Ints
 from calibrant.io.texts import DASHES, is_missing, is_number, listed, quoted, row_of
-
-#: Larger numbers are not exact in a double.
-_EXACT = 2.0**53
-_INTEGER = re.compile(r"([+-]?\d{1,18})(\.0*)?", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -28,15 +22,6 @@ class Classes:
     labels: Ints
     names: tuple[str, ...] | None
     notes: tuple[str, ...] = ()
-
-
-def integer(text: str) -> int | None:
-    """Parse an integer written as ``1``, ``1.0`` or ``1.0e+00``; returns None for any other text."""
-    found = _INTEGER.fullmatch(text)
-    if found is not None:
-        return int(found[1])
-    value = float(text) if "e" in text.lower() and is_number(text) else math.inf
-    return int(value) if value.is_integer() and abs(value) < _EXACT else None
 
 
 def read_labels(
@@ -109,9 +94,8 @@ def read_labels(
     if len(events) == 1 and len(plain) == 2:
         found = _of_positive(coded, name, coded.texts[plain.index(events[0])], n_classes)
         return replace(found, notes=(f"labels: {quoted(events[0])} is class 1, as the predictions are named after it",))
-    booleans = _booleans(coded.texts)
-    if n_classes == 2 and booleans is not None:
-        return Classes(_classes(booleans, coded), None)
+    if n_classes == 2 and (words := booleans(coded.texts)) is not None:
+        return Classes(_classes(words, coded), None)
     raise _refusal(coded, plain, name, aliases, n_classes)
 
 
@@ -150,15 +134,6 @@ def _check_missing(coded: Coded, name: str, known: AbstractSet[str], pos_label: 
     return notes
 
 
-def _booleans(texts: Sequence[str]) -> list[int] | None:
-    """Return the class of each text if they are the two words of a boolean, or one of true and false; else None."""
-    lower = [text.casefold() for text in texts]
-    for words in BOOLEANS:
-        if {*lower} <= {*words} and (len(lower) == 2 or words == BOOLEANS[0]):
-            return [words.index(text) for text in lower]
-    return None
-
-
 def _check_event(coded: Coded, event: str | None, pos_label: str) -> None:
     """Raise an error if the column of predictions is named after the other label than the positive one."""
     named = [text for text in coded.texts if event is not None and text.casefold() == event.casefold()]
@@ -193,12 +168,12 @@ def _of_positive(coded: Coded, name: str, pos_label: str, n_classes: int) -> Cla
             field="mapping",
         )
     positive_text, whole = pos_label.strip(), integer(pos_label.strip())
-    if _booleans(coded.texts) is not None:  # in any case
+    if booleans(coded.texts) is not None:  # in any case
         by_lower = {text.casefold(): text for text in coded.texts}
         positive_text = by_lower.get(positive_text.casefold(), positive_text)
     is_positive = [text == positive_text or (whole is not None and integer(text) == whole) for text in coded.texts]
     others = [text for text, positive in zip(coded.texts, is_positive, strict=True) if not positive]
-    may_be_absent = len(others) == 1 and _are_two_labels(others[0], positive_text)
+    may_be_absent = len(others) == 1 and are_two_labels(*map(_number_or_text, (others[0], positive_text)))
     if len(others) > 1 or not (any(is_positive) or may_be_absent):
         what = "has more than two" if any(is_positive) else "does not have it"
         raise UnmappedLabel(
@@ -210,12 +185,6 @@ def _of_positive(coded: Coded, name: str, pos_label: str, n_classes: int) -> Cla
     plain = names in (("0", "1"), ("False", "True"), ("0.0", "1.0"))
     notes = () if any(is_positive) else (f"labels: all are {quoted(others[0])}, none is {quoted(positive_text)}",)
     return Classes(_classes([int(positive) for positive in is_positive], coded), None if plain else names, notes)
-
-
-def _are_two_labels(only: str, positive: str) -> bool:
-    """Return whether rows with one label may lack the positive one: both are numbers, or different texts."""
-    alike = (integer(only) is None) == (integer(positive) is None)
-    return alike and only.casefold() != positive.casefold()
 
 
 def _of_names(coded: Coded, name: str, class_names: Sequence[str], n_classes: int) -> Classes:
@@ -235,12 +204,12 @@ def _of_names(coded: Coded, name: str, class_names: Sequence[str], n_classes: in
     plain = [text if (k := integer(text)) is None else str(k) for text in coded.texts]
     if not all(text in names for text in plain) and all(text in map(str, range(n_classes)) for text in plain):
         return Classes(_classes([int(text) for text in plain], coded), names)
-    booleans = _booleans(coded.texts) if n_classes == 2 else None
-    if booleans is not None and not all(text in names for text in coded.texts):
+    of_words = booleans(coded.texts) if n_classes == 2 else None
+    if of_words is not None and not all(text in names for text in coded.texts):
         # The names may be the words themselves in other case, in any order; otherwise false comes first.
         lower = [name.casefold() for name in names]
         cased = [text.casefold() for text in coded.texts]
-        return Classes(_classes([*map(lower.index, cased)] if {*cased} <= {*lower} else booleans, coded), names)
+        return Classes(_classes([*map(lower.index, cased)] if {*cased} <= {*lower} else of_words, coded), names)
     for code, text in enumerate(coded.texts):
         if text not in names and plain[code] not in names:
             raise UnmappedLabel(
@@ -288,6 +257,10 @@ def whether_equal(labels: Coded, predicted: Coded) -> Ints:
 
 def _plain(text: str) -> str:
     return number_of(text) if (whole := integer(text)) is None else str(whole)
+
+
+def _number_or_text(text: str) -> int | str:
+    return text if (whole := integer(text)) is None else whole
 
 
 def _by_name(aliases: Sequence[Sequence[str]], n_classes: int) -> dict[str, int]:
@@ -339,7 +312,7 @@ def _mapped(coded: Coded, name: str, mapping: Mapping[str, int], n_classes: int)
                 field="mapping",
             )
         of_code.append(k)
-    different = {text if (whole := integer(text)) is None else whole for text in coded.texts}
+    different = {*map(_number_or_text, coded.texts)}
     if len({*of_code}) < 2 <= len(different):
         raise BadMapping("the mapping gives all labels the same class; it must use at least two", field="mapping")
     of_class = {k: text for text, k in mapping.items()}
