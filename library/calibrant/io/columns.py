@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -44,11 +43,10 @@ from calibrant.io.errors import (
     UnclearOrder,
 )
 from calibrant.io.labels import one_hot, without_gaps
-from calibrant.io.rules import MAX_OFFERED, Choice, rule, rules_of
+from calibrant.io.rules import MAX_OFFERED, Chosen, ColumnChoice, Distinct, are_integers, rule, rules_of
 from calibrant.io.scale import logarithms, scale_error
 from calibrant.io.table import Column, Floats, Ints, Places, SheetOptions
 from calibrant.io.texts import (
-    DASHES,
     MAX_LISTED,
     are_digits,
     is_missing,
@@ -62,134 +60,8 @@ from calibrant.io.texts import (
     span,
 )
 
-#: From this many equal first values on, the distinct values of the whole column are consulted.
-_EQUAL = 100
 #: From this many rows on, scores of the predicted class 0 of at least one half are those of this class.
-SOME_ROWS = 5
-#: Returns the distinct values of some columns of all rows, as strings.
-Distinct = Callable[[Sequence[int]], Mapping[int, AbstractSet[str]]]
-
-
-@dataclass(frozen=True)
-class Chosen:
-    """The chosen columns; for each class, the names that its column gives it; notes on what was inferred."""
-
-    places: Places
-    classes: tuple[tuple[str, ...], ...]
-    notes: tuple[str, ...]
-    times: int | None = None
-    #: Names of the classes in order, if a column that is named after the labels is that of class 1.
-    class_names: tuple[str, ...] | None = None
-    #: The columns in the order of their names, if they were inferred in another order of the file.
-    by_name: Family | None = None
-    #: The reduction that the file implies, if it is not the default one.
-    reduction: str | None = None
-
-
-class ColumnChoice(Choice):
-    """What the rules see of a table: the names of its columns and their first values."""
-
-    def __init__(self, columns: Sequence[Column], options: SheetOptions, distinct: Distinct, labelled: bool) -> None:
-        super().__init__(columns)
-        self.options, self.labelled, self._read_distinct = options, labelled, distinct
-        self.labels: int | None = None
-        #: The column of the labels that a pipeline predicted.
-        self.pipeline: int | None = None
-        #: The known names of predictions, and the names that may be theirs; those of readings so far are empty.
-        self.known: frozenset[str] = PREDICTIONS
-        self.free_names: list[str] = []
-        #: The columns of the options.
-        self.stated: Sequence[int] = ()
-        self.family = Family((), ())
-        #: The event that has the name of the labels and the number of its class; the reduction that the file implies.
-        self.event: str | None = None
-        self.place = 1
-        self.reduction: str | None = None
-        self._equal: Mapping[int, AbstractSet[str]] | None = None
-        self._numbers: dict[int | None, set[float]] = {}
-
-    def texts(self, at: int | None) -> set[str]:
-        """Return the distinct values of the first rows, or of all rows if the first ones are equal, perhaps sorted."""
-        if at is None:
-            return set()
-        texts = {text.strip() for text in self.columns[at].sample if not is_missing(text)}
-        if self._is_equal(at):
-            if self._equal is None:
-                self._equal = self._read_distinct([at for at in range(len(self.columns)) if self._is_equal(at)])
-            texts |= {text.strip() for text in self._equal.get(at, ()) if not is_missing(text)}
-        return texts if "+" in texts else texts - DASHES
-
-    def _is_equal(self, at: int) -> bool:
-        column = self.columns[at]
-        return column.width == 1 and len(column.sample) >= _EQUAL and len(set(column.sample)) == 1
-
-    def numbers(self, at: int | None) -> set[float]:
-        """Return the distinct numbers of the first rows; empty if there are other values too."""
-        if at not in self._numbers:
-            texts = self.texts(at)
-            self._numbers[at] = {float(text) for text in texts} if all(map(is_number, texts)) else set()
-        return self._numbers[at]
-
-    def take(self, family: Family) -> None:
-        """Leave the columns of a reading out of later ones."""
-        self.free_names = ["" if at in family.places else name for at, name in enumerate(self.free_names)]
-
-    def label_texts(self) -> set[str]:
-        """Return the names of the classes: of the options, or else the labels of the first rows."""
-        return self.texts(self.labels) if self.options.class_names is None else set(self.options.class_names)
-
-    def sums_to_one(self, places: Sequence[int]) -> bool:
-        """Whether the rows of several columns sum to 1."""
-        samples = [self.columns[at].sample for at in places]
-        if len(places) < 2 or not all(samples):  # columns of vectors have no sample
-            return False
-        rows = zip(*samples, strict=True)
-        sums = [sum(map(float, row)) for row in rows if all(map(is_number, row))]
-        return bool(sums) and all(abs(total - 1) <= max(0.01, 0.005 * len(places)) for total in sums)
-
-    def is_class(self, at: int) -> bool:
-        """Whether a column has the values of the labels, or only 0 and 1: predicted classes, not probabilities."""
-        numbers = self.numbers(at)
-        if len(numbers) == 1 and numbers <= {0.0, 1.0}:
-            return self.is_predicted_class(at)
-        whole = are_integers(numbers) and numbers <= self.numbers(self.labels)
-        return len(numbers) > 1 and (numbers == {0.0, 1.0} or whole)
-
-    def is_predicted_class(self, at: int) -> bool:
-        """Whether a name is that of a predicted class, such as ``y_pred``; SAS writes ``I_y`` beside ``F_y``."""
-        name = self.names[at]
-        folded = {name.casefold() for name in self.names}
-        return is_predicted_class(name) or (name[:2] in ("I_", "i_") and f"f_{name[2:].casefold()}" in folded)
-
-    def is_probability(self, at: int) -> bool:
-        """Whether a column has numbers in [0, 1] that are not all whole."""
-        numbers = self.numbers(at)
-        inside = all(-TOLERANCE <= value <= 1 + TOLERANCE for value in numbers)
-        return bool(self.columns[at].width > 1 or (numbers and inside and not are_integers(numbers)))
-
-    def could_be_labels(self, at: int, width: int) -> bool:
-        """Whether a column has a name and at most ``width`` distinct values in its first rows, without fractions.
-
-        Marks of missing labels do not count, so that a column with gaps is not passed over for another one.
-        """
-        name, texts = self.names[at], without_gaps(self.texts(at))
-        if at in self.chosen or not name or not texts or len(texts) > width:
-            return False
-        if is_id(name) or self.is_predicted_class(at):
-            return False
-        return not any(is_number(text) and not float(text).is_integer() for text in texts)
-
-    @property
-    def width(self) -> int:
-        """The number of classes of the chosen predictions."""
-        places = self.family.places
-        return len(places) if len(places) > 1 else self.columns[places[0]].width
-
-
-def are_integers(values: set[float]) -> bool:
-    """Whether all numbers are whole."""
-    return all(value.is_integer() for value in values)
-
+_SOME_ROWS = 5
 
 # --- Choosing columns: those of the options, else those of the rules
 
@@ -650,7 +522,7 @@ def _of_predicted_class(cells: ColumnChoice) -> list[int]:
         of_0 = [float(text) for text, of_class in pairs if is_number(of_class) and float(of_class) == 0.0]
         if not of_0 or max(of_0) <= 0.5:
             return []
-        if len(of_0) < SOME_ROWS:
+        if len(of_0) < _SOME_ROWS:
             raise _unclear_reduction(name, "of class 1", cells.quoted(places[0]))
     return places
 
