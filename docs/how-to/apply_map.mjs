@@ -64,6 +64,8 @@ const polynomial = (p, { breaks, coefficients }) => {
   return sum(coefficients[j].map((c, power) => c * (p - breaks[j]) ** power));
 };
 
+const stretched = (p, z, d) => ("stretch" in d ? p + d.stretch * Math.asinh(score(p, z, PL3) / 36) : p);
+
 const CURVES = { // family -> the function of a probability, the logit if it was given, and the parameters
   identity: (p) => p,
   constant: (p, z, d) => d.value,
@@ -79,7 +81,7 @@ const CURVES = { // family -> the function of a probability, the logit if it was
   "venn-abers": vennAbers,
   "piecewise-polynomial": (p, z, d) => polynomial(p, d),
   sides: (p, z, d) => (p < 0.5 ? d.below : d.above),
-  pl: (p, z, d) => mean(d.models.map((m) => linear(p, m.knots, m.heights))),
+  pl: (p, z, d) => mean(d.models.map((m) => linear(stretched(p, z, d), m.knots, m.heights))),
   pl3: (p, z, d) => mean(d.models.map((m) => logistic(linear(score(p, z, PL3), m.knots, m.heights)))),
   averaged: (p, z, d) => logistic(linear(score(p, z, PL3), d.knots, d.logits)),
   quadratic: (p, z, d) => logistic(d.intercept + (d.slope + d.square * score(p, z)) * score(p, z)),

@@ -8,7 +8,7 @@ import json
 import sys
 from bisect import bisect_left, bisect_right
 from itertools import accumulate, pairwise
-from math import erfc, exp, expm1, inf, isfinite, isinf, log, log1p, sqrt, tanh
+from math import asinh, erfc, exp, expm1, inf, isfinite, isinf, log, log1p, sqrt, tanh
 from random import random
 from statistics import NormalDist
 
@@ -81,6 +81,10 @@ def joined(p, z, d, name, heights):
     return linear(x, knots, heights, share if knots is d[name] else logit_share)
 
 
+def stretched(p, z, d):
+    return p + d["stretch"] * asinh(score(p, z, PL3) / 36.0) if "stretch" in d else p
+
+
 def step(x, starts, heights):
     return heights[max(bisect_right(starts, x) - 1, 0)]
 
@@ -129,7 +133,7 @@ CURVES = {  # family -> the function of a probability, the logit if it was given
     "venn-abers": venn_abers,
     "piecewise-polynomial": lambda p, _, d: polynomial(p, d),
     "sides": lambda p, _, d: d["below"] if p < 0.5 else d["above"],
-    "pl": lambda p, _, d: mean([linear(p, m["knots"], m["heights"]) for m in d["models"]]),
+    "pl": lambda p, z, d: mean([linear(stretched(p, z, d), m["knots"], m["heights"]) for m in d["models"]]),
     "pl3": lambda p, z, d: mean([logistic(linear(score(p, z, PL3), m["knots"], m["heights"])) for m in d["models"]]),
     "averaged": lambda p, z, d: logistic(linear(score(p, z, PL3), d["knots"], d["logits"])),
     "quadratic": lambda p, z, d: logistic(d["intercept"] + (d["slope"] + d["square"] * score(p, z)) * score(p, z)),

@@ -64,7 +64,10 @@ FAMILIES: Mapping[str, Family] = {
         "linear between `thresholds`",
         {"thresholds": _KNOTS_P, "heights": ("calibrated probabilities there", _P), **_AT_LOGITS},
     ),
-    "pl": Family("the mean of `models`, each linear between its knots", {"models": _MODELS}),
+    "pl": Family(
+        "the mean of `models`, each linear between its knots",
+        {"models": _MODELS, "stretch": ("share of asinh(logit / 36) that a map of logits adds to p", _NONE)},
+    ),
     "pl3": Family("the mean of logistic(f(logit(p))) over `models` f, linear between their knots", {"models": _MODELS}),
     "steps": Family(
         "the height of the bin of p",

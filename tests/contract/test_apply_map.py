@@ -86,6 +86,7 @@ def test_the_guide_runs_and_both_scripts_agree_with_the_library(
 OF_LOGITS = [
     *[(method, None) for method in ("temperature", "platt", "beta", "quadratic", "isotonic", "centered-isotonic")],
     *[(method, None) for method in ("venn-abers", "histogram", "es-sweep", "bbq", "spline", "scaling-binning", "kde")],
+    *[(method, None) for method in ("pl", "pl3", "averaged", "mli-spline")],
     *[("temperature", name) for name in ("canonical", "confidence", "class:1", "top:2", "within-top:2", "top-label")],
     *[("isotonic", name) for name in ("classwise", "top-label", "ranks", "within-ranks", "confidence", "class:0")],
     *[(method, "canonical") for method in ("dirichlet-l2", "ets", "accuracy-constant", "predicted-class")],

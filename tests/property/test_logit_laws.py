@@ -200,6 +200,63 @@ def test_logits_above_37_are_not_tied() -> None:
             assert report.measures["auroc"].value == 1.0
 
 
+#: Maps that fit the frequencies of a few logits, and the largest distance between both signs: their folds differ.
+SMOOTH = [("pl", 0.06), ("pl3", 0.02), ("averaged", 0.02), ("mli-spline", 0.02)]
+#: Frequencies of the event at four logits.
+FREQUENCIES = np.array([0.1, 0.35, 0.65, 0.9])
+
+
+def _at_four_logits(z: Array) -> Rows:
+    random = np.random.default_rng(0)
+    drawn = random.integers(0, 4, 1000)
+    return z[drawn], (random.random(1000) < FREQUENCIES[drawn]).astype(np.int64)
+
+
+@pytest.mark.parametrize(("method", "apart"), SMOOTH, ids=[method for method, _ in SMOOTH])
+@pytest.mark.parametrize("z", [[4.0, 5.0, 6.0, 7.0], [40.0, 50.0, 60.0, 70.0], [400.0, 500.0, 600.0, 700.0]], ids=str)
+def test_rows_whose_probabilities_round_to_one_are_separated_by_their_logits(
+    method: str, apart: float, z: list[float]
+) -> None:
+    at = np.array(z)
+    rows, y = _at_four_logits(at)
+    q, mirrored = _fit(method, rows, y).apply(at), _fit(method, -rows, 1 - y).apply(-at)
+    np.testing.assert_allclose(q, FREQUENCIES, atol=0.09)
+    np.testing.assert_allclose(q, 1.0 - mirrored, atol=apart)
+
+
+@pytest.mark.parametrize("method", ["pl", "pl3", "averaged"])
+@pytest.mark.parametrize("both", [False, True], ids=["one sign", "both signs"])
+def test_the_error_of_a_fitted_map_is_that_of_rows_whose_probabilities_round_to_one(method: str, both: bool) -> None:
+    at = np.array([-70.0, -40.0, 40.0, 70.0] if both else [40.0, 50.0, 60.0, 70.0])
+    exact = float(np.abs(FREQUENCIES - expit(at)).mean())
+    rows, y = _at_four_logits(at)
+    for x, labels in ((rows, y), (-rows, 1 - y)):
+        report = calibrant.evaluate(x, labels, scale="logit", measures=[f"ece-{method}"]).measures[f"ece-{method}"]
+        assert report.value == pytest.approx(exact, abs=0.03)
+        assert np.ptp(report.parts["map"]["calibrated"]) > 0.6
+
+
+@pytest.mark.parametrize("method", ["pl3", "averaged"])
+@pytest.mark.parametrize("size", [1.0, 10.0, 100.0])
+def test_maps_continue_beyond_the_logits_of_the_fit(method: str, size: float) -> None:
+    """The event has the logit z / (10 size), so that values at logits of any size are far from 0 and 1."""
+    random = np.random.default_rng(3)
+    z = size * random.uniform(-8.0, 8.0, 3000)
+    y = (random.random(3000) < expit(z / (10.0 * size))).astype(np.int64)
+    fitted = _fit(method, z, y)
+    beyond = size * np.array([-60.0, -50.0, -40.0, 40.0, 50.0, 60.0])
+    assert (np.diff(fitted.apply(beyond)) > 0.0).all()
+
+
+@pytest.mark.parametrize("method", ["pl", "pl3", "averaged", "mli-spline"])
+def test_logits_of_ordinary_size_are_fitted_like_their_probabilities(method: str) -> None:
+    random = np.random.default_rng(4)
+    z = 2.0 * random.standard_normal(1500)
+    y = (random.random(1500) < expit(0.7 * z + 0.3)).astype(np.int64)
+    q, same = _fit(method, z, y).apply(z), calibrant.fit(method, expit(z), y).apply(expit(z))
+    np.testing.assert_allclose(q, same, atol=2e-4)
+
+
 # --- Interpolation between logits, and between probabilities that are very close
 
 knots = st.lists(st.floats(-1e300, 1e300), min_size=1, max_size=8, unique=True).map(sorted)

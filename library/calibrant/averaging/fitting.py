@@ -9,14 +9,13 @@ from typing import Any
 
 import numpy as np
 import scipy
-from scipy.special import expit
+from scipy.special import expit, log_expit, logit
 
 from calibrant.averaging.process import Posterior, fit_process, held_out_maps
 from calibrant.cells import Floats, SortedRows
 from calibrant.logistic import fit_logistic
-from calibrant.maps import beta
-from calibrant.maps.averaged import Averaged, increasing, table_knots, tabulated
-from calibrant.maps.curves import Identity, clipped_logit, interpolate
+from calibrant.maps.averaged import Averaged, increasing, table_of, table_places
+from calibrant.maps.curves import Identity, Predicted, interpolate, interpolate_logits, logit_of, logit_of_mixture
 from calibrant.maps.piecewise_linear import PL3_CLIP
 from calibrant.piecewise.families import Family
 from calibrant.piecewise.fitting import CrossFit, cross_fit
@@ -34,12 +33,12 @@ _FAMILIES: tuple[Family, ...] = ("pl", "pl3")
 
 @dataclass(frozen=True)
 class _Candidate:
-    """A part of the average: its number of parameters, total held-out log loss, and values ``(folds, n)``."""
+    """A part of the average: its number of parameters, total held-out log loss, and log-odds ``(folds, n)``."""
 
     name: str
     parameters: int
     loss: float
-    values: Callable[[Floats], Floats]
+    log_odds: Callable[[Predicted], Floats]
 
 
 def fit_averaged(
@@ -56,7 +55,7 @@ def fit_averaged(
     ``fit_piecewise`` raises.
     """
     checked = options.piecewise()
-    check_rows(rows.p, rows.y, checked)
+    check_rows(rows.key, rows.y, checked)
     cells = fold_cells(rows, checked.folds, seed)
     counts = checked.piece_counts(rows.count)
     process = fit_process(cells)
@@ -92,50 +91,52 @@ def average(
     losses = np.array([c.loss for c in candidates])
     given = weights(losses, np.array([c.parameters for c in candidates], np.float64))
     coarse, outside = held_out_maps(process, cells)
-    c = outside(coarse.p)
-    by_process = float(-(coarse.wy * np.log(c) + (coarse.w - coarse.wy) * np.log1p(-c)).sum())
+    f = outside(coarse)
+    by_process = _total_loss(f, coarse)
     by_curves = float(given @ losses)
     share = float(expit((by_curves - by_process) / TEMPERATURE))
-    p = table_knots()[1]
-    by_fold = _weighed(candidates, given, p)
-    curve = tabulated(share * process.mean(p) + (1.0 - share) * by_fold.mean(axis=0))
+    knots, places = table_places(cells)
+    used = np.flatnonzero(given)
+    parts = np.stack([candidates[i].log_odds(places) for i in used], axis=1)
+    by_fold = [logit_of_mixture(given[used], fold) for fold in parts]
+    folds = cells.n_folds
+    of_all = np.vstack([process.log_odds(places), *by_fold])
+    curve = table_of(logit_of_mixture(np.append(share, np.full(folds, (1.0 - share) / folds)), of_all), knots, cells)
     # By convexity, the loss of an average is at most the average of the losses.
     gain = float(losses[0]) - share * by_process - (1.0 - share) * by_curves
     if in_order:
-        free = [tabulated(values) for values in share * outside(p) + (1.0 - share) * by_fold]
+        both, halves = zip(outside(places), by_fold, strict=True), np.array([share, 1.0 - share])
+        free = [table_of(logit_of_mixture(halves, np.vstack(pair)), knots, cells) for pair in both]
         w = cells.training()[0]
-        gain += _held_out_loss(free, cells) - _held_out_loss(
-            [increasing(own, cells.p, w[fold]) for fold, own in enumerate(free)], cells
-        )
-        curve = increasing(curve, cells.p, w[-1])
-    parts = {c.name: round(float(w), 6) for c, w in zip(candidates, given, strict=True) if w > 0.0}
+        ordered = [increasing(own, cells, w[fold]) for fold, own in enumerate(free)]
+        gain += _held_out_loss(free, cells) - _held_out_loss(ordered, cells)
+        curve = increasing(curve, cells, w[-1])
+    shown = {c.name: round(float(w), 6) for c, w in zip(candidates, given, strict=True) if w > 0.0}
     rows = float(cells.w.sum())
     held_out = {c.name: c.loss / rows for c in candidates} | {"process": by_process / rows}
     return curve, {
-        "weights": parts,
+        "weights": shown,
         "held_out_losses": held_out,
         "process_share": share,
         "identity_probability": process.identity,
-        "held_out_gain": coarse.gain(c, gain),
+        "held_out_gain": coarse.gain(f, gain),
     }
-
-
-def _weighed(candidates: list[_Candidate], given: Floats, p: Floats) -> Floats:
-    parts = [weight * c.values(p) for c, weight in zip(candidates, given, strict=True) if weight > 0.0]
-    total: Floats = np.sum(parts, axis=0)
-    return total
 
 
 def _held_out_loss(curves: Sequence[Averaged], cells: FoldCells) -> float:
     """Return the total log loss of a curve for each fold on the rows of this fold."""
-    c = np.array([curve(cells.p) for curve in curves])
-    return float(-(cells.wy * np.log(c) + (cells.w - cells.wy) * np.log1p(-c)).sum())
+    return _total_loss(np.array([curve.log_odds(cells) for curve in curves]), cells)
+
+
+def _total_loss(f: Floats, cells: FoldCells) -> float:
+    """Return the total log loss of log-odds ``f`` at the cells, ``(C,)`` or ``(folds, C)``."""
+    return float((cells.w * np.logaddexp(0.0, f) - cells.wy * f).sum())
 
 
 def _piecewise(fits: CrossFit, cells: FoldCells) -> list[_Candidate]:
     """Return PL or PL3 for each number of pieces."""
     return [
-        _Candidate(f"{fits.family}:{pieces}", 2 * pieces, float(loss), partial(fits.values, i))
+        _Candidate(f"{fits.family}:{pieces}", 2 * pieces, float(loss), partial(fits.log_odds, i))
         for i, (pieces, loss) in enumerate(zip(fits.counts, fits.log_losses(cells), strict=True))
     ]
 
@@ -145,34 +146,39 @@ def _logistic(cells: FoldCells) -> list[_Candidate]:
     w, wy = (part[:-1] for part in cells.training())
 
     def candidate(name: str, features: Callable[[Floats], Floats]) -> _Candidate:
-        basis = features(cells.p)
+        basis = features(logits)
         variance = np.full((len(w), basis.shape[1]), _FREE)
         theta = fit_logistic(basis, np.zeros(len(basis)), w, wy, variance).theta
-        f = theta @ basis.T
-        loss = float((cells.w * np.logaddexp(0.0, f) - cells.wy * f).sum())
-        return _Candidate(name, basis.shape[1], loss, lambda p: expit(features(p) @ theta.T).T)
+        loss = _total_loss(theta @ basis.T, cells)
+        return _Candidate(name, basis.shape[1], loss, lambda of: (features(logit_of(of, PL3_CLIP)) @ theta.T).T)
 
-    logits = clipped_logit(cells.p, PL3_CLIP)
-    as_is = float((cells.w * np.logaddexp(0.0, logits) - cells.wy * logits).sum())
+    logits = logit_of(cells, PL3_CLIP)
     return [
-        _Candidate("identity", 0, as_is, lambda p: np.tile(p, (cells.n_folds, 1))),
-        candidate("platt", lambda p: np.column_stack([clipped_logit(p, PL3_CLIP), np.ones_like(p)])),
-        candidate("beta", lambda p: beta.features(p, PL3_CLIP)),
+        _Candidate("identity", 0, _total_loss(logits, cells), lambda of: np.tile(logit_of(of, PL3_CLIP), (len(w), 1))),
+        candidate("platt", lambda z: np.column_stack([z, np.ones_like(z)])),
+        candidate("beta", lambda z: np.column_stack([log_expit(z), -log_expit(-z), np.ones_like(z)])),
     ]
 
 
 def _isotonic(cells: FoldCells) -> _Candidate:
     """Return isotonic regression outside each fold, with half a row of each label added to every block."""
     w, wy = (part[:-1] for part in cells.training())
+    joined = interpolate if cells.logit is None else interpolate_logits
     curves, sizes, loss = [], 0, 0.0
     for fold in range(cells.n_folds):
         kept = w[fold] > 0
         mass, positives = w[fold][kept], wy[fold][kept]
         ends = scipy.optimize.isotonic_regression(positives / mass, weights=mass).blocks
         share = (np.add.reduceat(positives, ends[:-1]) + 0.5) / (np.add.reduceat(mass, ends[:-1]) + 1.0)
-        curves.append((cells.p[kept], np.repeat(share, np.diff(ends))))
+        curves.append((cells.key[kept], np.repeat(share, np.diff(ends))))
         sizes += len(share)
-        c = interpolate(cells.p, *curves[-1])
+        c = joined(cells.key, *curves[-1])
         loss -= float((cells.wy[fold] * np.log(c) + (cells.w[fold] - cells.wy[fold]) * np.log1p(-c)).sum())
     parameters = round(sizes / cells.n_folds)
-    return _Candidate("isotonic", parameters, loss, lambda p: np.array([interpolate(p, *c) for c in curves]))
+
+    def log_odds(of: Predicted) -> Floats:
+        at = of.p if of.logit is None else of.logit
+        outside: Floats = logit(np.array([joined(at, *curve) for curve in curves]))
+        return outside
+
+    return _Candidate("isotonic", parameters, loss, log_odds)

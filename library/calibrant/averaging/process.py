@@ -17,7 +17,7 @@ from scipy.special import expit
 
 from calibrant.cells import Floats
 from calibrant.logistic import Modes, fit_logistic, product
-from calibrant.maps.curves import clipped_logit
+from calibrant.maps.curves import Places, Predicted, logit_of, logit_of_mixture
 from calibrant.maps.piecewise_linear import PL3_CLIP
 from calibrant.piecewise.folds import FoldCells
 
@@ -30,6 +30,8 @@ IDENTITY_ODDS = 0.2
 _COSINES = 16
 _CELLS = 128
 _MIDDLE = 6.0
+#: Hypotheses with less weight than this are not part of the mean map.
+_LEAST_SHARE = 1e-4
 #: Hypotheses with less weight than this are not drawn from.
 _LEAST_WEIGHT = 2e-3
 
@@ -47,9 +49,9 @@ def hypotheses() -> Floats:
     return np.array(rows)
 
 
-def features(p: Floats) -> tuple[Floats, Floats]:
-    """Return the features ``(n, D)`` of ``p (n,)``, and the logits to which they are added."""
-    logits = clipped_logit(p, PL3_CLIP)
+def features(of: Predicted) -> tuple[Floats, Floats]:
+    """Return the features ``(n, D)`` of predictions, and the logits to which they are added."""
+    p, logits = of.p, logit_of(of, PL3_CLIP)
     middle = np.clip(logits, -_MIDDLE, _MIDDLE)
     u = 2.0 / np.pi * np.arcsin(np.sqrt(p))
     waves = np.sqrt(2.0) * np.cos(np.pi * np.outer(u, np.arange(1, _COSINES + 1)))
@@ -61,6 +63,7 @@ class Posterior:
     """Posterior of the map: cells ``p``, ``w``, ``wy (C,)``, the modes, and the weights of the hypotheses.
 
     ``weights (S,)`` sum to 1, conditional on the map not being the identity, which has probability ``identity``.
+    ``logit (C,)`` are the logits of p, if logits were given.
     """
 
     p: Floats
@@ -69,23 +72,37 @@ class Posterior:
     modes: Modes
     weights: Floats
     identity: float
+    logit: Floats | None = None
 
     def mean(self, p: Floats) -> Floats:
         """Return the mean map at ``p (n,)`` over the hypotheses and the identity. O(S n D)."""
-        return self.identity * p + (1.0 - self.identity) * self.away(p)
+        averaged: Floats = expit(self.log_odds(Places(p)))
+        return averaged
+
+    def log_odds(self, of: Predicted) -> Floats:
+        """Return the logit of the mean map at predictions ``(n,)``. O(S n D)."""
+        away, logits = self._curves(of)
+        weights = np.append((1.0 - self.identity) * self._shares, self.identity)
+        return logit_of_mixture(weights, np.vstack([away, logits]))
 
     def away(self, p: Floats) -> Floats:
         """Return the mean map at ``p (n,)``, conditional on not being the identity. O(S n D)."""
-        basis, logits = features(p)
-        kept = self.weights > 1e-4
-        curves = expit(logits + product(self.modes.theta[kept], basis.T))
-        averaged: Floats = self.weights[kept] / self.weights[kept].sum() @ curves
+        averaged: Floats = self._shares @ expit(self._curves(Places(p))[0])
         return averaged
+
+    @property
+    def _shares(self) -> Floats:
+        kept: Floats = self.weights[self.weights > _LEAST_SHARE]
+        return kept / float(kept.sum())
+
+    def _curves(self, of: Predicted) -> tuple[Floats, Floats]:
+        basis, logits = features(of)
+        return logits + product(self.modes.theta[self.weights > _LEAST_SHARE], basis.T), logits
 
     @cached_property
     def _draws(self) -> tuple[Floats, Floats]:
         random = np.random.default_rng(0)
-        basis, logits = features(self.p)
+        basis, logits = features(self)
         variance = hypotheses()
         curves, weights = [], []
         for s in np.flatnonzero(self.weights > _LEAST_WEIGHT):
@@ -114,13 +131,13 @@ class Posterior:
 _DRAWS = 100
 
 
-def held_out_maps(process: Posterior, cells: FoldCells) -> tuple[FoldCells, Callable[[Floats], Floats]]:
-    """Return coarse cells, and the mean maps outside each fold: a function of ``p (n,)`` with values ``(folds, n)``.
+def held_out_maps(process: Posterior, cells: FoldCells) -> tuple[FoldCells, Callable[[Predicted], Floats]]:
+    """Return coarse cells, and the mean maps outside each fold: log-odds ``(folds, n)`` of n predictions.
 
     The modes of each fold are two Newton steps from those of all rows; the weights of hypotheses are fixed.
     """
     coarse = cells.coarse(_CELLS)
-    basis, logits = features(coarse.p)
+    basis, logits = features(coarse)
     kept = np.flatnonzero(process.weights > 0.01)
     share = process.weights[kept] / process.weights[kept].sum()
     folds = coarse.n_folds
@@ -129,11 +146,11 @@ def held_out_maps(process: Posterior, cells: FoldCells) -> tuple[FoldCells, Call
     start = np.tile(process.modes.theta[kept], (folds, 1))
     theta = fit_logistic(basis, logits, w, wy, variance, start=start, steps=2).theta
 
-    def maps(p: Floats) -> Floats:
-        basis, logits = features(p)
-        away = np.einsum("s,fsn->fn", share, expit(logits + product(theta, basis.T)).reshape(folds, len(kept), -1))
-        values: Floats = np.clip(process.identity * p + (1.0 - process.identity) * away, PL3_CLIP, 1.0 - PL3_CLIP)
-        return values
+    def maps(of: Predicted) -> Floats:
+        basis, logits = features(of)
+        away = (logits + product(theta, basis.T)).reshape(folds, len(kept), -1)
+        weights = np.append((1.0 - process.identity) * share, process.identity)
+        return np.array([logit_of_mixture(weights, np.vstack([curves, logits])) for curves in away])
 
     return coarse, maps
 
@@ -142,7 +159,7 @@ def fit_process(cells: FoldCells) -> Posterior:
     """Fit to rows reduced to cells. O(cells) plus a fixed cost of about 10 ms."""
     coarse = cells.coarse(_CELLS)
     p, w, wy = coarse.p, coarse.w.sum(axis=0), coarse.wy.sum(axis=0)
-    basis, logits = features(p)
+    basis, logits = features(coarse)
     variance = hypotheses()
     modes = fit_logistic(basis, logits, w, wy, variance)
     scale = np.sqrt(variance)
@@ -151,4 +168,4 @@ def fit_process(cells: FoldCells) -> Posterior:
     weights = np.exp(evidence - evidence.max())
     against = evidence.max() + np.log(weights.mean())
     as_is = float(wy @ logits - w @ np.logaddexp(0.0, logits)) + np.log(IDENTITY_ODDS)
-    return Posterior(p, w, wy, modes, weights / weights.sum(), float(expit(as_is - against)))
+    return Posterior(p, w, wy, modes, weights / weights.sum(), float(expit(as_is - against)), coarse.logit)

@@ -9,15 +9,19 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy
-from scipy.special import expit, logit
+from scipy.special import expit, log_expit, logit
 
 from calibrant.cells import Floats
-from calibrant.maps.curves import Curve, Numbers, clipped_logit, interpolate, read_array
+from calibrant.maps.curves import Curve, Numbers, Places, Predicted, clipped_logit, interpolate, logit_of, read_array
 from calibrant.maps.piecewise_linear import PL3_CLIP
 
 #: Knots of the table: even steps of (2/pi) asin sqrt p, and logits beyond them at both ends.
 _STEPS = 1024
 _TAIL = np.arange(15.0, 36.0)
+#: Further knots of tables of logits: steps of 1, then of this factor up to at least ``_FAR``.
+_FURTHER, _FACTOR, _FAR = np.arange(37.0, 101.0), 1.05, 1e4
+#: Logits of tables are at most this large, as in documents.
+MOST_LOGIT = 800.0
 #: Slope of increasing tables where values are pooled, and the share of all rows that a knot without rows counts as.
 _LEAST_SLOPE, _LEAST_MASS = 1e-6, 1e-12
 
@@ -33,6 +37,26 @@ def table_knots() -> tuple[Floats, Floats]:
     return knots, p
 
 
+def table_places(of: Predicted) -> tuple[Floats, Places]:
+    """Return the knots of the table of curves fitted to these predictions, and the places at which they are computed.
+
+    Tables of given logits reach further than the largest of them.
+    """
+    knots, p = table_knots()
+    if of.logit is None:
+        return knots, Places(p)
+    far = max(_FAR, 2.0 * float(np.abs(of.logit).max()))
+    more = np.append(_FURTHER, _FURTHER[-1] * _FACTOR ** np.arange(1.0, np.log(far) / np.log(_FACTOR)))
+    knots = np.concatenate([-more[::-1], knots, more])
+    return knots, Places.at_logits(knots)
+
+
+def table_of(f: Floats, knots: Floats, of: Predicted) -> Averaged:
+    """Return the table of log-odds ``f`` at the knots, clipped like the predictions to which it was fitted."""
+    reach = -float(logit(PL3_CLIP)) if of.logit is None else MOST_LOGIT
+    return Averaged(knots, f.clip(-reach, reach))
+
+
 def tabulate(values: Callable[[Floats], Floats]) -> Averaged:
     """Tabulate a function of a probability, so that one look-up replaces several hundred curves."""
     return tabulated(values(table_knots()[1]))
@@ -43,18 +67,31 @@ def tabulated(values: Floats) -> Averaged:
     return Averaged(table_knots()[0], clipped_logit(values, PL3_CLIP))
 
 
-def increasing(curve: Averaged, p: Floats, w: Floats) -> Averaged:
-    """Return the increasing table that is closest to a table, for rows ``p (C,)`` of masses ``w (C,)``.
+def increasing(curve: Averaged, of: Predicted, w: Floats) -> Averaged:
+    """Return the increasing table that is closest to a table, for predictions of masses ``w (C,)``.
 
     Pooled values are means over the rows (Barlow et al. 1972: the same values minimise the mean squared distance and
     the mean relative entropy). The slope of logits is then at least 1e-6, so that distinct predictions stay distinct.
     """
     knots, t = curve.knots, len(curve.knots)
-    place = np.interp(clipped_logit(p, PL3_CLIP), knots, np.arange(t))
+    place = np.interp(logit_of(of, PL3_CLIP), knots, np.arange(t))
     low = np.minimum(place.astype(np.intp), t - 2)
     mass = np.bincount(low, w * (low + 1 - place), t) + np.bincount(low + 1, w * (place - low), t)
-    ordered = scipy.optimize.isotonic_regression(expit(curve.logits), weights=mass + _LEAST_MASS * w.sum()).x
-    return Averaged(knots, (1.0 - _LEAST_SLOPE) * clipped_logit(ordered, PL3_CLIP) + _LEAST_SLOPE * knots)
+    mass += _LEAST_MASS * w.sum()
+    ordered: Any = curve.logits
+    for sign in (1.0, -1.0):  # probabilities near 0 have all digits: those of 0, then those of 1
+        ends = scipy.optimize.isotonic_regression(sign * expit(sign * ordered), weights=mass).blocks
+        sizes = np.diff(ends)
+        pooled = _logits_of_means(ordered, mass, ends[:-1])
+        ordered = np.where(np.repeat(sizes, sizes) > 1, np.repeat(pooled, sizes), ordered)
+    return Averaged(knots, ((1.0 - _LEAST_SLOPE) * ordered + _LEAST_SLOPE * knots).clip(-MOST_LOGIT, MOST_LOGIT))
+
+
+def _logits_of_means(f: Floats, w: Floats, starts: Any) -> Floats:
+    """Return the logits of the mean probabilities of groups of logits ``f (n,)``, which start at ``starts (g,)``."""
+    above, below = (np.logaddexp.reduceat(np.log(w) + log_expit(x), starts) for x in (f, -f))
+    logits: Floats = above - below
+    return logits
 
 
 @dataclass(frozen=True)
@@ -74,8 +111,12 @@ class Averaged(Numbers):
 
     def of_logits(self, z: Floats) -> Floats:
         """Return the calibrated probability of each logit ``z (n,)``. O(n log t)."""
-        calibrated: Floats = expit(interpolate(z, self.knots, self.logits))
+        calibrated: Floats = expit(self.log_odds(Places.at_logits(z)))
         return calibrated
+
+    def log_odds(self, of: Predicted) -> Floats:
+        """Return the logit of the calibrated probability of each prediction: ``(n,)``."""
+        return interpolate(logit_of(of, PL3_CLIP), self.knots, self.logits)
 
     @classmethod
     def from_parameters(cls, parameters: dict[str, Any]) -> Self:

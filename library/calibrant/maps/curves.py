@@ -71,6 +71,19 @@ class Predicted(Protocol):
         ...
 
 
+@dataclass(frozen=True)
+class Places:
+    """Places of curves: probabilities ``p (n,)``, and their logits, if the rows have logits."""
+
+    p: Floats
+    logit: Floats | None = None
+
+    @classmethod
+    def at_logits(cls, z: Floats) -> Places:
+        """Return the places of given logits."""
+        return cls(expit(z), z)
+
+
 def calibrated(curve: Curve, of: Predicted) -> Floats:
     """Return the calibrated probability of each prediction on its own scale: ``(n,)``."""
     return curve(of.p) if of.logit is None else curve.of_logits(of.logit)
@@ -232,6 +245,16 @@ def mean_logit(z: Floats, w: Floats, starts: Any) -> Floats:
     with np.errstate(over="ignore"):
         found: Floats = np.clip(above - below, z[starts], z[np.append(starts[1:], len(z)) - 1])
     return found
+
+
+def logit_of_mixture(weights: Floats, logits: Floats) -> Floats:
+    """Return the logit of the weighted mean ``(n,)`` of probabilities that are given as logits ``(S, n)``.
+
+    Both the mean and its distance from 1 are exact.
+    """
+    with np.errstate(divide="ignore"):  # beyond logits of 745, which are those of the smallest numbers
+        mean: Floats = np.log(weights @ expit(logits)) - np.log(weights @ expit(-logits))
+    return mean
 
 
 def interpolate(x: Floats, knots: Floats, heights: Floats) -> Floats:

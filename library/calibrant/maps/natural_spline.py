@@ -6,18 +6,17 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from scipy.special import expit
 
 from calibrant.cells import Floats, SortedRows
 from calibrant.errors import TooFewRows
 from calibrant.logistic import fit_logistic, gradient_of
-from calibrant.maps.averaged import Averaged, tabulate
-from calibrant.maps.curves import clipped_logit, logit_of
+from calibrant.maps.averaged import Averaged, table_of, table_places
+from calibrant.maps.curves import Predicted, logit_of
 from calibrant.progress import report
 from calibrant.results import n_rows
 from calibrant.validation import fold_of_rows
 
-#: Logits are limited to this range, so that exact zeros and ones do not spread the knots.
+#: Logits of probabilities are limited to this range, so that exact zeros and ones do not spread the knots.
 _REACH = 16.0
 #: A feature is constant if its standard deviation is at most this times its root mean square.
 _CONSTANT = 1e-9
@@ -86,14 +85,21 @@ def fit_mli_spline(
 ) -> tuple[Averaged, dict[str, Any]]:
     """Fit to sorted rows: the curve, as a table, and the diagnostics of the fit.
 
-    The features are a natural cubic spline of the logit, limited to +-16, with up to 30 knots at quantiles, each of
-    unit variance. The ridge strength is that of least held-out log loss in cross-validation, for which neighbouring
-    rows are merged to at most ``cells``. O(n) per step. Raises ``TooFewRows``.
+    The features are a natural cubic spline of the logit, with up to 30 knots at quantiles, each of unit variance.
+    Logits of probabilities are limited to +-16. The ridge strength is that of least held-out log loss in
+    cross-validation, for which neighbouring rows are merged to at most ``cells``. O(n) per step. Raises ``TooFewRows``.
     """
     n = len(rows.p)
     if n < folds:
         raise TooFewRows.at("/predictions", f"have {n_rows(n)}, but {folds} folds need at least {folds}")
-    z = np.clip(logit_of(rows), -_REACH, _REACH)
+    # A power of two changes no digit, and third powers of large logits do not overflow.
+    unit = 2.0 ** np.ceil(np.log2(max(float(np.abs(logit_of(rows)).max()) / _REACH, 1.0)))
+
+    def scores(of: Predicted) -> Floats:
+        found: Floats = np.clip(logit_of(of), -_REACH, _REACH) if of.logit is None else of.logit / unit
+        return found
+
+    z = scores(rows)
     w = np.ones(n) if rows.w is None else rows.w
     total = float(w.sum())
     knots = np.unique(np.quantile(z, np.linspace(0.0, 1.0, _KNOTS), method="inverted_cdf", weights=w))
@@ -133,5 +139,6 @@ def fit_mli_spline(
     last = _Cubics(z, knots, scaled), np.zeros(n), w[None], (w * rows.y)[None], variance(best, 1)
     theta = fit_logistic(*last).theta
     gradient = float(np.abs(gradient_of(*last, theta)).max() / total)
-    curve = tabulate(lambda p: expit(scaled(np.clip(clipped_logit(p), -_REACH, _REACH)) @ theta[0]))
+    at, places = table_places(rows)
+    curve = table_of(scaled(scores(places)) @ theta[0], at, rows)
     return curve, {"strength": best, "knots": len(knots), "held_out_log_loss": min(losses), "gradient": gradient}

@@ -13,10 +13,12 @@ import numpy as np
 from scipy.special import expit
 
 from calibrant.cells import Floats
-from calibrant.maps.curves import OfProbability, clipped_logit, interpolate, read_array
+from calibrant.maps.curves import Places, Predicted, clipped_logit, interpolate, logit_of, read_array, read_number
 
 #: Probabilities are clipped to [PL3_CLIP, 1 - PL3_CLIP] for their logits.
 PL3_CLIP = 1e-16
+#: PL of logits z is linear in p + STRETCH asinh(z / STRETCHED), which rises where p rounds to 0 or 1.
+STRETCH, STRETCHED = 1e-5, 36.0
 
 
 @dataclass(frozen=True)
@@ -29,6 +31,12 @@ class Polyline:
     def __call__(self, x: Floats) -> Floats:
         """Interpolate linearly between the knots, constant outside them. O(n log b)."""
         return interpolate(x, self.knots, self.heights)
+
+
+def stretched(of: Predicted, stretch: float = STRETCH) -> Floats:
+    """Return the abscissas of PL of logits: p + ``stretch`` asinh(z / 36). Probabilities are clipped for z."""
+    abscissas: Floats = of.p + stretch * np.arcsinh(logit_of(of, PL3_CLIP) / STRETCHED)
+    return abscissas
 
 
 def _documents(polylines: tuple[Polyline, ...]) -> dict[str, Any]:
@@ -47,30 +55,40 @@ def _polylines(parameters: dict[str, Any], low: float, high: float) -> tuple[Pol
 
 
 @dataclass(frozen=True)
-class PiecewiseLinear(OfProbability):
+class PiecewiseLinear:
     """PL: the mean of curves that are piecewise linear in the probability (section 4.1, eq. of C_PL).
 
     Knots range from 0 to 1; heights are probabilities. The mean of such curves is evaluated as a single
-    piecewise linear curve. Neither monotone nor differentiable at the knots in general.
+    piecewise linear curve. Neither monotone nor differentiable at the knots in general. A map that was fitted to
+    logits has a ``stretch``: its curves are linear in p + stretch asinh(logit / 36).
     """
 
     family: ClassVar[str] = "pl"
     models: tuple[Polyline, ...]
+    stretch: float | None = None
 
     def __call__(self, p: Floats) -> Floats:
         """Return the calibrated probability of each ``p (n,)`` in [0, 1]. O(n log(models x b))."""
+        return self._at(Places(p))
+
+    def of_logits(self, z: Floats) -> Floats:
+        """Return the calibrated probability of each logit ``z (n,)``. O(n log(models x b))."""
+        return self._at(Places.at_logits(z))
+
+    def _at(self, of: Predicted) -> Floats:
         knots = np.unique(np.concatenate([m.knots for m in self.models]))
         heights = np.mean([m(knots) for m in self.models], axis=0)
-        return interpolate(p, knots, heights)
+        return interpolate(of.p if self.stretch is None else stretched(of, self.stretch), knots, heights)
 
     def parameters(self) -> dict[str, Any]:
         """Return the parameters as plain JSON."""
-        return _documents(self.models)
+        return _documents(self.models) | ({} if self.stretch is None else {"stretch": self.stretch})
 
     @classmethod
     def from_parameters(cls, parameters: dict[str, Any]) -> Self:
         """Read and check the parameters of a document."""
-        return cls(_polylines(parameters, 0.0, 1.0))
+        stretch = read_number(parameters, "stretch", low=0.0, high=1.0) if "stretch" in parameters else None
+        return cls(_polylines(parameters, 0.0, 1.0), stretch)
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,8 @@ import numpy as np
 
 from calibrant.averaging.process import Posterior, fit_process
 from calibrant.calibrators import METHODS, FitContext, Method
-from calibrant.cells import Cells, Floats
-from calibrant.maps.curves import Curve, Predicted, calibrated, clipped_logit
+from calibrant.cells import Cells, Floats, take
+from calibrant.maps.curves import Curve, Places, Predicted, calibrated, clipped_logit, logit_of
 from calibrant.maps.order_preserving import OrderInvariant, OrderPreserving, stretched
 from calibrant.maps.piecewise_linear import PL3_CLIP, LogitPiecewiseLinear, Polyline
 from calibrant.measures.intervals import Resampling
@@ -89,7 +89,7 @@ def fitted_error(
     if isinstance(piecewise, AveragedOptions):
         piecewise = piecewise.piecewise()
     rows = event.counted_rows
-    check_rows(rows.p, rows.y, piecewise)
+    check_rows(rows.key, rows.y, piecewise)
     cells, counts = fold_cells(rows, folds, 0), piecewise.piece_counts(rows.count)
     posterior = fit_process(cells)
     process = process_belief(posterior)
@@ -111,7 +111,7 @@ def fitted_error(
         )
     else:
         curve, diagnostics = _single(method, event, chosen)
-        belief, diagnostics = replace(process, centre=curve(process.p)), {}
+        belief, diagnostics = replace(process, centre=calibrated(curve, posterior)), {}
     value, corrected = plugged_error(event.cells, curve, norm), debiased(belief, norm)
     # Curves around a single PL or PL3 fit ignore other numbers of pieces, so the spread is that of the process.
     interval = None if level is None else interval_about(process, corrected, norm, level)
@@ -137,7 +137,7 @@ def _single(method: Method, event: Event, options: Mapping[str, Any]) -> tuple[C
     if not isinstance(transform, OrderInvariant | OrderPreserving):
         raise TypeError(f"{method.name} is not defined for an event")
     # With two classes the only gap is |logit p|, stretched by the slopes of the first rank and of the class there.
-    end = float(clipped_logit(np.array([1.0]), PL3_CLIP)[0])
+    end = float(np.abs(logit_of(event, PL3_CLIP)).max(initial=clipped_logit(np.ones(1), PL3_CLIP)[0]))
     gaps = np.unique(np.concatenate([[0.0], transform.knots[transform.knots < end], [end]]))
     slopes = np.broadcast_to(transform.rank_slopes[0], (2, transform.rank_slopes.shape[1]))
     if isinstance(transform, OrderPreserving):
@@ -202,9 +202,9 @@ def piecewise_belief(family: PieceFamily, cells: FoldCells, curve: Curve, pieces
     from calibrant.piecewise.fitting import deviations, fit_to_all
 
     w, wy = cells.w.sum(axis=0), cells.wy.sum(axis=0)
-    centre = curve(cells.p)
+    centre = calibrated(curve, cells)
     whole = fit_to_all(family, cells, pieces)
-    moved = deviations(family, whole, cells.p, w, np.random.default_rng(0), _DRAWS)
+    moved = deviations(family, whole, cells, w, np.random.default_rng(0), _DRAWS)
     draws = np.clip(centre + moved, 0.0, 1.0)
     return Belief(cells.p, w, wy, centre, draws, np.full(_DRAWS, 1.0 / _DRAWS), 0.0)
 
@@ -230,12 +230,13 @@ def _compute(name: str) -> Callable[..., MeasureResult]:
         found = fitted_error(event, name, norm=norm, folds=folds, level=level, options=options)
         cells = event.cells
         at = np.unique(np.searchsorted(cells.cumulative_w[1:], cells.mass * np.arange(_PLACES) / (_PLACES - 1)))
-        p = cells.p[np.minimum(at, len(cells) - 1)]
+        at = np.minimum(at, len(cells) - 1)
+        places = Places(cells.p[at], take(cells.logit, at))
         parts = {
             "alpha_1": plugged_error(cells, found.curve, 1),
             "alpha_2": plugged_error(cells, found.curve, 2),
             "log_loss": fitted_log_loss(cells, found.curve),
-            "map": {"predictions": p.tolist(), "calibrated": found.curve(p).tolist()},
+            "map": {"predictions": places.p.tolist(), "calibrated": calibrated(found.curve, places).tolist()},
         }
         return MeasureResult(found.value, found.debiased, found.interval, parts=parts, definition=found.diagnostics)
 

@@ -91,7 +91,7 @@ def likely_truth(cells: Cells, p: Floats) -> Floats:
     """
     cells = compressed(cells)
     counted = 1.0 if cells.kind == "frequency" else cells.mass / float(cells.w2.sum())
-    process = fit_process(FoldCells(cells.p, cells.w[None] * counted, cells.wy[None] * counted))
+    process = fit_process(FoldCells(cells.p, cells.w[None] * counted, cells.wy[None] * counted, cells.logit))
     return process.away(p)
 
 

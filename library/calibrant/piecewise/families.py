@@ -12,8 +12,8 @@ from typing import Literal
 import numpy as np
 
 from calibrant.cells import Floats
-from calibrant.maps.curves import clipped_logit
-from calibrant.maps.piecewise_linear import PL3_CLIP
+from calibrant.maps.curves import Places, Predicted, logit_of
+from calibrant.maps.piecewise_linear import PL3_CLIP, stretched
 from calibrant.piecewise.arrays import Bools, highest_so_far, namespace
 from calibrant.piecewise.options import Loss
 
@@ -36,15 +36,20 @@ class Terms:
     curvature: Floats
 
 
-def abscissa(family: Family, p: Floats) -> Floats:
-    """Return the abscissas of cells ``p (C,)``."""
-    return p if family == "pl" else clipped_logit(p, PL3_CLIP)
+def abscissa(family: Family, of: Predicted) -> Floats:
+    """Return the abscissas of cells or other predictions ``(C,)``, which increase with given logits of any size."""
+    if family == "pl3":
+        return logit_of(of, PL3_CLIP)
+    return of.p if of.logit is None else stretched(of)
 
 
-def ends(family: Family) -> tuple[float, float]:
-    """Return the fixed outer nodes X_0 and X_b."""
-    low, high = abscissa(family, np.array([0.0, 1.0]))
-    return float(low), float(high)
+def ends(family: Family, x: Floats) -> tuple[float, float]:
+    """Return the fixed outer nodes X_0 and X_b of fits to cells with ascending abscissas ``x (C,)``.
+
+    They are those of 0 and 1; given logits can be further out.
+    """
+    low, high = abscissa(family, Places(np.array([0.0, 1.0])))
+    return min(float(low), float(x[0])), max(float(high), float(x[-1]))
 
 
 def terms(family: Family, loss: Loss, f: Floats, w: Floats, wy: Floats) -> Terms:

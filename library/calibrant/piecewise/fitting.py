@@ -7,13 +7,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy.special import expit
+from scipy.special import expit, logit
 
 from calibrant.cells import Floats, SortedRows
-from calibrant.maps.averaged import Averaged, tabulate
-from calibrant.maps.piecewise_linear import LogitPiecewiseLinear, PiecewiseLinear, Polyline
+from calibrant.maps.averaged import MOST_LOGIT, Averaged, table_of, table_places
+from calibrant.maps.curves import Predicted, logit_of_mixture
+from calibrant.maps.piecewise_linear import STRETCH, LogitPiecewiseLinear, PiecewiseLinear, Polyline
 from calibrant.piecewise.arrays import Bools, on_host, placed
-from calibrant.piecewise.families import LOSS_CLIP, Family, abscissa, bounds, ends, knots_of, probability
+from calibrant.piecewise.families import Family, abscissa, bounds, cell_losses, ends, knots_of
 from calibrant.piecewise.folds import FoldCells, fold_cells
 from calibrant.piecewise.options import Loss, PiecewiseOptions, check_rows
 from calibrant.piecewise.refinement import refine
@@ -29,24 +30,25 @@ COARSE_CELLS = 192
 TOLERANCE = 1e-2
 #: Gain in the mean loss that the refined fits leave to a change of one height or knot.
 TOLERANCE_PER_ROW = 1e-8
+#: Outer pieces of PL3 map logits up to this distance beyond the rows, and further ones are mapped to its value there.
+_FURTHEST = 1e6
 
 
 @dataclass(frozen=True)
 class CrossFit:
     """Curves for each number of pieces outside each fold, with ``knots`` and ``heights (lines, B+1)``.
 
-    ``converged`` is the number of converged fits for each number of pieces. ``support`` holds the abscissas of the
-    first and last cell; outside them the curves are not determined by rows. ``data`` is what was fitted, and
-    ``others`` are fits from other starts.
+    ``converged`` is the number of converged fits for each number of pieces. ``data`` is what was fitted, and
+    ``others`` are fits from other starts. ``logits`` tells whether the predictions are logits.
     """
 
     family: Family
     counts: tuple[int, ...]
-    support: tuple[float, float]
     knots: tuple[Floats, ...]
     heights: tuple[Floats, ...]
     converged: tuple[int, ...]
     data: Data
+    logits: bool
     others: CrossFit | None
 
     def refined(self, candidates: Iterable[int]) -> CrossFit:
@@ -67,16 +69,21 @@ class CrossFit:
     def _refined(self, candidate: int) -> tuple[Floats, Floats, Floats, Bools]:
         pieces = self.counts[candidate]
         knots, heights = self.knots[candidate][:, : pieces + 1].copy(), self.heights[candidate][:, : pieces + 1]
-        knots[:, -1] = ends(self.family)[1]
+        knots[:, -1] = self.data.ends[1]
         return refine(self.data, np.arange(len(knots)), knots, heights, TOLERANCE_PER_ROW)
 
     def held_out(self, cells: FoldCells, loss: Loss) -> Floats:
         """Return the mean loss of each curve on the rows of its held-out fold: ``(counts, folds)``."""
-        values = [probability(self.family, self._values(cells, i)) for i in range(len(self.counts))]
-        return np.array([held_out_loss(loss, c, cells.w, cells.wy) for c in values])
+        values = [self._values(cells, i) for i in range(len(self.counts))]
+        losses = np.array([cell_losses(self.family, loss, f, cells.w, cells.wy).sum(axis=1) for f in values])
+        means: Floats = losses / cells.w.sum(axis=1).clip(min=1e-300)
+        return means
 
     def _values(self, cells: FoldCells, candidate: int) -> Floats:
-        return curve_values(abscissa(self.family, cells.p), self.knots[candidate], self.heights[candidate])
+        return curve_values(abscissa(self.family, cells), self.knots[candidate], self.heights[candidate])
+
+    def _log_odds(self, values: Floats) -> Floats:
+        return logit(values) if self.family == "pl" else values
 
     def log_losses(self, cells: FoldCells) -> Floats:
         """Return the total held-out log loss of all rows for each number of pieces: ``(counts,)``."""
@@ -85,33 +92,40 @@ class CrossFit:
 
     def gain(self, cells: FoldCells, candidate: int) -> dict[str, float]:
         """Return the mean decrease of the held-out log loss by one number of pieces, and its standard error."""
-        return cells.gain(probability(self.family, self._values(cells, candidate)))
+        return cells.gain(self._log_odds(self._values(cells, candidate)))
 
     def curve(self, candidate: int) -> PiecewiseLinear | LogitPiecewiseLinear:
         """Return the mean of the curves for one number of pieces."""
         curves = self.curves(candidate)
-        return PiecewiseLinear(curves) if self.family == "pl" else LogitPiecewiseLinear(curves)
+        if self.family == "pl":
+            return PiecewiseLinear(curves, STRETCH if self.logits else None)
+        return LogitPiecewiseLinear(curves)
 
-    def values(self, candidate: int, p: Floats) -> Floats:
-        """Return the curve of each fold for one number of pieces, at ``p (n,)``: ``(folds, n)``."""
-        x = abscissa(self.family, p)
-        return probability(self.family, np.array([curve(x) for curve in self.curves(candidate)]))
+    def log_odds(self, candidate: int, of: Predicted) -> Floats:
+        """Return the logit of the curve of each fold for one number of pieces at predictions: ``(folds, n)``."""
+        x = abscissa(self.family, of)
+        return self._log_odds(np.array([curve(x) for curve in self.curves(candidate)]))
 
     def weighted(self, cells: FoldCells) -> Averaged:
         """Return the mean of the curves for all numbers of pieces, weighted by ``search.weights``."""
         given = weights(self.log_losses(cells), 2.0 * np.array(self.counts))
-        kept = [(float(w), self.curve(i)) for i, w in enumerate(given) if w > 0.0]
-        return tabulate(lambda p: np.sum([w * curve(p) for w, curve in kept], axis=0))
+        kept = np.flatnonzero(given)
+        knots, places = table_places(cells)
+        f = np.concatenate([self.log_odds(int(i), places) for i in kept])
+        folds = len(self.knots[0])
+        return table_of(logit_of_mixture(np.repeat(given[kept] / folds, folds), f), knots, cells)
 
     def curves(self, candidate: int) -> tuple[Polyline, ...]:
         """Return the curves for one number of pieces, without padding and coincident knots."""
         pieces = self.counts[candidate]
         curves = []
         for knots, heights in zip(self.knots[candidate], self.heights[candidate], strict=True):
-            x = np.append(knots[:pieces], ends(self.family)[1])
+            x = np.append(knots[:pieces], self.data.ends[1])
             kept = np.append(np.diff(x) > 0, True)
             curve = Polyline(x[kept], heights[: pieces + 1][kept])
-            curves.append(guarded(curve, *self.support) if self.family == "pl3" else curve)
+            first, last = float(self.data.x[0]), float(self.data.x[-1])
+            further = self.logits
+            curves.append(guarded(curve, first, last, further=further) if self.family == "pl3" else curve)
         return tuple(curves)
 
 
@@ -130,7 +144,7 @@ def fit_piecewise(
     with ``starts="several"`` for every number of pieces up to the largest. The same ``seed`` gives the same
     curve on one machine.
     """
-    check_rows(rows.p, rows.y, options)
+    check_rows(rows.key, rows.y, options)
     cells = fold_cells(rows, options.folds, seed)
     return fit_cells(family, cells, options.piece_counts(rows.count), options, device=device)
 
@@ -190,25 +204,25 @@ def cross_fit(
     groups = [
         group for group in (tuple(c for c in counts if c <= SMALL), tuple(c for c in counts if c > SMALL)) if group
     ]
-    starts = [starting_models(family, coarse.p, w[lines], wy[lines], group, options, device) for group in groups]
+    outer = ends(family, abscissa(family, cells))
+    starts = [starting_models(family, coarse, w[lines], wy[lines], outer, group, options, device) for group in groups]
     search = Search(
-        _data(family, options, coarse, lines, device),
-        _data(family, options, cells, lines, device),
+        _data(family, options, coarse, outer, lines, device),
+        _data(family, options, cells, outer, lines, device),
         TOLERANCE / float(cells.w.sum()),
     )
     found = dict(zip(counts, search.fit(starts, groups, wide=wide), strict=True))
     fits = [found[count] for count in wanted]
-    low, high = ends(family)
-    knots = [on_host(knots_of(fit.models.widths, low, high, fit.models.valid)[0]) for fit in fits]
+    knots = [on_host(knots_of(fit.models.widths, *outer, fit.models.valid)[0]) for fit in fits]
     heights = [on_host(fit.models.heights) for fit in fits]
     return CrossFit(
         family,
         wanted,
-        (float(search.fine.x[0]), float(search.fine.x[-1])),
         tuple(knots),
         tuple(heights),
         tuple(int(fit.converged.sum()) for fit in fits),
-        _data(family, options, cells, lines, "cpu"),
+        _data(family, options, cells, outer, lines, "cpu"),
+        cells.logit is not None,
         cross_fit(family, cells, wanted, replace(options, starts="quantiles"), device=device, all_rows=all_rows)
         if wide
         else None,
@@ -221,12 +235,13 @@ def fit_to_all(family: Family, cells: FoldCells, pieces: int) -> Polyline:
     return fits.refined([0]).curves(0)[0]
 
 
-def guarded(curve: Polyline, first: float, last: float) -> Polyline:
+def guarded(curve: Polyline, first: float, last: float, *, further: bool = False) -> Polyline:
     """Limit the slope of a PL3 curve outside the rows, which range from ``first`` to ``last``.
 
     Outside, the slope is clipped to [0, s], with s the larger of 1 and the slope of the chord over the rows,
     so that straight lines do not change. Published curves continue their outer pieces up to logits of +-36.8,
-    even if these have negative slopes.
+    even if these have negative slopes. ``further`` continues the outer pieces to the largest heights, for logits of
+    any size.
     """
     at_first, at_last = curve(np.array([first, last]))
     steepest = max(1.0, (at_last - at_first) / (last - first)) if last > first else 1.0
@@ -235,10 +250,13 @@ def guarded(curve: Polyline, first: float, last: float) -> Polyline:
     slopes = np.diff(heights) / np.diff(knots)
     sides = []
     pieces = np.searchsorted(knots, first, side="left"), np.searchsorted(knots, last, side="right")
-    for at, value, end, number in zip((first, last), (at_first, at_last), (knots[0], knots[-1]), pieces, strict=True):
+    for sign, at, value, number in zip((-1.0, 1.0), (first, last), (at_first, at_last), pieces, strict=True):
+        end, outer = (knots[0], 0) if sign < 0.0 else (knots[-1], len(slopes) - 1)
         piece = min(max(int(number) - 1, 0), len(slopes) - 1)
         slope = float(np.clip(slopes[piece], 0.0, steepest))
-        untouched = slope == slopes[piece] and piece == (0 if end == knots[0] else len(slopes) - 1)
+        untouched = slope == slopes[piece] and piece == outer
+        if further and slope > 0.0:
+            end = at + sign * max(abs(end - at), min((MOST_LOGIT - sign * value) / slope, _FURTHEST))
         outside = [(end, value + slope * (end - at))] if at != end else []
         sides.append(outside if untouched and outside else [*outside, (at, value)])
     left, right = sides[0], sides[1][::-1]
@@ -248,22 +266,18 @@ def guarded(curve: Polyline, first: float, last: float) -> Polyline:
     return Polyline(x[kept], h[kept].clip(*bounds("pl3")))
 
 
-def _data(family: Family, options: PiecewiseOptions, cells: FoldCells, lines: slice, device: str) -> Data:
+def _data(
+    family: Family,
+    options: PiecewiseOptions,
+    cells: FoldCells,
+    outer: tuple[float, float],
+    lines: slice,
+    device: str,
+) -> Data:
     w, wy = (part[lines] for part in cells.training())
     mass = w.sum(axis=1, keepdims=True)
-    parts = (placed(part, device) for part in (abscissa(family, cells.p), w / mass, wy / mass))
-    return Data(family, options.loss, options.monotone, *parts)
-
-
-def held_out_loss(select: Loss, c: Floats, w: Floats, wy: Floats) -> Floats:
-    """Return the mean loss ``(F,)`` of probabilities ``c (F, C)`` for masses ``w`` and positives ``wy (F, C)``."""
-    if select == "brier":
-        losses = (w - wy) * c**2 + wy * (1.0 - c) ** 2
-    else:
-        inside = c.clip(LOSS_CLIP, 1.0 - LOSS_CLIP)
-        losses = -(wy * np.log(inside) + (w - wy) * np.log1p(-inside))
-    total: Floats = losses.sum(axis=1) / w.sum(axis=1).clip(min=1e-300)
-    return total
+    parts = (placed(part, device) for part in (abscissa(family, cells), w / mass, wy / mass))
+    return Data(family, options.loss, options.monotone, outer, *parts)
 
 
 # --- Uncertainty of a fitted curve, from the Gauss-Newton matrix of its heights and knots
@@ -275,16 +289,16 @@ _RIDGE = 1e-3
 
 
 def deviations(
-    family: Family, curve: Polyline, p: Floats, w: Floats, random: np.random.Generator, count: int
+    family: Family, curve: Polyline, cells: Predicted, w: Floats, random: np.random.Generator, count: int
 ) -> Floats:
-    """Draw random deviations of the calibrated probability at each cell ``p (C,)``: ``(count, C)``.
+    """Draw random deviations of the calibrated probability at each of C cells: ``(count, C)``.
 
     The heights H and inner knots X of the curve are normal around the fit with covariance (J' K J)^-1
     (Laplace): J holds df/dH = phi and df/dX = -(slope on that side) phi, K the Fisher information of the log
     loss, and ``w (C,)`` the masses of the cells in rows. The number of pieces is treated as known, and the
     curve as linear in its parameters. O(count C B + C B^2 + B^3).
     """
-    x = abscissa(family, p)
+    x = abscissa(family, cells)
     knots, heights = curve.knots, curve.heights
     hats = np.array([np.interp(x, knots, unit) for unit in np.eye(len(knots))]).T
     slopes = np.diff(heights) / np.diff(knots)

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import log_expit, logit
 
-from calibrant.cells import Floats, SortedRows
+from calibrant.cells import Floats, SortedRows, take
 from calibrant.errors import LengthMismatch, OutOfRange
+from calibrant.maps.curves import logit_of, mean_logit
 from calibrant.validation import check_fold_count, fold_of_rows
 
 # --- Cells with the folds of their rows
@@ -24,11 +26,20 @@ _CLIP = 1e-16
 
 @dataclass(frozen=True)
 class FoldCells:
-    """Cells of all folds: ``p (C,)`` ascending; ``w`` and ``wy (F, C)`` are the sums over the rows of each fold."""
+    """Cells of all folds: ``p (C,)`` ascending; ``w`` and ``wy (F, C)`` are the sums over the rows of each fold.
+
+    ``logit (C,)`` are the logits of p, which ascend strictly, if logits were given.
+    """
 
     p: Floats
     w: Floats
     wy: Floats
+    logit: Floats | None = None
+
+    @property
+    def key(self) -> Floats:
+        """The predictions on their own scale: logits, or p."""
+        return self.p if self.logit is None else self.logit
 
     @property
     def n_folds(self) -> int:
@@ -54,16 +65,19 @@ class FoldCells:
             np.add.reduceat(mass * self.p, starts) / total,
             np.add.reduceat(self.w, starts, axis=1),
             np.add.reduceat(self.wy, starts, axis=1),
+            None if self.logit is None else mean_logit(self.logit, mass, starts),
         )
 
-    def gain(self, c: Floats, total: float | None = None) -> dict[str, float]:
-        """Return the mean decrease of the log loss from the cells' predictions to ``c (F, C)``, and its standard error.
+    def gain(self, f: Floats, total: float | None = None) -> dict[str, float]:
+        """Return the mean decrease of the log loss from the cells' predictions to logits ``f (F, C)``.
 
-        ``c`` are the values outside each fold. ``total`` replaces the sum of the decreases. The standard error treats
-        the fitted curves as fixed.
+        Also return its standard error. ``f`` are the values outside each fold, clipped like the predictions. ``total``
+        replaces the sum of the decreases. The standard error treats the fitted curves as fixed.
         """
-        p, c = (np.clip(x, _CLIP, 1.0 - _CLIP) for x in (self.p, c))
-        gains, masses = (np.log(c / p), np.log((1.0 - c) / (1.0 - p))), (self.wy, self.w - self.wy)
+        before = logit_of(self, _CLIP)
+        after = f if self.logit is not None else f.clip(*logit([_CLIP, 1.0 - _CLIP]))
+        gains = tuple(log_expit(sign * after) - log_expit(sign * before) for sign in (1.0, -1.0))
+        masses = (self.wy, self.w - self.wy)
         rows = float(self.w.sum())
         mean = sum(float((mass * own).sum()) for mass, own in zip(masses, gains, strict=True)) / rows
         spread = sum(float((mass * (own - mean) ** 2).sum()) for mass, own in zip(masses, gains, strict=True)) / rows
@@ -81,7 +95,7 @@ def fold_cells(rows: SortedRows, folds: int, seed: int) -> FoldCells:
     tested), a fiftieth of its standard error.
     """
     n = len(rows)
-    starts = _cell_starts(rows.p)
+    starts = _cell_starts(rows)
     size = np.diff(starts, append=n)
     key = fold_of_rows(n, folds, seed, rows.groups) * len(starts) + np.repeat(np.arange(len(starts)), size)
     shape = (folds, len(starts))
@@ -98,16 +112,17 @@ def fold_cells(rows: SortedRows, folds: int, seed: int) -> FoldCells:
     first, last = rows.p[starts], rows.p[starts + size - 1]
     # The mean of equal numbers would have rounding errors.
     mean = np.divide(np.add.reduceat(weighted, starts), mass, out=first.copy(), where=kept & (first < last))
-    return FoldCells(np.clip(mean, first, last)[kept], w[:, kept], wy[:, kept])
+    mean_z = None if rows.logit is None else mean_logit(rows.logit, np.ones(n) if rows.w is None else rows.w, starts)
+    return FoldCells(np.clip(mean, first, last)[kept], w[:, kept], wy[:, kept], take(mean_z, kept))
 
 
 def _sums(key: npt.NDArray[np.int64], values: Floats, shape: tuple[int, int]) -> Floats:
     return np.bincount(key, values, shape[0] * shape[1]).reshape(shape).astype(np.float64, copy=False)
 
 
-def _cell_starts(p: Floats) -> npt.NDArray[np.int64]:
-    """Return the first rows of cells of sorted predictions; ties are not divided, and large ties are separate cells."""
-    n = len(p)
+def _cell_starts(rows: SortedRows) -> npt.NDArray[np.int64]:
+    """Return the first rows of cells of sorted rows; ties are not divided, and large ties are separate cells."""
+    n, p = len(rows), rows.key
     by_mass = min(max(2 * math.isqrt(n), LEAST_CELLS), MOST_CELLS)
     by_width = by_mass // MASS_TO_WIDTH
     if n <= 2 * (by_mass + by_width):
@@ -118,6 +133,7 @@ def _cell_starts(p: Floats) -> npt.NDArray[np.int64]:
     quantiles, ends = np.searchsorted(p, values, side="left"), np.searchsorted(p, values, side="right")
     heavy = ends[(ends - quantiles) * by_mass >= n]
     edges = np.sin(np.pi / 2 * np.arange(1, by_width) / by_width) ** 2
+    edges = edges if rows.logit is None else logit(edges)
     borders: npt.NDArray[np.int64] = np.union1d(
         np.concatenate([quantiles, heavy]), np.searchsorted(p, edges, side="left")
     )

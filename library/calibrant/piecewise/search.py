@@ -11,7 +11,7 @@ import numpy as np
 from calibrant.cells import Floats
 from calibrant.errors import NotConverged
 from calibrant.piecewise.arrays import Bools, Ints, beside, empty, namespace, ranks, take
-from calibrant.piecewise.families import Terms, ends, knots_of, terms, valid_heights
+from calibrant.piecewise.families import Terms, knots_of, terms, valid_heights
 from calibrant.piecewise.solver import Data, Models, Solved, curve_values, solve
 from calibrant.progress import report, step
 
@@ -75,8 +75,7 @@ def with_one_fewer(data: Data, models: Models) -> Models:
 
 
 def _curve(data: Data, models: Models) -> tuple[Floats, Floats]:
-    low, high = ends(data.family)
-    knots, _ = knots_of(models.widths, low, high, models.valid)
+    knots, _ = knots_of(models.widths, *data.ends, models.valid)
     return knots, models.heights
 
 
@@ -126,7 +125,7 @@ def _insert(data: Data, models: Models, knots: Floats, heights: Floats, piece: I
 def _models(data: Data, models: Models, knots: Floats, heights: Floats) -> Models:
     """Return models with the same names and these curves."""
     xp = namespace(knots)
-    low, high = ends(data.family)
+    low, high = data.ends
     share = ((knots[:, 1:] - knots[:, :-1]) / (high - low)).clip(min=sys.float_info.min)
     inside = valid_heights(data.family, heights, monotone=data.monotone)
     return replace(models, heights=inside, widths=xp.log(share).clip(min=-16.0))

@@ -15,7 +15,7 @@ import numpy as np
 
 from calibrant.cells import Floats
 from calibrant.piecewise.arrays import Bools, Ints, empty, namespace, range_sums, ranks, repeat, solve_positive
-from calibrant.piecewise.families import Family, bounds, ends, knots_of, terms, valid_heights
+from calibrant.piecewise.families import Family, bounds, knots_of, terms, valid_heights
 from calibrant.piecewise.options import Loss
 from calibrant.progress import report
 
@@ -32,11 +32,15 @@ _BLOCK = 1 << 14
 
 @dataclass(frozen=True)
 class Data:
-    """Cells of a batch of fits: ``x (C,)`` ascending; ``w`` and ``wy (F, C)`` are masses; each line of w sums to 1."""
+    """Cells of a batch of fits: ``x (C,)`` ascending; ``w`` and ``wy (F, C)`` are masses; each line of w sums to 1.
+
+    ``ends`` are the outer nodes of all curves.
+    """
 
     family: Family
     loss: Loss
     monotone: bool
+    ends: tuple[float, float]
     x: Floats
     w: Floats
     wy: Floats
@@ -234,8 +238,7 @@ def _fixed(data: Data, heights: Floats, gradient: Floats) -> Bools:
 
 def local(data: Data, models: Models) -> Expansion:
     """Return loss, gradient and Gauss-Newton matrix in heights and widths."""
-    low, high = ends(data.family)
-    knots, by_width = knots_of(models.widths, low, high, models.valid)
+    knots, by_width = knots_of(models.widths, *data.ends, models.valid)
     return _assemble(*piece_sums(data, models.line, knots, models.heights), by_width)
 
 

@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import expit
+from scipy.special import expit, log_expit, logit
 
 from calibrant.cells import Floats
+from calibrant.maps.curves import Places, Predicted
 from calibrant.piecewise.arrays import placed
-from calibrant.piecewise.families import Family, abscissa, ends, valid_heights
+from calibrant.piecewise.families import Family, abscissa, valid_heights
 from calibrant.piecewise.options import PiecewiseOptions
 from calibrant.piecewise.solver import Models
 
@@ -26,17 +27,24 @@ _NEWTON_STEPS = 3
 
 
 def starting_models(
-    family: Family, p: Floats, w: Floats, wy: Floats, counts: tuple[int, ...], options: PiecewiseOptions, device: str
+    family: Family,
+    cells: Predicted,
+    w: Floats,
+    wy: Floats,
+    outer: tuple[float, float],
+    counts: tuple[int, ...],
+    options: PiecewiseOptions,
+    device: str,
 ) -> tuple[Models, int]:
     """Return models for each number of pieces, line of the data and start, and the number of starts.
 
-    ``p (C,)`` are the cells, and ``w`` and ``wy (L, C)`` the masses of each line in rows. The name of a model
-    is its index in the order (number of pieces, line, start).
+    ``w`` and ``wy (L, C)`` are the masses of each line at the cells, in rows, and ``outer`` the outer nodes. The name
+    of a model is its index in the order (number of pieces, line, start).
     """
     size, lines = max(counts), len(w)
-    sources = [{count: _at_quantiles(family, p, w, count) for count in counts}]
+    sources = [{count: _at_quantiles(family, cells, w, wy, outer, count) for count in counts}]
     if options.starts == "several":
-        sources.append(_eliminate(family, p, w, wy, counts))
+        sources.append(_eliminate(family, cells, w, wy, outer, counts))
     starts = len(sources)
     batch = (len(counts), lines, starts, size + 1)
     knots, heights = np.empty(batch), np.empty(batch)
@@ -45,7 +53,7 @@ def starting_models(
             x, h = source[count]
             knots[i, :, j, : count + 1], heights[i, :, j, : count + 1] = x, h
             knots[i, :, j, count:], heights[i, :, j, count:] = x[:, -1:], h[:, -1:]
-    widths = np.log(np.maximum(np.diff(knots) / np.ptp(ends(family)), _LEAST_SHARE))
+    widths = np.log(np.maximum(np.diff(knots) / np.ptp(outer), _LEAST_SHARE))
     line = np.broadcast_to(np.arange(lines)[None, :, None], batch[:-1]).reshape(-1)
     valid = np.arange(size)[None, :] < np.array(counts)[:, None]
     raw = valid_heights(family, heights.reshape(-1, size + 1), monotone=options.monotone)
@@ -55,19 +63,48 @@ def starting_models(
     return models, starts
 
 
-def _at_quantiles(family: Family, p: Floats, w: Floats, count: int) -> tuple[Floats, Floats]:
-    """Return the published start: knots at quantiles of the predictions, and the identity as curve."""
-    low, high = ends(family)
+def _at_quantiles(
+    family: Family, cells: Predicted, w: Floats, wy: Floats, outer: tuple[float, float], count: int
+) -> tuple[Floats, Floats]:
+    """Return the published start: knots at quantiles of the predictions, and the identity as curve.
+
+    If a constant has a smaller log loss than the identity, PL3 starts from it: at logits of 40 the logistic function is
+    so flat that no step would gain anything.
+    """
     reached = np.cumsum(w, axis=1) - w / 2
     inner = np.arange(1, count) / count
-    places = np.stack([np.interp(inner * total, at, p) for at, total in zip(reached, w.sum(axis=1), strict=True)])
+    every = [
+        abscissa(family, _interpolated(inner * total, at, cells))
+        for at, total in zip(reached, w.sum(axis=1), strict=True)
+    ]
     bounds = np.ones((len(w), 1))
-    knots = np.hstack([bounds * low, abscissa(family, places.ravel()).reshape(places.shape), bounds * high])
-    return knots, knots if family == "pl3" else knots.clip(_HEIGHT_CLIP, 1.0 - _HEIGHT_CLIP)
+    knots = np.hstack([bounds * outer[0], np.stack(every), bounds * outer[1]])
+    if family == "pl":
+        return knots, knots.clip(_HEIGHT_CLIP, 1.0 - _HEIGHT_CLIP)
+    x, mass, positives = abscissa(family, cells), w.sum(axis=1), wy.sum(axis=1)
+    constant = logit((positives + 0.5) / (mass + 1.0))
+    as_is = w @ np.logaddexp(0.0, x) - wy @ x
+    worse = as_is > mass * np.logaddexp(0.0, constant) - positives * constant
+    return knots, np.where(worse[:, None], constant[:, None], knots)
+
+
+def _interpolated(x: Floats, at: Floats, cells: Predicted) -> Places:
+    """Interpolate probabilities linearly between ``at (C,)``; those of logits are not rounded."""
+    if cells.logit is None:
+        return Places(np.interp(x, at, cells.p))
+    place = np.interp(x, at, np.arange(len(at)))
+    low = place.astype(np.intp)
+    high, share = np.minimum(low + 1, len(at) - 1), place - low
+    with np.errstate(divide="ignore"):  # of cells themselves
+        above, below = (
+            np.logaddexp(np.log1p(-share) + log_expit(z[low]), np.log(share) + log_expit(z[high]))
+            for z in (cells.logit, -cells.logit)
+        )
+    return Places.at_logits(above - below)
 
 
 def _eliminate(
-    family: Family, p: Floats, w: Floats, wy: Floats, counts: tuple[int, ...]
+    family: Family, cells: Predicted, w: Floats, wy: Floats, outer: tuple[float, float], counts: tuple[int, ...]
 ) -> dict[int, tuple[Floats, Floats]]:
     """Return knots and raw heights ``(L, count + 1)`` from backward elimination of the knots of an initial curve.
 
@@ -77,8 +114,8 @@ def _eliminate(
     rank-one update. The knots of a smaller model are a subset of those of a larger one. O(L (C K^2 + K^3)) for
     K nodes.
     """
-    nodes = _nodes(family, p, w.sum(axis=0), max(_NODES, 2 * max(counts)))
-    heights, covariance = _fine_curve(family, p, w, wy, nodes)
+    nodes = _nodes(family, cells, w.sum(axis=0), outer, max(_NODES, 2 * max(counts)))
+    heights, covariance = _fine_curve(family, abscissa(family, cells), w, wy, nodes)
     state = _Elimination.of(nodes, heights, covariance)
     found = {}
     for remaining in range(len(nodes) - 2, -1, -1):
@@ -91,15 +128,14 @@ def _eliminate(
     return found
 
 
-def _nodes(family: Family, p: Floats, mass: Floats, count: int) -> Floats:
+def _nodes(family: Family, cells: Predicted, mass: Floats, outer: tuple[float, float], count: int) -> Floats:
     """Return about ``count`` knots: half at quantiles, half evenly spaced in asin sqrt p; and the ends."""
     half = count // 2
     reached = (np.cumsum(mass) - mass / 2) / mass.sum()
-    quantiles = np.interp(np.arange(1, half) / half, reached, p)
-    spaced = np.sin(np.pi / 2 * np.arange(1, half + 1) / (half + 1)) ** 2
-    inner = np.unique(np.concatenate([quantiles, spaced]))
-    x = abscissa(family, inner)
-    low, high = ends(family)
+    quantiles = _interpolated(np.arange(1, half) / half, reached, cells)
+    spaced = Places(np.sin(np.pi / 2 * np.arange(1, half + 1) / (half + 1)) ** 2)
+    x = np.unique(np.concatenate([abscissa(family, places) for places in (quantiles, spaced)]))
+    low, high = outer
     least = (high - low) * _LEAST_SHARE
     kept = [low]
     for value in x:
@@ -108,9 +144,8 @@ def _nodes(family: Family, p: Floats, mass: Floats, count: int) -> Floats:
     return np.array([*kept, high])
 
 
-def _fine_curve(family: Family, p: Floats, w: Floats, wy: Floats, nodes: Floats) -> tuple[Floats, Floats]:
+def _fine_curve(family: Family, x: Floats, w: Floats, wy: Floats, nodes: Floats) -> tuple[Floats, Floats]:
     """Fit heights ``(L, K)`` at the nodes to each line; also return their covariance ``(L, K, K)``."""
-    x = abscissa(family, p)
     hats = np.empty((len(nodes), len(x)))
     for i, unit in enumerate(np.eye(len(nodes))):
         hats[i] = np.interp(x, nodes, unit)

@@ -10,7 +10,7 @@ import pytest
 from benchmarks.tables.binnings import Kind, cross_validated, roof, swept
 from benchmarks.tables.columns import error_after
 from benchmarks.tables.datasets import DERIVATES, SHAPES, Floats, dataset, emitted
-from calibrant.piecewise.fitting import held_out_loss
+from calibrant.piecewise.families import cell_losses
 
 pytestmark = pytest.mark.slow
 
@@ -54,7 +54,7 @@ def test_theorem_1_a_gain_in_expected_loss_is_a_gain_in_distance_from_the_truth(
     def expected(q: Floats) -> Floats:
         """The engine's held-out loss, of each place alone: a mass of 1 of which ``truth`` is positive."""
         c, w, wy = (part[:, None] for part in (q, np.ones(1000), truth))
-        return held_out_loss("brier" if kind == "squared" else "log-loss", c, w, wy)
+        return cell_losses("pl", "brier" if kind == "squared" else "log-loss", c, w, wy)[:, 0]
 
     gain = expected(first) - expected(second)
     np.testing.assert_allclose(gain, _divergence(first, truth, kind) - _divergence(second, truth, kind), atol=1e-12)

@@ -51,7 +51,7 @@ def test_compressed_cells_are_bounded_in_mass_and_width_and_keep_all_sums(weight
     assert cells.wy.sum() == pytest.approx(weight @ rows.y)
     assert float(cells.w.sum(axis=0) @ cells.p) == pytest.approx(weight @ rows.p)
     assert np.all(np.diff(cells.p) > 0)
-    starts = _cell_starts(rows.p)
+    starts = _cell_starts(rows)
     ends = np.append(starts[1:], 200_000) - 1
     place = 2 / np.pi * np.arcsin(np.sqrt(rows.p))
     assert (place[ends] - place[starts]).max() <= MASS_TO_WIDTH / MOST_CELLS + 1e-12

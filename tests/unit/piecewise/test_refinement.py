@@ -37,7 +37,7 @@ def _fit(
 def _losses(cells: FoldCells, family: Family, loss: Loss, knots: Floats, heights: Floats) -> Floats:
     """Return the mean losses ``(M,)`` of curves ``(M, B+1)``."""
     w, wy = (part[-1:] for part in cells.training())
-    x = abscissa(family, cells.p)
+    x = abscissa(family, cells)
     f = np.array([np.interp(x, k, h) for k, h in zip(knots, heights, strict=True)])
     losses: Floats = cell_losses(family, loss, f, w, wy).sum(axis=1) / w.sum()
     return losses
@@ -47,7 +47,7 @@ def _largest_fall(cells: FoldCells, family: Family, options: PiecewiseOptions, k
     """Return how much a change of one height or one knot lowers the mean loss."""
     size = len(knots)
     changes = np.concatenate([SIZES, -SIZES]) * (1.0 if family == "pl" else 10.0)
-    x = abscissa(family, cells.p)
+    x = abscissa(family, cells)
     moved = [(knots, heights)]
     for i, change in itertools.product(range(size), changes):
         low, high = bounds(family)

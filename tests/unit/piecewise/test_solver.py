@@ -31,8 +31,8 @@ def _cells(n: int = 400, seed: int = 0) -> FoldCells:
 def _data(cells: FoldCells, family: Family, loss: Loss, monotone: bool, device: str = "cpu") -> Data:
     w, wy = cells.training()
     mass = w.sum(axis=1, keepdims=True)
-    parts = (placed(part, device) for part in (abscissa(family, cells.p), w / mass, wy / mass))
-    return Data(family, loss, monotone, *parts)
+    x = abscissa(family, cells)
+    return Data(family, loss, monotone, ends(family, x), *(placed(part, device) for part in (x, w / mass, wy / mass)))
 
 
 def _models(
@@ -44,12 +44,12 @@ def _models(
     starts: Starts = "several",
 ) -> Models:
     options = PiecewiseOptions(monotone=monotone, starts=starts)
-    return starting_models(family, cells.p, *cells.training(), counts, options, device)[0]
+    outer = ends(family, abscissa(family, cells))
+    return starting_models(family, cells, *cells.training(), outer, counts, options, device)[0]
 
 
 def _loss(data: Data, models: Models, heights: Floats, widths: Floats) -> Floats:
-    low, high = ends(data.family)
-    knots, _ = knots_of(widths, low, high, models.valid)
+    knots, _ = knots_of(widths, *data.ends, models.valid)
     f = curve_values(data.x, knots, heights)
     return terms(data.family, data.loss, f, data.w[models.line], data.wy[models.line]).loss
 
@@ -99,7 +99,7 @@ def test_one_piece_of_pl3_is_logistic_regression() -> None:
     from calibrant.cells import cells_of
 
     platt = fit_platt(cells_of(rows), target_smoothing=False)
-    knots, _ = knots_of(solved.models.widths, *ends("pl3"), solved.models.valid)
+    knots, _ = knots_of(solved.models.widths, *data.ends, solved.models.valid)
     curve = expit(curve_values(data.x, knots, solved.models.heights))[4 * 2]
     np.testing.assert_allclose(curve, platt(cells.p), atol=1e-6)
 

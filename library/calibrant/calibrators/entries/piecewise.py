@@ -42,7 +42,7 @@ def _check_averaged(subject: Event | Vector, *, options: AveragedOptions) -> Non
 
 def _check_piecewise(event: Event, *, options: PiecewiseOptions) -> None:
     counted = slice(None) if event.w is None else event.w > 0
-    check_rows(event.p[counted], event.y[counted], options)
+    check_rows(event.key[counted], event.y[counted], options)
 
 
 def _piecewise(family: Literal["pl", "pl3"]) -> Callable[..., FittedCurve]:
@@ -72,7 +72,7 @@ METHODS = (
         Traits(
             _EVENT,
             "knots and heights of each model",
-            "knots range from 0 to 1",
+            "knots range from 0 to 1; of logits, slightly further",
             "only with monotone",
             "for events only",
             "except at the knots",
@@ -93,7 +93,7 @@ METHODS = (
         Traits(
             _EVENT,
             "knots and heights of each model, as logits",
-            "knots range over logits within +-36.8, where logits are clipped",
+            "logits of probabilities are clipped to +-36.8; given logits have any size",
             "only with monotone",
             "for events only",
             "except at the knots",
@@ -110,15 +110,15 @@ METHODS = (
         "averaged",
         "Average of many maps, weighted by out-of-fold losses",
         "for an event, the average of PL, PL3, simpler curves and a Gaussian process: logit c(p) is the average at "
-        "1,067 knots, increasing unless keep_order is false, and linear in logit p between them. For the whole vector, "
-        "a mixture of temperature scaling, svs, sms, vector, matrix and multinomial scaling, isotonic regression and "
-        "the identity, and of their log-linear pool. The predictions are left as they are unless the out-of-fold log "
-        "loss improves",
+        "1,067 knots, of logits more, increasing unless keep_order is false, and linear in logit p between them. For "
+        "the whole vector, a mixture of temperature scaling, svs, sms, vector, matrix and multinomial scaling, "
+        "isotonic regression and the identity, and of their log-linear pool. The predictions are left as they are "
+        "unless the out-of-fold log loss improves",
         "docs/explanation/averaging.md",
         Traits(
             "the probability of an event, or the whole vector: logits, or logarithms of probabilities",
             "knots and logits, or the members and their weights",
-            "knots range over logits within +-36.8, where logits are clipped; all logits of a vector are valid",
+            "logits of probabilities are clipped to +-36.8; given logits have any size",
             "for events, unless keep_order is false",
             "for events, and if keep_order is true",
             "except at the knots",
