@@ -76,14 +76,16 @@ def increasing(curve: Averaged, of: Predicted, w: Floats) -> Averaged:
     knots, t = curve.knots, len(curve.knots)
     place = np.interp(logit_of(of, PL3_CLIP), knots, np.arange(t))
     low = np.minimum(place.astype(np.intp), t - 2)
-    mass = np.bincount(low, w * (low + 1 - place), t) + np.bincount(low + 1, w * (place - low), t)
+    masses = np.bincount(low, w * (low + 1 - place), t), np.bincount(low + 1, w * (place - low), t)
+    mass: Floats = np.add(*masses, dtype=np.float64)
     mass += _LEAST_MASS * w.sum()
-    ordered: Any = curve.logits
+    ordered = curve.logits.copy()
     for sign in (1.0, -1.0):  # probabilities near 0 have all digits: those of 0, then those of 1
         ends = scipy.optimize.isotonic_regression(sign * expit(sign * ordered), weights=mass).blocks
         sizes = np.diff(ends)
         pooled = _logits_of_means(ordered, mass, ends[:-1])
-        ordered = np.where(np.repeat(sizes, sizes) > 1, np.repeat(pooled, sizes), ordered)
+        several = np.repeat(sizes > 1, sizes)
+        ordered[several] = np.repeat(pooled, sizes)[several]
     return Averaged(knots, ((1.0 - _LEAST_SLOPE) * ordered + _LEAST_SLOPE * knots).clip(-MOST_LOGIT, MOST_LOGIT))
 
 

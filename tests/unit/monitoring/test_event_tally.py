@@ -31,6 +31,18 @@ def _rows(n: int = 30_000, seed: int = 0) -> tuple[Array, Array]:
     return c**1.3, (random.random(n) < c).astype(np.int64)
 
 
+@pytest.mark.parametrize("sign", [1, -1])
+def test_logits_beyond_14_are_ties_in_a_tally_and_stay_in_order_with_other_rows(sign: int) -> None:
+    def auroc(z: list[float], labels: list[int]) -> float:
+        rows, y = sign * np.array(z), np.array(labels) if sign == 1 else 1 - np.array(labels)
+        value = calibrant.evaluate_tally(calibrant.tally(rows, y, scale="logit"), measures=["auroc"])
+        return float(value.measures["auroc"].value or 0.0)
+
+    assert auroc([40.0, 50.0, 60.0, 70.0], [0, 0, 1, 1]) == 0.5
+    assert auroc([10.0, 12.0, 14.0, 40.0, 50.0, 60.0], [0, 0, 0, 1, 1, 1]) == 1.0
+    assert auroc([-70.0, -50.0, 0.0, 15.0, 70.0, 700.0], [0, 0, 0, 1, 1, 1]) == 1.0
+
+
 def test_measures_of_a_tally_are_those_of_the_rows() -> None:
     p, y = _rows()
     exact = calibrant.evaluate(p, y, measures=_MEASURES, interval=0.9)
