@@ -11,7 +11,7 @@ import numpy as np
 from calibrant.averaging.process import fit_process
 from calibrant.cells import Floats
 from calibrant.diagrams.diagram import DEPENDENT, Picture
-from calibrant.maps.curves import Curve, interpolate
+from calibrant.maps.curves import Curve, Places, calibrated, clipped_logit, interpolate
 from calibrant.measures.fitted import Belief, fitted_error, plugged_error, process_belief
 from calibrant.measures.intervals import Resampling
 from calibrant.piecewise.folds import fold_cells
@@ -72,13 +72,17 @@ def fitted_curve(
     belief = process_belief(fit_process(fold_cells(event.counted_rows, folds, 0)))
     by_mass = np.searchsorted(cells.cumulative_w[1:], cells.mass * np.linspace(0.0, 1.0, _BY_MASS))
     even = np.linspace(cells.p[0], cells.p[-1], _EVEN)
-    places = np.union1d(cells.p[np.minimum(by_mass, len(cells) - 1)], even)
-    calibrated = np.clip(curve(places), 0.0, 1.0)
-    low, high = (calibrated + interpolate(places, belief.p, off) for off in _deviations(belief, level))
+    at = cells.key[np.minimum(by_mass, len(cells) - 1)]
+    if cells.logit is None:
+        places = Places(np.union1d(at, even))
+    else:
+        places = Places.at_logits(np.union1d(at, clipped_logit(even)))
+    mapped = np.clip(calibrated(curve, places), 0.0, 1.0)
+    low, high = (mapped + interpolate(places.p, belief.p, off) for off in _deviations(belief, level))
     dependent = event.per_row > 1
     return FittedCurve(
-        places,
-        calibrated,
+        places.p,
+        mapped,
         None if dependent else np.clip(low, 0.0, 1.0),
         None if dependent else np.clip(high, 0.0, 1.0),
         belief.identity,
