@@ -9,16 +9,17 @@ position, which may be on the other side of a cell or far away. Both are repeate
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
 
 import numpy as np
 
 from calibrant.cells import Floats
-from calibrant.piecewise.arrays import Bools, Ints, range_sums
+from calibrant.piecewise.arrays import Bools, Ints
 from calibrant.piecewise.families import Terms, cell_losses, terms
 from calibrant.piecewise.solver import Data, Expansion, at_nodes, curve_values, piece_sums, pieces_of, projected_step
 
 #: Most rounds, and most Newton steps of one round.
-_ROUNDS, _STEPS = 100, 20
+_ROUNDS, _STEPS = 400, 20
 #: Smallest width of a piece, relative to the whole range: e^-16, as in the solver.
 _LEAST_WIDTH = 1.2e-7
 #: Share of the way to the next knot that one step may go.
@@ -30,8 +31,12 @@ _SHARES = np.array([1.0, 0.2, 1.0, 1.0])
 _BETWEEN, _DAMPED = 2, 3
 #: Shares of the Newton step of one knot, which are compared.
 _SHARES_OF_KNOT = (1.0, 0.25, 0.05)
-#: Positions of a knot whose losses are compared, and values of a curve for further ones.
-_CHOICES, _EVALUATIONS = 6, 1 << 15
+#: Places in a gap that are compared; the end of a gap is the start of the next one.
+_SHARES_OF_GAP = (0.0, 0.5, 0.25, 0.75, 0.1, 0.9, 0.03, 0.97, 0.01, 0.99)
+#: Gaps whose losses are computed first, and values of curves that are computed at once.
+_CHOICES, _EVALUATIONS = 6, 1 << 16
+#: Subtracted from an expansion that is no bound, so that no gap is left out.
+_NO_BOUND = 1e3
 
 
 def refine(
@@ -40,34 +45,29 @@ def refine(
     """Return ``knots`` and ``heights (M, B+1)``, the mean losses ``(M,)``, and which models have converged.
 
     No change of a single height or knot lowers the loss of these by more than ``tolerance``. For a loss that is not
-    convex in the values of the curve, the Brier score of PL3, the positions of a knot between which it was compared are
-    finite. All models have the same number of pieces, and the arrays are those of NumPy. O(M C) per step.
+    convex in the values of the curve, the Brier score of PL3, a knot is compared at one place of each gap. All models
+    have the same number of pieces, and the arrays are those of NumPy. O(M C) per step.
     """
-    knots, heights = knots.copy(), heights.copy()
+    knots, heights, loss = knots.copy(), heights.copy(), np.empty(len(line))
     moving = np.arange(len(line))
-    last = knots.shape[1] - 1
-    # Knots whose intervals do not overlap move together.
-    sets = [np.arange(first, last, 2) for first in range(1, min(last, 3))]
     for _ in range(_ROUNDS):
         lines, k, h = line[moving], knots[moving], heights[moving]
-        unfinished = _newton(data, lines, k, h, tolerance / 100.0)
-        for propose in (_beside, _anywhere):
-            at = np.flatnonzero(~unfinished)
-            for inner in sets if len(at) else ():
-                proposals = propose(data, lines[at], k[at], h[at], inner)
-                k[at], gain = _best(data, lines[at], k[at], h[at], inner, proposals)
-                unfinished[at] |= gain > tolerance / 2.0
+        unfinished, loss[moving] = _newton(data, lines, k, h, tolerance / 100.0)
+        at = np.flatnonzero(~unfinished)
+        if len(at) and knots.shape[1] > 2:
+            k[at], unfinished[at] = _moved(data, lines[at], k[at], h[at], loss[moving][at], tolerance / 2.0)
         knots[moving], heights[moving] = k, h
         moving = moving[unfinished]
         if not len(moving):
             break
+    loss[moving] = piece_sums(data, line[moving], knots[moving], heights[moving])[0]
     converged = np.ones(len(line), dtype=bool)
     converged[moving] = False
-    return knots, heights, piece_sums(data, line, knots, heights)[0], converged
+    return knots, heights, loss, converged
 
 
-def _newton(data: Data, line: Ints, knots: Floats, heights: Floats, tolerance: float) -> Bools:
-    """Take Newton steps of ``knots`` and ``heights``, in place, and return which models are unfinished.
+def _newton(data: Data, line: Ints, knots: Floats, heights: Floats, tolerance: float) -> tuple[Bools, Floats]:
+    """Take Newton steps of ``knots`` and ``heights``, in place; return which models are unfinished, and the losses.
 
     The heights follow the knots: after knots are held back, the heights take the step for the remaining change.
     """
@@ -103,7 +103,7 @@ def _newton(data: Data, line: Ints, knots: Floats, heights: Floats, tolerance: f
             break
     unfinished = np.zeros(len(line), dtype=bool)
     unfinished[going] = True
-    return unfinished
+    return unfinished, loss
 
 
 def _joint_step(
@@ -185,124 +185,191 @@ def _neighbours(data: Data, knots: Floats) -> tuple[Ints, Ints, Floats]:
     return np.searchsorted(data.x, knots, side="left"), np.searchsorted(data.x, knots, side="right") + 1, cells
 
 
-def _best(
-    data: Data, line: Ints, knots: Floats, heights: Floats, inner: Ints, proposals: Floats
-) -> tuple[Floats, Floats]:
-    """Move the ``inner`` knots to the best of ``proposals (P, M, inner)``; return also the largest gains ``(M,)``."""
-    tried = np.repeat(knots[None], len(proposals) + 1, axis=0)
-    tried[1:, :, inner] = proposals
+def _moved(
+    data: Data, line: Ints, knots: Floats, heights: Floats, loss: Floats, tolerance: float
+) -> tuple[Floats, Bools]:
+    """Move knots to better positions; return them, and for which models one of them gained more than ``tolerance``.
+
+    Of the gaps between neighbouring cells and knots, those without enough gain by ``_gaps`` are not computed. Of the
+    others, the most promising ones come first, and the rest only if these gain nothing.
+    """
     count, size = knots.shape
-    every = tried.reshape(-1, size)
-    f = curve_values(data.x, every, np.tile(heights, (len(tried), 1)))
-    w, wy = (np.tile(part[line], (len(tried), 1)) for part in (data.w, data.wy))
-    cells = cell_losses(data.family, data.loss, f, w, wy)
-    losses = range_sums([cells], pieces_of(data.x, every)).reshape(len(tried), count, -1)
-    both = losses[:, :, inner - 1] + losses[:, :, inner]
-    best = both.argmin(axis=0)[None]
-    new = knots.copy()
-    new[:, inner] = np.take_along_axis(tried[:, :, inner], best, 0)[0]
-    return new, (both[0] - np.take_along_axis(both, best, 0)[0]).max(axis=1)
+    gains, places = np.zeros((count, size)), knots.copy()
+
+    def compare(model: Ints, knot: Ints, position: Floats) -> None:
+        """Keep the best position of each knot of each model."""
+        if not len(model):
+            return
+        gain = loss[model] - _losses_with(data, line[model], knots[model], heights[model], knot, position)
+        for i in np.flatnonzero(gain > 0.0):
+            if gain[i] > gains[model[i], knot[i]]:
+                gains[model[i], knot[i]], places[model[i], knot[i]] = gain[i], position[i]
+
+    gaps = _gaps(data, line, knots, heights)
+    _, model, inner = near = np.nonzero(gaps.steps)
+    for share in _SHARES_OF_KNOT:
+        compare(model, inner + 1, knots[model, inner + 1] + share * gaps.steps[near])
+    hopeful = gaps.change < -tolerance
+    best_first = gaps.change.argsort(axis=2)
+    rank = np.empty_like(best_first)
+    np.put_along_axis(rank, best_first, np.arange(rank.shape[2])[None, None], 2)
+    best = np.nonzero(hopeful & (rank < _CHOICES))
+    compare(best[1], gaps.knot[best], gaps.lowest[best])
+    every = np.nonzero(hopeful & (gains.max(axis=1) <= tolerance)[:, None])
+    for share in _SHARES_OF_GAP[: None if gaps.bounded else 2]:
+        compare(every[1], gaps.knot[every], (gaps.start + share * (gaps.stop - gaps.start))[every])
+    # Knots whose pieces do not overlap move together.
+    odd = np.arange(size) % 2 == 1
+    together = np.where((gains[:, odd].sum(axis=1) >= gains[:, ~odd].sum(axis=1))[:, None], odd, ~odd)
+    return np.where(together & (gains > tolerance), places, knots), gains.max(axis=1) > tolerance
 
 
-def _beside(data: Data, line: Ints, knots: Floats, heights: Floats, inner: Ints) -> Floats:
-    """Return parts of a Newton step of each knot to the right and to the left, at most to the next cell."""
+def _losses_with(data: Data, line: Ints, knots: Floats, heights: Floats, knot: Ints, position: Floats) -> Floats:
+    """Return the losses of models ``(S,)`` with one knot ``(S,)`` at another position ``(S,)``."""
+    losses, block = np.empty(len(line)), max(_EVALUATIONS // len(data.x), 1)
+    for first in range(0, len(line), block):
+        part = slice(first, first + block)
+        moved = knots[part].copy()
+        moved[np.arange(len(moved)), knot[part]] = position[part]
+        f = curve_values(data.x, moved, heights[part])
+        losses[part] = cell_losses(data.family, data.loss, f, data.w[line[part]], data.wy[line[part]]).sum(axis=1)
+    return losses
+
+
+@dataclass(frozen=True)
+class _Gaps:
+    """Gaps between neighbouring cells and knots, ``(2, M, gaps)``: for the knot on their left, and on their right.
+
+    ``knot`` is the number of this knot, ``start`` and ``stop`` are the ends of the gap as far as it can go, and
+    ``lowest`` is where a lower bound of the change of the loss is least if it moves into the gap. ``change`` is the
+    bound, infinite where the knot cannot be.
+
+    ``steps (2, M, B-1)`` are Newton steps of the inner knots to the right and to the left, at most to the next cell.
+    """
+
+    knot: Ints
+    start: Floats
+    stop: Floats
+    lowest: Floats
+    change: Floats
+    steps: Floats
+
+    @property
+    def bounded(self) -> bool:
+        """Whether there are bounds for this loss."""
+        return not bool((self.change <= -_NO_BOUND / 2.0).any())
+
+
+def _gaps(data: Data, line: Ints, knots: Floats, heights: Floats) -> _Gaps:
+    """Return all gaps with their bounds.
+
+    For a change d of the curve's value, the loss of a cell changes by at least r d + k d^2 / 2, with r its derivative
+    and k a lower bound of its curvature. The changes are linear in x on three ranges of cells, so that their sums
+    follow from cumulative sums.
+    """
+    x, least = data.x, _least(knots)
+    rows, last = np.arange(len(knots))[:, None], knots.shape[1] - 1
     at = _terms(data, line, knots, heights)
-    _, (r, rt, k, kt, ktt), slope = piece_sums(data, line, knots, heights)
-    mine, rise, fall = knots[:, inner], slope[:, inner - 1], slope[:, inner]
-    before, after, cells = _neighbours(data, mine)
-    # A cell on the knot is on its left, also after a move to the right; a move to the left leaves it on the right.
-    on = np.minimum(before, len(data.x) - 1), after > before + 1
-    rows = np.arange(len(knots))[:, None]
-    proposals = []
-    for to_right in (True, False):
-        own = (part[rows, on[0]] * (on[1] & (not to_right)) for part in (at.slope, at.curvature))
-        r_own, k_own = own
-        gradient = rise * (rt[:, inner - 1] - r_own) + fall * ((r - rt)[:, inner] + r_own)
-        lower, upper = ktt[:, inner - 1] - k_own, (k - 2.0 * kt + ktt)[:, inner] + k_own
-        step = _ratio(gradient, rise * rise * lower + fall * fall * upper)
-        if to_right:
-            room = np.minimum(cells[after] - mine, knots[:, inner + 1] - mine - _least(knots))
-            step = step.clip(0.0, room.clip(min=0.0))
-        else:
-            room = np.maximum(cells[before] - mine, knots[:, inner - 1] - mine + _least(knots))
-            step = step.clip(room.clip(max=0.0), 0.0)
-        proposals += [mine + share * step for share in _SHARES_OF_KNOT]
-    return np.stack(proposals)
-
-
-def _anywhere(data: Data, line: Ints, knots: Floats, heights: Floats, inner: Ints) -> Floats:
-    """Return the best positions of each knot: minima of a second-order expansion of the loss in the curve's values."""
-    x = data.x
-    rows = np.arange(len(knots))[:, None]
-    least = _least(knots)
-
-    def knot_of(at: Floats) -> Ints:
-        """Return the inner knot whose interval, between its neighbours, contains a position."""
-        knot: Ints = inner[(at[:, :, None] > knots[:, None, inner[:-1] + 1]).sum(axis=2)]
-        return knot
-
-    at = _terms(data, line, knots, heights)
-    every = np.broadcast_to(x, at.slope.shape)
-    u = x - knots[rows, knot_of(every)]
+    curvature = _least_curvature(data, line, at)
     sums = np.zeros((5, len(knots), len(x) + 1))
-    parts = (at.slope, at.slope * u, at.curvature, at.curvature * u, at.curvature * u * u)
-    for part, reached in zip(parts, sums, strict=True):
-        np.cumsum(part, axis=1, out=reached[:, 1:])
-    reached = sums[:, rows, pieces_of(x, knots)]
-
-    # Between neighbouring cells and knots, the loss of a position is smooth.
-    points = np.sort(np.concatenate([every, knots], axis=1), axis=1)
-    middle = (points[:, 1:] + points[:, :-1]) / 2.0
-    j = knot_of(middle)
-    own = knots[rows, j]
-    left, right = knots[rows, j - 1] - own, knots[rows, j + 1] - own
-    first, height, second = heights[rows, j - 1], heights[rows, j], heights[rows, j + 1]
-    rise, fall = _ratio(height - first, -left), _ratio(second - height, right)
-    at_left, at_own, at_right = reached[:, rows, j - 1], reached[:, rows, j], reached[:, rows, j + 1]
+    parts = (at.slope, at.slope * x, curvature, curvature * x, curvature * x * x)
+    for values, reached in zip(parts, sums, strict=True):
+        np.cumsum(values, axis=1, out=reached[:, 1:])
+    at_knots = sums[:, rows, pieces_of(x, knots)]
+    points = np.sort(np.concatenate([np.broadcast_to(x, at.slope.shape), knots], axis=1), axis=1)
+    begin, end = points[:, :-1], points[:, 1:]
+    middle = (begin + end) / 2.0
     at_new = sums[:, rows, np.searchsorted(x, middle, side="right")]
-    down = middle < own
-    lower, upper = np.where(down, at_new, at_own), np.where(down, at_own, at_new)
-    outer, between, further = lower - at_left, upper - lower, at_right - upper
+    piece = (middle[:, :, None] > knots[:, None, 1:-1]).sum(axis=2)
+    sides = []
+    for down in (False, True):
+        j = (piece + down).clip(1, last - 1)
+        own, height = knots[rows, j], heights[rows, j]
+        left, right = knots[rows, j - 1], knots[rows, j + 1]
+        first, second = height - heights[rows, j - 1], heights[rows, j + 1] - height
+        rise, fall = _ratio(first, own - left), _ratio(second, right - own)
+        lower, upper = (at_new, at_knots[:, rows, j]) if down else (at_knots[:, rows, j], at_new)
+        ranges = [
+            _around(own, part)
+            for part in (lower - at_knots[:, rows, j - 1], upper - lower, at_knots[:, rows, j + 1] - upper)
+        ]
 
-    def change(z: Floats) -> Floats:
-        new_rise, new_fall = _ratio(height - first, z - left), _ratio(second - height, right - z)
-        a, b = new_rise - rise, new_fall - fall
-        c = np.where(down, new_fall - rise, new_rise - fall)
-        d = -np.where(down, new_fall, new_rise) * z
-        return _expanded(-a * left, a, outer) + _expanded(d, c, between) + _expanded(-b * right, b, further)
+        def change(
+            z: Floats,
+            own: Floats = own,
+            to_left: Floats = left,
+            to_right: Floats = right,
+            slopes: tuple[Floats, ...] = (first, second, rise, fall),
+            ranges: list[tuple[Floats, ...]] = ranges,
+            down: bool = down,
+        ) -> Floats:
+            first, second, rise, fall = slopes
+            new_rise, new_fall = _ratio(first, z - to_left), _ratio(second, to_right - z)
+            u, a, b = z - own, new_rise - rise, new_fall - fall
+            new, old = (new_fall, rise) if down else (new_rise, fall)
+            largest = np.maximum(np.abs(new * u), np.abs(old * u)) if data.family == "pl3" else np.zeros_like(u)
+            return (
+                _expanded(-a * (to_left - own), a, ranges[0], largest)
+                + _expanded(-new * u, new - old, ranges[1], largest)
+                + _expanded(-b * (to_right - own), b, ranges[2], largest)
+            )
 
-    begin = (points[:, :-1] - own).clip(left + least, right - least)
-    end = (points[:, 1:] - own).clip(left + least, right - least)
-    middle_of_gap = (begin + end) / 2.0
-    values = [change(z) for z in (begin, middle_of_gap, end)]
-    bend = values[0] - 2.0 * values[1] + values[2]
-    lowest = begin + (0.5 + _ratio(values[0] - values[2], 4.0 * bend)).clip(0.0, 1.0) * (end - begin)
-    values.append(change(lowest))
-    positions = np.stack([begin, middle_of_gap, end, lowest]) + own
-    valid = (middle - own > left) & (middle - own < right) & (right - left > 3.0 * least) & (end > begin)
-    best = np.argmin(values, axis=0)[None]
-    value = np.where(valid, np.take_along_axis(np.stack(values), best, 0)[0], np.inf)
-    position = np.take_along_axis(positions, best, 0)[0]
-    padded = np.pad(value, ((0, 0), (1, 1)), constant_values=np.inf)
-    minima = np.where((value <= padded[:, :-2]) & (value <= padded[:, 2:]), value, np.inf)
-    proposals = np.repeat(knots[None, :, inner], _CHOICES, axis=0)
-    for column, knot in enumerate(inner):
-        own_values = np.where(j == knot, minima, np.inf)
-        for choice in proposals[:, :, column]:
-            at = own_values.argmin(axis=1)[:, None]
-            exists = np.take_along_axis(own_values, at, 1)[:, 0] < np.inf
-            choice[exists] = np.take_along_axis(position, at, 1)[exists, 0]
-            np.put_along_axis(own_values, at, np.inf, 1)
-    if data.family == "pl" or data.loss == "log-loss":
-        return proposals
-    # The loss is not convex in the values, and the expansion does not see far.
-    counts = pieces_of(x, knots)
-    few, many = counts[:, inner - 1], counts[:, inner + 1]
-    count = _EVALUATIONS // len(x)
-    rank = few + (many - few) * ((np.arange(count) + 0.5) / count)[:, None, None]
-    z = np.interp(rank, np.arange(len(x)), x)
-    valid = (z > knots[:, inner - 1] + least) & (z < knots[:, inner + 1] - least)
-    return np.concatenate([proposals, np.where(valid, z, knots[:, inner])])
+        start, stop = begin.clip(left + least, right - least), end.clip(left + least, right - least)
+        values = [change(z) for z in (start, (start + stop) / 2.0, stop)]
+        bend = values[0] - 2.0 * values[1] + values[2]
+        share = (0.5 + _ratio(values[0] - values[2], 4.0 * bend)).clip(0.0, 1.0)
+        places = np.stack([start, (start + stop) / 2.0, stop, start + share * (stop - start)])
+        bounds = np.stack([*values, change(places[3])])
+        best = bounds.argmin(axis=0)[None]
+        possible = (j == piece + down) & (right - left > 3.0 * least) & (stop > start)
+        lowest = np.take_along_axis(places, best, 0)[0]
+        bound = np.where(possible, np.take_along_axis(bounds, best, 0)[0], np.inf)
+        if data.family == "pl3" and data.loss == "brier":
+            bound -= _NO_BOUND
+        steps = _steps(x, knots, heights, at_knots, sums[:, rows, _rank(x, knots[:, 1:-1], down=down)], down=down)
+        sides.append((j, start, stop, lowest, bound, steps))
+    return _Gaps(*(np.stack(part) for part in zip(*sides, strict=True)))
+
+
+def _rank(x: Floats, knots: Floats, *, down: bool) -> Ints:
+    """Return the number of cells on the left of each knot that moves; it leaves a cell behind."""
+    return np.searchsorted(x, knots, side="left" if down else "right")
+
+
+def _steps(x: Floats, knots: Floats, heights: Floats, at_knots: Floats, at_own: Floats, *, down: bool) -> Floats:
+    """Return Newton steps ``(M, B-1)`` of the inner knots in one direction."""
+    own, least = knots[:, 1:-1], _least(knots)
+    left, right = own - knots[:, :-2], knots[:, 2:] - own
+    rise, fall = (_ratio(np.diff(heights)[:, part], np.diff(knots)[:, part]) for part in (slice(-1), slice(1, None)))
+    before, after = _around(own, at_own - at_knots[:, :, :-2]), _around(own, at_knots[:, :, 2:] - at_own)
+    gradient = curvature = np.zeros_like(own)
+    for (r, ru, k, ku, kuu), slope, width in ((before, rise, left), (after, fall, -right)):
+        at = _ratio(1.0, np.abs(width)) * np.sign(width)
+        gradient = gradient - slope * (r + ru * at)
+        curvature = curvature + slope * slope * (k + (2.0 * ku + kuu * at) * at)
+    cells = np.concatenate([[-np.inf], x, [np.inf]])
+    if down:
+        room = np.maximum(cells[_rank(x, own, down=True)] - own, least - left).clip(max=0.0)
+    else:
+        room = np.minimum(cells[_rank(x, own, down=False) + 1] - own, right - least).clip(min=0.0)
+    step: Floats = -_ratio(gradient, curvature)
+    return step.clip(np.minimum(room, 0.0), np.maximum(room, 0.0))
+
+
+def _least_curvature(data: Data, line: Ints, at: Terms) -> Floats:
+    """Return lower bounds of the curvatures of the cells, of PL3 those for small changes."""
+    if data.family == "pl3" or data.loss == "brier":
+        return at.curvature
+    # The least value of a / c^2 + b / (1 - c)^2.
+    bound: Floats = (np.cbrt(data.wy) + np.cbrt(data.w - data.wy)) ** 3
+    return bound[line]
+
+
+def _around(own: Floats, sums: Floats) -> tuple[Floats, ...]:
+    """Return the sums of r, r u, k, k u and k u^2 with u = x - own, from those with powers of x."""
+    r, rx, k, kx, kxx = sums
+    ku = kx - own * k
+    return r, rx - own * r, k, ku, kxx - own * (kx + ku)
 
 
 def _terms(data: Data, line: Ints, knots: Floats, heights: Floats) -> Terms:
@@ -314,10 +381,17 @@ def _least(knots: Floats) -> float:
     return _LEAST_WIDTH * float(knots[0, -1] - knots[0, 0])
 
 
-def _expanded(a: Floats, b: Floats, sums: Floats) -> Floats:
-    """Return the second-order change of the loss of cells whose value changes by a + b u."""
+def _expanded(a: Floats, b: Floats, sums: tuple[Floats, ...], largest: Floats) -> Floats:
+    """Return a lower bound of the change of the loss of cells whose value changes by a + b u, at most ``largest``.
+
+    Of the logistic function, the curvature falls by at most e^-d over a change of d, so that its mean effect is
+    2 (e^-d + d - 1) / d^2 of that at the start (Bach 2010).
+    """
     r, ru, k, ku, kuu = sums
-    change: Floats = a * r + b * ru + 0.5 * (a * (a * k + 2.0 * b * ku) + b * b * kuu)
+    small = largest < 1e-4
+    d = np.where(small, 1.0, largest)
+    share = np.where(small, 1.0 - largest / 3.0, 2.0 * (np.exp(-d) + d - 1.0) / (d * d))
+    change: Floats = a * r + b * ru + 0.5 * share * (a * (a * k + 2.0 * b * ku) + b * b * kuu)
     return change
 
 
