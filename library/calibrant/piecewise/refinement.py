@@ -9,7 +9,9 @@ position, which may be on the other side of a cell or far away. Both are repeate
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
@@ -32,7 +34,7 @@ _BETWEEN, _DAMPED = 2, 3
 #: Shares of the Newton step of one knot, which are compared.
 _SHARES_OF_KNOT = (1.0, 0.25, 0.05)
 #: Places in a gap that are compared; the end of a gap is the start of the next one.
-_SHARES_OF_GAP = (0.0, 0.5, 0.25, 0.75, 0.1, 0.9, 0.03, 0.97, 0.01, 0.99)
+_SHARES_OF_GAP = (0.0, 0.01, 0.03, 0.1, 0.25, 0.5, 0.75, 0.9, 0.97, 0.99)
 #: Gaps whose losses are computed first, and values of curves that are computed at once.
 _CHOICES, _EVALUATIONS = 6, 1 << 16
 #: Subtracted from an expansion that is no bound, so that no gap is left out.
@@ -190,8 +192,8 @@ def _moved(
 ) -> tuple[Floats, Bools]:
     """Move knots to better positions; return them, and for which models one of them gained more than ``tolerance``.
 
-    Of the gaps between neighbouring cells and knots, those without enough gain by ``_gaps`` are not computed. Of the
-    others, the most promising ones come first, and the rest only if these gain nothing.
+    The losses are not computed in gaps between cells and knots in which a bound excludes the gain. Of the others, the
+    most promising ones come first, and the rest only if these gain nothing.
     """
     count, size = knots.shape
     gains, places = np.zeros((count, size)), knots.copy()
@@ -205,19 +207,20 @@ def _moved(
             if gain[i] > gains[model[i], knot[i]]:
                 gains[model[i], knot[i]], places[model[i], knot[i]] = gain[i], position[i]
 
-    gaps = _gaps(data, line, knots, heights)
-    _, model, inner = near = np.nonzero(gaps.steps)
+    gaps, steps = _gaps(data, line, knots, heights)
+    _, model, inner = beside = np.nonzero(steps)
     for share in _SHARES_OF_KNOT:
-        compare(model, inner + 1, knots[model, inner + 1] + share * gaps.steps[near])
-    hopeful = gaps.change < -tolerance
-    best_first = gaps.change.argsort(axis=2)
-    rank = np.empty_like(best_first)
-    np.put_along_axis(rank, best_first, np.arange(rank.shape[2])[None, None], 2)
-    best = np.nonzero(hopeful & (rank < _CHOICES))
-    compare(best[1], gaps.knot[best], gaps.lowest[best])
-    every = np.nonzero(hopeful & (gains.max(axis=1) <= tolerance)[:, None])
-    for share in _SHARES_OF_GAP[: None if gaps.bounded else 2]:
-        compare(every[1], gaps.knot[every], (gaps.start + share * (gaps.stop - gaps.start))[every])
+        compare(model, inner + 1, knots[model, inner + 1] + share * steps[beside])
+    possible, lowest, bound = gaps.most_promising(tolerance)
+    order = np.lexsort((bound, possible.model))
+    order = order[bound[order] < -tolerance]
+    model, knot, lowest = possible.model[order], possible.knot[order], lowest[order]
+    first = np.arange(len(order)) - np.searchsorted(model, model) < _CHOICES
+    compare(model[first], knot[first], lowest[first])
+    left = gains.max(axis=1)[model] <= tolerance
+    start, width = possible.start[order][left], (possible.stop - possible.start)[order][left]
+    for share in _SHARES_OF_GAP if gaps.convex else (0.0, 0.5):
+        compare(model[left], knot[left], start + share * width)
     # Knots whose pieces do not overlap move together.
     odd = np.arange(size) % 2 == 1
     together = np.where((gains[:, odd].sum(axis=1) >= gains[:, ~odd].sum(axis=1))[:, None], odd, ~odd)
@@ -238,35 +241,77 @@ def _losses_with(data: Data, line: Ints, knots: Floats, heights: Floats, knot: I
 
 @dataclass(frozen=True)
 class _Gaps:
-    """Gaps between neighbouring cells and knots, ``(2, M, gaps)``: for the knot on their left, and on their right.
+    """Gaps between neighbouring cells and knots, into which the knot on their left or right may move.
 
-    ``knot`` is the number of this knot, ``start`` and ``stop`` are the ends of the gap as far as it can go, and
-    ``lowest`` is where a lower bound of the change of the loss is least if it moves into the gap. ``change`` is the
-    bound, infinite where the knot cannot be.
-
-    ``steps (2, M, B-1)`` are Newton steps of the inner knots to the right and to the left, at most to the next cell.
+    All arrays have the same shape: the numbers of the ``model`` and the ``knot``, whether it moves ``down``, its
+    position ``own`` and those of its neighbours ``left`` and ``right``, the changes of the height ``first`` and
+    ``second`` between them and the slopes ``rise`` and ``fall``, and how far it can go: from ``start`` to ``stop``.
+    ``ranges`` are the sums of r, r u, k, k u and k u^2 over the cells that are outside the move on the left, that it
+    passes, and outside on the right, with u = x - own.
     """
 
+    convex: bool
+    logistic: bool
+    model: Ints
     knot: Ints
+    down: Bools
+    own: Floats
+    left: Floats
+    right: Floats
+    first: Floats
+    second: Floats
+    rise: Floats
+    fall: Floats
     start: Floats
     stop: Floats
-    lowest: Floats
-    change: Floats
-    steps: Floats
+    ranges: Floats
 
-    @property
-    def bounded(self) -> bool:
-        """Whether there are bounds for this loss."""
-        return not bool((self.change <= -_NO_BOUND / 2.0).any())
+    def __getitem__(self, at: Any) -> _Gaps:
+        own = (getattr(self, field.name)[at] for field in fields(self)[2:-1])
+        return _Gaps(self.convex, self.logistic, *own, self.ranges[(slice(None), slice(None), *at)])
+
+    def bound(self, z: Floats) -> Floats:
+        """Return a lower bound of the change of the loss for the knots at ``z``.
+
+        For a change d of the curve's value, the loss of a cell changes by at least r d + k d^2 / 2, with r its
+        derivative and k a lower bound of its curvature. Without such a bound it is the expansion.
+        """
+        new_rise, new_fall = _ratio(self.first, z - self.left), _ratio(self.second, self.right - z)
+        u, a, b = z - self.own, new_rise - self.rise, new_fall - self.fall
+        new, old = np.where(self.down, new_fall, new_rise), np.where(self.down, self.rise, self.fall)
+        share: Floats | float = 1.0
+        if self.logistic and self.convex:
+            # The curvature falls by at most e^-d over a change of d (Bach 2010): its mean effect is at least this part.
+            largest = np.maximum(np.abs(new * u), np.abs(old * u))
+            small = largest < 1e-4
+            d = np.where(small, 1.0, largest)
+            share = np.where(small, 1.0 - largest / 3.0, 2.0 * (np.exp(-d) + d - 1.0) / (d * d))
+        lines = (-a * (self.left - self.own), a), (-new * u, new - old), (-b * (self.right - self.own), b)
+        change: Floats = np.zeros_like(z)
+        for (value, slope), (r, ru, k, ku, kuu) in zip(lines, self.ranges, strict=True):
+            curved = value * (value * k + 2.0 * slope * ku) + slope * slope * kuu
+            change += value * r + slope * ru + 0.5 * share * curved
+        return change
+
+    def most_promising(self, tolerance: float) -> tuple[_Gaps, Floats, Floats]:
+        """Return gaps in which the bound may be below -``tolerance``, where it is lowest, and its value there."""
+        values = [self.bound(self.start + share * (self.stop - self.start)) for share in (0.0, 0.5, 1.0)]
+        low, high = np.minimum.reduce(values), np.maximum.reduce(values)
+        near = low - (high - low) < -tolerance if self.convex else np.ones_like(self.down)
+        at = np.nonzero(near & (self.stop > self.start))
+        chosen, (begin, middle, end) = self[at], (value[at] for value in values)
+        bend = begin - 2.0 * middle + end
+        shares = [np.full_like(bend, share) for share in _SHARES_OF_GAP]
+        shares.append((0.5 + _ratio(begin - end, 4.0 * bend)).clip(0.0, 1.0))
+        places = chosen.start + np.stack(shares) * (chosen.stop - chosen.start)
+        bounds = np.stack([chosen.bound(place) for place in places])
+        best = bounds.argmin(axis=0)[None]
+        lowest, bound = (np.take_along_axis(part, best, 0)[0] for part in (places, bounds))
+        return chosen, lowest, bound if self.convex else bound - _NO_BOUND
 
 
-def _gaps(data: Data, line: Ints, knots: Floats, heights: Floats) -> _Gaps:
-    """Return all gaps with their bounds.
-
-    For a change d of the curve's value, the loss of a cell changes by at least r d + k d^2 / 2, with r its derivative
-    and k a lower bound of its curvature. The changes are linear in x on three ranges of cells, so that their sums
-    follow from cumulative sums.
-    """
+def _gaps(data: Data, line: Ints, knots: Floats, heights: Floats) -> tuple[_Gaps, Floats]:
+    """Return all gaps ``(2, M, gaps)``, and the ``_steps`` of the inner knots to the right and left ``(2, M, B-1)``."""
     x, least = data.x, _least(knots)
     rows, last = np.arange(len(knots))[:, None], knots.shape[1] - 1
     at = _terms(data, line, knots, heights)
@@ -281,54 +326,26 @@ def _gaps(data: Data, line: Ints, knots: Floats, heights: Floats) -> _Gaps:
     middle = (begin + end) / 2.0
     at_new = sums[:, rows, np.searchsorted(x, middle, side="right")]
     piece = (middle[:, :, None] > knots[:, None, 1:-1]).sum(axis=2)
-    sides = []
+    slopes = _ratio(1.0, np.diff(knots)) * np.diff(heights)
+    sides, steps = [], []
     for down in (False, True):
         j = (piece + down).clip(1, last - 1)
-        own, height = knots[rows, j], heights[rows, j]
-        left, right = knots[rows, j - 1], knots[rows, j + 1]
-        first, second = height - heights[rows, j - 1], heights[rows, j + 1] - height
-        rise, fall = _ratio(first, own - left), _ratio(second, right - own)
+        own, left, right = knots[rows, j], knots[rows, j - 1], knots[rows, j + 1]
+        first, second = heights[rows, j] - heights[rows, j - 1], heights[rows, j + 1] - heights[rows, j]
         lower, upper = (at_new, at_knots[:, rows, j]) if down else (at_knots[:, rows, j], at_new)
-        ranges = [
-            _around(own, part)
-            for part in (lower - at_knots[:, rows, j - 1], upper - lower, at_knots[:, rows, j + 1] - upper)
-        ]
-
-        def change(
-            z: Floats,
-            own: Floats = own,
-            to_left: Floats = left,
-            to_right: Floats = right,
-            slopes: tuple[Floats, ...] = (first, second, rise, fall),
-            ranges: list[tuple[Floats, ...]] = ranges,
-            down: bool = down,
-        ) -> Floats:
-            first, second, rise, fall = slopes
-            new_rise, new_fall = _ratio(first, z - to_left), _ratio(second, to_right - z)
-            u, a, b = z - own, new_rise - rise, new_fall - fall
-            new, old = (new_fall, rise) if down else (new_rise, fall)
-            largest = np.maximum(np.abs(new * u), np.abs(old * u)) if data.family == "pl3" else np.zeros_like(u)
-            return (
-                _expanded(-a * (to_left - own), a, ranges[0], largest)
-                + _expanded(-new * u, new - old, ranges[1], largest)
-                + _expanded(-b * (to_right - own), b, ranges[2], largest)
-            )
-
+        borders = at_knots[:, rows, j - 1], lower, upper, at_knots[:, rows, j + 1]
+        ranges = np.stack([_around(own, after - before) for before, after in pairwise(borders)])
         start, stop = begin.clip(left + least, right - least), end.clip(left + least, right - least)
-        values = [change(z) for z in (start, (start + stop) / 2.0, stop)]
-        bend = values[0] - 2.0 * values[1] + values[2]
-        share = (0.5 + _ratio(values[0] - values[2], 4.0 * bend)).clip(0.0, 1.0)
-        places = np.stack([start, (start + stop) / 2.0, stop, start + share * (stop - start)])
-        bounds = np.stack([*values, change(places[3])])
-        best = bounds.argmin(axis=0)[None]
-        possible = (j == piece + down) & (right - left > 3.0 * least) & (stop > start)
-        lowest = np.take_along_axis(places, best, 0)[0]
-        bound = np.where(possible, np.take_along_axis(bounds, best, 0)[0], np.inf)
-        if data.family == "pl3" and data.loss == "brier":
-            bound -= _NO_BOUND
-        steps = _steps(x, knots, heights, at_knots, sums[:, rows, _rank(x, knots[:, 1:-1], down=down)], down=down)
-        sides.append((j, start, stop, lowest, bound, steps))
-    return _Gaps(*(np.stack(part) for part in zip(*sides, strict=True)))
+        stop = np.where((j == piece + down) & (right - left > 3.0 * least), stop, start)
+        model, downwards = np.broadcast_to(rows, j.shape), np.full(j.shape, down)
+        rise, fall = slopes[rows, j - 1], slopes[rows, j]
+        sides.append((model, j, downwards, own, left, right, first, second, rise, fall, start, stop, ranges))
+        at_own = sums[:, rows, _rank(x, knots[:, 1:-1], down=down)]
+        steps.append(_steps(x, knots, slopes, at_knots, at_own, down=down))
+    *arrays, ranges = (np.stack(part) for part in zip(*sides, strict=True))
+    logistic = data.family == "pl3"
+    convex = not logistic or data.loss == "log-loss"
+    return _Gaps(convex, logistic, *arrays, np.moveaxis(ranges, 0, 2)), np.stack(steps)
 
 
 def _rank(x: Floats, knots: Floats, *, down: bool) -> Ints:
@@ -336,11 +353,11 @@ def _rank(x: Floats, knots: Floats, *, down: bool) -> Ints:
     return np.searchsorted(x, knots, side="left" if down else "right")
 
 
-def _steps(x: Floats, knots: Floats, heights: Floats, at_knots: Floats, at_own: Floats, *, down: bool) -> Floats:
-    """Return Newton steps ``(M, B-1)`` of the inner knots in one direction."""
+def _steps(x: Floats, knots: Floats, slopes: Floats, at_knots: Floats, at_own: Floats, *, down: bool) -> Floats:
+    """Return Newton steps ``(M, B-1)`` of the inner knots in one direction, at most to the next cell."""
     own, least = knots[:, 1:-1], _least(knots)
     left, right = own - knots[:, :-2], knots[:, 2:] - own
-    rise, fall = (_ratio(np.diff(heights)[:, part], np.diff(knots)[:, part]) for part in (slice(-1), slice(1, None)))
+    rise, fall = slopes[:, :-1], slopes[:, 1:]
     before, after = _around(own, at_own - at_knots[:, :, :-2]), _around(own, at_knots[:, :, 2:] - at_own)
     gradient = curvature = np.zeros_like(own)
     for (r, ru, k, ku, kuu), slope, width in ((before, rise, left), (after, fall, -right)):
@@ -365,11 +382,11 @@ def _least_curvature(data: Data, line: Ints, at: Terms) -> Floats:
     return bound[line]
 
 
-def _around(own: Floats, sums: Floats) -> tuple[Floats, ...]:
+def _around(own: Floats, sums: Floats) -> Floats:
     """Return the sums of r, r u, k, k u and k u^2 with u = x - own, from those with powers of x."""
     r, rx, k, kx, kxx = sums
     ku = kx - own * k
-    return r, rx - own * r, k, ku, kxx - own * (kx + ku)
+    return np.stack([r, rx - own * r, k, ku, kxx - own * (kx + ku)])
 
 
 def _terms(data: Data, line: Ints, knots: Floats, heights: Floats) -> Terms:
@@ -379,20 +396,6 @@ def _terms(data: Data, line: Ints, knots: Floats, heights: Floats) -> Terms:
 def _least(knots: Floats) -> float:
     """Return the smallest width of a piece."""
     return _LEAST_WIDTH * float(knots[0, -1] - knots[0, 0])
-
-
-def _expanded(a: Floats, b: Floats, sums: tuple[Floats, ...], largest: Floats) -> Floats:
-    """Return a lower bound of the change of the loss of cells whose value changes by a + b u, at most ``largest``.
-
-    Of the logistic function, the curvature falls by at most e^-d over a change of d, so that its mean effect is
-    2 (e^-d + d - 1) / d^2 of that at the start (Bach 2010).
-    """
-    r, ru, k, ku, kuu = sums
-    small = largest < 1e-4
-    d = np.where(small, 1.0, largest)
-    share = np.where(small, 1.0 - largest / 3.0, 2.0 * (np.exp(-d) + d - 1.0) / (d * d))
-    change: Floats = a * r + b * ru + 0.5 * share * (a * (a * k + 2.0 * b * ku) + b * b * kuu)
-    return change
 
 
 def _ratio(numerator: Floats | float, denominator: Floats) -> Floats:
