@@ -213,6 +213,9 @@ tally-speed: $(STAMP) ## time counting rows, merging 10,000 tallies and testing;
 tables: $(STAMP) ## reproduce the paper's Tables F20 to F23, resuming a previous run; writes docs/benchmarks/tables.md
 	$(BIN)/python -m benchmarks.tables.run
 
+averaged-order: $(STAMP) ## what the order of averaged costs in Tables F20 to F23, resuming a previous run; writes docs/benchmarks/averaged-order.md
+	$(BIN)/python -m benchmarks.tables.order
+
 early-stopping: $(STAMP) ## PL with squared loss, trained as in the paper and as in the library, resuming a previous run; writes docs/benchmarks/early-stopping.md
 	$(BIN)/python -m benchmarks.tables.network
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -52,14 +52,15 @@ class Column:
 
 def answers(data: Dataset) -> dict[str, dict[str, Any]]:
     """For each method: distances of its map from the truth and its calibration errors; and the true errors."""
-    found: dict[str, dict[str, Any]] = {
-        "truth": {
-            "error": float(np.abs(data.p - data.c).mean()),
-            "squared": float(((data.p - data.c) ** 2).mean()),
-            "oracle": float((np.sign(data.c - data.p) * (data.y - data.p)).mean()),
-        }
+    return {"truth": _true_errors(data)} | {name: _answer(data, column) for name, column in _columns(data).items()}
+
+
+def _true_errors(data: Dataset) -> dict[str, Any]:
+    return {
+        "error": float(np.abs(data.p - data.c).mean()),
+        "squared": float(((data.p - data.c) ** 2).mean()),
+        "oracle": float((np.sign(data.c - data.p) * (data.y - data.p)).mean()),
     }
-    return found | {name: _answer(data, column) for name, column in _columns(data).items()}
 
 
 def later_answers(data: Dataset) -> dict[str, dict[str, Any]]:
@@ -136,17 +137,44 @@ def _fitted(data: Dataset, cells: FoldCells) -> dict[str, Column]:
             free, mixed = refined.curve(freely), refined.weighted(cells)
             columns[f"{label} no rule"] = Column(free, _plain(free, data.p), step, counts[freely])
             columns[f"{label} weighted"] = Column(mixed, _plain(mixed, data.p), SLOW_STEP)
+    return columns | averages(data.p, cells, fits)
+
+
+def averages(p: Floats, cells: FoldCells, fits: Sequence[CrossFit]) -> dict[str, Column]:
+    """The average of PL and PL3 fits in order and without order, its debiased error, and its Gaussian process."""
+    columns: dict[str, Column] = {}
     process = fit_process(cells)
     belief = process_belief(process)
     for in_order, name in ((True, "averaged"), (False, "averaged free")):
         averaged, diagnostics = average(cells, fits, process, in_order=in_order)
         # As in the library: the map is the identity without a cross-fitted gain, and measures use the average itself.
         shipped = averaged if diagnostics["held_out_gain"]["log_loss"] > 0.0 else Identity()
-        columns[name] = Column(shipped, _plain(averaged, data.p), SLOW_STEP)
+        columns[name] = Column(shipped, _plain(averaged, p), SLOW_STEP)
     errors = debiased(belief, 1), debiased(belief, 2)
     columns["averaged debiased"] = Column(columns["averaged"].map, errors, SLOW_STEP)
-    columns["process"] = Column(process.mean, _plain(process.mean, data.p), SLOW_STEP)
+    columns["process"] = Column(process.mean, _plain(process.mean, p), SLOW_STEP)
     return columns
+
+
+def averaged_answers(data: Dataset) -> dict[str, dict[str, Any]]:
+    """The answers of ``averages``, with the AUROC of the test points before and after each map; and the true errors."""
+    cells = fold_cells(sort_rows(data.p, data.y), 10, 0)
+    counts = PiecewiseOptions().piece_counts(data.n)
+    fits = [cross_fit(family, cells, counts, PiecewiseOptions(), device="cpu") for family in ("pl", "pl3")]
+    p, truth = (all_of[::SLOW_STEP] for all_of in (unseen_predictions(data.shape, data.derivate), unseen_truth()))
+    before = auroc(p, truth)
+    found = {"truth": _true_errors(data)}
+    for name, column in averages(data.p, cells, fits).items():
+        found[name] = _answer(data, column) | {"auroc lost": before - auroc(column.map(p), truth)}
+    return found
+
+
+def auroc(predictions: Floats, truth: Floats) -> float:
+    """The area under the ROC curve of predictions whose labels have these true probabilities; ties count one half."""
+    place = np.unique(predictions, return_inverse=True)[1]
+    positives, negatives = np.bincount(place, truth), np.bincount(place, 1.0 - truth)
+    below = np.cumsum(negatives) - negatives / 2.0
+    return float(positives @ below / (positives.sum() * negatives.sum()))
 
 
 def debiased_errors(data: Dataset) -> dict[str, Any]:

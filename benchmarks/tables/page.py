@@ -24,15 +24,15 @@ PUBLISHED = json.loads((Path(__file__).parent / "published.json").read_text("utf
 FORMULAS = {"ES_15": 0.01, "ES_sweep": 0.01, "ES_CV": 0.01, "isotonic": 0.01, "Platt": 0.01, "beta": 0.03}
 
 
-def _distance(record: dict[str, Any], method: str) -> float:
+def distance(record: dict[str, Any], method: str) -> float:
     return 1e3 * possible(float(record[method]["distance"]), f"distance of {method}", low=0.0)
 
 
-def _error(record: dict[str, Any], method: str) -> float:
+def error(record: dict[str, Any], method: str) -> float:
     return abs(_bias(record, method))
 
 
-def _squared(record: dict[str, Any], method: str) -> float:
+def squared_error(record: dict[str, Any], method: str) -> float:
     return 1e3 * abs(
         possible(float(record[method]["squared"] - record["truth"]["squared"]), f"squared error of {method}")
     )
@@ -49,11 +49,11 @@ def page(records: Records, fresh: Records, fresh_maps: Records) -> str:
         "## Reproduction: methods without a neural network\n",
         _proof(records),
         "## F20: mean distance of the fitted map from the true one\n",
-        _table("F20", records, maps, _distance, 2),
+        _table("F20", records, maps, distance, 2),
         "## F21: mean error of the calibration error\n",
-        _table("F21", records, methods, _error, 2),
+        _table("F21", records, methods, error, 2),
         "## F22: mean error of the squared calibration error\n",
-        _table("F22", records, [*methods, "KCE"], _squared, 2),
+        _table("F22", records, [*methods, "KCE"], squared_error, 2),
         "## F23: rank correlation with the true calibration error over the 21 derivates\n",
         _ranks(records, methods),
         "## By number of rows\n",
@@ -151,7 +151,7 @@ def _proof(records: Records) -> str:
     ]
     for method, allowed in FORMULAS.items():
         differences = []
-        for name, cell in (("F20", _distance), ("F21", _error), ("F22", _squared)):
+        for name, cell in (("F20", distance), ("F21", error), ("F22", squared_error)):
             means = _means(records, method, cell)
             differences.append(max(abs(a - b) for a, b in zip(means, PUBLISHED[name][method], strict=True)))
         lines.append(f"| {method} | {' | '.join(f'{d:.3f}' for d in differences)} | {allowed} |")
@@ -164,18 +164,18 @@ def _goals(records: Records, fresh: Records) -> str:
 
     debiased = "averaged debiased"
     rank = float(np.mean(list(correlations(records, debiased).values())))
-    best_pl = min(mean(m, _distance) for m in ("PL CE", "PL MSE", "PL CE weighted", "PL CE no rule"))
+    best_pl = min(mean(m, distance) for m in ("PL CE", "PL MSE", "PL CE weighted", "PL CE no rule"))
     estimate, oracle = (_fresh_error(fresh, name) for name in (debiased, "oracle"))
     ours, theirs = (correlations(fresh, name) for name in (debiased, "ES_15"))
     paired = np.array([ours[key] - theirs[key] for key in ours])
     rows = [
-        ("F20, averaged", f"{mean('averaged', _distance):.2f}", "at most 11.4", "PL3 14.25, best per shape 12.55"),
-        ("F20, PL3", f"{mean('PL3 CE', _distance):.2f}", "at most 12.9", "14.25"),
-        ("F20, PL as in the paper", f"{mean('PL CE', _distance):.2f}", "at most 14.5", "15.30"),
+        ("F20, averaged", f"{mean('averaged', distance):.2f}", "at most 11.4", "PL3 14.25, best per shape 12.55"),
+        ("F20, PL3", f"{mean('PL3 CE', distance):.2f}", "at most 12.9", "14.25"),
+        ("F20, PL as in the paper", f"{mean('PL CE', distance):.2f}", "at most 14.5", "15.30"),
         ("F20, PL with any option", f"{best_pl:.2f}", "at most 14.0", ""),
         (
             "F21, averaged, debiased",
-            f"{mean(debiased, _error):.2f}",
+            f"{mean(debiased, error):.2f}",
             "at most 6.5, stretch 6.25",
             "PL-DE 6.44",
         ),
@@ -199,7 +199,7 @@ def _by_size(records: Records, maps: Sequence[str], methods: Sequence[str]) -> s
     for method in methods:
         cells = [
             _with_deviation(np.array([cell(r, method) for r in part.values()]), method, maps, cell)
-            for cell in (_distance, _error, _bias)
+            for cell in (distance, error, _bias)
             for part in sizes
         ]
         counts = [[r[method]["pieces"] for r in part.values()] for part in sizes]
@@ -213,7 +213,7 @@ def _bias(record: dict[str, Any], method: str) -> float:
 
 
 def _with_deviation(values: Floats, method: str, maps: Sequence[str], cell: Cell) -> str:
-    if cell is _distance and method not in maps:
+    if cell is distance and method not in maps:
         return ""
     return f"{values.mean():.2f} ± {values.std():.1f}"
 
@@ -272,7 +272,7 @@ def _fresh_maps(fresh: Records, records: Records, maps: Sequence[str]) -> str:
     ]
     for method in maps:
         cells = [
-            f"{np.mean(_means(part, method, _distance)):.2f} | {_clustered(part, method, _distance):.2f}"
+            f"{np.mean(_means(part, method, distance)):.2f} | {_clustered(part, method, distance):.2f}"
             for part in (fresh, same)
         ]
         lines.append(f"| {method} | {' | '.join(cells)} |")
