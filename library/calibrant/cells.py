@@ -31,6 +31,32 @@ def effective(w: Floats) -> Floats:
     return scaled
 
 
+def chance_variances(p: Floats, w: Floats, w2: Floats, w2y: Floats, kind: WeightsKind) -> Floats:
+    """Return the variance of the sum of w (y - p) under calibration, from sums of w, w^2 and w^2 y: ``(m,)``.
+
+    For frequencies it is w p (1 - p), and for importance weights w^2 p (1 - p) if they do not depend on the outcome. In
+    a sample with too many rows of the rarer outcome they do: with weight a for outcome 1 and b for outcome 0 it is
+    a b p (1 - p), which ``sandwich`` estimates.
+    """
+    likely = p * (1.0 - p)
+    if kind == "frequency":
+        return w * likely
+    seen = w2y * (1.0 - p) ** 2 + (w2 - w2y) * p**2
+    return sandwich(w2 * likely, seen, w2**2 * likely * (1.0 - 2.0 * p) ** 2)
+
+
+def sandwich(model: Floats, seen: Floats, noise: Floats) -> Floats:
+    """Return variances between those of a ``model`` and those ``seen``, squares of residuals: all ``(m,)``.
+
+    Squares are right whatever the weights depend on, but they vary much if few rows have the rarer outcome. Their
+    weight is 1 / (1 + v), with v the squared relative error of their sum if the model holds; ``noise`` are their
+    variances then.
+    """
+    total = float(model.sum())
+    share = 1.0 / (1.0 + float(noise.sum()) / total / total) if total > 0.0 else 0.0
+    return share * seen + (1.0 - share) * model
+
+
 #: Doubles represent all integers below this.
 _LARGEST_COUNT = 2.0**53
 
@@ -181,6 +207,11 @@ class Cells:
     def mass(self) -> float:
         """Sum of the weights."""
         return float(self.cumulative_w[-1])
+
+    @cached_property
+    def chance(self) -> Floats:
+        """Variance of the sum of w (y - p) over the rows of each cell under calibration: ``(m,)``."""
+        return chance_variances(self.p, self.w, self.w2, self.w2y, self.kind)
 
     @cached_property
     def counts_rows(self) -> bool:

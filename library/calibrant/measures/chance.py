@@ -2,17 +2,20 @@
 
 The p-value is (1 + the number of B draws with at least the observed error) / (B + 1), which is valid for any number of
 rows (Davison & Hinkley 1997, section 4.2). Frequency weights are repeated rows, drawn together for each cell or row;
-non-integer weights are rounded up or down at random. With importance weights the label of each row is drawn once.
+non-integer weights are rounded up or down at random. With importance weights the label of each row is drawn once, and
+errors are scaled to the variance of ``chance_variances``, since such weights may depend on the label.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 
-from calibrant.cells import Floats
+from calibrant.cells import Floats, chance_variances
 from calibrant.measures.intervals import Integers, Resampling
 from calibrant.measures.simulated import observed_frequencies, whole_rows
 from calibrant.progress import report
@@ -62,17 +65,20 @@ def classes_p_value(classes: Classes, kind: Kind, resampling: Resampling) -> flo
     place, first = _places(vector.p)
     expected = _sums(place.ravel(), (p * w[:, None]).ravel(), int(first[-1]))
 
-    def size(labelled: Floats) -> float:
+    def size(labelled: Floats, scale: Floats | float = 1.0) -> float:
         path = np.cumsum(labelled - expected)
         before = np.concatenate(([0.0], path[first[1:-1] - 1]))  # cumulative sum over the previous classes
         high, low = (extreme.reduceat(path, first[:-1]) - before for extreme in (np.maximum, np.minimum))
-        return float(size_of(high, low, path[first[1:] - 1] - before, kind).mean())
+        return float((scale * size_of(high, low, path[first[1:] - 1] - before, kind)).mean())
 
     def drawn(draws: int) -> Floats:
         many = (_labelled(p, w, place, random, repeated) for _ in range(draws))
-        return np.array([size(found) for found in many])
+        return np.array([size(found, scale) for found in many])
 
     repeated = vector.kind == "frequency" and vector.w is not None
+    scale: Floats | float = 1.0
+    if vector.kind == "importance":
+        scale = np.array([_inflation(p[:, k], vector.labels == k, w) for k in range(K)])
     observed = _sums(place[np.arange(len(p)), vector.labels], w, int(first[-1]))
     return _share(resampling, size(observed), len(p) * K, drawn)
 
@@ -96,7 +102,15 @@ def _event_sizes(event: Event, kind: Kind, draws: int, random: np.random.Generat
     else:
         ends = np.append(np.flatnonzero(rows.key[1:] != rows.key[:-1]), len(rows) - 1)
         path = np.cumsum(((random.random((draws, len(rows))) < rows.p) - rows.p) * rows.w, axis=1)[:, ends]
+        path *= _inflation(rows.p, rows.y, rows.w)
     return size_of(path.max(axis=1), path.min(axis=1), path[:, -1], kind) / cells.mass
+
+
+def _inflation(p: Floats, y: npt.NDArray[Any], w: Floats) -> float:
+    """Return the standard deviation of sum w (y - p) relative to that of labels drawn from ``p (n,)``."""
+    w2 = w * w
+    drawn = float(w2 @ (p * (1.0 - p)))
+    return math.sqrt(float(chance_variances(p, w, w2, w2 * y, "importance").sum()) / drawn) if drawn > 0.0 else 1.0
 
 
 def _places(p: Floats) -> tuple[Integers, Integers]:

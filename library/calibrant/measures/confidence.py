@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri
 
-from calibrant.cells import Cells, Floats, Outcomes
+from calibrant.cells import Cells, Floats, Outcomes, chance_variances
 from calibrant.errors import OneClass
 from calibrant.maps.temperature import Logits, OptimalTemperature, logits_of, optimal_temperature, temperatures_without
 from calibrant.measures.binned import ECE_OPTIONS, bins_seconds, ece, ece_distance
@@ -40,17 +40,19 @@ def overconfidence(event: Event) -> Floats:
 def overconfidence_spread(event: Event) -> float:
     """Return the standard deviation of the mean of ``overconfidence`` for calibrated predictions. O(n).
 
-    sqrt(sum w^2 p (1 - p)) / m, with w instead of w^2 for frequency weights. The events of one row of a pooled batch
-    are one draw of a class: sum_k s_k y_k, with s_k = 1 if p_k >= 1/2 and -1 otherwise, has variance
-    1 - (sum_k s_k p_k)^2.
+    The variance is that of ``chance_variances``. The events of one row of a pooled batch are one draw of a class:
+    sum_k s_k y_k, with s_k = 1 if p_k >= 1/2 and -1 otherwise, is 1 with probability (1 + sum_k s_k p_k) / 2, or else
+    -1.
     """
     w = np.ones(len(event)) if event.w is None else event.w
-    square = w if event.kind == "frequency" else w * w
     if event.per_row == 1:
-        variance = square @ (event.p * (1.0 - event.p))
+        claim, own, scale = event.confidence(), w, 1.0
+        p, y = claim.p, claim.y
     else:
-        signed = np.where(event.likely, event.p, -event.p).reshape(-1, event.per_row).sum(axis=1)
-        variance = square[:: event.per_row] @ np.maximum(1.0 - signed**2, 0.0)
+        sign, own, scale = np.where(event.likely, 0.5, -0.5), w[:: event.per_row], 4.0
+        p, y = (0.5 + (sign * of).reshape(-1, event.per_row).sum(axis=1) for of in (event.p, event.y))
+        p = np.clip(p, 0.0, 1.0)
+    variance = scale * float(chance_variances(p, own, own * own, own * own * y, event.kind).sum())
     return float(np.sqrt(variance)) / float(w.sum())
 
 

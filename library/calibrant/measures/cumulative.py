@@ -55,9 +55,8 @@ def end_value(cells: Cells) -> float:
 
 
 def chance_spread(cells: Cells) -> float:
-    """Return the standard deviation of ``end_value`` under calibration: sqrt(sum w^2 p (1 - p)) / m."""
-    w2 = cells.w if cells.kind == "frequency" else cells.w2
-    return float(np.sqrt(w2 @ (cells.p * (1.0 - cells.p)))) / cells.mass
+    """Return the standard deviation of ``end_value`` under calibration."""
+    return float(np.sqrt(cells.chance.sum())) / cells.mass
 
 
 def ks_p_value(cells: Cells, error: float) -> float:

@@ -37,7 +37,8 @@ def smooth_test(cells: Cells, n_terms: int) -> tuple[float, float]:
     test (Eubank & LaRiccia 1992): the first term detects predictions that are too high or too low
     overall, the next ones a wrong slope or curvature. Under calibration U / sqrt(F) is asymptotically
     normal with the covariance C_jk = sum (f / F) phi_j(v) phi_k(v), f the variance of a cell, so T is
-    distributed as a sum of squares weighted by the eigenvalues of D^1/2 C D^1/2, D = diag((1 + j)^-1.5).
+    distributed as a sum of squares weighted by the eigenvalues of D^1/2 C D^1/2, D = diag((1 + j)^-1.5). With
+    importance weights, which may depend on the outcome, f is that of ``chance_variances``.
 
     T is infinite and the p-value 0 if an event with prediction 0 occurred, or one with prediction 1 did
     not. If F is below about 3, the normal approximation is poor, and the test rejects too often
@@ -56,7 +57,7 @@ def smooth_test(cells: Cells, n_terms: int) -> tuple[float, float]:
     score = (cells.wy - cells.w * cells.p) @ basis
     with np.errstate(over="ignore"):  # for example a prediction of 1e-320 for an event that occurred
         statistic = float(decay @ (score / math.sqrt(total)) ** 2)
-    covariance = (basis * share[:, None]).T @ basis
+    covariance = (basis * (cells.chance / total)[:, None]).T @ basis
     root = np.sqrt(decay)
     return statistic, squares_tail(statistic, np.linalg.eigvalsh(root[:, None] * covariance * root))
 

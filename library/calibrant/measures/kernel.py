@@ -15,7 +15,7 @@ import numpy as np
 from scipy.special import gammaincc, gammaln, ndtr
 
 from calibrant.binning import Bins, bins_between, equal_mass_borders
-from calibrant.cells import Cells, Floats
+from calibrant.cells import Cells, Floats, sandwich
 from calibrant.errors import InvalidOption, TooFewRows
 from calibrant.measures.hypothesis_tests import squares_tail
 from calibrant.measures.intervals import Distance, Integers, Resampling, influence_interval, row_scale
@@ -156,7 +156,13 @@ def vector_sums(vector: Vector, kernel: Kernel, bandwidth: float) -> VectorSums:
             traces *= np.square(k, out=k)
             spread += twice * float(w2[a] @ traces @ w2[b])
     own, total = np.einsum("nk,nk->n", residual, residual), float(w @ by_row)
-    p_value = _moments_tail(total, float(w2 @ (1.0 - length)), 2.0 * spread)
+    model = w2 * (1.0 - length)
+    mean, variance = float(model.sum()), 2.0 * spread
+    if vector.kind == "importance" and mean > 0.0:
+        noise = 4.0 * w2**2 * (np.einsum("nk,nk->n", squared, p) - length**2)
+        inflation = float(sandwich(model, w2 * own, noise).sum()) / mean
+        mean, variance = inflation * mean, inflation**2 * variance
+    p_value = _moments_tail(total, mean, variance)
     own_by_row = own if vector.kind == "frequency" else w * own
     return VectorSums(total, float(w2 @ own), float(w.sum()), float(w2.sum()), w, by_row, own_by_row, p_value)
 
@@ -172,7 +178,7 @@ def _moments_tail(total: float, mean: float, variance: float) -> float:
 
     As a degenerate V-statistic the sum converges to a weighted sum of squares of normal variables (Serfling 1980,
     section 6.4). Its mean is sum w_i^2 (1 - |p_i|^2) and its variance 2 sum_ij w_i^2 w_j^2 k_ij^2 tr(S_i S_j),
-    S = diag(p) - p p'.
+    S = diag(p) - p p'. For importance weights, which may depend on the label, both are scaled by ``sandwich``.
     """
     if variance <= 0.0:  # every vector is a unit vector
         return 1.0 if total <= 0.0 else 0.0
@@ -194,10 +200,9 @@ def _compressed(cells: Cells, kernel: Kernel, bandwidth: float) -> _Compressed:
     if len(cells) > _CELLS:
         at = np.unique(equal_mass_borders(cells, np.array(_CELLS), np.arange(_CELLS + 1)))
     bins = bins_between(cells, at)
-    w2 = cells.w if cells.kind == "frequency" else cells.w2
     gram = kernel_of_squares((bins.mean_p[:, None] - bins.mean_p) ** 2, kernel, bandwidth)
     residual = bins.mass * (bins.mean_y - bins.mean_p)
-    return _Compressed(residual, gram, np.add.reduceat(w2 * cells.p * (1.0 - cells.p), at[:-1]), bins)
+    return _Compressed(residual, gram, np.add.reduceat(cells.chance, at[:-1]), bins)
 
 
 def event_p_value(cells: Cells, kernel: Kernel, bandwidth: float) -> float:
