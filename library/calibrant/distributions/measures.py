@@ -79,8 +79,8 @@ class Rows:
     def mean_with_error(self, values: Floats) -> tuple[float, float, float]:
         """Return the weighted mean of a value per row, its standard error, and the degrees of freedom of the error.
 
-        The error is from the variance between rows, or between clusters; with importance weights it is a sandwich.
-        O(n).
+        The error is from the variance between rows, or between clusters; with importance weights it is a sandwich, with
+        the degrees of freedom (sum w^2)^2 / sum w^4 - 1 (Satterthwaite 1946; Bell & McCaffrey 2002). O(n).
         """
         w = np.ones(len(values)) if self.w is None else self.w
         total = float(w.sum())
@@ -90,6 +90,8 @@ class Rows:
             if self.clusters is None:
                 off = off if self.squares is None else self.squares * off
                 degrees, variance = total - 1.0, float(off @ (values - mean)) / max(total - 1.0, 1.0) / total
+                if self.w is not None and self.weights_kind == "importance":
+                    degrees = float(effective(self.w**2).sum()) - 1.0
             else:
                 sums = np.bincount(self.clusters, w * off)
                 degrees = len(sums) - 1.0

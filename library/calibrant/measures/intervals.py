@@ -43,6 +43,8 @@ _WIDTH = 1e-12
 NO_WIDTH = "the rows vary too little"
 #: Resamples without a value are left out, up to this fraction.
 _LOST = 0.1
+#: Weights whose loss of degrees of freedom is at most this are equal, up to rounding.
+_EQUAL = 1e-12
 
 Integers = npt.NDArray[np.int64]
 
@@ -199,9 +201,11 @@ def influence_draws(influence: Floats, subject: Subject, resampling: Resampling)
     """Return the deviations of resamples from the influence of each row ``(n,)``: ``(resamples,)``.
 
     The multipliers depend only on the seed and the number of rows, so that draws of subjects with the same order of
-    rows are paired. Raises ``TooFewRows``.
+    rows are paired. With unequal importance weights, a few rows determine the estimated variance: the draws are
+    Student's, with the degrees of freedom (sum w^2)^2 / sum w^4 (Satterthwaite 1946; Bell & McCaffrey 2002) beyond
+    those of equal weights. Raises ``TooFewRows``.
     """
-    group, groups, (w, kind) = _deal(subject, resampling)
+    group, groups, (w, kind, per_row) = _deal(subject, resampling)
     mass = float(len(group)) if w is None else float(w.sum())
     sums = np.bincount(group, row_scale(w, kind) * influence, groups)[:, None] / mass
     # The variance of a mean of n rows is s^2 / n, where s^2 divides by n - 1.
@@ -209,7 +213,13 @@ def influence_draws(influence: Floats, subject: Subject, resampling: Resampling)
     if effective <= 1.0 + 1e-9:
         raise TooFewRows("an interval needs at least two rows")
     moved: Floats = _multiplied(sums, resampling)[:, 0] * np.sqrt(effective / (effective - 1.0))
-    return moved
+    if w is None or kind == "frequency":
+        return moved
+    squares = w[::per_row] ** 2
+    lost = float(squares @ squares) / float(squares.sum()) ** 2 - 1.0 / np.count_nonzero(squares)
+    if lost <= _EQUAL:
+        return moved
+    return moved / np.sqrt(np.random.default_rng([resampling.seed, 4]).chisquare(1.0 / lost, len(moved)) * lost)
 
 
 def distance_draws(
@@ -299,8 +309,8 @@ def _drawer(subject: Subject) -> Callable[[np.random.Generator], Subject]:
     return lambda random: subject.rows(random.integers(0, n, n))
 
 
-def _deal(subject: Subject, resampling: Resampling) -> tuple[Integers, int, tuple[Floats | None, WeightsKind]]:
-    """Return the group of each event or row, the number of groups, and the weights of the rows."""
+def _deal(subject: Subject, resampling: Resampling) -> tuple[Integers, int, tuple[Floats | None, WeightsKind, int]]:
+    """Return the group of each event or row, the number of groups, the weights, and the number of events of a row."""
     check()
     held = subject.vector if isinstance(subject, Classes) else subject
     per_row = held.per_row if isinstance(held, Event) else 1
@@ -309,7 +319,7 @@ def _deal(subject: Subject, resampling: Resampling) -> tuple[Integers, int, tupl
     # Groups differ in size by at most 1.
     group = np.arange(n) % groups
     np.random.default_rng([resampling.seed, 1]).shuffle(group)
-    return group if per_row == 1 else np.repeat(group, per_row), groups, (held.w, held.kind)
+    return group if per_row == 1 else np.repeat(group, per_row), groups, (held.w, held.kind, per_row)
 
 
 def _multiplied(sums: Floats, resampling: Resampling) -> Floats:

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.special import stdtrit
 from scipy.stats import norm
 
 import calibrant
@@ -74,6 +75,20 @@ def test_weights_are_repetitions() -> None:
             assert one[name].interval == pytest.approx(other[name].interval, rel=1e-9), name
     scaled = calibrant.evaluate_distribution(Y, mean=MEAN, std=STD, weights=w * 1e3, weights_kind="importance")
     assert scaled["crps"].value == pytest.approx(one["crps"].value, rel=1e-9)
+
+
+def test_a_few_large_weights_leave_few_degrees_of_freedom_to_an_interval() -> None:
+    w = np.exp(1.5 * np.random.default_rng(8).normal(size=N))
+    off = MEAN - Y
+    share = w / w.sum()
+    rows, mean = 1.0 / float(share @ share), float(share @ off)
+    error = np.sqrt(float(share**2 @ (off - mean) ** 2) * rows / (rows - 1.0))
+    degrees = float((w**2).sum() ** 2 / (w**4).sum()) - 1.0
+    found = calibrant.evaluate_distribution(Y, mean=MEAN, std=STD, weights=w, measures=["bias"], interval=0.95)["bias"]
+    assert degrees < 0.2 * rows
+    assert found.interval == pytest.approx(
+        (mean - stdtrit(degrees, 0.975) * error, mean + stdtrit(degrees, 0.975) * error)
+    )
 
 
 def test_groups_are_evaluated_separately() -> None:

@@ -1,4 +1,4 @@
-"""Tests with importance weights that depend on outcomes."""
+"""Tests and intervals with importance weights that depend on outcomes, or of which a few are large."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from calibrant.cells import Floats, chance_variances
 from calibrant.measures.catalogue import read_requests
-from calibrant.measures.intervals import Resampling
+from calibrant.measures.intervals import Resampling, influence_draws
 from calibrant.reductions import Classes, Event, Subject, Vector
 
 SAMPLES, ROWS, KEPT = 60, 800, 0.25
@@ -110,3 +110,27 @@ def test_the_variance_under_calibration_follows_weights_of_outcomes() -> None:
     assert found == pytest.approx(KEPT * likely.sum(), rel=0.02)
     assert chance_variances(p, w, w * w, w * w * y, "frequency").tolist() == (w * likely).tolist()
     assert (w * w) @ likely > 2.0 * found  # the variance of labels drawn from p with fixed weights
+
+
+def test_a_few_large_weights_make_the_draws_of_a_mean_students() -> None:
+    random = np.random.default_rng(7)
+    p = random.random(500)
+    y = (random.random(500) < p).astype(np.int8)
+    off = y - p
+
+    def drawn(w: Floats | None) -> tuple[Floats, float]:
+        event = Event(p, y, w, "frequency" if w is None else "importance")
+        influence = off - np.average(off, weights=w)
+        share = np.full(500, 1.0 / 500.0) if w is None else w / w.sum()
+        rows = 1.0 / float(share @ share)
+        error = float(np.linalg.norm(share * influence)) * np.sqrt(rows / (rows - 1.0))
+        return influence_draws(influence, event, Resampling(0.95, 20_000, 0)), error
+
+    w = np.exp(1.2 * random.normal(size=500))
+    degrees = 1.0 / ((w**4).sum() / (w**2).sum() ** 2 - 1.0 / 500.0)
+    draws, error = drawn(w)
+    assert 8.0 < degrees < 30.0
+    assert np.std(draws) / error == pytest.approx(np.sqrt(degrees / (degrees - 2.0)), rel=0.02)
+    even, plain = drawn(np.full(500, 3.0)), drawn(None)
+    assert np.allclose(even[0], plain[0], rtol=1e-9)
+    assert np.std(plain[0]) / plain[1] == pytest.approx(1.0, rel=0.02)
