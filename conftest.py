@@ -1,11 +1,27 @@
 """What every test and every example in a docstring starts and ends with."""
 
+import gc
 import sys
 from collections.abc import Iterator
 
 import pytest
 
 pytest_plugins = ["tests.processes"]
+
+# Collected tests and imported modules live until the end: searching them for garbage is half of a collection.
+gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    """Leave the collected tests and modules out of garbage collections, which would search them again and again."""
+    gc.collect()
+    gc.freeze()
+    gc.enable()
+
+
+def pytest_unconfigure() -> None:
+    """Let modules with native code release what they hold; duckdb reports it as leaked otherwise."""
+    gc.unfreeze()
 
 
 @pytest.fixture(autouse=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import json
 import os
 from collections.abc import Iterator
@@ -24,17 +23,6 @@ GOLDEN = Path(__file__).parent / "golden"
 os.environ.pop("SSL_CERT_FILE", None)
 os.environ["SSL_CERT_DIR"] = str(GOLDEN)
 settings.load_profile(drawn.SAME)  # --hypothesis-profile replaces it
-
-
-def pytest_collection_finish() -> None:
-    """Leave the collected tests and modules out of garbage collections, which would search them again and again."""
-    gc.collect()
-    gc.freeze()
-
-
-def pytest_unconfigure() -> None:
-    """Let modules with native code release what they hold; duckdb reports it as leaked otherwise."""
-    gc.unfreeze()
 
 
 @pytest.fixture(scope="session")
