@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from redis import Redis
 
@@ -12,7 +13,9 @@ from backend.store.jobs.events import Ended, read_counts
 from backend.store.jobs.leases import read_supervisors
 from backend.store.jobs.queues import QUEUES, lines
 from backend.store.keyspace import DEFAULT_TENANT, Keyspace, Shared
-from backend.store.monitors.standings import Json, read_latest
+
+if TYPE_CHECKING:
+    from backend.store.monitors.standings import Json
 
 
 @dataclass(frozen=True)
@@ -37,6 +40,8 @@ class Census:
 
 def take_census(redis: Redis) -> Census:
     """Count with a few round trips, using only lengths."""
+    from backend.store.monitors.standings import read_latest  # with models that a start does not need
+
     workers = sum(record.processes for record in read_supervisors(redis))
     waiting = lines(redis)
     with redis.pipeline(transaction=False) as pipe:

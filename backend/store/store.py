@@ -17,7 +17,6 @@ from backend.store.jobs.backlog import Places
 from backend.store.jobs.runs import RunStore
 from backend.store.jobs.store import JobStore
 from backend.store.keyspace import DEFAULT_TENANT, Keyspace
-from backend.store.monitors.definitions import Definitions
 from backend.store.registry.aliases import AliasStore
 from backend.store.registry.listing import Listing
 from backend.store.registry.maps import MapStore
@@ -29,6 +28,7 @@ from schemas.distributions import ForecastShape, HeldOutGain
 from schemas.maps import Bins, FitBins, FitDistributionSpec, FitSpec, ImportOptions, InSample, MapRecord, Scores
 
 if TYPE_CHECKING:
+    from backend.store.monitors.definitions import Definitions
     from calibrant.distributions.maps.distribution_map import DistributionMap
 
 
@@ -90,7 +90,9 @@ class Store:
 
     @cached_property
     def monitors(self) -> Definitions:
-        """The definitions of monitors."""
+        """The definitions of monitors, whose models are imported on first use."""
+        from backend.store.monitors.definitions import Definitions
+
         return Definitions(self.redis, self.keys, self.quotas)
 
     @cached_property

@@ -123,6 +123,7 @@ _SLOW |= {"jinja2", "scipy.optimize", "scipy.stats", "scipy.linalg", "scipy.sign
 _LATER = {"calibrant.plots", "calibrant.comparison", "calibrant.reports.html", "calibrant.averaging.fitting"}
 _LATER |= {"calibrant.distributions.maps", "calibrant.monitoring.pit_tally", "backend.distributions"}
 _LATER |= {"backend.monitors.answers", "backend.monitors.looks", "service.routes.monitors", "service.web.upload"}
+_LATER |= {"schemas.monitors", "schemas.monitor_alarms"}
 _API = """
 import service.commands.api, service.server
 from service.app import create_app
