@@ -1,4 +1,4 @@
-"""Workers for the background tasks of monitors: one worker per kind of task, started only while there are tasks.
+"""Workers for the background tasks of monitors: each runs tasks of one kind, and is started only if tasks wait.
 
 ``DUTIES`` maps each kind to a function of the store and the task, which returns the number of seconds until the task
 must run again, or None if it is done. It may be called twice for one task, even concurrently by two workers.

@@ -21,7 +21,7 @@ from rq.worker_registration import REDIS_WORKER_KEYS
 
 from backend.monitors.webhook_targets import HOSTS_VARIABLE, PRIVATE_VARIABLE, PUBLIC_URL_VARIABLE, Targets
 from backend.store.budget import QUOTA_VARIABLE
-from backend.store.chores import KINDS, Kind, owner_ended, queue_due, queue_of
+from backend.store.chores import KINDS, WORKERS_OF_KIND, Kind, owner_ended, queue_due, queue_of, read_owners
 from backend.store.jobs.leases import announce, retire
 from backend.store.jobs.queues import EVALUATIONS, FITS, GPU_FITS
 from backend.store.jobs.recovery import LOOK_SECONDS, Recovery
@@ -67,8 +67,8 @@ class SupervisorOptions:
 class Place:
     """The slot of one worker: its process, and its number of consecutive failed starts.
 
-    The slot of a background-task worker, which has a ``kind``, is filled only while there are tasks; the others are
-    always filled.
+    The slot of a background-task worker, which has a ``kind``, is filled only if tasks wait; the others are always
+    filled.
     """
 
     kind: Kind | None = None
@@ -175,8 +175,10 @@ class Supervisor:
         self._queues = plan.queues or suited
         self._redis = connect(plan.redis_url, timeout=SIDE_SECONDS)
         self._recovery = Recovery(self._redis)
-        self._places = [Place() for _ in range(plan.processes)] + [Place(kind) for kind in KINDS]
+        self._places = [Place() for _ in range(plan.processes)]
+        self._places += [Place(kind) for kind in KINDS for _ in range(WORKERS_OF_KIND)]
         self._waiting: list[Kind] = []
+        self._busy: set[str] = set()
         self._id = secrets.token_hex(8)
         self._checked = self._reached = False
         self._stopping = False
@@ -221,6 +223,7 @@ class Supervisor:
             announce(self._redis, workers_record, workers, self._looks)
             self._recovery.look()
             self._waiting = queue_due(self._redis)
+            self._busy = read_owners(self._redis) if self._waiting else set()
         except UNAVAILABLE as error:
             if self._reached:
                 log.warning("supervisor: store unavailable (%s)", error_name(error))
@@ -245,8 +248,11 @@ class Supervisor:
                 fill(place, self._plan, self._queues, cuda=self._cuda)
 
     def _lacks(self, place: Place) -> bool:
-        """Whether a worker is missing: a job worker, or a background-task worker while tasks are due."""
-        return self._reached and place.pid is None and (place.kind is None or place.kind in self._waiting)
+        """Whether a worker is missing: of jobs, or of background tasks that wait while the others are busy."""
+        if not self._reached or place.pid is not None:
+            return False
+        others = (other for other in self._living() if other.kind == place.kind)
+        return place.kind is None or (place.kind in self._waiting and all(each.name in self._busy for each in others))
 
     def _reap(self) -> None:
         """Recover the jobs of ended workers, and schedule their replacements."""

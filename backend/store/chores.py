@@ -5,8 +5,9 @@ lease and renews the lease while it runs. A task is removed only when it is done
 runs again after an increasing pause. A task that is requested while it runs then runs once more.
 
 Tenants take turns: each has at most one message in a queue. Its other due tasks of that kind wait in a line, and the
-next one enters at the end of the queue when the one before begins. Deliveries run side by side, so each target of a
-tenant has a line of its own, and the number of running deliveries is limited for each target and each tenant.
+next one enters at the end of the queue when the one before begins. With API keys, a tenant runs at most as many tasks
+of a kind as there are supervisors, which is half of the workers for it. Deliveries run side by side, so each target of
+a tenant has a line of its own, and the number of running deliveries is limited for each target and each tenant.
 """
 
 from __future__ import annotations
@@ -39,8 +40,10 @@ _MOST, _MOST_LOST = 1000, 20
 MOST_TO_TARGET, MOST_OF_TENANT = 2, 4
 #: The function in messages; RQ runs no other.
 _FUNCTION = "workers.chores.do"
-#: Each kind has a queue and a worker of its own, so that a slow receiver or a long fit does not delay checks.
+#: Each kind has a queue and workers of its own, so that a slow receiver or a long fit does not delay checks.
 _QUEUE_PREFIX = "chores-"
+#: Maximum number of workers of a supervisor for each kind.
+WORKERS_OF_KIND = 2
 
 
 @dataclass(frozen=True)
@@ -87,7 +90,7 @@ class ChoreJob(Job):
 
 
 _COMMON = """
-local due, held, owners, tries, counts, placed, lines, clock = unpack(KEYS)
+local due, held, owners, tries, counts, placed, lines, clock = unpack(KEYS, 1, 8)
 local time = redis.call('TIME')
 local now = time[1] + time[2] / 1e6
 local function group(field)
@@ -121,7 +124,8 @@ redis.call('HDEL', tries, ARGV[1])
 #: A lease without an owner belongs to a message; if the message is no longer in its queue, it is lost. A group of tasks
 #: is a kind and a tenant, or a target of a tenant; it ``waits`` if a message of it is in the queue, or if its tasks, or
 #: its tenant's, that run or are in the queue reach their bound. The line that has waited longest is first. If the clock
-#: of the store was set back since the last time, all times are moved with it.
+#: of the store was set back since the last time, all times are moved with it. KEYS, besides the common ones: API keys,
+#: supervisors.
 _QUEUE = (
     _COMMON
     + """
@@ -140,21 +144,28 @@ end
 local function queue(field) return ARGV[7] .. string.match(field, '^[^:]+') end
 local function push(field)
   local id, name = message(field), queue(field)
-  redis.call('HSET', ARGV[8] .. id, 'origin', name, unpack(ARGV, 13))
+  redis.call('HSET', ARGV[8] .. id, 'origin', name, unpack(ARGV, 14))
   redis.call('SADD', ARGV[10], ARGV[9] .. name)
   redis.call('RPUSH', ARGV[9] .. name, id)
 end
 local function is_queued(field)
   return redis.call('ZSCORE', held, field) and redis.call('HEXISTS', owners, field) == 0
 end
+local keys, supervisors = unpack(KEYS, 9)
+local running = 0
+for _, id in ipairs(redis.call('SMEMBERS', supervisors)) do
+  running = running + redis.call('EXISTS', ARGV[13] .. id)
+end
 local busy, bounds = {}, {target = tonumber(ARGV[11]), tenant = tonumber(ARGV[12])}
+bounds.kind = redis.call('HLEN', keys) > 0 and math.max(1, running) or math.huge
 local function tenant(of) return string.match(of, '^(deliver:.*):%x+$') end
 local function add(of)
   busy[of] = (busy[of] or 0) + 1
   if tenant(of) then busy[tenant(of)] = (busy[tenant(of)] or 0) + 1 end
 end
 local function waits(of)
-  if tenant(of) and ((busy[tenant(of)] or 0) >= bounds.tenant or (busy[of] or 0) >= bounds.target) then return true end
+  if (busy[of] or 0) >= (tenant(of) and bounds.target or bounds.kind) then return true end
+  if tenant(of) and (busy[tenant(of)] or 0) >= bounds.tenant then return true end
   local field = redis.call('HGET', placed, of)
   return field and is_queued(field)
 end
@@ -266,7 +277,7 @@ def _queue_due(client: Redis | Pipeline) -> None:
     template.enqueued_at = now()
     fields = [part for pair in template.to_dict().items() for part in pair]
     names = (_QUEUE_PREFIX, message_key(""), queue_key(""), Queue.redis_queues_keys)
-    bounds = (MOST_TO_TARGET, MOST_OF_TENANT)
+    bounds = (MOST_TO_TARGET, MOST_OF_TENANT, Shared.supervisor(""))
     _call(client, _QUEUE, LEASE_SECONDS, _MOST, _MOST_LOST, *PAUSES, _jitter(), *names, *bounds, *fields)
 
 
@@ -311,6 +322,11 @@ def owner_ended(redis: Redis, owner: str) -> list[str]:
     return lost
 
 
+def read_owners(redis: Redis) -> set[str]:
+    """The workers that run tasks."""
+    return {name.decode() for name in cast(list[bytes], redis.hvals(Shared.chore_owners()))}
+
+
 def chore_queue(redis: Redis, kind: Kind) -> Queue:
     """The RQ queue of a kind of task, with JSON messages."""
     return MessageQueue(queue_of(kind), connection=redis, job_class=ChoreJob, serializer=JSONSerializer)
@@ -333,7 +349,7 @@ def read_chore_counts(fields: Mapping[bytes, bytes]) -> dict[tuple[str, str], in
 def _call(client: Redis | Pipeline, script: str, *given: str | bytes | float) -> object:
     of_one = (Shared.chores_held(), Shared.chore_owners(), Shared.chore_tries())
     shared = (Shared.chore_counts(), Shared.chores_placed(), Shared.chore_lines(), Shared.queued_at())
-    keys = (Shared.chores_due(), *of_one, *shared)
+    keys = (Shared.chores_due(), *of_one, *shared, Shared.api_keys(), Shared.supervisors())
     return client.eval(script, len(keys), *keys, *given)
 
 

@@ -15,6 +15,7 @@ import pytest
 from redis import Redis
 from scipy.special import ndtri
 
+from backend.store.api_keys import ApiKeyStore
 from backend.store.chores import Chore, schedule
 from backend.store.jobs.queues import queue_key
 from backend.store.keyspace import Shared
@@ -94,6 +95,41 @@ def test_an_alarm_is_listed_and_acknowledged(api: httpx.Client, redis: Redis, wo
     actions = [entry["action"] for entry in (*first["items"], *rest["items"])]
     assert actions == ["evidence-restarted", "alarm-acknowledged", "alarm-raised"]
     assert rest["next"] is None
+
+
+@pytest.mark.slow
+def test_a_long_recalibration_of_a_tenant_does_not_delay_that_of_another(
+    api: httpx.Client, redis: Redis, redis_url: str, tmp_path: Path
+) -> None:
+    keys = {name: ApiKeyStore(redis).create(name, tenant=name, scope="write").text for name in ("greedy", "other")}
+
+    def request(tenant: str, name: str, **fields: Any) -> None:
+        """A monitor with rows, and a request for a challenger."""
+        headers = {"Authorization": f"Bearer {keys[tenant]}"}
+        recalibration = {"policy": "off", "least_rows": 500} | fields
+        calls = (
+            ("/monitors", BODY | {"name": name, "rules": [], "recalibration": recalibration}),
+            (f"/monitors/{name}/rows", labelled(3000, 0, 1.0)),
+            (f"/monitors/{name}/recalibrate", None),
+        )
+        for call, body in calls:
+            api.post(call, json=body, headers=headers).raise_for_status()
+
+    def running() -> list[str]:
+        owned = cast(list[bytes], redis.hkeys(Shared.chore_owners()))
+        return [tenant for kind, tenant, _ in (name.decode().split(":") for name in owned) if kind == "recalibrate"]
+
+    def has_proposal(tenant: str) -> bool:
+        headers = {"Authorization": f"Bearer {keys[tenant]}"}
+        return api.get("/monitors/m/proposal", headers=headers).is_success
+
+    with supervisor(redis_url, tmp_path / "worker.log", "--drain-seconds", "0.3"):
+        for name in "abc":
+            request("greedy", name, method="pl-de", options={"max_segments": 20, "folds": 100})
+        until(redis, running)
+        request("other", "m")
+        until(redis, lambda: has_proposal("other"))
+        assert running().count("greedy") == 1
 
 
 @pytest.mark.slow

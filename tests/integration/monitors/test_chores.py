@@ -10,6 +10,7 @@ from typing import cast
 import pytest
 from redis import Redis
 
+from backend.store.api_keys import ApiKeyStore
 from backend.store.census import take_census
 from backend.store.chores import (
     KINDS,
@@ -28,8 +29,10 @@ from backend.store.chores import (
     renew,
     schedule,
 )
+from backend.store.jobs.leases import announce, retire
 from backend.store.jobs.queues import message_key, queue_key
 from backend.store.keyspace import Shared
+from schemas.jobs import WorkersRecord
 
 LOOK = Chore("look", "default", "a")
 QUEUE = queue_key(queue_of("look"))
@@ -197,6 +200,72 @@ def test_tenants_take_turns_whatever_one_of_them_has_waiting(redis: Redis) -> No
     schedule(redis, other)
     queue_due(redis)
     assert [taken_next(redis, "deliver") for _ in range(4)] == [many[0], other, *many[1:3]]
+
+
+@pytest.fixture
+def keys(redis: Redis) -> None:
+    """API keys of two tenants, so that one may be alone."""
+    for tenant in ("a", "b"):
+        ApiKeyStore(redis).create(tenant, tenant=tenant, scope="write")
+
+
+def _announce(redis: Redis, number: int) -> None:
+    """Running supervisors."""
+    for i in range(number):
+        announce(redis, WorkersRecord(id=f"s{i}", host="h", pid=1, device="cpu", queues=["fits"], processes=1))
+
+
+def _begin_kind(redis: Redis, kind: Kind) -> list[Chore]:
+    """All tasks of a kind that any number of workers begin."""
+    begun = []
+    while kind in queue_due(redis):
+        begun.append(taken_next(redis, kind))
+    return begun
+
+
+@pytest.mark.parametrize("kind", sorted(set(KINDS) - {"deliver"}))
+@pytest.mark.parametrize("supervisors", [1, 3])
+def test_a_tenant_with_keys_runs_at_most_one_task_of_a_kind_for_each_supervisor(
+    redis: Redis, keys: None, kind: Kind, supervisors: int
+) -> None:
+    _announce(redis, supervisors)
+    mine = [Chore(kind, "a", f"m{i}") for i in range(2 * supervisors + 1)]
+    for chore in mine:
+        schedule(redis, chore)
+    assert _begin_kind(redis, kind) == mine[:supervisors]
+    theirs = Chore(kind, "b", "m")
+    schedule(redis, theirs)
+    assert _begin_kind(redis, kind) == [theirs]
+    # An end makes room, and so does a task that fails or whose worker dies.
+    assert done(redis, mine[0], "w")
+    assert _begin_kind(redis, kind) == [mine[supervisors]]
+    assert later(redis, mine[supervisors], "w")
+    assert _begin_kind(redis, kind) == [mine[supervisors + 1]]
+    assert len(owner_ended(redis, "w")) == supervisors + 1
+    for chore in mine[: supervisors + 2]:
+        forget(redis, chore)  # a pause may end meanwhile
+    assert _begin_kind(redis, kind) == mine[supervisors + 2 :]
+
+
+@pytest.mark.parametrize("kind", sorted(set(KINDS) - {"deliver"}))
+def test_the_only_tenant_of_a_service_without_keys_runs_its_tasks_on_every_worker(redis: Redis, kind: Kind) -> None:
+    _announce(redis, 1)
+    chores = [Chore(kind, "default", f"m{i}") for i in range(3)]
+    for chore in chores:
+        schedule(redis, chore)
+    assert _begin_kind(redis, kind) == chores
+
+
+def test_supervisors_that_died_do_not_count_for_a_tenant(redis: Redis, keys: None) -> None:
+    _announce(redis, 2)
+    redis.delete(Shared.supervisor("s1"))  # it was not renewed
+    chores = [Chore("recalibrate", "a", f"m{i}") for i in range(3)]
+    for chore in chores:
+        schedule(redis, chore)
+    assert _begin_kind(redis, "recalibrate") == chores[:1]
+    retire(redis, "s0")  # the others end their tasks while no supervisor runs
+    assert done(redis, chores[0], "w")
+    assert _begin_kind(redis, "recalibrate") == chores[1:2]
 
 
 def _deliveries(tenant: str, target: str, number: int) -> list[Chore]:
