@@ -20,6 +20,7 @@ from backend.monitors.forecasts import (
 )
 from backend.monitors.online_maps import started
 from backend.monitors.readings import numbers_by_measure
+from backend.monitors.rows import MAX_GROUP_BYTES
 from backend.monitors.webhook_requests import check_secret, made_secret
 from backend.monitors.webhook_targets import Targets
 from backend.monitors.webhooks import prepare
@@ -252,6 +253,8 @@ def _check_threshold(
     if rule.measure not in measures:
         raise InvalidOption.at(f"{where}/measure", f"must be the key of one of the measures: {_listed(set(measures))}")
     _check_window(body, rule.window, f"{where}/window")
+    if rule.group is not None and len(rule.group.encode("utf-8", "replace")) > MAX_GROUP_BYTES:
+        raise InvalidOption.at(f"{where}/group", f"must be at most {MAX_GROUP_BYTES} bytes, as the groups of rows")
     if rule.clear_below is not None and rule.clear_below > rule.above:
         raise InvalidOption.at(f"{where}/clear_below", "must not exceed above")
     if rule.by == "lower" and body.interval is None:

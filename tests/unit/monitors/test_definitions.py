@@ -111,6 +111,7 @@ def test_one_event_of_a_row_is_watched(reduction: str) -> None:
         ({"rules": [_THRESHOLD | {"measure": "brier"}]}, "invalid-option", "/rules/0/measure"),
         ({"rules": [_THRESHOLD | {"window": "week"}]}, "invalid-option", "/rules/0/window"),
         ({"rules": [_THRESHOLD | {"clear_below": 0.2}]}, "invalid-option", "/rules/0/clear_below"),
+        ({"rules": [_THRESHOLD | {"group": "\u00e9" * 101}]}, "invalid-option", "/rules/0/group"),
         ({"rules": [_THRESHOLD | {"by": "lower"}], "interval": None}, "invalid-option", "/rules/0/by"),
         (
             {"rules": [_THRESHOLD | {"by": "lower", "measure": "l2-bias"}], "measures": ["l2-bias"]},
