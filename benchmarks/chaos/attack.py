@@ -37,6 +37,7 @@ from backend.store.server.embedded import embedded_server
 from benchmarks.chaos.bombs import bombs
 from benchmarks.chaos.page import write_page
 from benchmarks.chaos.results import circumstances, write
+from benchmarks.chaos.values import DEFINITIONS, DOCUMENTS, MODELS, VERSIONS, with_values
 from benchmarks.http.load import peak_bytes, reset_peak
 from service.stack import Stack, stack
 
@@ -73,6 +74,10 @@ class Target:
             answer = connection.recv(65536)
             return answer.split(b" ", 2)[1].decode() if answer else "cut"
         return "cut"
+
+    def document(self, path: str, body: bytes) -> str:
+        """The status of the answer to a JSON document on a connection of its own."""
+        return self.raw(self.head("POST", path, f"Content-Length: {len(body)}", "Connection: close") + b"\r\n" + body)
 
     def post(
         self, path: str, body: bytes, *, encoding: str = "", kind: str = _JSON, headers: dict[str, str] | None = None
@@ -281,6 +286,34 @@ def _bombs(to: Target) -> Iterator[Callable[[], str]]:
         ] * 4
 
 
+def _hostile_definitions(to: Target) -> Iterator[Callable[[], str]]:
+    def define(body: bytes) -> str:
+        status = to.document("/monitors", body)
+        if status == "201":  # so that the next definition meets no limit
+            to.raw(to.head("DELETE", f"/monitors/{orjson.loads(body)['name']}", "Connection: close") + b"\r\n")
+        return status
+
+    for definition in DEFINITIONS:
+        for body in with_values(definition):
+            yield lambda body=body: define(body)  # type: ignore[misc]
+
+
+def _hostile_documents(to: Target) -> Iterator[Callable[[], str]]:
+    for path, document in DOCUMENTS:
+        for body in with_values(document):
+            yield lambda path=path, body=body: to.document(path, body)  # type: ignore[misc]
+
+
+def _strange_models(to: Target) -> Iterator[Callable[[], str]]:
+    body = b'{"inputs":[{"name":"predictions","datatype":"FP64","shape":[1],"data":[0.5]}]}'
+    for model in MODELS:
+        for path in (f"/v2/models/{model}", *(f"/v2/models/{model}/versions/{version}" for version in VERSIONS)):
+            for end in ("", "/ready"):
+                head = to.head("GET", path + end, "Connection: close")
+                yield lambda head=head: to.raw(head + b"\r\n")  # type: ignore[misc]
+            yield lambda path=path: to.document(f"{path}/infer", body)  # type: ignore[misc]
+
+
 def _hoarding(to: Target) -> Iterator[Callable[[], str]]:
     p = np.random.default_rng(2).random(1_500_000)
     out = io.BytesIO()
@@ -305,6 +338,9 @@ ATTACKS: dict[str, tuple[int, Callable[[Target], Iterator[Callable[[], str]]]]] 
     "arrays with forged shapes": (4, _forged_arrays),
     "kB of Arrow and gzip with strings and cells of gigabytes": (4, _long_names),
     "kB in every format that unpack to gigabytes": (4, _bombs),
+    "definitions of monitors with hostile values": (1, _hostile_definitions),
+    "rows, corrections, proposals and tensors with hostile values": (4, _hostile_documents),
+    "strange names of models, aliases and versions": (4, _strange_models),
     "batches until the tenant's share of the store is full": (2, _hoarding),
 }
 
@@ -382,14 +418,21 @@ def attack(running: Stack, to: Target, watch: Watch, only: str = "") -> dict[str
 
 
 def _prepare(url: str, attacker: str, neighbour: str) -> None:
-    """Create a map for each tenant and a monitor for the attacker."""
+    """Create a map for each tenant, and an alias and monitors for the attacker."""
     rows = {"predictions": [0.1, 0.3, 0.6, 0.9] * 10, "labels": [0, 1, 0, 1] * 10, "method": "platt"}
     for name, key in (("m", attacker), ("neighbours", neighbour)):
         headers = {"Authorization": f"Bearer {key}"}
         httpx.post(f"{url}/maps", json=rows | {"name": name}, headers=headers, timeout=60).raise_for_status()
-    httpx.post(
-        f"{url}/monitors", json={"name": "m"}, headers={"Authorization": f"Bearer {attacker}"}, timeout=60
-    ).raise_for_status()
+    forecast = {"prediction_kind": "regression", "forecast": {"kind": "quantiles", "levels": [0.1, 0.5, 0.9]}}
+    monitors: tuple[dict[str, Any], ...] = (
+        {"name": "m"},
+        {"name": "r", "n_classes": 3, "reservoir": 1000},
+        {"name": "q", "measures": ["crps"], "rules": [], **forecast},
+    )
+    with httpx.Client(base_url=url, headers={"Authorization": f"Bearer {attacker}"}, timeout=60) as http:
+        http.put("/maps/m/aliases/champion", json={"version": 1}).raise_for_status()
+        for monitor in monitors:
+            http.post("/monitors", json=monitor).raise_for_status()
 
 
 def main() -> None:
