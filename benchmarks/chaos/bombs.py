@@ -34,6 +34,8 @@ def bombs(rows: int, values: int) -> Iterator[Bomb]:
     """
     half, zero = pa.array(np.full(rows, 0.5)), pa.array(np.zeros(rows, np.int8))
     codes = pa.array(np.zeros(rows, np.int8))
+    # As strings of Python, each character takes four bytes because of the last one.
+    wide = [f"{i:0200d}\N{GRINNING FACE}" for i in range(values // 10)]
     tables = {
         "columns": pa.table({"predictions": half, "labels": zero}),
         "dictionaries": pa.table(
@@ -42,6 +44,7 @@ def bombs(rows: int, values: int) -> Iterator[Bomb]:
         "names": pa.table(
             {"predictions": codes, "labels": zero, "groups": pa.DictionaryArray.from_arrays(codes, pa.array(["a"]))}
         ),
+        "wide names": pa.table({"predictions": half[: len(wide)], "labels": zero[: len(wide)], "groups": wide}),
         "nulls": pa.table({"predictions": half, "labels": pa.nulls(rows, pa.float64())}),
         "lists": pa.table(
             {
@@ -66,6 +69,7 @@ def bombs(rows: int, values: int) -> Iterator[Bomb]:
     for name, text in (
         ("numbers", b"predictions,labels\n" + b".5,1\n" * values),
         ("names", b"predictions,labels,groups\n" + b".5,1,ab\n" * values),
+        ("wide names", ("predictions,labels,groups\n" + "".join(f".5,1,{name}\n" for name in wide)).encode()),
     ):
         yield Bomb(f"CSV, {name}", "/evaluate", CSV, _packed(text), "zstd")
     n = values // 2
@@ -83,6 +87,7 @@ def bombs(rows: int, values: int) -> Iterator[Bomb]:
             "vectors",
             b'{"predictions":[' + b"[0.5,0.5]," * (n // 2) + b'[0.5,0.5]],"labels":[' + b"1," * (n // 2) + b"1]}",
         ),
+        ("options", b'{"predictions":[0.5],"labels":[1],"options":{"names":["' + '","'.join(wide).encode() + b'"]}}'),
     ):
         yield Bomb(f"JSON, {name}", "/evaluate", JSON, _packed(document), "zstd")
     monitor = "/monitors/m/rows"
@@ -90,8 +95,9 @@ def bombs(rows: int, values: int) -> Iterator[Bomb]:
     yield Bomb(
         "monitor, NPZ with ids", monitor, NPZ, _npz(**of_rows, ids=np.zeros(rows, np.int64), groups=np.full(rows, "ab"))
     )
-    table = pa.table({"prediction": half, "label": zero, "id": codes})
-    yield Bomb("monitor, Arrow", monitor, ARROW, _arrow(table))
+    for name, ids in (("", codes), (" with shared ids", pa.DictionaryArray.from_arrays(codes, pa.array(["a" * 32])))):
+        table = pa.table({"prediction": half, "label": zero, "id": ids})
+        yield Bomb(f"monitor, Arrow{name}", monitor, ARROW, _arrow(table))
     line = b'{"id":"a","prediction":0.5,"label":1,"group":"ab"}'
     yield Bomb("monitor, lines", monitor, NDJSON, _packed((line + b"\n") * min(n // 4, 1_000_000)), "zstd")
     yield Bomb(

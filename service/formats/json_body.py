@@ -31,6 +31,10 @@ LONGEST = 16 * 1024 * 1024
 MOST_MEMBERS = 65_536
 #: Maximum bytes of a key.
 _LONGEST_KEY = 64 * 1024
+#: Bytes of a value once parsed besides the characters of strings, and of an array or object besides its values.
+_VALUE_BYTES, _BRACKET_BYTES = 64, 192
+#: Copies of the text of a long string or number while it is parsed.
+_TEXT_COPIES = 2
 #: Up to this size the duplicate key is searched for, so that the error can name it.
 _NAMED_BYTES = 1024 * 1024
 #: orjson's message for nesting beyond its own limit, which is far above ours.
@@ -420,6 +424,7 @@ class _Reader:
             return self._object(start + 1, end - 1, depth + 1)
         if end - start > LONGEST:
             raise TooLarge(f"a string or number in a JSON body may have at most {LONGEST} bytes")
+        self.limits.reserve(_TEXT_COPIES * (end - start) + self._text_bytes(start, end))
         return parse_json(bytes(self.text[start:end]), self.limits, start)
 
     def load(self, before: bytes, start: int, end: int, after: bytes, depth: int) -> Any:
@@ -435,9 +440,16 @@ class _Reader:
         """Count the values and brackets of a section; raises ``TooLarge`` if there are too many besides the rows."""
         characters = np.frombuffer(self.text, np.uint8, end - start, start)
         brackets = np.count_nonzero((characters | _BRACE_BIT) == _OPENING)
-        self._left -= 1 + _separators(characters) + int(brackets)
+        values = 1 + _separators(characters)
+        self._left -= values + int(brackets)
         if self._left < 0:
             raise TooLarge(f"a JSON body may have at most {MOST_OPTIONS} values besides its rows")
+        self.limits.reserve(values * _VALUE_BYTES + int(brackets) * _BRACKET_BYTES + self._text_bytes(start, end))
+
+    def _text_bytes(self, start: int, end: int) -> int:
+        """The most bytes of the strings of a section: up to four per character if one is not ASCII."""
+        piece = bytes(self.text[start:end])
+        return len(piece) if piece.isascii() and b"\\u" not in piece else 4 * len(piece)
 
     def _object(self, start: int, end: int, depth: int) -> dict[str, Any]:
         found: dict[str, Any] = {}

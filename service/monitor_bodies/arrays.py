@@ -204,7 +204,7 @@ def _check_type(kind: Any, field: str, width: int | None) -> None:
 def _rows(columns: dict[str, list[Any]], n_classes: int | None, n: int, limits: BodyLimits) -> MonitorRows:
     why = np.zeros(n, np.uint8)
     one = {field: arrays[0] for field, arrays in columns.items()}
-    groups, names = _groups(one["group"], why) if "group" in one else (None, [])
+    groups, names = _groups(one["group"], why, limits) if "group" in one else (None, [])
     ids = _ids(one["id"], why, limits) if "id" in one else None
     given = columns.get("prediction")
     predictions, places = (None, None) if given is None else _predictions(given, n_classes, why)
@@ -226,6 +226,7 @@ def _ids(column: Any, why: Whys, limits: BodyLimits) -> Ids:
     if not arrow.is_number(arrow.value_type(column.type)):
         check_decoded([column], limits)
     plain = arrow.decoded(column)
+    limits.reserve(plain.nbytes)  # the text is copied
     ids = arrow_ids(plain)
     there = plain.is_valid().to_numpy(zero_copy_only=False)
     why[(lengths_of(ids) == 0) & there & (why == 0)] = Why.EMPTY_ID
@@ -288,8 +289,8 @@ def _arrow_times(column: Any, why: Whys) -> Floats:
     return seconds
 
 
-def _groups(column: Any, why: Whys) -> tuple[Integers, list[str]]:
-    codes, values = arrow.codes_of(column)
+def _groups(column: Any, why: Whys, limits: BodyLimits) -> tuple[Integers, list[str]]:
+    codes, values = arrow.codes_of(column, limits)
     names = [name or "" for name in values]
     refuse_long(codes, names, why)
     return codes, names

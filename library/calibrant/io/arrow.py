@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import struct
+import sys
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
-from itertools import cycle
+from itertools import chain, cycle
 from typing import Any, BinaryIO, TypeVar
 
 import numpy as np
@@ -29,9 +30,9 @@ from calibrant.io.errors import (
     WrongShape,
     needed_pyarrow,
 )
-from calibrant.io.limits import NUMBER_BYTES, FileLimits, Limits
+from calibrant.io.limits import NUMBER_BYTES, STRING_BYTES, FileLimits, Limits
 from calibrant.io.npz import numbers_of, texts_of, values_at
-from calibrant.io.shared import check_decoded, leaf_types, validated, without_views
+from calibrant.io.shared import check_decoded, leaf_types, text_bytes, validated, without_views
 from calibrant.io.source import bytes_of
 from calibrant.io.table import Array, Body, Coded, Column, Floats, Ints, Places, Values, sample_rows
 from calibrant.io.texts import Coding, listed, number, quoted, refusal, row_of
@@ -202,8 +203,8 @@ _VALUE_BYTES = 8
 _ENCODINGS = frozenset({0, 2, 3, 4, 5, 6, 8, 9})
 #: The largest footer, which is parsed in Python. A page is expensive: on top of the free ones, one is allowed per KiB.
 _FOOTER_BYTES, _FREE, _BYTES_EACH = 4 * 1024 * 1024, 4096, 1024
-#: The most values of a footer, and of the header of a page, which has about twenty.
-_FOOTER_VALUES, _PAGE_VALUES = 1_000_000, 64
+#: The most values of a footer, and of the header of a page, which has about twenty; and the bytes of one once parsed.
+_FOOTER_VALUES, _PAGE_VALUES, _FOOTER_VALUE_BYTES = 1_000_000, 64, 80
 
 
 def check_file(body: memoryview, limits: Limits) -> None:
@@ -212,7 +213,7 @@ def check_file(body: memoryview, limits: Limits) -> None:
     Raises the error of the limits for too many rows, columns or bytes, ``FileTooLarge`` for too many pages, and
     ``DamagedFile`` for an inconsistent file or an encoding whose output is not bounded.
     """
-    footer = _footer(body)
+    footer = _footer(body, limits)
     limits.check_rows(_natural_field(footer.get(_ROWS)))
     elements = [element for element in _list_field(footer, _SCHEMA)[1:] if isinstance(element, dict)]
     widths = [_natural_field(one.get(_WIDTH, 0)) for one in elements if not one.get(_CHILDREN)]
@@ -228,12 +229,13 @@ def check_file(body: memoryview, limits: Limits) -> None:
     limits.reserve(2 * unpacked)  # pyarrow reads into buffers that double
 
 
-def _footer(body: memoryview) -> Struct:
+def _footer(body: memoryview, limits: Limits) -> Struct:
     size = int.from_bytes(body[-8:-4], "little")
     if bytes(body[:4]) != _MAGIC or bytes(body[-4:]) != _MAGIC or not 0 < size <= len(body) - 12:
         raise DamagedFile("the file is not a Parquet file, or it is truncated")
     if size > _FOOTER_BYTES:
         raise FileTooLarge(f"the footer may have at most {_FOOTER_BYTES} bytes")
+    limits.reserve(_FOOTER_VALUE_BYTES * min(size, _FOOTER_VALUES))
     return ThriftReader(body[-8 - size : -8], _FOOTER_VALUES).struct(0)[0]
 
 
@@ -380,31 +382,80 @@ def unboxed(column: Any) -> Any:
     return flat if len(lengths) and (lengths == 1).all() else column
 
 
-def codes_of(column: Any) -> tuple[Ints, list[Any]]:
-    """Dictionary-encode a column; returns the codes, -1 for null, and the values, None for a null value."""
-    coded = whole(column if _types().is_dictionary(column.type) else column.dictionary_encode())
-    codes = _codes(coded)
-    values = coded.dictionary.to_pylist()
-    if None in values:
-        codes[np.isin(codes, [i for i, value in enumerate(values) if value is None])] = -1
-    return codes, values
+#: Strings that are converted to Python's at once.
+_BLOCK = 8192
+
+
+class _Texts:
+    """The distinct strings of a column, whose memory is reserved before Python has them."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._places: dict[str | None, int] = {}
+        self._block_bytes = 0  # reserved for one block
+
+    def places(self, values: Any) -> Ints:
+        """Return the place of each string of an Arrow array among the distinct ones."""
+        places = np.empty(len(values), dtype=np.int64)
+        for start in range(0, len(values), _BLOCK):
+            block = values.slice(start, _BLOCK)
+            self.reserve_block(text_bytes(block))
+            texts = block.to_pylist()
+            fresh = set(texts).difference(self._places)
+            self._limits.reserve(sum(STRING_BYTES + sys.getsizeof(text) for text in fresh))
+            places[start : start + len(texts)] = [self._places.setdefault(text, len(self._places)) for text in texts]
+        return places
+
+    def reserve_block(self, size: int) -> None:
+        """Reserve the bytes of one block at a time."""
+        self._limits.reserve(max(0, size - self._block_bytes))
+        self._block_bytes = max(size, self._block_bytes)
+
+    def values(self) -> list[str | None]:
+        """Return the distinct strings in the order of their places."""
+        return list(self._places)
+
+
+def codes_of(column: Any, limits: Limits) -> tuple[Ints, list[str | None]]:
+    """Dictionary-encode a column of strings; returns the codes, -1 for null, and the distinct strings.
+
+    A null in a dictionary is one of the strings, which no code refers to. Reserves the memory of the strings;
+    raises the error of the limits.
+    """
+    texts = _Texts(limits)
+    codes = np.empty(len(column), dtype=np.int64)
+    at = 0
+    for chunk in column.chunks if hasattr(column, "chunks") else [column]:
+        size = max(1, len(chunk)) if _types().is_dictionary(chunk.type) else _BLOCK
+        for start in range(0, len(chunk), size):
+            part = chunk.slice(start, size)
+            if not _types().is_dictionary(part.type):
+                texts.reserve_block(2 * part.nbytes)  # pyarrow encodes into a buffer that it copies
+                part = part.dictionary_encode()
+            places = np.append(texts.places(part.dictionary), -1)
+            places[:-1][part.dictionary.is_null().to_numpy(zero_copy_only=False)] = -1
+            codes[at : at + len(part)] = places[_codes(part)]
+            at += len(part)
+    return codes, texts.values()
 
 
 def _codes(coded: Any) -> Ints:
     """Return the indices of a dictionary-encoded array, -1 for null."""
     indices = coded.indices.cast("int64")
     found: Ints = (indices.fill_null(-1) if coded.null_count else indices).to_numpy(zero_copy_only=False)
-    return found.copy() if not found.flags.writeable else found
+    return found
 
 
-def cells_of(column: Any) -> list[Any]:
-    """Convert a column to Python values; equal strings of a dictionary are one object."""
-    if not _types().is_dictionary(column.type):
-        cells: list[Any] = column.to_pylist()
-        return cells
-    codes, values = codes_of(column)
+def cells_of(column: Any, limits: Limits, rows: int) -> Iterator[list[Any]]:
+    """Convert some rows of a column at a time to Python values; equal strings of a dictionary are one object."""
+    if not (_types().is_dictionary(column.type) and is_text(column.type.value_type)):
+        for start in range(0, len(column), rows):
+            yield decoded(column.slice(start, rows)).to_pylist()
+        return
+    codes, values = codes_of(column, limits)
     values.append(None)
-    return [values[code] for code in codes.tolist()]
+    for start in range(0, len(codes), rows):
+        yield [values[code] for code in codes[start : start + rows].tolist()]
 
 
 @cache
@@ -544,20 +595,21 @@ class _Columns(ABC):
             for at, name in zip(places, names, strict=True):
                 column = unboxed(spark_vectors(table.column(name))[0])
                 width = self.columns[at].width
-                size = sample_rows(width) if width > 1 else max(1, len(column))
-                for start in range(0, len(column), size):
-                    add(at, self._cells(column.slice(start, size), name, vectors=width > 1))
+                for cells in self._cells(column, name, width):
+                    add(at, cells)
 
-    def _cells(self, column: Any, name: str, *, vectors: bool) -> list[str]:
+    def _cells(self, column: Any, name: str, width: int) -> Iterator[list[str]]:
         types = self._arrow.types
         is_time = types.is_timestamp(column.type) or types.is_date(column.type)
-        if not (is_number(column.type.value_type) if vectors else is_time or self._is_plain(column.type)):
+        if not (is_number(column.type.value_type) if width > 1 else is_time or self._is_plain(column.type)):
             raise NotLabels(
                 f"column {quoted(name)} has the type {_kind(column.type)}; it must be numbers or strings",
                 field="file",
             )
-        cells = cells_of(column)
-        return ["" if cell is None else cell.isoformat() if hasattr(cell, "isoformat") else str(cell) for cell in cells]
+        for cells in cells_of(column, self._limits, sample_rows(width) if width > 1 else _BLOCK):
+            yield [
+                "" if cell is None else cell.isoformat() if hasattr(cell, "isoformat") else str(cell) for cell in cells
+            ]
 
     def whole(self) -> Any:
         """Read all columns as a pyarrow table."""
@@ -578,7 +630,8 @@ class _Columns(ABC):
             return Column(name, (), max(1, int(lengths[np.argmax(lengths >= 0)])))
         if not self._is_plain(first.type):
             return Column(name, ("a value of another kind",))
-        return Column(name, tuple("" if value is None else str(value) for value in cells_of(first)))
+        cells = chain.from_iterable(cells_of(first, self._limits, _BLOCK))
+        return Column(name, tuple("" if value is None else str(value) for value in cells))
 
     def _numbers(self, column: Any, name: str, field: Field) -> Floats:
         if is_list(column.type) and field in VECTORS:
@@ -595,7 +648,7 @@ class _Columns(ABC):
     def _parsed(self, column: Any, name: str, field: Field) -> Floats:
         """Convert a column of strings as a text file's."""
         self._refuse_null(column, name, field)
-        codes, texts = codes_of(column)
+        codes, texts = codes_of(column, self._limits)
         values = np.array([_number(text) for text in texts], dtype=np.float64)
         bad = np.flatnonzero(~np.isfinite(values[codes]))
         if len(bad):
@@ -627,7 +680,7 @@ class _Columns(ABC):
         self._refuse_null(column, name, field)
         if is_text(kind):
             coding = Coding(name, field)
-            codes, values = codes_of(column)
+            codes, values = codes_of(column, self._limits)
             coding.add_coded([value or "" for value in values], codes)
             return coding.done()
         if not (is_number(kind) or self._arrow.types.is_boolean(kind)):

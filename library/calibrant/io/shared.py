@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from calibrant.io.errors import needed_pyarrow
-from calibrant.io.limits import NUMBER_BYTES, Limits
+from calibrant.io.limits import NUMBER_BYTES, STRING_BYTES, Limits
 
 #: A view of a string has 16 bytes, of which the first four are the length.
 _VIEW_WORDS = 4
@@ -70,6 +70,14 @@ def bytes_to_convert(column: Any, *, is_text: bool = False) -> int:
         is_view = is_view and not chunks[0].values.null_count
         return 2 * NUMBER_BYTES * len(column) + (0 if is_view else 2 * NUMBER_BYTES * values)
     return 0 if is_view else 2 * NUMBER_BYTES * len(column)
+
+
+def text_bytes(texts: Any) -> int:
+    """Return the most bytes of an array of strings as Python's: up to four per character if some are not ASCII."""
+    compute = needed_pyarrow("compute", "Arrow data").compute
+    size = compute.sum(compute.binary_length(texts)).as_py() or 0
+    characters = compute.sum(compute.utf8_length(texts)).as_py() or 0
+    return STRING_BYTES * len(texts) + (size if characters == size else 4 * characters)
 
 
 def _joined(column: Any) -> Any:

@@ -14,6 +14,7 @@ for each level, or lists ``quantiles``; columns ``samples.0``, ``samples.1`` and
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -230,7 +231,7 @@ class Names:
         fresh = set(values).difference(self._known)
         self._limits.check_bytes((len(self._rows) + len(values)) * _REFERENCE)
         # References in the list and in the array, and the new strings.
-        self._limits.reserve(2 * len(values) * _REFERENCE + sum(STRING_BYTES + len(str(name)) for name in fresh))
+        self._limits.reserve(2 * len(values) * _REFERENCE + sum(STRING_BYTES + sys.getsizeof(name) for name in fresh))
         self._rows.extend([self._known.setdefault(name, name) for name in values])
 
     def array(self) -> Array:
@@ -447,7 +448,7 @@ def _arrays(table: Any, limits: Limits, fields: Fields) -> Arrays:
         limits.reserve(bytes_to_convert(column, is_text=field in fields.texts))
         _refuse_null(column, lambda row: f"/{field}/{row}")
         if field in fields.texts:
-            codes, values = arrow.codes_of(column)
+            codes, values = arrow.codes_of(column, limits)
             return _coded_names(["" if value is None else value for value in values], codes, limits, field)
         return _vectors(column, field, limits) if arrow.is_list(column.type) else arrow.number_array(column)
 

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
-from benchmarks.chaos.bombs import Bomb, bombs
+from benchmarks.chaos.bombs import ARROW, JSON, PARQUET, Bomb, bombs
+from calibrant.errors import InvalidOption
+from calibrant.io.arrow import check_file
 from service.errors import TooLarge
 from service.formats.body import content_type, read_body, unpack
 from service.formats.payload import BodyLimits
@@ -69,6 +74,47 @@ def test_a_reader_reserves_what_it_allocates(large: dict[str, Bomb], name: str) 
     read()  # imports what is needed
     budget.reserved = 0
     assert peak_of(read) <= budget.reserved + PIECES
+
+
+def _long_name(kind: str) -> bytes:
+    """A body with a name of many ASCII characters and one that makes Python use four bytes for each."""
+    rows = {"predictions": [0.5], "labels": [1], "groups": ["x" * (16 << 20) + "\N{GRINNING FACE}"]}
+    out = io.BytesIO()
+    if kind == PARQUET:
+        pq.write_table(pa.table(rows), out, compression="zstd")
+    else:
+        with pa.ipc.new_stream(out, pa.table(rows).schema) as stream:
+            stream.write_table(pa.table(rows))
+    return out.getvalue()
+
+
+@pytest.mark.parametrize("kind", [ARROW, PARQUET])
+def test_a_long_name_is_refused_before_it_becomes_a_string_of_python(kind: str) -> None:
+    body, budget = _long_name(kind), Budget()
+
+    def refused() -> None:
+        with pytest.raises(InvalidOption, match="256 characters"):
+            read_body(body, kind, None, {}, BodyLimits(1 << 30, 50_000_000, 10_000, 32, budget=budget))
+
+    refused()
+    budget.reserved = 0
+    assert peak_of(refused) <= budget.reserved + PIECES
+
+
+@pytest.mark.parametrize("last", ["\N{GRINNING FACE}".encode(), rb"\ud83d\ude00"])
+def test_a_long_string_that_is_not_ascii_reserves_four_bytes_per_character(last: bytes) -> None:
+    budget = Budget()
+    body = b'{"predictions": [0.5], "options": {"name": "' + b"x" * (1 << 20) + last + b'"}}'
+    read_body(body, JSON, None, {}, BodyLimits(1 << 30, 50_000_000, 10_000, 32, budget=budget))
+    assert budget.reserved >= 4 << 20
+
+
+def test_the_footer_of_a_parquet_file_reserves_what_it_becomes() -> None:
+    out, budget = io.BytesIO(), Budget()
+    columns = {f"predictions.{k}": [0.5] for k in range(2000)} | {"labels": [1]}
+    pq.write_table(pa.table(columns), out)
+    limits = BodyLimits(1 << 30, 50_000_000, 10_000, 32, budget=budget)
+    assert peak_of(lambda: check_file(memoryview(out.getvalue()), limits)) <= budget.reserved
 
 
 @pytest.mark.slow
