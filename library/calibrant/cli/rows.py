@@ -383,7 +383,7 @@ def _line(error: TabularError, file: Path, columns: Columns | None = None) -> st
     if not offer or flag is None or flag in message:
         return message
     if not isinstance(offer, tuple):
-        return message if _of_two(offer) else f"{message}; add {_of_labels(offer)}"
+        return message if _of_two(error) else f"{message}; add {_of_labels(offer)}"
     requested = () if columns is None else columns.of(error.field)
     if not requested:
         return f"{message}; add {' or '.join(f'{flag} {_shell(text)}' for text in offer[:_OFFERED])}"
@@ -402,11 +402,18 @@ def _of_labels(mapping: Mapping[str, int | None]) -> str:
     return f"--class-names {_shell(join_names(list(mapping)))} in the order of the columns"
 
 
-def _of_two(offer: object) -> tuple[str, tuple[tuple[str, ...], ...]] | None:
+def _of_two(error: TabularError) -> tuple[str, tuple[tuple[str, ...], ...]] | None:
     """Return the option and its values for either class of one or two labels, the known positive one first, or None."""
+    from calibrant.io.errors import LabelsNeedMapping
+    from calibrant.io.texts import join_names
+
+    offer = error.offer
     if not isinstance(offer, Mapping) or len(offer) > 2:
         return None
     labels = sorted(offer, key=lambda text: -(offer[text] or 0))
+    if len(labels) == 2 and isinstance(error, LabelsNeedMapping) and error.has_columns and _has("--class-names"):
+        first = list(offer)
+        return "--class-names", ((join_names(first),), (join_names(first[::-1]),))
     if len(labels) == 2 and _has("--pos-label"):
         return "--pos-label", tuple((text,) for text in labels)
     orders = ((1, 0), (0, 1)) if _has("--map-label") else ()
@@ -420,13 +427,14 @@ def _commands(error: TabularError) -> str | None:
     from calibrant.io.errors import UnclearColumns
 
     flag, readings = _FLAGS.get(error.field, ""), error.readings if isinstance(error, UnclearColumns) else ()
-    flag, readings = _of_two(error.offer) or (flag, readings)
+    flag, readings = _of_two(error) or (flag, readings)
     if error.encoding is not None and _takes("--encoding"):
         flag, readings = "--encoding", ((error.encoding,),)
     context = current_context()
     if not readings or (context is not None and not _has(flag)):
         return None
-    given = "" if context is None else f"{command_line(context, without=flag)} "
+    without = (flag, "--pos-label") if flag == "--class-names" else (flag,)
+    given = "" if context is None else f"{command_line(context, without=without)} "
     flags = [" ".join(f"{flag} {_shell(name)}" for name in reading) for reading in readings[:_READINGS]]
     rest = len(readings) - len(flags)
     return "".join(f"\n  {given}{each}" for each in flags) + (f"\nand {rest} more" if rest else "")
@@ -444,19 +452,19 @@ def _takes(flag: str) -> bool:
     return context is not None and _has(flag) and not context.params.get(flag.removeprefix("--"))
 
 
-def command_line(context: typer.Context, *, without: str = "") -> str:
+def command_line(context: typer.Context, *, without: Sequence[str] = ()) -> str:
     """Return the command with its arguments, quoted for a shell; without environment variables such as the API key.
 
-    ``without`` is an option to leave out.
+    ``without`` are options to leave out.
     """
     return shlex.join([*context.command_path.split(), *_words(context, without)])
 
 
-def _words(context: typer.Context, without: str) -> Iterator[str]:
+def _words(context: typer.Context, without: Sequence[str]) -> Iterator[str]:
     for parameter in context.command.params:
         name = parameter.name or ""
         source = context.get_parameter_source(name)
-        if source is None or source.name != "COMMANDLINE" or without in parameter.opts:
+        if source is None or source.name != "COMMANDLINE" or not set(parameter.opts).isdisjoint(without):
             continue
         given = context.params[name]
         for value in given if isinstance(given, list | tuple) else [given]:

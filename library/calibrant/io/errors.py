@@ -265,9 +265,13 @@ class NotLabels(TabularError):
 
 
 class LabelsNeedMapping(TabularError):
-    """Labels without a known order of classes; ``offer`` is a suggested mapping, if there is one."""
+    """Labels without a known order of classes; ``offer`` is a suggested mapping, if there is one.
+
+    ``has_columns`` is whether each class has a column of predictions, so that the order of the columns is unknown too.
+    """
 
     code = "labels-need-mapping"
+    has_columns: bool = False
 
 
 class UnmappedLabel(TabularError):

@@ -43,7 +43,7 @@ from calibrant.io.excel import read_workbook
 from calibrant.io.forecast_columns import choose_forecasts, read_distributions
 from calibrant.io.json_document import lines_of
 from calibrant.io.json_lines import JsonLinesTable
-from calibrant.io.labels import Classes, in_order, read_labels, whether_equal
+from calibrant.io.labels import Classes, are_of_two_classes, in_order, read_labels, whether_equal
 from calibrant.io.limits import FileLimits
 from calibrant.io.npz import NpyTable, NpzTable, blocks_of_archive, is_workbook
 from calibrant.io.rules import Chosen
@@ -356,12 +356,26 @@ def _check_models(
 def _positive_last(
     predictions: Floats, names: tuple[str, ...] | None, own: tuple[str, ...] | None, chosen: Chosen
 ) -> Floats:
-    """Return two columns that are not named after their classes, and so are in the order of the sorted labels."""
+    """Return two columns that are not named after their classes, with the positive one last.
+
+    Raises ``LabelsNeedMapping`` unless class 1 is also the last of the sorted labels, or the archive has their order.
+    """
     named = {name.casefold() for aliases in chosen.classes for name in aliases}
     if names is None or named & {name.casefold() for name in names}:  # chosen with the positive class last
         return predictions
     order = own if own is not None and {*own} == {*names} else sorted(names, key=in_order)
-    return predictions if order[0] == names[0] or names[0] == f"not {names[1]}" else predictions[:, ::-1]
+    if order[0] == names[0] or names[0] == f"not {names[1]}":
+        return predictions
+    if own is None and not are_of_two_classes(names):
+        error = LabelsNeedMapping(
+            f"the first or the second of two columns of predictions can be that of {quoted(names[1])}, as neither is "
+            "named after a label; name the classes in the order of the columns",
+            field="mapping",
+            offer={name: k for k, name in enumerate(names)},
+        )
+        error.has_columns = True
+        raise error
+    return predictions[:, ::-1]
 
 
 def _check_shapes(values: Values, n: int, of: str) -> None:
@@ -389,15 +403,19 @@ def _classes(table: Table, chosen: Chosen, options: SheetOptions, values: Values
         class_names = class_names or _own_names(table)
     if values.predicted is not None:
         return Classes(whether_equal(values.labels, values.predicted), None)
-    found = read_labels(
-        values.labels,
-        table.columns[chosen.places.labels].name,
-        chosen.classes,
-        n_classes,
-        options.mapping,
-        class_names=class_names,
-        pos_label=options.pos_label,
-    )
+    try:
+        found = read_labels(
+            values.labels,
+            table.columns[chosen.places.labels].name,
+            chosen.classes,
+            n_classes,
+            options.mapping,
+            class_names=class_names,
+            pos_label=options.pos_label,
+        )
+    except LabelsNeedMapping as error:
+        error.has_columns = values.predictions.ndim == 2
+        raise
     if chosen.class_names is not None and (found.names is None or options.pos_label is not None):
         return replace(found, names=chosen.class_names)  # so that a map finds its columns in any order
     if found.names is None and (numbered := numbered_classes(chosen, table.columns, values.predictions, found.labels)):

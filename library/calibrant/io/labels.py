@@ -134,6 +134,11 @@ def _check_missing(coded: Coded, name: str, known: AbstractSet[str], pos_label: 
     return notes
 
 
+def are_of_two_classes(names: Sequence[str]) -> bool:
+    """Return whether labels are the numbers of two classes, or the words of a boolean."""
+    return {integer(name) for name in names} == {0, 1} or booleans(names) is not None
+
+
 def _check_event(coded: Coded, event: str | None, pos_label: str) -> None:
     """Raise an error if the column of predictions is named after the other label than the positive one."""
     named = [text for text in coded.texts if event is not None and text.casefold() == event.casefold()]

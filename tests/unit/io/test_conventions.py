@@ -469,7 +469,6 @@ def _rows(head: str, *rows: str, times: int = 1) -> str:
             [0, 1],
         ),
         # Columns that are not named after the labels are in the order of the sorted labels
-        ("y,p0,p1\na,0.25,0.75\nb,0.5,0.5\n", SheetOptions(pos_label="a"), [[0.75, 0.25], [0.5, 0.5]], [1, 0]),
         ("y,p0,p1\na,0.25,0.75\nb,0.5,0.5\n", SheetOptions(pos_label="b"), [[0.25, 0.75], [0.5, 0.5]], [0, 1]),
         ("y,p0,p1\n0,0.25,0.75\n1,0.5,0.5\n", SheetOptions(pos_label="0"), [[0.75, 0.25], [0.5, 0.5]], [1, 0]),
         (
