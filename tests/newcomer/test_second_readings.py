@@ -85,3 +85,104 @@ def test_a_positive_label_that_is_sorted_first_does_not_say_which_of_two_columns
     expected = _of_library(np.column_stack([1.0 - p, p]), scores["y"])
     assert _values(typed, commands[0]) == expected
     assert _values(typed, commands[1]) != expected
+
+
+# --- The confidence in a predicted class
+
+
+@pytest.mark.parametrize("name", ["confidence", "conf", "max_prob", "msp"])
+@pytest.mark.parametrize("outcome", ["hit", "label", "match", "em", "passed"])
+def test_confidences_beside_outcomes_with_another_name_than_correct_are_offered_with_both_reductions(
+    typed: Typed, pets: Any, name: str, outcome: str
+) -> None:
+    """Evaluate the confidence in one of three classes, and whether an answer is right, called otherwise."""
+    p = pets[["bird", "cat", "dog"]]
+    right = (p.idxmax(axis=1) == pets["species"]).astype(int)
+    pd.DataFrame({outcome: right, name: p.max(axis=1)}).to_csv("answers.csv", index=False)
+    refused = typed(f"calibrant evaluate answers.csv {_MEASURES}")
+    assert refused.exit_code == 2
+    commands = _commands(refused.stderr)
+    found = [_values(typed, command) for command in commands]
+    assert found == [_of_library(p.max(axis=1), right, reduction=of) for of in ("binary", "confidence")]
+    assert found[0] != found[1]
+    for command in ("fit answers.csv --method platt --out map.json", "report answers.csv --out report.html"):
+        of_both = _commands(typed(f"calibrant {command}").stderr)
+        assert [typed(line).exit_code for line in of_both] == [0, 0]
+
+
+def test_confidences_of_one_half_and_more_need_no_reduction(typed: Typed, scores: Any) -> None:
+    """Evaluate the confidence in one of two classes, of which both reductions have the same values."""
+    p = np.maximum(scores["p"], 1.0 - scores["p"])
+    right = (scores["p"] > 0.5) == (scores["y"] == 1)
+    pd.DataFrame({"hit": right.astype(int), "confidence": p}).to_csv("answers.csv", index=False)
+    found = _values(typed, f"calibrant evaluate answers.csv {_MEASURES}")
+    assert found == _of_library(p, right, reduction="confidence") == _of_library(p, right)
+
+
+@other_class
+def test_scores_above_another_threshold_may_be_those_of_class_1(typed: Typed, scores: Any) -> None:
+    """Evaluate the rows with a score above one half, and predicted classes above a threshold of 0.8."""
+    frame = scores.assign(y_pred=(scores["p"] > 0.8).astype(int))[["y", "y_pred", "p"]]
+    frame = frame.set_axis(["y_true", "y_pred", "score"], axis=1)[scores["p"] > 0.5]
+    frame.to_csv("alerts.csv", index=False)
+    refused = typed(f"calibrant evaluate alerts.csv {_MEASURES}")
+    assert refused.exit_code == 2
+    right = frame["y_true"] == frame["y_pred"]
+    expected = [_of_library(frame["score"], frame["y_true"]), _of_library(frame["score"], right)]
+    assert [_values(typed, command) for command in _commands(refused.stderr)] == expected
+
+
+@pytest.mark.parametrize("labels", [(0, 1), (-1, 1), (1, 2), ("0.0", "1.0")])
+def test_scores_beside_predicted_numbers_are_the_confidence_in_them(
+    typed: Typed, scores: Any, labels: tuple[Any, Any]
+) -> None:
+    """Evaluate labels that are other numbers than 0 and 1, the predicted labels, and the scores of these."""
+    predicted = (scores["p"] > 0.5).astype(int)
+    score = np.maximum(scores["p"], 1.0 - scores["p"])
+    frame = pd.DataFrame({"y_true": [labels[k] for k in scores["y"]], "y_pred": [labels[k] for k in predicted]})
+    frame.assign(score=score).to_csv("guesses.csv", index=False)
+    found = _values(typed, f"calibrant evaluate guesses.csv {_MEASURES}")
+    assert found == _of_library(score, predicted == scores["y"], reduction="confidence")
+
+
+# --- Log-likelihoods of choices, and columns of classes that the labels number
+
+
+@pytest.mark.parametrize("names", ["{}_logprob", "{}_ll", "log_prob_{}", "logit_{}", "lp_{}", "choice {}"])
+@pytest.mark.parametrize("numbered", [False, True])
+def test_every_remedy_for_the_logits_of_choices_leads_to_their_softmax(
+    typed: Typed, pets: Any, names: str, numbered: bool
+) -> None:
+    """Evaluate the log-likelihoods of three choices with what the messages say to add."""
+    animals = ["bird", "cat", "dog"]
+    logs = np.log(pets[animals].to_numpy()) - np.arange(600)[:, None] % 7  # unnormalised
+    number = pets["species"].map({name: k for k, name in enumerate(animals)})
+    frame = pd.DataFrame({"label": number if numbered else pets["species"]})
+    for k, name in enumerate(animals):
+        frame[names.format(name)] = logs[:, k]
+    frame.to_csv("choices.csv", index=False)
+    refused = typed(f"calibrant evaluate choices.csv {_MEASURES}")
+    assert refused.exit_code == 1
+    (remedy,) = re.findall(r"add (--scale logit[^;)]*)", refused.stderr)
+    expected = _of_library(pets[animals], number, class_names=animals)
+    assert _values(typed, f"calibrant evaluate choices.csv {_MEASURES} {remedy}") == expected
+
+
+@pytest.mark.parametrize("outcome", ["label", "y"])
+def test_logits_of_two_models_are_not_those_of_two_classes(typed: Typed, scores: Any, outcome: str) -> None:
+    """Evaluate columns ``logit_a`` and ``logit_b`` beside labels 0 and 1."""
+    z = np.log(scores["p"] / (1.0 - scores["p"]))
+    pd.DataFrame({outcome: scores["y"], "logit_a": z, "logit_b": 2.0 * z}).to_csv("models.csv", index=False)
+    assert typed(f"calibrant evaluate models.csv --scale logit {_MEASURES}").exit_code != 0
+
+
+@other_class
+def test_classes_that_the_labels_number_are_offered_in_both_orders(typed: Typed, pets: Any) -> None:
+    """Evaluate columns of names in another order than that of the numbers of the labels."""
+    number = pets["species"].map({"bird": 0, "cat": 1, "dog": 2})
+    pets[["dog", "bird", "cat"]].assign(target=number).to_csv("pets.csv", index=False)
+    commands = _commands(typed(f"calibrant evaluate pets.csv {_MEASURES}").stderr)
+    orders = (["dog", "bird", "cat"], ["bird", "cat", "dog"])
+    assert [_values(typed, command) for command in commands] == [
+        _of_library(pets[order].to_numpy(), number) for order in orders
+    ]

@@ -373,7 +373,8 @@ def _line(error: TabularError, file: Path, columns: Columns | None = None) -> st
     if isinstance(error, NoPredictions) and _takes("--regression") and are_of_forecasts(error.columns or ()):
         return f"{message}; for forecasts of a number, add --regression"
     if isinstance(error, NoPredictions) and _has("--scale"):
-        named = " or ".join(f"--prediction {_shell(name)}" for name in error.logits[:_OFFERED])
+        together = (" ".join(f"--prediction {_shell(name)}" for name in names) for names in error.logits[:_OFFERED])
+        named = " or ".join(together)
         flags = "--scale logit" if columns is not None and columns.prediction else f"--scale logit {named}".rstrip()
         message = message.replace("for logits, set the scale to logit", f"for logits, add {flags}")
     if isinstance(error, UnclearColumns) and error.readings:

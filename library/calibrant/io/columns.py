@@ -169,7 +169,9 @@ def _as_stated(cells: ColumnChoice) -> Family:
             raise _of_hard(cells, at)
     names = [cells.names[at] for at in cells.stated]
     ends = [end for name in names if (end := suffix(name)) is not None]
-    return Family(tuple(cells.stated), tuple(ends if len(set(ends)) == len(names) > 1 else names))
+    family = Family(tuple(cells.stated), tuple(ends if len(set(ends)) == len(names) > 1 else names))
+    texts = cells.label_texts()
+    return family if len(names) == 1 or among(texts, family.classes) else family.without_common_start(texts)
 
 
 def _by_options(options: SheetOptions, family: Family) -> Family:
@@ -237,7 +239,7 @@ def _names_of_columns(cells: ColumnChoice) -> list[int]:
     free = [at for at, name in enumerate(cells.names) if name and cells.is_free(at)]
     names = [cells.names[at] for at in (*free, *cells.stated)]
     classes = {name.casefold() for name in (*names, *filter(None, map(suffix, names)))}
-    families = named(names, PREDICTIONS | LOGITS)
+    families = [*named(names, PREDICTIONS | LOGITS), *before(names, PREDICTIONS | LOGITS)]
 
     def is_naming(at: int) -> bool:
         if not cells.names[at] or at in cells.chosen or cells.is_predicted_class(at):
@@ -295,7 +297,10 @@ def _fitting(cells: ColumnChoice, family: Family, *, own: bool = False) -> Famil
     part = family.taken([i for i, name in enumerate(family.classes) if name in chosen])
     if cells.sums_to_one(part.places):
         return part
-    return family if chosen and not own else None
+    # Logits have no sum; more labels than two number all columns, and two may be those of two models.
+    are_classes = cells.known is LOGITS and (len(texts) > 2 or known_pair(family.classes) is not None)
+    are_numbered = are_classes and texts <= {*map(str, range(len(family.classes)))}
+    return family if (chosen or are_numbered) and not own else None
 
 
 @rule("Predictions", "tidymodels.csv", SEVERAL)
@@ -479,6 +484,9 @@ def _of_correctness(cells: ColumnChoice) -> list[int]:
     """A label `correct` or `is_correct`, and a `confidence`: the event that the predicted class is right."""
     labels, score = cells.labels or 0, cells.names[cells.family.places[0]]
     if word(cells.names[labels]) not in CORRECT:
+        if _can_be_confidence(cells, score):
+            event, remedy = f"that {quoted(cells.names[labels])} is 1", "call the labels 'correct'"
+            raise _unclear_reduction(score, event, "a predicted class", remedy)
         return []
     is_unclear = (
         word(score) not in CONFIDENCE and cells.pipeline is None and cells.is_probability(cells.family.places[0])
@@ -486,6 +494,14 @@ def _of_correctness(cells: ColumnChoice) -> list[int]:
     if is_unclear and cells.options.reduction is None and cells.options.scale == "probability":
         raise _unclear_reduction(score, f"that {cells.quoted(labels)} is 1", "a predicted class")
     return [labels]
+
+
+def _can_be_confidence(cells: ColumnChoice, score: str) -> bool:
+    """Whether a column is called a confidence, some of it below one half, and no predicted class is beside it."""
+    if word(score) not in CONFIDENCE or cells.options.reduction is not None or cells.options.scale == "logit":
+        return False
+    values, free = cells.numbers(cells.family.places[0]), [at for at in range(len(cells.names)) if cells.is_free(at)]
+    return 0.0 < min(values, default=0.0) < 0.5 and not any(map(cells.is_predicted_class, free))
 
 
 @rule(
@@ -519,17 +535,21 @@ def _of_predicted_class(cells: ColumnChoice) -> list[int]:
     is_top = cells.pipeline is not None or word(name) in CONFIDENCE or cells.options.reduction is not None
     if not is_top and len(texts) == 2 and all(map(is_number, texts)):
         pairs = zip(cells.columns[score].sample, cells.columns[places[0]].sample, strict=True)
-        of_0 = [float(text) for text, of_class in pairs if is_number(of_class) and float(of_class) == 0.0]
+        numbers = [(float(of_class), float(text)) for text, of_class in pairs if is_number(of_class)]
+        of_0 = [value for of_class, value in numbers if of_class == min(map(float, texts))]
+        of_1 = [value for of_class, value in numbers if of_class == max(map(float, texts))]
         if not of_0 or max(of_0) <= 0.5:
             return []
-        if len(of_0) < _SOME_ROWS:
+        if len(of_0) < _SOME_ROWS or max(of_0) <= min(of_1, default=0.0):  # perhaps above another threshold than 1/2
             raise _unclear_reduction(name, "of class 1", cells.quoted(places[0]))
     return places
 
 
-def _unclear_reduction(score: str, event: str, predicted: str) -> UnclearColumns:
+def _unclear_reduction(
+    score: str, event: str, predicted: str, remedy: str = "call the column 'confidence'"
+) -> UnclearColumns:
     text = f"column {quoted(score)} can be the probability {event}, or the confidence in {predicted}"
-    text += "; name the positive label, or call the column 'confidence', or choose a reduction"
+    text += f"; name the positive label, or {remedy}, or choose a reduction"
     return UnclearColumns(text, field="reduction", readings=(("binary",), ("confidence",)))
 
 
@@ -608,13 +628,8 @@ def _no_labels(cells: ColumnChoice) -> NoLabels:
 
 def _none_found(cells: ColumnChoice) -> TabularError:
     names, free = cells.names, [at for at, name in enumerate(cells.names) if name and cells.is_free(at)]
-    if cells.options.scale == "probability" and (logits := _readings(cells, LOGITS)):
-        called = [names[at] for at in logits[0].places]
-        if len(called) == 1 and cells.columns[logits[0].places[0]].width == 1 and is_log_probability(called[0]):
-            return logarithms(called[0])
-        verb = "seems" if len(called) == 1 else "seem"
-        text = f"{span(called)} {verb} to be logits; if so, set the scale to logit"
-        return LooksLikeLogits(text, field="scale", offer=("logit",))
+    if cells.options.scale == "probability" and (families := _readings(cells, LOGITS)):
+        return _named_as_logits(cells, families[0])
     first = {word(column.sample[0]) for column in cells.columns if column.sample}
     if first & (PREDICTIONS | LOGITS) and first & LABELS:
         return NoPredictions("the names of the columns are in the second line; remove the first", field="predictions")
@@ -630,34 +645,69 @@ def _none_found(cells: ColumnChoice) -> TabularError:
     # Do not offer a column of labels or ids: a report on it would be meaningless.
     apart = LABELS | WEIGHTS | GROUPS
     offer = [at for at in free if word(names[at]) not in apart and not is_id(names[at]) and cells.is_probability(at)]
-    whole = Family(tuple(offer), tuple(names[at] for at in offer)).by_number().negative_first()
-    if cells.sums_to_one(whole.places):
-        is_known = len(whole.classes) > 2 or known_pair(whole.classes) is not None or are_digits(whole.classes[0][-1:])
-        return UnclearColumns(
-            f"no column of predictions found, but the rows of {span(whole.classes)} sum to 1; if they are the "
-            "predictions, name them",
-            field="predictions",
-            offer=whole.classes[:MAX_OFFERED],
-            readings=(whole.classes,) if is_known else (whole.classes, whole.classes[::-1]),
-        )
+    if (error := _unnamed_classes(cells, offer)) is not None:
+        return error
     if len(names) == 1:
         text = f"the file has only one column, {quoted(names[0])}; are its columns separated by commas?"
-    else:
-        text = "no column of predictions found; name it 'p', or 'prob_0', 'prob_1' and so on for several classes"
-        real = [at for at in free if not cells.is_class(at) and not is_id(names[at])]
-        real = [at for at in real if not are_integers(cells.numbers(at))]
-        offer = real if real and cells.options.scale == "logit" else offer
-        hint = "; for logits, set the scale to logit" if real else ""
-        labels = cells.labels
-        but = "" if labels is None or not cells.is_probability(labels) else f" than {quoted(names[labels])}"
-        none = f" (no other column{but} has numbers in [0, 1]{hint})"
-        text += f", or choose one of {cells.listed([names[at] for at in offer])}" if offer else none
+        return NoPredictions(text, field="predictions", offer=tuple(names[at] for at in offer), columns=tuple(names))
+    text = "no column of predictions found; name it 'p', or 'prob_0', 'prob_1' and so on for several classes"
+    logits = _possible_logits(cells, free)
+    if cells.options.scale == "logit" and logits:
+        if len(logits[0]) > 1:
+            text = f"no column of predictions found; if {span(logits[0])} are the logits of the classes, name them"
+            return UnclearColumns(text, field="predictions", readings=logits)
+        offer = [names.index(name) for (name,) in logits]
+    hint = "; for logits, set the scale to logit" if logits else ""
+    labels = cells.labels
+    but = "" if labels is None or not cells.is_probability(labels) else f" than {quoted(names[labels])}"
+    none = f" (no other column{but} has numbers in [0, 1]{hint})"
+    text += f", or choose one of {cells.listed([names[at] for at in offer])}" if offer else none
     offered = tuple(names[at] for at in offer[:MAX_OFFERED])
     error = NoPredictions(
         text, field="predictions", offer=offered, columns=tuple(name for name in names[:MAX_OFFERED] if name)
     )
-    error.logits = tuple(names[at] for at in real) if not offer and len(names) > 1 else ()
+    error.logits = () if offer else logits
     return error
+
+
+def _named_as_logits(cells: ColumnChoice, family: Family) -> LooksLikeLogits:
+    """Return the error for columns with names of logits, although the scale is probability."""
+    called = [cells.names[at] for at in family.places]
+    if len(called) == 1 and cells.columns[family.places[0]].width == 1 and is_log_probability(called[0]):
+        return logarithms(called[0])
+    verb = "seems" if len(called) == 1 else "seem"
+    text = f"{span(called)} {verb} to be logits; if so, set the scale to logit"
+    return LooksLikeLogits(text, field="scale", offer=("logit",))
+
+
+def _possible_logits(cells: ColumnChoice, free: Sequence[int]) -> tuple[tuple[str, ...], ...]:
+    """Return the columns that can be logits: one by one, or together if there is one for each of several labels."""
+    real = [at for at in free if not cells.is_class(at) and not is_id(cells.names[at])]
+    real = [at for at in real if not are_integers(cells.numbers(at))]
+    names = tuple(cells.names[at] for at in real)
+    if len(real) == len(cells.texts(cells.labels)) > 2:
+        return (Family(tuple(real), names).by_number().classes,)
+    return tuple((name,) for name in names)
+
+
+def _unnamed_classes(cells: ColumnChoice, offer: Sequence[int]) -> UnclearColumns | None:
+    """Return the error for columns that sum to 1, with the orders that they may have, or None."""
+    whole = Family(tuple(offer), tuple(cells.names[at] for at in offer)).by_number().negative_first()
+    if not cells.sums_to_one(whole.places):
+        return None
+    orders = [whole.classes]
+    if known_pair(whole.classes) is None and not are_digits(whole.classes[0][-1:]):
+        if len(whole.classes) == 2:
+            orders.append(whole.classes[::-1])
+        elif all(map(is_number, cells.texts(cells.labels))):  # which number them in either order
+            orders.append(tuple(sorted(whole.classes)))
+    return UnclearColumns(
+        f"no column of predictions found, but the rows of {span(whole.classes)} sum to 1; if they are the predictions, "
+        "name them",
+        field="predictions",
+        offer=whole.classes[:MAX_OFFERED],
+        readings=tuple(dict.fromkeys(orders)),
+    )
 
 
 def _hard_predictions(cells: ColumnChoice, free: Sequence[int]) -> list[int]:

@@ -204,10 +204,10 @@ class UnclearOrder(UnclearColumns):
 
 
 class NoPredictions(TabularError):
-    """A file in which no column of predictions was found; ``logits`` are columns that can be logits."""
+    """A file in which no column of predictions was found; ``logits`` are columns that can be logits together."""
 
     code = "no-predictions"
-    logits: tuple[str, ...] = ()
+    logits: tuple[tuple[str, ...], ...] = ()
 
 
 class InvalidForecasts(TabularError):
