@@ -204,3 +204,39 @@ def test_rounded_rows_are_read_alike_by_the_command_and_the_library(typed: Typed
     expected = calibrant.evaluate(rounded, y, measures=["brier"])["brier"].value
     pd.DataFrame(rounded).add_prefix("prob_").assign(label=y).to_csv("rounded.csv", index=False)
     assert _values(typed, "calibrant evaluate rounded.csv --measure brier")["brier"] == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("form", ["csv", "jsonl", "json", "xlsx"])
+@pytest.mark.parametrize("written", ["[{0}]", "[[{0}]]", "tensor({0})", "array([{0}])", "{{{0}}}", "({0},)"])
+def test_texts_of_one_element_are_that_element(typed: Typed, scores: Any, form: str, written: str) -> None:
+    """Evaluate predictions that a spreadsheet, JSON or PostgreSQL has as the text of an array."""
+    frame = pd.DataFrame({"y": scores["y"], "p": [written.format(repr(float(p))) for p in scores["p"]]})
+    if form == "xlsx":
+        frame.to_excel("scores.xlsx", index=False)
+    elif form == "csv":
+        frame.to_csv("scores.csv", index=False)
+    else:
+        frame.to_json(f"scores.{form}", orient="records", lines=form == "jsonl")
+    expected = calibrant.evaluate(scores["p"], scores["y"], measures=["brier"])["brier"].value
+    assert _values(typed, f"calibrant evaluate scores.{form} --measure brier") == {"brier": pytest.approx(expected)}
+
+
+@pytest.mark.parametrize("form", ["csv", "jsonl"])
+def test_texts_of_vectors_are_the_probabilities_of_the_classes(typed: Typed, pets: Any, form: str) -> None:
+    """Evaluate arrays of PostgreSQL, as its ``copy`` writes them."""
+    p = pets[["bird", "cat", "dog"]].to_numpy()
+    y = pets["species"].map({"bird": 0, "cat": 1, "dog": 2})
+    frame = pd.DataFrame({"label": y, "probs": ["{" + ",".join(map(repr, row)) + "}" for row in p.tolist()]})
+    frame.to_csv("pets.csv", index=False)
+    frame.to_json("pets.jsonl", orient="records", lines=True)
+    expected = calibrant.evaluate(p, y, measures=["brier"])["brier"].value
+    assert _values(typed, f"calibrant evaluate pets.{form} --measure brier") == {"brier": pytest.approx(expected)}
+
+
+@pytest.mark.parametrize("form", ["jsonl", "json"])
+def test_nested_lists_of_one_element_are_that_element(typed: Typed, scores: Any, form: str) -> None:
+    """Evaluate predictions of shape (1, 1) a row, as a network returns them for one row at a time."""
+    frame = pd.DataFrame({"y": [[k] for k in scores["y"].tolist()], "p": [[[p]] for p in scores["p"].tolist()]})
+    frame.to_json(f"scores.{form}", orient="records", lines=form == "jsonl", double_precision=15)
+    expected = calibrant.evaluate(scores["p"], scores["y"], measures=["brier"])["brier"].value
+    assert _values(typed, f"calibrant evaluate scores.{form} --measure brier") == {"brier": pytest.approx(expected)}

@@ -50,6 +50,7 @@ from calibrant.io.texts import (
     quoted,
     refusal,
     row_of,
+    vector_of,
     with_point,
 )
 
@@ -328,7 +329,7 @@ def layout_of(file: BinaryIO, limits: FileLimits, decimal: str = ".", encoding: 
     if encoding == "utf-16":
         notes = ("the text is UTF-16", *notes)
     columns = list(zip(*sample, strict=True))
-    has_vectors = any("[" in cell or "(" in cell for row in sample for cell in row)
+    has_vectors = any(mark in cell for row in sample for cell in row for mark in "[({")
     widths = tuple(map(_width, columns)) if has_vectors else (None,) * len(header)
     data_at = _data_at(head, encoding, rows.header_lines, skipped)
     return Layout(
@@ -505,30 +506,16 @@ def _data_at(head: bytes, encoding: str, header_lines: int, skipped: int) -> int
     return end + 1 if encoding == "utf-8-sig" and header_lines == 1 else None
 
 
-#: Numbers in brackets, as pandas, numpy and Spark write vectors: ``[0.25 0.75]``, ``[0.25,0.75]`` or ``array([...])``.
-_VECTOR = re.compile(r"\s*(?:[A-Za-z]+\()?\[\[?([^\[\]]*)\]?\](?:,\s*[a-z_]+=[^()\[\]]*)?\)?\s*")
-#: A tuple, or a number of torch: ``(0.25,)`` and ``tensor(0.25)``.
-_TUPLE = re.compile(r"\s*(?:tensor)?\(([^()\[\]=]*)\)\s*")
-#: A number of a list of numpy's numbers: ``np.float64(0.25)``.
-_SCALAR = re.compile(r"np\.float[0-9]+\(([^()]*)\)")
-
-
-def _vector(cell: str) -> list[str] | None:
-    clean = _SCALAR.sub(r"\1", cell) if "np.float" in cell else cell
-    found = _VECTOR.fullmatch(clean) or _TUPLE.fullmatch(clean)
-    return None if found is None else found[1].replace(",", " ").split()
-
-
 def _width(cells: Sequence[str]) -> int | None:
     """Return the length of the vectors of a column, or None if its cells are no vectors; they may be missing."""
-    vectors = (_vector(cell) for cell in cells if not is_missing(cell))
+    vectors = (vector_of(cell) for cell in cells if not is_missing(cell))
     lengths = {len(of) if of and all(is_number(text) or is_missing(text) for text in of) else None for of in vectors}
     return (next(iter(lengths)) or None) if len(lengths) == 1 else None
 
 
 def _unboxed(cells: Sequence[str]) -> list[str]:
     """Return the numbers of cells such as ``[0.25]``; others as they are."""
-    vectors = ((cell, _vector(cell)) for cell in cells)
+    vectors = ((cell, vector_of(cell)) for cell in cells)
     return [cell if numbers is None or len(numbers) != 1 else numbers[0] for cell, numbers in vectors]
 
 
@@ -569,7 +556,7 @@ def _vectors(cells: Sequence[str], block: Block, *, width: int, name: str, field
     """Convert cells such as ``[0.25 0.75]`` to the numbers of all rows, one row after the other."""
     found = []
     for i, cell in enumerate(cells):
-        numbers = _vector(cell)
+        numbers = vector_of(cell)
         if numbers is None or len(numbers) != width:
             if lacks_number(cell):
                 raise refusal(cell, name, field, block.row + i, block.line_of(i))

@@ -28,7 +28,7 @@ from calibrant.io.errors import (
 from calibrant.io.limits import MAX_LINE, NUMBER_BYTES, FileLimits
 from calibrant.io.npz import values_at
 from calibrant.io.table import Coded, Column, Floats, Places, Values
-from calibrant.io.texts import Coding, is_number, quoted, refusal, row_of
+from calibrant.io.texts import Coding, is_number, quoted, refusal, row_of, vector_of
 
 _SAMPLE_ROWS, _SAMPLE_BYTES = 1000, 4 << 20
 #: The most rows per step, and the bytes of their lines.
@@ -110,7 +110,7 @@ class JsonLinesTable:
         cells = [_dense(row.get(name)) for row in rows]
         if name not in self._boxed:
             return cells
-        return [cell[0] if isinstance(cell, list) and len(cell) == 1 else cell for cell in cells]
+        return [*map(_unboxed, cells)]
 
     def _blocks(self) -> Iterator[list[dict[str, Any]]]:
         """Yield all rows in blocks of at most ``_BLOCK`` rows and about ``_BLOCK_BYTES``."""
@@ -266,6 +266,12 @@ def _is_boxed(cells: list[Any]) -> bool:
     )
 
 
+def _unboxed(cell: Any) -> Any:
+    while isinstance(cell, list) and len(cell) == 1:
+        cell = cell[0]
+    return cell
+
+
 def _column(name: str, cells: list[Any]) -> Column:
     first = _dense(next((cell for cell in cells if cell is not None), None))
     if isinstance(first, list) and not any(isinstance(element, list | dict) for element in first):
@@ -275,12 +281,19 @@ def _column(name: str, cells: list[Any]) -> Column:
     return Column(name, tuple(map(_text, cells)))
 
 
+#: How strings begin that may be vectors: brackets, ``array(`` and ``tensor(``.
+_OPENS = frozenset("[({at")
+
+
 def _dense(cell: Any) -> Any:
     """Return a dense vector of Spark, ``{"type": 1, "values": [0.25, 0.75]}``, as a list.
 
     So are log-likelihoods of lm-evaluation-harness, which are beside whether the answer is that of greedy decoding:
-    ``[["-0.25", "True"], ["-3.5", "False"]]``.
+    ``[["-0.25", "True"], ["-3.5", "False"]]``, and vectors that are strings: ``"[0.25 0.75]"``.
     """
+    if type(cell) is str:
+        texts = vector_of(cell) if cell[:1] in _OPENS else None
+        return [*map(float, texts)] if texts and all(map(is_number, texts)) else cell
     are_pairs = type(cell) is list and bool(cell) and all(type(pair) is list and len(pair) == 2 for pair in cell)
     if are_pairs and {str(flag) for _, flag in cell} <= {"True", "False"}:
         return [number for number, _ in cell]

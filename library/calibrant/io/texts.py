@@ -160,6 +160,27 @@ def is_numeric(text: str) -> bool:
     )
 
 
+#: Numbers in brackets, as pandas, numpy and Spark write vectors: ``[0.25 0.75]``, ``[0.25,0.75]`` or ``array([...])``.
+_VECTOR = re.compile(r"\s*(?:[A-Za-z]+\()?\[\[?([^\[\]]*)\]?\](?:,\s*[a-z_]+=[^()\[\]]*)?\)?\s*")
+#: A tuple, or a number of torch: ``(0.25,)`` and ``tensor(0.25)``; an array of PostgreSQL: ``{0.25,0.75}``.
+_TUPLE = re.compile(r"\s*(?:(?:tensor)?\(([^()\[\]=]*)\)|\{([^{}:=]*)\})\s*")
+#: A number of a list of numpy's numbers: ``np.float64(0.25)``.
+_SCALAR = re.compile(r"np\.float[0-9]+\(([^()]*)\)")
+
+
+def vector_of(cell: str) -> list[str] | None:
+    """Return the texts between the brackets of a cell such as ``[0.25 0.75]``, or None.
+
+    >>> vector_of("array([0.25, 0.75])"), vector_of("{0.25,0.75}"), vector_of("tensor(0.5)"), vector_of("0.5")
+    (['0.25', '0.75'], ['0.25', '0.75'], ['0.5'], None)
+    """
+    clean = _SCALAR.sub(r"\1", cell) if "np.float" in cell else cell
+    found = _VECTOR.fullmatch(clean) or _TUPLE.fullmatch(clean)
+    return (
+        None if found is None else next(text for text in found.groups() if text is not None).replace(",", " ").split()
+    )
+
+
 def may_be_numbers(cells: Sequence[str]) -> bool:
     """Whether a column with these first cells can be numeric: one of them is, or all are missing."""
     if any(map(is_numeric, cells[:1])):
