@@ -92,7 +92,13 @@ def choose(columns: Sequence[Column], options: SheetOptions, distinct: Distinct,
         _check_gap(cells)
     if cells.labels is not None:
         check_one_hot(cells, cells.labels)
-    by_name = _in_order(cells)
+    for row in rules_of("Order of the classes"):
+        for family in row.find(cells):
+            if family != cells.family:
+                cells.family = family
+                cells.notes += (
+                    [row.prints.format(event=quoted(cells.event or ""), place=cells.place)] if row.prints else []
+                )
     _note(cells)
     family, predicted = cells.family, _predicted(cells) if labelled else None
     return Chosen(
@@ -101,23 +107,9 @@ def choose(columns: Sequence[Column], options: SheetOptions, distinct: Distinct,
         tuple(cells.notes),
         times,
         None if cells.event is None else family.classes,
-        by_name,
+        cells.by_name,
         cells.reduction,
     )
-
-
-def _in_order(cells: ColumnChoice) -> Family | None:
-    """Put the columns in the order of the rules; returns them in that of their names, if the labels can have that."""
-    by_name = None
-    for row in rules_of("Order of the classes"):
-        for family in row.find(cells):
-            if row.find is _file_order:
-                by_name = family
-            elif family != cells.family:
-                cells.family = family
-                shown = {"event": quoted(cells.event or ""), "place": str(cells.place)}
-                cells.notes += [row.prints.format(**shown)] if row.prints else []
-    return by_name
 
 
 def _aliases(cells: ColumnChoice, at: int, name: str) -> tuple[str, ...]:
@@ -433,7 +425,8 @@ def _file_order(cells: ColumnChoice) -> list[Family]:
     if cells.event is not None or _is_ordered(cells) or cells.options.mapping:
         return []
     by_name = family.taken(sorted(range(len(family.classes)), key=family.classes.__getitem__)).by_number()
-    return [] if by_name == family else [by_name]
+    cells.by_name = None if by_name == family else by_name
+    return []
 
 
 def _note(cells: ColumnChoice) -> None:

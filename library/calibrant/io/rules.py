@@ -237,6 +237,8 @@ class ColumnChoice(Choice):
         #: The event that has the name of the labels and the number of its class; the reduction that the file implies.
         self.event: str | None = None
         self.place = 1
+        #: The columns in the order of their names, if the labels can have that too.
+        self.by_name: Family | None = None
         self.reduction: str | None = None
         self._equal: Mapping[int, AbstractSet[str]] | None = None
         self._numbers: dict[int | None, set[float]] = {}
