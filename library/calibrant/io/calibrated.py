@@ -8,6 +8,7 @@ import io
 import json
 from collections.abc import Iterator, Sequence
 from itertools import chain, islice, repeat
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -261,6 +262,8 @@ def _is_faithful(arrow: Any, column: Any, cells: Any) -> bool:
 
 
 def _lines(rows: Sequence[Sequence[str]], separator: str) -> str:
-    text = io.StringIO()
-    csv.writer(text, delimiter=separator, lineterminator="\n").writerows(rows)
-    return text.getvalue()
+    lines: list[str] = []
+    # A carriage return is quoted only if it is part of the line end, which is then shortened.
+    out = SimpleNamespace(write=lambda line: lines.append(f"{line[:-2]}\n"))
+    csv.writer(out, delimiter=separator, lineterminator="\r\n").writerows(rows)
+    return "".join(lines)

@@ -127,6 +127,37 @@ def test_names_of_classes_that_the_encoding_does_not_have_are_refused(run: Run, 
     assert not (tmp_path / "a.csv").exists()
 
 
+@pytest.mark.parametrize("suffix", ["csv", "tsv"])
+def test_names_of_classes_are_no_formulas_and_cells_of_the_file_are_unchanged(
+    run: Run, tmp_path: Path, suffix: str
+) -> None:
+    names = ["=1+1", "-2", "\t@c", "+e", "\r=g"]
+    probs = np.random.default_rng(0).dirichlet(np.ones(5), 60)
+    calibrant.fit("temperature", probs, np.arange(60) % 5, class_names=names).save(tmp_path / "map.json")
+    own = ["=1+1", "+49 30", "-x", "@me", "007"]
+    given, out = tmp_path / f"preds.{suffix}", tmp_path / f"out.{suffix}"
+    separator = "," if suffix == "csv" else "\t"
+    with given.open("w", newline="") as file:
+        head = [*(f"prob_{i}" for i in range(5)), "id"]
+        tables.writer(file, delimiter=separator).writerows([head, *([0.2] * 5 + [cell] for cell in own)])
+    assert run("calibrate", given, "--map", tmp_path / "map.json", "--out", out).exit_code == 0
+    with out.open(newline="") as file:
+        header, *rows = tables.reader(file, delimiter=separator)
+    assert header[-5:] == [f"calibrated_{name}" for name in names]
+    assert [row[5] for row in rows] == own
+
+
+@pytest.mark.parametrize("cell", ["a\rb", "a\r\nb", "\r", "=1\r=2", 'a"b\rc'])
+def test_a_carriage_return_in_a_cell_begins_no_row(run: Run, document: Path, tmp_path: Path, cell: str) -> None:
+    own = [["p", "note"], ["0.5", cell], ["0.25", "x"]]
+    given, out = tmp_path / "preds.csv", tmp_path / "out.csv"
+    with given.open("w", newline="") as file:
+        tables.writer(file, quoting=tables.QUOTE_ALL).writerows(own)
+    assert run("calibrate", given, "--map", document, "--out", out).exit_code == 0
+    with out.open(newline="") as file:
+        assert [row[:2] for row in tables.reader(file)] == own
+
+
 def test_json_lines_become_a_table_with_their_own_columns(run: Run, document: Path) -> None:
     lines = b'{"id": 7, "p": 0.5, "note": "a, b"}\n{"id": 8, "p": 0.25, "note": null}\n'
     rows = list(tables.reader(run("calibrate", "-", "--map", document, stdin=lines).stdout.splitlines()))
