@@ -16,7 +16,7 @@ from calibrant.reports.contest import contest
 from calibrant.reports.figures import figures, group_figure
 from calibrant.reports.panel import ReportSubject
 from calibrant.reports.tables import facts, fewer, grouped, measured
-from calibrant.reports.text import cleaned
+from calibrant.reports.text import printable, unlike_formula
 from calibrant.reports.verdict import verdict
 
 with requires("reports", "a report"):
@@ -217,7 +217,7 @@ def _shown(report: Mapping[str, Any], about: ReportSubject) -> dict[str, Any]:
 
 @lru_cache(maxsize=1)
 def _environment() -> jinja2.Environment:
-    return jinja2.Environment(
+    environment = jinja2.Environment(
         loader=jinja2.PackageLoader("calibrant.reports"),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
@@ -225,8 +225,10 @@ def _environment() -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.filters["unlike_formula"] = unlike_formula
+    return environment
 
 
 def _printable(value: Any) -> Any:
     """Clean every text that a template prints."""
-    return cleaned(value, most=10_000_000) if type(value) is str and value else value
+    return printable(value, most=10_000_000) if type(value) is str and value else value

@@ -81,6 +81,37 @@ def plain(report: dict[str, Any]) -> str:
     return standalone(report, _about("a"))
 
 
+_FORMULAS = [
+    "=1+1",
+    "+cmd|' /C calc'!A0",
+    "-2+3",
+    "@SUM(A1)",
+    "\t=1",
+    "\r=1",
+    " =1",
+    "\uff1d1",
+    "=HYPERLINK('http://a')",
+]
+
+
+@pytest.mark.parametrize("name", _FORMULAS)
+def test_a_spreadsheet_that_opens_a_report_computes_no_name(report: dict[str, Any], name: str) -> None:
+    page = Page(standalone(_renamed(report, name), _about(name)))
+    texts = [element.text.strip() for kind in _BLOCKS for element in page.all(kind)]
+    assert [text for text in texts if text[:1] in "=+@-\uff1d" and text] == []
+    assert sum(text.startswith("“") for text in texts) >= 3
+
+
+@pytest.mark.parametrize("name", ["-1", "+0.5", "-1e-3", "a=b", "3-4"])
+def test_names_that_are_no_formulas_are_shown_as_they_are(report: dict[str, Any], name: str) -> None:
+    page = Page(standalone(_renamed(report, name), _about(name)))
+    assert name in [element.text.strip() for element in page.all("th")]
+
+
+#: Elements that a spreadsheet reads as cells, besides those with numbers.
+_BLOCKS = ("th", "dd", "dt", "li", "p", "h1", "h2", "h3", "h4", "caption", "figcaption")
+
+
 def test_one_file_with_nothing_from_elsewhere_and_no_script(plain: str) -> None:
     page = Page(plain)
     assert page.all("script") == page.all("link") == page.all("iframe") == page.all("a") == []
