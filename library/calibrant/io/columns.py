@@ -533,7 +533,7 @@ def _of_predicted_class(cells: ColumnChoice) -> list[int]:
         of_1 = [value for of_class, value in numbers if of_class == max(map(float, texts))]
         if not of_0 or max(of_0) <= 0.5:
             return []
-        if len(of_0) < _SOME_ROWS or max(of_0) <= min(of_1, default=0.0):  # perhaps above another threshold than 1/2
+        if len(of_0) < _SOME_ROWS or max(of_0) < min(of_1, default=0.0):  # perhaps above another threshold than 1/2
             raise _unclear_reduction(name, "of class 1", cells.quoted(places[0]))
     return places
 
