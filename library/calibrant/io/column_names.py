@@ -54,7 +54,7 @@ _BEFORE_CLASS = set_of(
 
 # Stems do not end with a separator, so that the time is linear in the length of a name.
 # A minus sign after another separator, or at the beginning, is that of a negative number.
-NUMBERED = re.compile(r"(|.*?[^ _.\-\[(=])[ _.\-\[(=]*(?<!^-)(?<![ _.\-\[(=]-)(0|[1-9][0-9]{0,5})[\])]?")
+_NUMBERED = re.compile(r"(|.*?[^ _.\-\[(=])[ _.\-\[(=]*(?<!^-)(?<![ _.\-\[(=]-)(0|[1-9][0-9]{0,5})[\])]?")
 #: More characters than a known name has; the most words that the name of a class can have.
 _LONGEST, _CLASS_WORDS = 48, 16
 _BETWEEN = re.compile(r"[ _.\-\[(=]+")
@@ -225,7 +225,7 @@ def _ends_as(stem: str, ends: frozenset[str]) -> bool:
 def suffix(name: str, known: frozenset[str] = PREDICTIONS | LOGITS) -> str | None:
     """Return the class at the end of a column name: ``cat`` for ``prob_cat``, ``1`` for ``p1``, or None."""
     name = with_integer(name)
-    parts = NUMBERED.fullmatch(name)
+    parts = _NUMBERED.fullmatch(name)
     if parts is not None and word(parts[1]) in known:
         return parts[2]
     split = _split(name, known)
@@ -239,7 +239,7 @@ def numbered(names: Sequence[str], known: frozenset[str]) -> list[Family]:
     """
 
     def split(name: str) -> tuple[str, str] | None:
-        parts = NUMBERED.fullmatch(name)
+        parts = _NUMBERED.fullmatch(name)
         begins = parts is not None and len(words := words_of(parts[1])) == 2 and words[0] in _BEFORE_CLASS & known
         counts = parts is not None and (not parts[1] or begins or _is_stem(parts[1], known | _OF_CLASS))
         return (parts[1].casefold(), parts[2]) if parts is not None and counts else None
@@ -247,7 +247,7 @@ def numbered(names: Sequence[str], known: frozenset[str]) -> list[Family]:
     families = []
     for of in _stems(names, split):
         last = {int(number): at for at, number in of}
-        stem = NUMBERED.fullmatch(names[of[0][0]])
+        stem = _NUMBERED.fullmatch(names[of[0][0]])
         before = "" if stem is None else stem[1].casefold()
         whole = set(last) == set(range(len(last))) or (before and _is_stem(before, known | _OF_CLASS))
         if whole and (len(last) > 1 or word(before) in known):

@@ -17,7 +17,6 @@ from calibrant.io.column_names import (
     GROUPS,
     LABELS,
     LOGITS,
-    NUMBERED,
     PREDICTIONS,
     WEIGHTS,
     Family,
@@ -43,7 +42,7 @@ from calibrant.io.errors import (
     UnclearOrder,
 )
 from calibrant.io.labels import one_hot, without_gaps
-from calibrant.io.rules import MAX_OFFERED, Chosen, ColumnChoice, Distinct, are_integers, rule, rules_of
+from calibrant.io.rules import MAX_OFFERED, ColumnChoice, Distinct, are_integers, rule, rules_of
 from calibrant.io.scale import logarithms, scale_error
 from calibrant.io.table import Column, Floats, Ints, Places, SheetOptions
 from calibrant.io.texts import (
@@ -66,13 +65,12 @@ _SOME_ROWS = 5
 # --- Choosing columns: those of the options, else those of the rules
 
 
-def choose(columns: Sequence[Column], options: SheetOptions, distinct: Distinct, *, labelled: bool) -> Chosen:
+def choose(columns: Sequence[Column], options: SheetOptions, distinct: Distinct, *, labelled: bool) -> ColumnChoice:
     """Choose the columns of a table; raises a ``TabularError`` if a column is missing or ambiguous.
 
     Columns are inferred from their names and contents by the tables of rules. The scale logit is never inferred.
     """
     cells = ColumnChoice(columns, options, distinct, labelled)
-    times = None if options.times is None else cells.find(options.times, "times")
     # A column of labels that the wildcard of the predictions matches is none of them.
     cells.labels = None if options.labels is None else cells.find(options.labels, "labels")
     cells.stated = [at for name in options.predictions or () for at in _sorted(cells, name)]
@@ -101,15 +99,9 @@ def choose(columns: Sequence[Column], options: SheetOptions, distinct: Distinct,
                 )
     _note(cells)
     family, predicted = cells.family, _predicted(cells) if labelled else None
-    return Chosen(
-        Places(family.places, cells.labels, weights, groups, predicted),
-        tuple(_aliases(cells, at, name) for at, name in zip(family.places, family.classes, strict=True)),
-        tuple(cells.notes),
-        times,
-        None if cells.event is None else family.classes,
-        cells.by_name,
-        cells.reduction,
-    )
+    cells.places = Places(family.places, cells.labels, weights, groups, predicted)
+    cells.classes = tuple(_aliases(cells, at, name) for at, name in zip(family.places, family.classes, strict=True))
+    return cells
 
 
 def _aliases(cells: ColumnChoice, at: int, name: str) -> tuple[str, ...]:
@@ -117,13 +109,11 @@ def _aliases(cells: ColumnChoice, at: int, name: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(filter(None, (name, cells.names[at], suffix(cells.names[at])))))
 
 
-def _sorted(cells: ColumnChoice, stated: str) -> list[int]:
+def _sorted(cells: ColumnChoice, stated: str) -> tuple[int, ...]:
     """Choose the columns that the options name; those that differ in a number are in the order of the numbers."""
     places = cells.matching(stated, "predictions")
-    ends = [NUMBERED.fullmatch(with_integer(cells.names[at])) for at in places]
-    numbers = {at: int(end[2]) for at, end in zip(places, ends, strict=True) if end is not None}
-    are_alike = len({end[1] for end in ends if end is not None}) == 1 and len(numbers) == len(places)
-    return sorted(places, key=numbers.__getitem__) if are_alike else places
+    names = tuple(with_integer(cells.names[at]).rstrip("])") for at in places)
+    return Family(tuple(places), names).by_number().places
 
 
 def _inferred(cells: ColumnChoice) -> Family:
@@ -738,7 +728,7 @@ def _of_hard(cells: ColumnChoice, at: int) -> NoPredictions:
 
 
 def numbered_classes(
-    chosen: Chosen, columns: Sequence[Column], predictions: Floats, labels: Ints
+    chosen: ColumnChoice, columns: Sequence[Column], predictions: Floats, labels: Ints
 ) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
     """Return the names and a note of classes that the labels number in the order of the file; None for other columns.
 

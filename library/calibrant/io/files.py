@@ -46,7 +46,7 @@ from calibrant.io.json_lines import JsonLinesTable
 from calibrant.io.labels import Classes, are_of_two_classes, in_order, read_labels, whether_equal
 from calibrant.io.limits import FileLimits
 from calibrant.io.npz import NpyTable, NpzTable, blocks_of_archive, is_workbook
-from calibrant.io.rules import Chosen
+from calibrant.io.rules import ColumnChoice
 from calibrant.io.scale import check_scale
 from calibrant.io.source import bytes_of, opened, spooled, write_blocks
 from calibrant.io.table import (
@@ -302,7 +302,7 @@ def _check_long(table: Table, error: TabularError) -> None:
 _OF_ONE = 0.01
 
 
-def _sheet(table: Table, chosen: Chosen, options: SheetOptions, values: Values) -> Sheet:
+def _sheet(table: Table, chosen: ColumnChoice, options: SheetOptions, values: Values) -> Sheet:
     names = [table.columns[at].name for at in chosen.places.predictions]
     _check_shapes(values, len(values.predictions), "predictions")
     scale_notes = check_scale(values.predictions, options.scale, names)
@@ -333,7 +333,7 @@ def _sheet(table: Table, chosen: Chosen, options: SheetOptions, values: Values) 
 
 
 def _check_models(
-    table: Table, chosen: Chosen, options: SheetOptions, predictions: Floats, labels: Coded | None
+    table: Table, chosen: ColumnChoice, options: SheetOptions, predictions: Floats, labels: Coded | None
 ) -> None:
     """Raise ``UnclearColumns`` for columns that the options name and that are not those of two or more classes."""
     places = chosen.places.predictions
@@ -354,7 +354,7 @@ def _check_models(
 
 
 def _positive_last(
-    predictions: Floats, names: tuple[str, ...] | None, own: tuple[str, ...] | None, chosen: Chosen
+    predictions: Floats, names: tuple[str, ...] | None, own: tuple[str, ...] | None, chosen: ColumnChoice
 ) -> Floats:
     """Return two columns that are not named after their classes, with the positive one last.
 
@@ -394,7 +394,7 @@ def _check_shapes(values: Values, n: int, of: str) -> None:
             raise WrongShape(f"{field} has length {length:,}, but {of} has length {n:,}")
 
 
-def _classes(table: Table, chosen: Chosen, options: SheetOptions, values: Values) -> Classes | None:
+def _classes(table: Table, chosen: ColumnChoice, options: SheetOptions, values: Values) -> Classes | None:
     if values.labels is None or chosen.places.labels is None:
         return None
     n_classes = 2 if values.predictions.ndim == 1 else values.predictions.shape[1]

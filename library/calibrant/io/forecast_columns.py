@@ -130,7 +130,7 @@ def _quantile_columns(choice: Choice) -> list[_Reading]:
             names = [choice.names[at] for at, other in zip(places, levels, strict=True) if other == level]
             if len(names) > 1:
                 raise DuplicateColumns(f"{listed(names)} are quantiles at the same level; remove or rename all but one")
-        readings.append(_in_order("quantiles", places, levels))
+        readings.append(_by_level(places, levels))
     return readings
 
 
@@ -260,13 +260,13 @@ def _stated(choice: Choice, parts: Mapping[str, str]) -> _Reading:
     numbers = [_LEVEL.fullmatch(choice.names[at]) for at in columns["quantiles"]]
     texts = [of["number"] for of in numbers if of is not None]
     named = _levels(texts) if 1 < len(texts) == len(numbers) else None
-    return _Reading(columns) if named is None else _in_order("quantiles", columns["quantiles"], named)
+    return _Reading(columns) if named is None else _by_level(columns["quantiles"], named)
 
 
-def _in_order(field: Field, places: Sequence[int], levels: Sequence[float]) -> _Reading:
-    """Return columns in the order of their levels."""
+def _by_level(places: Sequence[int], levels: Sequence[float]) -> _Reading:
+    """Return quantiles in the order of their levels."""
     order = sorted(range(len(places)), key=levels.__getitem__)
-    return _Reading({field: tuple(places[i] for i in order)}, tuple(levels[i] for i in order))
+    return _Reading({"quantiles": tuple(places[i] for i in order)}, tuple(levels[i] for i in order))
 
 
 def _inferred(choice: Choice, options: ForecastOptions, labelled: bool) -> _Reading:

@@ -203,24 +203,8 @@ _EQUAL = 100
 Distinct = Callable[[Sequence[int]], Mapping[int, AbstractSet[str]]]
 
 
-@dataclass(frozen=True)
-class Chosen:
-    """The chosen columns; for each class, the names that its column gives it; notes on what was inferred."""
-
-    places: Places
-    classes: tuple[tuple[str, ...], ...]
-    notes: tuple[str, ...]
-    times: int | None = None
-    #: Names of the classes in order, if a column that is named after the labels is that of class 1.
-    class_names: tuple[str, ...] | None = None
-    #: The columns in the order of their names, if they were inferred in another order of the file.
-    by_name: Family | None = None
-    #: The reduction that the file implies, if it is not the default one.
-    reduction: str | None = None
-
-
 class ColumnChoice(Choice):
-    """What the rules see of a table: the names of its columns and their first values."""
+    """What the rules see of a table, the names of its columns and their first values, and what they chose."""
 
     def __init__(self, columns: Sequence[Column], options: SheetOptions, distinct: Distinct, labelled: bool) -> None:
         super().__init__(columns)
@@ -240,6 +224,9 @@ class ColumnChoice(Choice):
         #: The columns in the order of their names, if the labels can have that too.
         self.by_name: Family | None = None
         self.reduction: str | None = None
+        #: All chosen columns, and the column of times; for each class, the names that its column gives it.
+        self.places, self.times = Places(), None if options.times is None else self.find(options.times, "times")
+        self.classes: tuple[tuple[str, ...], ...] = ()
         self._equal: Mapping[int, AbstractSet[str]] | None = None
         self._numbers: dict[int | None, set[float]] = {}
 
@@ -313,6 +300,11 @@ class ColumnChoice(Choice):
         if is_id(name) or self.is_predicted_class(at):
             return False
         return not any(is_number(text) and not float(text).is_integer() for text in texts)
+
+    @property
+    def class_names(self) -> tuple[str, ...] | None:
+        """Names of the classes in order, if a column that is named after the labels is that of class 1."""
+        return None if self.event is None else self.family.classes
 
     @property
     def width(self) -> int:
