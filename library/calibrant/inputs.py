@@ -74,16 +74,14 @@ class Rows:
         p = self.batch.predictions.given
         warn_of_probabilities(p, self.batch.predictions.scale)
         if self.by_position and self.class_names is not None:
-            text = (
+            warn(
                 f"labels are numbers and the columns {listing(self.class_names)}, in this order; if class 0 is not "
                 f"{self.class_names[0]!r}, pass class_names in the order of the numbers"
             )
-            warn(text)
         if are_classes(p):
-            text = (
+            warn(
                 "all predictions are 0 or 1, like predicted classes; pass probabilities, such as those of predict_proba"
             )
-            warn(text)
         if are_of_other_class(p, self.batch.labels):
             warn(of_other_class(p, self.batch.predictions.scale))
 
@@ -132,11 +130,10 @@ def warn_of_certain(given: Array) -> None:
     p = given if given.ndim == 1 else given.max(axis=1, initial=0.0)
     certain = (p == 1.0) | (p == 0.0) if given.ndim == 1 else p == 1.0
     if len(p) >= _MANY_ROWS and certain.mean() >= _CERTAIN:
-        text = (
+        warn(
             f"{100.0 * certain.mean():.0f} % of the predictions are exactly 0 or 1, as of small forests; a map gives "
             "equal predictions the same probability, so prefer a model with finer ones"
         )
-        warn(text)
 
 
 def warn_of_few(batch: Batch) -> None:
@@ -147,11 +144,10 @@ def warn_of_few(batch: Batch) -> None:
     rare, count = min(((1, positive), (0, len(batch) - positive)), key=lambda pair: pair[1])
     if 0 < count < _FEW_LABELS:
         have = "1 has" if count == 1 else f"{count} have"
-        text = (
+        warn(
             f"of {len(batch):,} rows, {have} the label {rare}, so the map and its gain are uncertain; fit to more rows "
             "with this label"
         )
-        warn(text)
 
 
 def warn_of_probabilities(given: Array, scale: str) -> None:
@@ -162,8 +158,7 @@ def warn_of_probabilities(given: Array, scale: str) -> None:
         if rows.min() < 0.0 or rows.max() > 1.0 or (rows.ndim == 2 and np.abs(rows.sum(axis=1) - 1.0).max() > _SUM):
             return
     sums = " and each row sums to 1" if given.ndim == 2 else ""
-    text = f"the logits are in [0, 1]{sums}, like probabilities; pass logits, or fit with probabilities"
-    warn(text)
+    warn(f"the logits are in [0, 1]{sums}, like probabilities; pass logits, or fit with probabilities")
 
 
 def read_rows(
