@@ -9,7 +9,7 @@ position, which may be on the other side of a cell or far away. Both are repeate
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from itertools import pairwise
 from typing import Any
 
@@ -17,11 +17,13 @@ import numpy as np
 
 from calibrant.cells import Floats
 from calibrant.piecewise.arrays import Bools, Ints
-from calibrant.piecewise.families import Terms, cell_losses, terms
+from calibrant.piecewise.families import Terms, cell_losses, terms, valid_heights
 from calibrant.piecewise.solver import Data, Expansion, at_nodes, curve_values, piece_sums, pieces_of, projected_step
 
 #: Most rounds, and most Newton steps of one round.
 _ROUNDS, _STEPS = 400, 20
+#: Rounds before the direction of the last one is tried, and how much further.
+_PATIENCE, _FACTORS = 6, (1.0, 4.0, 16.0, 64.0)
 #: Smallest width of a piece, relative to the whole range: e^-16, as in the solver.
 _LEAST_WIDTH = 1.2e-7
 #: Share of the way to the next knot that one step may go.
@@ -31,10 +33,12 @@ _LEAST_DAMPING, _MOST_DAMPING = 1e-9, 1e7
 #: the last is damped.
 _SHARES = np.array([1.0, 0.2, 1.0, 1.0])
 _BETWEEN, _DAMPED = 2, 3
-#: Shares of the Newton step of one knot, which are compared.
-_SHARES_OF_KNOT = (1.0, 0.25, 0.05)
+#: Shares of the Newton step of one knot, which are compared, and the least gain of a step worth it, by its gradient.
+_SHARES_OF_KNOT, _LEAST_GAIN = (1.0, 0.25, 0.05), 1e-11
 #: Places in a gap that are compared; the end of a gap is the start of the next one.
 _SHARES_OF_GAP = (0.0, 0.01, 0.03, 0.1, 0.25, 0.5, 0.75, 0.9, 0.97, 0.99)
+#: Changes of single heights, as logits, that are compared if the loss is not convex.
+_CHANGES = tuple(sign * size for size in (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0) for sign in (1.0, -1.0))
 #: Gaps whose losses are computed first, and values of curves that are computed at once.
 _CHOICES, _EVALUATIONS = 6, 1 << 16
 #: Subtracted from an expansion that is no bound, so that no gap is left out.
@@ -52,12 +56,17 @@ def refine(
     """
     knots, heights, loss = knots.copy(), heights.copy(), np.empty(len(line))
     moving = np.arange(len(line))
-    for _ in range(_ROUNDS):
+    for round_ in range(_ROUNDS):
         lines, k, h = line[moving], knots[moving], heights[moving]
-        unfinished, loss[moving] = _newton(data, lines, k, h, tolerance / 100.0)
+        unfinished, loss[moving] = _newton(data, lines, k, h, tolerance / 10.0)
         at = np.flatnonzero(~unfinished)
         if len(at) and knots.shape[1] > 2:
             k[at], unfinished[at] = _moved(data, lines[at], k[at], h[at], loss[moving][at], tolerance / 2.0)
+        if data.family == "pl3" and data.loss == "brier":
+            at = np.flatnonzero(~unfinished)
+            h[at], unfinished[at] = _with_other_height(data, lines[at], k[at], h[at], loss[moving][at], tolerance / 2.0)
+        if round_ >= _PATIENCE:
+            _extrapolate(data, lines, k, h, knots[moving], heights[moving])
         knots[moving], heights[moving] = k, h
         moving = moving[unfinished]
         if not len(moving):
@@ -227,6 +236,35 @@ def _moved(
     return np.where(together & (gains > tolerance), places, knots), gains.max(axis=1) > tolerance
 
 
+def _with_other_height(
+    data: Data, line: Ints, knots: Floats, heights: Floats, loss: Floats, tolerance: float
+) -> tuple[Floats, Bools]:
+    """Return heights after the best change of one of them, and for which models it gained more than ``tolerance``."""
+    new, least = heights.copy(), loss - tolerance
+    for i in range(heights.shape[1]):
+        for change in _CHANGES:
+            tried = heights.copy()
+            tried[:, i] += change
+            tried = valid_heights(data.family, tried, monotone=data.monotone)
+            there = piece_sums(data, line, knots, tried)[0]
+            better = there < least
+            new[better], least[better] = tried[better], there[better]
+    return new, least < loss - tolerance
+
+
+def _extrapolate(
+    data: Data, line: Ints, knots: Floats, heights: Floats, before_knots: Floats, before_heights: Floats
+) -> None:
+    """Go further, in place, in the direction of the last round, as far as this lowers the losses: along a valley."""
+    least, k, h = piece_sums(data, line, knots, heights)[0], knots.copy(), heights.copy()
+    for factor in _FACTORS:
+        moved = k + factor * (k - before_knots)
+        tried = valid_heights(data.family, h + factor * (h - before_heights), monotone=data.monotone)
+        there = piece_sums(data, line, np.maximum.accumulate(moved, axis=1), tried)[0]
+        better = (there < least) & (np.diff(moved).min(axis=1) > 2.0 * _least(knots))
+        knots[better], heights[better], least[better] = moved[better], tried[better], there[better]
+
+
 def _losses_with(data: Data, line: Ints, knots: Floats, heights: Floats, knot: Ints, position: Floats) -> Floats:
     """Return the losses of models ``(S,)`` with one knot ``(S,)`` at another position ``(S,)``."""
     losses, block = np.empty(len(line)), max(_EVALUATIONS // len(data.x), 1)
@@ -250,6 +288,7 @@ class _Gaps:
     passes, and outside on the right, with u = x - own.
     """
 
+    ranges: Floats
     convex: bool
     logistic: bool
     model: Ints
@@ -264,11 +303,10 @@ class _Gaps:
     fall: Floats
     start: Floats
     stop: Floats
-    ranges: Floats
 
     def __getitem__(self, at: Any) -> _Gaps:
-        own = (getattr(self, field.name)[at] for field in fields(self)[2:-1])
-        return _Gaps(self.convex, self.logistic, *own, self.ranges[(slice(None), slice(None), *at)])
+        chosen: dict[str, Any] = {field.name: getattr(self, field.name)[at] for field in fields(self)[3:]}
+        return replace(self, **chosen, ranges=self.ranges[(slice(None), slice(None), *at)])
 
     def bound(self, z: Floats) -> Floats:
         """Return a lower bound of the change of the loss for the knots at ``z``.
@@ -327,7 +365,7 @@ def _gaps(data: Data, line: Ints, knots: Floats, heights: Floats) -> tuple[_Gaps
     at_new = sums[:, rows, np.searchsorted(x, middle, side="right")]
     piece = (middle[:, :, None] > knots[:, None, 1:-1]).sum(axis=2)
     slopes = _ratio(1.0, np.diff(knots)) * np.diff(heights)
-    sides, steps = [], []
+    sides, passed, steps = [], [], []
     for down in (False, True):
         j = (piece + down).clip(1, last - 1)
         own, left, right = knots[rows, j], knots[rows, j - 1], knots[rows, j + 1]
@@ -339,13 +377,14 @@ def _gaps(data: Data, line: Ints, knots: Floats, heights: Floats) -> tuple[_Gaps
         stop = np.where((j == piece + down) & (right - left > 3.0 * least), stop, start)
         model, downwards = np.broadcast_to(rows, j.shape), np.full(j.shape, down)
         rise, fall = slopes[rows, j - 1], slopes[rows, j]
-        sides.append((model, j, downwards, own, left, right, first, second, rise, fall, start, stop, ranges))
+        sides.append((model, j, downwards, own, left, right, first, second, rise, fall, start, stop))
+        passed.append(ranges)
         at_own = sums[:, rows, _rank(x, knots[:, 1:-1], down=down)]
         steps.append(_steps(x, knots, slopes, at_knots, at_own, down=down))
-    *arrays, ranges = (np.stack(part) for part in zip(*sides, strict=True))
+    arrays: list[Any] = [np.stack(part) for part in zip(*sides, strict=True)]
     logistic = data.family == "pl3"
     convex = not logistic or data.loss == "log-loss"
-    return _Gaps(convex, logistic, *arrays, np.moveaxis(ranges, 0, 2)), np.stack(steps)
+    return _Gaps(np.stack(passed, axis=2), convex, logistic, *arrays), np.stack(steps)
 
 
 def _rank(x: Floats, knots: Floats, *, down: bool) -> Ints:
@@ -369,8 +408,8 @@ def _steps(x: Floats, knots: Floats, slopes: Floats, at_knots: Floats, at_own: F
         room = np.maximum(cells[_rank(x, own, down=True)] - own, least - left).clip(max=0.0)
     else:
         room = np.minimum(cells[_rank(x, own, down=False) + 1] - own, right - least).clip(min=0.0)
-    step: Floats = -_ratio(gradient, curvature)
-    return step.clip(np.minimum(room, 0.0), np.maximum(room, 0.0))
+    step: Floats = (-_ratio(gradient, curvature)).clip(np.minimum(room, 0.0), np.maximum(room, 0.0))
+    return step * (np.abs(gradient * step) > _LEAST_GAIN)
 
 
 def _least_curvature(data: Data, line: Ints, at: Terms) -> Floats:

@@ -131,7 +131,7 @@ def test_several_starts_fit_at_least_as_well_as_one(family: Family, loss: Loss) 
     for starts in every:
         curve = _fit(cells, family, 3, PiecewiseOptions(loss=loss, starts=starts))
         losses.append(_losses(cells, family, loss, curve[0][None], curve[1][None])[0])
-    assert losses[1] <= losses[0]
+    assert losses[1] <= losses[0] + 1e-15
 
 
 @pytest.mark.slow
