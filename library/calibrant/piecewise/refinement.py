@@ -22,8 +22,8 @@ from calibrant.piecewise.solver import Data, Expansion, at_nodes, curve_values, 
 
 #: Most rounds, and most Newton steps of one round.
 _ROUNDS, _STEPS = 400, 20
-#: Rounds before the direction of the last one is tried, and how much further.
-_PATIENCE, _FACTORS = 6, (1.0, 4.0, 16.0, 64.0)
+#: Rounds after which the direction of the last ones is tried, and how much further.
+_PATIENCE, _FACTORS = 5, (1.0, 4.0, 16.0, 64.0)
 #: Smallest width of a piece, relative to the whole range: e^-16, as in the solver.
 _LEAST_WIDTH = 1.2e-7
 #: Share of the way to the next knot that one step may go.
@@ -56,6 +56,7 @@ def refine(
     """
     knots, heights, loss = knots.copy(), heights.copy(), np.empty(len(line))
     moving = np.arange(len(line))
+    earlier = knots.copy(), heights.copy()
     for round_ in range(_ROUNDS):
         lines, k, h = line[moving], knots[moving], heights[moving]
         unfinished, loss[moving] = _newton(data, lines, k, h, tolerance / 10.0)
@@ -65,8 +66,9 @@ def refine(
         if data.family == "pl3" and data.loss == "brier":
             at = np.flatnonzero(~unfinished)
             h[at], unfinished[at] = _with_other_height(data, lines[at], k[at], h[at], loss[moving][at], tolerance / 2.0)
-        if round_ >= _PATIENCE:
-            _extrapolate(data, lines, k, h, knots[moving], heights[moving])
+        if round_ % _PATIENCE == _PATIENCE - 1:
+            _extrapolate(data, lines, k, h, earlier[0][moving], earlier[1][moving])
+            earlier[0][moving], earlier[1][moving] = k, h
         knots[moving], heights[moving] = k, h
         moving = moving[unfinished]
         if not len(moving):
@@ -255,7 +257,7 @@ def _with_other_height(
 def _extrapolate(
     data: Data, line: Ints, knots: Floats, heights: Floats, before_knots: Floats, before_heights: Floats
 ) -> None:
-    """Go further, in place, in the direction of the last round, as far as this lowers the losses: along a valley."""
+    """Go further, in place, in the direction since an earlier round, as far as this lowers the losses."""
     least, k, h = piece_sums(data, line, knots, heights)[0], knots.copy(), heights.copy()
     for factor in _FACTORS:
         moved = k + factor * (k - before_knots)
