@@ -66,8 +66,9 @@ def refine(
         if data.family == "pl3" and data.loss == "brier":
             at = np.flatnonzero(~unfinished)
             h[at], unfinished[at] = _with_other_height(data, lines[at], k[at], h[at], loss[moving][at], tolerance / 2.0)
-        if round_ % _PATIENCE == _PATIENCE - 1:
-            _extrapolate(data, lines, k, h, earlier[0][moving], earlier[1][moving])
+        if round_ % _PATIENCE == _PATIENCE - 1 and unfinished.any():
+            at = np.flatnonzero(unfinished)
+            k[at], h[at] = _extrapolated(data, lines[at], k[at], h[at], earlier[0][moving[at]], earlier[1][moving[at]])
             earlier[0][moving], earlier[1][moving] = k, h
         knots[moving], heights[moving] = k, h
         moving = moving[unfinished]
@@ -254,17 +255,18 @@ def _with_other_height(
     return new, least < loss - tolerance
 
 
-def _extrapolate(
+def _extrapolated(
     data: Data, line: Ints, knots: Floats, heights: Floats, before_knots: Floats, before_heights: Floats
-) -> None:
-    """Go further, in place, in the direction since an earlier round, as far as this lowers the losses."""
-    least, k, h = piece_sums(data, line, knots, heights)[0], knots.copy(), heights.copy()
+) -> tuple[Floats, Floats]:
+    """Return knots and heights further in the direction since an earlier round, as far as this lowers the losses."""
+    least, new_knots, new_heights = piece_sums(data, line, knots, heights)[0], knots.copy(), heights.copy()
     for factor in _FACTORS:
-        moved = k + factor * (k - before_knots)
-        tried = valid_heights(data.family, h + factor * (h - before_heights), monotone=data.monotone)
+        moved = knots + factor * (knots - before_knots)
+        tried = valid_heights(data.family, heights + factor * (heights - before_heights), monotone=data.monotone)
         there = piece_sums(data, line, np.maximum.accumulate(moved, axis=1), tried)[0]
         better = (there < least) & (np.diff(moved).min(axis=1) > 2.0 * _least(knots))
-        knots[better], heights[better], least[better] = moved[better], tried[better], there[better]
+        new_knots[better], new_heights[better], least[better] = moved[better], tried[better], there[better]
+    return new_knots, new_heights
 
 
 def _losses_with(data: Data, line: Ints, knots: Floats, heights: Floats, knot: Ints, position: Floats) -> Floats:
