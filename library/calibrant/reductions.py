@@ -393,7 +393,7 @@ def reduce(batch: Batch, reduction: str) -> Event:
         logit=logit,
         whole=(lambda: whole_vector(batch)) if reduction == "confidence" and values.ndim == 2 else None,
         groups=batch.groups,
-        origin=None if values.ndim == 1 else lambda: (batch, reduction),
+        origin=None if values.ndim == 1 and not decided else lambda: (batch, reduction),
     )
 
 
@@ -401,24 +401,35 @@ def reduce(batch: Batch, reduction: str) -> Event:
 def naming_reductions(subject: Subject, *, classwise: bool = True) -> Iterator[None]:
     """Raise ``OneClass`` for an event of (n, K) with the reductions under which its rows have both outcomes.
 
-    ``classwise`` is one of them if the caller supports it.
+    ``classwise`` is one of them if the caller supports it. The event of a whole vector is that of its confidence.
     """
     try:
         yield
     except OneClass:
-        if not isinstance(subject, Event) or subject.origin is None:
+        if isinstance(subject, Vector):
+            right, K = subject.predicted == subject.labels, subject.n_classes
+            text = _one_outcome(subject.labels, right, subject.w, K, "confidence", classwise=classwise)
+        elif isinstance(subject, Event) and subject.origin is not None:
+            batch, reduction = subject.origin()
+            K = batch.predictions.n_classes
+            text = _one_outcome(batch.labels, subject.y > 0, batch.weights, K, reduction, classwise=classwise)
+        else:
             raise
-        raise OneClass.at("/labels", _one_outcome(*subject.origin(), classwise=classwise)) from None
+        raise OneClass.at("/labels", text) from None
 
 
 #: The most classes in a message.
 _LISTED = 3
 
 
-def _one_outcome(batch: Batch, reduction: str, *, classwise: bool) -> str:
-    """Return that a reduction gives one outcome, and which reductions give both."""
-    chosen = slice(None) if batch.weights is None else batch.weights > 0.0
-    labels, K = batch.labels[chosen], whole_vector(batch).n_classes
+def _one_outcome(
+    labels: Integers, y: npt.NDArray[np.bool_], w: Floats | None, K: int | None, reduction: str, *, classwise: bool
+) -> str:
+    """Return that a reduction gives one outcome, and which reductions of (n, K) give both."""
+    chosen = slice(None) if w is None else w > 0.0
+    labels, every = labels[chosen], "every" if y[chosen].any() else "no"
+    if K is None:
+        return f"have one outcome under {reduction}: in {every} row the predicted class is right; use rows of both"
     counts = np.bincount(labels, minlength=K)
     both = np.flatnonzero((counts > 0) & (counts < len(labels)))
     ranked = _RANK.match(reduction)
@@ -427,7 +438,6 @@ def _one_outcome(batch: Batch, reduction: str, *, classwise: bool) -> str:
         event = "the predicted class"
     elif ranked:
         event = f"among the first {ranked[2]} classes" if ranked[1] else f"the class at rank {ranked[2]}"
-    every = "every" if reduce(batch, reduction).y[chosen].any() else "no"
     text = f"have one outcome under {reduction}: in {every} row the label is {event}"
     fitting = ["binary"] if K == 2 and len(both) else []
     fitting += ["classwise"] if classwise and len(both) == K else []

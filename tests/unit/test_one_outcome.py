@@ -64,3 +64,22 @@ def test_two_columns_name_the_binary_reduction() -> None:
     p = 0.4 * RANDOM.dirichlet(np.ones(2), 60) + 0.6 * np.eye(2)[y]
     report = calibrant.evaluate(p, y, measures=["auroc"])
     assert "use reduction binary or classwise" in (report["auroc"].problem or "")
+
+
+def test_the_whole_vector_names_the_reductions_with_both_outcomes_of_its_confidence() -> None:
+    problem = calibrant.evaluate(RIGHT, LABELS, measures=["auroc"], reduction="canonical")["auroc"].problem
+    assert problem == (
+        f"no value: labels have one outcome under confidence: in every row the label is the predicted class; {FITTING}"
+    )
+
+
+@pytest.mark.parametrize(("outcome", "every"), [(1, "every"), (0, "no")])
+def test_confidences_of_one_outcome_say_that_every_predicted_class_is_right_or_wrong(outcome: int, every: str) -> None:
+    p, y = RIGHT.max(axis=1), np.full(len(RIGHT), outcome)
+    message = f"labels have one outcome under confidence: in {every} row the predicted class is right; use rows of both"
+    report = calibrant.evaluate(p, y, measures=["auroc"], reduction="confidence")
+    assert report["auroc"].problem == f"no value: {message}"
+    for method in ("platt", "isotonic", "averaged"):
+        with pytest.raises(OneClass) as refused:
+            calibrant.fit(method, p, y, reduction="confidence")
+        assert str(refused.value) == message
