@@ -407,8 +407,8 @@ def naming_reductions(subject: Subject, *, classwise: bool = True) -> Iterator[N
         yield
     except OneClass:
         if isinstance(subject, Vector):
-            right, K = subject.predicted == subject.labels, subject.n_classes
-            text = _one_outcome(subject.labels, right, subject.w, K, "confidence", classwise=classwise)
+            right, n_classes = subject.predicted == subject.labels, subject.n_classes
+            text = _one_outcome(subject.labels, right, subject.w, n_classes, "confidence", classwise=classwise)
         elif isinstance(subject, Event) and subject.origin is not None:
             batch, reduction = subject.origin()
             K = batch.predictions.n_classes

@@ -240,3 +240,14 @@ def test_nested_lists_of_one_element_are_that_element(typed: Typed, scores: Any,
     frame.to_json(f"scores.{form}", orient="records", lines=form == "jsonl", double_precision=15)
     expected = calibrant.evaluate(scores["p"], scores["y"], measures=["brier"])["brier"].value
     assert _values(typed, f"calibrant evaluate scores.{form} --measure brier") == {"brier": pytest.approx(expected)}
+
+
+@pytest.mark.parametrize("kind", ["importance", "frequency"])
+def test_a_fit_prints_how_it_used_the_weights(typed: Typed, scores: Any, kind: str) -> None:
+    """Fit maps of probabilities and of forecasts to weighted rows."""
+    scores.assign(w=np.arange(600) % 4, mean=0.5, std=1.0)[["y", "p", "w", "mean", "std"]].to_csv("w.csv", index=False)
+    flags = f"w.csv --weight w --weights-kind {kind} --out map.json"
+    for line in (f"{flags} --prediction p --method platt", f"{flags} --regression --method variance-scaling"):
+        fitted = typed(f"calibrant fit {line}")
+        assert fitted.exit_code == 0, fitted.stderr
+        assert f"to 600 rows, with {kind} weights" in fitted.stderr

@@ -13,7 +13,7 @@ import typer
 from calibrant.cli.engine import engine_of
 from calibrant.cli.exits import Refused, errors_in_a_line
 from calibrant.cli.options import SEED, AllowShapeChange, Evaluate, Fit, Seed, read_options
-from calibrant.cli.output import STANDARD, counted, in_a_folder, say, write_json, write_lines
+from calibrant.cli.output import STANDARD, counted, in_a_folder, say, weighted, write_json, write_lines
 from calibrant.cli.regression import (
     EvaluateForecasts,
     FitForecasts,
@@ -301,7 +301,7 @@ def _summarize(fitted: Fitted, n: int) -> None:
     """Print the method, the number of rows and the in-sample scores."""
     document, scores = fitted.document, fitted.in_sample
     reduction = _named(document)
-    say(f"fitted {document['method']} ({reduction}) to {counted(n)}")
+    say(f"fitted {document['method']} ({reduction}) to {counted(n)}{weighted(document.get('diagnostics', {}))}")
     if scores is not None:
         from calibrant.maps.calibration_map import binned, scored
 

@@ -6,7 +6,7 @@ import contextlib
 import os
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
@@ -131,6 +131,12 @@ def counted(rows: Sequence[Any] | int, one: str = "row", several: str = "rows") 
     """Return a count with its noun, such as ``1,797 rows``."""
     n = rows if isinstance(rows, int) else len(rows)
     return f"{n:,} {one if n == 1 else several}"
+
+
+def weighted(diagnostics: Mapping[str, Any]) -> str:
+    """Return how a fit used the weights, after its number of rows; empty without weights."""
+    kind = diagnostics.get("fit", {}).get("weights_kind")
+    return "" if kind is None else f", with {kind} weights"
 
 
 def plain(text: str) -> str:

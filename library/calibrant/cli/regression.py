@@ -12,7 +12,7 @@ import typer
 
 from calibrant.cli.engine import Fitted
 from calibrant.cli.exits import Refused
-from calibrant.cli.output import bar, counted, say
+from calibrant.cli.output import bar, counted, say, weighted
 from calibrant.cli.rows import Columns, name_of, read_forecast_rows
 
 if TYPE_CHECKING:
@@ -427,7 +427,7 @@ def fit_forecasts(rows: ForecastSheet, request: FitForecasts) -> DistributionMap
 
 def summarize(fitted: DistributionMap, n: int) -> None:
     """Print the method, the number of rows, the cross-fitted gain and warnings."""
-    say(f"fitted {fitted.method} ({fitted.kind}) to {counted(n)}")
+    say(f"fitted {fitted.method} ({fitted.kind}) to {counted(n)}{weighted(fitted.diagnostics)}")
     gain = fitted.diagnostics.get("held_out_gain")
     if gain is not None:
         relative = "" if gain.get("relative") is None else f", {100 * gain['relative']:.1f} %"
