@@ -380,3 +380,15 @@ def test_two_orders_of_the_columns_are_a_choice_beside_the_field(visitor: Visito
     assert orders == ["prob_cat,prob_dog", "prob_dog,prob_cat"]
     for order in orders:
         assert "/ui/reports/" in _report_of(_send(visitor, content, predictions=order))
+
+
+@pytest.mark.parametrize("reduction", ["binary", "confidence"])
+def test_a_column_that_may_be_a_confidence_is_read_as_chosen(visitor: Visitor, store: Store, reduction: str) -> None:
+    content = b"hit,confidence\n" + b"0,0.375\n1,0.875\n1,0.75\n0,0.25\n" * 10
+    refused = _send(visitor, content)
+    assert refused.status_code == 422
+    assert "choose a reduction" in refused.text
+    assert 'id="reduction" name="reduction" aria-describedby="reduction-hint" aria-invalid="true"' in refused.text
+    path = _report_of(_send(visitor, content, reduction=reduction))
+    assert store.uploads.get(path.rpartition("/")[2]).reduction == reduction
+    assert f'"reduction": "{reduction}"' in visitor.get(path).text.replace("&#34;", '"')
