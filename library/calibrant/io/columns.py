@@ -628,7 +628,7 @@ def _none_found(cells: ColumnChoice) -> TabularError:
     # Do not offer a column of labels or ids: a report on it would be meaningless.
     apart = LABELS | WEIGHTS | GROUPS
     offer = [at for at in free if word(names[at]) not in apart and not is_id(names[at]) and cells.is_probability(at)]
-    if (error := _unnamed_classes(cells, offer)) is not None:
+    if (error := _classes_without_names(cells, offer)) is not None:
         return error
     if len(names) == 1:
         text = f"the file has only one column, {quoted(names[0])}; are its columns separated by commas?"
@@ -673,7 +673,7 @@ def _possible_logits(cells: ColumnChoice, free: Sequence[int]) -> tuple[tuple[st
     return tuple((name,) for name in names)
 
 
-def _unnamed_classes(cells: ColumnChoice, offer: Sequence[int]) -> UnclearColumns | None:
+def _classes_without_names(cells: ColumnChoice, offer: Sequence[int]) -> UnclearColumns | None:
     """Return the error for columns that sum to 1, with the orders that they may have, or None."""
     whole = Family(tuple(offer), tuple(cells.names[at] for at in offer)).by_number().negative_first()
     if not cells.sums_to_one(whole.places):
