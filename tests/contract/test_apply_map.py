@@ -332,3 +332,17 @@ def test_the_scripts_refuse_a_family_that_they_do_not_know(script: str, tmp_path
     done = _run(script, {**stored["record"]["document"], "family": "constructor"}, [0.5], tmp_path)
     assert done.returncode != 0
     assert "unknown family: constructor" in done.stderr
+
+
+@pytest.mark.parametrize("script", COMMANDS)
+@pytest.mark.parametrize("method", ["histogram", "es-sweep", "es-cv"])
+@pytest.mark.parametrize("reduction", ["classwise", "confidence", "class:1"])
+def test_bins_of_logits_have_the_rows_that_they_were_fitted_to(
+    method: str, reduction: str, script: str, tmp_path: Path
+) -> None:
+    random = np.random.default_rng(0)
+    z = 3.0 * random.normal(size=(300, 4))
+    labels = (z / 2.0 + random.gumbel(size=z.shape)).argmax(axis=1)
+    fitted = calibrant.fit(method, z, labels, scale="logit", reduction=reduction)
+    found = _run(script, fitted.to_document(), z.tolist(), tmp_path)
+    np.testing.assert_allclose(json.loads(found.stdout), fitted.apply(z), rtol=0, atol=1e-12)

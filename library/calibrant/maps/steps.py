@@ -147,13 +147,14 @@ def fit_histogram(cells: Cells, binning: Binning, n_bins: int, slope: Slope) -> 
 
     ``flat`` is the observed frequency of the bin; ``unit`` is p plus observed frequency minus mean prediction. Equal-
     mass bins start at a prediction of the fit and end at the start of the next (``calibrant.binning.equal_mass``); the
-    first starts at 0. Equal-width bins start at the doubles i / n_bins; one without rows has the height of the nearest
-    bin with rows, the lower one of ties, and with unit slope does not change p. Raises ``OneClass`` if all labels are
-    equal.
+    first starts at 0. At given logits they start midway to the previous one, as the log-odds of a class are rounded in
+    other ways by other programs. Equal-width bins start at the doubles i / n_bins; one without rows has the height of
+    the nearest bin with rows, the lower one of ties, and with unit slope does not change p. Raises ``OneClass`` if all
+    labels are equal.
     """
     check_outcomes(cells)
     if binning == "equal-mass":
-        return _of_equal_mass(equal_mass(cells, n_bins), slope)
+        return _of_equal_mass(cells, equal_mass(cells, n_bins), slope)
     return _of_equal_width(equal_width_of_cells(cells, n_bins), n_bins, slope)
 
 
@@ -185,9 +186,11 @@ def fit_cross_validated(
     return fit_histogram(event.cells, binning, count, slope), count, losses
 
 
-def _of_equal_mass(bins: Bins, slope: Slope) -> Steps | Roofs:
-    starts = np.append(0.0, bins.start[1:])
-    at_logits = None if bins.start_logit is None else np.append(-LARGEST, bins.start_logit[1:])
+def _of_equal_mass(cells: Cells, bins: Bins, slope: Slope) -> Steps | Roofs:
+    starts, at_logits = np.append(0.0, bins.start[1:]), None
+    if cells.logit is not None and bins.start_logit is not None:
+        at_logits = _midway_logits(cells.logit)[np.searchsorted(cells.logit, bins.start_logit)]
+        at_logits[0] = -LARGEST
     if slope == "flat":
         return steps(starts, bins.mean_y, at_logits)
     return _roofs(starts, bins.mean_y - bins.mean_p, at_logits)
