@@ -90,7 +90,7 @@ def choose(columns: Sequence[Column], options: SheetOptions, distinct: Distinct,
         _check_gap(cells)
     if cells.labels is not None:
         check_one_hot(cells, cells.labels)
-    for row in rules_of("Order of the classes"):
+    for row in () if _is_ordered(cells) else rules_of("Order of the classes"):
         for family in row.find(cells):
             if family != cells.family:
                 cells.family = family
@@ -197,8 +197,8 @@ def _beside_pipeline(cells: ColumnChoice) -> list[int]:
     low = min(cells.numbers(score), default=0.0)
     if label in cells.chosen or all(map(is_number, texts)) or low < 1 / max(2, len(texts)) - TOLERANCE:
         return []
-    others = [at for at in range(len(words)) if at not in (label, score) and at not in cells.chosen]
-    others = [at for at in others if not cells.is_predicted_class(at)]
+    taken = {label, score, *cells.chosen, *filter(cells.is_predicted_class, range(len(words)))}
+    others = [at for at in range(len(words)) if at not in taken]
     places = [at for at in others if cells.texts(at) & texts]
     numbers = {*map(number_of, texts)}
     if not places and not numbers & texts:  # LABEL_0 and LABEL_1 beside 0 and 1
@@ -387,7 +387,7 @@ def _is_ordered(cells: ColumnChoice) -> bool:
 @rule("Order of the classes", "positive_first.csv", "")
 def _negative_first(cells: ColumnChoice) -> list[Family]:
     """Two columns named after a positive class and its negative, such as `yes`, `no`: the negative class first."""
-    return [] if _is_ordered(cells) else [cells.family.negative_first()]
+    return [cells.family.negative_first()]
 
 
 @rule(
@@ -397,7 +397,7 @@ def _negative_first(cells: ColumnChoice) -> list[Family]:
 )
 def _named_as_labels(cells: ColumnChoice) -> list[Family]:
     """Two columns, one of them named like the column of labels, as `churn` and `p_churn`: that class is the event."""
-    if cells.labels is None or len(cells.family.classes) != 2 or _is_ordered(cells) or cells.options.mapping:
+    if cells.labels is None or len(cells.family.classes) != 2 or cells.options.mapping:
         return []
     events = [name for name in cells.family.classes if word(name) == word(cells.names[cells.labels])]
     if len(events) != 1:
@@ -411,11 +411,10 @@ def _file_order(cells: ColumnChoice) -> list[Family]:
     """Columns of names beside labels that are numbers: class k is the k-th column, which is refused if the order of the
     names predicts better.
     """
-    family = cells.family
-    if cells.event is not None or _is_ordered(cells) or cells.options.mapping:
-        return []
-    by_name = family.taken(sorted(range(len(family.classes)), key=family.classes.__getitem__)).by_number()
-    cells.by_name = None if by_name == family else by_name
+    classes = cells.family.classes
+    if cells.event is None and not cells.options.mapping:
+        by_name = cells.family.taken(sorted(range(len(classes)), key=classes.__getitem__)).by_number()
+        cells.by_name = None if by_name == cells.family else by_name
     return []
 
 
@@ -471,10 +470,8 @@ def _of_correctness(cells: ColumnChoice) -> list[int]:
             event, remedy = f"that {quoted(cells.names[labels])} is 1", "call the labels 'correct'"
             raise _unclear_reduction(score, event, "a predicted class", remedy)
         return []
-    is_unclear = (
-        word(score) not in CONFIDENCE and cells.pipeline is None and cells.is_probability(cells.family.places[0])
-    )
-    if is_unclear and cells.options.reduction is None and cells.options.scale == "probability":
+    is_named = word(score) in CONFIDENCE or cells.pipeline is not None or cells.options.reduction is not None
+    if not is_named and cells.options.scale == "probability" and cells.is_probability(cells.family.places[0]):
         raise _unclear_reduction(score, f"that {cells.quoted(labels)} is 1", "a predicted class")
     return [labels]
 
@@ -498,14 +495,12 @@ def _of_predicted_class(cells: ColumnChoice) -> list[int]:
     """
     labels, score = cells.labels or 0, cells.family.places[0]
     texts, name = cells.texts(labels), cells.names[score]
-    free = [at for at in range(len(cells.names)) if at not in cells.chosen]
-    texts_of = {at: {*map(number_of, cells.texts(at))} | cells.texts(at) for at in free}  # 1 of LABEL_1
-    places = [
-        at for at in free if at == cells.pipeline or (cells.is_predicted_class(at) and bool(texts_of[at] & texts))
-    ]
+    predicted = [at for at in range(len(cells.names)) if at not in cells.chosen and cells.is_predicted_class(at)]
+    texts_of = {at: {*map(number_of, cells.texts(at))} | cells.texts(at) for at in predicted}  # 1 of LABEL_1
+    places = [at for at in predicted if texts_of[at] & texts] + ([] if cells.pipeline is None else [cells.pipeline])
     is_event = (end := suffix(name)) is not None and end in texts
     low = min(cells.numbers(score), default=0.0)
-    predicted = [at for at in free if cells.is_predicted_class(at) and len(cells.texts(at)) == 2]
+    predicted = [at for at in predicted if len(cells.texts(at)) == 2]
     if not places and not is_event and len(texts) == 2 and predicted and low >= 0.5:
         raise UnclearColumns(
             f"column {quoted(name)} can be the probability of class 1, or the confidence in "
