@@ -317,10 +317,8 @@ def _class_and_word(cells: ColumnChoice) -> list[Family]:
 
 
 def _free(cells: ColumnChoice) -> list[int]:
-    """Return the columns that are in no reading so far, and are no predicted classes beside columns of classes."""
-    free = [at for at, name in enumerate(cells.free_names) if name]
-    of_classes = among(cells.label_texts(), cells.free_names)
-    return [at for at in free if not cells.is_class(at)] if of_classes else free
+    """Return the columns that are in no reading so far, and are no predicted classes."""
+    return [at for at, name in enumerate(cells.free_names) if name and not cells.is_class(at)]
 
 
 @rule("Predictions", "class_columns.csv", SEVERAL)
@@ -333,8 +331,8 @@ def _labels_as_columns(cells: ColumnChoice) -> list[Family]:
 
 def _singles(cells: ColumnChoice, places: Sequence[int]) -> list[Family]:
     """Return single columns that are no predicted classes and not named after class 0."""
-    free = [at for at in places if at in _free(cells) and not cells.is_class(at)]
-    return [Family((at,), (cells.free_names[at],)) for at in {*free} if suffix(cells.free_names[at]) != "0"]
+    free = {*places} & {*_free(cells)}
+    return [Family((at,), (cells.free_names[at],)) for at in free if suffix(cells.free_names[at]) != "0"]
 
 
 @rule("Predictions", "stata.csv", ONE)

@@ -251,8 +251,8 @@ def _stated(choice: Choice, parts: Mapping[str, str]) -> _Reading:
         )
     if "lower" in columns:  # the level in the names of both bounds
         ends = [_END.fullmatch(choice.names[columns[field][0]]) for field in ("lower", "upper")]
-        numbers = {"" if end is None else end["number"] for end in ends}
-        return _Reading(columns, level=_fraction(numbers.pop()) if len(numbers) == 1 else None)
+        of_ends = {end["number"] if end is not None else "" for end in ends}
+        return _Reading(columns, level=_fraction(of_ends.pop()) if len(of_ends) == 1 else None)
     if "quantiles" not in columns or levels:
         return _Reading(columns, tuple(sorted(levels)) or None)
     # Levels in the names of the columns, if all have one.
