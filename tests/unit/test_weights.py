@@ -10,7 +10,7 @@ import pytest
 from scipy.stats import binom
 
 import calibrant
-from benchmarks.weights import SETTINGS, counted, counted_forecasts, true_values
+from benchmarks.weights import CANONICAL, EVENTS, Job, Setting, jobs, names_of, of_setting
 from calibrant.batch import Fractional, read_batch
 from calibrant.distributions.evaluation import read_rows
 from calibrant.distributions.forecasts import read_forecasts
@@ -156,31 +156,29 @@ RUNS = 100
 LEAST, MOST = int(binom.ppf(1e-3, RUNS, 0.91)), int(binom.ppf(1.0 - 1e-3, RUNS, 0.08))
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("setting", [SETTINGS[1], SETTINGS[3]], ids=str)
-def test_log_normal_weights_keep_size_and_coverage(setting: Any) -> None:
-    names = {
-        "ks",
-        "ks-end",
-        "smooth-test",
-        "brier",
-        "log-loss",
-        "auroc",
-        "confidence-gap",
-        "optimal-temperature",
-        "ece",
-    }
-    truth = true_values(setting, names)
-    for key, counts in counted(setting, range(RUNS), truth).items():
+CHECKED = frozenset(
+    {"ks", "ks-end", "smooth-test", "brier", "log-loss", "auroc", "confidence-gap", "optimal-temperature", "ece"}
+)
+
+
+def assert_kept(job: Job) -> None:
+    """Assert the size and the coverage of every measure of a job."""
+    for key, counts in job.counts([job.compute(range(RUNS))]).items():
         assert counts.covered >= LEAST or not counts.intervals, key
         assert counts.rejected <= MOST, key
 
 
 @pytest.mark.slow
-def test_log_normal_weights_of_forecasts_keep_size_and_coverage() -> None:
-    for key, counts in counted_forecasts(range(RUNS), depends=True).items():
-        assert counts.covered >= LEAST or not counts.intervals, key
-        assert counts.rejected <= MOST, key
+@pytest.mark.parametrize("setting", [EVENTS[1], EVENTS[3], CANONICAL], ids=str)
+def test_importance_weights_keep_size_and_coverage(setting: Setting) -> None:
+    assert_kept(of_setting(setting, [name for name in names_of(setting) if name in CHECKED], RUNS, "checked"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("column", ["independent weights", "dependent weights"])
+@pytest.mark.parametrize("title", ["Forecasts of a number", "Two models and two forecasts"])
+def test_importance_weights_of_forecasts_and_comparisons_keep_size_and_coverage(title: str, column: str) -> None:
+    assert_kept(next(job for job in jobs() if (job.title, job.column) == (title, column)))
 
 
 _FORECASTS: dict[str, Any] = {"mean": [0.2, 0.7], "std": [1.0, 1.0]}
