@@ -391,7 +391,8 @@ MEASURES = (
         "ece-cv",
         "Expected calibration error with the number of bins from cross-validation (ES_CV, EW_CV)",
         "ece with the number of bins, from 1 to most, that minimises the squared error of p + ybar_k - pbar_k on "
-        "held-out folds; the fewest bins within 0.1 % of the minimum",
+        "held-out folds; the fewest bins within 0.1 % of the minimum. Intervals ignore that this number was chosen by "
+        "the same labels, and cover less than their level",
         f"{_KANGSEPP}, sections 2.2 and C.2",
         cost="O(n log n + folds (n + most^2 log n))",
         event=_VALIDATED,
