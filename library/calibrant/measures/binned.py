@@ -352,6 +352,7 @@ _CUTS = (
     "Bins: equal-mass, with borders between distinct predictions; equal-width, [i/b, (i+1)/b) with the last one "
     "closed, or closed on the right; adaptive, starting at ranks round(i n / b); exact, one per distinct prediction"
 )
+_FEW_WEIGHTS = "Intervals with unequal importance weights cover less than their level"
 _KANGSEPP = "Kangsepp, Valk & Kull (2022)"
 
 
@@ -480,7 +481,7 @@ MEASURES = (
         "ece-by-chance",
         "Expected calibration error of a calibrated model with these predictions",
         "sum_k (n_k / n) E|N(0, sigma_k^2)|, sigma_k^2 = sum p (1 - p) / n_k^2; plug_in: with the observed gaps and "
-        f"the variances of predictions and labels in each bin. {_CUTS}",
+        f"the variances of predictions and labels in each bin. {_FEW_WEIGHTS}. {_CUTS}",
         "Gruber & Buettner (2022), eq. 22",
         cost="O(n log n)",
         event=_chance,
@@ -491,7 +492,8 @@ MEASURES = (
         "l2-bias",
         "Sampling bias of the squared calibration error",
         "(1/n) sum over non-empty bins of V(p - y) = a (1 - a) (1 - 2 d) + V(p), with a the observed frequency and d "
-        f"the mean prediction of positives minus that of negatives (the lemma has 1 - d by mistake). {_CUTS}",
+        f"the mean prediction of positives minus that of negatives (the lemma has 1 - d by mistake). "
+        f"{_FEW_WEIGHTS}. {_CUTS}",
         "Minderer et al. (2021), appendix C, Lemma 1",
         cost="O(n log n)",
         event=_squared_bias,
