@@ -8,7 +8,7 @@ import pytest
 
 pytest_plugins = ["tests.processes"]
 
-# Collected tests and imported modules live until the end: searching them for garbage is half of a collection.
+# Collected tests and imported modules live until the end: searching them for garbage takes a tenth of a collection.
 gc.disable()
 
 
