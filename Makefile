@@ -53,8 +53,9 @@ demo: $(SERVICE) ## install the service if needed, and run the main workflow end
 serve: $(SERVICE) ## run the service on 127.0.0.1:8000 with data in .calibrant/; stop it with Ctrl-C
 	@$(BIN)/calibrant serve
 
-# Tests wait for services and browsers, so more processes than cores are faster. With a thread per core in each process,
-# threads of linear algebra would wait for each other: 40 % of the processor time of some files.
+# Tests wait for services and browsers, so four processes share two cores. Each starts services of its own: 4, 6 and 8
+# processes took 22, 28 and 36 % more processor seconds than 2 for tests/integration/monitors (ADR 52). With a thread per
+# core in each process, threads of linear algebra would wait for each other: 40 % of the processor time of some files.
 PROCESSES ?= 4
 PYTEST := $(BIN)/python -m pytest --processes $(PROCESSES)
 test test-slow test-all laws durations: export OMP_NUM_THREADS = 1
