@@ -59,8 +59,8 @@ def split_names(text: str) -> list[str]:
 def join_names(names: Sequence[str]) -> str:
     """Join names so that ``split_names`` splits them."""
     out = io.StringIO()
-    csv.writer(out, lineterminator="").writerow(names)
-    return out.getvalue()
+    csv.writer(out, lineterminator="\r\n").writerow(names)  # so that names with these characters are quoted
+    return out.getvalue().removesuffix("\r\n")
 
 
 def span(texts: Sequence[str]) -> str:

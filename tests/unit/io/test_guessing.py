@@ -96,7 +96,7 @@ def test_ordinal_classes_in_the_order_of_the_file_are_noted() -> None:
 
 
 def test_a_name_of_a_class_with_a_comma_is_quoted() -> None:
-    names = ["Paris, France", "Bonn", 'the "old" town']
+    names = ["Paris, France", "Bonn", 'the "old" town', "a, b\nc", "d, e\rf"]
     assert split_names(join_names(names)) == names
     assert split_names('"Paris, France", Bonn') == ["Paris, France", "Bonn"]
     assert split_names("a\nb,c") == ["a\nb", "c"]
