@@ -125,6 +125,50 @@ _HELD = (
         "bytes 0, 2 and 106 are named (`test_json_pieces.py`)",
     ),
     (
+        "four Arrow bodies of 55 kB with 49 million rows each, read key; the same in every format",
+        "memory of the API 6.1 GB; up to 8.2 GB",
+        "unpacked bytes and copies are reserved before they exist ([table](../reference/memory.md))",
+        "413 or 503, at most 2.3 GB (below; `test_memory.py`)",
+    ),
+    (
+        "four fits of 40,000 x 100 on two workers; a long recalibration",
+        "a short fit of another tenant waits for over 75 s; its recalibration until the long one ends",
+        "the last free worker starts no job of a tenant that runs one ([ADR 20](../adr/0020-jobs-that-survive.md)); a "
+        "tenant has half of the workers for background tasks",
+        "at most .33 s (`test_workers.py`); beside the long one (`test_alarm_calls.py`)",
+    ),
+    (
+        "80 test deliveries to a receiver that trickles header bytes",
+        "events of other tenants: one per 15 s",
+        "deliveries run side by side, 2 per target and 4 per tenant",
+        "others are not delayed (`test_deliveries.py`)",
+    ),
+    (
+        "arrays with the shape `(True,)`; two `Host` headers, `gzip, chunked`, no `Host`",
+        "500; accepted",
+        "shapes and heads are checked (RFC 9112)",
+        "400, 415, 422, 501 (below)",
+    ),
+    (
+        "a threshold rule for a group with a name of 1 MB",
+        "stored, and read by every request to the monitor",
+        "the limit of groups of rows: 200 bytes",
+        "422 (`test_definitions.py`)",
+    ),
+    (
+        "names such as `=HYPERLINK(...)` in a report that a spreadsheet opens; carriage returns in cells",
+        "computed; a cell began a new row of the calibrated file",
+        "reports quote such names; the writer of CSV quotes carriage returns. Other cells of a file stay as they are",
+        "`test_html.py`, `test_maps_of_files.py`",
+    ),
+    (
+        "a backup of Valkey 9.1 restored into Redis 7.0, and the reverse; three APIs on one store",
+        "not tried",
+        "backups are logical; quotas of monitors and jobs are exact, those of bytes and maps may be exceeded by "
+        "concurrent writes, and rates for .1 s",
+        "every key is equal; no row counted twice, one answer for each idempotency key",
+    ),
+    (
         "known faults of Lua and the protocol in Redis",
         "compose and Kubernetes ran Redis 7.4.2",
         "Redis 7.4.11; a documented [update](../how-to/redis.md#update)",
