@@ -7,7 +7,6 @@ import contextlib
 import csv
 import io
 import re
-from array import array
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -70,6 +69,8 @@ class Block:
         return None if self.line is None else self.line + i
 
 
+#: Characters after which a block of rows ends, and the rows of a sample: as many as usual cells have.
+_BLOCK_CHARACTERS, _SAMPLE_CHARACTERS = 1 << 21, 1 << 24
 #: The most blank lines that are skipped, besides one per row.
 _MOST_BLANK = 100_000
 
@@ -104,7 +105,6 @@ class Rows:
         self._row = 0
         self._characters = 0  # of the lines read for the current row
         self._blank = 0  # blank lines less rows
-        self._each = self._every()
         self._empty = 0  # rows of empty cells after the last block
         self._owed = 0  # empty rows before the block ``_later``, which has been read
         self._later: Block | None = None
@@ -112,25 +112,25 @@ class Rows:
 
     def header(self) -> list[str]:
         """Read the column names from the first line, or from the first line that is not blank."""
-        for cells in self._next(1):
+        for cells in self._next(1, _BLOCK_CHARACTERS):
             self._width = self._unnamed + len(cells)
             self.header_lines = self._reader.line_num
             return [""] * self._unnamed + [cell.strip() for cell in cells]
         return []
 
     def sample(self, rows: int) -> list[list[str]]:
-        """Read at most ``rows`` rows."""
-        return self._block(rows).rows
+        """Read at most ``rows`` rows, fewer if they are long."""
+        return self._block(rows, _SAMPLE_CHARACTERS).rows
 
     def blocks(self, rows: int) -> Iterator[Block]:
-        """Yield all rows in blocks of at most ``rows``."""
-        while (block := self._block(rows)).rows:
+        """Yield all rows in blocks of at most ``rows``, fewer if they are long."""
+        while (block := self._block(rows, _BLOCK_CHARACTERS)).rows:
             yield block
 
-    def _block(self, rows: int) -> Block:
+    def _block(self, rows: int, characters: int) -> Block:
         """Read the next block; rows at the end of the file in which every cell is empty are left out."""
         while self._later is None:
-            block = self._any_block(rows)
+            block = self._any_block(rows, characters)
             if self._strict or not block.rows:
                 return block
             kept = len(block.rows)
@@ -146,9 +146,9 @@ class Rows:
         block, self._later = self._later, None
         return block
 
-    def _any_block(self, rows: int) -> Block:
+    def _any_block(self, rows: int, characters: int) -> Block:
         first, before = self._row, self._reader.line_num
-        found = self._next(rows)
+        found = self._next(rows, characters)
         plain = self._reader.line_num - before == len(found)
         block = Block(first, before + 1 + self._skipped if plain else None, found)
         if found and set(map(len, found)) != {self._width}:
@@ -156,11 +156,11 @@ class Rows:
         self._row += len(found)
         return block
 
-    def _next(self, rows: int) -> list[list[str]]:
-        """Read the next rows; an empty list only at the end."""
+    def _next(self, rows: int, characters: int) -> list[list[str]]:
+        """Read the next rows, until they have this many characters; an empty list only at the end."""
         found: list[list[str]] = []
         try:
-            while not found and (read := list(islice(self._each, rows))):
+            while not found and (read := list(self._some(rows, characters))):
                 found = read if self._strict else [row for row in read if row and (len(row) > 1 or row[0].strip())]
                 self._blank += len(read) - 2 * len(found)
                 if self._blank > _MOST_BLANK:
@@ -171,10 +171,13 @@ class Rows:
             raise self._undecodable() from error
         return found
 
-    def _every(self) -> Iterator[list[str]]:
-        for cells in self._reader:
+    def _some(self, rows: int, left: int) -> Iterator[list[str]]:
+        for cells in islice(self._reader, rows):
+            left -= self._characters
             self._characters = 0
             yield cells
+            if left <= 0:
+                return
 
     def _lines(self, longest: int) -> Iterator[str]:
         """Yield the lines; raises ``FileTooLarge`` before a long line or row fills the memory."""
@@ -247,18 +250,23 @@ def read_cells(
     limits : Limits
         Raises its own error.
     """
-    found = {at: array("d") for at in numbers}
+    # Each block is one array. Thousands of growing arrays would be in memory twice, with gaps between them.
+    blocks: list[tuple[Floats, npt.NDArray[np.int64]]] = []
     read = 0
     for block in rows.blocks(max(1, _BLOCK_CELLS // width)):
         read += len(block.rows)
         limits.check_rows(read, width=len(numbers))
-        # A growing array is copied to another place.
-        limits.reserve(len(block.rows) * (2 * len(numbers) + len(texts)) * NUMBER_BYTES)
-        for at, convert in numbers.items():
-            found[at].frombytes(convert([row[at] for row in block.rows], block).tobytes())
+        converted = [convert([row[at] for row in block.rows], block) for at, convert in numbers.items()]
+        ends = np.cumsum([0, *map(len, converted)])
+        # The blocks, and the columns that they become.
+        limits.reserve(2 * NUMBER_BYTES * int(ends[-1]) + len(block.rows) * len(texts) * NUMBER_BYTES)
+        blocks.append((np.concatenate([*converted, np.empty(0)]), ends))
         for at, add in texts.items():
             add([row[at] for row in block.rows])
-    return {at: np.frombuffer(column, dtype=np.float64) if column else np.empty(0) for at, column in found.items()}
+    return {
+        at: np.concatenate([flat[ends[i] : ends[i + 1]] for flat, ends in blocks] or [np.empty(0)])
+        for i, at in enumerate(numbers)
+    }
 
 
 # --- The layout of a text file, inferred from its beginning: encoding, separator, header, first rows
@@ -562,12 +570,11 @@ def _vectors(cells: Sequence[str], block: Block, *, width: int, name: str, field
                 raise refusal(cell, name, field, block.row + i, block.line_of(i))
             where = row_of(block.row + i, block.line_of(i))
             raise WrongShape(f"{where} of column {quoted(name)} is not a list of {width} numbers", field=field)
-        found.append(numbers)
-    flat = [number for row in found for number in row]
-    bad = next((i for i, cell in enumerate(flat) if not _is_finite(cell)), None)
-    if bad is not None:
-        raise refusal(flat[bad], name, field, block.row + bad // width, block.line_of(bad // width))
-    return _numbers(flat, block, name=name, field=field)
+        bad = next((number for number in numbers if not _is_finite(number)), None)
+        if bad is not None:
+            raise refusal(bad, name, field, block.row + i, block.line_of(i))
+        found.append(_numbers(numbers, block, name=name, field=field))
+    return np.concatenate(found)
 
 
 def _numbers(cells: Sequence[str], block: Block, *, name: str, field: Field, decimal: str = ".") -> Floats:

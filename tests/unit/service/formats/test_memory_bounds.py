@@ -14,6 +14,8 @@ import pytest
 from benchmarks.chaos.bombs import ARROW, JSON, PARQUET, Bomb, bombs
 from calibrant.errors import InvalidOption
 from calibrant.io.arrow import check_file
+from calibrant.io.csv import Rows
+from calibrant.io.files import read_sheet
 from service.errors import TooLarge
 from service.formats.body import content_type, read_body, unpack
 from service.formats.payload import BodyLimits
@@ -115,6 +117,29 @@ def test_the_footer_of_a_parquet_file_reserves_what_it_becomes() -> None:
     pq.write_table(pa.table(columns), out)
     limits = BodyLimits(1 << 30, 50_000_000, 10_000, 32, budget=budget)
     assert peak_of(lambda: check_file(memoryview(out.getvalue()), limits)) <= budget.reserved
+
+
+def test_a_file_of_long_vectors_reserves_what_its_reader_allocates() -> None:
+    vector = ",".join(["0.125"] * 8 + ["0"] * 992)
+    rows = [f'{row % 1000},"[{vector}]"' for row in range(1001)]
+    data = "\n".join(["label,probs", *rows]).encode()
+    budget = Budget()
+
+    def read() -> None:
+        read_sheet(io.BytesIO(data), name="vectors", max_rows=None, budget=budget)
+
+    read()
+    budget.reserved = 0
+    assert peak_of(read) <= budget.reserved + 2 * PIECES
+
+
+def test_a_block_of_long_rows_is_short() -> None:
+    text = "predictions,groups\n" + f"0.5,{'x' * (1 << 16)}\n" * 100
+    rows = Rows(io.BytesIO(text.encode()), "utf-8", ",")
+    rows.header()
+    blocks = [len(block.rows) for block in rows.blocks(1 << 16)]
+    assert sum(blocks) == 100
+    assert max(blocks) < 50
 
 
 @pytest.mark.slow
