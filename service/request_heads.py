@@ -36,6 +36,8 @@ def check_head(version: str, url: bytes, headers: Headers) -> None:
     """
     if version not in _VERSIONS:
         raise RequestError("the version of HTTP must be 1.1 or 1.0")
+    if b"#" in url:
+        raise RequestError("the target must not have a fragment")
     names = [name for name, _ in headers]
     if len(set(names)) < len(names):
         for name in SINGLE:

@@ -104,6 +104,7 @@ HEADS: dict[str, tuple[bytes, bytes, int]] = {
     ),
     "a target with a user": (_request(TYPE, LENGTH, first=b"POST http://a@HOST/evaluate HTTP/1.1"), ROWS, 400),
     "a target of another scheme": (_request(TYPE, LENGTH, first=b"POST ftp://HOST/evaluate HTTP/1.1"), ROWS, 400),
+    "a target with a fragment": (_request(TYPE, LENGTH, first=b"POST /evaluate#/docs HTTP/1.1"), ROWS, 400),
 }  # fmt: skip
 
 
