@@ -24,7 +24,10 @@ pytestmark = pytest.mark.slow
 
 BUDGET = 128 * MIB
 #: What a process keeps besides the budget: pieces that readers work on, and fragments of freed memory.
-BESIDES = 320 * MIB
+BESIDES = 160 * MIB
+#: The same for files of forms. Each of four readers of text has about 27 MiB that are not reserved: the beginning of
+#: the file as cells, and blocks that pyarrow reads ahead.
+BESIDES_FORMS = 256 * MIB
 SMALL = {bomb.name: bomb for bomb in bombs(1000, 1000)}
 
 
@@ -85,7 +88,7 @@ def test_files_of_forms_stay_within_the_budget(bounded: Stack, name: str) -> Non
     with ThreadPoolExecutor(4) as threads:
         answers = list(threads.map(send, range(4)))
     assert {answer.status_code for answer in answers} <= {413, 503}
-    assert peak_bytes(bounded.api.pid) - before < BUDGET + BESIDES
+    assert peak_bytes(bounded.api.pid) - before < BUDGET + BESIDES_FORMS
 
 
 def test_a_request_too_large_for_ever_gets_413_and_another_says_when_to_try_again(
