@@ -93,6 +93,7 @@ OF_LOGITS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("script", COMMANDS)
 def test_the_scripts_keep_the_order_and_size_of_logits(script: str, tmp_path: Path) -> None:
     """Logits of up to +-1,000, whose probabilities round to 0 and 1."""

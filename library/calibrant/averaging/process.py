@@ -30,6 +30,8 @@ IDENTITY_ODDS = 0.2
 _COSINES = 16
 _CELLS = 128
 _MIDDLE = 6.0
+#: Beyond this distance from the middle, the slope of a curve is that of the identity; squares must not overflow.
+_FARTHEST = 1e6
 #: Hypotheses with less weight than this are not part of the mean map.
 _LEAST_SHARE = 1e-4
 #: Hypotheses with less weight than this are not drawn from.
@@ -55,7 +57,8 @@ def features(of: Predicted) -> tuple[Floats, Floats]:
     middle = np.clip(logits, -_MIDDLE, _MIDDLE)
     u = 2.0 / np.pi * np.arcsin(np.sqrt(p))
     waves = np.sqrt(2.0) * np.cos(np.pi * np.outer(u, np.arange(1, _COSINES + 1)))
-    return np.column_stack([np.ones_like(p), middle, logits - middle, waves]), logits
+    tails = np.clip(logits - middle, -_FARTHEST, _FARTHEST)
+    return np.column_stack([np.ones_like(p), middle, tails, waves]), logits
 
 
 @dataclass(frozen=True)

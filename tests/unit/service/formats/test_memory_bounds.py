@@ -119,6 +119,7 @@ def test_the_footer_of_a_parquet_file_reserves_what_it_becomes() -> None:
     assert peak_of(lambda: check_file(memoryview(out.getvalue()), limits)) <= budget.reserved
 
 
+@pytest.mark.slow
 def test_a_file_of_long_vectors_reserves_what_its_reader_allocates() -> None:
     vector = ",".join(["0.125"] * 8 + ["0"] * 992)
     rows = [f'{row % 1000},"[{vector}]"' for row in range(1001)]
