@@ -55,8 +55,9 @@ const beta = (p, z, d) => {
   return logistic(d.a * above - d.b * under + d.c);
 };
 const vennAbers = (p, z, d) => {
-  const [x, scores] = place(p, z, d, "scores"), n = below(x, scores);
-  const i = n > 0 && scores[n - 1] === x ? 2 * n - 1 : 2 * n, a = d.p0[i], b = d.p1[i];
+  const [x, scores] = place(p, z, d, "scores");
+  const rounding = scores === d.scores ? 1e-12 * x : 1e-11 * (1 + Math.abs(x)), n = below(x + rounding, scores);
+  const i = n > 0 && scores[n - 1] >= x - rounding ? 2 * n - 1 : 2 * n, a = d.p0[i], b = d.p1[i];
   return d.merge === "log-loss" ? b / (1 - a + b) : b + (a * a - b * b) / 2;
 };
 const polynomial = (p, { breaks, coefficients }) => {

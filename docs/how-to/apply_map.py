@@ -101,8 +101,9 @@ def beta(p, z, d):
 
 def venn_abers(p, z, d):
     x, scores = place(p, z, d, "scores")
-    i = bisect_left(scores, x)
-    i = 2 * i + (i < len(scores) and scores[i] == x)
+    rounding = 1e-12 * x if scores is d["scores"] else 1e-11 * (1.0 + abs(x))
+    i = bisect_right(scores, x + rounding)
+    i = 2 * i - (i > 0 and scores[i - 1] >= x - rounding)
     a, b = d["p0"][i], d["p1"][i]
     return b / (1.0 - a + b) if d["merge"] == "log-loss" else b + (a * a - b * b) / 2.0
 

@@ -36,19 +36,38 @@ def chance_variances(p: Floats, w: Floats, w2: Floats, w2y: Floats, kind: Weight
 
     For frequencies it is w p (1 - p), and for importance weights w^2 p (1 - p) if they do not depend on the outcome. In
     a sample with too many rows of the rarer outcome they do: with weight a for outcome 1 and b for outcome 0 it is
-    a b p (1 - p), which ``sandwich`` estimates.
+    a b p (1 - p). Then a share q of w^2 belongs to outcome 1, and the variance is w^2 (q (1 - p)^2 + (1 - q) p^2). The
+    odds of q are those of p times one factor, so that the variances do not follow the noise of single outcomes.
     """
     likely = p * (1.0 - p)
     if kind == "frequency":
         return w * likely
-    seen = w2y * (1.0 - p) ** 2 + (w2 - w2y) * p**2
-    return sandwich(w2 * likely, seen, w2**2 * likely * (1.0 - 2.0 * p) ** 2)
+    q = _shares_of_events(p, w2, float(w2y.sum()))
+    return sandwich(w2 * likely, w2 * (q * (1.0 - p) ** 2 + (1.0 - q) * p**2), w2**2 * likely * (1.0 - 2.0 * p) ** 2)
+
+
+#: Most Newton steps for the factor of the odds, the longest of them, and the largest logarithm of the factor.
+_STEPS, _LONGEST, _FARTHEST = 60, 2.0, 60.0
+
+
+def _shares_of_events(p: Floats, w2: Floats, total: float) -> Floats:
+    """Return shares ``(m,)`` whose odds are those of ``p`` times one factor, so that ``w2`` times them is ``total``."""
+    log_factor, q = 0.0, p
+    for _ in range(_STEPS):
+        slope = float(w2 @ (q * (1.0 - q)))
+        missing = total - float(w2 @ q)
+        step = float(np.clip(missing / max(slope, 1e-300), -_LONGEST, _LONGEST))
+        log_factor = min(max(log_factor + step, -_FARTHEST), _FARTHEST)
+        q = p * np.exp(log_factor) / (1.0 - p + p * np.exp(log_factor))
+        if abs(step) < 1e-9:
+            break
+    return q
 
 
 def sandwich(model: Floats, seen: Floats, noise: Floats) -> Floats:
-    """Return variances between those of a ``model`` and those ``seen``, squares of residuals: all ``(m,)``.
+    """Return variances between those of a ``model`` and those ``seen``, such as squares of residuals: all ``(m,)``.
 
-    Squares are right whatever the weights depend on, but they vary much if few rows have the rarer outcome. Their
+    Those seen are right if the weights depend on outcomes, but vary much if few rows have the rarer outcome. Their
     weight is 1 / (1 + v), with v the squared relative error of their sum if the model holds; ``noise`` are their
     variances then.
     """

@@ -336,7 +336,7 @@ def test_the_scripts_refuse_a_family_that_they_do_not_know(script: str, tmp_path
 
 
 @pytest.mark.parametrize("script", COMMANDS)
-@pytest.mark.parametrize("method", ["histogram", "es-sweep", "es-cv"])
+@pytest.mark.parametrize("method", ["histogram", "es-sweep", "es-cv", "venn-abers"])
 @pytest.mark.parametrize("reduction", ["classwise", "confidence", "class:1"])
 def test_bins_of_logits_have_the_rows_that_they_were_fitted_to(
     method: str, reduction: str, script: str, tmp_path: Path

@@ -114,7 +114,7 @@ class VennAbers(Numbers):
 
     def __call__(self, p: Floats) -> Floats:
         """Return the merged probability of each ``p (n,)`` in [0, 1]. O(n log t)."""
-        return self._merged(_step_of(self.scores, p))
+        return self._merged(_step_of(self.scores, p, _SAME_SHARE * p))
 
     def of_logits(self, z: Floats) -> Floats:
         """Return the merged probability of each logit ``z (n,)``. O(n log t)."""
@@ -122,7 +122,7 @@ class VennAbers(Numbers):
 
     def bounds(self, p: Floats) -> tuple[Floats, Floats]:
         """Return p0 <= p1 for each ``p (n,)`` in [0, 1]: ``(n,)`` each. O(n log t)."""
-        steps = _step_of(self.scores, p)
+        steps = _step_of(self.scores, p, _SAME_SHARE * p)
         return self.p0[steps], self.p1[steps]
 
     def bounds_of_logits(self, z: Floats) -> tuple[Floats, Floats]:
@@ -137,7 +137,10 @@ class VennAbers(Numbers):
         return found
 
     def _steps(self, z: Floats) -> Any:
-        return _step_of(self.scores, expit(z)) if self.at_logits is None else _step_of(self.at_logits, z)
+        if self.at_logits is None:
+            p = expit(z)
+            return _step_of(self.scores, p, _SAME_SHARE * p)
+        return _step_of(self.at_logits, z, _SAME_LOGIT * (1.0 + np.abs(z)))
 
     @classmethod
     def from_parameters(cls, parameters: dict[str, Any]) -> Self:
@@ -159,10 +162,15 @@ class VennAbers(Numbers):
         return cls(scores, pair[0], pair[1], merge, at_logits)
 
 
-def _step_of(scores: Floats, x: Floats) -> Any:
-    """Return the step of each ``x (n,)``: even between two scores, odd at a score."""
-    below = np.searchsorted(scores, x)
-    return 2 * below + (scores.take(below, mode="clip") == x)
+#: Predictions whose distance from a score is at most these shares, of p or of 1 + |logit|, are at the score: programs
+#: that compute logits of several classes in another order differ by rounding.
+_SAME_SHARE, _SAME_LOGIT = 1e-12, 1e-11
+
+
+def _step_of(scores: Floats, x: Floats, rounding: Floats) -> Any:
+    """Return the step of each ``x (n,)``: even between two scores, odd at a score, up to ``rounding (n,)``."""
+    up_to = np.searchsorted(scores, x + rounding, side="right")
+    return 2 * up_to - ((up_to > 0) & (scores.take(up_to - 1, mode="clip") >= x - rounding))
 
 
 def fit_venn_abers(cells: Cells, *, merge: Merge = "log-loss") -> VennAbers:

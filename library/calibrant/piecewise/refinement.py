@@ -37,6 +37,9 @@ _BETWEEN, _DAMPED = 2, 3
 _SHARES_OF_KNOT, _LEAST_GAIN = (1.0, 0.25, 0.05), 1e-11
 #: Places in a gap that are compared; the end of a gap is the start of the next one.
 _SHARES_OF_GAP = (0.0, 0.01, 0.03, 0.1, 0.25, 0.5, 0.75, 0.9, 0.97, 0.99)
+#: Share of a gap on both sides of the best ones of these places that is searched if the loss is not convex, and how
+#: often it is halved.
+_NEARBY, _HALVINGS = 0.15, 5
 #: Changes of single heights, as logits, that are compared if the loss is not convex.
 _CHANGES = tuple(sign * size for size in (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0) for sign in (1.0, -1.0))
 #: Gaps whose losses are computed first, and values of curves that are computed at once.
@@ -51,8 +54,8 @@ def refine(
     """Return ``knots`` and ``heights (M, B+1)``, the mean losses ``(M,)``, and which models have converged.
 
     No change of a single height or knot lowers the loss of these by more than ``tolerance``. For a loss that is not
-    convex in the values of the curve, the Brier score of PL3, a knot is compared at one place of each gap. All models
-    have the same number of pieces, and the arrays are those of NumPy. O(M C) per step.
+    convex in the values of the curve, the Brier score of PL3, a knot is compared at ten places of each gap, and near
+    the best ones. All models have the same number of pieces, and the arrays are those of NumPy. O(M C) per step.
     """
     knots, heights, loss = knots.copy(), heights.copy(), np.empty(len(line))
     moving = np.arange(len(line))
@@ -210,14 +213,13 @@ def _moved(
     count, size = knots.shape
     gains, places = np.zeros((count, size)), knots.copy()
 
-    def compare(model: Ints, knot: Ints, position: Floats) -> None:
-        """Keep the best position of each knot of each model."""
-        if not len(model):
-            return
-        gain = loss[model] - _losses_with(data, line[model], knots[model], heights[model], knot, position)
+    def compare(model: Ints, knot: Ints, position: Floats) -> Floats:
+        """Keep the best position of each knot of each model; return the gains."""
+        gain: Floats = loss[model] - _losses_with(data, line[model], knots[model], heights[model], knot, position)
         for i in np.flatnonzero(gain > 0.0):
             if gain[i] > gains[model[i], knot[i]]:
                 gains[model[i], knot[i]], places[model[i], knot[i]] = gain[i], position[i]
+        return gain
 
     gaps, steps = _gaps(data, line, knots, heights)
     _, model, inner = beside = np.nonzero(steps)
@@ -230,9 +232,22 @@ def _moved(
     first = np.arange(len(order)) - np.searchsorted(model, model) < _CHOICES
     compare(model[first], knot[first], lowest[first])
     left = gains.max(axis=1)[model] <= tolerance
-    start, width = possible.start[order][left], (possible.stop - possible.start)[order][left]
-    for share in _SHARES_OF_GAP if gaps.convex else (0.0, 0.5):
-        compare(model[left], knot[left], start + share * width)
+    model, knot = model[left], knot[left]
+    start, stop = possible.start[order][left], possible.stop[order][left]
+    tried = np.stack([start + share * (stop - start) for share in _SHARES_OF_GAP])
+    gain = np.stack([compare(model, knot, position) for position in tried])
+    if not gaps.convex:
+        best = gain.argmax(axis=0)
+        each = model * size + knot
+        order = np.lexsort((-gain.max(axis=0), each))
+        near = order[np.arange(len(order)) - np.searchsorted(each[order], each[order]) < _CHOICES]
+        position, reach = tried[best[near], near], _NEARBY * (stop - start)[near]
+        for _ in range(_HALVINGS if len(near) else 0):
+            around = np.stack(
+                [(position + side * reach).clip(start[near], stop[near]) for side in (-1, -0.5, 0, 0.5, 1)]
+            )
+            best = np.stack([compare(model[near], knot[near], place) for place in around]).argmax(axis=0)
+            position, reach = around[best, np.arange(len(near))], reach / 2.0
     # Knots whose pieces do not overlap move together.
     odd = np.arange(size) % 2 == 1
     together = np.where((gains[:, odd].sum(axis=1) >= gains[:, ~odd].sum(axis=1))[:, None], odd, ~odd)
