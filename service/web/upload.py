@@ -384,10 +384,8 @@ def store_file(here: Context, file: UploadFile, choices: Choices, *, budget: Cal
         )
         batch = store_batch(here, arrays, of_numbers)
     else:
-        classes, reduction = (
-            None if sheet.classes is None else list(sheet.classes),
-            choices.reduction or sheet.reduction,
-        )
+        classes = None if sheet.classes is None else list(sheet.classes)
+        reduction = choices.reduction or sheet.reduction
         if reduction is not None:
             resolve(reduction, None if sheet.predictions.ndim == 1 else sheet.predictions.shape[1])
         named = classes is not None and all(0 < len(name) <= MAX_CLASS_NAME for name in classes)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 import shlex
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +17,18 @@ from typer.testing import CliRunner, Result
 from calibrant.cli.main import app
 
 Typed = Callable[[str], Result]
+
+
+def values_of(typed: Typed, line: str) -> dict[str, float]:
+    """Run a line that evaluates, and return the value of each measure."""
+    result = typed(f"{line} --json")
+    assert result.exit_code == 0, result.stderr
+    return {name: measure["value"] for name, measure in json.loads(result.stdout)["measures"].items()}
+
+
+def commands_of(message: str) -> list[str]:
+    """Return the commands that an error prints."""
+    return re.findall(r"^  (calibrant .+)$", message, re.MULTILINE)
 
 
 @pytest.fixture(autouse=True)

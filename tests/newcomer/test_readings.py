@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import shlex
 from pathlib import Path
 from typing import Any
@@ -13,19 +12,9 @@ import pandas as pd
 import pytest
 
 import calibrant
-from tests.newcomer.conftest import Typed
+from tests.newcomer.conftest import Typed, commands_of, values_of
 
 _MEASURES = "--measure accuracy --measure confidence-gap --measure selective-cost --measure brier"
-
-
-def _values(typed: Typed, line: str) -> dict[str, float]:
-    found = typed(f"{line} --json")
-    assert found.exit_code == 0, found.stderr
-    return {name: measure["value"] for name, measure in json.loads(found.stdout)["measures"].items()}
-
-
-def _commands(message: str) -> list[str]:
-    return re.findall(r"^  (calibrant .+)$", message, re.MULTILINE)
 
 
 @pytest.fixture
@@ -40,7 +29,7 @@ def test_the_output_of_a_pipeline_beside_its_correctness_is_a_confidence(typed: 
     """Evaluate the label and the score of a pipeline beside whether the label is right."""
     frame = guesses[["predicted_label", "score", "correct"]].set_axis(["label", "score", "correct"], axis=1)
     frame.to_csv("pipeline.csv", index=False)
-    found = _values(typed, f"calibrant evaluate pipeline.csv {_MEASURES}")
+    found = values_of(typed, f"calibrant evaluate pipeline.csv {_MEASURES}")
     assert found["accuracy"] == pytest.approx(guesses["correct"].mean())
     assert "do not name a positive label" in typed("calibrant evaluate pipeline.csv --pos-label cat").stderr
 
@@ -52,8 +41,8 @@ def test_confidences_and_correctness_are_evaluated_as_the_confidence(typed: Type
     """Evaluate, report, fit and draw the confidence of an answer and whether it is right."""
     confidence, correct = names.split(",")
     guesses[["score", "correct"]].set_axis([confidence, correct], axis=1).to_csv("answers.csv", index=False)
-    found = _values(typed, f"calibrant evaluate answers.csv {_MEASURES}")
-    assert found == _values(typed, f"calibrant evaluate answers.csv {_MEASURES} --reduction confidence")
+    found = values_of(typed, f"calibrant evaluate answers.csv {_MEASURES}")
+    assert found == values_of(typed, f"calibrant evaluate answers.csv {_MEASURES} --reduction confidence")
     assert found["accuracy"] == pytest.approx(guesses["correct"].mean())
     assert found["confidence-gap"] == pytest.approx(guesses["score"].mean() - guesses["correct"].mean())
     fitted = typed("calibrant fit answers.csv --method platt --out map.json")
@@ -69,7 +58,7 @@ def test_confidences_and_correctness_are_evaluated_as_the_confidence(typed: Type
 def test_the_score_of_a_predicted_class_is_its_confidence(typed: Typed, guesses: Any) -> None:
     """Evaluate labels, predicted labels and the score of the predicted label."""
     guesses.drop(columns="correct").to_csv("guesses.csv", index=False)
-    found = _values(typed, f"calibrant evaluate guesses.csv {_MEASURES}")
+    found = values_of(typed, f"calibrant evaluate guesses.csv {_MEASURES}")
     assert found["accuracy"] == pytest.approx(guesses["correct"].mean())
     assert found["confidence-gap"] == pytest.approx(guesses["score"].mean() - guesses["correct"].mean())
     expected = calibrant.evaluate(guesses["score"], guesses["correct"], measures=["brier"], reduction="confidence")
@@ -82,11 +71,11 @@ def test_a_score_that_can_be_of_class_1_or_of_the_predicted_class_is_refused(typ
     pd.DataFrame(rows).to_csv("few.csv", index=False)
     refused = typed("calibrant evaluate few.csv --measure accuracy")
     assert refused.exit_code == 2
-    commands = _commands(refused.stderr)
-    assert [_values(typed, command)["accuracy"] for command in commands] == [0.5, 0.75]
+    commands = commands_of(refused.stderr)
+    assert [values_of(typed, command)["accuracy"] for command in commands] == [0.5, 0.75]
     pd.DataFrame({"correct": [1, 0, 0, 1], "p": rows["score"]}).to_csv("answers.csv", index=False)
     refused = typed("calibrant evaluate answers.csv --measure accuracy")
-    assert [command.split()[-1] for command in _commands(refused.stderr)] == ["binary", "confidence"]
+    assert [command.split()[-1] for command in commands_of(refused.stderr)] == ["binary", "confidence"]
 
 
 def test_predicted_classes_with_other_names_than_the_labels_are_not_compared(typed: Typed) -> None:
@@ -109,10 +98,10 @@ def test_weights_are_used_only_if_they_are_named(typed: Typed, scores: Any, name
     for name in names:
         assert f"weights: none; column '{name}' is not used unless it is named (--weight)" in found.stderr
     expected = calibrant.evaluate(scores["p"], scores["y"], measures=["brier"])["brier"].value
-    assert _values(typed, "calibrant evaluate weighted.csv --measure brier")["brier"] == pytest.approx(expected)
+    assert values_of(typed, "calibrant evaluate weighted.csv --measure brier")["brier"] == pytest.approx(expected)
     weighted = calibrant.evaluate(scores["p"], scores["y"], measures=["brier"], weights=frame[names[1]])["brier"].value
     line = f"calibrant evaluate weighted.csv --measure brier --weight {names[1]}"
-    assert _values(typed, line)["brier"] == pytest.approx(weighted)
+    assert values_of(typed, line)["brier"] == pytest.approx(weighted)
     forecasts = pd.DataFrame({"obs": scores["y"], "mean": scores["p"], "std": 1.0, names[0]: 2})
     forecasts.to_csv("forecasts.csv", index=False)
     shown = typed("calibrant evaluate forecasts.csv --regression").stderr
@@ -131,7 +120,7 @@ def test_log_likelihoods_of_choices_are_read_with_their_softmax(typed: Typed, pe
     assert "add --scale logit" in refused.stderr
     expected = calibrant.evaluate(pets[names], pets["species"], measures=["brier", "accuracy"])
     line = "calibrant evaluate choices.csv --scale logit --measure brier --measure accuracy"
-    assert _values(typed, line) == {name: pytest.approx(expected[name].value) for name in ("brier", "accuracy")}
+    assert values_of(typed, line) == {name: pytest.approx(expected[name].value) for name in ("brier", "accuracy")}
 
 
 @pytest.mark.parametrize("form", ["csv", "jsonl", "json", "parquet", "npz"])
@@ -148,7 +137,7 @@ def test_cells_of_one_element_are_that_element(typed: Typed, scores: Any, form: 
     else:
         frame.to_json(f"scores.{form}", orient="records", lines=form == "jsonl", double_precision=15)
     expected = calibrant.evaluate(scores["p"], scores["y"], measures=["brier"])["brier"].value
-    assert _values(typed, f"calibrant evaluate scores.{form} --measure brier") == {"brier": pytest.approx(expected)}
+    assert values_of(typed, f"calibrant evaluate scores.{form} --measure brier") == {"brier": pytest.approx(expected)}
 
 
 @pytest.mark.parametrize(
@@ -161,11 +150,11 @@ def test_the_positive_label_of_a_known_pair_is_offered_first(
     """Evaluate labels of two words; both commands are printed, and each one works."""
     words = labels.split(",")
     scores.assign(y=[words[k] for k in scores["y"]])[["y", "p"]].to_csv("words.csv", index=False)
-    commands = _commands(typed("calibrant evaluate words.csv --measure brier").stderr)
+    commands = commands_of(typed("calibrant evaluate words.csv --measure brier").stderr)
     assert [shlex.split(command)[-1] for command in commands] == [first, words[0]]
     expected = calibrant.evaluate(scores["p"], scores["y"], measures=["brier"])["brier"].value
-    assert _values(typed, commands[0])["brier"] == pytest.approx(expected)
-    assert _values(typed, commands[1])["brier"] != pytest.approx(expected)
+    assert values_of(typed, commands[0])["brier"] == pytest.approx(expected)
+    assert values_of(typed, commands[1])["brier"] != pytest.approx(expected)
 
 
 def test_predicted_classes_that_are_strings_are_named(typed: Typed, pets: Any) -> None:
@@ -188,9 +177,9 @@ def test_columns_of_two_models_are_not_two_classes(typed: Typed, scores: Any) ->
     assert "swap" not in refused.stderr
     assert "are read as the probabilities of 2 classes" in refused.stderr
     assert "calibrant.compare" in refused.stderr
-    for command, power in zip(_commands(refused.stderr), (1, 2), strict=True):
+    for command, power in zip(commands_of(refused.stderr), (1, 2), strict=True):
         expected = calibrant.evaluate(scores["p"] ** power, scores["y"], measures=["brier"])["brier"].value
-        assert _values(typed, command)["brier"] == pytest.approx(expected)
+        assert values_of(typed, command)["brier"] == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("digits", [3, 4])
@@ -203,7 +192,7 @@ def test_rounded_rows_are_read_alike_by_the_command_and_the_library(typed: Typed
     assert np.abs(rounded.sum(axis=1) - 1).max() > 1e-4
     expected = calibrant.evaluate(rounded, y, measures=["brier"])["brier"].value
     pd.DataFrame(rounded).add_prefix("prob_").assign(label=y).to_csv("rounded.csv", index=False)
-    assert _values(typed, "calibrant evaluate rounded.csv --measure brier")["brier"] == pytest.approx(expected)
+    assert values_of(typed, "calibrant evaluate rounded.csv --measure brier")["brier"] == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("form", ["csv", "jsonl", "json", "xlsx"])
@@ -218,7 +207,7 @@ def test_texts_of_one_element_are_that_element(typed: Typed, scores: Any, form: 
     else:
         frame.to_json(f"scores.{form}", orient="records", lines=form == "jsonl")
     expected = calibrant.evaluate(scores["p"], scores["y"], measures=["brier"])["brier"].value
-    assert _values(typed, f"calibrant evaluate scores.{form} --measure brier") == {"brier": pytest.approx(expected)}
+    assert values_of(typed, f"calibrant evaluate scores.{form} --measure brier") == {"brier": pytest.approx(expected)}
 
 
 @pytest.mark.parametrize("form", ["csv", "jsonl"])
@@ -230,7 +219,7 @@ def test_texts_of_vectors_are_the_probabilities_of_the_classes(typed: Typed, pet
     frame.to_csv("pets.csv", index=False)
     frame.to_json("pets.jsonl", orient="records", lines=True)
     expected = calibrant.evaluate(p, y, measures=["brier"])["brier"].value
-    assert _values(typed, f"calibrant evaluate pets.{form} --measure brier") == {"brier": pytest.approx(expected)}
+    assert values_of(typed, f"calibrant evaluate pets.{form} --measure brier") == {"brier": pytest.approx(expected)}
 
 
 @pytest.mark.parametrize("form", ["jsonl", "json"])
@@ -239,7 +228,7 @@ def test_nested_lists_of_one_element_are_that_element(typed: Typed, scores: Any,
     frame = pd.DataFrame({"y": [[k] for k in scores["y"].tolist()], "p": [[[p]] for p in scores["p"].tolist()]})
     frame.to_json(f"scores.{form}", orient="records", lines=form == "jsonl", double_precision=15)
     expected = calibrant.evaluate(scores["p"], scores["y"], measures=["brier"])["brier"].value
-    assert _values(typed, f"calibrant evaluate scores.{form} --measure brier") == {"brier": pytest.approx(expected)}
+    assert values_of(typed, f"calibrant evaluate scores.{form} --measure brier") == {"brier": pytest.approx(expected)}
 
 
 @pytest.mark.parametrize("kind", ["importance", "frequency"])

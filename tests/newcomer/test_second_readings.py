@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from typing import Any
 
@@ -11,19 +10,9 @@ import pandas as pd
 import pytest
 
 import calibrant
-from tests.newcomer.conftest import Typed
+from tests.newcomer.conftest import Typed, commands_of, values_of
 
 _MEASURES = "--measure accuracy --measure confidence-gap --measure brier --measure auroc"
-
-
-def _values(typed: Typed, line: str) -> dict[str, float]:
-    found = typed(f"{line} --json")
-    assert found.exit_code == 0, found.stderr
-    return {name: measure["value"] for name, measure in json.loads(found.stdout)["measures"].items()}
-
-
-def _commands(message: str) -> list[str]:
-    return re.findall(r"^  (calibrant .+)$", message, re.MULTILINE)
 
 
 def _of_library(p: Any, y: Any, **options: Any) -> dict[str, Any]:
@@ -62,11 +51,11 @@ def test_two_columns_without_names_are_offered_in_both_orders(
         lists.to_json("two.jsonl", orient="records", lines=True, double_precision=15)
     refused = typed(f"calibrant evaluate two.{form} {_MEASURES}")
     assert refused.exit_code == 2
-    commands = _commands(refused.stderr)
+    commands = commands_of(refused.stderr)
     order = [command.partition("--class-names ")[2] for command in commands]
     assert order == [first, ",".join(first.split(",")[::-1])]
     expected = [_of_library(both, y if names == labels else 1 - y) for names in order]
-    assert [_values(typed, command) for command in commands] == expected
+    assert [values_of(typed, command) for command in commands] == expected
     assert expected[0] != expected[1]
 
 
@@ -80,11 +69,11 @@ def test_a_positive_label_that_is_sorted_first_does_not_say_which_of_two_columns
     frame.to_csv("two.csv", index=False)
     refused = typed(f"calibrant evaluate two.csv --pos-label {words[1]} {_MEASURES}")
     assert refused.exit_code == 2
-    commands = _commands(refused.stderr)
+    commands = commands_of(refused.stderr)
     assert [command.split()[-1] for command in commands] == [labels, ",".join(words[::-1])]
     expected = _of_library(np.column_stack([1.0 - p, p]), scores["y"])
-    assert _values(typed, commands[0]) == expected
-    assert _values(typed, commands[1]) != expected
+    assert values_of(typed, commands[0]) == expected
+    assert values_of(typed, commands[1]) != expected
 
 
 # --- The confidence in a predicted class
@@ -101,12 +90,12 @@ def test_confidences_beside_outcomes_with_another_name_than_correct_are_offered_
     pd.DataFrame({outcome: right, name: p.max(axis=1)}).to_csv("answers.csv", index=False)
     refused = typed(f"calibrant evaluate answers.csv {_MEASURES}")
     assert refused.exit_code == 2
-    commands = _commands(refused.stderr)
-    found = [_values(typed, command) for command in commands]
+    commands = commands_of(refused.stderr)
+    found = [values_of(typed, command) for command in commands]
     assert found == [_of_library(p.max(axis=1), right, reduction=of) for of in ("binary", "confidence")]
     assert found[0] != found[1]
     for command in ("fit answers.csv --method platt --out map.json", "report answers.csv --out report.html"):
-        of_both = _commands(typed(f"calibrant {command}").stderr)
+        of_both = commands_of(typed(f"calibrant {command}").stderr)
         assert [typed(line).exit_code for line in of_both] == [0, 0]
 
 
@@ -115,7 +104,7 @@ def test_confidences_of_one_half_and_more_need_no_reduction(typed: Typed, scores
     p = np.maximum(scores["p"], 1.0 - scores["p"])
     right = (scores["p"] > 0.5) == (scores["y"] == 1)
     pd.DataFrame({"hit": right.astype(int), "confidence": p}).to_csv("answers.csv", index=False)
-    found = _values(typed, f"calibrant evaluate answers.csv {_MEASURES}")
+    found = values_of(typed, f"calibrant evaluate answers.csv {_MEASURES}")
     assert found == _of_library(p, right, reduction="confidence") == _of_library(p, right)
 
 
@@ -129,7 +118,7 @@ def test_scores_above_another_threshold_may_be_those_of_class_1(typed: Typed, sc
     assert refused.exit_code == 2
     right = frame["y_true"] == frame["y_pred"]
     expected = [_of_library(frame["score"], frame["y_true"]), _of_library(frame["score"], right)]
-    assert [_values(typed, command) for command in _commands(refused.stderr)] == expected
+    assert [values_of(typed, command) for command in commands_of(refused.stderr)] == expected
 
 
 @pytest.mark.parametrize("labels", [(0, 1), (-1, 1), (1, 2), ("0.0", "1.0")])
@@ -141,7 +130,7 @@ def test_scores_beside_predicted_numbers_are_the_confidence_in_them(
     score = np.maximum(scores["p"], 1.0 - scores["p"])
     frame = pd.DataFrame({"y_true": [labels[k] for k in scores["y"]], "y_pred": [labels[k] for k in predicted]})
     frame.assign(score=score).to_csv("guesses.csv", index=False)
-    found = _values(typed, f"calibrant evaluate guesses.csv {_MEASURES}")
+    found = values_of(typed, f"calibrant evaluate guesses.csv {_MEASURES}")
     assert found == _of_library(score, predicted == scores["y"], reduction="confidence")
 
 
@@ -165,7 +154,7 @@ def test_every_remedy_for_the_logits_of_choices_leads_to_their_softmax(
     assert refused.exit_code == 1
     (remedy,) = re.findall(r"add (--scale logit[^;)]*)", refused.stderr)
     expected = _of_library(pets[animals], number, class_names=animals)
-    assert _values(typed, f"calibrant evaluate choices.csv {_MEASURES} {remedy}") == expected
+    assert values_of(typed, f"calibrant evaluate choices.csv {_MEASURES} {remedy}") == expected
 
 
 @pytest.mark.parametrize("outcome", ["label", "y"])
@@ -181,8 +170,8 @@ def test_classes_that_the_labels_number_are_offered_in_both_orders(typed: Typed,
     """Evaluate columns of names in another order than that of the numbers of the labels."""
     number = pets["species"].map({"bird": 0, "cat": 1, "dog": 2})
     pets[["dog", "bird", "cat"]].assign(target=number).to_csv("pets.csv", index=False)
-    commands = _commands(typed(f"calibrant evaluate pets.csv {_MEASURES}").stderr)
+    commands = commands_of(typed(f"calibrant evaluate pets.csv {_MEASURES}").stderr)
     orders = (["dog", "bird", "cat"], ["bird", "cat", "dog"])
-    assert [_values(typed, command) for command in commands] == [
+    assert [values_of(typed, command) for command in commands] == [
         _of_library(pets[order].to_numpy(), number) for order in orders
     ]

@@ -114,7 +114,7 @@ class VennAbers(Numbers):
 
     def __call__(self, p: Floats) -> Floats:
         """Return the merged probability of each ``p (n,)`` in [0, 1]. O(n log t)."""
-        return self._merged(_step_of(self.scores, p, _SAME_SHARE * p))
+        return self._merged(self._steps_at(p))
 
     def of_logits(self, z: Floats) -> Floats:
         """Return the merged probability of each logit ``z (n,)``. O(n log t)."""
@@ -122,7 +122,7 @@ class VennAbers(Numbers):
 
     def bounds(self, p: Floats) -> tuple[Floats, Floats]:
         """Return p0 <= p1 for each ``p (n,)`` in [0, 1]: ``(n,)`` each. O(n log t)."""
-        steps = _step_of(self.scores, p, _SAME_SHARE * p)
+        steps = self._steps_at(p)
         return self.p0[steps], self.p1[steps]
 
     def bounds_of_logits(self, z: Floats) -> tuple[Floats, Floats]:
@@ -136,10 +136,12 @@ class VennAbers(Numbers):
         found: Floats = merged[steps]
         return found
 
+    def _steps_at(self, p: Floats) -> Any:
+        return _step_of(self.scores, p, _SAME_SHARE * p)
+
     def _steps(self, z: Floats) -> Any:
         if self.at_logits is None:
-            p = expit(z)
-            return _step_of(self.scores, p, _SAME_SHARE * p)
+            return self._steps_at(expit(z))
         return _step_of(self.at_logits, z, _SAME_LOGIT * (1.0 + np.abs(z)))
 
     @classmethod
