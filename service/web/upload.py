@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib.resources import files
 from io import BytesIO
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, TypeVar
 
 import numpy as np
 from fastapi import APIRouter, Request, Response
@@ -27,6 +27,7 @@ from calibrant.io.errors import (
     EmptyFile,
     Field,
     FileTooLarge,
+    InvalidField,
     InvalidForecasts,
     InvalidTimes,
     NoRoom,
@@ -54,6 +55,8 @@ from service.threads import run_in_thread
 from service.web.forms import file_of, multipart, page_router, text_of
 from service.web.visit import Visit, Visiting, redirect_to
 from service.web.visitor import check_origin
+
+_Value = TypeVar("_Value", bound=str)
 
 # --- The form: options and messages
 
@@ -123,6 +126,17 @@ class FieldMessage(NamedTuple):
         return self.offer if isinstance(self.offer, tuple) else ()
 
 
+def _chosen(form: FormData, name: str, values: Sequence[_Value]) -> _Value:
+    """Return one of a few values of a field, the first one if it is empty; raises ``InvalidField`` for others."""
+    text = text_of(form, name)
+    if not text:
+        return values[0]
+    for value in values:
+        if value == text:
+            return value
+    raise InvalidField.at(f"/{name}", f"must be one of: {', '.join(filter(None, values))}")
+
+
 @dataclass(frozen=True)
 class Choices:
     """The options of a file as entered; empty fields are inferred, except the scale.
@@ -167,13 +181,13 @@ class Choices:
         texts = {name: text_of(form, name) for name in (*named, *of_numbers)}
         given = zip(form.getlist("mapping_text"), form.getlist("mapping_class"), strict=False)
         return cls(
-            "regression" if text_of(form, "prediction_kind") == "regression" else "classification",
+            _chosen(form, "prediction_kind", ("classification", "regression")),
             **texts,
             columns=tuple(name for name in form.getlist("prediction_columns") if isinstance(name, str)),
-            scale="logit" if text_of(form, "scale") == "logit" else "probability",
-            weights_kind="frequency" if text_of(form, "weights_kind") == "frequency" else "importance",
-            reduction=reduction if (reduction := text_of(form, "reduction")) in REDUCTIONS else "",
-            decimal="," if text_of(form, "decimal") == "," else ".",
+            scale=_chosen(form, "scale", ("probability", "logit")),
+            weights_kind=_chosen(form, "weights_kind", ("importance", "frequency")),
+            reduction=_chosen(form, "reduction", ("", *REDUCTIONS)),
+            decimal=_chosen(form, "decimal", (".", ",")),
             mapping=tuple((str(text), str(number).strip()) for text, number in given),
         )
 

@@ -7,6 +7,7 @@ import gzip
 import re
 import socket
 from collections.abc import Iterator
+from typing import Any
 from urllib.parse import urlsplit
 
 import httpx
@@ -392,3 +393,12 @@ def test_a_column_that_may_be_a_confidence_is_read_as_chosen(visitor: Visitor, s
     path = _report_of(_send(visitor, content, reduction=reduction))
     assert store.uploads.get(path.rpartition("/")[2]).reduction == reduction
     assert f'"reduction": "{reduction}"' in visitor.get(path).text.replace("&#34;", '"')
+
+
+@pytest.mark.parametrize("name", ["scale", "weights_kind", "reduction", "decimal", "prediction_kind"])
+def test_a_choice_that_the_form_does_not_offer_is_refused_without_its_text(visitor: Visitor, name: str) -> None:
+    field: Any = {name: "lo<g>its"}
+    answer = _send(visitor, b"p,y\n0.25,0\n0.75,1\n" * 10, **field)
+    assert answer.status_code == 422
+    assert "must be one of" in answer.text
+    assert "lo<g>its" not in answer.text
