@@ -1,3 +1,4 @@
-from benchmarks.pages import write_pages
+from benchmarks.pages import answers, write_pages
 
+answers.write_files()
 write_pages()

@@ -7,7 +7,7 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +21,7 @@ from rich.table import Table
 
 from calibrant.cli.sample import Classifier, boosted, naive_bayes
 from calibrant.client import Calibrant
-from calibrant.client.answers import JobAnswer, Measures
+from calibrant.client.answers import JobAnswer, MeasureAnswer
 from service.stack import stack
 
 METHODS = ("averaged", "pl3", "pl")
@@ -38,8 +38,8 @@ class Result(NamedTuple):
     """The measures of a classifier on its held-out half, without a map and with each method's map."""
 
     title: str
-    before: Measures
-    after: dict[str, Measures]
+    before: Mapping[str, MeasureAnswer]
+    after: Mapping[str, Mapping[str, MeasureAnswer]]
 
 
 @dataclass
@@ -168,7 +168,7 @@ def table(results: list[Result]) -> Table:
     return columns
 
 
-def _value(measures: Measures, key: str) -> str:
+def _value(measures: Mapping[str, MeasureAnswer], key: str) -> str:
     value = measures[key].value
     return "-" if value is None else f"{value:.4f}"
 

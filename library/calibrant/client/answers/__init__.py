@@ -1,4 +1,7 @@
-"""Responses of a server as frozen dataclasses with ``to_dict()``; each is loaded when it is first used."""
+"""Responses of a server as frozen dataclasses with ``to_dict()``; each is loaded when it is first used.
+
+Generated from the schemas by `make reference`.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,47 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from calibrant.client.answers.alarms import (
+    from calibrant.client.answers.aliases import Aliases, AliasRecord
+    from calibrant.client.answers.batches import BatchesAnswer, BatchRecord
+    from calibrant.client.answers.catalogue import (
+        DiagramEntry,
+        DistributionMeasureEntry,
+        DistributionMethodEntry,
+        Health,
+        Limit,
+        LimitsAnswer,
+        MeasureEntry,
+        MethodEntry,
+        OptionEntry,
+    )
+    from calibrant.client.answers.distributions import ForecastShape, HeldOutGain
+    from calibrant.client.answers.document import Document, Mismatch, decode
+    from calibrant.client.answers.evaluate import (
+        After,
+        BatchReport,
+        ComparisonAnswer,
+        ContestantAnswer,
+        DiagramAnswer,
+        DistributionAfter,
+        DistributionGroupAnswer,
+        DistributionReportAnswer,
+        ForecastComparisonAnswer,
+        GapAnswer,
+        GroupAnswer,
+        GroupDiagrams,
+        MeasureAnswer,
+        MeasureComparisonAnswer,
+        PairAnswer,
+        PowerLawAnswer,
+        PowerLawNumbers,
+        ReportAnswer,
+        ReportsAnswer,
+    )
+    from calibrant.client.answers.final import FINAL
+    from calibrant.client.answers.jobs import JobAnswer, JobsAnswer, JobSummary, Progress
+    from calibrant.client.answers.listing import ListedMap, MapPage
+    from calibrant.client.answers.maps import Bins, FitBins, InSample, MapRecord, MapSummary, Scores
+    from calibrant.client.answers.monitor_alarms import (
         AlarmData,
         AlarmsAnswer,
         Attempt,
@@ -27,75 +70,7 @@ if TYPE_CHECKING:
         RuleState,
         ThresholdReading,
     )
-    from calibrant.client.answers.catalogue import (
-        DiagramEntry,
-        DistributionMeasureEntry,
-        DistributionMethodEntry,
-        Health,
-        Limit,
-        LimitsAnswer,
-        MeasureEntry,
-        MethodEntry,
-        OptionEntry,
-    )
-    from calibrant.client.answers.document import Document, Mismatch, decode
-    from calibrant.client.answers.evaluations import (
-        After,
-        BatchReport,
-        ComparisonAnswer,
-        ContestantAnswer,
-        Correction,
-        DiagramAnswer,
-        DistributionAfter,
-        DistributionGroupAnswer,
-        DistributionReportAnswer,
-        ForecastComparisonAnswer,
-        GapAnswer,
-        GroupAnswer,
-        GroupDiagrams,
-        MeasureAnswer,
-        MeasureComparisonAnswer,
-        Measures,
-        PairAnswer,
-        PowerLawAnswer,
-        PowerLawNumbers,
-        RankedValues,
-        ReportAnswer,
-        ReportsAnswer,
-    )
-    from calibrant.client.answers.jobs import FINAL, JobAnswer, JobsAnswer, JobSummary, Problem, ProblemError, Progress
-    from calibrant.client.answers.maps import (
-        Aliases,
-        AliasRecord,
-        BatchesAnswer,
-        BatchRecord,
-        Bins,
-        FitBins,
-        ForecastShape,
-        HeldOutGain,
-        InSample,
-        ListedMap,
-        MapPage,
-        MapRecord,
-        MapSummary,
-        Scores,
-    )
-    from calibrant.client.answers.monitors import (
-        Counts,
-        DriftRule,
-        EvidenceRule,
-        HookSpec,
-        IngestionResult,
-        MonitorAnswer,
-        MonitorForecast,
-        MonitorsAnswer,
-        RecalibrationSpec,
-        ReferenceSpec,
-        RefusedRow,
-        ThresholdRule,
-        WindowSpec,
-    )
-    from calibrant.client.answers.readings import (
+    from calibrant.client.answers.monitor_answers import (
         CoverageReading,
         DelayReading,
         Difference,
@@ -105,9 +80,9 @@ if TYPE_CHECKING:
         HistogramReading,
         LabelShiftReading,
         MeasureReading,
+        MonitorAnswer,
         MonitorReading,
-        OnlineReading,
-        OnlineVersion,
+        MonitorsAnswer,
         PitReading,
         ReferenceReading,
         ReliabilityReading,
@@ -117,6 +92,129 @@ if TYPE_CHECKING:
         Shift,
         WindowReading,
     )
+    from calibrant.client.answers.monitor_online import OnlineReading, OnlineVersion
+    from calibrant.client.answers.monitors import (
+        Counts,
+        DriftRule,
+        EvidenceRule,
+        HookSpec,
+        IngestionResult,
+        MonitorForecast,
+        RecalibrationSpec,
+        ReferenceSpec,
+        RefusedRow,
+        ThresholdRule,
+        WindowSpec,
+    )
+    from calibrant.client.answers.problems import Problem, ProblemError
+
+#: Name -> the module that it is loaded from.
+_MODULE_OF = {
+    "After": "evaluate",
+    "AlarmData": "monitor_alarms",
+    "AlarmsAnswer": "monitor_alarms",
+    "AliasRecord": "aliases",
+    "Aliases": "aliases",
+    "Attempt": "monitor_alarms",
+    "AuditAnswer": "monitor_alarms",
+    "AuditEntry": "monitor_alarms",
+    "BatchRecord": "batches",
+    "BatchReport": "evaluate",
+    "BatchesAnswer": "batches",
+    "Bins": "maps",
+    "ChangeReading": "monitor_alarms",
+    "ComparisonAnswer": "evaluate",
+    "ContestantAnswer": "evaluate",
+    "Counts": "monitors",
+    "CoverageReading": "monitor_answers",
+    "DelayReading": "monitor_answers",
+    "DeliveriesAnswer": "monitor_alarms",
+    "DeliveryRecord": "monitor_alarms",
+    "DeliverySummary": "monitor_alarms",
+    "DiagramAnswer": "evaluate",
+    "DiagramEntry": "catalogue",
+    "Difference": "monitor_answers",
+    "DistributionAfter": "evaluate",
+    "DistributionGroupAnswer": "evaluate",
+    "DistributionMeasureEntry": "catalogue",
+    "DistributionMethodEntry": "catalogue",
+    "DistributionReportAnswer": "evaluate",
+    "Document": "document",
+    "DriftEvidence": "monitor_alarms",
+    "DriftReading": "monitor_answers",
+    "DriftRule": "monitors",
+    "EstimatedReading": "monitor_answers",
+    "EstimatesReading": "monitor_answers",
+    "EvidenceReading": "monitor_alarms",
+    "EvidenceRule": "monitors",
+    "FINAL": "final",
+    "FitBins": "maps",
+    "ForecastComparisonAnswer": "evaluate",
+    "ForecastShape": "distributions",
+    "GapAnswer": "evaluate",
+    "GroupAnswer": "evaluate",
+    "GroupDiagrams": "evaluate",
+    "Health": "catalogue",
+    "HeldOutGain": "distributions",
+    "HistogramReading": "monitor_answers",
+    "HookSpec": "monitors",
+    "HookTestData": "monitor_alarms",
+    "InSample": "maps",
+    "IngestionResult": "monitors",
+    "JobAnswer": "jobs",
+    "JobSummary": "jobs",
+    "JobsAnswer": "jobs",
+    "LabelShiftReading": "monitor_answers",
+    "Limit": "catalogue",
+    "LimitsAnswer": "catalogue",
+    "ListedMap": "listing",
+    "MapPage": "listing",
+    "MapRecord": "maps",
+    "MapSummary": "maps",
+    "MeasureAnswer": "evaluate",
+    "MeasureComparisonAnswer": "evaluate",
+    "MeasureEntry": "catalogue",
+    "MeasureReading": "monitor_answers",
+    "MethodEntry": "catalogue",
+    "Mismatch": "document",
+    "MonitorAnswer": "monitor_answers",
+    "MonitorEvent": "monitor_alarms",
+    "MonitorForecast": "monitors",
+    "MonitorReading": "monitor_answers",
+    "MonitorsAnswer": "monitor_answers",
+    "Occasion": "monitor_alarms",
+    "OnlineReading": "monitor_online",
+    "OnlineVersion": "monitor_online",
+    "OptionEntry": "catalogue",
+    "PairAnswer": "evaluate",
+    "PitReading": "monitor_answers",
+    "PowerLawAnswer": "evaluate",
+    "PowerLawNumbers": "evaluate",
+    "Problem": "problems",
+    "ProblemError": "problems",
+    "Progress": "jobs",
+    "Proposal": "monitor_alarms",
+    "RecalibrationData": "monitor_alarms",
+    "RecalibrationRequested": "monitor_alarms",
+    "RecalibrationSpec": "monitors",
+    "ReferenceReading": "monitor_answers",
+    "ReferenceSpec": "monitors",
+    "RefusedRow": "monitors",
+    "ReliabilityReading": "monitor_answers",
+    "ReportAnswer": "evaluate",
+    "ReportsAnswer": "evaluate",
+    "RowsReading": "monitor_answers",
+    "RuleState": "monitor_alarms",
+    "Scores": "maps",
+    "SeriesAnswer": "monitor_answers",
+    "SeriesPoint": "monitor_answers",
+    "Shift": "monitor_answers",
+    "ThresholdReading": "monitor_alarms",
+    "ThresholdRule": "monitors",
+    "WindowReading": "monitor_answers",
+    "WindowSpec": "monitors",
+    "decode": "document",
+}
 
 __all__ = [
     "FINAL",
@@ -135,7 +233,6 @@ __all__ = [
     "ChangeReading",
     "ComparisonAnswer",
     "ContestantAnswer",
-    "Correction",
     "Counts",
     "CoverageReading",
     "DelayReading",
@@ -185,7 +282,6 @@ __all__ = [
     "MeasureComparisonAnswer",
     "MeasureEntry",
     "MeasureReading",
-    "Measures",
     "MethodEntry",
     "Mismatch",
     "MonitorAnswer",
@@ -205,7 +301,6 @@ __all__ = [
     "ProblemError",
     "Progress",
     "Proposal",
-    "RankedValues",
     "RecalibrationData",
     "RecalibrationRequested",
     "RecalibrationSpec",
@@ -228,17 +323,12 @@ __all__ = [
     "decode",
 ]
 
-#: The modules of the names, in the order in which they are searched.
-_MODULES = ("document", "maps", "evaluations", "jobs", "catalogue", "readings", "monitors", "alarms")
-
 
 def _loaded(name: str) -> Any:
-    for module in _MODULES if name in __all__ else ():
-        names = vars(import_module(f"{__name__}.{module}"))
-        if name in names:
-            value = globals()[name] = names[name]
-            return value
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
+    return value
 
 
 if not TYPE_CHECKING:  # checkers of types then know which names exist

@@ -1,4 +1,4 @@
-"""The measures, diagrams and methods of a server, its limits and its health."""
+"""Generated from schemas/catalogue.py by `make reference`."""
 
 from __future__ import annotations
 
@@ -6,31 +6,33 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from calibrant.client.answers.document import Document
-from calibrant.client.answers.maps import ForecastKind, PredictionKind
 
 Runs = Literal["inline", "job"]
-AppliesTo = list[Literal["event", "vector"]]
+ForecastKind = Literal["normal", "quantiles", "samples", "interval"]
+PredictionKind = Literal["classification", "regression"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Health(Document):
-    """The server is up."""
+    """The health of the service."""
 
-    status: Literal["ok", "degraded"]  # degraded: requests that store something may be refused
+    status: Literal["ok", "degraded"]  # degraded: writes may be refused
+    #: why it is degraded; store-full: the store has reached its budget or its memory limit; store-cannot-save: its
+    #: last attempt to save to disk failed
     reason: Literal["store-full", "store-cannot-save"] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OptionEntry(Document):
-    """An option of a measure, diagram or method."""
+    """One option of a measure, diagram or method."""
 
-    default: Any  # None: none, or chosen by the rows
+    default: Any  # None: no default, or chosen from the data
     allowed: str | None  # description of the accepted values
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasureEntry(Document):
-    """A measure of the catalogue."""
+    """One measure in the catalogue."""
 
     prediction_kind: Literal["classification"] = "classification"
     name: str
@@ -41,21 +43,34 @@ class MeasureEntry(Document):
     family: str
     needs: str
     cost: str
-    of: AppliesTo
+    of: list[Literal["event", "vector"]]
     source: str
     runs: Runs
     options: dict[str, OptionEntry]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DistributionMeasureEntry(Document):
+    """One measure of predictive distributions in the catalogue."""
+
+    prediction_kind: Literal["regression"] = "regression"
+    name: str
+    definition: str
+    range: str
+    kinds: list[ForecastKind]  # kinds of forecasts for which it is defined
+    source: str
+    options: dict[str, OptionEntry]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DiagramEntry(Document):
-    """A diagram of the catalogue."""
+    """One diagram in the catalogue."""
 
     prediction_kind: PredictionKind = "classification"
     name: str
     title: str
     definition: str
-    data: dict[str, str]  # description of each field of its data
+    data: dict[str, str]  # description of each data field
     cost: str
     source: str
     runs: Runs
@@ -64,14 +79,14 @@ class DiagramEntry(Document):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MethodEntry(Document):
-    """A calibration method of the catalogue, with a description of its maps."""
+    """One calibration method in the catalogue, with descriptions of the properties of its maps."""
 
     prediction_kind: Literal["classification"] = "classification"
     name: str
     title: str
     source: str
     runs: Runs
-    of: AppliesTo
+    of: list[Literal["event", "vector"]]
     definition: str
     takes: str
     parameters: str
@@ -83,35 +98,22 @@ class MethodEntry(Document):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DistributionMeasureEntry(Document):
-    """A measure of predictive distributions."""
-
-    prediction_kind: Literal["regression"] = "regression"
-    name: str
-    definition: str
-    range: str
-    kinds: list[ForecastKind]  # of forecasts for which it is defined
-    source: str
-    options: dict[str, OptionEntry]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class DistributionMethodEntry(Document):
-    """A calibration method of predictive distributions."""
+    """One calibration method of predictive distributions in the catalogue."""
 
     prediction_kind: Literal["regression"] = "regression"
     name: str
     title: str
     definition: str
     source: str
-    kinds: list[ForecastKind]  # of forecasts that it accepts
+    kinds: list[ForecastKind]  # kinds of forecasts that it accepts
     returns: str
     options: dict[str, OptionEntry]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limit(Document):
-    """A limit; ``meaning`` also says whether 0 means no limit."""
+    """One limit; for some limits a value of 0 means no limit, as the meaning explains."""
 
     value: float
     meaning: str
@@ -119,7 +121,7 @@ class Limit(Document):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LimitsAnswer(Document):
-    """The limits by the names of their settings."""
+    """The limits by the name of their setting."""
 
     limits: dict[str, Limit]
-    used: dict[str, int]  # of the tenant's quotas
+    used: dict[str, int]  # current usage of the tenant's quotas

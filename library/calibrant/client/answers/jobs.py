@@ -1,4 +1,4 @@
-"""Jobs, their progress, and problem documents."""
+"""Generated from schemas/jobs.py by `make reference`."""
 
 from __future__ import annotations
 
@@ -6,35 +6,15 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from calibrant.client.answers.document import Document
+from calibrant.client.answers.problems import Problem
 
 Kind = Literal["fit", "evaluate"]
 Status = Literal["queued", "running", "succeeded", "failed", "cancelled"]
-#: The statuses that never change again.
-FINAL: frozenset[Status] = frozenset({"succeeded", "failed", "cancelled"})
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProblemError(Document):
-    """One place that is wrong in the request."""
-
-    pointer: str  # JSON Pointer into the request; of a binary body, into its arrays and options
-    detail: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Problem(Document):
-    """An RFC 9457 problem document: what is wrong and where, without the data."""
-
-    type: str  # such as /problems/out-of-range
-    title: str
-    status: int
-    detail: str
-    errors: list[ProblemError] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress(Document):
-    """How much of a job is done."""
+    """The progress of a job."""
 
     done: int = 0
     total: int = 0
@@ -57,7 +37,7 @@ class JobSummary(Document):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobAnswer(JobSummary):
-    """A job with its result."""
+    """A job, as ``GET /jobs/{id}`` returns it."""
 
     result: dict[str, Any] | None = None
 
@@ -67,4 +47,4 @@ class JobsAnswer(Document):
     """A page of jobs, newest first."""
 
     items: list[JobSummary]
-    next: str | None
+    next: str | None  # cursor of the next page

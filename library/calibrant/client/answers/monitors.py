@@ -1,4 +1,4 @@
-"""Monitors: their definition, and the counts of their rows."""
+"""Generated from schemas/monitors.py by `make reference`."""
 
 from __future__ import annotations
 
@@ -6,185 +6,155 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from calibrant.client.answers.document import Document
-from calibrant.client.answers.maps import ForecastKind, PredictionKind, Scale
-
-_MINUTE, _HOUR, _DAY = 60, 3600, 86_400
 
 Recalibrating = Literal["off", "propose", "auto", "online"]
+ForecastKind = Literal["normal", "quantiles", "samples", "interval"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WindowSpec(Document):
-    """A window: the rows predicted in the last ``seconds``, or the last labelled ``rows``."""
+    """A window: the rows predicted in the last ``seconds``, or the last ``rows`` labelled rows."""
 
     name: str
-    seconds: int | None = None
+    seconds: int | None = None  # length in seconds, by the time of prediction
+    #: number of labelled rows. It may hold up to a sixteenth more, plus one chunk of a request (5,000 rows, or 50,000
+    #: without ids)
     rows: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReferenceSpec(Document):
-    """What windows are compared with: the rows predicted in a fixed time span, or a stored batch."""
+    """The reference that windows are compared with: the rows predicted in a span of time, or a stored batch."""
 
     start: float | None = None  # seconds since 1970
     end: float | None = None  # seconds since 1970
-    batch: str | None = None
+    batch: str | None = None  # id of a stored batch; the monitor keeps a tally of it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvidenceRule(Document):
-    """An alarm by an anytime-valid test of calibration."""
+    """An alarm based on an anytime-valid test: frequent checks cause no additional false alarms."""
 
     kind: Literal["evidence"]
     name: str = "evidence"
-    alpha: float = 0.01  # probability of a false alarm at any time since the last start
-    after: int = 0  # only time buckets that ended at least this many seconds ago count
+    alpha: float = 0.01  # probability of any false alarm since the last start
+    #: only buckets that ended at least this many seconds ago count; if one outcome is known sooner than the other, set
+    #: it to the time after which labels are complete
+    after: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThresholdRule(Document):
-    """An alarm by a measure above a bound, with hysteresis."""
+    """An alarm when a measure exceeds a bound, with hysteresis."""
 
     kind: Literal["threshold"]
     name: str = "threshold"
     measure: str = "ece"  # key of one of the monitor's measures
     window: str
-    group: str | None = None  # None: all rows
-    above: float
-    clear_below: float | None = None  # None: same as ``above``
-    by: Literal["value", "lower", "debiased"] = "value"  # which number is compared
-    looks: int = 1  # consecutive looks that raise or clear the alarm
-    least_rows: int = 100  # labelled rows that the window must have
+    group: str | None = None  # only this group; None: all rows
+    above: float  # the alarm is raised above this value
+    clear_below: float | None = None  # the alarm is cleared at or below this value; default: `above`
+    #: which value is compared: the estimate, the lower end of its interval, or the debiased estimate
+    by: Literal["value", "lower", "debiased"] = "value"
+    looks: int = 1  # number of consecutive checks needed to raise or clear the alarm
+    least_rows: int = 100  # minimum number of labelled rows in the window
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DriftRule(Document):
-    """An alarm by an anytime-valid test that predictions are distributed as in the reference."""
+    """An alarm when predictions are distributed differently than in the reference, based on an anytime-valid test."""
 
     kind: Literal["drift"]
     name: str = "drift"
-    alpha: float = 0.01  # probability of a false alarm at any time since the last start
-
-
-Rule = EvidenceRule | ThresholdRule | DriftRule
+    alpha: float = 0.01  # probability of any false alarm since the last start
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HookSpec(Document):
-    """A webhook to which alarms are delivered; its URL and secrets are not in its ``repr``."""
+    """A webhook that receives alarms, signed according to Standard Webhooks 1.0."""
 
     name: str = "hook"
-    url: str = field(repr=False)  # scheme, host and port; a path or query is shown as /...
-    secret: str | None = field(default=None, repr=False)  # only in the answer of the call that generated it
-    old_secret: str | None = field(default=None, repr=False)
-    old_secret_until: float | None = None  # seconds since 1970
+    url: str = field(repr=False)
+    #: `whsec_` followed by the base64 of 24 to 64 bytes; if omitted, generated and returned once
+    secret: str | None = field(default=None, repr=False)
+    old_secret: str | None = field(default=None, repr=False)  # also signs events during a change of the secret
+    old_secret_until: float | None = None  # when `old_secret` expires, seconds since 1970; default: a day from now
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecalibrationSpec(Document):
-    """How a monitor recalibrates: by a challenger after an alarm, or ``online``, by a map that follows the stream.
+    """How a monitor recalibrates.
 
-    ``auto`` and ``online`` move the alias.
+    On an alarm, ``propose`` and ``auto`` fit a challenger; ``auto`` moves the alias to it if it is better. ``online``
+    keeps a map that is updated after each time bucket with labels, and moves the alias to versions of it.
     """
 
     policy: Recalibrating = "off"
-    name: str | None = None  # name that the challenger becomes the next version of; None: the map's name
-    alias: str = "champion"
+    name: str | None = None  # name whose next version a challenger becomes; default: that of the monitor's map
+    alias: str = "champion"  # alias that `auto` or an accepted proposal moves; the monitor's map must be `name@alias`
+    #: method of challengers; for regression only `quantile-recalibration`, which is the default there
     method: str = "platt"
-    options: dict[str, Any] = field(default_factory=dict)  # of the method, or of the online map
-    window: str | None = None  # window of the rows of the fit, or that online starts with; None: the first
-    after: int | None = None  # the window ends this many seconds ago; None: the longest ``after`` of the rules
-    level: float = 0.95  # of the paired interval of the gain in log loss
-    least_rows: int = 1000
-    pause: int = _HOUR  # seconds between two challengers while an alarm stays raised, or versions by evidence
-    every: int = _DAY  # seconds between two scheduled versions of an online map
+    #: options of the method; for `online`: memories, window and rows_per_round of the map
+    options: dict[str, Any] = field(default_factory=dict)
+    #: window whose rows the challenger is fitted to, or that `online` starts with; default: the first
+    window: str | None = None
+    #: the window ends this many seconds ago, and `online` counts a time bucket this many seconds after its end;
+    #: default: the longest `after` of the evidence rules
+    after: int | None = None
+    #: confidence level of the paired interval of the gain in log loss; `online` writes a version when the e-value
+    #: against the map in force reaches 1 / (1 - level)
+    level: float = 0.95
+    least_rows: int = 1000  # minimum number of labelled rows of a challenger
+    #: minimum seconds between two challengers while an alarm stays raised, or two versions by evidence
+    pause: int = 3600
+    every: int = 86_400  # seconds between two scheduled versions of `online`
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MonitorForecast(Document):
-    """What the forecasts of a monitor of regression are given as."""
+    """The form of the forecasts of a monitor of regression."""
 
     kind: ForecastKind
-    levels: list[float] | None = None  # of quantiles
+    levels: list[float] | None = None  # of quantiles, ascending
     level: float | None = None  # of intervals
-    n_samples: int | None = None  # of each row
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MonitorAnswer(Document):
-    """A monitor's definition, without the secrets of its webhooks."""
-
-    description: str | None = None
-    windows: list[WindowSpec] = field(default_factory=lambda: [WindowSpec(name="day", seconds=_DAY)])
-    measures: list[str | dict[str, Any]] = field(default_factory=lambda: ["ece", "ks", "log-loss"])
-    interval: float | None = 0.95  # level of the intervals
-    rules: list[Rule] = field(default_factory=lambda: [EvidenceRule(kind="evidence")])
-    reference: ReferenceSpec | None = None
-    hooks: list[HookSpec] = field(default_factory=list)
-    recalibration: RecalibrationSpec = field(default_factory=RecalibrationSpec)
-    retention: int = 90 * _DAY  # seconds that counts are kept
-    name: str
-    prediction_kind: PredictionKind = "classification"
-    forecast: MonitorForecast | None = None  # of regression
-    reduction: str | None = None
-    n_classes: int | None = None
-    scale: Scale = "probability"
-    map: str | None = None  # map that is applied to every prediction
-    bucket: int | None = None  # seconds of a time bucket
-    horizon: int = 30 * _DAY  # seconds that a prediction waits for its label
-    skew: int = 5 * _MINUTE  # seconds that a row's time may be in the future
-    max_groups: int = 100  # further groups are counted as ``(other)``
-    max_ids: int = 10_000_000
-    reservoir: int | None = None  # rows whose vectors are kept, for the label shift of K classes
-    uid: str  # different for each monitor that ever had this name
-    created_at: str
-    created_by: str | None = None  # name of the API key
-    started_at: float  # seconds since 1970; rows predicted earlier are not evidence
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MonitorsAnswer(Document):
-    """A page of monitors, newest first."""
-
-    items: list[MonitorAnswer]
-    next: str | None
+    n_samples: int | None = None  # number of samples of each row
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefusedRow(Document):
-    """A row that was not counted, and why."""
+    """A row that was not counted, and the reason."""
 
-    row: int  # index into the arrays that were sent
+    row: int
     code: str
     detail: str
-    rows: int = 1  # rows refused for this reason, if it is listed once
+    rows: int = 1  # number of rows refused for this reason, if it is listed once; `row` is the first
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IngestionResult(Document):
-    """The outcome of sending rows; every row is in one of the counts."""
+    """The result of ingesting the rows of one request. Every row is accepted, a duplicate, contradicted or refused."""
 
     accepted: int  # new predictions, labels or labelled rows
-    joined: int  # of the accepted, those now counted with their label
-    waiting: int  # of the accepted, labels without a prediction yet
-    duplicates: int  # received before, with the same content
-    contradicted: int  # received before with another label, which is kept
-    refused: int  # not counted; may be sent again once corrected
-    other_group: int = 0  # of the accepted, those of groups beyond ``max_groups``
-    ignored: int = 0  # events without a prediction or a label
+    joined: int  # of the accepted: those now counted with their label
+    waiting: int  # of the accepted: labels without a prediction yet
+    duplicates: int  # already stored with the same values
+    contradicted: int  # already stored with another label, which is kept
+    refused: int  # invalid and not counted; can be corrected and sent again
+    other_group: int = 0  # of the accepted: rows of groups beyond `max_groups`
+    ignored: int = 0  # events of types other than predictions and labels; they do not count as rows
     refusals: list[RefusedRow] = field(default_factory=list)  # the first refused and contradicted rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counts(Document):
-    """Counts since a monitor was created."""
+    """Counts since the monitor was created."""
 
-    predictions: int  # distinct predictions
+    predictions: int  # distinct predictions, with or without a label
     labels: int  # distinct labels
     joined: int  # predictions with a label
     expired: int  # predictions whose label did not arrive before the horizon
-    pending: int  # predictions that wait for a label
-    waiting: int  # labels that wait for a prediction
+    pending: int  # predictions waiting for a label
+    waiting: int  # labels waiting for a prediction
     unmatched: int  # labels whose prediction did not arrive before the horizon
     duplicates: int
     contradicted: int

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeAlias, Unpack
+from typing import Any, Literal, TypeAlias, Unpack
 
 from calibrant.client.answers import (
     BatchRecord,
-    Correction,
     JobAnswer,
     MapSummary,
     Mismatch,
-    RankedValues,
     ReportAnswer,
     ReportsAnswer,
     decode,
 )
+from calibrant.client.answers.evaluate import Correction
 from calibrant.client.calls.jobs import Progress, wait
 from calibrant.client.calls.maps import class_names_of, reference
 from calibrant.client.errors import unreadable
@@ -122,7 +121,7 @@ def compare(
     measures: Requested | None = None,
     reduction: str | None = None,
     correction: Correction = "max-t",
-    of: RankedValues = "debiased",
+    of: Literal["debiased", "plain"] = "debiased",
     interval: float = 0.95,
     resamples: int | None = None,
     seed: int | None = None,

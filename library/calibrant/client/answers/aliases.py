@@ -1,0 +1,27 @@
+"""Generated from schemas/aliases.py by `make reference`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from calibrant.client.answers.document import Document
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AliasRecord(Document):
+    """The version that an alias points at, and who set it."""
+
+    name: str
+    alias: str
+    version: int
+    map: str  # id of that version's map
+    revision: int  # number of times the alias has been set
+    updated_at: str
+    updated_by: str | None = None  # name of the API key
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Aliases(Document):
+    """The response of ``GET /maps/{name}/aliases``."""
+
+    aliases: list[AliasRecord]

@@ -1,0 +1,26 @@
+"""Generated from schemas/problems.py by `make reference`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from calibrant.client.answers.document import Document
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProblemError(Document):
+    """One location of an error in the request."""
+
+    pointer: str  # JSON Pointer into the body; for binary bodies, into the arrays and options
+    detail: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem(Document):
+    """What went wrong and where; never contains the data of the request."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    errors: list[ProblemError] = field(default_factory=list)
