@@ -14,7 +14,7 @@ from backend.store.batches import stored_kind
 from backend.store.clock import stamp
 from backend.store.errors import BatchFull
 from backend.telemetry.observed import note_rows
-from calibrant.batch import (
+from calibrant.core.batch import (
     Batch,
     Fractional,
     Predictions,
@@ -25,8 +25,8 @@ from calibrant.batch import (
     read_labels,
     read_predictions,
 )
-from calibrant.cells import WeightsKind
-from calibrant.errors import (
+from calibrant.core.cells import WeightsKind
+from calibrant.core.errors import (
     EmptyBatch,
     InvalidLabel,
     InvalidOption,
@@ -34,9 +34,9 @@ from calibrant.errors import (
     PredictionKindMismatch,
     WrongShape,
 )
+from calibrant.core.inputs import labels_by_name
+from calibrant.diagrams.in_sample import MOST_COUNTED
 from calibrant.evaluation import Groups
-from calibrant.in_sample import MOST_COUNTED
-from calibrant.inputs import labels_by_name
 from calibrant.io.errors import InvalidField
 from calibrant.io.limits import LIGHT_BYTES, NUMBER_BYTES
 from schemas.batches import BatchOptions, BatchRecord, DistributionBatchOptions, DistributionRowsOptions, RowsOptions

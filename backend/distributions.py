@@ -27,9 +27,12 @@ from backend.store.jobs.runs import Run
 from backend.store.server.connection import patiently
 from backend.store.store import Store, distribution_record
 from backend.telemetry.observed import span, traced
-from calibrant.batch import counted_kind
-from calibrant.cells import Floats, WeightsKind
 from calibrant.comparison.forecasts import compare_read
+from calibrant.core.batch import counted_kind
+from calibrant.core.cells import Floats, WeightsKind
+from calibrant.core.errors import CalibrationError, InvalidOption, Offence, UnknownMeasure, UnknownMethod, one_of
+from calibrant.core.options import read_entries, read_values
+from calibrant.core.progress import Progress, reporting
 from calibrant.diagrams.forecasts import (
     DISTRIBUTION_DIAGRAMS,
     drawn,
@@ -46,11 +49,8 @@ from calibrant.distributions.measures import DISTRIBUTION_MEASURES
 from calibrant.distributions.pit import LEVELS, MOST_LEVELS
 from calibrant.distributions.rows import digest_of
 from calibrant.distributions.spread import KERNEL_ROWS
-from calibrant.errors import CalibrationError, InvalidOption, Offence, UnknownMeasure, UnknownMethod, one_of
 from calibrant.io.errors import InvalidField, TooLarge
 from calibrant.io.limits import NUMBER_BYTES
-from calibrant.options import read_entries, read_values
-from calibrant.progress import Progress, reporting
 from calibrant.reports.forecasts import COMPARED, MEASURES, MOST_ROWS, forecast_document
 from schemas.batches import BatchRecord
 from schemas.distributions import ForecastKind

@@ -25,12 +25,13 @@ from backend.store.jobs.runs import Run
 from backend.store.server.connection import patiently
 from backend.store.store import Store
 from backend.telemetry.observed import span, traced
-from calibrant.batch import Batch, Scale, counted_kind
 from calibrant.calibrators import Fitting
-from calibrant.cells import WeightsKind
-from calibrant.costs import Costs, SharedRows
+from calibrant.core.batch import Batch, Scale, counted_kind
+from calibrant.core.cells import WeightsKind
+from calibrant.core.errors import CalibrationError
+from calibrant.core.progress import Progress, reporting, step
+from calibrant.decisions.costs import Costs, SharedRows
 from calibrant.diagrams.catalogue import read_diagrams
-from calibrant.errors import CalibrationError
 from calibrant.evaluation import Evaluation, Groups
 from calibrant.io.errors import InvalidField
 from calibrant.maps.calibration_map import CalibrationMap, check_class_names, load
@@ -38,7 +39,6 @@ from calibrant.measures.catalogue import read_requests
 from calibrant.measures.cross_fitting import UNKNOWN, Training, sample_in
 from calibrant.measures.intervals import Resampling
 from calibrant.measures.selective import ABSTENTION, COST_RATIOS
-from calibrant.progress import Progress, reporting, step
 from calibrant.reports.document import comparison_document, law_document, report_document
 from schemas.evaluate import (
     BySizePicture,

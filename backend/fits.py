@@ -13,11 +13,11 @@ from backend.store.jobs.runs import Run, is_join
 from backend.store.server.connection import patiently
 from backend.store.store import Store, map_record
 from backend.telemetry.observed import span, traced
-from calibrant.batch import Batch, grouped
 from calibrant.calibrators import FitContext, Fitting
-from calibrant.in_sample import seconds as seconds_of_summary
+from calibrant.core.batch import Batch, grouped
+from calibrant.core.progress import Progress
+from calibrant.diagrams.in_sample import seconds as seconds_of_summary
 from calibrant.io.errors import InvalidField
-from calibrant.progress import Progress
 from schemas.jobs import JobRecord
 from schemas.maps import FitDistributionOptions, FitOptions, FitSpec, MapRecord, output_shape
 

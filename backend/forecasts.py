@@ -10,13 +10,13 @@ import numpy as np
 import numpy.typing as npt
 
 from backend.telemetry.observed import note_rows
-from calibrant.batch import Fractional, check_weights
-from calibrant.cells import Floats, WeightsKind
+from calibrant.core.batch import Fractional, check_weights
+from calibrant.core.cells import Floats, WeightsKind
+from calibrant.core.errors import InvalidDocument, LengthMismatch, WrongShape
 from calibrant.distributions.forecasts import FIELDS, Forecasts, read_forecasts, read_observed
 from calibrant.distributions.maps import trial
 from calibrant.distributions.maps.combined import groups_of
 from calibrant.distributions.maps.distribution_map import DistributionMap
-from calibrant.errors import InvalidDocument, LengthMismatch, WrongShape
 from calibrant.io.errors import InvalidField, TooLarge
 from schemas.distributions import ForecastShape
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from backend.store.link import Change
 from backend.store.store import Store
-from calibrant.errors import PredictionKindMismatch
+from calibrant.core.errors import PredictionKindMismatch
 from calibrant.maps.calibration_map import CalibrationMap, load
 from schemas.maps import MapRecord
 

@@ -17,8 +17,8 @@ from backend.store.pages import Page, PageRequest
 from backend.store.server.connection import UNAVAILABLE
 from backend.store.store import Store
 from backend.telemetry.observed import carried
+from calibrant.core.progress import reporting
 from calibrant.io.errors import TooLarge
-from calibrant.progress import reporting
 from schemas.jobs import FINAL, JobRecord, JobsQuery, Kind
 
 Result = TypeVar("Result")

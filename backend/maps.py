@@ -9,7 +9,7 @@ from backend.requester import Requester
 from backend.store.clock import stamp
 from backend.store.registry.maps import is_name, read_reference
 from backend.store.store import distribution_record, record_without_fit
-from calibrant.errors import InvalidDocument
+from calibrant.core.errors import InvalidDocument
 from calibrant.io.errors import InvalidField
 from calibrant.maps.calibration_map import CalibrationMap, read_map, try_map
 from schemas.aliases import AliasOptions, AliasRecord

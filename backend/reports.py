@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from calibrant.batch import Batch
-from calibrant.progress import Progress, report, reporting, step
+from calibrant.core.batch import Batch
+from calibrant.core.progress import Progress, report, reporting, step
 from calibrant.reports.panel import by_group, full, group_diagrams, joined
 from schemas.evaluate import EvaluateSpec
 

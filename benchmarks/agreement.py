@@ -12,7 +12,7 @@ import numpy as np
 from scipy.special import softmax
 
 import calibrant
-from calibrant.batch import Scale
+from calibrant.core.batch import Scale
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "benchmarks" / "agreement.md"

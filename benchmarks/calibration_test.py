@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import expit
 
+from calibrant.core.reductions import Event
 from calibrant.measures.catalogue import read_requests
-from calibrant.reductions import Event
 
 PAGE = Path(__file__).parents[1] / "docs" / "benchmarks" / "calibration-test.md"
 RUNS = 2_000

@@ -14,11 +14,11 @@ import numpy.typing as npt
 
 from calibrant.comparison.comparison import apart, ranked_values
 from calibrant.comparison.pairs import Correction, Pair, Standing, compare_pairs
+from calibrant.core.reductions import Event
 from calibrant.measures.catalogue import read_requests
 from calibrant.measures.deviations import deviations
 from calibrant.measures.intervals import Resampling
 from calibrant.measures.measure import MeasureRequest
-from calibrant.reductions import Event
 
 PAGE = Path(__file__).parents[1] / "docs" / "benchmarks" / "comparison-error.md"
 RUNS, RESAMPLES, LEVEL = 200, 200, 0.95

@@ -10,11 +10,11 @@ import numpy.typing as npt
 
 import calibrant
 from calibrant.averaging.process import fit_process
+from calibrant.core.reductions import Classes, Event, Subject, Vector
 from calibrant.measures.catalogue import read_requests
 from calibrant.measures.fitted import debiased, fitted_error, interval_about, process_belief
 from calibrant.measures.intervals import Resampling
 from calibrant.piecewise.folds import fold_cells
-from calibrant.reductions import Classes, Event, Subject, Vector
 
 PAGE = Path(__file__).parents[1] / "docs" / "benchmarks" / "interval-coverage.md"
 RUNS = 200

@@ -16,9 +16,9 @@ from scipy.stats import spearmanr
 
 import calibrant
 from benchmarks.timing import machine
-from calibrant.batch import read_batch
 from calibrant.calibrators.fitting import Fitting
 from calibrant.calibrators.method import FitContext
+from calibrant.core.batch import read_batch
 
 PAGE = Path(__file__).parents[1] / "docs" / "benchmarks" / "dataset-shift.md"
 Floats = npt.NDArray[np.float64]

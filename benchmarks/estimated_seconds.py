@@ -15,13 +15,13 @@ from functools import partial
 import numpy as np
 
 from backend.jobs import INLINE_SECONDS
-from calibrant.batch import Batch, read_batch
 from calibrant.calibrators import METHODS, FitContext, Fitting
-from calibrant.errors import CalibrationError
+from calibrant.core.batch import Batch, read_batch
+from calibrant.core.errors import CalibrationError
+from calibrant.core.reductions import subject
 from calibrant.measures.catalogue import MEASURES, read_requests
 from calibrant.measures.intervals import Resampling
 from calibrant.measures.measure import extent_of
-from calibrant.reductions import subject
 
 #: Rows and classes; 1 for events. Longer estimates are not run.
 SIZES = ((50, 1), (1_000, 1), (50_000, 1), (300, 10), (5_000, 10), (500, 100))

@@ -17,9 +17,9 @@ import numpy as np
 import numpy.typing as npt
 
 import calibrant
-from calibrant.batch import Scale, read_batch
-from calibrant.errors import CalibrationError
-from calibrant.reductions import reduce
+from calibrant.core.batch import Scale, read_batch
+from calibrant.core.errors import CalibrationError
+from calibrant.core.reductions import reduce
 
 PAGE = Path(__file__).parents[1] / "docs" / "benchmarks" / "real-data.md"
 HALVES = 20

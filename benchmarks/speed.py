@@ -18,7 +18,7 @@ import pwlf
 
 import calibrant
 from benchmarks.timing import machine, medians
-from calibrant.cells import sort_rows
+from calibrant.core.cells import sort_rows
 from calibrant.piecewise.families import Family
 from calibrant.piecewise.fitting import fit_cells, fit_piecewise
 from calibrant.piecewise.folds import CellStream

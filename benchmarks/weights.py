@@ -20,10 +20,10 @@ from scipy.stats import norm
 import calibrant
 from benchmarks.coverage import draw
 from benchmarks.records import append, current, read
+from calibrant.core.reductions import Classes, Event, Subject, Vector
 from calibrant.measures.catalogue import read_requests
 from calibrant.measures.intervals import Resampling
 from calibrant.measures.measure import MeasureRequest
-from calibrant.reductions import Classes, Event, Subject, Vector
 
 PAGE = Path(__file__).parents[1] / "docs" / "benchmarks" / "weights.md"
 ROWS, LEVEL = 1_000, 0.95

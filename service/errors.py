@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import ClassVar, Self
 
-from calibrant.errors import CalibrationError
+from calibrant.core.errors import CalibrationError
 from calibrant.io.errors import InvalidField as InvalidField  # of the readers and of the service alike
 from calibrant.io.errors import TooLarge as TooLarge
 

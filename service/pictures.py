@@ -22,9 +22,9 @@ from backend.monitors.answers import (
 )
 from backend.monitors.readings import diagram_of, measure_keys
 from backend.store.clock import now, seconds
+from calibrant.core.errors import CalibrationError
 from calibrant.diagrams.diagram import DiagramRequest
 from calibrant.diagrams.forecasts import read_distribution_diagrams
-from calibrant.errors import CalibrationError
 from calibrant.plots.canvas import About, Drawn, Format, NothingToDraw, PictureError
 from calibrant.plots.diagram import draw
 from calibrant.plots.fit_bins import draw_fit_bins

@@ -13,7 +13,7 @@ from starlette.types import Receive, Scope, Send
 
 from backend.store.errors import StorageError, StoreFull, problem_of
 from backend.store.server.connection import UNAVAILABLE, StoreRefuses, error_name
-from calibrant.errors import CalibrationError
+from calibrant.core.errors import CalibrationError
 from schemas.problem_table import TABLE, problem
 from schemas.problems import Problem
 from service.formats.options import invalid_field

@@ -12,7 +12,7 @@ import calibrant
 from backend.batches import Arrays
 from backend.evaluations import report_or_queue
 from backend.store.errors import UnknownBatch
-from calibrant.batch import Scale
+from calibrant.core.batch import Scale
 from calibrant.reports.panel import ReportSubject
 from schemas.evaluate import EvaluateDistributionOptions, EvaluateDistributionSpec, EvaluateOptions, EvaluateSpec
 from schemas.jobs import JobRecord

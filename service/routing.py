@@ -20,7 +20,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from backend.store.errors import StorageError, problem_of
 from backend.store.idempotency import RENEWALS, Reservation, pack, unpack
 from backend.store.server.connection import UNAVAILABLE
-from calibrant.errors import CalibrationError
+from calibrant.core.errors import CalibrationError
 from schemas.jobs import StoredAnswer
 from service.context import Context, context_of
 from service.descriptions import DescribedRoute

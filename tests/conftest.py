@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import settings
 
-from calibrant.reductions import Event
+from calibrant.core.reductions import Event
 from tests import drawn
 from tests.traced import PeakOf, tracing
 

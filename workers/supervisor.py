@@ -28,7 +28,7 @@ from backend.store.jobs.recovery import LOOK_SECONDS, Recovery
 from backend.store.processes import die_with_parent
 from backend.store.server.connection import UNAVAILABLE, check_durability, connect, error_name, jittered, safe_url
 from backend.telemetry.tracing import check_telemetry
-from calibrant.device import has_driver
+from calibrant.core.device import has_driver
 from schemas.jobs import WorkersRecord
 from workers.chores import ChoreWorker, duty_of
 from workers.tasks import OTLP_VARIABLE
@@ -333,7 +333,7 @@ def has_cuda(device: str) -> bool:
         return device == "cuda"
     if not has_driver():
         return False
-    look = "import sys; from calibrant.device import read_device; sys.exit(read_device('auto') != 'cuda')"
+    look = "import sys; from calibrant.core.device import read_device; sys.exit(read_device('auto') != 'cuda')"
     return subprocess.run([sys.executable, "-c", look], check=False).returncode == 0  # noqa: S603 - our own words
 
 

@@ -23,7 +23,7 @@ from backend.store.store import Store
 from backend.telemetry.logs import log_event
 from backend.telemetry.observed import Observed, enter, leave
 from backend.telemetry.tracing import open_tracer, trace_id_of
-from calibrant.errors import CalibrationError
+from calibrant.core.errors import CalibrationError
 from schemas.jobs import JobRecord, Progress
 from schemas.problem_table import problem
 from schemas.problems import Problem

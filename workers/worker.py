@@ -34,7 +34,7 @@ from backend.store.keyspace import Keyspace
 from backend.store.processes import die_with_parent
 from backend.store.server.connection import UNAVAILABLE, patiently
 from backend.store.store import Store
-from calibrant.device import read_device
+from calibrant.core.device import read_device
 from schemas.jobs import JobRecord
 from workers.tasks import Throttled, Work, time_limit
 

@@ -70,9 +70,9 @@ from backend.store.monitors.reference import read_reference
 from backend.store.monitors.standings import Standings
 from backend.store.monitors.vectors import read_label_shifts
 from backend.store.pages import PageRequest
-from calibrant.cells import Floats
+from calibrant.core.cells import Floats
+from calibrant.core.errors import PredictionKindMismatch
 from calibrant.diagrams.reliability import wilson
-from calibrant.errors import PredictionKindMismatch
 from calibrant.io.errors import InvalidField
 from calibrant.measures.intervals import PLAIN, Resampling
 from calibrant.measures.measure import Extent, MeasureRequest

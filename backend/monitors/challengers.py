@@ -23,9 +23,9 @@ from backend.store.monitors.lists import TallyKind
 from backend.store.monitors.standings import Change, Standings
 from backend.store.registry.aliases import promote
 from backend.store.store import Store, distribution_record, map_record
-from calibrant.batch import Batch, read_batch
 from calibrant.calibrators import FitContext, Fitting
-from calibrant.errors import CalibrationError
+from calibrant.core.batch import Batch, read_batch
+from calibrant.core.errors import CalibrationError
 from calibrant.maps.calibration_map import CalibrationMap, load
 from calibrant.monitoring.event_tally import Gain, gain
 from calibrant.monitoring.pit_tally import fit_pit, pit_gain

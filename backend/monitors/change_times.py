@@ -12,7 +12,7 @@ from backend.monitors.windows import bucket_seconds
 from backend.store.clock import at
 from backend.store.monitors.buckets import Buckets
 from backend.store.monitors.lists import SPAN
-from calibrant.errors import CalibrationError
+from calibrant.core.errors import CalibrationError
 from calibrant.monitoring.change import ChangeTime, change_time
 from calibrant.monitoring.event_tally import EventTally
 from calibrant.monitoring.tally import Tally, merged

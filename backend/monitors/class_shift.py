@@ -20,8 +20,8 @@ from backend.store.monitors.ledger import Ledger
 from backend.store.monitors.reference import read_reference_vectors
 from backend.store.monitors.vectors import put_label_shifts, read_label_shifts
 from backend.store.store import Store
-from calibrant.batch import read_batch, read_predictions
-from calibrant.errors import CalibrationError
+from calibrant.core.batch import read_batch, read_predictions
+from calibrant.core.errors import CalibrationError
 from calibrant.monitoring.label_shift import LabelShift, VectorReference, fit_vector_reference, shift_of_window
 from calibrant.monitoring.reservoir import Reservoir, together
 from schemas.monitor_answers import LabelShiftReading, StoredLabelShifts

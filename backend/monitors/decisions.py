@@ -12,8 +12,8 @@ import numpy.typing as npt
 
 from backend.monitors.rows import Mask
 from backend.store.monitors.ledger import padded as padded_strings
-from calibrant.batch import Integers, Predictions, Scale
-from calibrant.cells import Floats
+from calibrant.core.batch import Integers, Predictions, Scale
+from calibrant.core.cells import Floats
 from calibrant.monitoring.tally import CELLS, FOLDS, Tally, place, tally_of_keys
 
 # --- The stored entry of an id, as bytes of a fixed layout: a waiting prediction, a waiting label, or both counted

@@ -34,7 +34,7 @@ from backend.store.monitors.reference import write_reference
 from backend.store.monitors.vectors import forget_label_shifts
 from backend.store.registry.maps import read_reference
 from calibrant.calibrators import Fitting
-from calibrant.errors import (
+from calibrant.core.errors import (
     CalibrationError,
     InvalidOption,
     PredictionKindMismatch,
@@ -42,11 +42,11 @@ from calibrant.errors import (
     UnknownReduction,
     WrongShape,
 )
+from calibrant.core.reductions import resolve
 from calibrant.io.errors import InvalidField
 from calibrant.maps.calibration_map import CalibrationMap
 from calibrant.monitoring.reservoir import Reservoir
 from calibrant.monitoring.tally import Tally
-from calibrant.reductions import resolve
 from schemas.base import Document
 from schemas.monitor_answers import answer_of
 from schemas.monitors import (

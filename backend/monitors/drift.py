@@ -16,7 +16,7 @@ from backend.monitors.windows import bucket_seconds, reference_span, without_lab
 from backend.store.clock import at
 from backend.store.monitors.buckets import MEASURED, WAITING, Buckets
 from backend.store.monitors.lists import Version
-from calibrant.cells import Floats
+from calibrant.core.cells import Floats
 from calibrant.monitoring.drift import PredictionDrift, drift_counts, drift_of_counts, drift_ranges
 from calibrant.monitoring.tally import Tally, merged
 from schemas.monitor_alarms import DriftEvidence, ReferenceState, RuleState

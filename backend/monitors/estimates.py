@@ -11,8 +11,8 @@ import numpy.typing as npt
 
 from backend.monitors.readings import Memory
 from backend.monitors.windows import event_of_batch
-from calibrant.batch import Batch
-from calibrant.errors import OneClass, TooFewRows
+from calibrant.core.batch import Batch
+from calibrant.core.errors import OneClass, TooFewRows
 from calibrant.io.errors import InvalidField
 from calibrant.maps.calibration_map import CalibrationMap
 from calibrant.monitoring.drift import prediction_drift

@@ -11,8 +11,8 @@ import numpy as np
 from backend.monitors.forecasts import describe, levels_of
 from backend.monitors.windows import bucket_seconds
 from backend.store.monitors.buckets import MEASURED, Buckets
-from calibrant.batch import Integers
-from calibrant.cells import Floats
+from calibrant.core.batch import Integers
+from calibrant.core.cells import Floats
 from calibrant.monitoring.evidence import Evidence, evidence, log_factors, log_weights
 from calibrant.monitoring.pit_tally import counts_of, log_pit_factors, log_pit_weights, pit_evidence_of
 from calibrant.monitoring.tally import Tally, merged

@@ -10,10 +10,10 @@ import numpy as np
 
 from backend.monitors.decisions import PREDICTION, WAITING_PREDICTION, Entries, Tallies, by_bucket, forecast_type
 from backend.monitors.rows import Mask, Why, Whys
-from calibrant.batch import Integers
-from calibrant.cells import Floats
+from calibrant.core.batch import Integers
+from calibrant.core.cells import Floats
+from calibrant.core.errors import CalibrationError, InvalidOption, OutOfRange, PredictionKindMismatch, UnknownMethod
 from calibrant.distributions.forecasts import CROSSING, Forecasts, check_levels
-from calibrant.errors import CalibrationError, InvalidOption, OutOfRange, PredictionKindMismatch, UnknownMethod
 from calibrant.measures.measure import MeasureResult
 from calibrant.monitoring.evidence import Evidence
 from calibrant.monitoring.pit_tally import (

@@ -51,8 +51,8 @@ from backend.store.chores import Chore, schedule
 from backend.store.errors import MonitorFull
 from backend.store.monitors.ledger import MOST_ROWS, OTHER_GROUP, Change, Groups, Ids, Ledger, Once
 from backend.telemetry.observed import note_rows
-from calibrant.batch import Integers, Predictions
-from calibrant.cells import Floats
+from calibrant.core.batch import Integers, Predictions
+from calibrant.core.cells import Floats
 from calibrant.monitoring.reservoir import NO_LABEL, Reservoir, Vectors, priorities_of
 from calibrant.monitoring.tally import FOLDS
 from schemas.monitors import DAY, MINUTE, IngestionResult, MonitorRecord, RefusedRow

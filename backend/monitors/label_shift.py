@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from backend.monitors.estimates import LEVEL, OF_REGRESSION, Estimated, all_rows, event_of, withheld
 from backend.monitors.readings import Memory
-from calibrant.errors import CalibrationError
+from calibrant.core.errors import CalibrationError
 from calibrant.monitoring.event_shift import ShiftReference, fit_shift_reference, shift_from
 from calibrant.monitoring.event_tally import EventTally
 from calibrant.monitoring.label_shift import LabelShift

@@ -68,12 +68,12 @@ from backend.store.monitors.lists import TallyKind
 from backend.store.monitors.standings import Change, Standings, put_latest
 from backend.store.monitors.vectors import read_label_shifts
 from backend.store.store import Store
-from calibrant.errors import CalibrationError
+from calibrant.core.errors import CalibrationError
+from calibrant.core.reductions import Event
 from calibrant.measures.catalogue import read_requests
 from calibrant.measures.intervals import PLAIN
 from calibrant.measures.measure import MeasureRequest, answers
 from calibrant.monitoring.tally import Tally
-from calibrant.reductions import Event
 from schemas.monitor_alarms import (
     AuditEntry,
     ChangeReading,

@@ -30,7 +30,7 @@ from backend.store.keyspace import derived_id
 from backend.store.monitors.buckets import Buckets
 from backend.store.monitors.standings import Change, Standings
 from backend.store.store import Store
-from calibrant.errors import CalibrationError
+from calibrant.core.errors import CalibrationError
 from calibrant.maps.calibration_map import CalibrationMap, load
 from schemas.aliases import AliasRecord
 from schemas.maps import MapRecord

@@ -14,8 +14,8 @@ from backend.monitors.evidence import settling
 from backend.monitors.windows import bucket_seconds
 from backend.store.monitors.buckets import Buckets
 from backend.store.monitors.lists import TallyKind
-from calibrant.cells import Floats, Outcomes
-from calibrant.errors import CalibrationError, InvalidOption
+from calibrant.core.cells import Floats, Outcomes
+from calibrant.core.errors import CalibrationError, InvalidOption
 from calibrant.maps.calibration_map import CalibrationMap
 from calibrant.monitoring.online import OnlineMap, start_online
 from schemas.monitor_alarms import Standing

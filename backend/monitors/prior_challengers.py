@@ -13,7 +13,7 @@ from backend.monitors.class_shift import OF_ROWS, SampledMonitor
 from backend.monitors.windows import window_named
 from backend.store.keyspace import derived_id
 from backend.store.store import Store, record_without_fit
-from calibrant.errors import CalibrationError
+from calibrant.core.errors import CalibrationError
 from calibrant.maps.calibration_map import CalibrationMap
 from calibrant.monitoring.label_shift import LabelShift
 from schemas.maps import MapRecord

@@ -16,14 +16,14 @@ import numpy.typing as npt
 import orjson
 
 from backend.monitors.forecasts import measure_pit, read_forecast_measures, read_pit
-from calibrant.cells import Floats
+from calibrant.core.cells import Floats
+from calibrant.core.errors import InvalidOption
+from calibrant.core.reductions import Event
 from calibrant.diagrams.catalogue import read_diagrams
-from calibrant.errors import InvalidOption
 from calibrant.measures.catalogue import read_requests
 from calibrant.measures.intervals import PLAIN, Resampling
 from calibrant.measures.measure import Extent, Measure, MeasureRequest, MeasureResult, answers
 from calibrant.monitoring.tally import CELLS, Tally, tally_of
-from calibrant.reductions import Event
 from schemas.monitor_answers import (
     MeasureReading,
     PitReading,

@@ -23,7 +23,7 @@ from backend.store.monitors.definitions import Definitions
 from backend.store.monitors.ledger import Ledger
 from backend.store.monitors.standings import Change, Standings
 from backend.store.store import Store
-from calibrant.errors import PredictionKindMismatch
+from calibrant.core.errors import PredictionKindMismatch
 from calibrant.io.errors import InvalidField
 from calibrant.monitoring.pit_tally import RECALIBRATED
 from schemas.monitor_alarms import (

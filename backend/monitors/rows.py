@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from backend.store.monitors.ledger import NO_GROUP, OTHER, Groups, Ids
-from calibrant.batch import SUM_ROUNDING, TOLERANCE, Integers, Scale, without_rounding
-from calibrant.cells import Floats
+from calibrant.core.batch import SUM_ROUNDING, TOLERANCE, Integers, Scale, without_rounding
+from calibrant.core.cells import Floats
 from schemas.monitors import MonitorRecord
 
 # --- The rows of a request as arrays, independent of their format
@@ -270,7 +270,7 @@ REASONS: dict[Why, Reason] = {
 
 # --- Checks of individual rows: an invalid row is refused, the others are not affected
 #
-# The tolerances are those of ``calibrant.batch``, which rejects whole batches.
+# The tolerances are those of ``calibrant.core.batch``, which rejects whole batches.
 
 Whys = npt.NDArray[np.uint8]
 

@@ -18,7 +18,7 @@ from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from backend.monitors.webhook_targets import Resolver, Target, Targets, resolve
-from calibrant.errors import InvalidOption
+from calibrant.core.errors import InvalidOption
 from schemas.monitor_alarms import AttemptError
 
 if TYPE_CHECKING:  # it takes long to load, and most processes send no webhook

@@ -31,7 +31,7 @@ from backend.store.monitors.definitions import Definitions
 from backend.store.monitors.deliveries import Deliveries
 from backend.store.store import Store
 from calibrant import __version__
-from calibrant.errors import CalibrationError
+from calibrant.core.errors import CalibrationError
 from schemas.monitor_alarms import (
     AlarmData,
     DeliveryRecord,

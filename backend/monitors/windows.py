@@ -21,14 +21,14 @@ from backend.store.monitors.reference import (
     read_reference,
 )
 from backend.store.store import Store
-from calibrant.batch import Batch
-from calibrant.cells import Floats
-from calibrant.errors import InvalidOption, ScaleMismatch, WrongShape
+from calibrant.core.batch import Batch
+from calibrant.core.cells import Floats
+from calibrant.core.errors import InvalidOption, ScaleMismatch, WrongShape
+from calibrant.core.reductions import Event, reduce
 from calibrant.evaluation import calibrated
 from calibrant.maps.calibration_map import CalibrationMap
 from calibrant.monitoring.reservoir import Reservoir
 from calibrant.monitoring.tally import CELLS, FOLDS, Tally, borders, merged, tally_of
-from calibrant.reductions import Event, reduce
 from schemas.monitors import MINUTE, MonitorBody, MonitorRecord, WindowSpec
 
 # --- The buckets of a window or of any span of time

@@ -20,9 +20,9 @@ from backend.store.keyspace import Keyspace, Shared, new_id
 from backend.store.pages import Page, PageRequest, read_page
 from backend.store.server.connection import StoreUnavailable, transact
 from backend.telemetry.observed import note_rows
-from calibrant.batch import Batch, Fractional, read_batch
-from calibrant.cells import WeightsKind
-from calibrant.errors import PredictionKindMismatch
+from calibrant.core.batch import Batch, Fractional, read_batch
+from calibrant.core.cells import WeightsKind
+from calibrant.core.errors import PredictionKindMismatch
 from schemas.batches import BatchRecord, UploadRecord
 
 # --- Batches: stored as .npy bytes in chunks, deleted after their time to live

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from calibrant.errors import CalibrationError
+from calibrant.core.errors import CalibrationError
 from schemas.problem_table import problem
 from schemas.problems import Problem, ProblemError
 

@@ -20,9 +20,9 @@ from backend.store.keyspace import DEFAULT_TENANT, Keyspace
 from backend.store.registry.aliases import AliasStore
 from backend.store.registry.listing import Listing
 from backend.store.registry.maps import MapStore
-from calibrant.batch import Batch
 from calibrant.calibrators.fitting import with_training
-from calibrant.in_sample import FitSummary, in_sample
+from calibrant.core.batch import Batch
+from calibrant.diagrams.in_sample import FitSummary, in_sample
 from calibrant.maps.calibration_map import CalibrationMap
 from schemas.distributions import ForecastShape, HeldOutGain
 from schemas.maps import Bins, FitBins, FitDistributionSpec, FitSpec, ImportOptions, InSample, MapRecord, Scores

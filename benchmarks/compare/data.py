@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from calibrant.batch import Scale
+from calibrant.core.batch import Scale
 
 Array = npt.NDArray[Any]
 #: The share of a data set that a model is trained on.

@@ -11,10 +11,10 @@ import numpy.typing as npt
 
 import calibrant
 from benchmarks.compare.data import Predictions, read_file
-from calibrant.batch import read_batch
 from calibrant.calibrators.fitting import Fitting
 from calibrant.calibrators.method import FitContext
-from calibrant.errors import CalibrationError
+from calibrant.core.batch import read_batch
+from calibrant.core.errors import CalibrationError
 
 HALVES = 20
 #: The most classes of a file; order-preserving maps of 100 classes take minutes.

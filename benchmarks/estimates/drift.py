@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import beta, binomtest
 
-from calibrant.cells import Floats
+from calibrant.core.cells import Floats
 from calibrant.monitoring.drift import counts_by_range, drift_of_counts
 from calibrant.monitoring.tally import borders
 

@@ -11,7 +11,7 @@ from scipy.optimize import minimize
 from scipy.special import log_softmax, softmax
 
 import calibrant
-from calibrant.cells import Floats
+from calibrant.core.cells import Floats
 from calibrant.monitoring.label_shift import class_frequencies
 
 CLASSES, ALPHA, ROWS, DRAWS = 10, 0.1, 8_000, 100

@@ -13,12 +13,12 @@ from benchmarks.gallery.layout import Grid
 from benchmarks.gallery.own import diagram_of
 from benchmarks.gallery.worlds import bent
 from benchmarks.tables.datasets import SHAPES, Floats
+from calibrant.core.synthetic import FULL_ERRORS
 from calibrant.diagrams.reliability import end_slopes, on_logit_axes
 from calibrant.maps.beta import Beta
 from calibrant.plots.canvas import SERIES, Canvas, Drawn, Format, Theme
 from calibrant.plots.logit import places
 from calibrant.plots.panel import CALIBRATED, UNIT, Key, Panel, Range, decimal, evenly, heading
-from calibrant.synthetic import FULL_ERRORS
 
 _GRID = np.linspace(0.0, 1.0, 401)
 _TRUTH = Key("true calibration map", "ink")

@@ -15,7 +15,7 @@ import calibrant
 from benchmarks.pseudo_real import experiment, model
 from benchmarks.pseudo_real.calibrators import calibrated
 from benchmarks.pseudo_real.truth import TrueMaps
-from calibrant.reductions import Event
+from calibrant.core.reductions import Event
 
 KEPT = Path(__file__).with_name("orders.json")
 #: What orders the models, by the words that the picture has for it; an object asks for the debiased value too.

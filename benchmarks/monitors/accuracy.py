@@ -9,6 +9,7 @@ import numpy as np
 
 from benchmarks.calibration_test import SHAPES, Array
 from benchmarks.monitors.streams import SPREADS
+from calibrant.core.reductions import Event
 from calibrant.measures.catalogue import read_requests
 from calibrant.monitoring.bounds import (
     MeasureBounds,
@@ -19,7 +20,6 @@ from calibrant.monitoring.bounds import (
     log_loss_bounds,
 )
 from calibrant.monitoring.tally import Tally, tally_of
-from calibrant.reductions import Event
 
 PAGE = Path(__file__).parents[2] / "docs" / "benchmarks" / "tally-accuracy.md"
 ROWS, GOAL, ERRORS = 1_000_000, 1e-4, (0.0, 0.02, 0.05, 0.1)

@@ -8,10 +8,10 @@ import numpy as np
 from scipy.special import logsumexp
 
 from benchmarks.calibration_test import Array
+from calibrant.core.reductions import Event
 from calibrant.measures.cumulative import ks_error, ks_p_value
 from calibrant.monitoring.evidence import block_of_cell, evidence, log_bets, log_start_weight, log_weights, weight_from
 from calibrant.monitoring.tally import place
-from calibrant.reductions import Event
 
 #: Rows of a batch, after each of which the test is checked, and of a time bucket.
 BATCH, BUCKET = 1_000, 10_000

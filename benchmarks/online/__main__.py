@@ -18,7 +18,7 @@ import numpy as np
 
 import calibrant
 from benchmarks.online.streams import BEFORE, GAMES, ROWS, Floats, Stream, games, simulated
-from calibrant.errors import OneClass
+from calibrant.core.errors import OneClass
 
 PAGE = Path(__file__).parents[2] / "docs" / "benchmarks" / "online.md"
 RESULTS = Path(__file__).parent / "results" / "online.json"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
-from calibrant.inputs import PAIRS
+from calibrant.core.inputs import PAIRS
 from calibrant.io import column_names, files  # noqa: F401 - files adds all rules
 from calibrant.io.errors import TabularError
 from calibrant.io.rules import STEPS, Rule, rules_of

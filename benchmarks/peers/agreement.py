@@ -10,7 +10,7 @@ import numpy as np
 
 import calibrant
 from benchmarks.peers.data import Array, Labels, binary, matrix
-from calibrant.errors import CalibrationError
+from calibrant.core.errors import CalibrationError
 
 BINS = 15
 #: Rows of the data; smaller differences are rounding.

@@ -16,9 +16,9 @@ from scipy.special import expit, log_softmax, logit, softmax
 import calibrant
 from benchmarks.compare.data import Predictions, classifiers, read_file
 from benchmarks.timing import machine
-from calibrant.batch import read_batch
-from calibrant.errors import CalibrationError
-from calibrant.reductions import reduce
+from calibrant.core.batch import read_batch
+from calibrant.core.errors import CalibrationError
+from calibrant.core.reductions import reduce
 
 PAGE = Path(__file__).parents[2] / "docs" / "benchmarks" / "optima.md"
 PEERS = ("betacal", "netcal", "scikit-learn")

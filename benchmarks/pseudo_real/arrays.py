@@ -13,7 +13,7 @@ from benchmarks.pseudo_real.experiment import EVENTS, SEEDS, SIZES, Job, Record,
 from benchmarks.pseudo_real.model import MODELS
 from benchmarks.pseudo_real.truth import TRUTHS
 from benchmarks.records import possible
-from calibrant.cells import Floats
+from calibrant.core.cells import Floats
 
 _MODELS = tuple(MODELS)
 

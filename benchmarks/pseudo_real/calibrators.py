@@ -11,11 +11,11 @@ import numpy.typing as npt
 from scipy.special import softmax
 
 from calibrant import CalibrationMap
-from calibrant.batch import read_batch
 from calibrant.calibrators.fitting import Fitting
 from calibrant.calibrators.method import FitContext
-from calibrant.cells import Floats
-from calibrant.reductions import Event
+from calibrant.core.batch import read_batch
+from calibrant.core.cells import Floats
+from calibrant.core.reductions import Event
 
 Labels = npt.NDArray[np.int64]
 

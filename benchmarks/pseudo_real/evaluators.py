@@ -10,17 +10,17 @@ import numpy as np
 
 import calibrant
 from calibrant import METHODS
-from calibrant.binning import Bins, equal_mass, equal_width
 from calibrant.calibrators import FitContext
-from calibrant.cells import Floats
+from calibrant.core.binning import Bins, equal_mass, equal_width
+from calibrant.core.cells import Floats
+from calibrant.core.reductions import Event
+from calibrant.core.validation import simplest
 from calibrant.maps.curves import Identity
 from calibrant.measures.binned import expected_calibration_error
 from calibrant.piecewise.families import Family
 from calibrant.piecewise.fitting import cross_fit
 from calibrant.piecewise.folds import fold_cells
 from calibrant.piecewise.options import Loss, PiecewiseOptions
-from calibrant.reductions import Event
-from calibrant.validation import simplest
 
 #: A map ``(n,) -> (n,)``.
 Map = Callable[[Floats], Floats]

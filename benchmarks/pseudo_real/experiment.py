@@ -25,8 +25,8 @@ from benchmarks.pseudo_real.calibrators import (
 )
 from benchmarks.pseudo_real.evaluators import EVALUATORS, estimates
 from benchmarks.pseudo_real.truth import TrueMaps
-from calibrant.cells import Floats
-from calibrant.reductions import Event
+from calibrant.core.cells import Floats
+from calibrant.core.reductions import Event
 
 FOLDER = Path(__file__).parents[2] / ".calibrant" / "pseudo-real"
 EVENTS = ("class:0", "class:1", "class:2", "confidence")

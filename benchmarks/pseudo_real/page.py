@@ -31,7 +31,7 @@ from benchmarks.pseudo_real.experiment import (
 )
 from benchmarks.pseudo_real.model import CLASSES, MODELS, TRAINING_ROWS
 from benchmarks.pseudo_real.truth import TRUE_BINS
-from calibrant.cells import Floats
+from calibrant.core.cells import Floats
 
 PUBLISHED = json.loads((Path(__file__).parent / "published.json").read_text("utf-8"))
 #: Columns of Tables 2 and 3.

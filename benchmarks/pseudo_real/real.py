@@ -22,12 +22,12 @@ from benchmarks.pseudo_real.calibrators import FIVE, VECTOR, event_of
 from benchmarks.pseudo_real.evaluators import estimates
 from benchmarks.pseudo_real.experiment import EVENTS, NINE, SIZES
 from benchmarks.records import append, current, possible, read
-from calibrant.batch import read_batch
 from calibrant.calibrators.fitting import Fitting
 from calibrant.calibrators.method import FitContext
-from calibrant.cells import Floats
-from calibrant.errors import CalibrationError
-from calibrant.reductions import Event
+from calibrant.core.batch import read_batch
+from calibrant.core.cells import Floats
+from calibrant.core.errors import CalibrationError
+from calibrant.core.reductions import Event
 
 PAGE = ROOT / "docs" / "benchmarks" / "real-evaluators.md"
 #: Sizes of the subsets of a held-out half, and how many are drawn; 0 is the whole half.

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 
 import calibrant
-from calibrant.binning import Bins, equal_mass, equal_mass_borders
-from calibrant.cells import Floats
+from calibrant.core.binning import Bins, equal_mass, equal_mass_borders
+from calibrant.core.cells import Floats
+from calibrant.core.reductions import Event
 from calibrant.maps.curves import Curve
-from calibrant.reductions import Event
 
 #: Bins of the true maps; the paper's number.
 TRUE_BINS = 100

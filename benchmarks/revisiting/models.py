@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from calibrant.batch import read_batch
 from calibrant.calibrators.fitting import Fitting
 from calibrant.calibrators.method import FitContext
+from calibrant.core.batch import read_batch
 
 Floats = npt.NDArray[np.float64]
 #: Fits a classifier to rows ``(n, 64)`` in [0, 1] and labels with a seed; returns a function from rows to logits.

@@ -11,10 +11,10 @@ import numpy.typing as npt
 import calibrant
 from benchmarks.compare.data import read_file
 from benchmarks.splines.nn_logits import read_logits
-from calibrant.batch import Batch, Scale, read_batch
 from calibrant.calibrators.fitting import Fitting
 from calibrant.calibrators.method import FitContext
-from calibrant.reductions import reduce
+from calibrant.core.batch import Batch, Scale, read_batch
+from calibrant.core.reductions import reduce
 
 HALVES = 20
 #: The events of the paper: top-1, top-2 and within-top-2 predictions.

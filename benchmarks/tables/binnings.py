@@ -8,9 +8,9 @@ from typing import Literal
 import numpy as np
 
 from benchmarks.tables.datasets import Floats
-from calibrant.binning import Bins
+from calibrant.core.binning import Bins
+from calibrant.core.validation import fold_of_rows, simplest
 from calibrant.measures.binned import expected_calibration_error
-from calibrant.validation import fold_of_rows, simplest
 
 Kind = Literal["ES", "EW"]
 _MOST = 40

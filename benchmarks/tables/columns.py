@@ -12,7 +12,8 @@ from benchmarks.tables.binnings import Kind, cross_validated, roof, swept
 from benchmarks.tables.datasets import Dataset, Floats, unseen_predictions, unseen_truth
 from calibrant.averaging.fitting import average
 from calibrant.averaging.process import fit_process
-from calibrant.cells import cells_of, sort_rows
+from calibrant.core.cells import cells_of, sort_rows
+from calibrant.core.validation import TOLERANCE, simplest
 from calibrant.evaluation import evaluate
 from calibrant.maps.beta import fit_beta
 from calibrant.maps.curves import Identity
@@ -24,7 +25,6 @@ from calibrant.piecewise.families import Family
 from calibrant.piecewise.fitting import CrossFit, cross_fit
 from calibrant.piecewise.folds import FoldCells, fold_cells
 from calibrant.piecewise.options import Loss, PiecewiseOptions
-from calibrant.validation import TOLERANCE, simplest
 
 Map = Callable[[Floats], Floats]
 #: Maps that need over 50 ms for a million points are compared with the true map on every 50th point.

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from calibrant import synthetic
+from calibrant.core import synthetic
 
 Floats = npt.NDArray[np.float64]
 

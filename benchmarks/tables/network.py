@@ -113,11 +113,11 @@ def curve(x: Tensor, knots: Tensor, heights: Tensor) -> Tensor:
 
 def compared(key: Key) -> dict[str, Any]:
     """The training loss and the calibration error of every fit, and the true error."""
-    from calibrant.cells import sort_rows
+    from calibrant.core.cells import sort_rows
+    from calibrant.core.validation import fold_of_rows, simplest
     from calibrant.piecewise.fitting import cross_fit
     from calibrant.piecewise.folds import fold_cells
     from calibrant.piecewise.options import PiecewiseOptions
-    from calibrant.validation import fold_of_rows, simplest
 
     data = dataset(*key)
     p, y = data.p, data.y.astype(np.float64)

@@ -22,25 +22,26 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
+from calibrant.core.version import __version__
+
 if TYPE_CHECKING:
     from calibrant import client as client
     from calibrant.by_size import MeasuresBySize, SizeCurve, measure_by_size
     from calibrant.calibrators import METHODS, fit
-    from calibrant.classifier import CalibrantClassifier
+    from calibrant.calibrators.classifier import CalibrantClassifier
     from calibrant.comparison import ComparisonReport, Training, compare
     from calibrant.comparison.forecasts import ForecastComparison, compare_distributions
-    from calibrant.costs import cost_plane
+    from calibrant.core.errors import CalibrationError, MissingExtra, Offence
+    from calibrant.core.synthetic import hidden_error, logistic_normal, shaped_predictions
+    from calibrant.decisions.costs import cost_plane
     from calibrant.diagrams.catalogue import DIAGRAMS
     from calibrant.diagrams.forecasts import DISTRIBUTION_DIAGRAMS
-    from calibrant.display import CalibrationDisplay
     from calibrant.distributions.adaptive import AdaptiveForecasts, recalibrate_in_order
     from calibrant.distributions.calibrators import DISTRIBUTION_METHODS, fit_distribution
     from calibrant.distributions.evaluation import DistributionReport, evaluate_distribution
     from calibrant.distributions.maps.distribution_map import DistributionMap, load_distribution
     from calibrant.distributions.measures import DISTRIBUTION_MEASURES
-    from calibrant.errors import CalibrationError, MissingExtra, Offence
     from calibrant.evaluation import GroupReport, Report, evaluate
-    from calibrant.html_report import HtmlReport, report, report_distribution
     from calibrant.maps.calibration_map import CalibrationMap, load
     from calibrant.measures.catalogue import MEASURES
     from calibrant.measures.gaps import Gap
@@ -61,29 +62,28 @@ if TYPE_CHECKING:
     from calibrant.monitoring.label_shift import LabelShift, estimate_label_shift
     from calibrant.monitoring.online import OnlineMap, OnlinePredictions, follow_stream, start_online
     from calibrant.plots.axes import DistributionPlotter, Plotter, plot
-    from calibrant.synthetic import hidden_error, logistic_normal, shaped_predictions
-
-__version__ = "0.1.0"
+    from calibrant.plots.display import CalibrationDisplay
+    from calibrant.reports.html_report import HtmlReport, report, report_distribution
 
 #: Module -> the names that this package exports from it.
 _NAMES = {
     "by_size": ("MeasuresBySize", "SizeCurve", "measure_by_size"),
     "calibrators": ("METHODS", "fit"),
-    "classifier": ("CalibrantClassifier",),
+    "calibrators.classifier": ("CalibrantClassifier",),
     "comparison": ("ComparisonReport", "Training", "compare"),
     "comparison.forecasts": ("ForecastComparison", "compare_distributions"),
-    "costs": ("cost_plane",),
+    "decisions.costs": ("cost_plane",),
     "diagrams.catalogue": ("DIAGRAMS",),
     "diagrams.forecasts": ("DISTRIBUTION_DIAGRAMS",),
-    "display": ("CalibrationDisplay",),
+    "plots.display": ("CalibrationDisplay",),
     "distributions.adaptive": ("AdaptiveForecasts", "recalibrate_in_order"),
     "distributions.calibrators": ("DISTRIBUTION_METHODS", "fit_distribution"),
     "distributions.maps.distribution_map": ("DistributionMap", "load_distribution"),
     "distributions.evaluation": ("DistributionReport", "evaluate_distribution"),
     "distributions.measures": ("DISTRIBUTION_MEASURES",),
-    "errors": ("CalibrationError", "MissingExtra", "Offence"),
+    "core.errors": ("CalibrationError", "MissingExtra", "Offence"),
     "evaluation": ("GroupReport", "Report", "evaluate"),
-    "html_report": ("HtmlReport", "report", "report_distribution"),
+    "reports.html_report": ("HtmlReport", "report", "report_distribution"),
     "maps.calibration_map": ("CalibrationMap", "load"),
     "measures.catalogue": ("MEASURES",),
     "measures.gaps": ("Gap",),
@@ -104,7 +104,7 @@ _NAMES = {
     "monitoring.label_shift": ("LabelShift", "estimate_label_shift"),
     "monitoring.online": ("OnlineMap", "OnlinePredictions", "follow_stream", "start_online"),
     "plots.axes": ("DistributionPlotter", "Plotter", "plot"),
-    "synthetic": ("hidden_error", "logistic_normal", "shaped_predictions"),
+    "core.synthetic": ("hidden_error", "logistic_normal", "shaped_predictions"),
 }
 _MODULE_OF = {name: module for module, names in _NAMES.items() for name in names}
 
@@ -199,7 +199,7 @@ def _instead(name: str) -> str:
     """Return what to use in place of a name that another library has."""
     if name.startswith("_") or find_spec(f"{__name__}.{name}") is not None:
         return ""
-    options = import_module(f"{__name__}.options")
+    options = import_module(f"{__name__}.core.options")
     measures, fitting = (
         import_module(f"{__name__}.measures.catalogue"),
         import_module(f"{__name__}.calibrators.fitting"),

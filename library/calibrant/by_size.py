@@ -10,21 +10,21 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from calibrant.arguments import explained
-from calibrant.batch import Batch, Scale
-from calibrant.cells import Floats, WeightsKind
-from calibrant.errors import InvalidOption, UnknownReduction
+from calibrant.core.arguments import explained
+from calibrant.core.batch import Batch, Scale
+from calibrant.core.cells import Floats, WeightsKind
+from calibrant.core.errors import InvalidOption, UnknownReduction
+from calibrant.core.inputs import read_rows, reduction_by_name, reduction_with_name
+from calibrant.core.options import plain
+from calibrant.core.progress import Progress, muted, report, reporting
+from calibrant.core.reductions import Subject
+from calibrant.core.results import Shown, Table, frame_of
 from calibrant.evaluation import Evaluation
-from calibrant.inputs import read_rows, reduction_by_name, reduction_with_name
 from calibrant.maps.calibration_map import CalibrationMap, check_class_names, check_map
 from calibrant.measures.catalogue import read_requests
 from calibrant.measures.cross_fitting import UNKNOWN, Training, training_of
 from calibrant.measures.intervals import PLAIN, Resampling
 from calibrant.measures.measure import MeasureRequest, MeasureResult, answers, extent_of
-from calibrant.options import plain
-from calibrant.progress import Progress, muted, report, reporting
-from calibrant.reductions import Subject
-from calibrant.results import Shown, Table, frame_of
 
 Repetitions = Literal["paper"]
 

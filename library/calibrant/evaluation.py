@@ -13,15 +13,30 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from calibrant.applied import warn_of_training
-from calibrant.arguments import explained
-from calibrant.arrays import distinct_names
-from calibrant.batch import Batch, Scale, read_classes, restrict
-from calibrant.cells import Floats, WeightsKind
+from calibrant.core.applied import warn_of_training
+from calibrant.core.arguments import explained
+from calibrant.core.arrays import distinct_names
+from calibrant.core.batch import Batch, Scale, read_classes, restrict
+from calibrant.core.cells import Floats, WeightsKind
+from calibrant.core.errors import InvalidOption, LengthMismatch, UnknownReduction, WrongShape
+from calibrant.core.inputs import classes_by_name, read_rows, reduction_by_name, reduction_with_name
+from calibrant.core.options import known_name
+from calibrant.core.progress import Progress, report, reporting, step
+from calibrant.core.reductions import Event, Subject, Vector, reduce, resolve, resolve_event, subject, whole_vector
+from calibrant.core.results import (
+    ByMeasure,
+    ByName,
+    Shown,
+    Table,
+    WithRows,
+    counted,
+    frame_of,
+    interval_of,
+    n_rows,
+    text_of,
+)
 from calibrant.diagrams.catalogue import read_diagrams
 from calibrant.diagrams.diagram import DiagramRequest, diagrams_of
-from calibrant.errors import InvalidOption, LengthMismatch, UnknownReduction, WrongShape
-from calibrant.inputs import classes_by_name, read_rows, reduction_by_name, reduction_with_name
 from calibrant.maps.calibration_map import VECTORS, CalibrationMap, check_class_names, check_map, scored
 from calibrant.measures.catalogue import FAMILIAR, MEASURES, applicable, read_requests
 from calibrant.measures.cross_fitting import (
@@ -36,10 +51,6 @@ from calibrant.measures.gaps import Gap, grouped_seconds, largest_gaps
 from calibrant.measures.improvement import improvements
 from calibrant.measures.intervals import PLAIN, Resampling
 from calibrant.measures.measure import MeasureRequest, MeasureResult, answers, extent_of
-from calibrant.options import known_name
-from calibrant.progress import Progress, report, reporting, step
-from calibrant.reductions import Event, Subject, Vector, reduce, resolve, resolve_event, subject, whole_vector
-from calibrant.results import ByMeasure, ByName, Shown, Table, WithRows, counted, frame_of, interval_of, n_rows, text_of
 
 if TYPE_CHECKING:
     from calibrant.plots.axes import Plotter

@@ -14,7 +14,7 @@ import orjson
 from fastapi import Request, Response
 from fastapi.responses import StreamingResponse
 
-from calibrant.cells import Floats
+from calibrant.core.cells import Floats
 from service.errors import NotAcceptable
 from service.formats.extra import has_pyarrow, pyarrow
 from service.formats.media import ARROW, JSON, NPZ

@@ -12,8 +12,8 @@ from fastapi import Request
 from starlette.datastructures import QueryParams
 from starlette.requests import ClientDisconnect
 
-from calibrant.batch import MAX_OFFENCES
-from calibrant.errors import Offence, WrongShape
+from calibrant.core.batch import MAX_OFFENCES
+from calibrant.core.errors import Offence, WrongShape
 from calibrant.io.compression import HTTP, unpacked
 from calibrant.io.errors import DamagedFile, FileTooLarge
 from calibrant.io.limits import LIGHT_BYTES

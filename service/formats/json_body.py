@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
-from calibrant.batch import MAX_OFFENCES
-from calibrant.errors import NotANumber, Offence, WrongShape
+from calibrant.core.batch import MAX_OFFENCES
+from calibrant.core.errors import NotANumber, Offence, WrongShape
 from calibrant.io.strict import REGRESSION, Names, read_names
 from service.errors import InvalidField, MalformedJson, TooLarge
 from service.formats.payload import Array, Body, BodyLimits, Payload, fields_of_kind

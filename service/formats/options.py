@@ -11,8 +11,8 @@ import orjson
 from pydantic import BaseModel, ValidationError
 from starlette.datastructures import QueryParams
 
-from calibrant.batch import MAX_OFFENCES
-from calibrant.errors import Offence
+from calibrant.core.batch import MAX_OFFENCES
+from calibrant.core.errors import Offence
 from calibrant.io.strict import CLASSIFICATION, REGRESSION
 from schemas.base import Document
 from service.errors import InvalidField

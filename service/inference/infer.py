@@ -15,9 +15,9 @@ import orjson
 
 from backend.memory import work_bytes
 from backend.telemetry.observed import note_rows
-from calibrant.batch import MAX_OFFENCES
-from calibrant.cells import Floats
-from calibrant.errors import EmptyBatch, NotANumber, Offence, WrongShape
+from calibrant.core.batch import MAX_OFFENCES
+from calibrant.core.cells import Floats
+from calibrant.core.errors import EmptyBatch, NotANumber, Offence, WrongShape
 from calibrant.io.limits import NUMBER_BYTES
 from schemas.inference import Datatype, InferenceInput, InferenceRequest
 from service.context import Context

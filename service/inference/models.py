@@ -10,8 +10,8 @@ import orjson
 
 from backend.held_maps import HeldMap
 from backend.store.errors import UnknownMap
-from calibrant.batch import read_predictions
-from calibrant.cells import Floats
+from calibrant.core.batch import read_predictions
+from calibrant.core.cells import Floats
 from calibrant.maps.calibration_map import CalibrationMap
 from calibrant.maps.isotonic import VennAbers
 from schemas.base import ID_PREFIX

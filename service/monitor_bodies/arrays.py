@@ -9,9 +9,9 @@ import numpy as np
 
 from backend.monitors.rows import MonitorRows, What, Why, lengths_of
 from backend.store.monitors.ledger import Ids
-from calibrant.batch import Integers
-from calibrant.cells import Floats
-from calibrant.errors import LengthMismatch, WrongShape
+from calibrant.core.batch import Integers
+from calibrant.core.cells import Floats
+from calibrant.core.errors import LengthMismatch, WrongShape
 from calibrant.io import arrow
 from calibrant.io.shared import bytes_to_convert, check_decoded
 from calibrant.io.strict import NUMBERS, STRINGS, place_columns, read_npz, read_stream

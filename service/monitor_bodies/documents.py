@@ -16,8 +16,8 @@ import orjson
 from backend.monitors.ingestion import MOST_NAMED
 from backend.monitors.rows import MAX_GROUP_BYTES, MonitorRows, What, Why, together
 from backend.store.monitors.ledger import Ids
-from calibrant.batch import Integers
-from calibrant.cells import Floats
+from calibrant.core.batch import Integers
+from calibrant.core.cells import Floats
 from schemas.monitors import MonitorForecast, MonitorRecord
 from service.errors import InvalidField, MalformedJson, TooLarge
 from service.formats.json_body import (

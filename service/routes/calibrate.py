@@ -10,8 +10,8 @@ from fastapi import APIRouter, Request, Response
 from backend.batches import Arrays, find_rows
 from backend.held_maps import HeldMap
 from backend.telemetry.observed import traced
-from calibrant.batch import read_predictions
-from calibrant.cells import Floats
+from calibrant.core.batch import read_predictions
+from calibrant.core.cells import Floats
 from schemas.maps import (
     CalibrateAnswer,
     CalibrateBody,

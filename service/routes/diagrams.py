@@ -10,7 +10,7 @@ from fastapi import APIRouter, Request, Response
 import calibrant
 from backend.batches import Arrays
 from backend.evaluations import evaluate_or_queue
-from calibrant.errors import CalibrationError
+from calibrant.core.errors import CalibrationError
 from calibrant.plots.canvas import Format
 from calibrant.reports.pictures import below_diagram, draw_report, keys_of, read_diagram
 from schemas.diagrams import (

@@ -21,8 +21,8 @@ from backend.forecasts import fields_of
 from backend.memory import work_bytes
 from backend.store.errors import StorageError, problem_of
 from backend.telemetry.observed import note_rows
-from calibrant.batch import read_predictions
-from calibrant.errors import CalibrationError
+from calibrant.core.batch import read_predictions
+from calibrant.core.errors import CalibrationError
 from calibrant.io.arrow import ArrowTable, ParquetTable
 from calibrant.io.calibrated import calibrated_arrow, calibrated_text, forecast_columns
 from calibrant.io.csv import CsvTable

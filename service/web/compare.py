@@ -14,8 +14,8 @@ from backend.jobs import INLINE_SECONDS
 from backend.store.errors import StorageError, problem_of
 from backend.store.pages import PageRequest
 from calibrant.comparison import RAW
+from calibrant.core.errors import CalibrationError
 from calibrant.diagrams.catalogue import DIAGRAMS
-from calibrant.errors import CalibrationError
 from calibrant.measures.catalogue import MEASURES
 from calibrant.plots.canvas import NothingToDraw
 from calibrant.reports.contest import contest

@@ -13,8 +13,8 @@ from backend.maps import change_map, delete_map, point_alias
 from backend.store.errors import StorageError, UnknownAlias, problem_of
 from backend.store.registry.maps import read_reference
 from calibrant.calibrators import METHODS
+from calibrant.core.errors import CalibrationError
 from calibrant.distributions.calibrators import DISTRIBUTION_METHODS
-from calibrant.errors import CalibrationError
 from schemas.aliases import AliasOptions, AliasRecord
 from schemas.listing import ListedMap, MapPage, MapQuery
 from schemas.maps import MapChanges, MapRecord, MapSummary

@@ -9,13 +9,13 @@ from typing import Any, NamedTuple
 from fastapi import Response
 
 from calibrant.calibrators import METHODS, Method
+from calibrant.core.options import Option
 from calibrant.diagrams.catalogue import DIAGRAMS
 from calibrant.diagrams.forecasts import DISTRIBUTION_DIAGRAMS
 from calibrant.distributions.calibrators import DISTRIBUTION_METHODS
 from calibrant.distributions.measures import DISTRIBUTION_MEASURES
 from calibrant.measures.catalogue import MEASURES
 from calibrant.measures.measure import Measure
-from calibrant.options import Option
 from calibrant.reports.tables import describe_reduction
 from schemas.maps import MapRecord
 from service.web.forms import page_router

@@ -24,7 +24,7 @@ from backend.store.monitors.deliveries import Deliveries
 from backend.store.monitors.standings import Standings
 from backend.store.pages import PageRequest
 from backend.store.server.connection import UNAVAILABLE
-from calibrant.errors import CalibrationError
+from calibrant.core.errors import CalibrationError
 from calibrant.monitoring.label_shift import most_changed
 from calibrant.plots.canvas import Drawn, NothingToDraw
 from schemas.monitor_alarms import DeliveryRecord, MonitorEvent, Proposal, RuleState

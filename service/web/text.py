@@ -10,7 +10,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from calibrant.errors import in_rows
+from calibrant.core.errors import in_rows
 from calibrant.maps.calibration_map import binned, scored
 from calibrant.reports.numbers import class_list
 from schemas.problems import Problem

@@ -17,9 +17,10 @@ from starlette.datastructures import FormData, UploadFile
 from backend.batches import Arrays, store_batch
 from backend.forecasts import fields_of
 from backend.store.errors import StorageError, problem_of
-from calibrant.batch import MAX_CLASS_NAME
-from calibrant.cells import WeightsKind
-from calibrant.errors import CalibrationError, in_rows
+from calibrant.core.batch import MAX_CLASS_NAME
+from calibrant.core.cells import WeightsKind
+from calibrant.core.errors import CalibrationError, in_rows
+from calibrant.core.reductions import resolve
 from calibrant.io.column_names import GROUPS, LABELS, PREDICTIONS
 from calibrant.io.errors import (
     BadMapping,
@@ -40,7 +41,6 @@ from calibrant.io.limits import LIGHT_BYTES
 from calibrant.io.periods import periods
 from calibrant.io.table import ForecastOptions, ForecastSheet, Sheet, SheetOptions
 from calibrant.io.texts import join_names, plain, quoted, split_names
-from calibrant.reductions import resolve
 from schemas.batches import BatchOptions, BatchRecord, DistributionBatchOptions, Scale, UploadRecord
 from schemas.distributions import PredictionKind
 from schemas.maps import InOrder

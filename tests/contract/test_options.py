@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from calibrant.errors import InvalidOption
+from calibrant.core.errors import InvalidOption
+from calibrant.core.reductions import Classes
 from calibrant.measures.catalogue import MEASURES
 from calibrant.measures.intervals import PLAIN
-from calibrant.reductions import Classes
 from tests.unit.measures.drawn import drawn_event, drawn_vector
 
 ROOT = Path(__file__).parents[2]

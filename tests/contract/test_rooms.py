@@ -17,7 +17,7 @@ from backend.store.batches import NoLabels
 from backend.store.chores import KINDS, ChoreJob
 from backend.store.errors import StorageError
 from backend.store.jobs.queues import TASKS
-from calibrant.errors import CalibrationError, UnusableRows
+from calibrant.core.errors import CalibrationError, UnusableRows
 from schemas.problem_table import TABLE
 from workers.chores import DUTIES, duty_of
 
@@ -106,7 +106,7 @@ def test_the_server_requires_the_library_of_its_own_version() -> None:
 
 def test_a_fit_loads_torch_for_a_gpu_alone() -> None:
     code = (
-        "import sys, numpy as np, calibrant; from calibrant.device import has_driver\n"
+        "import sys, numpy as np, calibrant; from calibrant.core.device import has_driver\n"
         "p = np.random.default_rng(0).random(200); y = (np.random.default_rng(1).random(200) < p).astype(int)\n"
         "calibrant.fit('averaged', p, y); calibrant.evaluate(p, y, measures=['ece-pl', 'ece-averaged'])\n"
         "print({'torch', 'sklearn', 'matplotlib', 'pandas', 'scipy.stats'} & set(sys.modules))\n"

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
+from calibrant.core.options import Option
 from calibrant.diagrams.catalogue import DIAGRAMS
 from calibrant.measures.catalogue import MEASURES
-from calibrant.options import Option
 
 #: The variable that holds the ids of a batch of each prediction kind that every fuzzed service holds, as JSON.
 BATCH_VARIABLE = "CALIBRANT_FUZZ_BATCH"

@@ -14,7 +14,7 @@ import torch
 
 import calibrant
 from calibrant.client import Calibrant, UnusableRows
-from calibrant.errors import InvalidLabel
+from calibrant.core.errors import InvalidLabel
 
 NAMES = ["bird", "cat", "dog"]
 RANDOM = np.random.default_rng(0)

@@ -13,10 +13,10 @@ from redis import Redis
 import calibrant
 from backend.evaluations import read_task, training_of
 from backend.store.store import Store
-from calibrant.batch import read_batch
 from calibrant.client import Calibrant
 from calibrant.comparison import RAW
-from calibrant.digest import digest
+from calibrant.core.batch import read_batch
+from calibrant.core.digest import digest
 from schemas.evaluate import EvaluateSpec
 from schemas.maps import MapRecord
 

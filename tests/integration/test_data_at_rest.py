@@ -21,9 +21,7 @@ from dask.distributed import Client, LocalCluster
 
 import calibrant
 from calibrant import distributed
-from calibrant.distributed.arrow import Columns
-from calibrant.distributed.parquet import count_piece, pieces_of
-from calibrant.errors import (
+from calibrant.core.errors import (
     CalibrationError,
     EmptyBatch,
     InvalidDocument,
@@ -33,6 +31,8 @@ from calibrant.errors import (
     NotFinite,
     OutOfRange,
 )
+from calibrant.distributed.arrow import Columns
+from calibrant.distributed.parquet import count_piece, pieces_of
 from calibrant.monitoring.event_tally import EventTally
 
 N, FILES = 240_000, 6

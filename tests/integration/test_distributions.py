@@ -16,8 +16,8 @@ import pytest
 import calibrant
 from backend.store.store import Store
 from calibrant.client import Calibrant, ProblemResponse
+from calibrant.core.errors import CalibrationError
 from calibrant.distributions.maps.distribution_map import DistributionMap
-from calibrant.errors import CalibrationError
 from service.stack import Stack
 from tests.integration.clients import Kind, connected
 

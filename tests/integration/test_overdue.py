@@ -10,7 +10,7 @@ import pytest
 from redis import Redis
 
 from backend import jobs
-from calibrant.batch import read_batch
+from calibrant.core.batch import read_batch
 from calibrant.evaluation import Evaluation
 from calibrant.measures.catalogue import MAX_MEASURES, read_requests
 from calibrant.measures.intervals import PLAIN

@@ -16,10 +16,10 @@ import numpy as np
 import pytest
 
 import calibrant
-from calibrant.batch import read_batch
 from calibrant.client import Calibrant, ProblemResponse
 from calibrant.client.answers import MapRecord
-from calibrant.digest import digest
+from calibrant.core.batch import read_batch
+from calibrant.core.digest import digest
 from service.stack import Stack
 
 RANDOM = np.random.default_rng(3)

@@ -24,7 +24,7 @@ from backend.store.registry.listing import MAX_SCANNED
 from backend.store.server.connection import check_durability, safe_url
 from backend.store.server.embedded import embedded_server, locked
 from backend.store.store import Store, map_record
-from calibrant.batch import read_batch
+from calibrant.core.batch import read_batch
 from schemas.batches import BatchRecord, UploadRecord
 from schemas.jobs import FINAL, JobRecord, Progress
 from schemas.listing import MapQuery

@@ -14,7 +14,7 @@ from redis import Redis
 from backend.store.batches import read_stored_batch
 from backend.store.keyspace import Keyspace
 from backend.store.store import Store
-from calibrant.reductions import Event
+from calibrant.core.reductions import Event
 
 RANDOM = np.random.default_rng(0)
 P = RANDOM.random(80)

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import calibrant
-from calibrant.errors import CalibrationError
+from calibrant.core.errors import CalibrationError
 from tests.drawn import examples
 
 # Drawn predictions may look like those of the other class.

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from scipy.special import expit, softmax
 
 import calibrant
-from calibrant.batch import log_odds, log_odds_within, read_batch
-from calibrant.errors import CalibrationError
+from calibrant.core.batch import log_odds, log_odds_within, read_batch
+from calibrant.core.errors import CalibrationError
+from calibrant.core.reductions import reduce
 from calibrant.maps.curves import interpolate, interpolate_logits
-from calibrant.reductions import reduce
 from tests.drawn import examples
 
 # Drawn predictions may look like those of the other class.

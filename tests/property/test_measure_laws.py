@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import calibrant
-from calibrant.binning import equal_mass
+from calibrant.core.binning import equal_mass
+from calibrant.core.reductions import Event
 from calibrant.measures.binned import expected_calibration_error
-from calibrant.reductions import Event
 from tests.drawn import examples
 
 # Drawn predictions may look like those of the other class.

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import calibrant
-from calibrant.cells import Floats
+from calibrant.core.cells import Floats
 from calibrant.maps.curves import PROBABILITY_CLIP
 from calibrant.monitoring.online import OnlineMap, follow_stream, start_online
 from tests.drawn import examples

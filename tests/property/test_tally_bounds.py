@@ -9,6 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from calibrant.core.reductions import Event
 from calibrant.measures.catalogue import read_requests
 from calibrant.monitoring.bounds import (
     MeasureBounds,
@@ -19,7 +20,6 @@ from calibrant.monitoring.bounds import (
     log_loss_bounds,
 )
 from calibrant.monitoring.tally import tally_of
-from calibrant.reductions import Event
 
 # Drawn predictions may look like those of the other class.
 pytestmark = pytest.mark.filterwarnings("ignore:predictions are clearly lower")

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import calibrant
-from calibrant.errors import InvalidOption
-from calibrant.inputs import read_rows
+from calibrant.core.errors import InvalidOption
+from calibrant.core.inputs import read_rows
 from calibrant.io.errors import UnmappedLabel
 from calibrant.io.files import read_sheet
 from calibrant.io.table import SheetOptions

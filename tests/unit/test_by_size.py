@@ -7,9 +7,9 @@ import pytest
 from scipy.special import ndtri
 
 import calibrant
-from calibrant.batch import read_batch
 from calibrant.by_size import STEPS, BySize, measure_by_size
-from calibrant.errors import InvalidOption, UnknownMeasure, UnknownReduction
+from calibrant.core.batch import read_batch
+from calibrant.core.errors import InvalidOption, UnknownMeasure, UnknownReduction
 from calibrant.measures.catalogue import read_requests
 
 

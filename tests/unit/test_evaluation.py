@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import calibrant
-from calibrant.batch import read_batch
-from calibrant.errors import CalibrationError, InvalidOption, InvalidWeight, UnknownReduction
+from calibrant.core.batch import read_batch
+from calibrant.core.errors import CalibrationError, InvalidOption, InvalidWeight, UnknownReduction
 from calibrant.evaluation import Evaluation, Groups
 from calibrant.measures.catalogue import read_requests
 from calibrant.measures.intervals import Resampling

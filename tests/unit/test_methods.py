@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 import calibrant
-from calibrant.errors import CalibrationError
+from calibrant.core.errors import CalibrationError
 
 P, Y = [0.1, 0.4, 0.6, 0.9] * 5, [0, 0, 1, 1] * 5
 

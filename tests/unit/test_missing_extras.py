@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
-from calibrant.errors import MissingExtra, requires
+from calibrant.core.errors import MissingExtra, requires
 
 LIBRARY = Path(__file__).parents[2] / "library"
 EXTRAS = tomllib.loads((LIBRARY / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
@@ -121,5 +121,5 @@ def test_numpy_and_scipy_alone_fit_every_piecewise_linear_map() -> None:
 
 def test_a_fault_inside_the_library_is_not_taken_for_a_missing_extra() -> None:
     with pytest.raises(ImportError, match="no_such_name") as caught, requires("torch"):
-        from calibrant.errors import no_such_name  # type: ignore[attr-defined]  # noqa: F401
+        from calibrant.core.errors import no_such_name  # type: ignore[attr-defined]  # noqa: F401
     assert not isinstance(caught.value, MissingExtra)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import calibrant
-from calibrant.errors import OneClass
+from calibrant.core.errors import OneClass
 
 RANDOM = np.random.default_rng(0)
 LABELS = RANDOM.integers(0, 3, 60)

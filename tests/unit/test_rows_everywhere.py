@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 import calibrant
-from calibrant.errors import InvalidLabel, InvalidOption, UnusableRows
+from calibrant.core.errors import InvalidLabel, InvalidOption, UnusableRows
 
 RANDOM = np.random.default_rng(0)
 Q = RANDOM.random(400)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from backend.memory import inline_bytes
-from calibrant.batch import read_batch
+from calibrant.core.batch import read_batch
 from calibrant.evaluation import Evaluation
 from calibrant.measures.catalogue import MEASURES, read_requests
 from calibrant.measures.intervals import Resampling

@@ -20,7 +20,7 @@ from backend.store.keyspace import Keyspace
 from backend.store.monitor_keys import MonitorKeys
 from backend.store.monitors.definitions import while_alive
 from backend.store.monitors.lists import MOST_MERGED, VECTORS, Listed, Lists
-from calibrant.cells import Floats
+from calibrant.core.cells import Floats
 from calibrant.monitoring.reservoir import Reservoir, from_bytes, thinned, together
 from schemas.monitor_answers import StoredLabelShifts
 from schemas.monitors import MonitorRecord, StoredMonitor

@@ -12,8 +12,9 @@ import scipy
 from scipy.special import expit, log_expit, logit
 
 from calibrant.averaging.process import Posterior, fit_process, held_out_maps
-from calibrant.cells import Floats, SortedRows
-from calibrant.logistic import fit_logistic
+from calibrant.core.cells import Floats, SortedRows
+from calibrant.core.logistic import fit_logistic
+from calibrant.core.progress import step
 from calibrant.maps.averaged import Averaged, increasing, table_of, table_places
 from calibrant.maps.curves import Identity, Predicted, interpolate, interpolate_logits, logit_of, logit_of_mixture
 from calibrant.maps.piecewise_linear import PL3_CLIP
@@ -22,7 +23,6 @@ from calibrant.piecewise.fitting import CrossFit, cross_fit
 from calibrant.piecewise.folds import FoldCells, fold_cells
 from calibrant.piecewise.options import AveragedOptions, PiecewiseOptions, check_rows
 from calibrant.piecewise.search import weights
-from calibrant.progress import step
 
 #: Difference of the total log losses in nats that changes the odds of the process by a factor of e.
 TEMPERATURE = 4.0

@@ -11,9 +11,13 @@ from typing import Any
 import numpy as np
 import scipy
 
-from calibrant.batch import Integers
-from calibrant.cells import Floats, take
-from calibrant.errors import CalibrationError, NotConverged, OneClass, OutOfRange, TooFewRows
+from calibrant.core.batch import Integers
+from calibrant.core.cells import Floats, take
+from calibrant.core.errors import CalibrationError, NotConverged, OneClass, OutOfRange, TooFewRows
+from calibrant.core.progress import check, report
+from calibrant.core.reductions import Vector
+from calibrant.core.results import n_rows
+from calibrant.core.validation import GAIN_FOLDS, fold_of_rows, mean_gain
 from calibrant.maps.curves import PROBABILITY_CLIP
 from calibrant.maps.isotonic import Isotonic
 from calibrant.maps.ranks import OneVsRest
@@ -22,10 +26,6 @@ from calibrant.maps.softmax_map import HiddenSoftmax, SoftmaxRegression, smoothe
 from calibrant.maps.softmax_solver import Penalty, Solution, minimise
 from calibrant.maps.temperature import VectorLogits, optimal_temperature
 from calibrant.maps.transforms import Transform, blocks_of_rows, logarithms, logits_block
-from calibrant.progress import check, report
-from calibrant.reductions import Vector
-from calibrant.results import n_rows
-from calibrant.validation import GAIN_FOLDS, fold_of_rows, mean_gain
 
 #: Relative accuracy of the fits outside folds, of the last fit, and of one in single precision.
 _ROUGH, _FINE = 1e-6, 1e-10

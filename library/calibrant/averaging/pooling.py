@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from calibrant.batch import Integers
-from calibrant.cells import Floats
+from calibrant.core.batch import Integers
+from calibrant.core.cells import Floats
+from calibrant.core.progress import check
 from calibrant.maps.curves import PROBABILITY_CLIP
-from calibrant.progress import check
 
 #: Strength of the penalty that pulls the exponents of the pool toward equal ones, in nats.
 _EQUAL = 20.0

@@ -15,8 +15,8 @@ from functools import cached_property
 import numpy as np
 from scipy.special import expit
 
-from calibrant.cells import Floats
-from calibrant.logistic import Modes, fit_logistic, product
+from calibrant.core.cells import Floats
+from calibrant.core.logistic import Modes, fit_logistic, product
 from calibrant.maps.curves import Places, Predicted, logit_of, logit_of_mixture
 from calibrant.maps.piecewise_linear import PL3_CLIP
 from calibrant.piecewise.folds import FoldCells

@@ -22,15 +22,15 @@ from calibrant.averaging.members import (
     temperature_member,
 )
 from calibrant.averaging.pooling import log_pool, mixture_by_em
-from calibrant.batch import Integers, softmax_in_place
-from calibrant.cells import Floats
-from calibrant.errors import CalibrationError
+from calibrant.core.batch import Integers, softmax_in_place
+from calibrant.core.cells import Floats
+from calibrant.core.errors import CalibrationError
+from calibrant.core.progress import report, step
+from calibrant.core.reductions import Vector
+from calibrant.core.validation import mean_gain
 from calibrant.maps.curves import PROBABILITY_CLIP
 from calibrant.maps.ensemble import Ensemble, VectorIdentity
 from calibrant.maps.transforms import Transform, in_order_of
-from calibrant.progress import report, step
-from calibrant.reductions import Vector
-from calibrant.validation import mean_gain
 
 #: The most probabilities used to choose the combination, and the most features of the last fit; from more, rows are
 #: drawn at random.

@@ -10,8 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from calibrant.arguments import explained, refuse_misspelt
-from calibrant.batch import Batch, Integers, Scale, grouped
 from calibrant.calibrators.entries import binnings, events, piecewise, splines, vectors
 from calibrant.calibrators.method import (
     LEAST_SECONDS,
@@ -25,19 +23,28 @@ from calibrant.calibrators.method import (
     curves_under,
 )
 from calibrant.calibrators.smoothing import is_extreme, smoothed_fits
-from calibrant.cells import Floats, WeightsKind
-from calibrant.device import read_device
-from calibrant.digest import digest, sample_of
-from calibrant.errors import CalibrationError, InvalidOption, MissingExtra, UnknownMethod, UnknownReduction, plain_name
-from calibrant.inputs import are_classes, read_rows, reduction_by_name, warn_of_certain, warn_of_few
+from calibrant.core.arguments import explained, refuse_misspelt
+from calibrant.core.batch import Batch, Integers, Scale, grouped
+from calibrant.core.cells import Floats, WeightsKind
+from calibrant.core.device import read_device
+from calibrant.core.digest import digest, sample_of
+from calibrant.core.errors import (
+    CalibrationError,
+    InvalidOption,
+    MissingExtra,
+    UnknownMethod,
+    UnknownReduction,
+    plain_name,
+)
+from calibrant.core.inputs import are_classes, read_rows, reduction_by_name, warn_of_certain, warn_of_few
+from calibrant.core.options import OFF, ON, Catalogue, Option, known_name, read_seed, read_values
+from calibrant.core.progress import Progress, report, reporting, step
+from calibrant.core.reductions import Vector, naming_reductions, reduce, resolve_event, whole_vector
+from calibrant.core.validation import GAIN_FOLDS, folds_of, mean_gain
 from calibrant.maps.calibration_map import VECTORS, CalibrationMap
 from calibrant.maps.curves import PROBABILITY_CLIP, Curve, read_array
 from calibrant.maps.families import curves_document, read_curves
 from calibrant.maps.transforms import Transform, blocks_of_rows, check_classes, transformed
-from calibrant.options import OFF, ON, Catalogue, Option, known_name, read_seed, read_values
-from calibrant.progress import Progress, report, reporting, step
-from calibrant.reductions import Vector, naming_reductions, reduce, resolve_event, whole_vector
-from calibrant.validation import GAIN_FOLDS, folds_of, mean_gain
 
 #: Names that other libraries use -> names here.
 FAMILIAR: Mapping[str, str] = MappingProxyType(

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any, Literal
 
-from calibrant.batch import Batch
 from calibrant.calibrators.smoothing import (
     FittedTransform,
     fit_cross_fitted,
@@ -18,14 +17,15 @@ from calibrant.calibrators.smoothing import (
     fit_vector_with,
     is_extreme,
 )
-from calibrant.errors import CalibrationError
+from calibrant.core.batch import Batch
+from calibrant.core.errors import CalibrationError
+from calibrant.core.options import Described, Option, read_values
+from calibrant.core.progress import Progress, report, step
+from calibrant.core.reductions import Classes, Event, Vector, reduce, whole_vector
 from calibrant.maps.curves import Constant, Curve
 from calibrant.maps.ranks import OneVsRest, Ranks
 from calibrant.maps.softmax_device import passes_on
 from calibrant.maps.transforms import Transform, check_classes
-from calibrant.options import Described, Option, read_values
-from calibrant.progress import Progress, report, step
-from calibrant.reductions import Classes, Event, Vector, reduce, whole_vector
 
 #: A fitted curve, and the diagnostics of the fit.
 FittedCurve = tuple[Curve, dict[str, Any]]
@@ -197,9 +197,9 @@ class Method(Described):
         Examples
         --------
         >>> import calibrant
-        >>> from calibrant.batch import read_batch
+        >>> from calibrant.core.batch import read_batch
         >>> from calibrant.calibrators import FitContext
-        >>> from calibrant.reductions import reduce
+        >>> from calibrant.core.reductions import reduce
         >>> event = reduce(read_batch([0.1, 0.4, 0.6, 0.9], [0, 1, 0, 1]), "binary")
         >>> curve, _ = calibrant.METHODS["isotonic"].curve(event, FitContext(), {})
         >>> curve.heights.tolist()
@@ -240,9 +240,9 @@ class Method(Described):
         Examples
         --------
         >>> import calibrant
-        >>> from calibrant.batch import read_batch
+        >>> from calibrant.core.batch import read_batch
         >>> from calibrant.calibrators import FitContext
-        >>> from calibrant.reductions import whole_vector
+        >>> from calibrant.core.reductions import whole_vector
         >>> rows = [[0.8, 0.2], [0.6, 0.4], [0.3, 0.7], [0.4, 0.6]]
         >>> vector = whole_vector(read_batch(rows, [0, 1, 1, 0]))
         >>> transform, _ = calibrant.METHODS["temperature"].transform(vector, FitContext(), {})

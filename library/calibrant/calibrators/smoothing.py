@@ -9,16 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from calibrant.cells import Floats
-from calibrant.errors import CalibrationError, NotConverged
+from calibrant.core.cells import Floats
+from calibrant.core.errors import CalibrationError, NotConverged
+from calibrant.core.progress import report, step
+from calibrant.core.reductions import Event, Vector
+from calibrant.core.validation import folds_of
 from calibrant.maps.curves import PROBABILITY_CLIP, Curve
 from calibrant.maps.ensemble import SmoothedVector
 from calibrant.maps.families import Smoothed
 from calibrant.maps.linear_softmax import Outdone
 from calibrant.maps.transforms import Transform, transformed
-from calibrant.progress import report, step
-from calibrant.reductions import Event, Vector
-from calibrant.validation import folds_of
 
 #: Candidate amounts, and folds.
 AMOUNTS, FOLDS = (0.0, 0.0001, 0.001, 0.01, 0.03, 0.1, 0.3, 0.9), 3

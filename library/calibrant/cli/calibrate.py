@@ -43,7 +43,7 @@ from calibrant.cli.rows import (
 from calibrant.cli.server_url import Server, client_of
 
 if TYPE_CHECKING:
-    from calibrant.cells import Floats
+    from calibrant.core.cells import Floats
     from calibrant.distributions.forecasts import Forecasts
 
 

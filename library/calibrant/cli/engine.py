@@ -17,7 +17,7 @@ from calibrant.cli.output import STANDARD
 from calibrant.cli.server_url import client_of
 
 if TYPE_CHECKING:
-    from calibrant.cells import Floats
+    from calibrant.core.cells import Floats
     from calibrant.io.table import Sheet
 
 

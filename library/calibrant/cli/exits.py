@@ -9,7 +9,7 @@ from typing import NamedTuple, Protocol
 
 import typer
 
-from calibrant.errors import in_rows
+from calibrant.core.errors import in_rows
 
 # --- Errors in terms of the command line: options and rows instead of JSON Pointers
 
@@ -58,7 +58,7 @@ class Place(Protocol):
 def line_of(detail: str, places: Sequence[Place]) -> str:
     """Return the message for an error: its first invalid place, or its ``detail`` if it has none.
 
-    >>> from calibrant.errors import Offence
+    >>> from calibrant.core.errors import Offence
     >>> line_of("", [Offence("/labels/17", "is not 0 or 1")])
     'labels in row 18: is not 0 or 1'
     >>> line_of("", [Offence("/measures/0", "must be one of: ece, ks")])
@@ -143,7 +143,7 @@ def _failure(error: Exception, whose: str | None) -> Failure | None:
 
 
 def _of_the_numbers(error: Exception) -> Failure | None:
-    from calibrant.errors import CalibrationError
+    from calibrant.core.errors import CalibrationError
     from calibrant.io.errors import TabularError
 
     if isinstance(error, TabularError):

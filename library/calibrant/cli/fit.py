@@ -292,7 +292,7 @@ def _beside(file: Path) -> Path:
 
 def _named(document: Mapping[str, Any]) -> str:
     """Return the reduction of a map, with the name of its class if there is one."""
-    from calibrant.inputs import reduction_with_name
+    from calibrant.core.inputs import reduction_with_name
 
     return reduction_with_name(document["reduction"], document.get("class_names"))
 

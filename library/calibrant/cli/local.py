@@ -11,8 +11,8 @@ from calibrant.cli.output import bar
 from calibrant.cli.remote import as_sent
 
 if TYPE_CHECKING:
-    from calibrant.batch import Batch
-    from calibrant.cells import Floats
+    from calibrant.core.batch import Batch
+    from calibrant.core.cells import Floats
     from calibrant.io.table import Sheet
     from calibrant.plots.canvas import Format
 
@@ -50,11 +50,11 @@ class Local:
 
     def fit(self, rows: Sheet, request: Fit) -> Fitted:
         """Fit a map to the rows, without storing it."""
-        from calibrant.batch import grouped
         from calibrant.calibrators import FitContext, Fitting
         from calibrant.calibrators.fitting import with_training
-        from calibrant.in_sample import in_sample
-        from calibrant.options import read_seed
+        from calibrant.core.batch import grouped
+        from calibrant.core.options import read_seed
+        from calibrant.diagrams.in_sample import in_sample
 
         fitting = Fitting.read(request.method, request.options, request.reduction, where="/options")
         read_seed(request.seed)
@@ -75,14 +75,14 @@ class Local:
 
     def calibrate(self, rows: Sheet, map: str | dict[str, Any]) -> Floats:
         """Apply a map to the predictions."""
-        from calibrant.batch import read_predictions
+        from calibrant.core.batch import read_predictions
         from calibrant.maps.calibration_map import load
 
         return load(_document(map)).apply_checked(read_predictions(rows.predictions, scale=rows.scale))
 
     def draw(self, rows: Sheet, request: Picture) -> bytes:
         """Draw a diagram of the rows."""
-        from calibrant.inputs import reduction_with_name
+        from calibrant.core.inputs import reduction_with_name
         from calibrant.plots.canvas import PictureError
         from calibrant.reports.pictures import BY_SIZE, draw_report, is_picture, keys_of
 
@@ -109,7 +109,7 @@ class Local:
 
 
 def _by_size(rows: Sheet, request: Picture) -> dict[str, Any]:
-    from calibrant.errors import CalibrationError
+    from calibrant.core.errors import CalibrationError
     from calibrant.maps.calibration_map import check_class_names, load
     from calibrant.measures.cross_fitting import UNKNOWN, training_of
     from calibrant.reports.pictures import below_diagram, by_size_report, read_by_size
@@ -128,7 +128,7 @@ def _by_size(rows: Sheet, request: Picture) -> dict[str, Any]:
 
 def batch_of(rows: Sheet) -> Batch:
     """Return the checked rows of a file; raises a ``CalibrationError``."""
-    from calibrant.batch import read_batch
+    from calibrant.core.batch import read_batch
 
     return read_batch(rows.predictions, rows.labels, rows.weights, scale=rows.scale, kind=rows.weights_kind)
 

@@ -165,7 +165,7 @@ class Commands(TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Find the command; for an unknown one, suggest the nearest."""
         if args and not args[0].startswith("-") and args[0] not in self.list_commands(ctx):
-            from calibrant.errors import one_of
+            from calibrant.core.errors import one_of
 
             ctx.fail(f"Command '{args[0]}' {one_of(args[0], self.list_commands(ctx), _FAMILIAR_COMMANDS)}")
         return super().resolve_command(ctx, args)
@@ -223,7 +223,7 @@ app = _app(
 
 def _version(is_given: bool) -> None:
     if is_given:
-        from calibrant import __version__
+        from calibrant.core.version import __version__
 
         typer.echo(f"calibrant {__version__}")
         raise typer.Exit

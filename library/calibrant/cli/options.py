@@ -89,9 +89,9 @@ class Picture:
 
     def check(self) -> None:
         """Check all options but the map before a long file is read or sent; raises ``CalibrationError``."""
-        from calibrant.errors import InvalidOption
+        from calibrant.core.errors import InvalidOption
+        from calibrant.core.options import read_seed
         from calibrant.measures.intervals import Resampling
-        from calibrant.options import read_seed
         from calibrant.reports.pictures import BY_SIZE, COST_PLANE, is_picture, read_by_size, read_diagram
 
         if self.theme not in ("auto", "light", "dark"):

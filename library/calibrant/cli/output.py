@@ -158,7 +158,7 @@ class Bar:
         self._shown: Progress | None = None
 
     def __call__(self, done: int, total: int, stage: str) -> None:
-        """Update the bar; a progress callback of ``calibrant.progress``."""
+        """Update the bar; a progress callback of ``calibrant.core.progress``."""
         if self._shown is None and time.monotonic() - self._began >= _SECONDS:
             self._shown = _progress()
             self._shown.start()

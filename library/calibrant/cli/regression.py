@@ -313,9 +313,9 @@ def _common(
 
 
 def _evaluated(forecasts: Forecasts, rows: ForecastSheet, request: EvaluateForecasts) -> dict[str, Any]:
+    from calibrant.core.progress import reporting
     from calibrant.distributions.evaluation import evaluate_distribution
     from calibrant.distributions.forecasts import FIELDS
-    from calibrant.progress import reporting
 
     with bar() as shown, reporting(shown):
         found = evaluate_distribution(
@@ -404,9 +404,9 @@ def read_support(given: str | None) -> Support:
 
 def fit_forecasts(rows: ForecastSheet, request: FitForecasts) -> DistributionMap:
     """Fit a map to the rows."""
+    from calibrant.core.progress import reporting
     from calibrant.distributions.calibrators import fit_distribution
     from calibrant.distributions.forecasts import FIELDS
-    from calibrant.progress import reporting
 
     forecasts = rows.forecasts
     with bar() as shown, reporting(shown):

@@ -9,11 +9,11 @@ from calibrant.cli.options import Evaluate, Fit, Picture
 from calibrant.cli.output import bar
 
 if TYPE_CHECKING:
-    from calibrant.cells import Floats
     from calibrant.client import Calibrant
     from calibrant.client.answers import ReportAnswer
     from calibrant.client.calls.pictures import Theme
     from calibrant.client.frames import Rows
+    from calibrant.core.cells import Floats
     from calibrant.io.table import Sheet
 
 

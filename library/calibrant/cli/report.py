@@ -51,6 +51,7 @@ from calibrant.cli.rows import (
     sheet_options,
 )
 from calibrant.cli.server_url import Server, client_of
+from calibrant.core.version import __version__
 
 if TYPE_CHECKING:
     from calibrant.cli.engine import Engine
@@ -214,7 +215,6 @@ def _forecast_page(
     """Return the report of predictive distributions."""
     from datetime import UTC, datetime
 
-    from calibrant import __version__
     from calibrant.reports.forecasts import forecast_document, report_options, standalone
     from calibrant.reports.panel import ReportSubject
 
@@ -288,7 +288,6 @@ def _page(found: dict[str, Any], about: ReportSubject) -> bytes:
 def _about(rows: Sheet, file: Path, options: dict[str, Any], map_of: str | None) -> ReportSubject:
     from datetime import UTC, datetime
 
-    from calibrant import __version__
     from calibrant.reports.panel import ReportSubject
 
     return ReportSubject(

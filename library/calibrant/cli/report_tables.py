@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from calibrant.cli.output import counted, plain, table
-from calibrant.inputs import reduction_with_name
+from calibrant.core.inputs import reduction_with_name
 from calibrant.maps.calibration_map import scored
 from calibrant.reports import lookup, numbers
 

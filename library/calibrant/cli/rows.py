@@ -17,7 +17,7 @@ from calibrant.cli.exits import USAGE, Refused, current_context, has_option
 from calibrant.cli.output import STANDARD, say
 
 if TYPE_CHECKING:
-    from calibrant.cells import WeightsKind
+    from calibrant.core.cells import WeightsKind
     from calibrant.io.errors import TabularError
     from calibrant.io.table import ForecastOptions, ForecastSheet, Scale, Sheet, SheetOptions
 
@@ -260,7 +260,7 @@ def reduction_of(rows: Sheet, reduction: str | None) -> str | None:
 
     Raises ``Refused`` for another class of one column.
     """
-    from calibrant.inputs import reduction_by_name
+    from calibrant.core.inputs import reduction_by_name
 
     found = rows.reduction if reduction is None else reduction_by_name(reduction, rows.classes)
     if rows.predictions.ndim > 1 or found is None or not found.startswith("class:"):

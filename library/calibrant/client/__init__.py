@@ -7,7 +7,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from calibrant.errors import UnusableRows, requires
+from calibrant.core.errors import UnusableRows, requires
 
 if TYPE_CHECKING:
     from calibrant.client.async_client import AsyncCalibrant

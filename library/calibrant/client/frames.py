@@ -14,8 +14,10 @@ from typing import Any, Protocol, TypedDict, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from calibrant.arguments import meant_by
-from calibrant.arrays import (
+from calibrant.client.packing import Array
+from calibrant.client.requests import id_of
+from calibrant.core.arguments import meant_by
+from calibrant.core.arrays import (
     array_of,
     check_aligned,
     frame_type,
@@ -27,10 +29,8 @@ from calibrant.arrays import (
     refuse_missing,
     times_of,
 )
-from calibrant.client.packing import Array
-from calibrant.client.requests import id_of
-from calibrant.errors import NotANumber, UnusableRows
-from calibrant.records import is_records
+from calibrant.core.errors import NotANumber, UnusableRows
+from calibrant.core.records import is_records
 
 #: Anything that numpy accepts, or a Series or DataFrame.
 ArrayLike = npt.ArrayLike
@@ -299,7 +299,7 @@ def split_rows(rows: Mapping[str, Any], known: Sequence[str] | None = None) -> t
 
 def _read(given: dict[str, Any], rows: Mapping[str, Any], known: Sequence[str] | None) -> list[str] | None:
     """Convert predictions and labels as the library does, in place; return the names of the classes."""
-    from calibrant.inputs import prediction_array, read_labels_of, read_rows  # which need SciPy
+    from calibrant.core.inputs import prediction_array, read_labels_of, read_rows  # which need SciPy
 
     if "labels" not in given:
         given["predictions"], _ = prediction_array(given["predictions"])
@@ -337,7 +337,7 @@ def predictions_of(predictions: Any, known: Sequence[str] | None) -> tuple[Array
     """Convert predictions to an array; with the names of the columns of a frame in the order of ``known`` classes."""
     columns = None
     if not _are_plain({"predictions": predictions}, {}):
-        from calibrant.inputs import prediction_array  # which needs SciPy
+        from calibrant.core.inputs import prediction_array  # which needs SciPy
 
         predictions, columns = prediction_array(predictions, None if known is None else tuple(known))
     return numbers_of(predictions, "predictions"), columns
@@ -357,7 +357,7 @@ def by_number(fields: Mapping[str, Any], class_names: Sequence[str] | None) -> d
     """Replace the names of classes by their numbers in the reduction and the classes of a request."""
     found = dict(fields)
     if class_names is not None:
-        from calibrant.inputs import classes_by_name, reduction_by_name  # which need SciPy
+        from calibrant.core.inputs import classes_by_name, reduction_by_name  # which need SciPy
 
         names = tuple(class_names)
         found["classes"] = classes_by_name(found.get("classes"), names)

@@ -9,11 +9,11 @@ from typing import Any, Literal, TypeAlias, TypedDict
 import numpy as np
 import orjson
 
-from calibrant.arrays import check_aligned
 from calibrant.client.frames import ArrayLike, groups_of, ids_of, labels_of, numbers_of, refuse_unknown, seconds_of
 from calibrant.client.packing import NPZ, Array, Arrays, pack
 from calibrant.client.steps import JSON
-from calibrant.errors import UnusableRows, requires
+from calibrant.core.arrays import check_aligned
+from calibrant.core.errors import UnusableRows, requires
 
 Form: TypeAlias = Literal["npz", "arrow", "json"]
 

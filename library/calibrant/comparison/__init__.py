@@ -6,9 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from calibrant.arguments import explained
-from calibrant.batch import Scale
-from calibrant.cells import WeightsKind
 from calibrant.comparison.comparison import (
     MAX_MAPS,
     RAW,
@@ -23,8 +20,11 @@ from calibrant.comparison.comparison import (
 )
 from calibrant.comparison.laws import LEAST_BATCHES, CalibrationLaw, Point, PowerLaw, PowerLaws, power_law
 from calibrant.comparison.pairs import Correction, Pair, Standing, compare_pairs
+from calibrant.core.arguments import explained
+from calibrant.core.batch import Scale
+from calibrant.core.cells import WeightsKind
+from calibrant.core.inputs import read_rows, reduction_by_name, reduction_with_name
 from calibrant.evaluation import Evaluation
-from calibrant.inputs import read_rows, reduction_by_name, reduction_with_name
 from calibrant.maps.calibration_map import CalibrationMap, check_class_names
 from calibrant.measures.catalogue import read_requests
 from calibrant.measures.cross_fitting import Training, training_of

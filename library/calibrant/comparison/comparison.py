@@ -9,10 +9,13 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from calibrant.batch import Batch, Integers
-from calibrant.cells import Floats
 from calibrant.comparison.pairs import Correction, Pair, Standing, compare_pairs
-from calibrant.errors import CalibrationError, InvalidOption, Offence
+from calibrant.core.batch import Batch, Integers
+from calibrant.core.cells import Floats
+from calibrant.core.errors import CalibrationError, InvalidOption, Offence
+from calibrant.core.progress import Progress, muted, report, reporting, step
+from calibrant.core.reductions import Classes, Event, Subject, Vector, resolve, subject, whole_vector
+from calibrant.core.results import ByMeasure, Cell, Shown, Table, frame_of, interval_of, n_rows
 from calibrant.evaluation import Evaluation, Report, after_map, calibrated
 from calibrant.maps.calibration_map import CalibrationMap
 from calibrant.measures.catalogue import read_requests
@@ -22,9 +25,6 @@ from calibrant.measures.improvement import improvements
 from calibrant.measures.intervals import PLAIN
 from calibrant.measures.measure import MeasureRequest, MeasureResult, answers, extent_of
 from calibrant.measures.scores import mean_over_rows
-from calibrant.progress import Progress, muted, report, reporting, step
-from calibrant.reductions import Classes, Event, Subject, Vector, resolve, subject, whole_vector
-from calibrant.results import ByMeasure, Cell, Shown, Table, frame_of, interval_of, n_rows
 
 
 def pareto_front(first: Mapping[str, float], second: Mapping[str, float]) -> tuple[str, ...]:

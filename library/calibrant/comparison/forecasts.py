@@ -10,10 +10,13 @@ from typing import Any, Literal, get_args
 import numpy as np
 from scipy.special import stdtr, stdtrit
 
-from calibrant.arguments import explained
-from calibrant.arrays import check_aligned
-from calibrant.cells import Floats, WeightsKind
 from calibrant.comparison.pairs import Pair, holm
+from calibrant.core.arguments import explained
+from calibrant.core.arrays import check_aligned
+from calibrant.core.cells import Floats, WeightsKind
+from calibrant.core.errors import CalibrationError, InvalidOption, LengthMismatch, TooFewRows, one_of
+from calibrant.core.options import plain
+from calibrant.core.results import Shown, Table, frame_of, interval_of, n_rows
 from calibrant.distributions import scores
 from calibrant.distributions.evaluation import read_rows
 from calibrant.distributions.forecasts import FIELDS, Forecasts, read_forecasts, read_observed
@@ -21,9 +24,6 @@ from calibrant.distributions.maps.tables import interval_of as intervals_of
 from calibrant.distributions.maps.tables import quantiles_of
 from calibrant.distributions.measures import Rows
 from calibrant.distributions.streams import diebold_mariano, read_lags
-from calibrant.errors import CalibrationError, InvalidOption, LengthMismatch, TooFewRows, one_of
-from calibrant.options import plain
-from calibrant.results import Shown, Table, frame_of, interval_of, n_rows
 
 ScoreName = Literal[
     "crps", "log-score", "dawid-sebastiani", "quantile-score", "interval-score", "squared-error", "absolute-error"

@@ -7,18 +7,18 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from calibrant.batch import Batch, read_classes, restrict
-from calibrant.cells import Floats
 from calibrant.comparison.comparison import Comparison, Contestant, Entrant, Of, errors_of, line_up, reduction_of
-from calibrant.errors import CalibrationError
+from calibrant.core.batch import Batch, read_classes, restrict
+from calibrant.core.cells import Floats
+from calibrant.core.errors import CalibrationError
+from calibrant.core.options import read_fraction
+from calibrant.core.progress import Progress, reporting, step
+from calibrant.core.reductions import Subject
 from calibrant.evaluation import Evaluation
 from calibrant.measures.catalogue import read_requests
 from calibrant.measures.deviations import deviations
 from calibrant.measures.intervals import Resampling
 from calibrant.measures.measure import MeasureRequest, answers
-from calibrant.options import read_fraction
-from calibrant.progress import Progress, reporting, step
-from calibrant.reductions import Subject
 
 #: The fewest batches of a power law.
 LEAST_BATCHES = 5
@@ -227,7 +227,7 @@ class PowerLaws:
     Examples
     --------
     >>> import numpy as np
-    >>> from calibrant.batch import read_batch
+    >>> from calibrant.core.batch import read_batch
     >>> from calibrant.comparison import PowerLaws
     >>> from calibrant.evaluation import Evaluation
     >>> from calibrant.measures.catalogue import read_requests
@@ -257,7 +257,7 @@ class PowerLaws:
 
         Examples
         --------
-        >>> from calibrant.batch import read_batch
+        >>> from calibrant.core.batch import read_batch
         >>> from calibrant.comparison import PowerLaws
         >>> from calibrant.evaluation import Evaluation
         >>> from calibrant.measures.catalogue import read_requests

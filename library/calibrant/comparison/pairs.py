@@ -9,7 +9,7 @@ from typing import Literal
 
 import numpy as np
 
-from calibrant.cells import Floats
+from calibrant.core.cells import Floats
 
 Correction = Literal["max-t", "holm"]
 #: Differences up to this, and deviations up to this fraction of the largest, are rounding errors.

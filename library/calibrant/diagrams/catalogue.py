@@ -6,15 +6,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from calibrant.calibrators import METHODS
+from calibrant.core.errors import UnknownDiagram
+from calibrant.core.options import Catalogue, Option, read_entries, read_values
 from calibrant.diagrams.corp import corp
 from calibrant.diagrams.cumulative import ks_graphs
 from calibrant.diagrams.diagram import Diagram, DiagramRequest, Runs
 from calibrant.diagrams.fitted import fitted_curve
 from calibrant.diagrams.reliability import MAX_BARS, logit_reliability, reliability
-from calibrant.errors import UnknownDiagram
 from calibrant.measures.fitted import EVALUATORS, fit_options
 from calibrant.measures.intervals import Resampling
-from calibrant.options import Catalogue, Option, read_entries, read_values
 from calibrant.piecewise.options import MAX_FOLDS
 
 #: The most diagrams of a report.

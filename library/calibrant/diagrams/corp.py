@@ -8,13 +8,13 @@ import numpy as np
 import numpy.typing as npt
 import scipy
 
-from calibrant.binning import compressed
-from calibrant.cells import Cells, Floats
+from calibrant.core.binning import compressed
+from calibrant.core.cells import Cells, Floats
+from calibrant.core.progress import check
+from calibrant.core.reductions import Event
 from calibrant.diagrams.diagram import DEPENDENT, Picture
 from calibrant.measures.intervals import Resampling
 from calibrant.measures.simulated import observed_frequencies
-from calibrant.progress import check
-from calibrant.reductions import Event
 
 #: The most blocks of the curve and points of the band.
 _BLOCKS, _PLACES = 250, 200

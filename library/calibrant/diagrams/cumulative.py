@@ -7,11 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 import scipy
 
-from calibrant.cells import Cells, Floats
+from calibrant.core.cells import Cells, Floats
+from calibrant.core.reductions import Event
 from calibrant.diagrams.diagram import Picture
 from calibrant.measures.cumulative import ks_error
 from calibrant.measures.intervals import Resampling
-from calibrant.reductions import Event
 
 #: The most points of the path that the spline is fitted to.
 _PLACES = 10_000

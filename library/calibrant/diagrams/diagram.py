@@ -9,12 +9,12 @@ from typing import Any, Literal
 
 import numpy as np
 
-from calibrant.errors import CalibrationError, MissingExtra
+from calibrant.core.errors import CalibrationError, MissingExtra
+from calibrant.core.options import Described, Option
+from calibrant.core.progress import step
+from calibrant.core.reductions import Event, Subject, naming_reductions
 from calibrant.measures.intervals import PLAIN, Resampling
 from calibrant.measures.measure import Extent
-from calibrant.options import Described, Option
-from calibrant.progress import step
-from calibrant.reductions import Event, Subject, naming_reductions
 
 Runs = Literal["inline", "job"]
 #: Seconds per row of a diagram that sorts and sums.

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from calibrant.averaging.process import fit_process
-from calibrant.cells import Floats
+from calibrant.core.cells import Floats
+from calibrant.core.reductions import Event
 from calibrant.diagrams.diagram import DEPENDENT, Picture
 from calibrant.maps.curves import Curve, Places, calibrated, clipped_logit, interpolate
 from calibrant.measures.fitted import Belief, fitted_error, plugged_error, process_belief
 from calibrant.measures.intervals import Resampling
 from calibrant.piecewise.folds import fold_cells
-from calibrant.reductions import Event
 
 #: Points of the curve at equal mass, and evenly spaced.
 _BY_MASS = _EVEN = 101

@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 from scipy.special import chdtri
 
-from calibrant.arrays import times_of
-from calibrant.cells import Floats
+from calibrant.core.arrays import times_of
+from calibrant.core.cells import Floats
+from calibrant.core.errors import CalibrationError, InvalidOption, LengthMismatch, UnknownDiagram
+from calibrant.core.options import Catalogue, Option, read_entries
+from calibrant.core.results import n_rows
 from calibrant.diagrams.diagram import Diagram, DiagramRequest, Picture
 from calibrant.distributions import pit, spread
 from calibrant.distributions.measures import Rows
-from calibrant.errors import CalibrationError, InvalidOption, LengthMismatch, UnknownDiagram
-from calibrant.options import Catalogue, Option, read_entries
-from calibrant.results import n_rows
 
 #: Levels of the central intervals of normal distributions and samples, and of the bands of a fan.
 CENTRAL = np.array([0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95])

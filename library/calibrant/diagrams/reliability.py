@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 from scipy.special import expit, ndtri
 
-from calibrant.binning import (
+from calibrant.core.binning import (
     Bins,
     Closed,
     adaptive,
@@ -20,15 +20,15 @@ from calibrant.binning import (
     sweep_count,
     width_sweep_count,
 )
-from calibrant.cells import Floats, cells_of
+from calibrant.core.cells import Floats, cells_of
+from calibrant.core.errors import CalibrationError, InvalidOption, MissingExtra
+from calibrant.core.reductions import Event, naming_reductions
 from calibrant.diagrams.diagram import DEPENDENT, Picture
-from calibrant.errors import CalibrationError, InvalidOption, MissingExtra
 from calibrant.maps.curves import PROBABILITY_CLIP, Curve, clipped_logit
 from calibrant.maps.platt import Platt, fit_platt
 from calibrant.measures.binned import expected_calibration_error
 from calibrant.measures.fitted import fitted_error
 from calibrant.measures.intervals import Resampling
-from calibrant.reductions import Event, naming_reductions
 
 BinningName = Literal["equal-mass", "equal-width", "adaptive"]
 Count = Literal["fixed", "sweep", "cross-validated"]

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, get_args
 import numpy as np
 import numpy.typing as npt
 
-from calibrant.batch import Integers, Scale, read_batch
-from calibrant.errors import (
+from calibrant.core.batch import Integers, Scale, read_batch
+from calibrant.core.errors import (
     CalibrationError,
     EmptyBatch,
     InvalidOption,

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from calibrant.batch import Scale
+from calibrant.core.batch import Scale
+from calibrant.core.errors import EmptyBatch, InvalidOption, NotANumber, requires
 from calibrant.distributed.arrow import Columns, counted, divided
 from calibrant.distributed.parquet import count_piece, pieces_of
-from calibrant.errors import EmptyBatch, InvalidOption, NotANumber, requires
 from calibrant.evaluation import Report
 from calibrant.maps.calibration_map import CalibrationMap
 from calibrant.monitoring.evaluation import evaluate_tally, fit_tally

@@ -7,9 +7,9 @@ from contextlib import closing, nullcontext
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
-from calibrant.batch import Scale
+from calibrant.core.batch import Scale
+from calibrant.core.errors import CalibrationError, EmptyBatch, InvalidOption, requires
 from calibrant.distributed.arrow import ROWS, Columns, counted, divided
-from calibrant.errors import CalibrationError, EmptyBatch, InvalidOption, requires
 from calibrant.evaluation import Report
 from calibrant.maps.calibration_map import CalibrationMap
 from calibrant.monitoring.evaluation import evaluate_tally, fit_tally

@@ -10,8 +10,8 @@ from pathlib import Path, PurePath, PurePosixPath
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
+from calibrant.core.errors import EmptyBatch, InvalidDocument, InvalidOption, requires
 from calibrant.distributed.arrow import ROWS, Columns, counted
-from calibrant.errors import EmptyBatch, InvalidDocument, InvalidOption, requires
 from calibrant.monitoring.event_tally import EventTally
 
 if TYPE_CHECKING:

@@ -11,16 +11,16 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtri
 
-from calibrant.arguments import explained, refuse_unknown
-from calibrant.arrays import Compared, array_of, check_aligned, days_of, made_and_known, times_of, with_gaps
-from calibrant.batch import Integers
-from calibrant.cells import Floats
+from calibrant.core.arguments import explained, refuse_unknown
+from calibrant.core.arrays import Compared, array_of, check_aligned, days_of, made_and_known, times_of, with_gaps
+from calibrant.core.batch import Integers
+from calibrant.core.cells import Floats
+from calibrant.core.errors import CalibrationError, InvalidOption, LengthMismatch, NotANumber, NotFinite, OutOfRange
+from calibrant.core.options import Option, read_values
 from calibrant.distributions.forecasts import ARGUMENTS, Forecasts, read_forecasts, read_observed, refuse_huge
 from calibrant.distributions.maps.distribution_map import Support, check_support, clipped
 from calibrant.distributions.maps.scales import SCALES, ForecastScale, backward, forward, median_of, quantiles_at
 from calibrant.distributions.maps.tables import normal_of, table_of
-from calibrant.errors import CalibrationError, InvalidOption, LengthMismatch, NotANumber, NotFinite, OutOfRange
-from calibrant.options import Option, read_values
 
 #: Outcomes that were known for more half-lives than this are not used.
 WINDOW = 10.0

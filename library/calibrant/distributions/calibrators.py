@@ -11,10 +11,20 @@ from typing import Any, Literal
 import numpy as np
 from scipy.special import ndtri
 
-from calibrant.arguments import explained, refuse_misspelt
-from calibrant.arrays import check_aligned, group_names, numbered_names
-from calibrant.batch import Integers, check_kind, check_weights, counted_kind
-from calibrant.cells import Floats, WeightsKind, effective
+from calibrant.core.arguments import explained, refuse_misspelt
+from calibrant.core.arrays import check_aligned, group_names, numbered_names
+from calibrant.core.batch import Integers, check_kind, check_weights, counted_kind
+from calibrant.core.cells import Floats, WeightsKind, effective
+from calibrant.core.errors import (
+    CalibrationError,
+    InvalidOption,
+    LengthMismatch,
+    TooFewRows,
+    UnknownMethod,
+    one_of,
+)
+from calibrant.core.options import Catalogue, Described, Option, known_name, read_seed, read_values
+from calibrant.core.results import n_rows
 from calibrant.distributions.cross_fitting import (
     FOLDS,
     Loss,
@@ -40,16 +50,6 @@ from calibrant.distributions.maps.combined import Average, ByGroup, Chain, Uncha
 from calibrant.distributions.maps.distribution_map import DistributionMap, Support, check_support, levels_of
 from calibrant.distributions.maps.scales import LEVELS, SCALES, TAILS, ForecastScale
 from calibrant.distributions.rows import Rows, digest_of
-from calibrant.errors import (
-    CalibrationError,
-    InvalidOption,
-    LengthMismatch,
-    TooFewRows,
-    UnknownMethod,
-    one_of,
-)
-from calibrant.options import Catalogue, Described, Option, known_name, read_seed, read_values
-from calibrant.results import n_rows
 
 #: Groups of fewer rows use the function of all rows.
 LEAST_GROUP = 30

@@ -8,16 +8,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from calibrant.arrays import array_of, group_names, numbered_names
-from calibrant.batch import Integers, read_numbers
-from calibrant.cells import Floats
+from calibrant.core.arrays import array_of, group_names, numbered_names
+from calibrant.core.batch import Integers, read_numbers
+from calibrant.core.cells import Floats
+from calibrant.core.errors import InvalidOption, LengthMismatch, NotFinite, TooFewRows, WrongShape
+from calibrant.core.options import read_seed
+from calibrant.core.results import n_rows
 from calibrant.distributions import scores
 from calibrant.distributions.forecasts import Forecasts, read_forecasts, read_observed, refuse
 from calibrant.distributions.pit import p_of, randomised_pit
-from calibrant.errors import InvalidOption, LengthMismatch, NotFinite, TooFewRows, WrongShape
 from calibrant.measures.measure import MeasureResult
-from calibrant.options import read_seed
-from calibrant.results import n_rows
 
 #: Simulated draws of the null distribution, the level of the bands, and the most groups.
 _DRAWS, _BAND, _MOST_GROUPS = 5_000, 0.95, 1000

@@ -8,15 +8,15 @@ from typing import Any, Literal
 import numpy as np
 import scipy
 
-from calibrant.cells import Floats
+from calibrant.core.cells import Floats
+from calibrant.core.errors import CalibrationError, TooFewRows
+from calibrant.core.validation import fold_of_rows
 from calibrant.distributions.forecasts import Forecasts
 from calibrant.distributions.maps.combined import applied, averaged
 from calibrant.distributions.maps.distribution_map import clipped
 from calibrant.distributions.maps.losses import crps_normal, crps_normal_slopes, dawid_sebastiani, quantile_score
 from calibrant.distributions.maps.tables import normal_of, table_of
 from calibrant.distributions.rows import Rows
-from calibrant.errors import CalibrationError, TooFewRows
-from calibrant.validation import fold_of_rows
 
 Loss = Literal["dss", "crps", "quantile-score"]
 #: Fits a function to rows, and returns it with diagnostics.

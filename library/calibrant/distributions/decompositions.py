@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 import scipy
 
-from calibrant.cells import Floats
+from calibrant.core.cells import Floats
+from calibrant.core.errors import InvalidOption
 from calibrant.distributions import scores
 from calibrant.distributions.forecasts import Forecasts
 from calibrant.distributions.maps.tables import normal_of
 from calibrant.distributions.maps.variance import fit_platt
-from calibrant.errors import InvalidOption
 
 #: Thresholds at which the CRPS is decomposed.
 THRESHOLDS = 256

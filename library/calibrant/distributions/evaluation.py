@@ -10,21 +10,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from calibrant.arguments import explained
-from calibrant.arrays import GroupNames, array_of, check_aligned, distinct_names, group_names, numbered_names
-from calibrant.batch import Fractional, check_kind, counted_kind, read_weights
-from calibrant.cells import WeightsKind
-from calibrant.distributions.conditional import read_covariate
-from calibrant.distributions.forecasts import Forecasts, read_forecasts, read_observed
-from calibrant.distributions.measures import Requests, Rows, compute_measure, default_measures, read_measure_requests
-from calibrant.errors import (
+from calibrant.core.arguments import explained
+from calibrant.core.arrays import GroupNames, array_of, check_aligned, distinct_names, group_names, numbered_names
+from calibrant.core.batch import Fractional, check_kind, counted_kind, read_weights
+from calibrant.core.cells import WeightsKind
+from calibrant.core.errors import (
     InvalidOption,
     LengthMismatch,
 )
+from calibrant.core.options import plain, read_seed
+from calibrant.core.progress import step
+from calibrant.core.results import ByMeasure, Shown, Table, WithRows, counted, frame_of, interval_of, n_rows
+from calibrant.distributions.conditional import read_covariate
+from calibrant.distributions.forecasts import Forecasts, read_forecasts, read_observed
+from calibrant.distributions.measures import Requests, Rows, compute_measure, default_measures, read_measure_requests
 from calibrant.measures.measure import MeasureResult
-from calibrant.options import plain, read_seed
-from calibrant.progress import step
-from calibrant.results import ByMeasure, Shown, Table, WithRows, counted, frame_of, interval_of, n_rows
 
 if TYPE_CHECKING:
     from calibrant.plots.axes import DistributionPlotter

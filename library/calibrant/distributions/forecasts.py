@@ -11,10 +11,10 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtr, ndtri
 
-from calibrant.arrays import Compared, array_of, levels_in_names
-from calibrant.batch import Integers, read_numbers
-from calibrant.cells import Floats
-from calibrant.errors import (
+from calibrant.core.arrays import Compared, array_of, levels_in_names
+from calibrant.core.batch import Integers, read_numbers
+from calibrant.core.cells import Floats
+from calibrant.core.errors import (
     CalibrationError,
     CrossingQuantiles,
     EmptyBatch,
@@ -26,7 +26,7 @@ from calibrant.errors import (
     OutOfRange,
     WrongShape,
 )
-from calibrant.results import counted, n_rows
+from calibrant.core.results import counted, n_rows
 
 ForecastKind = Literal["normal", "quantiles", "samples", "interval"]
 KINDS: tuple[ForecastKind, ...] = get_args(ForecastKind)

@@ -11,17 +11,17 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtri, stdtrit
 
-from calibrant.cells import Floats, WeightsKind, effective, take
-from calibrant.distributions import conditional, decompositions, pit, scores, spread, streams
-from calibrant.distributions.calibrators import cross_fitted_rows
-from calibrant.distributions.forecasts import Forecasts
-from calibrant.errors import (
+from calibrant.core.cells import Floats, WeightsKind, effective, take
+from calibrant.core.errors import (
     CalibrationError,
     InvalidOption,
     UnknownMeasure,
 )
+from calibrant.core.options import Catalogue, Described, Option, read_entries
+from calibrant.distributions import conditional, decompositions, pit, scores, spread, streams
+from calibrant.distributions.calibrators import cross_fitted_rows
+from calibrant.distributions.forecasts import Forecasts
 from calibrant.measures.measure import MeasureResult
-from calibrant.options import Catalogue, Described, Option, read_entries
 
 if TYPE_CHECKING:
     pass

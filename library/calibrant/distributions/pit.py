@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import chdtrc
 
-from calibrant.cells import Floats
+from calibrant.core.cells import Floats
+from calibrant.core.errors import TooFewRows
 from calibrant.distributions.forecasts import Forecasts
-from calibrant.errors import TooFewRows
 
 #: Levels of continuous distributions: those of a calibration error, and those of tests.
 LEVELS, FINE_LEVELS = np.arange(1, 20) / 20.0, np.arange(1, 100) / 100.0

@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from calibrant.arrays import numbered_names
-from calibrant.batch import Integers
-from calibrant.cells import Floats, take
-from calibrant.digest import rows_digest
+from calibrant.core.arrays import numbered_names
+from calibrant.core.batch import Integers
+from calibrant.core.cells import Floats, take
+from calibrant.core.digest import rows_digest
 from calibrant.distributions.forecasts import Forecasts
 from calibrant.distributions.maps.distribution_map import Support
 from calibrant.distributions.maps.scales import ForecastScale
@@ -62,7 +62,7 @@ class Rows:
 
 
 def digest_of(forecasts: Forecasts, y: Floats) -> str:
-    """Return the digest of forecasts and outcomes, independent of their order; see ``calibrant.digest.digest``."""
+    """Return the digest of forecasts and outcomes, independent of their order; see ``calibrant.core.digest.digest``."""
     normal = forecasts.kind == "normal"
     table = np.column_stack([forecasts.mean, forecasts.variance]) if normal else table_of(forecasts).q
     return rows_digest(np.column_stack([table, y]), np.zeros(len(y), np.int64))

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import numpy as np
 from scipy.special import erf, ndtr
 
-from calibrant.cells import Floats
+from calibrant.core.cells import Floats
+from calibrant.core.errors import InvalidOption
 from calibrant.distributions.forecasts import Forecasts
-from calibrant.errors import InvalidOption
 
 #: Numbers that are processed at once, so that they fit in the processor cache.
 _BLOCK = 1 << 16

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from calibrant.cells import Floats
+from calibrant.core.cells import Floats
+from calibrant.core.errors import InvalidOption, TooFewRows
 from calibrant.distributions.forecasts import Forecasts
 from calibrant.distributions.scores import moments
-from calibrant.errors import InvalidOption, TooFewRows
 
 #: The most rows of a kernel statistic, and the number of its bootstrap draws.
 KERNEL_ROWS, _DRAWS = 4_000, 1_000

@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 from scipy.special import stdtr, stdtrit
 
-from calibrant.arrays import array_of
-from calibrant.batch import read_numbers
-from calibrant.cells import Floats
+from calibrant.core.arrays import array_of
+from calibrant.core.batch import read_numbers
+from calibrant.core.cells import Floats
+from calibrant.core.errors import InvalidOption, LengthMismatch, NotFinite, TooFewRows, WrongShape
+from calibrant.core.options import plain, read_seed
+from calibrant.core.results import n_rows
 from calibrant.distributions.forecasts import Forecasts, read_forecasts, read_observed, refuse
 from calibrant.distributions.pit import levels_of, randomised_pit
-from calibrant.errors import InvalidOption, LengthMismatch, NotFinite, TooFewRows, WrongShape
 from calibrant.measures.measure import MeasureResult
-from calibrant.options import plain, read_seed
-from calibrant.results import n_rows
 
 #: Levels between which the transforms of continuous distributions are counted, and rows that the prior counts for.
 _LEVELS, _PRIOR = np.arange(1, 20) / 20.0, 10.0

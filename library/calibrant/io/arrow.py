@@ -14,7 +14,7 @@ from typing import Any, BinaryIO, TypeVar
 
 import numpy as np
 
-from calibrant.errors import CalibrationError
+from calibrant.core.errors import CalibrationError
 from calibrant.io.errors import (
     TEXTS,
     VECTORS,

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
-from calibrant.arrays import with_integer
-from calibrant.inputs import is_reversed, shared_length
+from calibrant.core.arrays import with_integer
+from calibrant.core.inputs import is_reversed, shared_length
 from calibrant.io.texts import are_digits
 
 # --- Names of columns

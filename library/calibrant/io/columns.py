@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from calibrant.arrays import with_integer
-from calibrant.batch import TOLERANCE
-from calibrant.inputs import is_negative, known_pair
+from calibrant.core.arrays import with_integer
+from calibrant.core.batch import TOLERANCE
+from calibrant.core.inputs import is_negative, known_pair
 from calibrant.io.column_names import (
     CONFIDENCE,
     CORRECT,

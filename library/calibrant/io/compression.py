@@ -11,7 +11,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from calibrant.errors import requires
+from calibrant.core.errors import requires
 from calibrant.io.errors import DamagedFile, FileTooLarge
 
 #: Input and output bytes of one step of all but zstd.

@@ -6,7 +6,7 @@ import importlib
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
-from calibrant.errors import CalibrationError, requires
+from calibrant.core.errors import CalibrationError, requires
 
 # --- Errors of files: the cause, the option that it concerns, and values to choose from
 #

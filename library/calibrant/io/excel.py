@@ -8,7 +8,7 @@ from datetime import date, datetime, time, timedelta
 from itertools import chain, dropwhile, islice
 from typing import Any, BinaryIO
 
-from calibrant.errors import requires
+from calibrant.core.errors import requires
 from calibrant.io.errors import DamagedFile, DuplicateColumns, EmptyFile, FileTooLarge, NoHeader
 from calibrant.io.limits import FileLimits
 from calibrant.io.texts import listed, quoted

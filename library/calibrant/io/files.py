@@ -16,11 +16,11 @@ from typing import BinaryIO
 
 import numpy as np
 
-from calibrant.arrays import NO_GROUP, joined
-from calibrant.batch import TOLERANCE, without_rounding
+from calibrant.core.arrays import NO_GROUP, joined
+from calibrant.core.batch import TOLERANCE, without_rounding
+from calibrant.core.inputs import are_of_other_class, of_other_class
 from calibrant.distributions.forecasts import FIELDS
 from calibrant.evaluation import MAX_GROUPS
-from calibrant.inputs import are_of_other_class, of_other_class
 from calibrant.io.arrow import ArrowTable, ParquetTable
 from calibrant.io.columns import check_confidence, choose, numbered_classes
 from calibrant.io.compression import FILE, unpacked
@@ -429,7 +429,7 @@ def _own_names(table: Table) -> tuple[str, ...] | None:
 
 
 def _groups(columns: Sequence[Coded], table: Table, places: Places) -> list[str] | None:
-    """Return the group of every row, of missing and of several values as ``calibrant.arrays`` names them."""
+    """Return the group of every row, of missing and of several values as ``calibrant.core.arrays`` names them."""
     if not columns:
         return None
     names = [table.columns[at].name for at in places.groups]

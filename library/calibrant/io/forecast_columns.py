@@ -11,9 +11,9 @@ from typing import Any, cast, get_args
 
 import numpy as np
 
+from calibrant.core.errors import CalibrationError, CrossingQuantiles
+from calibrant.core.inputs import shared_length
 from calibrant.distributions.forecasts import Forecasts, read_forecasts
-from calibrant.errors import CalibrationError, CrossingQuantiles
-from calibrant.inputs import shared_length
 from calibrant.io.column_names import (
     LEVEL,
     LEVELS,

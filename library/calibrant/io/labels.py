@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from calibrant.inputs import BOOLEANS, are_two_labels, booleans, integer, is_negation, is_negative, known_pair
+from calibrant.core.inputs import BOOLEANS, are_two_labels, booleans, integer, is_negation, is_negative, known_pair
 from calibrant.io.column_names import number_of
 from calibrant.io.errors import BadMapping, LabelsNeedMapping, MissingValue, NotLabels, TabularError, UnmappedLabel
 from calibrant.io.table import Coded, Ints

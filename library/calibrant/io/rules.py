@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any, TypeVar
 
-from calibrant.batch import TOLERANCE
+from calibrant.core.batch import TOLERANCE
 from calibrant.io.column_names import (
     COUNTS,
     GROUPS,

@@ -7,7 +7,7 @@ from collections.abc import Set as AbstractSet
 
 import numpy as np
 
-from calibrant.batch import TOLERANCE
+from calibrant.core.batch import TOLERANCE
 from calibrant.io.column_names import is_log_probability, is_percentage
 from calibrant.io.errors import LooksLikeLogits, LooksLikePercent, OutOfRange, TabularError
 from calibrant.io.table import Floats, Scale

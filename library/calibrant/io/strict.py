@@ -25,7 +25,7 @@ from zipfile import ZipInfo
 
 import numpy as np
 
-from calibrant.errors import CalibrationError, InvalidOption, NotANumber, WrongShape
+from calibrant.core.errors import CalibrationError, InvalidOption, NotANumber, WrongShape
 from calibrant.evaluation import MAX_NAME
 from calibrant.io import arrow
 from calibrant.io.csv import Block, Rows, read_cells

@@ -10,7 +10,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from calibrant.cells import WeightsKind
+from calibrant.core.cells import WeightsKind
 from calibrant.distributions.forecasts import Forecasts
 from calibrant.io.errors import Field, WrongShape
 

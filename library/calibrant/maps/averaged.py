@@ -11,7 +11,7 @@ import numpy as np
 import scipy
 from scipy.special import expit, log_expit, logit
 
-from calibrant.cells import Floats
+from calibrant.core.cells import Floats
 from calibrant.maps.curves import Curve, Numbers, Places, Predicted, clipped_logit, interpolate, logit_of, read_array
 from calibrant.maps.piecewise_linear import PL3_CLIP
 

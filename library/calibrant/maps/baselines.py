@@ -7,11 +7,11 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from calibrant.cells import Cells, Floats
-from calibrant.errors import InvalidDocument, OutOfRange
+from calibrant.core.cells import Cells, Floats
+from calibrant.core.errors import InvalidDocument, OutOfRange
+from calibrant.core.reductions import Event, Vector
 from calibrant.maps.curves import Numbers, OfProbability, read_number
 from calibrant.maps.transforms import Takes, read_matrix
-from calibrant.reductions import Event, Vector
 
 #: Tolerance of the sum of rows in documents.
 _SUM = 1e-9

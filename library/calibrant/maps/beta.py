@@ -9,9 +9,10 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 from scipy.special import expit, log_expit
 
-from calibrant.cells import Cells, Floats
-from calibrant.errors import NotConverged
-from calibrant.logistic import fit_logistic
+from calibrant.core.cells import Cells, Floats
+from calibrant.core.errors import NotConverged
+from calibrant.core.logistic import fit_logistic
+from calibrant.core.reductions import Event
 from calibrant.maps.curves import (
     PROBABILITY_CLIP,
     Numbers,
@@ -23,7 +24,6 @@ from calibrant.maps.curves import (
     read_number,
 )
 from calibrant.maps.many_rows import GRADIENT, ManyRows, logarithms, logarithms_of_logits, many_rows, settle
-from calibrant.reductions import Event
 
 Parameters = Literal["abm", "am", "ab"]
 #: Prior variance of the coefficients, which keeps them finite for separable data.

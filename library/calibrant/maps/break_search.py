@@ -9,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from calibrant.cells import Floats
-from calibrant.progress import check
+from calibrant.core.cells import Floats
+from calibrant.core.progress import check
 
 #: Settings of the search of pwlf (Jekel & Venter 2019): trials for each break, and tolerances of their spread.
 _POPULATION, _RELATIVE, _ABSOLUTE, _GENERATIONS = 50, 1e-3, 1e-4, 1000

@@ -15,19 +15,21 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import expit
 
-from calibrant.applied import remember
-from calibrant.arguments import explained
-from calibrant.arrays import like
-from calibrant.batch import Predictions, Scale, read_class_names, read_predictions
-from calibrant.cells import Floats
-from calibrant.errors import InvalidDocument, InvalidOption, ScaleMismatch, UnknownReduction, WrongShape
-from calibrant.inputs import (
+from calibrant.core.applied import remember
+from calibrant.core.arguments import explained
+from calibrant.core.arrays import like
+from calibrant.core.batch import Predictions, Scale, read_class_names, read_predictions
+from calibrant.core.cells import Floats
+from calibrant.core.errors import InvalidDocument, InvalidOption, ScaleMismatch, UnknownReduction, WrongShape
+from calibrant.core.inputs import (
     listing,
     prediction_array,
     predictions_for,
     reduction_with_name,
     warn_of_probabilities,
 )
+from calibrant.core.reductions import event_logit, event_probability, resolve_event
+from calibrant.core.results import ShownMap, Table, map_table, write_text
 from calibrant.maps.baselines import AccuracyConstant, PredictedClass
 from calibrant.maps.curves import Curve, calibrated
 from calibrant.maps.ensemble import Ensemble, SmoothedVector, VectorIdentity
@@ -40,8 +42,6 @@ from calibrant.maps.ranks import OneVsRest, Ranks
 from calibrant.maps.softmax_map import HiddenSoftmax, SoftmaxRegression
 from calibrant.maps.temperature import Temperature
 from calibrant.maps.transforms import Transform, transformed
-from calibrant.reductions import event_logit, event_probability, resolve_event
-from calibrant.results import ShownMap, Table, map_table, write_text
 
 #: Version of the document format.
 FORMAT = 1
@@ -278,7 +278,7 @@ class CalibrationMap(ShownMap):
         Examples
         --------
         >>> import calibrant
-        >>> from calibrant.batch import read_predictions
+        >>> from calibrant.core.batch import read_predictions
         >>> fitted = calibrant.fit("isotonic", [0.1, 0.4, 0.6, 0.9], [0, 1, 0, 1])
         >>> fitted.apply_checked(read_predictions([0.5]))
         array([0.5])
@@ -345,7 +345,7 @@ class CalibrationMap(ShownMap):
         Examples
         --------
         >>> import calibrant
-        >>> from calibrant.batch import read_predictions
+        >>> from calibrant.core.batch import read_predictions
         >>> fitted = calibrant.fit("venn-abers", [0.1, 0.4, 0.6, 0.9], [0, 1, 0, 1])
         >>> low, high = fitted.bounds_checked(read_predictions([0.5]))
         >>> bool(low <= high)
@@ -431,7 +431,7 @@ class CalibrationMap(ShownMap):
         Examples
         --------
         >>> import calibrant
-        >>> from calibrant.batch import read_predictions
+        >>> from calibrant.core.batch import read_predictions
         >>> fitted = calibrant.fit("isotonic", [0.1, 0.4, 0.6, 0.9], [0, 1, 0, 1])
         >>> fitted.check(read_predictions([0.5]))
         """

@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 import scipy
 
-from calibrant.cells import Cells, Floats
-from calibrant.errors import NotConverged, TooFewRows
+from calibrant.core.cells import Cells, Floats
+from calibrant.core.errors import NotConverged, TooFewRows
 
 Boundary = Literal["natural", "parabolic", "cubic"]
 #: What is cumulated: label minus score as in the published code, or the label as in the paper's text.

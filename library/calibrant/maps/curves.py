@@ -9,8 +9,8 @@ from typing import Any, ClassVar, Literal, Protocol, Self, overload
 import numpy as np
 from scipy.special import expit, log_expit, logit
 
-from calibrant.cells import Cells, Floats
-from calibrant.errors import InvalidDocument, OneClass, OutOfRange
+from calibrant.core.cells import Cells, Floats
+from calibrant.core.errors import InvalidDocument, OneClass, OutOfRange
 
 #: Probabilities are clipped here for logits and the log loss, unless stated otherwise.
 PROBABILITY_CLIP = 2.0**-52

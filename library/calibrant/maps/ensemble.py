@@ -10,9 +10,9 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from calibrant.batch import softmax_in_place
-from calibrant.cells import Floats
-from calibrant.errors import InvalidDocument
+from calibrant.core.batch import softmax_in_place
+from calibrant.core.cells import Floats
+from calibrant.core.errors import InvalidDocument
 from calibrant.maps.curves import PROBABILITY_CLIP, Numbers, read_array, read_number
 from calibrant.maps.ets import EnsembleTemperature
 from calibrant.maps.linear_softmax import Dirichlet, MatrixScaling, VectorScaling

@@ -8,13 +8,13 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from calibrant.cells import Floats
-from calibrant.errors import InvalidDocument, NotConverged
+from calibrant.core.cells import Floats
+from calibrant.core.errors import InvalidDocument, NotConverged
+from calibrant.core.progress import check, report
+from calibrant.core.reductions import Vector
 from calibrant.maps.curves import Numbers, read_array, read_number
 from calibrant.maps.temperature import Temperature, logits_of, optimal_temperature
 from calibrant.maps.transforms import Takes, blocks_of_rows, logits_block
-from calibrant.progress import check, report
-from calibrant.reductions import Vector
 
 _MAX_STEPS = 200
 #: Converged if no derivative of the mean log likelihood exceeds that of the mixture by more than this.

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, ClassVar, Self
 
-from calibrant.cells import Floats
-from calibrant.errors import InvalidDocument
+from calibrant.core.cells import Floats
+from calibrant.core.errors import InvalidDocument
 from calibrant.maps.averaged import Averaged
 from calibrant.maps.baselines import Sides
 from calibrant.maps.beta import Beta

@@ -9,8 +9,9 @@ import numpy as np
 import scipy
 from scipy.special import expit
 
-from calibrant.cells import Cells, Floats, take
-from calibrant.errors import InvalidDocument
+from calibrant.core.cells import Cells, Floats, take
+from calibrant.core.errors import InvalidDocument
+from calibrant.core.progress import report, step
 from calibrant.maps.curves import (
     Numbers,
     check_outcomes,
@@ -20,7 +21,6 @@ from calibrant.maps.curves import (
     read_array,
     read_places,
 )
-from calibrant.progress import report, step
 
 # --- Isotonic regression
 

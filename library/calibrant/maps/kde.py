@@ -8,8 +8,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 
-from calibrant.cells import Cells, Floats
-from calibrant.density import densities_of_cells
+from calibrant.core.cells import Cells, Floats
+from calibrant.core.density import densities_of_cells
 from calibrant.maps.curves import Numbers, OfProbability, check_outcomes, interpolate, read_array
 
 #: Tolerance of the lines between the kept points; rounding adds less than 1e-8.

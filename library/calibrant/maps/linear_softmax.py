@@ -9,18 +9,18 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from scipy.special import log_softmax
 
-from calibrant.batch import softmax_in_place
-from calibrant.cells import Floats, take
-from calibrant.errors import NotConverged, OnePrediction, TooFewRows
+from calibrant.core.batch import softmax_in_place
+from calibrant.core.cells import Floats, take
+from calibrant.core.errors import NotConverged, OnePrediction, TooFewRows
+from calibrant.core.progress import report, step
+from calibrant.core.reductions import Vector
+from calibrant.core.results import n_rows
+from calibrant.core.validation import fold_of_rows
 from calibrant.maps.curves import Numbers, read_array
 from calibrant.maps.softmax_design import Design
 from calibrant.maps.softmax_regression import Features, Regression
 from calibrant.maps.softmax_solver import Penalty, minimise
 from calibrant.maps.transforms import Takes, blocks_of_rows, check_classes, logits_block, read_matrix
-from calibrant.progress import report, step
-from calibrant.reductions import Vector
-from calibrant.results import n_rows
-from calibrant.validation import fold_of_rows
 
 #: Strength on the diagonal under ODIR: negligible, but it gives an optimum if a class is predicted without error.
 _DIAGONAL = 1e-7

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import log_expit
 
-from calibrant.cells import Cells, Floats, Outcomes
+from calibrant.core.cells import Cells, Floats, Outcomes
+from calibrant.core.reductions import Event
 from calibrant.maps.curves import PROBABILITY_CLIP, fast_logistic, fast_logit
-from calibrant.reductions import Event
 
 #: With fewer rows, rows are sorted.
 MANY = 1 << 16

@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from calibrant.cells import Floats, SortedRows
-from calibrant.errors import TooFewRows
-from calibrant.logistic import fit_logistic, gradient_of
+from calibrant.core.cells import Floats, SortedRows
+from calibrant.core.errors import TooFewRows
+from calibrant.core.logistic import fit_logistic, gradient_of
+from calibrant.core.progress import report
+from calibrant.core.results import n_rows
+from calibrant.core.validation import fold_of_rows
 from calibrant.maps.averaged import Averaged, table_of, table_places
 from calibrant.maps.curves import Predicted, logit_of
-from calibrant.progress import report
-from calibrant.results import n_rows
-from calibrant.validation import fold_of_rows
 
 #: Logits of probabilities are limited to this range, so that exact zeros and ones do not spread the knots.
 _REACH = 16.0

@@ -8,9 +8,9 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 
-from calibrant.batch import softmax_in_place
-from calibrant.cells import Floats
-from calibrant.errors import InvalidDocument
+from calibrant.core.batch import softmax_in_place
+from calibrant.core.cells import Floats
+from calibrant.core.errors import InvalidDocument
 from calibrant.maps.curves import Numbers, read_array
 from calibrant.maps.transforms import Takes, blocks_of_rows, read_matrix
 

@@ -11,9 +11,13 @@ import numpy as np
 import numpy.typing as npt
 import scipy
 
-from calibrant.batch import Integers
-from calibrant.cells import Floats, take
-from calibrant.errors import NotConverged, OnePrediction, TooFewRows
+from calibrant.core.batch import Integers
+from calibrant.core.cells import Floats, take
+from calibrant.core.errors import NotConverged, OnePrediction, TooFewRows
+from calibrant.core.progress import check, report, step
+from calibrant.core.reductions import Vector
+from calibrant.core.results import n_rows
+from calibrant.core.validation import fold_of_rows
 from calibrant.maps.order_preserving import (
     RANKS,
     OrderInvariant,
@@ -25,10 +29,6 @@ from calibrant.maps.order_preserving import (
 )
 from calibrant.maps.temperature import logits_of, optimal_temperature
 from calibrant.maps.transforms import blocks_of_rows, logits_block
-from calibrant.progress import check, report, step
-from calibrant.reductions import Vector
-from calibrant.results import n_rows
-from calibrant.validation import fold_of_rows
 
 # --- The rows of a fit: scores are linear in the slopes
 

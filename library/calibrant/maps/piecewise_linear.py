@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from scipy.special import expit
 
-from calibrant.cells import Floats
+from calibrant.core.cells import Floats
 from calibrant.maps.curves import Places, Predicted, clipped_logit, interpolate, logit_of, read_array, read_number
 
 #: Probabilities are clipped to [PL3_CLIP, 1 - PL3_CLIP] for their logits.

@@ -7,12 +7,12 @@ from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
-from calibrant.cells import Cells, Floats, SortedRows, WeightsKind, cells_of
-from calibrant.errors import InvalidDocument, OnePrediction, TooFewRows
+from calibrant.core.cells import Cells, Floats, SortedRows, WeightsKind, cells_of
+from calibrant.core.errors import InvalidDocument, OnePrediction, TooFewRows
+from calibrant.core.progress import report
+from calibrant.core.validation import check_fold_count, fold_of_rows, simplest
 from calibrant.maps.break_search import Subsets, find_breaks
 from calibrant.maps.curves import Numbers, OfProbability, check_outcomes, read_array
-from calibrant.progress import report
-from calibrant.validation import check_fold_count, fold_of_rows, simplest
 
 Degree = Literal[1, 2]
 

@@ -8,8 +8,9 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from scipy.special import expit, logit
 
-from calibrant.cells import Cells, Floats
-from calibrant.errors import NotConverged
+from calibrant.core.cells import Cells, Floats
+from calibrant.core.errors import NotConverged
+from calibrant.core.reductions import Event
 from calibrant.maps.curves import (
     Numbers,
     check_outcomes,
@@ -21,7 +22,6 @@ from calibrant.maps.curves import (
     read_number,
 )
 from calibrant.maps.many_rows import logit_and_one, logit_itself_and_one, many_rows, settle
-from calibrant.reductions import Event
 
 _MAX_STEPS = 100
 #: Largest gradient of the mean log loss at convergence.

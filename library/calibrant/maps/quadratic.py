@@ -7,8 +7,8 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from calibrant.cells import Cells, Floats
-from calibrant.logistic import fit_logistic, gradient_of
+from calibrant.core.cells import Cells, Floats
+from calibrant.core.logistic import fit_logistic, gradient_of
 from calibrant.maps.curves import (
     Numbers,
     check_outcomes,

@@ -7,8 +7,8 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from calibrant.batch import Integers, log_odds, log_odds_within, probabilities_of
-from calibrant.cells import Floats
+from calibrant.core.batch import Integers, log_odds, log_odds_within, probabilities_of
+from calibrant.core.cells import Floats
 from calibrant.maps.curves import Curve
 from calibrant.maps.families import curves_document, read_curves
 from calibrant.maps.transforms import Takes, in_order_of, normalised, read_flag

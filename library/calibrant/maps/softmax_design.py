@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from calibrant.batch import Integers
-from calibrant.cells import Floats
-from calibrant.errors import OutOfRange
-from calibrant.progress import check
+from calibrant.core.batch import Integers
+from calibrant.core.cells import Floats
+from calibrant.core.errors import OutOfRange
+from calibrant.core.progress import check
 
 #: Scores that are computed at once, so that they fit in the processor cache.
 _BLOCK = 1 << 17

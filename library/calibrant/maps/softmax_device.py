@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from calibrant.cells import Floats
+from calibrant.core.cells import Floats
+from calibrant.core.progress import check
 from calibrant.maps.softmax_design import Design
-from calibrant.progress import check
 
 _device: ContextVar[str] = ContextVar("calibrant.softmax_device", default="cpu")
 #: Multiplications of one pass from which the device is used; for less, the start of its kernels takes longer.

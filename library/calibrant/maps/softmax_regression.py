@@ -11,12 +11,12 @@ import numpy as np
 import numpy.typing as npt
 import scipy
 
-from calibrant.batch import Integers, softmax_in_place
-from calibrant.cells import Floats
-from calibrant.errors import CalibrationError, NotConverged, OutOfRange
+from calibrant.core.batch import Integers, softmax_in_place
+from calibrant.core.cells import Floats
+from calibrant.core.errors import CalibrationError, NotConverged, OutOfRange
+from calibrant.core.progress import check
 from calibrant.maps.temperature import VectorLogits, optimal_temperature
 from calibrant.maps.transforms import logits_block
-from calibrant.progress import check
 
 # --- Features: logits in the coordinates of the solver
 

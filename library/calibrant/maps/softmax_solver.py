@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 import scipy
 
-from calibrant.cells import Floats
-from calibrant.errors import NotConverged
+from calibrant.core.cells import Floats
+from calibrant.core.errors import NotConverged
 from calibrant.maps.softmax_design import Design
 from calibrant.maps.softmax_device import placed
 

@@ -8,8 +8,10 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 from scipy.special import expit
 
-from calibrant.cells import Cells, Floats, SortedRows, WeightsKind, cells_of, take
-from calibrant.errors import InvalidOption, TooFewRows
+from calibrant.core.cells import Cells, Floats, SortedRows, WeightsKind, cells_of, take
+from calibrant.core.errors import InvalidOption, TooFewRows
+from calibrant.core.progress import report
+from calibrant.core.validation import check_fold_count, fold_of_rows, simplest
 from calibrant.maps.cumulative_spline import Boundary, Of, Path, accuracies, fit_cumulative, path_of
 from calibrant.maps.curves import (
     PROBABILITY_CLIP,
@@ -21,8 +23,6 @@ from calibrant.maps.curves import (
     read_array,
     read_places,
 )
-from calibrant.progress import report
-from calibrant.validation import check_fold_count, fold_of_rows, simplest
 
 Select = Literal["brier", "log-loss"]
 

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import expit, gammaln
 
-from calibrant.binning import (
+from calibrant.core.binning import (
     Binning,
     Bins,
     cross_validated_scores,
@@ -18,12 +18,12 @@ from calibrant.binning import (
     equal_width_of_cells,
     sweep_count,
 )
-from calibrant.cells import Cells, Floats, take
-from calibrant.errors import InvalidDocument
+from calibrant.core.cells import Cells, Floats, take
+from calibrant.core.errors import InvalidDocument
+from calibrant.core.reductions import Event
+from calibrant.core.validation import TOLERANCE, simplest
 from calibrant.maps.curves import LARGEST, Numbers, check_outcomes, mean_logit, read_array, read_number, read_places
 from calibrant.maps.platt import Platt, fit_platt
-from calibrant.reductions import Event
-from calibrant.validation import TOLERANCE, simplest
 
 # --- Binnings as maps: steps, and bins of unit slope, which shift all predictions of a bin equally
 
@@ -146,10 +146,10 @@ def fit_histogram(cells: Cells, binning: Binning, n_bins: int, slope: Slope) -> 
     """Fit histogram binning (Zadrozny & Elkan 2001), or bins of unit slope (Kangsepp et al. 2022). O(m + b log m).
 
     ``flat`` is the observed frequency of the bin; ``unit`` is p plus observed frequency minus mean prediction. Equal-
-    mass bins start at a prediction of the fit and end at the start of the next (``calibrant.binning.equal_mass``); the
-    first starts at 0. At given logits they start midway to the previous one, as the log-odds of a class are rounded in
-    other ways by other programs. Equal-width bins start at the doubles i / n_bins; one without rows has the height of
-    the nearest bin with rows, the lower one of ties, and with unit slope does not change p. Raises ``OneClass`` if all
+    mass bins start at a prediction of the fit and end at the start of the next (``core.binning.equal_mass``); the first
+    starts at 0. At given logits they start midway to the previous one, as the log-odds of a class are rounded in other
+    ways by other programs. Equal-width bins start at the doubles i / n_bins; one without rows has the height of the
+    nearest bin with rows, the lower one of ties, and with unit slope does not change p. Raises ``OneClass`` if all
     labels are equal.
     """
     check_outcomes(cells)
@@ -161,7 +161,7 @@ def fit_histogram(cells: Cells, binning: Binning, n_bins: int, slope: Slope) -> 
 def fit_sweep(cells: Cells, slope: Slope) -> tuple[Steps | Roofs, int]:
     """Fit ES_sweep (Roelofs et al. 2022), equal-mass bins from a monotonic sweep; also return their number.
 
-    See ``calibrant.binning.sweep_count``. With ``flat`` slope the heights are non-decreasing. Raises ``OneClass``.
+    See ``calibrant.core.binning.sweep_count``. With ``flat`` slope the heights are non-decreasing. Raises ``OneClass``.
     """
     check_outcomes(cells)
     count = sweep_count(cells)

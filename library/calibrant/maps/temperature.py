@@ -12,9 +12,11 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import expit
 
-from calibrant.batch import Integers, softmax_in_place
-from calibrant.cells import Floats, Outcomes
-from calibrant.errors import CalibrationError, NotConverged, OnePrediction, OutOfRange
+from calibrant.core.batch import Integers, softmax_in_place
+from calibrant.core.cells import Floats, Outcomes
+from calibrant.core.errors import CalibrationError, NotConverged, OnePrediction, OutOfRange
+from calibrant.core.progress import check
+from calibrant.core.reductions import Event, Vector
 from calibrant.maps.curves import (
     PROBABILITY_CLIP,
     Numbers,
@@ -25,8 +27,6 @@ from calibrant.maps.curves import (
     read_number,
 )
 from calibrant.maps.transforms import Takes, blocks_of_rows, logarithms
-from calibrant.progress import check
-from calibrant.reductions import Event, Vector
 
 # --- The temperature that minimises the log loss
 

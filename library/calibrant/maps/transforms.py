@@ -6,12 +6,12 @@ from typing import Any, ClassVar, Literal, Protocol, Self, cast
 
 import numpy as np
 
-from calibrant.batch import Predictions
-from calibrant.cells import Floats
-from calibrant.errors import InvalidDocument, MissingClass
+from calibrant.core.batch import Predictions
+from calibrant.core.cells import Floats
+from calibrant.core.errors import InvalidDocument, MissingClass
+from calibrant.core.progress import check
+from calibrant.core.reductions import Vector
 from calibrant.maps.curves import PROBABILITY_CLIP, read_array
-from calibrant.progress import check
-from calibrant.reductions import Vector
 
 #: Input of a transform: given logits or logarithms of probabilities; given probabilities or the softmax of logits; or
 #: either as given, with a method ``of_logits``.

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 from scipy.special import ndtr
 
-from calibrant.binning import (
+from calibrant.core.binning import (
     Bins,
     Closed,
     adaptive,
@@ -21,12 +21,12 @@ from calibrant.binning import (
     sweep_count,
     width_sweep_count,
 )
-from calibrant.cells import Floats
-from calibrant.errors import EmptyBatch, TooFewRows
+from calibrant.core.cells import Floats
+from calibrant.core.errors import EmptyBatch, TooFewRows
+from calibrant.core.options import Option
+from calibrant.core.reductions import Event
 from calibrant.measures.intervals import GROUPS, Distance, Integers, Resampling, row_scale
 from calibrant.measures.measure import Measure, MeasureResult
-from calibrant.options import Option
-from calibrant.reductions import Event
 
 Norm = Literal[1, 2]
 #: Estimated seconds per resample and bin, and how much longer it takes in a norm that needs powers.

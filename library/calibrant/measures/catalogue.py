@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from calibrant.errors import InvalidOption, UnknownMeasure, plain_name
+from calibrant.core.errors import InvalidOption, UnknownMeasure, plain_name
+from calibrant.core.options import Catalogue, read_entries
 from calibrant.measures import (
     binned,
     confidence,
@@ -19,7 +20,6 @@ from calibrant.measures import (
     smooth,
 )
 from calibrant.measures.measure import Measure, MeasureRequest
-from calibrant.options import Catalogue, read_entries
 
 #: The most measures of a report.
 MAX_MEASURES = 64

@@ -15,11 +15,11 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from calibrant.cells import Floats, chance_variances
+from calibrant.core.cells import Floats, chance_variances
+from calibrant.core.progress import report
+from calibrant.core.reductions import Classes, Event
 from calibrant.measures.intervals import Integers, Resampling
 from calibrant.measures.simulated import observed_frequencies, whole_rows
-from calibrant.progress import report
-from calibrant.reductions import Classes, Event
 
 #: Size of a path of cumulative differences: largest absolute value, range, or absolute value of its end.
 Kind = Literal["ks", "kuiper", "end"]

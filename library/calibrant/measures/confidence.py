@@ -10,8 +10,11 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri
 
-from calibrant.cells import Cells, Floats, Outcomes, chance_variances
-from calibrant.errors import OneClass
+from calibrant.core.cells import Cells, Floats, Outcomes, chance_variances
+from calibrant.core.errors import OneClass
+from calibrant.core.options import Option
+from calibrant.core.reductions import Event, Vector
+from calibrant.core.validation import folds_of
 from calibrant.maps.temperature import Logits, OptimalTemperature, logits_of, optimal_temperature, temperatures_without
 from calibrant.measures.binned import ECE_OPTIONS, bins_seconds, ece, ece_distance
 from calibrant.measures.cumulative import tail
@@ -19,9 +22,6 @@ from calibrant.measures.intervals import Distance, Resampling, distance_interval
 from calibrant.measures.measure import Measure, MeasureResult, with_interval
 from calibrant.measures.scores import centred, mean_over_rows
 from calibrant.measures.selective import ABSTENTION, COST_RATIOS, accepted_wrong, selective_costs, selective_influence
-from calibrant.options import Option
-from calibrant.reductions import Event, Vector
-from calibrant.validation import folds_of
 
 # --- Accuracy, confidence gap and AUROC
 

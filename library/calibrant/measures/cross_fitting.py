@@ -9,19 +9,19 @@ from typing import Any
 
 import numpy as np
 
-from calibrant.batch import Batch
 from calibrant.calibrators import FitContext, Fitting
-from calibrant.cells import Floats
-from calibrant.digest import digest, shares_rows
-from calibrant.errors import CalibrationError, MissingExtra
+from calibrant.core.batch import Batch
+from calibrant.core.cells import Floats
+from calibrant.core.digest import digest, shares_rows
+from calibrant.core.errors import CalibrationError, MissingExtra
+from calibrant.core.options import read_seed
+from calibrant.core.progress import step
+from calibrant.core.reductions import Event, Vector, whole_vector
+from calibrant.core.validation import folds_of
 from calibrant.maps.calibration_map import CalibrationMap
 from calibrant.measures.improvement import improvements
 from calibrant.measures.intervals import Resampling
 from calibrant.measures.measure import MeasureResult
-from calibrant.options import read_seed
-from calibrant.progress import step
-from calibrant.reductions import Event, Vector, whole_vector
-from calibrant.validation import folds_of
 
 #: Number of folds of cross-fitting.
 FOLDS = 5
@@ -49,8 +49,8 @@ class Training:
     Examples
     --------
     >>> from calibrant import Training
-    >>> from calibrant.batch import read_batch
-    >>> from calibrant.digest import digest
+    >>> from calibrant.core.batch import read_batch
+    >>> from calibrant.core.digest import digest
     >>> rows = read_batch([0.1, 0.4, 0.6, 0.9], [0, 1, 0, 1])
     >>> Training(digest(rows)).is_in_sample(rows)
     True
@@ -86,7 +86,7 @@ class Training:
         Examples
         --------
         >>> from calibrant import Training
-        >>> from calibrant.batch import read_batch
+        >>> from calibrant.core.batch import read_batch
         >>> Training("0" * 32).is_in_sample(read_batch([0.25, 0.75], [0, 1]))
         False
         """
@@ -114,7 +114,7 @@ class Training:
         Examples
         --------
         >>> from calibrant import Training
-        >>> from calibrant.batch import read_batch
+        >>> from calibrant.core.batch import read_batch
         >>> Training().seconds(read_batch([0.25, 0.75], [0, 1]))
         0.0
         """

@@ -10,12 +10,12 @@ from typing import Any, Literal
 import numpy as np
 from scipy.special import ndtr
 
-from calibrant.cells import Cells, Floats
+from calibrant.core.cells import Cells, Floats
+from calibrant.core.options import Option
+from calibrant.core.reductions import Classes, Event, Vector
 from calibrant.measures.chance import Kind, classes_p_value, event_p_value, parts_p_value, size_of
 from calibrant.measures.intervals import Distance, Integers, Resampling, joined, row_scale
 from calibrant.measures.measure import Measure, MeasureResult
-from calibrant.options import Option
-from calibrant.reductions import Classes, Event, Vector
 
 #: Mean errors below this are rounding errors; one wrong row in a billion gives more.
 _ROUNDING = 1e-12

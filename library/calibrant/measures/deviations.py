@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from calibrant.cells import Floats
-from calibrant.errors import CalibrationError, TooFewRows
+from calibrant.core.cells import Floats
+from calibrant.core.errors import CalibrationError, TooFewRows
+from calibrant.core.reductions import Subject
 from calibrant.measures.intervals import Resampling, distance_draws, influence_draws, resampled_values
 from calibrant.measures.measure import Extent, MeasureRequest, answers, extent
-from calibrant.reductions import Subject
 
 #: The resamples of one measure must not be estimated to take longer than this, in seconds.
 MAX_SECONDS = 600.0

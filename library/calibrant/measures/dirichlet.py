@@ -11,13 +11,13 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import gammaln
 
-from calibrant.cells import Floats
-from calibrant.errors import TooFewRows
+from calibrant.core.cells import Floats
+from calibrant.core.errors import TooFewRows
+from calibrant.core.options import Option
+from calibrant.core.reductions import Event, Vector
 from calibrant.maps.curves import PROBABILITY_CLIP
 from calibrant.measures.intervals import Resampling
 from calibrant.measures.measure import Measure, MeasureResult
-from calibrant.options import Option
-from calibrant.reductions import Event, Vector
 
 Bandwidth = float | Literal["likelihood", "cross-validated"]
 

@@ -11,16 +11,16 @@ import numpy as np
 
 from calibrant.averaging.process import Posterior, fit_process
 from calibrant.calibrators import METHODS, FitContext, Method
-from calibrant.cells import Cells, Floats, take
+from calibrant.core.cells import Cells, Floats, take
+from calibrant.core.options import Option
+from calibrant.core.reductions import Event, Vector
 from calibrant.maps.curves import Curve, Places, Predicted, calibrated, clipped_logit, logit_of
 from calibrant.maps.order_preserving import OrderInvariant, OrderPreserving, stretched
 from calibrant.maps.piecewise_linear import PL3_CLIP, LogitPiecewiseLinear, Polyline
 from calibrant.measures.intervals import Resampling
 from calibrant.measures.measure import Measure, MeasureResult
-from calibrant.options import Option
 from calibrant.piecewise.folds import FoldCells, fold_cells
 from calibrant.piecewise.options import CHOICES, AveragedOptions, PiecewiseOptions, check_rows
-from calibrant.reductions import Event, Vector
 
 PieceFamily = Literal["pl", "pl3"]
 #: The methods whose maps of an event are measures; two-class maps of the vector are curves of the event.

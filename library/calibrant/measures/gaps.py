@@ -9,12 +9,12 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from calibrant.cells import Floats
+from calibrant.core.cells import Floats
+from calibrant.core.progress import check, muted, report, step
+from calibrant.core.reductions import Classes, Event, Subject
 from calibrant.measures.intervals import NO_WIDTH, Integers, Resampling, has_width
 from calibrant.measures.measure import Extent, MeasureRequest, MeasureResult, answers, extent
 from calibrant.measures.repeated import repeated, repeats
-from calibrant.progress import check, muted, report, step
-from calibrant.reductions import Classes, Event, Subject
 
 #: No interval is computed if its resamples are estimated to take longer than this, in seconds.
 MAX_SECONDS = 600.0

@@ -7,11 +7,11 @@ import math
 import numpy as np
 from numpy.polynomial.legendre import legvander
 
-from calibrant.cells import Cells, Floats
+from calibrant.core.cells import Cells, Floats
+from calibrant.core.options import Option
+from calibrant.core.reductions import Event
 from calibrant.measures.intervals import Resampling
 from calibrant.measures.measure import Measure, MeasureResult
-from calibrant.options import Option
-from calibrant.reductions import Event
 
 #: The most terms of the test.
 MAX_TERMS = 16

@@ -9,15 +9,15 @@ import numpy as np
 import numpy.typing as npt
 
 from calibrant.calibrators import METHODS, fit_curve
-from calibrant.cells import Floats, take
-from calibrant.errors import TooFewRows
+from calibrant.core.cells import Floats, take
+from calibrant.core.errors import TooFewRows
+from calibrant.core.reductions import Event, Vector
+from calibrant.core.validation import folds_of
 from calibrant.maps.curves import calibrated
 from calibrant.measures.fitted import off_the_ends
 from calibrant.measures.intervals import Resampling, influence_interval
 from calibrant.measures.measure import MeasureResult
 from calibrant.measures.scores import centred, clipped_rows, mean_over_rows, row_scores
-from calibrant.reductions import Event, Vector
-from calibrant.validation import folds_of
 
 ImprovedScore = Literal["brier", "log-loss"]
 Recalibration = Literal["platt", "beta", "isotonic"]

@@ -15,11 +15,11 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from calibrant.cells import Floats, WeightsKind
-from calibrant.errors import CalibrationError, InvalidOption, TooFewRows
-from calibrant.options import plain, read_seed
-from calibrant.progress import check, report
-from calibrant.reductions import Classes, Event, Subject
+from calibrant.core.cells import Floats, WeightsKind
+from calibrant.core.errors import CalibrationError, InvalidOption, TooFewRows
+from calibrant.core.options import plain, read_seed
+from calibrant.core.progress import check, report
+from calibrant.core.reductions import Classes, Event, Subject
 
 #: The most groups; up to this many rows, each row is a group.
 GROUPS = 2048

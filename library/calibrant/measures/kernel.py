@@ -14,14 +14,14 @@ from typing import Any, Literal
 import numpy as np
 from scipy.special import gammaincc, gammaln, ndtr
 
-from calibrant.binning import Bins, bins_between, equal_mass_borders
-from calibrant.cells import Cells, Floats, sandwich
-from calibrant.errors import InvalidOption, TooFewRows
+from calibrant.core.binning import Bins, bins_between, equal_mass_borders
+from calibrant.core.cells import Cells, Floats, sandwich
+from calibrant.core.errors import InvalidOption, TooFewRows
+from calibrant.core.options import Option
+from calibrant.core.reductions import Event, Vector
 from calibrant.measures.hypothesis_tests import squares_tail
 from calibrant.measures.intervals import Distance, Integers, Resampling, influence_interval, row_scale
 from calibrant.measures.measure import Measure, MeasureResult
-from calibrant.options import Option
-from calibrant.reductions import Event, Vector
 
 Kernel = Literal["gaussian", "laplacian"]
 #: The most cells of a test and an interval of an event.

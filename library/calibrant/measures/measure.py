@@ -10,9 +10,13 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from calibrant.batch import Batch
-from calibrant.cells import Floats
-from calibrant.errors import CalibrationError, MissingExtra
+from calibrant.core.batch import Batch
+from calibrant.core.cells import Floats
+from calibrant.core.errors import CalibrationError, MissingExtra
+from calibrant.core.options import Described, Option
+from calibrant.core.progress import check, muted, step
+from calibrant.core.reductions import MANY, Classes, Event, Subject, Vector, naming_reductions
+from calibrant.core.results import Measured, Suggesting
 from calibrant.measures.intervals import (
     GROUPS,
     NO_WIDTH,
@@ -25,10 +29,6 @@ from calibrant.measures.intervals import (
     joined,
     resampled_interval,
 )
-from calibrant.options import Described, Option
-from calibrant.progress import check, muted, step
-from calibrant.reductions import MANY, Classes, Event, Subject, Vector, naming_reductions
-from calibrant.results import Measured, Suggesting
 
 
 class Extent(NamedTuple):

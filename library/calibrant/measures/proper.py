@@ -7,9 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from calibrant.binning import MAX_COMPRESSED, compressed
-from calibrant.cells import Floats
-from calibrant.errors import InvalidOption
+from calibrant.core.binning import MAX_COMPRESSED, compressed
+from calibrant.core.cells import Floats
+from calibrant.core.errors import InvalidOption
+from calibrant.core.options import Option
+from calibrant.core.reductions import Classes, Event, Vector
 from calibrant.measures.binned import binned_distance, bins_seconds
 from calibrant.measures.improvement import ImprovedScore, Recalibration, improvement, out_of_fold, parts_of
 from calibrant.measures.intervals import Distance, Resampling, joined
@@ -34,9 +36,7 @@ from calibrant.measures.scores import (
     upper_bound,
 )
 from calibrant.measures.simulated import likely_truth, simulated_interval, simulation_seconds
-from calibrant.options import Option
 from calibrant.piecewise.options import MAX_FOLDS
-from calibrant.reductions import Classes, Event, Vector
 
 _FAMILY = "Proper scores"
 _PAPER = "Gruber & Buettner (2022)"

@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from calibrant.binning import sweep_count
-from calibrant.cells import Floats, SortedRows, cells_of
+from calibrant.core.binning import sweep_count
+from calibrant.core.cells import Floats, SortedRows, cells_of
+from calibrant.core.reductions import Classes, Event, Subject
 from calibrant.measures.binned import expected_calibration_errors
 from calibrant.measures.intervals import Integers
 from calibrant.measures.measure import MeasureRequest, mean_of_classes
-from calibrant.reductions import Classes, Event, Subject
 
 #: Measures rows ``(resamples, m)`` of a subject: by key, ``(resamples,)``.
 Repeated = Callable[[Integers], dict[str, Floats]]

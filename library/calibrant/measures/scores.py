@@ -11,11 +11,11 @@ import numpy.typing as npt
 import scipy
 from scipy.special import entr, log_expit, rel_entr, xlog1py, xlogy
 
-from calibrant.binning import Bins, equal_mass, equal_width_of_cells
-from calibrant.cells import Cells, Floats
+from calibrant.core.binning import Bins, equal_mass, equal_width_of_cells
+from calibrant.core.cells import Cells, Floats
+from calibrant.core.reductions import Event, Vector
 from calibrant.maps.curves import PROBABILITY_CLIP
 from calibrant.measures.binned import expected_calibration_errors
-from calibrant.reductions import Event, Vector
 
 # --- Proper scores, upper bounds of calibration errors, and sharpness
 

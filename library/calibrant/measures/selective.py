@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from calibrant.arrays import Compared
-from calibrant.cells import Cells, Floats
-from calibrant.errors import InvalidOption, InvalidWeight, LengthMismatch
-from calibrant.reductions import Event, Vector
-from calibrant.results import Shown, Table, frame_of
+from calibrant.core.arrays import Compared
+from calibrant.core.cells import Cells, Floats
+from calibrant.core.errors import InvalidOption, InvalidWeight, LengthMismatch
+from calibrant.core.reductions import Event, Vector
+from calibrant.core.results import Shown, Table, frame_of
 
 #: Default abstention rates.
 ABSTENTION = tuple(i / 20 for i in range(20))

@@ -8,12 +8,12 @@ from dataclasses import replace
 import numpy as np
 
 from calibrant.averaging.process import fit_process
-from calibrant.binning import compressed
-from calibrant.cells import Cells, Floats
-from calibrant.errors import InvalidOption
+from calibrant.core.binning import compressed
+from calibrant.core.cells import Cells, Floats
+from calibrant.core.errors import InvalidOption
+from calibrant.core.progress import check
 from calibrant.measures.intervals import Integers, Resampling
 from calibrant.piecewise.folds import FoldCells
-from calibrant.progress import check
 
 #: The most cells.
 MOST_CELLS = 10_000

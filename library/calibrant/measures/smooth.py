@@ -7,14 +7,14 @@ from typing import Literal
 import numpy as np
 import scipy
 
-from calibrant.cells import Floats
-from calibrant.density import VANISHING, densities, nearest, triweight
-from calibrant.errors import InvalidOption, OnePrediction
-from calibrant.grid import places, shared_by_group, spread
+from calibrant.core.cells import Floats
+from calibrant.core.density import VANISHING, densities, nearest, triweight
+from calibrant.core.errors import InvalidOption, OnePrediction
+from calibrant.core.grid import places, shared_by_group, spread
+from calibrant.core.options import Option
+from calibrant.core.reductions import Event
 from calibrant.measures.intervals import Distance, Integers, Resampling, row_scale
 from calibrant.measures.measure import Measure, MeasureResult
-from calibrant.options import Option
-from calibrant.reductions import Event
 
 # --- Smooth calibration error: residuals smoothed by a reflected Gaussian whose width equals the error
 

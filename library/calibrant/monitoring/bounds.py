@@ -17,8 +17,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from calibrant.cells import Floats
-from calibrant.errors import EmptyBatch
+from calibrant.core.cells import Floats
+from calibrant.core.errors import EmptyBatch
 from calibrant.monitoring.tally import CELLS, Tally, borders
 
 #: The log loss clips probabilities here.

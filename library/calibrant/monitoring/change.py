@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 from scipy.special import logit, logsumexp
 
-from calibrant.arguments import explained
-from calibrant.cells import Floats
-from calibrant.errors import EmptyBatch, InvalidOption, LengthMismatch, NotANumber
-from calibrant.logistic import fit_logistic
+from calibrant.core.arguments import explained
+from calibrant.core.cells import Floats
+from calibrant.core.errors import EmptyBatch, InvalidOption, LengthMismatch, NotANumber
+from calibrant.core.logistic import fit_logistic
+from calibrant.core.options import read_fraction
 from calibrant.monitoring.event_tally import EventTally
 from calibrant.monitoring.evidence import block_of_cell, log_bets, log_weights, shifts
 from calibrant.monitoring.tally import CELLS, Tally, merged
-from calibrant.options import read_fraction
 
 # **Model.** Predictions are calibrated before an unknown time, and the log-odds of the outcome are those of the
 # prediction plus a shift delta(p) after it. All times have the same prior probability. In the bucket of the change the

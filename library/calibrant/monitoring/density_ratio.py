@@ -9,12 +9,12 @@ import numpy.typing as npt
 from scipy.linalg import cho_factor, cho_solve
 from scipy.special import expit
 
-from calibrant.arguments import explained
-from calibrant.arrays import array_of, is_frame
-from calibrant.cells import Floats
-from calibrant.errors import EmptyBatch, InvalidOption, NotConverged, NotFinite, WrongShape
-from calibrant.inputs import listing
-from calibrant.options import plain
+from calibrant.core.arguments import explained
+from calibrant.core.arrays import array_of, is_frame
+from calibrant.core.cells import Floats
+from calibrant.core.errors import EmptyBatch, InvalidOption, NotConverged, NotFinite, WrongShape
+from calibrant.core.inputs import listing
+from calibrant.core.options import plain
 
 #: Numeric features are cut into at most this many intervals; levels beyond this many most frequent ones are pooled.
 _INTERVALS, _LEVELS = 32, 64

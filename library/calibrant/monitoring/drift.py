@@ -10,13 +10,13 @@ from functools import cache
 import numpy as np
 from scipy.special import betaln, xlog1py, xlogy
 
-from calibrant.arguments import explained
-from calibrant.cells import Floats
-from calibrant.errors import EmptyBatch, InvalidOption
+from calibrant.core.arguments import explained
+from calibrant.core.cells import Floats
+from calibrant.core.errors import EmptyBatch, InvalidOption
+from calibrant.core.options import plain
 from calibrant.monitoring.event_tally import EventTally, check_tallies, check_tally
 from calibrant.monitoring.evidence import log_start_weight, weight_from
 from calibrant.monitoring.tally import CELLS, Integers, Tally, borders
-from calibrant.options import plain
 
 # **The null hypothesis.** The predictions of reference and stream are exchangeable, as if drawn independently from one
 # unknown distribution (de Finetti). Whether a prediction is in a fixed set A is then Bernoulli(theta) with unknown

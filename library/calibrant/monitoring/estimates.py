@@ -11,21 +11,21 @@ from typing import Any
 import numpy as np
 from scipy.special import chdtri, ndtri
 
-from calibrant.arguments import explained, refuse_misspelt
-from calibrant.arrays import Compared
-from calibrant.batch import Batch, Predictions, Scale
 from calibrant.calibrators import FitContext, Fitting
-from calibrant.cells import Floats
-from calibrant.errors import EmptyBatch, InvalidOption, ScaleMismatch, TooFewRows, WrongShape
-from calibrant.inputs import predictions_for, read_rows, reduction_by_name
+from calibrant.core.arguments import explained, refuse_misspelt
+from calibrant.core.arrays import Compared
+from calibrant.core.batch import Batch, Predictions, Scale
+from calibrant.core.cells import Floats
+from calibrant.core.errors import EmptyBatch, InvalidOption, ScaleMismatch, TooFewRows, WrongShape
+from calibrant.core.inputs import predictions_for, read_rows, reduction_by_name
+from calibrant.core.options import plain, read_fraction, read_seed
+from calibrant.core.reductions import Event, event_probability, reduce, resolve_event
+from calibrant.core.results import Shown, Table, frame_of, n_rows
 from calibrant.maps.calibration_map import CalibrationMap
 from calibrant.monitoring.event_tally import EventTally
 from calibrant.monitoring.evidence import evidence, log_factors
 from calibrant.monitoring.figures import Figures, binary_figures, class_figures
 from calibrant.monitoring.tally import tally_of
-from calibrant.options import plain, read_fraction, read_seed
-from calibrant.reductions import Event, event_probability, reduce, resolve_event
-from calibrant.results import Shown, Table, frame_of, n_rows
 
 #: Variation between labelled windows is added if Cochran's test rejects homogeneity at this level.
 _HOMOGENEITY = 0.05

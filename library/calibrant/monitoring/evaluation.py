@@ -9,13 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from calibrant.arguments import explained, refuse_misspelt
-from calibrant.arrays import distinct_names
 from calibrant.calibrators import FitContext, Fitting
-from calibrant.device import read_device
+from calibrant.core.arguments import explained, refuse_misspelt
+from calibrant.core.arrays import distinct_names
+from calibrant.core.device import read_device
+from calibrant.core.errors import InvalidOption, ScaleMismatch, WrongShape
+from calibrant.core.options import read_seed
+from calibrant.core.progress import Progress, reporting
+from calibrant.core.reductions import Event
 from calibrant.diagrams.catalogue import read_diagrams
 from calibrant.diagrams.diagram import DiagramRequest, diagrams_of
-from calibrant.errors import InvalidOption, ScaleMismatch, WrongShape
 from calibrant.evaluation import GroupReport, Report
 from calibrant.maps.calibration_map import CalibrationMap, check_map
 from calibrant.maps.curves import calibrated
@@ -25,9 +28,6 @@ from calibrant.measures.improvement import improvements
 from calibrant.measures.intervals import Resampling
 from calibrant.measures.measure import MeasureRequest, MeasureResult, answers
 from calibrant.monitoring.event_tally import EventTally, check_tally
-from calibrant.options import read_seed
-from calibrant.progress import Progress, reporting
-from calibrant.reductions import Event
 
 Answers = dict[str, MeasureResult]
 

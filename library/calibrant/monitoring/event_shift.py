@@ -9,15 +9,22 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.special import chdtri, ndtri
 
-from calibrant.arguments import explained
-from calibrant.cells import Cells, Floats
-from calibrant.errors import CalibrationError, EmptyBatch, InvalidOption, NotConverged, TooFewRows, UnknownReduction
+from calibrant.core.arguments import explained
+from calibrant.core.cells import Cells, Floats
+from calibrant.core.errors import (
+    CalibrationError,
+    EmptyBatch,
+    InvalidOption,
+    NotConverged,
+    TooFewRows,
+    UnknownReduction,
+)
+from calibrant.core.options import read_fraction, read_seed
 from calibrant.maps.beta import Beta, fit_beta
 from calibrant.maps.calibration_map import CalibrationMap
 from calibrant.monitoring.event_tally import EventTally, check_tally
 from calibrant.monitoring.label_shift import LabelShift, mixture_p_value
 from calibrant.monitoring.tally import CELLS
-from calibrant.options import read_fraction, read_seed
 
 #: Fewest rows of the reference with and without the event.
 _FEWEST = 20

@@ -12,11 +12,11 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import stdtrit
 
-from calibrant.arguments import explained
-from calibrant.arrays import check_aligned, group_names
-from calibrant.batch import Batch, Integers, Scale
-from calibrant.cells import Floats
-from calibrant.errors import (
+from calibrant.core.arguments import explained
+from calibrant.core.arrays import check_aligned, group_names
+from calibrant.core.batch import Batch, Integers, Scale
+from calibrant.core.cells import Floats
+from calibrant.core.errors import (
     CalibrationError,
     EmptyBatch,
     InvalidDocument,
@@ -26,14 +26,14 @@ from calibrant.errors import (
     TooFewRows,
     WrongShape,
 )
+from calibrant.core.inputs import read_rows, reduction_by_name
+from calibrant.core.options import plain
+from calibrant.core.reductions import Event, reduce, resolve_event
+from calibrant.core.results import counted, n_rows
 from calibrant.evaluation import MAX_GROUPS, MAX_NAME
-from calibrant.inputs import read_rows, reduction_by_name
 from calibrant.maps.curves import Curve
 from calibrant.measures.improvement import improvement
 from calibrant.monitoring.tally import CELLS, FOLDS, Tally, from_bytes, merged, tally_of
-from calibrant.options import plain
-from calibrant.reductions import Event, reduce, resolve_event
-from calibrant.results import counted, n_rows
 
 # --- A tally with its event, the scale of its predictions and the names of its groups
 

@@ -12,7 +12,7 @@ from typing import Literal, Protocol
 import numpy as np
 from scipy.special import expit
 
-from calibrant.cells import Floats
+from calibrant.core.cells import Floats
 from calibrant.monitoring.tally import CELLS, Integers, Tally
 
 # --- The alternatives: a fixed set of shifts of the log-odds, on fixed blocks of the grid

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from calibrant.batch import Integers
-from calibrant.cells import Floats
+from calibrant.core.batch import Integers
+from calibrant.core.cells import Floats
 
 #: The log loss clips probabilities here.
 _LEAST = 2.0**-52

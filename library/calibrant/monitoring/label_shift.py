@@ -9,18 +9,18 @@ from typing import Any, cast
 import numpy as np
 from scipy.special import chdtrc, chdtri, ndtri
 
-from calibrant.arguments import explained
-from calibrant.arrays import Compared
-from calibrant.batch import Batch, Integers, Predictions, Scale
 from calibrant.calibrators import FitContext, Fitting
-from calibrant.cells import Floats
-from calibrant.errors import TooFewRows, UnknownMethod, WrongShape
-from calibrant.inputs import predictions_for, read_rows
+from calibrant.core.arguments import explained
+from calibrant.core.arrays import Compared
+from calibrant.core.batch import Batch, Integers, Predictions, Scale
+from calibrant.core.cells import Floats
+from calibrant.core.errors import TooFewRows, UnknownMethod, WrongShape
+from calibrant.core.inputs import predictions_for, read_rows
+from calibrant.core.options import read_fraction, read_seed
+from calibrant.core.results import Shown, Table, frame_of, n_rows
 from calibrant.maps.calibration_map import CalibrationMap
 from calibrant.maps.linear_softmax import MatrixScaling, VectorScaling
 from calibrant.maps.softmax_map import SoftmaxRegression
-from calibrant.options import read_fraction, read_seed
-from calibrant.results import Shown, Table, frame_of, n_rows
 
 #: Steps of EM, and the largest change of a class frequency in the last one.
 _STEPS, _TOLERANCE = 5_000, 1e-8

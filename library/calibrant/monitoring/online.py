@@ -12,12 +12,15 @@ from typing import Any, NamedTuple, Self, get_args
 import numpy as np
 from scipy.special import expit
 
-from calibrant.arguments import explained
-from calibrant.arrays import Compared
-from calibrant.batch import Scale, read_predictions
-from calibrant.cells import Cells, Floats
-from calibrant.errors import InvalidDocument, InvalidOption, NotConverged, OneClass, WrongShape
-from calibrant.inputs import read_rows
+from calibrant.core.arguments import explained
+from calibrant.core.arrays import Compared
+from calibrant.core.batch import Scale, read_predictions
+from calibrant.core.cells import Cells, Floats
+from calibrant.core.errors import InvalidDocument, InvalidOption, NotConverged, OneClass, WrongShape
+from calibrant.core.inputs import read_rows
+from calibrant.core.options import plain
+from calibrant.core.reductions import Event, reduce, resolve_event
+from calibrant.core.results import counted, n_rows
 from calibrant.maps.averaged import tabulate
 from calibrant.maps.calibration_map import CalibrationMap
 from calibrant.maps.curves import PROBABILITY_CLIP, Curve, Identity
@@ -32,9 +35,6 @@ from calibrant.monitoring.online_documents import (
     read_memories,
     read_numbers,
 )
-from calibrant.options import plain
-from calibrant.reductions import Event, reduce, resolve_event
-from calibrant.results import counted, n_rows
 
 # **Experts.** Identity, static map, sliding-window Platt scaling, and for both families (Platt, beta) and each memory
 # an online Newton step map and its calibeaten version. For each finite memory also the static map with a shift of its

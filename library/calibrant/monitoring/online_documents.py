@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from calibrant.cells import Floats
-from calibrant.errors import InvalidDocument, InvalidOption
+from calibrant.core.cells import Floats
+from calibrant.core.errors import InvalidDocument, InvalidOption
 from calibrant.maps.curves import read_array, read_number
 
 #: Cells of each part of the sliding window.

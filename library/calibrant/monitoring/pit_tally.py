@@ -16,17 +16,10 @@ from typing import Any, Literal
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from calibrant.arrays import Compared
-from calibrant.batch import Integers
-from calibrant.cells import Floats
-from calibrant.diagrams.reliability import wilson
-from calibrant.distributions import pit, scores
-from calibrant.distributions.calibrators import fit_level_counts
-from calibrant.distributions.forecasts import Forecasts, read_forecasts, read_observed
-from calibrant.distributions.maps.distribution_map import DistributionMap
-from calibrant.distributions.maps.levels import LevelMap
-from calibrant.distributions.measures import DISTRIBUTION_MEASURES, DistributionMeasure
-from calibrant.errors import (
+from calibrant.core.arrays import Compared
+from calibrant.core.batch import Integers
+from calibrant.core.cells import Floats
+from calibrant.core.errors import (
     CalibrationError,
     EmptyBatch,
     InvalidOption,
@@ -35,12 +28,19 @@ from calibrant.errors import (
     UnknownMeasure,
     UnknownMethod,
 )
+from calibrant.core.options import read_entries, read_seed
+from calibrant.core.results import counted, n_rows
+from calibrant.diagrams.reliability import wilson
+from calibrant.distributions import pit, scores
+from calibrant.distributions.calibrators import fit_level_counts
+from calibrant.distributions.forecasts import Forecasts, read_forecasts, read_observed
+from calibrant.distributions.maps.distribution_map import DistributionMap
+from calibrant.distributions.maps.levels import LevelMap
+from calibrant.distributions.measures import DISTRIBUTION_MEASURES, DistributionMeasure
 from calibrant.measures.measure import MeasureResult
 from calibrant.monitoring.event_tally import Gain, check_groups, gain_of, numbered, read_folds, renumbered
 from calibrant.monitoring.evidence import Evidence, evidence
 from calibrant.monitoring.tally import CELLS, FOLDS, Counts, Keys, Tally, gathered, merged
-from calibrant.options import read_entries, read_seed
-from calibrant.results import counted, n_rows
 
 # --- The bins of a tally: between consecutive levels
 

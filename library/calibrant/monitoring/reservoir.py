@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from calibrant.batch import Integers
-from calibrant.cells import Floats
+from calibrant.core.batch import Integers
+from calibrant.core.cells import Floats
 
 Vectors = npt.NDArray[np.float32]
 

@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from calibrant.arrays import Compared
-from calibrant.cells import Floats, Outcomes
-from calibrant.errors import EmptyBatch
-from calibrant.reductions import Event
+from calibrant.core.arrays import Compared
+from calibrant.core.cells import Floats, Outcomes
+from calibrant.core.errors import EmptyBatch
+from calibrant.core.reductions import Event
 
 # --- Sums of values with equal keys
 

@@ -11,7 +11,7 @@ from typing import Literal
 
 import numpy as np
 
-from calibrant.cells import Floats
+from calibrant.core.cells import Floats
 from calibrant.maps.curves import Places, Predicted, logit_of
 from calibrant.maps.piecewise_linear import PL3_CLIP, stretched
 from calibrant.piecewise.arrays import Bools, highest_so_far, namespace

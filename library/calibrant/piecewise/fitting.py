@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 from scipy.special import expit, logit
 
-from calibrant.cells import Floats, SortedRows
+from calibrant.core.cells import Floats, SortedRows
+from calibrant.core.progress import step
+from calibrant.core.validation import simplest
 from calibrant.maps.averaged import MOST_LOGIT, Averaged, table_of, table_places
 from calibrant.maps.curves import Predicted, logit_of_mixture
 from calibrant.maps.piecewise_linear import STRETCH, LogitPiecewiseLinear, PiecewiseLinear, Polyline
@@ -21,8 +23,6 @@ from calibrant.piecewise.refinement import refine
 from calibrant.piecewise.search import SMALL, Search, weights
 from calibrant.piecewise.solver import Data, curve_values
 from calibrant.piecewise.starts import starting_models
-from calibrant.progress import step
-from calibrant.validation import simplest
 
 #: Number of cells for the first steps of the starts.
 COARSE_CELLS = 192
@@ -139,7 +139,7 @@ def fit_piecewise(
     best score is chosen, and the curves of its folds are averaged. The paper trains neural networks; here
     the fits use the Levenberg-Marquardt method.
 
-    ``rows`` come from ``calibrant.cells.sort_rows``; weights are frequencies. Raises ``TooFewRows``,
+    ``rows`` come from ``calibrant.core.cells.sort_rows``; weights are frequencies. Raises ``TooFewRows``,
     ``OneClass``, ``OnePrediction`` and ``NotConverged``. O(n), plus O(candidates x folds x cells) per step;
     with ``starts="several"`` for every number of pieces up to the largest. The same ``seed`` gives the same
     curve on one machine.

@@ -9,10 +9,10 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import log_expit, logit
 
-from calibrant.cells import Floats, SortedRows, take
-from calibrant.errors import LengthMismatch, OutOfRange
+from calibrant.core.cells import Floats, SortedRows, take
+from calibrant.core.errors import LengthMismatch, OutOfRange
+from calibrant.core.validation import check_fold_count, fold_of_rows
 from calibrant.maps.curves import logit_of, mean_logit
-from calibrant.validation import check_fold_count, fold_of_rows
 
 # --- Cells with the folds of their rows
 

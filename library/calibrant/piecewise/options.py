@@ -9,10 +9,10 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from calibrant.cells import Floats, Outcomes
-from calibrant.errors import InvalidOption, OneClass, OnePrediction, TooFewRows
-from calibrant.options import OFF, Option
-from calibrant.validation import TOLERANCE
+from calibrant.core.cells import Floats, Outcomes
+from calibrant.core.errors import InvalidOption, OneClass, OnePrediction, TooFewRows
+from calibrant.core.options import OFF, Option
+from calibrant.core.validation import TOLERANCE
 
 Loss = Literal["log-loss", "brier"]
 Final = Literal["fold-average", "refit", "weighted"]

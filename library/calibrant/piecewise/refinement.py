@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from calibrant.cells import Floats
+from calibrant.core.cells import Floats
 from calibrant.piecewise.arrays import Bools, Ints
 from calibrant.piecewise.families import Terms, cell_losses, terms, valid_heights
 from calibrant.piecewise.solver import Data, Expansion, at_nodes, curve_values, piece_sums, pieces_of, projected_step

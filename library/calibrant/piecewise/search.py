@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from calibrant.cells import Floats
-from calibrant.errors import NotConverged
+from calibrant.core.cells import Floats
+from calibrant.core.errors import NotConverged
+from calibrant.core.progress import report, step
 from calibrant.piecewise.arrays import Bools, Ints, beside, empty, namespace, ranks, take
 from calibrant.piecewise.families import Terms, knots_of, terms, valid_heights
 from calibrant.piecewise.solver import Data, Models, Solved, curve_values, solve
-from calibrant.progress import report, step
 
 # --- Warm starts: insert the knot with the largest gain, or remove the one with the smallest cost
 

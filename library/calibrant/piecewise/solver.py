@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from calibrant.cells import Floats
+from calibrant.core.cells import Floats
+from calibrant.core.progress import report
 from calibrant.piecewise.arrays import Bools, Ints, empty, namespace, range_sums, ranks, repeat, solve_positive
 from calibrant.piecewise.families import Family, bounds, knots_of, terms, valid_heights
 from calibrant.piecewise.options import Loss
-from calibrant.progress import report
 
 #: Largest change of the logarithm of a width in one step.
 _LONGEST_WIDTH_STEP = 2.0

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import expit, log_expit, logit
 
-from calibrant.cells import Floats
+from calibrant.core.cells import Floats
 from calibrant.maps.curves import Places, Predicted
 from calibrant.piecewise.arrays import placed
 from calibrant.piecewise.families import Family, abscissa, valid_heights

@@ -10,16 +10,18 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from calibrant.arguments import meant_by
-from calibrant.arrays import texts_of_times
+from calibrant.core.arguments import meant_by
+from calibrant.core.arrays import texts_of_times
+from calibrant.core.errors import InvalidOption, requires
+from calibrant.core.options import known_name
+from calibrant.core.reductions import MANY
+from calibrant.core.results import Suggesting, n_rows
 from calibrant.diagrams.catalogue import DIAGRAMS, read_diagrams
 from calibrant.diagrams.diagram import read_argument
 from calibrant.diagrams.forecasts import DISTRIBUTION_DIAGRAMS, drawn, read_distribution_diagrams
 from calibrant.distributions.evaluation import DistributionReport
 from calibrant.distributions.forecasts import Forecasts
-from calibrant.errors import InvalidOption, requires
 from calibrant.evaluation import Report
-from calibrant.options import known_name
 from calibrant.plots.canvas import BODY, DARK, LIGHT, NothingToDraw, shortened
 from calibrant.plots.diagram import plot_of
 from calibrant.plots.panel import (
@@ -37,8 +39,6 @@ from calibrant.plots.panel import (
     values,
 )
 from calibrant.plots.reliability import RELIABILITY
-from calibrant.reductions import MANY
-from calibrant.results import Suggesting, n_rows
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

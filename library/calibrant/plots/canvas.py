@@ -15,7 +15,7 @@ from xml.sax.saxutils import escape, quoteattr
 import numpy as np
 import numpy.typing as npt
 
-from calibrant.errors import CalibrationError
+from calibrant.core.errors import CalibrationError
 from calibrant.plots import engine
 
 # --- Text: width, available characters, and names from users

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
-from calibrant.errors import requires
+from calibrant.core.errors import requires
 
 #: Held during every use of matplotlib, whose settings and fonts are global.
 LOCK = threading.RLock()

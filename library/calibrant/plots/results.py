@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from calibrant.errors import InvalidOption, one_of
-from calibrant.inputs import reduction_with_name
+from calibrant.core.errors import InvalidOption, one_of
+from calibrant.core.inputs import reduction_with_name
 from calibrant.maps.calibration_map import VECTORS
 from calibrant.plots.axes import check_axes, colour, new_axes
 from calibrant.plots.canvas import BODY, NothingToDraw, shortened

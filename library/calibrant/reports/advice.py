@@ -9,15 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from calibrant.batch import Batch
 from calibrant.calibrators import METHODS, Fitting
-from calibrant.errors import CalibrationError
+from calibrant.core.batch import Batch
+from calibrant.core.errors import CalibrationError
+from calibrant.core.reductions import Event, Vector, reduce, resolve, whole_vector
 from calibrant.maps.calibration_map import scored
 from calibrant.measures.cross_fitting import FOLDS, Training, out_of_fold_predictions
 from calibrant.measures.improvement import improvement, improvements
 from calibrant.measures.intervals import Resampling, row_scale
 from calibrant.measures.measure import MeasureResult
-from calibrant.reductions import Event, Vector, reduce, resolve, whole_vector
 from calibrant.reports import lookup, numbers
 from calibrant.reports.verdict import ALPHA, tested
 
@@ -130,7 +130,7 @@ def recommend(batch: Batch, reduction: str | None = None, *, seed: int = 0) -> R
 
     Examples
     --------
-    >>> from calibrant.batch import read_batch
+    >>> from calibrant.core.batch import read_batch
     >>> random = np.random.default_rng(0)
     >>> z = random.normal(0.0, 2.0, 4000)
     >>> y = random.random(4000) < 1.0 / (1.0 + np.exp(-z / 2.0))

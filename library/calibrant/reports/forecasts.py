@@ -10,7 +10,9 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri
 
-from calibrant.cells import WeightsKind
+from calibrant.core.cells import WeightsKind
+from calibrant.core.errors import CalibrationError
+from calibrant.core.results import n_rows
 from calibrant.diagrams.forecasts import DISTRIBUTION_DIAGRAMS, drawn, read_distribution_diagrams, times_with_weight
 from calibrant.distributions import scores
 from calibrant.distributions.calibrators import fit_distribution
@@ -21,7 +23,6 @@ from calibrant.distributions.maps.scales import ForecastScale
 from calibrant.distributions.maps.tables import quantiles_of
 from calibrant.distributions.measures import DISTRIBUTION_MEASURES, Rows
 from calibrant.distributions.rows import digest_of
-from calibrant.errors import CalibrationError
 from calibrant.plots.canvas import About, NothingToDraw
 from calibrant.plots.diagram import draw
 from calibrant.reports import html, lookup, numbers
@@ -30,7 +31,6 @@ from calibrant.reports.panel import ReportSubject
 from calibrant.reports.tables import MOST_GROUPS, GroupRow, GroupTable, Measured, cell, measured, order_of, titled
 from calibrant.reports.text import cleaned
 from calibrant.reports.verdict import ALPHA, Tone, Verdict
-from calibrant.results import n_rows
 
 #: Level of all intervals of a report.
 LEVEL = 0.95

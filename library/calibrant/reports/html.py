@@ -9,7 +9,7 @@ from functools import lru_cache
 from importlib.resources import files
 from typing import Any
 
-from calibrant.errors import requires
+from calibrant.core.errors import requires
 from calibrant.reports import lookup, numbers
 from calibrant.reports.advice import advice, improved
 from calibrant.reports.contest import contest

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from calibrant.arrays import distinct_names
-from calibrant.batch import Batch
+from calibrant.core.arrays import distinct_names
+from calibrant.core.batch import Batch
+from calibrant.core.inputs import reduction_with_name
+from calibrant.core.reductions import Event, resolve, subject
 from calibrant.diagrams.catalogue import read_diagrams
-from calibrant.inputs import reduction_with_name
-from calibrant.reductions import Event, resolve, subject
 
 # --- Options of the evaluations of a full report
 

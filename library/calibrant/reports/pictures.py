@@ -6,23 +6,23 @@ from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from calibrant.batch import Batch
 from calibrant.by_size import MAX_REPETITIONS, BySize
-from calibrant.costs import Costs, SharedRows
+from calibrant.core.batch import Batch
+from calibrant.core.errors import CalibrationError, InvalidOption, Offence, UnknownDiagram
+from calibrant.core.options import OFF, Option, read_values
+from calibrant.core.progress import Progress, report
+from calibrant.core.reductions import Event
+from calibrant.decisions.costs import Costs, SharedRows
 from calibrant.diagrams.catalogue import read_diagrams
 from calibrant.diagrams.diagram import DiagramRequest
-from calibrant.errors import CalibrationError, InvalidOption, Offence, UnknownDiagram
 from calibrant.maps.calibration_map import CalibrationMap
 from calibrant.measures.catalogue import read_requests
 from calibrant.measures.cross_fitting import UNKNOWN, Training
 from calibrant.measures.intervals import Resampling
-from calibrant.options import OFF, Option, read_values
 from calibrant.plots.by_size import draw_by_size
 from calibrant.plots.canvas import About, Drawn, Format
 from calibrant.plots.cost_plane import draw_cost_plane
 from calibrant.plots.diagram import draw, draw_several
-from calibrant.progress import Progress, report
-from calibrant.reductions import Event
 from calibrant.reports import lookup
 from calibrant.reports.document import by_size_document, plane_document
 

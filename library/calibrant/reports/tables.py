@@ -6,13 +6,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from calibrant.core.results import n_rows
 from calibrant.measures.catalogue import MEASURES
 from calibrant.measures.intervals import NO_WIDTH
 from calibrant.reports import lookup, numbers
 from calibrant.reports.panel import RESAMPLES, ReportSubject
 from calibrant.reports.regions import error_interval
 from calibrant.reports.text import cleaned
-from calibrant.results import n_rows
 
 # --- Explanations of the measures
 

@@ -22,7 +22,7 @@ from backend.store.keyspace import Keyspace
 from backend.store.monitors.ledger import Ledger
 from backend.store.monitors.reference import read_reference_vectors
 from backend.store.store import Store
-from calibrant.cells import Floats
+from calibrant.core.cells import Floats
 from calibrant.monitoring.reservoir import NO_LABEL, Reservoir, from_bytes
 from schemas.monitors import DAY, HOUR, MonitorRecord
 from tests.integration.test_workers import supervisor, until

@@ -29,9 +29,9 @@ from backend.store.monitors.ledger import Change, Ledger
 from backend.store.monitors.standings import Standings
 from backend.store.pages import PageRequest
 from backend.store.store import Store, map_record
-from calibrant.batch import read_batch
 from calibrant.calibrators import FitContext, Fitting
-from calibrant.errors import InvalidDocument
+from calibrant.core.batch import read_batch
+from calibrant.core.errors import InvalidDocument
 from calibrant.maps.calibration_map import load
 from calibrant.monitoring.online import FORMAT, OnlineMap, start_online
 from calibrant.monitoring.tally import Tally, tally_of

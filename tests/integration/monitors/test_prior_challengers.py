@@ -15,7 +15,7 @@ from redis import Redis
 
 from backend.monitors.recalibration import recalibrate_at
 from backend.store.store import Store
-from calibrant.cells import Floats
+from calibrant.core.cells import Floats
 from tests.integration.monitors import test_class_shift as of_classes
 from tests.integration.monitors import test_label_shift as of_event
 from tests.integration.test_workers import supervisor, until

@@ -19,12 +19,12 @@ from backend.store.monitors.standings import Change, Standings
 from backend.store.pages import PageRequest
 from backend.store.registry.aliases import promote
 from backend.store.store import Store, map_record
-from calibrant.batch import read_batch
 from calibrant.calibrators import FitContext, Fitting, fit_curve, read_method
+from calibrant.core.batch import read_batch
+from calibrant.core.reductions import Event
 from calibrant.maps.calibration_map import load
 from calibrant.monitoring.event_tally import gain
 from calibrant.monitoring.tally import tally_of
-from calibrant.reductions import Event
 from schemas.maps import FitSpec
 from schemas.monitor_alarms import AuditEntry, Occasion
 from schemas.monitors import DAY, MonitorRecord

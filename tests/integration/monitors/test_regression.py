@@ -28,9 +28,9 @@ from backend.store.pages import PageRequest
 from backend.store.store import Store
 from calibrant.cli.main import app
 from calibrant.client import Calibrant
+from calibrant.core.errors import UnusableRows
 from calibrant.distributions.evaluation import evaluate_distribution
 from calibrant.distributions.maps.distribution_map import load_distribution
-from calibrant.errors import UnusableRows
 from calibrant.monitoring.pit_tally import counts_of
 from schemas.monitor_alarms import AlarmData
 from schemas.monitors import DAY, HOUR, MonitorBody, MonitorRecord, RecalibrationSpec

@@ -10,9 +10,9 @@ from scipy.optimize import minimize
 import calibrant
 from calibrant.averaging.fitting import fit_averaged
 from calibrant.averaging.process import fit_process, hypotheses
-from calibrant.cells import SortedRows, sort_rows
-from calibrant.errors import InvalidOption, OneClass, TooFewRows
-from calibrant.logistic import fit_logistic, product
+from calibrant.core.cells import SortedRows, sort_rows
+from calibrant.core.errors import InvalidOption, OneClass, TooFewRows
+from calibrant.core.logistic import fit_logistic, product
 from calibrant.maps.averaged import table_knots, tabulate
 from calibrant.piecewise.fitting import fit_piecewise
 from calibrant.piecewise.folds import fold_cells

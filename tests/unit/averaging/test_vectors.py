@@ -10,9 +10,9 @@ import calibrant
 from calibrant.averaging.members import Rows, isotonic_member, rows_of
 from calibrant.averaging.pooling import log_pool, mixture_by_em
 from calibrant.averaging.vectors import combine, fit_averaged_vector
-from calibrant.errors import InvalidOption, OneClass, TooFewRows
+from calibrant.core.errors import InvalidOption, OneClass, TooFewRows
+from calibrant.core.reductions import Vector
 from calibrant.maps.ensemble import Ensemble, VectorIdentity
-from calibrant.reductions import Vector
 from tests.unit.maps.drawn import drawn_logits, drawn_vector, log_loss, softmax
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from benchmarks.tables.datasets import dataset
 from benchmarks.tables.network import FITS, compared, difference, page, trained
-from calibrant.validation import fold_of_rows
+from calibrant.core.validation import fold_of_rows
 
 pytestmark = pytest.mark.slow
 

@@ -6,7 +6,7 @@ import pytest
 from benchmarks.peers.agreement import EDGE_COLUMNS, EDGES, Shared, compared, shown
 from benchmarks.peers.data import binary, matrix
 from benchmarks.peers.run import Goal
-from calibrant.errors import EmptyBatch
+from calibrant.core.errors import EmptyBatch
 
 pytestmark = pytest.mark.slow
 

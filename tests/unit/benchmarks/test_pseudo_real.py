@@ -39,7 +39,7 @@ from benchmarks.pseudo_real.experiment import (
 from benchmarks.pseudo_real.model import MODELS
 from benchmarks.pseudo_real.page import PUBLISHED, page
 from benchmarks.pseudo_real.truth import TRUTHS, BinnedMap, TrueMaps
-from calibrant.reductions import Event
+from calibrant.core.reductions import Event
 
 pytestmark = pytest.mark.slow
 

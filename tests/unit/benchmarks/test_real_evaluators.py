@@ -19,7 +19,7 @@ from benchmarks.pseudo_real.real import (
     run,
     shifted,
 )
-from calibrant.reductions import Event
+from calibrant.core.reductions import Event
 
 pytestmark = pytest.mark.slow
 

@@ -10,10 +10,10 @@ from scipy.special import expit, logit, softmax
 
 import calibrant
 from calibrant.averaging.members import Regression, rows_of
-from calibrant.batch import read_batch
-from calibrant.logistic import gradient_of
-from calibrant.reductions import whole_vector
-from calibrant.validation import GAIN_FOLDS, folds_of
+from calibrant.core.batch import read_batch
+from calibrant.core.logistic import gradient_of
+from calibrant.core.reductions import whole_vector
+from calibrant.core.validation import GAIN_FOLDS, folds_of
 
 #: Methods whose parameters minimise a smooth objective, and the largest gradient at which they stop.
 EVENTS = {"affine": 1e-8, "beta": 1e-8, "mli-spline": 1e-5, "platt": 1e-8, "quadratic": 1e-7, "temperature": 1e-9}

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import calibrant
-from calibrant.errors import CalibrationError
-from calibrant.validation import fold_of_rows
+from calibrant.core.errors import CalibrationError
+from calibrant.core.validation import fold_of_rows
 
 #: Methods with folds, and the predictions that they take.
 EVENTS = ("averaged", "es-cv", "ew-cv", "mli-spline", "pl", "pl3", "spline")

@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from calibrant.batch import Batch, read_batch
 from calibrant.calibrators import METHODS, FitContext, Fitting
 from calibrant.calibrators.method import LEAST_SECONDS, count_parts, curves_of
-from calibrant.errors import InvalidDocument, MissingClass, OnePrediction
+from calibrant.core.batch import Batch, read_batch
+from calibrant.core.errors import InvalidDocument, MissingClass, OnePrediction
 from calibrant.maps.curves import Constant
 
 PLAIN = FitContext(3, "cpu", None)

@@ -8,10 +8,10 @@ import pytest
 from sklearn.ensemble import RandomForestClassifier
 
 import calibrant
-from calibrant.batch import read_batch
 from calibrant.calibrators.fitting import Fitting
 from calibrant.calibrators.smoothing import AMOUNTS
-from calibrant.errors import InvalidDocument
+from calibrant.core.batch import read_batch
+from calibrant.core.errors import InvalidDocument
 from tests.unit.maps.drawn import log_loss
 
 

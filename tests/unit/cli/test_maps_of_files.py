@@ -13,7 +13,7 @@ import pyarrow.parquet
 import pytest
 
 import calibrant
-from calibrant.cells import Floats
+from calibrant.core.cells import Floats
 from tests.unit.cli.conftest import Run
 
 

@@ -6,11 +6,11 @@ import numpy as np
 import orjson
 import pytest
 
-from calibrant.batch import read_batch
 from calibrant.calibrators import FitContext, Fitting
 from calibrant.cli.local import as_answered
 from calibrant.cli.remote import as_sent
 from calibrant.client.answers import ReportAnswer, decode
+from calibrant.core.batch import read_batch
 from calibrant.diagrams.catalogue import read_diagrams
 from calibrant.evaluation import Evaluation
 from calibrant.measures.catalogue import read_requests

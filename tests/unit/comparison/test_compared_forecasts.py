@@ -10,10 +10,10 @@ import pytest
 from scipy import stats
 
 import calibrant
+from calibrant.core.errors import CalibrationError
 from calibrant.distributions import scores
 from calibrant.distributions.forecasts import read_forecasts
 from calibrant.distributions.streams import diebold_mariano
-from calibrant.errors import CalibrationError
 
 N = 120
 LEVELS = np.array([0.1, 0.25, 0.5, 0.75, 0.9])

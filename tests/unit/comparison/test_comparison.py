@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 import calibrant
-from calibrant.batch import read_batch
 from calibrant.calibrators import Fitting
 from calibrant.comparison import RAW, Comparison, ComparisonReport, PowerLaws, read_contestants
-from calibrant.digest import digest
-from calibrant.errors import InvalidOption
+from calibrant.core.batch import read_batch
+from calibrant.core.digest import digest
+from calibrant.core.errors import InvalidOption
 from calibrant.evaluation import Evaluation
 from calibrant.measures.catalogue import read_requests
 from calibrant.measures.cross_fitting import Training, out_of_fold_predictions

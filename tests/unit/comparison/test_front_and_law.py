@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from calibrant.comparison import Point, pareto_front, power_law
-from calibrant.errors import InvalidOption
+from calibrant.core.errors import InvalidOption
 
 
 def test_the_front_holds_whom_none_beats_in_both() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from calibrant.reductions import Event
+from calibrant.core.reductions import Event
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "diagrams.json"
 

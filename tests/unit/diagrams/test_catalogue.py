@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 import calibrant
-from calibrant.batch import read_batch
+from calibrant.core.batch import read_batch
+from calibrant.core.errors import CalibrationError, InvalidOption, UnknownDiagram
+from calibrant.core.reductions import Event, subject
 from calibrant.diagrams.catalogue import DIAGRAMS, read_diagrams
-from calibrant.errors import CalibrationError, InvalidOption, UnknownDiagram
 from calibrant.evaluation import Evaluation
 from calibrant.measures.catalogue import read_requests
 from calibrant.measures.intervals import PLAIN, Resampling
-from calibrant.reductions import Event, subject
 
 NAMES = tuple(DIAGRAMS)
 MORE: list[str | dict[str, Any]] = ["reliability", {"name": "corp", "as": "mine", "level": 0.8}]

@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from calibrant.cells import Floats
+from calibrant.core.cells import Floats
+from calibrant.core.reductions import Event
 from calibrant.diagrams.corp import Corp, corp, thinned
 from calibrant.maps.isotonic import fit_isotonic
 from calibrant.measures.intervals import PLAIN, Resampling
-from calibrant.reductions import Event
 
 
 def _curve(picture: Corp, p: Any) -> Floats:

@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from calibrant.core.reductions import Event
 from calibrant.diagrams.cumulative import difference_spline, ks_graphs
 from calibrant.measures.cumulative import end_value, ks_error
 from calibrant.measures.intervals import PLAIN
-from calibrant.reductions import Event
 
 
 def test_the_largest_distance_of_the_graphs_is_the_ks_error(event: Event) -> None:

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 import calibrant
+from calibrant.core.errors import InvalidOption
+from calibrant.core.reductions import Event
 from calibrant.diagrams.catalogue import read_diagrams
 from calibrant.diagrams.fitted import FittedCurve, fitted_curve
-from calibrant.errors import InvalidOption
 from calibrant.measures.catalogue import read_requests
 from calibrant.measures.fitted import EVALUATORS
 from calibrant.measures.intervals import PLAIN
-from calibrant.reductions import Event
 
 
 def _drawn(event: Event, method: str, level: float = 0.95) -> FittedCurve:

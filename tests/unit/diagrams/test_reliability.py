@@ -10,15 +10,15 @@ from scipy.special import expit
 from scipy.stats import binom
 
 import calibrant
-from calibrant.cells import Floats
+from calibrant.core.cells import Floats
+from calibrant.core.errors import InvalidOption
+from calibrant.core.reductions import Event
 from calibrant.diagrams.catalogue import DIAGRAMS, read_diagrams
 from calibrant.diagrams.reliability import LogitReliability, Reliability, end_slopes, on_logit_axes, wilson
-from calibrant.errors import InvalidOption
 from calibrant.maps.beta import Beta
 from calibrant.maps.platt import fit_platt_event
 from calibrant.measures.catalogue import read_requests
 from calibrant.measures.intervals import PLAIN
-from calibrant.reductions import Event
 
 BINNINGS = ("equal-mass", "equal-width", "adaptive")
 

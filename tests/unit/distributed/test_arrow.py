@@ -7,8 +7,7 @@ import pyarrow as pa
 import pytest
 
 import calibrant
-from calibrant.distributed import arrow
-from calibrant.errors import (
+from calibrant.core.errors import (
     CalibrationError,
     EmptyBatch,
     InvalidLabel,
@@ -20,6 +19,7 @@ from calibrant.errors import (
     UnknownReduction,
     WrongShape,
 )
+from calibrant.distributed import arrow
 from calibrant.monitoring.event_tally import EventTally
 
 

@@ -14,8 +14,8 @@ import pytest
 from scipy import stats
 
 import calibrant
+from calibrant.core.errors import CalibrationError
 from calibrant.distributions.adaptive import read_in_order
-from calibrant.errors import CalibrationError
 
 LEVELS = np.array([0.05, 0.25, 0.5, 0.75, 0.95])
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import calibrant
+from calibrant.core.errors import CalibrationError
 from calibrant.distributions.conditional import conditional_coverage
-from calibrant.errors import CalibrationError
 
 RANDOM = np.random.default_rng(7)
 

@@ -8,7 +8,7 @@ import pytest
 from scipy.stats import norm
 
 import calibrant
-from calibrant.cells import Floats
+from calibrant.core.cells import Floats
 from calibrant.distributions.decompositions import isotonic_quantiles
 
 N = 400

@@ -11,11 +11,11 @@ from scipy.optimize import minimize
 
 import calibrant
 from benchmarks.pages.distribution_methods import FAMILIES as DESCRIBED
+from calibrant.core.errors import CalibrationError, InvalidDocument, InvalidOption
 from calibrant.distributions.maps.combined import FAMILIES
 from calibrant.distributions.maps.scales import quantiles_at, scores_of
 from calibrant.distributions.maps.tables import normal_of
 from calibrant.distributions.maps.variance import VarianceCurve
-from calibrant.errors import CalibrationError, InvalidDocument, InvalidOption
 
 RANDOM = np.random.default_rng(7)
 N = 400

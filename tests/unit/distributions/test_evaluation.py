@@ -9,11 +9,11 @@ from scipy.special import stdtrit
 from scipy.stats import norm
 
 import calibrant
+from calibrant.core.errors import CalibrationError
 from calibrant.diagrams.forecasts import drawn, read_distribution_diagrams
 from calibrant.distributions import pit
 from calibrant.distributions.forecasts import read_forecasts
 from calibrant.distributions.streams import calibration_evidence, diebold_mariano, exchangeability_evidence
-from calibrant.errors import CalibrationError
 
 RANDOM = np.random.default_rng(0)
 N = 600

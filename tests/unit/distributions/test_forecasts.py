@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 
 import calibrant
+from calibrant.core.errors import CalibrationError
 from calibrant.distributions.forecasts import read_forecasts, read_observed
-from calibrant.errors import CalibrationError
 
 LEVELS = [0.1, 0.5, 0.9]
 

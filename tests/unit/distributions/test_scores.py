@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from scipy.integrate import quad
 from scipy.stats import norm
 
+from calibrant.core.errors import CalibrationError
 from calibrant.distributions import scores
 from calibrant.distributions.forecasts import Forecasts, read_forecasts
-from calibrant.errors import CalibrationError
 from tests.drawn import examples
 
 GOLDEN = json.loads((Path(__file__).parents[2] / "golden" / "distributions.json").read_text("utf-8"))

@@ -7,11 +7,11 @@ import pytest
 
 import calibrant
 from backend import forecasts
+from calibrant.core.errors import InvalidDocument
 from calibrant.distributions.maps.combined import applied, read_function
 from calibrant.distributions.maps.distribution_map import DistributionMap, load_distribution, read_distribution_map
 from calibrant.distributions.maps.scales import ForecastScale
 from calibrant.distributions.maps.tables import normal_of
-from calibrant.errors import InvalidDocument
 from calibrant.io.errors import TooLarge
 
 _SHIFT: dict[str, Any] = {

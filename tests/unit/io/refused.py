@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from calibrant.errors import CalibrationError
+from calibrant.core.errors import CalibrationError
 
 
 def refused(read: Callable[[], object]) -> tuple[str, str]:

@@ -16,7 +16,7 @@ import pyarrow.ipc
 import pyarrow.parquet
 import pytest
 
-from calibrant.errors import CalibrationError
+from calibrant.core.errors import CalibrationError
 from calibrant.io.errors import TabularError, UnclearColumns
 from calibrant.io.files import ForecastOptions, ForecastSheet, read_forecast_sheet
 from calibrant.io.limits import Limits

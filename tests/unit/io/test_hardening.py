@@ -84,7 +84,7 @@ def test_the_readers_are_imported_with_numpy_alone() -> None:
     code = (
         "import sys; sys.modules |= dict.fromkeys(('pyarrow', 'zstandard'))\n"
         "import calibrant.io.files, calibrant.io.strict as strict\n"
-        "from calibrant.errors import MissingExtra\n"
+        "from calibrant.core.errors import MissingExtra\n"
         "from calibrant.io.limits import Limits\n"
         "print(strict.read_csv(b'labels\\n1\\n', Limits(99, 9, 2))['labels'])\n"
         "for read in (strict.read_arrow, strict.read_parquet):\n"

@@ -23,8 +23,8 @@ import pyarrow.parquet
 import pytest
 import zstandard
 
-from calibrant.arrays import group_names
-from calibrant.errors import CalibrationError
+from calibrant.core.arrays import group_names
+from calibrant.core.errors import CalibrationError
 from calibrant.io.errors import (
     BadMapping,
     FileTooLarge,
@@ -323,7 +323,7 @@ def test_without_pyarrow_text_is_read_and_parquet_says_what_it_needs(tmp_path: P
     (tmp_path / "p.parquet").write_bytes(files.ALL["parquet"])
     code = (
         "import sys; sys.modules['pyarrow'] = None\n"
-        "from pathlib import Path; from calibrant.errors import MissingExtra\n"
+        "from pathlib import Path; from calibrant.core.errors import MissingExtra\n"
         "from calibrant.io.files import read_sheet\n"
         "print(len(read_sheet(Path('p.csv'), name='p', max_rows=None)))\n"
         "try: read_sheet(Path('p.parquet'), name='p', max_rows=None)\n"

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from calibrant.errors import CalibrationError
+from calibrant.core.errors import CalibrationError
 from calibrant.io.limits import Limits
 from calibrant.io.strict import Arrays, read_arrow, read_csv, read_parquet
 from tests.unit.io.refused import refused

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from calibrant.cells import Floats
-from calibrant.reductions import Vector
+from calibrant.core.cells import Floats
+from calibrant.core.reductions import Vector
 
 
 def drawn_logits(n: int, K: int, *, seed: int = 0, heat: float = 1.7) -> tuple[Floats, npt.NDArray[np.int64]]:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import calibrant
-from calibrant.errors import InvalidDocument, OutOfRange
+from calibrant.core.errors import InvalidDocument, OutOfRange
 from tests.unit.maps.drawn import drawn_logits, softmax
 
 K = 4

@@ -11,11 +11,12 @@ import numpy.typing as npt
 import pytest
 
 import calibrant
-from calibrant.batch import Fractional, read_batch
-from calibrant.binning import Binning
 from calibrant.calibrators import FitContext, Fitting
-from calibrant.density import densities_of_cells, nearest
-from calibrant.errors import InvalidDocument, NotConverged, OneClass, OnePrediction, TooFewRows
+from calibrant.core.batch import Fractional, read_batch
+from calibrant.core.binning import Binning
+from calibrant.core.density import densities_of_cells, nearest
+from calibrant.core.errors import InvalidDocument, NotConverged, OneClass, OnePrediction, TooFewRows
+from calibrant.core.reductions import Event
 from calibrant.maps.kde import fit_kde
 from calibrant.maps.platt import fit_platt
 from calibrant.maps.steps import (
@@ -28,7 +29,6 @@ from calibrant.maps.steps import (
     fit_scaling_binning,
     fit_sweep,
 )
-from calibrant.reductions import Event
 
 Array = npt.NDArray[np.float64]
 GRID = np.linspace(0, 1, 1001)

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import calibrant
-from calibrant.batch import read_batch
-from calibrant.digest import digest
-from calibrant.errors import InvalidDocument
+from calibrant.core.batch import read_batch
+from calibrant.core.digest import digest
+from calibrant.core.errors import InvalidDocument
 
 GRID = np.concatenate([np.linspace(0, 1, 1001), [1e-300, 1e-17, 1 - 2**-53]])
 

@@ -8,9 +8,9 @@ import pytest
 from scipy.optimize import minimize
 
 import calibrant
-from calibrant.errors import InvalidDocument, NotConverged
+from calibrant.core.errors import InvalidDocument, NotConverged
+from calibrant.core.reductions import Vector
 from calibrant.maps.ets import EnsembleTemperature, fit_ets, mixture_weights
-from calibrant.reductions import Vector
 from tests.conftest import GOLDEN
 from tests.unit.maps.drawn import drawn_logits, drawn_vector, log_loss, softmax
 

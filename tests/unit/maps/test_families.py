@@ -7,12 +7,12 @@ import pytest
 from sklearn.isotonic import IsotonicRegression
 
 import calibrant
-from calibrant.errors import NotConverged, OneClass
+from calibrant.core.errors import NotConverged, OneClass
+from calibrant.core.reductions import Event
 from calibrant.maps.beta import fit_beta
 from calibrant.maps.isotonic import fit_isotonic
 from calibrant.maps.piecewise_linear import LogitPiecewiseLinear, PiecewiseLinear, Polyline
 from calibrant.maps.platt import fit_platt
-from calibrant.reductions import Event
 
 GRID = np.linspace(0, 1, 1001)
 

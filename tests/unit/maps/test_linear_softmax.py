@@ -11,7 +11,7 @@ from scipy.optimize import minimize
 from sklearn.linear_model import LogisticRegression
 
 import calibrant
-from calibrant.errors import (
+from calibrant.core.errors import (
     InvalidDocument,
     InvalidOption,
     MissingClass,
@@ -20,6 +20,7 @@ from calibrant.errors import (
     OutOfRange,
     TooFewRows,
 )
+from calibrant.core.reductions import Vector
 from calibrant.maps import softmax_regression
 from calibrant.maps.linear_softmax import (
     Dirichlet,
@@ -29,7 +30,6 @@ from calibrant.maps.linear_softmax import (
     fit_vector_scaling,
 )
 from calibrant.maps.softmax_regression import Features, Regression
-from calibrant.reductions import Vector
 from tests.unit.maps.drawn import drawn_logits, drawn_vector, log_loss, softmax
 
 UNREGULARISED = ["vector", "matrix"]

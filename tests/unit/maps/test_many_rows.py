@@ -8,12 +8,12 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 import calibrant
-from calibrant.errors import NotConverged, OneClass
+from calibrant.core.errors import NotConverged, OneClass
+from calibrant.core.reductions import Event
 from calibrant.maps.beta import Beta, Parameters, features, fit_beta, fit_beta_event
 from calibrant.maps.curves import interpolate
 from calibrant.maps.many_rows import MANY, many_rows
 from calibrant.maps.platt import fit_platt, fit_platt_event
-from calibrant.reductions import Event
 
 Floats = npt.NDArray[np.float64]
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import calibrant
-from calibrant.cells import sort_rows
+from calibrant.core.cells import sort_rows
 from calibrant.maps.natural_spline import _Cubics, fit_mli_spline
 
 

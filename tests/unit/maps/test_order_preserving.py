@@ -11,7 +11,7 @@ import pytest
 from scipy.optimize import minimize
 
 import calibrant
-from calibrant.errors import InvalidDocument, InvalidOption, NotConverged, OnePrediction, TooFewRows
+from calibrant.core.errors import InvalidDocument, InvalidOption, NotConverged, OnePrediction, TooFewRows
 from calibrant.maps import order_preserving_fit
 from calibrant.maps.order_preserving_fit import Kind, _problem, fit_order_preserving
 from tests.unit.maps.drawn import drawn_logits, drawn_vector, log_loss, softmax

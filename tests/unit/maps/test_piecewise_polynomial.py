@@ -9,8 +9,8 @@ import pwlf
 import pytest
 
 import calibrant
-from calibrant.cells import cells_of, sort_rows
-from calibrant.errors import CalibrationError, InvalidDocument
+from calibrant.core.cells import cells_of, sort_rows
+from calibrant.core.errors import CalibrationError, InvalidDocument
 from calibrant.maps.break_search import Subsets, find_breaks
 from calibrant.maps.piecewise_polynomial import PiecewisePolynomial
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize as general
 
-from calibrant.errors import OutOfRange
+from calibrant.core.errors import OutOfRange
 from calibrant.maps import softmax_design, softmax_device, softmax_solver
 from calibrant.maps.softmax_design import Design
 from calibrant.maps.softmax_device import DeviceDesign, passes_on, placed

@@ -11,10 +11,10 @@ from scipy.interpolate import CubicSpline
 from scipy.optimize import minimize
 
 import calibrant
-from calibrant.errors import CalibrationError, InvalidDocument, InvalidOption, OneClass, TooFewRows
+from calibrant.core.errors import CalibrationError, InvalidDocument, InvalidOption, OneClass, TooFewRows
+from calibrant.core.reductions import Event
 from calibrant.maps.cumulative_spline import Boundary, CumulativeSpline, accuracies, fit_cumulative, path_of
 from calibrant.maps.spline import MOST_SCORES, fit_spline
-from calibrant.reductions import Event
 
 GRID = np.linspace(0, 1, 1001)
 GOLDEN: dict[str, Any] = json.loads((Path(__file__).parents[2] / "golden" / "splines.json").read_text("utf-8"))

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import calibrant
-from calibrant.batch import read_predictions
-from calibrant.errors import NotConverged, OnePrediction
+from calibrant.core.batch import read_predictions
+from calibrant.core.errors import NotConverged, OnePrediction
 from calibrant.maps import temperature as module
 from calibrant.maps.temperature import VectorLogits, optimal_temperature
 from tests.unit.maps.drawn import drawn_logits, softmax

@@ -9,7 +9,7 @@ import pytest
 from scipy.special import softmax
 
 import calibrant
-from calibrant.errors import InvalidDocument
+from calibrant.core.errors import InvalidDocument
 from calibrant.maps.calibration_map import MOST_CLASSES
 
 FILES = sorted((Path(__file__).parents[2] / "contract" / "stored").glob("map-*.json"))

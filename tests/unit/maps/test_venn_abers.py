@@ -9,10 +9,10 @@ import pytest
 from scipy.optimize import isotonic_regression
 
 import calibrant
-from calibrant.cells import WeightsKind
-from calibrant.errors import InvalidDocument, OneClass
+from calibrant.core.cells import WeightsKind
+from calibrant.core.errors import InvalidDocument, OneClass
+from calibrant.core.reductions import Event
 from calibrant.maps.isotonic import fit_venn_abers
-from calibrant.reductions import Event
 
 GRID = np.linspace(0, 1, 1001)
 Floats = npt.NDArray[np.float64]

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import calibrant
-from calibrant.errors import InvalidDocument, InvalidOption, MissingClass, OneClass, UnknownReduction, WrongShape
+from calibrant.core.errors import InvalidDocument, InvalidOption, MissingClass, OneClass, UnknownReduction, WrongShape
 
 K = 4
 VECTORS = ["classwise", "top-label", "ranks", "within-ranks"]

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 import calibrant
-from calibrant.reductions import Event, Vector
+from calibrant.core.reductions import Event, Vector
 
 
 def drawn_event(n: int = 400, seed: int = 0, digits: int = 2) -> Event:

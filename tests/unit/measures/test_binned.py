@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import calibrant
-from calibrant.binning import equal_mass, equal_width
+from calibrant.core.binning import equal_mass, equal_width
+from calibrant.core.reductions import Event
 from calibrant.measures.binned import chance_error, expected_calibration_error, folded_normal_mean, squared_bias
-from calibrant.reductions import Event
 
 
 @pytest.mark.parametrize("family", ["ES", "EW"])

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from calibrant.errors import CalibrationError, InvalidOption, UnknownMeasure
+from calibrant.core.errors import CalibrationError, InvalidOption, UnknownMeasure
 from calibrant.measures.catalogue import read_requests
 
 

@@ -8,12 +8,12 @@ from scipy.stats import norm
 from sklearn.metrics import roc_auc_score
 
 import calibrant
-from calibrant.errors import OneClass
+from calibrant.core.errors import OneClass
+from calibrant.core.reductions import Event
 from calibrant.measures.catalogue import read_requests
 from calibrant.measures.confidence import auroc, auroc_influence, overconfidence_spread
 from calibrant.measures.intervals import Resampling
 from calibrant.measures.measure import MeasureResult
-from calibrant.reductions import Event
 
 NAMES = ["accuracy", "confidence-gap", "auroc"]
 

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm as normal
 
+from calibrant.core.reductions import Classes, Event, Vector
 from calibrant.measures.catalogue import read_requests
 from calibrant.measures.chance import classes_p_value, event_p_value
 from calibrant.measures.cumulative import (
@@ -23,7 +24,6 @@ from calibrant.measures.cumulative import (
     tail,
 )
 from calibrant.measures.intervals import Resampling
-from calibrant.reductions import Classes, Event, Vector
 
 
 def test_ks_agrees_with_the_reference(golden: dict[str, Any], golden_event: Event) -> None:

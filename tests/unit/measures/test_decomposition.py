@@ -6,11 +6,11 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from calibrant.batch import read_batch
+from calibrant.core.batch import read_batch
+from calibrant.core.reductions import Event
 from calibrant.evaluation import Evaluation
 from calibrant.measures.catalogue import read_requests
 from calibrant.measures.scores import binned_decomposition, corp_decomposition, mean_score
-from calibrant.reductions import Event
 from tests.unit.measures.drawn import answer_of, drawn_event, drawn_vector, rows_of
 
 CLIP = 2.0**-52

@@ -8,10 +8,10 @@ import pytest
 from scipy.stats import dirichlet
 
 import calibrant
-from calibrant.errors import TooFewRows
+from calibrant.core.errors import TooFewRows
+from calibrant.core.reductions import Vector
 from calibrant.measures import dirichlet as module
 from calibrant.measures.dirichlet import BANDWIDTHS, Bandwidth, canonical_error
-from calibrant.reductions import Vector
 
 
 def _vector(n: int = 60, K: int = 3, seed: int = 0, sharper: float = 1.0) -> Vector:

@@ -8,10 +8,10 @@ import numpy.typing as npt
 import pytest
 
 import calibrant
+from calibrant.core.errors import InvalidOption
+from calibrant.core.reductions import Event
 from calibrant.diagrams.catalogue import read_diagrams
-from calibrant.errors import InvalidOption
 from calibrant.measures.fitted import EVALUATORS, fitted_error
-from calibrant.reductions import Event
 
 NAMES: tuple[Literal["pl", "pl3", "averaged"], ...] = ("pl", "pl3", "averaged")
 Floats = npt.NDArray[np.float64]

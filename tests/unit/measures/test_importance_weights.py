@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from calibrant.cells import Floats, chance_variances
+from calibrant.core.cells import Floats, chance_variances
+from calibrant.core.reductions import Classes, Event, Subject, Vector
 from calibrant.measures.catalogue import read_requests
 from calibrant.measures.intervals import Resampling, influence_draws
-from calibrant.reductions import Classes, Event, Subject, Vector
 
 SAMPLES, ROWS, KEPT = 60, 800, 0.25
 EVENT_TESTS: list[Any] = [

@@ -9,8 +9,8 @@ from sklearn.isotonic import IsotonicRegression
 from sklearn.model_selection import KFold
 
 import calibrant
+from calibrant.core.reductions import Event
 from calibrant.measures.improvement import improvement, out_of_fold
-from calibrant.reductions import Event
 
 Rows = tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]
 

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import calibrant
-from calibrant.errors import InvalidOption
+from calibrant.core.errors import InvalidOption
+from calibrant.core.reductions import Event
 from calibrant.measures.catalogue import read_requests
 from calibrant.measures.intervals import Resampling
-from calibrant.reductions import Event
 
 
 @pytest.mark.slow

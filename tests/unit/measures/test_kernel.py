@@ -9,8 +9,8 @@ import numpy.typing as npt
 import pytest
 
 import calibrant
+from calibrant.core.reductions import Event, Vector
 from calibrant.measures.kernel import Kernel, block_means, event_pairs, event_sums, vector_sums
-from calibrant.reductions import Event, Vector
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "pycalibration_examples.json"
 KERNELS: tuple[Kernel, ...] = ("gaussian", "laplacian")

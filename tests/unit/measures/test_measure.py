@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import calibrant
+from calibrant.core.options import Option
 from calibrant.measures.catalogue import read_requests
 from calibrant.measures.intervals import Resampling
 from calibrant.measures.measure import Extent
-from calibrant.options import Option
 
 K, N = 4, 240
 

@@ -10,9 +10,9 @@ from sklearn.metrics import brier_score_loss, log_loss
 
 import calibrant
 from benchmarks.agreement import inputs
+from calibrant.core.reductions import Event, Vector
 from calibrant.measures.intervals import Resampling
 from calibrant.measures.scores import LEAST_ENTROPY, ScoreName, centred, row_scores, spread
-from calibrant.reductions import Event, Vector
 from tests.unit.measures.drawn import answer_of, drawn_event, drawn_vector, rows_of
 
 CLIP = 2.0**-52

@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 
 import calibrant
-from calibrant.batch import read_batch
+from calibrant.core.batch import read_batch
+from calibrant.core.options import Option
+from calibrant.core.reductions import Event, subject
 from calibrant.measures.catalogue import MEASURES, read_requests
 from calibrant.measures.intervals import Resampling
 from calibrant.measures.measure import Measure, MeasureResult
 from calibrant.measures.repeated import repeated
-from calibrant.options import Option
-from calibrant.reductions import Event, subject
 
 _WIDE = {"name": "ece", "binning": "equal-width", "closed": "right", "norm": 2, "as": "wide"}
 

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 import calibrant
-from calibrant.errors import InvalidOption, InvalidWeight, LengthMismatch
+from calibrant.core.errors import InvalidOption, InvalidWeight, LengthMismatch
+from calibrant.core.reductions import Event, Vector
 from calibrant.measures.catalogue import read_requests
 from calibrant.measures.intervals import Resampling
 from calibrant.measures.measure import MeasureResult
 from calibrant.measures.selective import ABSTENTION, COST_RATIOS, cost_plane, selective_costs, selective_influence
-from calibrant.reductions import Event, Vector
 
 
 def _claims(n: int, seed: int = 0) -> Event:

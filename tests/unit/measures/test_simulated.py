@@ -6,15 +6,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from calibrant.binning import MAX_COMPRESSED, compressed
-from calibrant.cells import Cells, Floats
-from calibrant.errors import InvalidOption
+from calibrant.core.binning import MAX_COMPRESSED, compressed
+from calibrant.core.cells import Cells, Floats
+from calibrant.core.errors import InvalidOption
+from calibrant.core.reductions import Classes, Event, Vector
 from calibrant.measures.catalogue import read_requests
 from calibrant.measures.intervals import PLAIN, Resampling
 from calibrant.measures.measure import Extent, MeasureResult
 from calibrant.measures.scores import corp_decomposition
 from calibrant.measures.simulated import MOST_CELLS, likely_truth, observed_frequencies, simulated_interval
-from calibrant.reductions import Classes, Event, Vector
 
 SIMULATED: list[dict[str, Any]] = [{}, {"score": "log-loss"}, {"method": "binned", "score": "log-loss"}]
 FEW = Resampling(0.9, 100, 3)

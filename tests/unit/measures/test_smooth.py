@@ -10,8 +10,8 @@ import pytest
 from scipy.integrate import quad
 
 import calibrant
+from calibrant.core.reductions import Event
 from calibrant.measures.smooth import NARROWEST, kde_ece, smooth_ece
-from calibrant.reductions import Event
 
 Array = npt.NDArray[np.float64]
 

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
-from calibrant.cells import Cells, Floats, WeightsKind
-from calibrant.errors import InvalidOption
+from calibrant.core.cells import Cells, Floats, WeightsKind
+from calibrant.core.errors import InvalidOption
+from calibrant.core.reductions import Event
 from calibrant.measures.catalogue import read_requests
 from calibrant.measures.hypothesis_tests import smooth_test, squares_tail
 from calibrant.measures.intervals import PLAIN, Resampling
 from calibrant.measures.measure import MeasureResult
-from calibrant.reductions import Event
 
 DECAY: Floats = (1.0 + np.arange(8.0)) ** -1.5
 

@@ -8,14 +8,14 @@ from scipy.optimize import minimize_scalar
 from scipy.special import expit, log_softmax, logit, logsumexp, softmax
 
 import calibrant
-from calibrant.errors import NotConverged, OnePrediction, OutOfRange, TooFewRows
+from calibrant.core.errors import NotConverged, OnePrediction, OutOfRange, TooFewRows
+from calibrant.core.reductions import Event, Vector
+from calibrant.core.validation import folds_of
 from calibrant.maps.temperature import EventLogits, VectorLogits, logits_of, optimal_temperature, temperatures_without
 from calibrant.measures.catalogue import read_requests
 from calibrant.measures.confidence import temperature_influence
 from calibrant.measures.intervals import Resampling
 from calibrant.measures.measure import MeasureResult
-from calibrant.reductions import Event, Vector
-from calibrant.validation import folds_of
 
 
 def _world(n: int, K: int, scale: float, seed: int = 0, spread: float = 2.0) -> tuple[Any, Any]:

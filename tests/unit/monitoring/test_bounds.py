@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from calibrant.errors import EmptyBatch
+from calibrant.core.errors import EmptyBatch
 from calibrant.monitoring.bounds import (
     MeasureBounds,
     brier_bounds,

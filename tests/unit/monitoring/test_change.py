@@ -12,8 +12,8 @@ import pandas as pd
 import pytest
 
 import calibrant
-from calibrant.cells import Floats
-from calibrant.errors import CalibrationError, EmptyBatch, InvalidOption
+from calibrant.core.cells import Floats
+from calibrant.core.errors import CalibrationError, EmptyBatch, InvalidOption
 from calibrant.monitoring.change import ChangeTime, change_time
 from calibrant.monitoring.event_tally import EventTally
 

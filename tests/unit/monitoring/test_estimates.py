@@ -10,7 +10,7 @@ import pytest
 from sklearn import metrics
 
 import calibrant
-from calibrant.errors import CalibrationError, TooFewRows
+from calibrant.core.errors import CalibrationError, TooFewRows
 from calibrant.monitoring.figures import binary_figures, class_figures
 
 

@@ -8,7 +8,7 @@ import numpy.typing as npt
 import pytest
 
 import calibrant
-from calibrant.errors import (
+from calibrant.core.errors import (
     CalibrationError,
     EmptyBatch,
     InvalidDocument,

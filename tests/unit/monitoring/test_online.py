@@ -11,7 +11,7 @@ import pytest
 from scipy.special import expit, logit
 
 import calibrant
-from calibrant.errors import InvalidDocument, InvalidOption, WrongShape
+from calibrant.core.errors import InvalidDocument, InvalidOption, WrongShape
 from calibrant.monitoring.online import OnlineMap, follow_stream, start_online
 
 

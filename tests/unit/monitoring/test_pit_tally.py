@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 from scipy.special import ndtri
 
+from calibrant.core.errors import CalibrationError, EmptyBatch, InvalidOption, OutOfRange, TooFewRows, UnknownMethod
+from calibrant.core.options import Option
 from calibrant.distributions.calibrators import fit_distribution
 from calibrant.distributions.evaluation import evaluate_distribution
 from calibrant.distributions.measures import DISTRIBUTION_MEASURES
-from calibrant.errors import CalibrationError, EmptyBatch, InvalidOption, OutOfRange, TooFewRows, UnknownMethod
 from calibrant.monitoring.pit_tally import (
     evaluate_pit,
     fit_pit,
@@ -26,7 +27,6 @@ from calibrant.monitoring.pit_tally import (
     tally_pit,
 )
 from calibrant.monitoring.tally import merged
-from calibrant.options import Option
 
 LEVELS = np.array([0.05, 0.25, 0.5, 0.75, 0.95])
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import calibrant
-from calibrant.errors import CalibrationError
+from calibrant.core.errors import CalibrationError
 from calibrant.monitoring.drift import counts_by_range, drift_of_counts
 from calibrant.monitoring.label_shift import class_frequencies
 from calibrant.monitoring.tally import CELLS

@@ -3,10 +3,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from calibrant.errors import EmptyBatch
+from calibrant.core.errors import EmptyBatch
+from calibrant.core.reductions import Event
 from calibrant.measures.catalogue import read_requests
 from calibrant.monitoring.tally import MAX_GROUPS, Tally, from_bytes, gathered, merged, tally_of
-from calibrant.reductions import Event
 
 
 def test_an_event_has_a_row_for_each_cell_and_outcome_at_the_mean_of_the_cell() -> None:

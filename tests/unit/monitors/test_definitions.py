@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from backend.monitors.definitions import settled
-from calibrant.errors import CalibrationError
+from calibrant.core.errors import CalibrationError
 from calibrant.maps.calibration_map import load
 from schemas.monitors import DAY, HOUR, MonitorBody
 

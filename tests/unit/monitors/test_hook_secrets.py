@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from backend.monitors.webhook_requests import check_secret, made_secret, read_secret
-from calibrant.errors import InvalidOption
+from calibrant.core.errors import InvalidOption
 
 
 def test_a_made_secret_is_one_that_is_taken() -> None:

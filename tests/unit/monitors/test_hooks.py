@@ -7,7 +7,7 @@ import pytest
 from backend.monitors.webhook_requests import read_secret
 from backend.monitors.webhook_targets import Targets
 from backend.monitors.webhooks import DELAYS, ROTATION_SECONDS, HookRefused, RetrySchedule, keys_of, prepare
-from calibrant.errors import InvalidOption
+from calibrant.core.errors import InvalidOption
 from schemas.monitors import HookSpec
 
 TARGETS = Targets.read("alerts.example.com", "")

@@ -7,8 +7,8 @@ import pytest
 
 from backend.monitors.decisions import LABEL, PREDICTION, counted, known, labels_of, padded, reduce_rows
 from backend.monitors.rows import REASONS, Why, check_labels, check_predictions, check_times
-from calibrant.batch import Batch, Predictions, read_predictions
-from calibrant.reductions import event_probability, reduce
+from calibrant.core.batch import Batch, Predictions, read_predictions
+from calibrant.core.reductions import event_probability, reduce
 
 
 def test_a_bad_prediction_is_refused_and_the_others_are_left() -> None:

@@ -9,14 +9,14 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from calibrant.cells import sort_rows
-from calibrant.errors import OneClass, OnePrediction, TooFewRows
+from calibrant.core.cells import sort_rows
+from calibrant.core.errors import OneClass, OnePrediction, TooFewRows
+from calibrant.core.progress import reporting
+from calibrant.core.reductions import Event
 from calibrant.maps.piecewise_linear import LogitPiecewiseLinear, PiecewiseLinear, Polyline
 from calibrant.piecewise.families import Family, cell_losses
 from calibrant.piecewise.fitting import fit_piecewise, guarded
 from calibrant.piecewise.options import Loss, PiecewiseOptions, Starts
-from calibrant.progress import reporting
-from calibrant.reductions import Event
 
 REFERENCE = json.loads((Path(__file__).parents[2] / "golden" / "pl_reference.json").read_text("utf-8"))
 FAMILIES: tuple[Family, ...] = ("pl", "pl3")

@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from calibrant.cells import sort_rows
+from calibrant.core.cells import sort_rows
+from calibrant.core.validation import fold_of_rows
 from calibrant.maps.curves import clipped_logit
 from calibrant.piecewise import folds
 from calibrant.piecewise.fitting import fit_piecewise
 from calibrant.piecewise.folds import MASS_TO_WIDTH, MOST_CELLS, _cell_starts, fold_cells
 from calibrant.piecewise.options import PiecewiseOptions
-from calibrant.validation import fold_of_rows
 
 
 def test_few_distinct_predictions_lose_nothing() -> None:

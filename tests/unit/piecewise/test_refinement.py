@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from scipy.optimize import lsq_linear, minimize
 
-from calibrant.cells import Floats, sort_rows
+from calibrant.core.cells import Floats, sort_rows
+from calibrant.core.synthetic import shaped_predictions
 from calibrant.maps.piecewise_linear import PiecewiseLinear, Polyline
 from calibrant.piecewise.families import Family, abscissa, bounds, cell_losses
 from calibrant.piecewise.fitting import cross_fit, fit_piecewise
 from calibrant.piecewise.folds import FoldCells, fold_cells
 from calibrant.piecewise.options import Final, Loss, PiecewiseOptions, Starts
-from calibrant.synthetic import shaped_predictions
 
 FAMILIES: tuple[Family, ...] = ("pl", "pl3")
 LOSSES: tuple[Loss, ...] = ("log-loss", "brier")

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from calibrant.cells import Floats, sort_rows
+from calibrant.core.cells import Floats, sort_rows
 from calibrant.piecewise.arrays import on_host, placed, solve_positive
 from calibrant.piecewise.families import Family, abscissa, ends, knots_of, terms
 from calibrant.piecewise.folds import FoldCells, fold_cells
@@ -96,7 +96,7 @@ def test_one_piece_of_pl3_is_logistic_regression() -> None:
     cells = fold_cells(rows, 4, 0)
     data, models = _data(cells, "pl3", "log-loss", False), _models(cells, "pl3", (1,), False)
     solved = solve(data, models, steps=60, tolerance=1e-14)
-    from calibrant.cells import cells_of
+    from calibrant.core.cells import cells_of
 
     platt = fit_platt(cells_of(rows), target_smoothing=False)
     knots, _ = knots_of(solved.models.widths, *data.ends, solved.models.valid)

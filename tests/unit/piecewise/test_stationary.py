@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize_scalar
 
-from calibrant.cells import Floats, SortedRows, sort_rows
+from calibrant.core.cells import Floats, SortedRows, sort_rows
 from calibrant.piecewise.families import Family, abscissa, bounds, cell_losses
 from calibrant.piecewise.fitting import CrossFit, cross_fit
 from calibrant.piecewise.folds import fold_cells

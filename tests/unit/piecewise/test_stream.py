@@ -3,8 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from calibrant.cells import sort_rows
-from calibrant.errors import LengthMismatch, OutOfRange, TooFewRows
+from calibrant.core.cells import sort_rows
+from calibrant.core.errors import LengthMismatch, OutOfRange, TooFewRows
 from calibrant.piecewise.families import Family
 from calibrant.piecewise.fitting import fit_cells, fit_piecewise
 from calibrant.piecewise.folds import CellStream

@@ -18,7 +18,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import calibrant
-from calibrant.errors import CalibrationError
+from calibrant.core.errors import CalibrationError
 
 RANDOM = np.random.default_rng(0)
 P = RANDOM.random(400)

@@ -14,8 +14,8 @@ import pytest
 from PIL import Image
 
 import calibrant
-from calibrant.batch import read_batch
-from calibrant.in_sample import in_sample
+from calibrant.core.batch import read_batch
+from calibrant.diagrams.in_sample import in_sample
 from calibrant.plots import by_size
 from calibrant.plots.by_size import draw_by_size, look
 from calibrant.plots.canvas import About, InvalidPicture, NothingToDraw, UnknownPicture

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from backend.store.store import map_record
-from calibrant.batch import read_batch
 from calibrant.calibrators import FitContext, Fitting
+from calibrant.core.batch import read_batch
+from calibrant.core.reductions import Event, reduce
 from calibrant.diagrams.catalogue import DIAGRAMS, read_diagrams
 from calibrant.measures.intervals import PLAIN
 from calibrant.plots.fit_bins import reliability_of
-from calibrant.reductions import Event, reduce
 from schemas.maps import FitBins, FitSpec
 
 N = 5_000

@@ -9,7 +9,7 @@ import pytest
 from matplotlib import pyplot as plt
 
 import calibrant
-from calibrant.errors import CalibrationError
+from calibrant.core.errors import CalibrationError
 from calibrant.plots.canvas import NothingToDraw
 
 RANDOM = np.random.default_rng(4)

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import calibrant
-from calibrant.batch import read_batch
+from calibrant.core.batch import read_batch
 from calibrant.reports import panel
 from calibrant.reports.advice import recommend
 from calibrant.reports.document import report_document

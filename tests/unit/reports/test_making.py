@@ -10,8 +10,8 @@ import pytest
 
 from backend.evaluations import read_task
 from backend.reports import apart, make, whole
-from calibrant.batch import Batch, read_batch
-from calibrant.progress import Progress
+from calibrant.core.batch import Batch, read_batch
+from calibrant.core.progress import Progress
 from schemas.evaluate import EvaluateSpec
 from schemas.maps import MapRecord
 

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from calibrant.batch import Batch, read_batch
+from calibrant.core.batch import Batch, read_batch
 from calibrant.reports.advice import MOST_ROWS, advice, recommend
 from tests.unit.reports.worlds import draw, many_classes, report_of
 

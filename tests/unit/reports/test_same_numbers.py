@@ -10,8 +10,8 @@ import pytest
 from rich.console import Console
 
 import calibrant
-from calibrant.batch import read_batch
 from calibrant.cli.report_tables import report_tables
+from calibrant.core.batch import read_batch
 from calibrant.evaluation import Evaluation
 from calibrant.measures.catalogue import read_requests
 from calibrant.plots.panel import decimal

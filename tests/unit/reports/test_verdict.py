@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import calibrant
-from calibrant.cells import Floats, Outcomes
+from calibrant.core.cells import Floats, Outcomes
 from calibrant.reports.advice import improved
 from calibrant.reports.verdict import verdict, worst_classes
 from tests.unit.reports.worlds import draw, many_classes, report_of

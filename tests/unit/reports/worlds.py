@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import expit, logit
 
 import calibrant
-from calibrant.cells import Floats, Outcomes
+from calibrant.core.cells import Floats, Outcomes
 from calibrant.reports import panel
 from calibrant.reports.document import report_document
 

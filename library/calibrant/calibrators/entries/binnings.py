@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from calibrant.binning import Binning
 from calibrant.calibrators.method import FitContext, FittedCurve, Method, Traits
+from calibrant.core.binning import Binning
+from calibrant.core.options import ON, Option
+from calibrant.core.reductions import Event
+from calibrant.core.validation import TOLERANCE
 from calibrant.maps.kde import fit_kde
 from calibrant.maps.steps import Slope, fit_bbq, fit_cross_validated, fit_histogram, fit_scaling_binning, fit_sweep
-from calibrant.options import ON, Option
-from calibrant.reductions import Event
-from calibrant.validation import TOLERANCE
 
 _EVENT = "the probability of an event, or its logit"
 _BINS = "starts of the bins, and their heights; with unit slope their shifts"

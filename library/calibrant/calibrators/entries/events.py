@@ -6,15 +6,15 @@ from collections.abc import Callable
 
 from calibrant.calibrators.method import FitContext, FittedCurve, Method, Traits
 from calibrant.calibrators.smoothing import FittedTransform
+from calibrant.core.options import ON, Option
+from calibrant.core.progress import report
+from calibrant.core.reductions import Event, Vector
 from calibrant.maps.beta import Parameters, fit_beta_event
 from calibrant.maps.curves import Identity
 from calibrant.maps.isotonic import fit_centred_isotonic, fit_isotonic
 from calibrant.maps.platt import fit_platt_event
 from calibrant.maps.quadratic import fit_quadratic
 from calibrant.maps.temperature import EventTemperature, Temperature, logits_of, optimal_temperature
-from calibrant.options import ON, Option
-from calibrant.progress import report
-from calibrant.reductions import Event, Vector
 
 _EVENT = "the probability of an event, or its logit"
 _BERTA = "Berta, Holzmueller, Jordan & Bach (2025), arXiv 2511.03685"

@@ -9,11 +9,11 @@ from typing import Any, Literal
 from calibrant.averaging.vectors import fit_averaged_vector
 from calibrant.calibrators.method import FitContext, FittedCurve, Method, Traits
 from calibrant.calibrators.smoothing import FittedTransform
-from calibrant.errors import InvalidOption
+from calibrant.core.errors import InvalidOption
+from calibrant.core.reductions import Classes, Event, Vector
 from calibrant.maps.averaged import mirrored
 from calibrant.maps.ranks import OneVsRest
 from calibrant.piecewise.options import AVERAGED_CHOICES, CHOICES, AveragedOptions, PiecewiseOptions, check_rows
-from calibrant.reductions import Classes, Event, Vector
 
 _EVENT = "the probability of an event"
 

@@ -6,16 +6,16 @@ from collections.abc import Mapping
 from typing import Any
 
 from calibrant.calibrators.method import FitContext, FittedCurve, Method, Traits
-from calibrant.errors import InvalidOption
+from calibrant.core.errors import InvalidOption
+from calibrant.core.options import OFF, Option
+from calibrant.core.reductions import Event
+from calibrant.core.validation import TOLERANCE
 from calibrant.maps.cumulative_spline import Boundary, Of
 from calibrant.maps.curves import check_outcomes
 from calibrant.maps.isotonic import Merge, fit_venn_abers
 from calibrant.maps.natural_spline import fit_mli_spline
 from calibrant.maps.piecewise_polynomial import MOST_SEGMENTS, Degree, fit_pl_de
 from calibrant.maps.spline import CANDIDATES, Select, choose_knots, fit_spline
-from calibrant.options import OFF, Option
-from calibrant.reductions import Event
-from calibrant.validation import TOLERANCE
 
 _EVENT = "the probability of an event, or its logit"
 #: The simplest candidate within this fraction of the smallest held-out loss is chosen; with 0 the best.

@@ -8,7 +8,10 @@ from typing import Any
 from calibrant.averaging.members import Regression, choose, fit_structured, rows_of
 from calibrant.calibrators.method import FitContext, FittedCurve, Method, Traits
 from calibrant.calibrators.smoothing import FittedTransform
-from calibrant.errors import NotConverged
+from calibrant.core.errors import NotConverged
+from calibrant.core.options import Option
+from calibrant.core.progress import report
+from calibrant.core.reductions import Event, Vector
 from calibrant.maps.baselines import fit_accuracy_constant, fit_event_accuracy, fit_predicted_class, fit_side_means
 from calibrant.maps.ets import fit_ets
 from calibrant.maps.linear_softmax import (
@@ -25,9 +28,6 @@ from calibrant.maps.order_preserving_fit import STRENGTHS as ORDER_STRENGTHS
 from calibrant.maps.order_preserving_fit import Kind, fit_order_preserving
 from calibrant.maps.softmax_solver import Solution
 from calibrant.maps.transforms import Transform
-from calibrant.options import Option
-from calibrant.progress import report
-from calibrant.reductions import Event, Vector
 
 _LOGITS = "the whole vector: logits, or logarithms of probabilities"
 _LOGARITHMS = "the whole vector: logarithms of probabilities, or of the softmax of logits"

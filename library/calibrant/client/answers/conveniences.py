@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, cast
 
-from calibrant.results import ByMeasure, Measured, frame_of, n_rows
+from calibrant.core.results import ByMeasure, Measured, frame_of, n_rows
 
 if TYPE_CHECKING:
     from calibrant.client.answers import (

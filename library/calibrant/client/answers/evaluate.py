@@ -12,7 +12,7 @@ from calibrant.client.answers.conveniences import (
     ReportConveniences,
 )
 from calibrant.client.answers.document import Document
-from calibrant.results import Measured
+from calibrant.core.results import Measured
 
 Of = Literal["value", "debiased"]
 Correction = Literal["max-t", "holm"]

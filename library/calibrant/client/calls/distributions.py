@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 
-from calibrant.arrays import days_of, made_and_known, times_of, with_gaps
 from calibrant.client.answers import (
     BatchRecord,
     DiagramEntry,
@@ -36,7 +35,8 @@ from calibrant.client.packing import NPZ, Array, unpack
 from calibrant.client.requests import get, path_of, read, with_rows
 from calibrant.client.retries import Patience, send
 from calibrant.client.steps import Answer, Request, Steps
-from calibrant.errors import InvalidOption
+from calibrant.core.arrays import days_of, made_and_known, times_of, with_gaps
+from calibrant.core.errors import InvalidOption
 
 if TYPE_CHECKING:
     from calibrant.distributions.adaptive import AdaptiveForecasts

@@ -10,7 +10,8 @@ from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 
-from calibrant.cells import Floats
+from calibrant.core.cells import Floats
+from calibrant.core.errors import InvalidDocument, LengthMismatch
 from calibrant.distributions.forecasts import ForecastKind, Forecasts
 from calibrant.distributions.maps.conformal import Conformal
 from calibrant.distributions.maps.levels import LevelMap
@@ -18,7 +19,6 @@ from calibrant.distributions.maps.location_scale import LocationScale
 from calibrant.distributions.maps.scales import LEVELS
 from calibrant.distributions.maps.tables import QuantileTable, normal_of, table_of
 from calibrant.distributions.maps.variance import VarianceCurve, VarianceLine
-from calibrant.errors import InvalidDocument, LengthMismatch
 from calibrant.maps.curves import Numbers, read_array
 
 Groups = Sequence[str] | None

@@ -7,11 +7,11 @@ from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
-from calibrant.cells import Floats
+from calibrant.core.cells import Floats
+from calibrant.core.errors import InvalidDocument
 from calibrant.distributions.forecasts import Forecasts
 from calibrant.distributions.maps.scales import ForecastScale, backward, forward, read_scale
 from calibrant.distributions.maps.tables import QuantileTable, table_of
-from calibrant.errors import InvalidDocument
 from calibrant.maps.curves import Numbers, read_array
 
 Ties = Literal["keep", "random"]

@@ -11,18 +11,18 @@ from typing import Any
 
 import numpy as np
 
-from calibrant.arguments import explained, refuse_unknown
-from calibrant.arrays import group_names
-from calibrant.cells import Floats
+from calibrant.core.arguments import explained, refuse_unknown
+from calibrant.core.arrays import group_names
+from calibrant.core.cells import Floats
+from calibrant.core.errors import CalibrationError, InvalidDocument, LengthMismatch, WrongShape
+from calibrant.core.options import read_seed
+from calibrant.core.results import ShownMap, Table, map_table, n_rows, write_text
 from calibrant.distributions.forecasts import ARGUMENTS, KINDS, ForecastKind, Forecasts, read_forecasts
 from calibrant.distributions.maps.combined import Groups, applied, needs_groups, read_function, result_of
 from calibrant.distributions.maps.tables import interval_of, quantiles_of
 from calibrant.distributions.maps.trial import try_map
-from calibrant.errors import CalibrationError, InvalidDocument, LengthMismatch, WrongShape
 from calibrant.maps.calibration_map import read_digest, read_document_file
 from calibrant.maps.curves import read_array
-from calibrant.options import read_seed
-from calibrant.results import ShownMap, Table, map_table, n_rows, write_text
 
 #: Version of the document format.
 FORMAT = 1

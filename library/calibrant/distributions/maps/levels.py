@@ -8,7 +8,8 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from calibrant.cells import Floats
+from calibrant.core.cells import Floats
+from calibrant.core.errors import InvalidDocument
 from calibrant.distributions.forecasts import Forecasts
 from calibrant.distributions.maps.scales import (
     ForecastScale,
@@ -21,7 +22,6 @@ from calibrant.distributions.maps.scales import (
     scores_of,
 )
 from calibrant.distributions.maps.tables import quantiles_of, table_of
-from calibrant.errors import InvalidDocument
 from calibrant.maps.curves import Numbers, interpolate, read_array
 
 Shape = Literal["isotonic", "pl"]

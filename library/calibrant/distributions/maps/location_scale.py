@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import scipy
 
-from calibrant.cells import Floats
+from calibrant.core.cells import Floats
 from calibrant.distributions.forecasts import Forecasts
 from calibrant.distributions.maps.losses import crps_normal, quantile_score
 from calibrant.distributions.maps.scales import ForecastScale, backward, forward, median_of, read_scale

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import ndtr
 
-from calibrant.cells import Floats
+from calibrant.core.cells import Floats
 
 _INV_SQRT_PI = 1.0 / np.sqrt(np.pi)
 

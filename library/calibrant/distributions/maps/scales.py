@@ -13,9 +13,9 @@ from typing import Any, Literal
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from calibrant.batch import Integers
-from calibrant.cells import Floats
-from calibrant.errors import InvalidDocument, OutOfRange
+from calibrant.core.batch import Integers
+from calibrant.core.cells import Floats
+from calibrant.core.errors import InvalidDocument, OutOfRange
 
 ForecastScale = Literal["identity", "log1p"]
 Tails = Literal["normal", "flat"]

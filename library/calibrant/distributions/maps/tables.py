@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from calibrant.cells import Floats
+from calibrant.core.cells import Floats
 from calibrant.distributions.forecasts import Forecasts
 from calibrant.distributions.maps.scales import LEVELS
 

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from calibrant.core.errors import InvalidDocument
 from calibrant.distributions.forecasts import FIELDS, Forecasts
 from calibrant.distributions.maps.combined import groups_of, may_be_infinite, width_of
 from calibrant.distributions.maps.scales import LEVELS
 from calibrant.distributions.maps.tables import interval_of, normal_of, quantiles_of
-from calibrant.errors import InvalidDocument
 
 if TYPE_CHECKING:
     from calibrant.distributions.maps.distribution_map import DistributionMap

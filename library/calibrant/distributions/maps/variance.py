@@ -8,10 +8,10 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 import scipy
 
-from calibrant.cells import Floats
+from calibrant.core.cells import Floats
+from calibrant.core.errors import InvalidDocument, OnePrediction
 from calibrant.distributions.forecasts import Forecasts
 from calibrant.distributions.maps.tables import normal_of
-from calibrant.errors import InvalidDocument, OnePrediction
 from calibrant.maps.curves import Numbers, interpolate, read_array, read_number
 
 #: Rows that an isotonic map pools at least: a block of a few small errors would predict a variance near 0.

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 import zstandard
 
-from calibrant.errors import CalibrationError
+from calibrant.core.errors import CalibrationError
 from service.errors import UnsupportedMediaType
 from service.formats.body import read_encoding, unpack
 from service.formats.payload import BodyLimits

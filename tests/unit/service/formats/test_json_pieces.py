@@ -13,7 +13,7 @@ import numpy as np
 import orjson
 import pytest
 
-from calibrant.errors import CalibrationError
+from calibrant.core.errors import CalibrationError
 from calibrant.io.strict import ARRAYS
 from service.errors import InvalidField, MalformedJson, TooLarge
 from service.formats.json_body import (

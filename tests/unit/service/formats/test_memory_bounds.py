@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from benchmarks.chaos.bombs import ARROW, JSON, PARQUET, Bomb, bombs
-from calibrant.errors import InvalidOption
+from calibrant.core.errors import InvalidOption
 from calibrant.io.arrow import check_file
 from calibrant.io.csv import Rows
 from calibrant.io.files import read_sheet

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from calibrant.errors import CalibrationError
+from calibrant.core.errors import CalibrationError
 from service.errors import InvalidField, MalformedJson, TooLarge, UnsupportedMediaType
 from service.formats.payload import BodyLimits
 from service.inference.infer import check_media_type, read_request, split

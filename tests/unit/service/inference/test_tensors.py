@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from calibrant.errors import CalibrationError
+from calibrant.core.errors import CalibrationError
 from schemas.inference import InferenceInput
 from service.inference.infer import DTYPES, read_tensor, to_bytes
 from tests.wire import packed

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from calibrant.errors import WrongShape
+from calibrant.core.errors import WrongShape
 from service.errors import TooLarge
 from service.formats.payload import BodyLimits
 from service.monitor_bodies.arrays import read_arrow_rows, read_npz_rows

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from backend.store.errors import problem_of
-from calibrant.batch import read_predictions
-from calibrant.errors import OutOfRange
+from calibrant.core.batch import read_predictions
+from calibrant.core.errors import OutOfRange
 from schemas.problems import Problem
 from service.web.text import explanation
 from service.web.upload import FieldMessage, message_of_problem

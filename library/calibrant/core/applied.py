@@ -1,0 +1,62 @@
+"""Recently calibrated predictions, so that their evaluation on the rows of the fit does not pass for held-out."""
+
+from __future__ import annotations
+
+import weakref
+from dataclasses import dataclass
+from typing import Any
+
+from calibrant.core.batch import Batch, Scale, read_predictions
+from calibrant.core.digest import rows_digest
+from calibrant.core.errors import CalibrationError, warn
+from calibrant.core.inputs import prediction_array
+
+
+@dataclass(frozen=True)
+class _Application:
+    """What a map was applied to; neither the predictions nor the result are kept alive."""
+
+    predictions: weakref.ref[Any]
+    result: weakref.ref[Any]
+    training_digest: str
+    class_names: tuple[str, ...] | None
+    scale: Scale
+
+
+#: By the identity of the result, until the result is deleted.
+_applications: dict[int, _Application] = {}
+
+
+def remember(
+    predictions: Any, result: Any, training_digest: str, class_names: tuple[str, ...] | None, scale: Scale
+) -> None:
+    """Remember that a map fitted to rows of this digest returned ``result`` for ``predictions``, if both can be."""
+    key = id(result)
+    try:
+        given = weakref.ref(predictions)
+        returned = weakref.ref(result, lambda _: _applications.pop(key, None))
+    except TypeError:  # a list
+        return
+    _applications[key] = _Application(given, returned, training_digest, class_names, scale)
+
+
+def warn_of_training(predictions: Any, batch: Batch) -> None:
+    """Warn the caller of a public function if a map fitted to the rows of the batch calibrated the predictions.
+
+    O(n K) if a map calibrated them, else O(1).
+    """
+    found = _applications.get(id(predictions))
+    given = None if found is None or found.result() is not predictions else found.predictions()
+    if found is None or given is None:
+        return
+    try:
+        rows = read_predictions(prediction_array(given, found.class_names)[0], scale=found.scale).given
+    except CalibrationError:  # changed since then
+        return
+    table = rows[:, None] if rows.ndim == 1 else rows
+    if len(table) == len(batch) and rows_digest(table, batch.labels) == found.training_digest:
+        text = (
+            "in-sample: these predictions were calibrated by a map fitted to the same rows, so they look better than "
+            "new ones; evaluate other rows, or pass the uncalibrated predictions and map= for cross-fitted values"
+        )
+        warn(text)

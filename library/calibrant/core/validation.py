@@ -1,0 +1,91 @@
+"""Cross-validation: folds, the mean gain outside them, and the rule that prefers the simpler of equal candidates."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from calibrant.core.cells import Floats, take
+from calibrant.core.errors import TooFewRows
+from calibrant.core.reductions import Event, Vector
+
+#: Folds of the fits outside which the gain of a map is estimated, if its own fit has none.
+GAIN_FOLDS = 3
+#: A simpler candidate is preferred if its score is within this fraction of the best.
+TOLERANCE = 0.001
+#: Scores that differ by less are equal up to rounding.
+_ROUNDING = 1e-24
+
+
+def fold_of_rows(n: int, folds: int, seed: int, groups: npt.NDArray[np.int64] | None = None) -> npt.NDArray[np.int64]:
+    """Return the fold of each of ``n`` rows, as in scikit-learn's KFold(folds, shuffle=True, random_state=seed).
+
+    A Mersenne Twister shuffles 0, ..., n - 1. The folds are consecutive blocks, the first n mod folds of
+    them one row longer. With ``groups (n,)`` folds are drawn over the groups, in the order of their first rows, so that
+    the rows of a group are in the same fold. O(n), or O(n log n). Raises ``TooFewRows`` if there are too few groups.
+    """
+    if groups is not None:
+        _, first, group = np.unique(groups, return_index=True, return_inverse=True)
+        if len(first) < folds:
+            found = f"has {len(first)} group{'' if len(first) == 1 else 's'}"
+            raise TooFewRows.at("/groups", f"{found}, but {folds} folds need at least {folds}")
+        return fold_of_rows(len(first), folds, seed)[np.argsort(np.argsort(first))[group]]
+    order = np.arange(n, dtype=np.int32 if n < 2**31 else np.int64)
+    np.random.RandomState(seed).shuffle(order)
+    sizes = np.full(folds, n // folds)
+    sizes[: n % folds] += 1
+    fold = np.empty(n, dtype=np.int64)
+    fold[order] = np.repeat(np.arange(folds), sizes)
+    return fold
+
+
+def folds_of(subject: Event | Vector, folds: int, seed: int) -> npt.NDArray[np.int64]:
+    """Return the fold of each row or event ``(n,)``, or -1 if its weight is 0. O(n log n).
+
+    Folds are drawn by ``fold_of_rows`` over the rows in canonical order, so that they do not depend on the given order.
+    The events of one row are in the same fold. Raises ``TooFewRows``.
+    """
+    per_row = subject.per_row if isinstance(subject, Event) else 1
+    order = subject.order()
+    if subject.w is not None:
+        order = order[subject.w[::per_row][order] > 0.0]
+    if len(order) < folds:
+        raise TooFewRows(f"{folds} folds need at least {folds} rows")
+    fold = np.full(len(subject) // per_row, -1)
+    fold[order] = fold_of_rows(len(order), folds, seed, take(subject.groups, order * per_row))
+    return np.repeat(fold, per_row)
+
+
+def mean_gain(
+    gain: Floats, w: Floats | None, groups: npt.NDArray[np.int64] | None, folds: int
+) -> dict[str, float | int]:
+    """Return the weighted mean of the cross-fitted ``gain (n,)`` in log loss, and its standard error, as diagnostics.
+
+    The error is that between rows, or between groups, and treats the fitted maps as fixed, so it is approximate. O(n).
+    """
+    share = np.full(len(gain), 1.0 / len(gain)) if w is None else w / w.sum()
+    mean = float(share @ gain)
+    parts = share * (gain - mean)
+    if groups is not None:
+        parts = np.bincount(np.unique(groups, return_inverse=True)[1], parts)
+    error = float(np.linalg.norm(parts) * np.sqrt(len(parts) / max(len(parts) - 1.0, 1.0)))
+    return {"log_loss": mean, "standard_error": error, "folds": folds, "rows": len(gain)}
+
+
+def check_fold_count(n: int, folds: int) -> None:
+    """Raise ``TooFewRows`` if there are fewer rows than folds."""
+    if n < folds:
+        found = f"has {n} row{'' if n == 1 else 's'}"
+        raise TooFewRows.at("/predictions", f"{found}, but {folds} folds need at least {folds}")
+
+
+def simplest(sizes: tuple[int, ...], scores: Floats, tolerance: float = TOLERANCE) -> int:
+    """Return the index of the simplest candidate up to the best one with a score within ``tolerance`` of the best.
+
+    ``scores (candidates,)`` are mean held-out losses, and ``sizes`` the complexities of the candidates (Kangsepp et
+    al. 2022, C.2, with a tolerance of 0.1 %); with a tolerance of 0 it is the best.
+    """
+    best = int(scores.argmin())
+    most = scores[best] + max(tolerance * scores[best], _ROUNDING)
+    good = [i for i in range(best + 1) if scores[i] <= most]
+    return min(good, key=lambda i: sizes[i])

@@ -1,0 +1,1 @@
+"""Thresholds and costs of decisions."""
