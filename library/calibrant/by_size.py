@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from importlib import import_module
 from typing import Any, Literal
 
 import numpy as np
@@ -18,7 +17,7 @@ from calibrant.core.inputs import read_rows, reduction_by_name, reduction_with_n
 from calibrant.core.options import plain
 from calibrant.core.progress import Progress, muted, report, reporting
 from calibrant.core.reductions import Subject
-from calibrant.core.results import Shown, Table, frame_of
+from calibrant.core.results import Shown, Table, above, frame_of
 from calibrant.evaluation import Evaluation
 from calibrant.maps.calibration_map import CalibrationMap, check_class_names, check_map
 from calibrant.measures.catalogue import read_requests
@@ -191,7 +190,7 @@ class MeasuresBySize(Shown):
         >>> calibrant.measure_by_size(p, y, measures=["ece"], start_repetitions=4).plot().get_xlabel()
         'rows (log scale)'
         """
-        return import_module("calibrant.plots.results").plot_by_size(self, ax)
+        return above("plots.results.plot_by_size")(self, ax)
 
     def _table(self) -> Table:
         curves = list(self.curves.values())

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from importlib import import_module
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +28,7 @@ from calibrant.core.results import (
     Shown,
     Table,
     WithRows,
+    above,
     counted,
     frame_of,
     interval_of,
@@ -199,7 +199,7 @@ class Report(WithRows, Shown, ByMeasure[MeasureResult]):
         >>> ax.get_xlabel()
         'predicted probability'
         """
-        found: Plotter = import_module("calibrant.plots.axes").Plotter(self)
+        found: Plotter = above("plots.axes.Plotter")(self)
         return found
 
     def to_frame(self, *, groups: bool = False) -> Any:
@@ -264,7 +264,7 @@ class Report(WithRows, Shown, ByMeasure[MeasureResult]):
         >>> found["n"], found["measures"]["ks"]["value"]
         (4, 0.25)
         """
-        found: dict[str, Any] = import_module("calibrant.reports.document").report_document(self, None)
+        found: dict[str, Any] = above("reports.document.report_document")(self, None)
         return found
 
     def _table(self) -> Table:

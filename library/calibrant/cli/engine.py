@@ -7,26 +7,19 @@ import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import typer
 
 from calibrant.cli.exits import Refused, errors_in_a_line
 from calibrant.cli.options import Evaluate, Fit, Picture, read_json
 from calibrant.cli.output import STANDARD
+from calibrant.cli.results import Fitted
 from calibrant.cli.server_url import client_of
 
 if TYPE_CHECKING:
     from calibrant.core.cells import Floats
     from calibrant.io.table import Sheet
-
-
-class Fitted(NamedTuple):
-    """A fitted map: its document, its in-sample scores, and its reference on the server."""
-
-    document: dict[str, Any]
-    in_sample: dict[str, Any] | None
-    ref: str | None = None
 
 
 class Engine(Protocol):

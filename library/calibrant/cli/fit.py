@@ -55,7 +55,8 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from calibrant.cli.engine import Engine, Fitted
+    from calibrant.cli.engine import Engine
+    from calibrant.cli.results import Fitted
     from calibrant.io.table import Sheet
 
 Method = Annotated[str, typer.Option("--method", help="Calibration method, such as averaged, isotonic or temperature.")]
@@ -210,7 +211,7 @@ def _fit_forecasts(
     of_server: tuple[str | None, str | None, bool],
 ) -> None:
     """Fit a map of predictive distributions."""
-    from calibrant.cli.engine import Fitted
+    from calibrant.cli.results import Fitted
 
     scale = "identity" if columns.scale == "probability" else columns.scale
     request = FitForecasts(method, options, scale, read_support(support), seed)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from calibrant.cli.engine import Fitted
 from calibrant.cli.exits import Refused
 from calibrant.cli.options import Evaluate, Fit, Picture
 from calibrant.cli.output import bar
-from calibrant.cli.remote import as_sent
+from calibrant.cli.results import Fitted, as_sent
 
 if TYPE_CHECKING:
     from calibrant.core.batch import Batch

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, cast
 
 import typer
 
-from calibrant.cli.engine import Fitted
 from calibrant.cli.exits import Refused
 from calibrant.cli.output import bar, counted, say, weighted
+from calibrant.cli.results import Fitted
 from calibrant.cli.rows import Columns, name_of, read_forecast_rows
 
 if TYPE_CHECKING:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
-from calibrant.cli.engine import Fitted
 from calibrant.cli.options import Evaluate, Fit, Picture
 from calibrant.cli.output import bar
+from calibrant.cli.results import Fitted, as_sent
 
 if TYPE_CHECKING:
     from calibrant.client import Calibrant
-    from calibrant.client.answers import ReportAnswer
     from calibrant.client.calls.pictures import Theme
     from calibrant.client.frames import Rows
     from calibrant.core.cells import Floats
@@ -71,22 +70,6 @@ class Remote:
                 progress=shown.of_job,
                 **_rows(rows),
             )
-
-
-def as_sent(report: ReportAnswer) -> dict[str, Any]:
-    """Return the JSON that the server sends: the report without the parts that were not requested."""
-    of_the_map = () if report.after is None else ("map", "in_sample")
-    found = _present(report.to_dict(), *of_the_map)
-    if "after" in found:
-        found["after"] = _present(found["after"])
-    for name, group in found.get("groups", {}).items():
-        after = group["after"] and _present(group["after"])
-        found["groups"][name] = _present(group | {"after": after})
-    return found
-
-
-def _present(part: dict[str, Any], *nullable: str) -> dict[str, Any]:
-    return {field: value for field, value in part.items() if value is not None or field in nullable}
 
 
 def _rows(rows: Sheet) -> Rows:

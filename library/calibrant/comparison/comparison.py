@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from importlib import import_module
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -15,7 +14,7 @@ from calibrant.core.cells import Floats
 from calibrant.core.errors import CalibrationError, InvalidOption, Offence
 from calibrant.core.progress import Progress, muted, report, reporting, step
 from calibrant.core.reductions import Classes, Event, Subject, Vector, resolve, subject, whole_vector
-from calibrant.core.results import ByMeasure, Cell, Shown, Table, frame_of, interval_of, n_rows
+from calibrant.core.results import ByMeasure, Cell, Shown, Table, above, frame_of, interval_of, n_rows
 from calibrant.evaluation import Evaluation, Report, after_map, calibrated
 from calibrant.maps.calibration_map import CalibrationMap
 from calibrant.measures.catalogue import read_requests
@@ -420,7 +419,7 @@ class ComparisonReport(Shown, ByMeasure[MeasureComparison]):
         >>> report.plot().get_xlabel()
         'brier'
         """
-        return import_module("calibrant.plots.results").plot_comparison(self, measure, ax)
+        return above("plots.results.plot_comparison")(self, measure, ax)
 
     def _table(self) -> Table:
         rows: list[tuple[Cell, ...]] = []

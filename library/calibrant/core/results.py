@@ -40,6 +40,16 @@ _WARNED = 200
 _STYLE = "text-align:right;padding:.2em .7em;font-variant-numeric:tabular-nums"
 
 
+def above(name: str) -> Any:
+    """Load a name of a package above this one, such as ``plots.axes.Plotter``.
+
+    For the methods of results that draw or convert them. They are the only code that names a package above its own, by
+    a string: drawing needs the results, and loads when it is used.
+    """
+    module, _, attribute = name.rpartition(".")
+    return getattr(import_module(f"calibrant.{module}"), attribute)
+
+
 @dataclass(frozen=True)
 class Table:
     """A titled table; columns without any value are left out."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,7 +19,7 @@ from calibrant.core.errors import (
 )
 from calibrant.core.options import plain, read_seed
 from calibrant.core.progress import step
-from calibrant.core.results import ByMeasure, Shown, Table, WithRows, counted, frame_of, interval_of, n_rows
+from calibrant.core.results import ByMeasure, Shown, Table, WithRows, above, counted, frame_of, interval_of, n_rows
 from calibrant.distributions.conditional import read_covariate
 from calibrant.distributions.forecasts import Forecasts, read_forecasts, read_observed
 from calibrant.distributions.measures import Requests, Rows, compute_measure, default_measures, read_measure_requests
@@ -95,7 +94,7 @@ class DistributionReport(WithRows, Shown, ByMeasure[MeasureResult]):
         >>> report.plot().get_xlabel()
         'level of the interval'
         """
-        found: DistributionPlotter = import_module("calibrant.plots.axes").DistributionPlotter(self)
+        found: DistributionPlotter = above("plots.axes.DistributionPlotter")(self)
         return found
 
     def to_frame(self) -> Any:

@@ -6,7 +6,6 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib import import_module
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, get_args, overload
@@ -29,7 +28,7 @@ from calibrant.core.inputs import (
     warn_of_probabilities,
 )
 from calibrant.core.reductions import event_logit, event_probability, resolve_event
-from calibrant.core.results import ShownMap, Table, map_table, write_text
+from calibrant.core.results import ShownMap, Table, above, map_table, write_text
 from calibrant.maps.baselines import AccuracyConstant, PredictedClass
 from calibrant.maps.curves import Curve, calibrated
 from calibrant.maps.ensemble import Ensemble, SmoothedVector, VectorIdentity
@@ -184,7 +183,7 @@ class CalibrationMap(ShownMap):
         >>> calibrant.fit("isotonic", [0.1, 0.4, 0.6, 0.9], [0, 1, 0, 1]).plot().get_title()
         'isotonic, binary'
         """
-        return import_module("calibrant.plots.results").plot_map(self, ax)
+        return above("plots.results.plot_map")(self, ax)
 
     def _table(self) -> Table:
         of_classes = "" if self.n_classes is None else f" of {self.n_classes} classes"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,7 @@ from calibrant.core.arrays import Compared
 from calibrant.core.cells import Cells, Floats
 from calibrant.core.errors import InvalidOption, InvalidWeight, LengthMismatch
 from calibrant.core.reductions import Event, Vector
-from calibrant.core.results import Shown, Table, frame_of
+from calibrant.core.results import Shown, Table, above, frame_of
 
 #: Default abstention rates.
 ABSTENTION = tuple(i / 20 for i in range(20))
@@ -121,7 +120,7 @@ class CostPlane(Shown, Compared):
         >>> plane.plot().get_ylabel()
         'abstention rate'
         """
-        return import_module("calibrant.plots.results").plot_cost_plane(self, ax)
+        return above("plots.results.plot_cost_plane")(self, ax)
 
     def _table(self) -> Table:
         rows = [(f"{rate:g}", *line.tolist()) for rate, line in zip(self.abstention, self.relative, strict=True)]

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, cast
 
-from calibrant.core.results import ByMeasure, Measured, frame_of, n_rows
+from calibrant.core.results import ByMeasure, Measured, above, frame_of, n_rows
 
 if TYPE_CHECKING:
     from calibrant.client.answers import (
@@ -100,7 +99,7 @@ class ReportConveniences(MeasuresByName):
         """Draw the diagrams of the report on matplotlib axes, as ``report.plot()`` of the library does."""
         report: Any = self.to_report()
         drawn = report if cast("ReportAnswer", self).comparison is None else report.report
-        plotter: Plotter = import_module("calibrant.plots.axes").Plotter(drawn)
+        plotter: Plotter = above("plots.axes.Plotter")(drawn)
         return plotter
 
     def __repr__(self) -> str:
